@@ -30,7 +30,7 @@
 //!
 //! 1. [`Engine::query`] compiles the text and resolves the scope to physical partitions.
 //! 2. The partitions are admitted, and one snapshot of each is taken.
-//! 3. `Access::choose` picks an access path in each partition.
+//! 3. `AccessPath::choose` picks an access path in each partition.
 //! 4. `Candidates` merges the items of the partitions, `orrery_sql` turns them into rows.
 //! 5. The charge is divided over the partitions by the work that each did.
 //!

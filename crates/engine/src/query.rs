@@ -15,7 +15,10 @@
 //! | `page` | one page, step by step |
 //! | `scope` | the partitions that a query has to ask |
 //! | `access` | the choice of the access path in a partition |
-//! | `condition`, `lookup`, `checks` | conditions as key ranges of the index, and look-ups |
+//! | `partition_query` | the parameters of a query in a partition |
+//! | `condition`, `composite_range` | conditions as value ranges of an index |
+//! | `lookup`, `checks` | index lookups, and checks of single items against the index |
+//! | `posting` | index entries and references to items, with their positions |
 //! | `walk`, `values` | walks along an index in order; distinct values from an index |
 //! | `index_view` | the parts of the index that can be asked in a snapshot |
 //! | `cursor`, `source` | items of one partition; items of all partitions, merged |
@@ -26,14 +29,17 @@
 
 mod access;
 mod checks;
+mod composite_range;
 mod condition;
 mod cursor;
 mod index_view;
 mod lookup;
 mod metrics;
 mod page;
+mod partition_query;
 mod plan;
 mod position;
+mod posting;
 mod rows;
 mod scope;
 mod source;

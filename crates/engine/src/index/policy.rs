@@ -661,7 +661,10 @@ mod tests {
     fn by_default_everything_but_the_etag_is_indexed() {
         let policy = Policy::default_policy();
         assert!(covers(&policy, "a/b/[]") && covers(&policy, "id") && !covers(&policy, "_etag"));
-        let shown = r#"{"indexingMode":"consistent","automatic":true,"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/\"_etag\"/?"}]}"#;
+        let shown = concat!(
+            r#"{"indexingMode":"consistent","automatic":true,"includedPaths":[{"path":"/*"}],"#,
+            r#""excludedPaths":[{"path":"/\"_etag\"/?"}]}"#,
+        );
         assert_eq!(policy.to_json().to_text(), shown);
     }
 
@@ -729,9 +732,11 @@ mod tests {
 
     #[test]
     fn a_composite_index_serves_its_order_and_the_opposite() {
-        let policy =
-            policy(r#"{"compositeIndexes":[[{"path":"/a","order":"ascending"},{"path":"/b","order":"descending"}]]}"#)
-                .expect("policy");
+        let policy = policy(
+            r#"{"compositeIndexes":[[{"path":"/a","order":"ascending"},
+                    {"path":"/b","order":"descending"}]]}"#,
+        )
+        .expect("policy");
         let keys = |a: bool, b: bool| {
             vec![
                 (vec![Step::Name("a".into())], a),

@@ -118,6 +118,8 @@ impl Terms {
             }
             scalar if cursor.indexes_scalar() => {
                 let bytes = value::encode(scalar).bytes;
+                // The id is charged one unit, any other scalar one for the path and some for the
+                // value.
                 if is_id {
                     self.set_units(path, Some(bytes.clone()), 1);
                 } else {
@@ -263,7 +265,8 @@ mod tests {
             "user of the article: 5.71 RU"
         );
         let like = format!(
-            r#"{{"id":"{guid}","type":"like","postId":"{guid}","userId":"{guid}","creationDate":"2019-01-01T00:00:00Z"}}"#
+            r#"{{"id":"{guid}","type":"like","postId":"{guid}","userId":"{guid}",
+                "creationDate":"2019-01-01T00:00:00Z"}}"#
         );
         assert_eq!(units(&like, false), 11, "like of the article: 7.05 RU");
         assert_eq!(units("{}", false), 2);
@@ -278,7 +281,7 @@ mod tests {
             true,
             &mut paths,
         );
-        // the array itself, two values, _ts
+        // The array itself, two values, and `_ts`.
         assert_eq!(terms.entries().count(), 4);
         assert_eq!(terms.units(), 1 + 1 + 2 + 1);
     }
@@ -288,7 +291,7 @@ mod tests {
         let (policy, mut paths) = (Policy::default_policy(), Paths::default());
         let old = terms(r#"{"id":"a","n":1,"s":"x"}"#, &policy, true, &mut paths);
         let new = terms(r#"{"id":"a","n":2,"s":"x"}"#, &policy, true, &mut paths);
-        // the number's old and new value, and those of _ts
+        // The old and the new value of the number, and of `_ts`.
         assert_eq!(new.units_changed_from(&old), 4);
         assert_eq!(new.difference(&old).count(), 1);
         assert_eq!(old.units_changed_from(&old), 2);

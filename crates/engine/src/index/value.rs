@@ -1,7 +1,8 @@
 //! Encoding of values as bytes that sort in the order of the values.
 //!
 //! ```text
-//! undefined 08 · null 10 · false 20 · true 21 · number 30 double·8 · string 40 bytes 00 01 · array 50 · object 60
+//! undefined 08 · null 10 · false 20 · true 21 · number 30 double·8 · string 40 bytes 00 01
+//! array 50 · object 60
 //! ```
 //! The bits of a double are changed so that they sort. In strings 00 is written 00 FF, so that the
 //! end 00 01 sorts before any longer string. Strings longer than [`STRING_BYTES`] are truncated and

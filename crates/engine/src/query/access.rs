@@ -1,575 +1,700 @@
-//! How one partition finds the items of a query: the choice among its index lookups, a logical partition, the order of
-//! ORDER BY, the values of one path, and everything.
+//! The access path of a query in one partition.
 //!
-//! The choice compares what the ways would be charged, as far as a look at the index can tell: lists are counted side by
-//! side until the shortest ends, so planning costs no more than reading that one. The same data always gives the same
-//! choice.
+//! [`AccessPath::choose`] plans an index lookup for each condition and then applies an ordered list
+//! of rules. The first rule that applies returns the access path.
+//!
+//! | rule | access path |
+//! |---|---|
+//! | `empty_result` | nothing, if the index shows that no item can match |
+//! | `value_scan` | values of a path in place of items |
+//! | `required_walk` | a walk in the order of ORDER BY that needs no comparison |
+//! | `cheaper_walk` | a walk in the order of ORDER BY, if it is cheaper than sorting the matches |
+//! | `logical_partition` | the rows of the logical partition, if they are few |
+//! | `index_lookup` | the shortest index lookup |
+//! | `full_scan` | all items, if no rule applies |
+//!
+//! The first three rules need no estimates. The others compare what the access paths would be
+//! charged: the planner counts the entries of all lookups side by side until the shortest one ends,
+//! so planning reads at most twice as many entries of each as the shortest lookup has. The same
+//! data always gives the same choice.
 
-use super::condition::conjuncts;
+use super::condition::{conjuncts, is_path_of};
 use super::index_view::IndexView;
-use super::lookup::{self, Lookup, Planned};
+use super::lookup::{self, Lookup, PlannedLookup};
+use super::partition_query::{FixedOrder, PartitionQuery};
 use super::values::{self, ValueScan};
 use super::walk::{self, OrderWalk};
-use crate::catalog::settings::Settings;
-use crate::index::generations::Policies;
 use crate::index::policy::Composite;
 use crate::partition::keys::{self, EpkPrefix, PathNumber};
-use crate::partition::visibility::Visibility;
 use crate::partition::{Partition, scan};
-use crate::throughput::Profile;
 use orrery_model::Result;
-use orrery_model::partition_key::{Epk, EpkRange};
-use orrery_sql::{Condition, Demand, Query};
+use orrery_sql::{Condition, Demand};
 use orrery_storage::{Direction, Snapshot};
 
-/// Entries of each list up to which the first and the last round of counting look. Each round doubles the one before and
-/// takes place if all lists are longer, so counting reads at most twice as much of each as the shortest has.
-const FIRST_ROUND: usize = 16;
-const LAST_ROUND: usize = 16_384;
+/// Entries of each list that the first round of counting reads. Each round reads twice as many as
+/// the round before, until one list ends.
+const FIRST_ROUND_ENTRIES: usize = 16;
+/// Entries of each list that the last round of counting reads.
+const LAST_ROUND_ENTRIES: usize = 16_384;
+/// Entries of a walk, or of an only list, that are counted.
+const SHORT_LIST_ENTRIES: usize = 256;
+/// Factor by which a list may be longer than the chosen one to be read for checks of candidates.
+const CHECKED_LIST_FACTOR: usize = 8;
+/// Entries that a list for checks of candidates may have in addition.
+const CHECKED_LIST_ENTRIES: usize = 64;
+/// Factor by which a logical partition may be longer than the shortest list and is still read in
+/// its place: the rows of a logical partition are adjacent in the store.
+const LOGICAL_PARTITION_FACTOR: usize = 4;
+/// Entries that may always be sorted into natural order.
+const SORTED_ENTRIES_MIN: usize = 1_024;
+/// Entries that can be sorted at the cost of reading and testing one item.
+const SORTED_ENTRIES_PER_ITEM: usize = 10;
 
-/// Entries of a walk that are counted to see whether it is short.
-const SHORT_WALK: usize = 256;
-
-/// A list this many times as long as the chosen one is not read to check candidates against it.
-const LONG_CHECK: usize = 8;
-
-/// A logical partition that is at most so many times as long as the best list is read through: its rows lie together.
-const ROWS_TOGETHER: usize = 4;
-
-/// What a query asks of one partition.
-#[derive(Clone, Copy)]
-pub struct Ask<'a> {
-    /// The query.
-    pub query: &'a Query,
-    /// The container's settings.
-    pub settings: &'a Settings,
-    /// The policies that its index entries may follow, taken before the snapshots.
-    pub policies: &'a Policies,
-    /// The logical partition it is confined to, if one.
-    pub key: Option<&'a Epk>,
-    /// The stretch of the hash space it is confined to, if not the whole partition.
-    pub within: Option<&'a EpkRange>,
-    /// What of the partition can be seen.
-    pub visible: &'a Visibility,
-    /// Rows wanted of this partition, about.
-    pub rows_wanted: usize,
-    /// Distinct values that the page certainly has room for; 0 if other partitions fill it too.
-    pub page_rows: usize,
-    /// Whether values may come in place of items: not where an earlier page stopped among items.
-    pub may_scan_values: bool,
-    /// Whose prices decide.
-    pub profile: Profile,
-    /// How ORDER BY is served, where that is settled: by an earlier page, or by another partition of the same merge.
-    pub order: Option<Settled>,
-}
-
-/// How ORDER BY is served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settled {
-    /// By sorting all matches.
-    Sort,
-    /// Along the index of this name, see [`Access::along`].
-    Along(u32),
-}
-
-/// Where candidates come from.
+/// The source of the candidates.
 #[derive(Debug)]
-pub enum Driver {
+pub enum AccessMethod {
     /// All items, in natural order.
-    Everything,
-    /// A logical partition's rows, in natural order.
-    Logical(EpkPrefix),
-    /// Index entries, in natural order; read through instead if more than this many would have to be sorted first.
-    Lookup(Lookup, usize),
-    /// Nothing can match.
-    Nothing,
-    /// In the order of ORDER BY.
-    Order(OrderWalk),
-    /// Values of one path instead of items.
-    Values(ValueScan),
+    FullScan,
+    /// The rows of a logical partition, in natural order.
+    LogicalPartition(EpkPrefix),
+    /// Items of an index lookup, in natural order.
+    IndexLookup {
+        /// The lookup.
+        lookup: Lookup,
+        /// Entries that may be sorted into natural order. A lookup with more becomes a full scan.
+        entries_to_sort_max: usize,
+    },
+    /// No item can match.
+    Empty,
+    /// Items in the order of ORDER BY.
+    OrderWalk(OrderWalk),
+    /// Values of a path in place of items.
+    ValueScan(ValueScan),
 }
 
-/// What a candidate must have besides, asked before it is loaded.
+/// A condition that the index checks on each candidate before the item is loaded.
 #[derive(Debug)]
-pub enum Required {
-    /// An index term.
+pub enum IndexCheck {
+    /// The item has an index term.
     Term(PathNumber, Vec<u8>),
-    /// To be among the items of a lookup.
+    /// The item is among those of a lookup.
     Lookup(Lookup),
 }
 
-/// A chosen way.
+/// The access path of a query in one partition.
 #[derive(Debug)]
-pub struct Access {
-    /// Where candidates come from.
-    pub driver: Driver,
-    /// What they must have besides.
-    pub required: Vec<Required>,
-    /// Conditions that the index answers and nothing above decides: tested on the item before it counts as loaded.
+pub struct AccessPath {
+    /// The source of the candidates.
+    pub method: AccessMethod,
+    /// Checks by the index.
+    pub checks: Vec<IndexCheck>,
+    /// Conditions that the index answers but the method and the checks do not decide. They are
+    /// tested on the item before the item counts as loaded.
     pub tests: Vec<Condition>,
     /// All conditions that the index answers.
-    pub indexed: Vec<Condition>,
-    /// Whether driver, requirements and tests together decide the query's condition.
-    pub decides: bool,
-    /// Seeks to charge.
+    indexed: Vec<Condition>,
+    /// True if method, checks and tests together decide the condition of the query.
+    pub is_exact: bool,
+    /// Index seeks to charge.
     pub seeks: u64,
-    /// Whether passing the driver's entries is charged as a walk.
-    pub walks: bool,
-    /// Whether passing them is charged as a scan of distinct values.
-    pub scans: bool,
-    /// Items are read through in place of index entries, which are charged as if they had been read.
-    in_place: bool,
-    /// The composite index that is used, if one is.
+    /// True if each entry that is passed is charged as an entry of a walk.
+    pub charges_walk: bool,
+    /// True if each entry that is passed is charged as a scanned value.
+    pub charges_scan: bool,
+    /// True if items are read in place of index entries. The entries of the items that match are
+    /// charged.
+    is_read_through: bool,
+    /// The composite index of the access path, if it uses one.
     pub composite: Option<Composite>,
-    /// In one line, for EXPLAIN.
+    /// One line for EXPLAIN.
     pub explanation: String,
 }
 
-impl Access {
-    /// Chooses.
+impl AccessPath {
+    /// Chooses the access path of a query in a partition.
     ///
     /// # Errors
-    /// What the store reports.
-    pub fn choose(ask: &Ask<'_>, partition: &Partition, snapshot: &dyn Snapshot) -> Result<Access> {
-        let condition = ask.query.condition();
+    /// 500 if the store cannot be read, 410 if the partition is split or merged.
+    pub fn choose(
+        query: &PartitionQuery<'_>,
+        partition: &Partition,
+        snapshot: &dyn Snapshot,
+    ) -> Result<AccessPath> {
+        let condition = query.query.condition();
         if matches!(condition, Condition::Never) {
-            return Ok(Access::simple(Driver::Nothing, "nothing".into()));
+            return Ok(AccessPath::new(AccessMethod::Empty, "nothing".into()));
         }
-        let Some(index) = IndexView::of(partition, snapshot, ask.policies)? else {
-            return Ok(Access::without_index(ask));
+        // The index cannot be used until the partition knows the newest policy.
+        let Some(index) = IndexView::of(partition, snapshot, query.policies)? else {
+            return Ok(match query.key {
+                Some(key) => AccessPath::of_logical_partition(keys::epk_prefix(key)),
+                None => AccessPath::of_all_items(),
+            });
         };
-        Planner {
-            ask,
-            snapshot,
-            conditions: conjuncts(condition),
-            index: &index,
-        }
-        .choose()
+        Planner::new(query, snapshot, &index, conjuncts(condition)).choose()
     }
 
-    /// Whether candidates come in the order of ORDER BY, if only because there are none.
-    pub fn is_ordered(&self) -> bool {
-        matches!(self.driver, Driver::Order(_) | Driver::Nothing)
-    }
-
-    /// The index along which candidates come, if they do.
-    pub fn along(&self) -> Option<u32> {
-        match &self.driver {
-            Driver::Order(walk) => Some(walk.name()),
-            Driver::Values(scan) => Some(scan.name()),
-            _ => None,
-        }
-    }
-
-    /// The walk along ORDER BY, if it is one.
-    pub fn walk(&self) -> Option<&OrderWalk> {
-        match &self.driver {
-            Driver::Order(walk) => Some(walk),
-            _ => None,
-        }
-    }
-
-    /// Goes over all items after all, since sorting the entries into natural order would take longer.
-    pub fn read_through(&mut self) {
-        self.required.clear();
-        self.tests.clone_from(&self.indexed);
-        self.in_place = true;
-        self.explanation.push_str(" (read through)");
-    }
-
-    /// Whether it does so.
-    pub fn reads_through(&self) -> bool {
-        self.in_place
-    }
-
-    fn simple(driver: Driver, explanation: String) -> Access {
-        Access {
-            driver,
-            required: Vec::new(),
+    fn new(method: AccessMethod, explanation: String) -> AccessPath {
+        AccessPath {
+            method,
+            checks: Vec::new(),
             tests: Vec::new(),
             indexed: Vec::new(),
-            decides: false,
+            is_exact: false,
             seeks: 0,
-            walks: false,
-            scans: false,
-            in_place: false,
+            charges_walk: false,
+            charges_scan: false,
+            is_read_through: false,
             composite: None,
             explanation,
         }
     }
 
-    /// While a new policy is not known everywhere yet.
-    fn without_index(ask: &Ask<'_>) -> Access {
-        match ask.key {
-            Some(key) => Access::simple(
-                Driver::Logical(keys::epk_prefix(key)),
-                "logical partition".into(),
-            ),
-            None => Access::simple(Driver::Everything, "full scan".into()),
+    fn of_logical_partition(epk_prefix: EpkPrefix) -> AccessPath {
+        let method = AccessMethod::LogicalPartition(epk_prefix);
+        AccessPath::new(method, "logical partition".into())
+    }
+
+    fn of_all_items() -> AccessPath {
+        AccessPath::new(AccessMethod::FullScan, "full scan".into())
+    }
+
+    /// Returns true if candidates come in the order of ORDER BY, or if there are none.
+    pub fn is_ordered(&self) -> bool {
+        matches!(
+            self.method,
+            AccessMethod::OrderWalk(_) | AccessMethod::Empty
+        )
+    }
+
+    /// Returns the id of the index in whose order candidates come, if they come in the order of an
+    /// index.
+    pub fn index_id(&self) -> Option<u32> {
+        match &self.method {
+            AccessMethod::OrderWalk(walk) => Some(walk.index_id()),
+            AccessMethod::ValueScan(scan) => Some(scan.index_id()),
+            _ => None,
         }
+    }
+
+    /// Returns the walk in the order of ORDER BY, if the access path is one.
+    pub fn walk(&self) -> Option<&OrderWalk> {
+        match &self.method {
+            AccessMethod::OrderWalk(walk) => Some(walk),
+            _ => None,
+        }
+    }
+
+    /// Changes an index lookup to a full scan, because its entries are too many to be sorted into
+    /// natural order.
+    pub fn read_through(&mut self) {
+        self.checks.clear();
+        self.tests.clone_from(&self.indexed);
+        self.is_read_through = true;
+        self.explanation.push_str(" (read through)");
+    }
+
+    /// Returns true if the access path reads items in place of index entries.
+    pub fn is_read_through(&self) -> bool {
+        self.is_read_through
     }
 }
 
-/// A list of entries that could drive the query.
-struct Choice {
-    planned: Planned,
-    /// Which conditions it answers.
-    covers: Vec<usize>,
-    /// Its entries, as far as they were counted, and whether that is all of them.
+/// A rule that needs no estimates. Returns the access path if the rule applies.
+type Rule<P> = fn(&P) -> Result<Option<AccessPath>>;
+
+/// A rule that compares estimates. Returns the access path if the rule applies.
+type CostRule<P> = fn(&P, &Estimates) -> Result<Option<AccessPath>>;
+
+/// A number of entries or rows, as far as they were counted.
+#[derive(Clone, Copy, Default)]
+struct Count {
     entries: usize,
-    ended: bool,
+    /// True if the count is complete.
+    is_complete: bool,
 }
 
+/// A lookup that could be the access method.
+struct LookupOption {
+    planned: PlannedLookup,
+    /// Indexes of the conditions that the lookup answers.
+    covers: Vec<usize>,
+    count: Count,
+}
+
+/// The row estimates that the rules by cost compare.
+struct Estimates {
+    lookups: Vec<LookupOption>,
+    /// Rows of the logical partition, if the query is confined to one and its rows were counted.
+    logical_partition: Option<Count>,
+}
+
+impl Estimates {
+    /// Returns the shortest of the lookups that are worth reading.
+    fn shortest_lookup(&self) -> Option<&LookupOption> {
+        let usable = self
+            .lookups
+            .iter()
+            .filter(|option| option.planned.is_selective || option.count.is_complete);
+        usable.min_by_key(|option| {
+            let Count {
+                entries,
+                is_complete,
+            } = option.count;
+            (!is_complete, entries, option.planned.seeks == 0)
+        })
+    }
+
+    /// Returns the smallest complete count of all lookups and of the logical partition.
+    fn smallest_complete_count(&self) -> Option<usize> {
+        let counts = self.lookups.iter().map(|option| option.count);
+        counts
+            .chain(self.logical_partition)
+            .filter(|count| count.is_complete)
+            .map(|count| count.entries)
+            .min()
+    }
+}
+
+/// The conditions that an access method does not cover, by the way in which they are answered.
+#[derive(Default)]
+struct Remaining<'p> {
+    checks: Vec<IndexCheck>,
+    tests: Vec<Condition>,
+    /// Texts of the checks for EXPLAIN.
+    texts: Vec<&'p str>,
+}
+
+/// The choice of an access path, with everything that the rules have in common.
 struct Planner<'a> {
-    ask: &'a Ask<'a>,
+    query: &'a PartitionQuery<'a>,
     snapshot: &'a dyn Snapshot,
-    conditions: Vec<&'a Condition>,
     index: &'a IndexView<'a>,
+    /// The conditions that must all hold.
+    conditions: Vec<&'a Condition>,
+    /// The lookup of each condition, if the index answers the condition.
+    planned: Vec<Option<PlannedLookup>>,
+    /// Seeks of all lookups.
+    seeks: u64,
+    /// True if the lookups decide the condition of the query.
+    is_exact: bool,
 }
 
-impl Planner<'_> {
-    fn choose(&self) -> Result<Access> {
-        let planned: Vec<Option<Planned>> = self
-            .conditions
-            .iter()
-            .map(|c| lookup::plan(self.index, c))
-            .collect();
-        let seeks =
-            planned.iter().flatten().map(|p| p.seeks).sum::<u64>() + self.own_key_seek(&planned);
-        let indexed = || {
-            self.planned_conditions(&planned)
-                .map(|(condition, _)| condition.clone())
-                .collect()
-        };
-        if let Some(none) = planned
-            .iter()
-            .flatten()
-            .find(|p| matches!(p.lookup, Lookup::Nothing))
-        {
-            let ordered = u64::from(!self.ask.query.order().is_empty());
-            let access = Access::simple(Driver::Nothing, format!("index {}", none.text));
-            return Ok(Access {
-                seeks: seeks + ordered,
-                ..access
-            });
+impl<'a> Planner<'a> {
+    /// The first rules, in order.
+    const RULES: [Rule<Self>; 3] = [Self::empty_result, Self::value_scan, Self::required_walk];
+
+    /// The rules after `RULES`, in order.
+    const RULES_BY_COST: [CostRule<Self>; 3] = [
+        Self::cheaper_walk,
+        Self::logical_partition,
+        Self::index_lookup,
+    ];
+
+    fn new(
+        query: &'a PartitionQuery<'a>,
+        snapshot: &'a dyn Snapshot,
+        index: &'a IndexView<'a>,
+        conditions: Vec<&'a Condition>,
+    ) -> Self {
+        let mut planned = Vec::with_capacity(conditions.len());
+        let mut seeks = 0;
+        let mut is_exact = true;
+        let mut names_key = false;
+        for condition in &conditions {
+            let lookup = lookup::plan(index, condition);
+            match &lookup {
+                Some(lookup) => {
+                    seeks += lookup.seeks;
+                    is_exact &= lookup.is_exact;
+                    names_key |= is_on_key(condition, query);
+                }
+                None => is_exact = false,
+            }
+            planned.push(lookup);
         }
-        if let Some(values) = values::plan(
-            self.ask,
+        // The partition key of the request is looked up too, unless the condition names it and its
+        // seek is counted already.
+        if query.key.is_some() && !names_key {
+            seeks += 1;
+        }
+        Planner {
+            query,
+            snapshot,
+            index,
+            conditions,
+            planned,
+            seeks,
+            is_exact,
+        }
+    }
+
+    /// Applies the rules in order. The first one that applies decides.
+    fn choose(&self) -> Result<AccessPath> {
+        for rule in Self::RULES {
+            if let Some(path) = rule(self)? {
+                return Ok(path);
+            }
+        }
+        let estimates = self.estimate()?;
+        for rule in Self::RULES_BY_COST {
+            if let Some(path) = rule(self, &estimates)? {
+                return Ok(path);
+            }
+        }
+        Ok(self.full_scan())
+    }
+
+    /// Rule: no item can match if the lookup of a condition has no entries.
+    fn empty_result(&self) -> Result<Option<AccessPath>> {
+        for lookup in self.planned.iter().flatten() {
+            if matches!(lookup.lookup, Lookup::Nothing) {
+                let order_seek = u64::from(!self.query.query.order().is_empty());
+                let explanation = format!("index {}", lookup.text);
+                return Ok(Some(AccessPath {
+                    seeks: self.seeks + order_seek,
+                    ..AccessPath::new(AccessMethod::Empty, explanation)
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Rule: a query that reads a single path is answered with values of its index.
+    fn value_scan(&self) -> Result<Option<AccessPath>> {
+        let scan = values::plan(
+            self.query,
             self.index,
             &self.conditions,
-            &planned,
+            &self.planned,
             self.snapshot,
-        )? {
-            let explanation = format!("values {values}");
-            return Ok(Access {
-                seeks,
-                scans: true,
-                ..Access::simple(Driver::Values(values), explanation)
-            });
-        }
-        let mut choices = self.choices(&planned);
-        let walks = self.walks();
-        // Along an order of which everything matches, no more is read than is wanted.
-        if let Some(walk) = walks.iter().find(|walk| self.settles(walk)) {
-            return Ok(self.along(walk.clone(), &planned, &choices, seeks, indexed()));
-        }
-        let logical = if self.has_a_choice(&choices) {
-            self.measure(&mut choices)?
-        } else {
-            None
-        };
-        if let Some(walk) = self.order_walk(walks, &choices, logical)? {
-            return Ok(self.along(walk, &planned, &choices, seeks, indexed()));
-        }
-        let usable = |choice: &&Choice| choice.planned.selective || choice.ended;
-        let rank = |c: &&Choice| (!c.ended, c.entries, c.planned.seeks == 0);
-        let best = choices.iter().filter(usable).min_by_key(rank);
-        if let (Some(key), Some((rows, _))) = (self.ask.key, logical)
-            && best.is_none_or(|best| {
-                best.covers
-                    .iter()
-                    .all(|i| self.is_on_key(self.conditions[*i]))
-                    || rows <= best.entries.saturating_mul(ROWS_TOGETHER)
-            })
-        {
-            let elsewhere = self
-                .planned_conditions(&planned)
-                .any(|(c, p)| p.seeks > 0 && !self.is_on_key(c));
-            let access = Access::simple(
-                Driver::Logical(keys::epk_prefix(key)),
-                "logical partition".into(),
-            );
-            return Ok(Access {
-                tests: indexed(),
-                decides: self.is_exact(&planned),
-                seeks,
-                walks: elsewhere,
-                ..access
-            });
-        }
-        let Some(best) = best else {
-            let access = Access::simple(Driver::Everything, "full scan".into());
-            return Ok(Access {
-                seeks,
-                tests: indexed(),
-                decides: self.is_exact(&planned),
-                ..access
-            });
-        };
-        let (required, tests, texts) = self.others(&planned, &best.covers, &choices, best.entries);
-        let texts: Vec<&str> = std::iter::once(best.planned.text.as_str())
-            .chain(texts)
-            .collect();
-        Ok(Access {
-            driver: Driver::Lookup(best.planned.lookup.clone(), self.entries_to_sort()?),
-            walks: !required.is_empty(),
-            required,
-            tests,
-            indexed: indexed(),
-            // A composite index keeps less of a string than that of its path.
-            decides: self.is_exact(&planned) && best.planned.exact,
-            seeks,
-            scans: best.planned.seeks == 0,
-            in_place: false,
-            composite: best.planned.composite.clone(),
-            explanation: format!("index {}", texts.join(" and ")),
-        })
-    }
-
-    /// Whether the index says all that the condition asks.
-    fn is_exact(&self, planned: &[Option<Planned>]) -> bool {
-        planned.iter().all(|p| p.as_ref().is_some_and(|p| p.exact))
-    }
-
-    fn choices(&self, planned: &[Option<Planned>]) -> Vec<Choice> {
-        let choice = |planned, covers| Choice {
-            planned,
-            covers,
-            entries: 0,
-            ended: false,
-        };
-        let single = planned
-            .iter()
-            .enumerate()
-            .filter_map(|(i, p)| p.clone().map(|p| choice(p, vec![i])));
-        let composite = self.index.composites().filter_map(|(composite, number)| {
-            lookup::plan_composite(composite, number, &self.conditions)
-                .map(|(p, covers)| choice(p, covers))
-        });
-        single.chain(composite).collect()
-    }
-
-    /// Counts the choices' entries side by side until one list ends; and the rows of the logical partition, if the query
-    /// is confined to one.
-    fn measure(&self, choices: &mut [Choice]) -> Result<Option<(usize, bool)>> {
-        let mut lists: Vec<Box<dyn Iterator<Item = ()> + '_>> = choices
-            .iter()
-            .map(|choice| choice.planned.lookup.count(self.snapshot))
-            .collect();
-        if let Some(key) = self.ask.key {
-            let range = keys::items_of(keys::epk_prefix(key), 0);
-            lists.push(Box::new(
-                scan(self.snapshot, &range, Direction::Forward).map(|_| ()),
-            ));
-        }
-        let mut counts = vec![(0usize, false); lists.len()];
-        // With nothing to compare, more than a first look is of no use.
-        let last = if lists.len() > 1 {
-            LAST_ROUND
-        } else {
-            SHORT_WALK
-        };
-        let rounds = std::iter::successors(Some(FIRST_ROUND), |most| Some(most * 2))
-            .take_while(|most| *most <= last);
-        for most in rounds {
-            for (list, (count, ended)) in lists
-                .iter_mut()
-                .zip(&mut counts)
-                .filter(|(_, (_, ended))| !ended)
-            {
-                let wanted = most - *count;
-                let more = list.by_ref().take(wanted).count();
-                *count += more;
-                *ended = more < wanted;
-            }
-            if counts.iter().any(|(_, ended)| *ended) {
-                break;
-            }
-        }
-        drop(lists);
-        for (choice, (entries, ended)) in choices.iter_mut().zip(&counts) {
-            (choice.entries, choice.ended) = (*entries, *ended);
-        }
-        Ok(if self.ask.key.is_some() {
-            counts.last().copied()
-        } else {
-            None
-        })
-    }
-
-    /// What becomes of the conditions that the driver does not cover.
-    fn others<'p>(
-        &self,
-        planned: &'p [Option<Planned>],
-        covered: &[usize],
-        choices: &[Choice],
-        driver_entries: usize,
-    ) -> (Vec<Required>, Vec<Condition>, Vec<&'p str>) {
-        let (mut required, mut tests, mut texts) = (Vec::new(), Vec::new(), Vec::new());
-        let counts = self.ask.query.demand() == Demand::Count && self.is_exact(planned);
-        for (i, planned) in planned
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| !covered.contains(i))
-        {
-            let Some(planned) = planned else { continue };
-            let short = choices.iter().any(|c| {
-                c.covers == [i]
-                    && c.ended
-                    && c.entries <= driver_entries.saturating_mul(LONG_CHECK).saturating_add(64)
-            });
-            match &planned.term {
-                Some((path, bytes)) => required.push(Required::Term(*path, bytes.clone())),
-                None if (short || counts) && !planned.lookup.scans_strings() => {
-                    required.push(Required::Lookup(planned.lookup.clone()))
-                }
-                None => {
-                    tests.push(self.conditions[i].clone());
-                    continue;
-                }
-            }
-            texts.push(planned.text.as_str());
-        }
-        (required, tests, texts)
-    }
-
-    fn along(
-        &self,
-        walk: OrderWalk,
-        planned: &[Option<Planned>],
-        choices: &[Choice],
-        seeks: u64,
-        indexed: Vec<Condition>,
-    ) -> Access {
-        let (required, tests, _) = self.others(planned, walk.covers(), choices, SHORT_WALK);
-        Access {
-            explanation: walk.to_string(),
-            composite: walk.composite().cloned(),
-            driver: Driver::Order(walk),
-            required,
-            tests,
-            indexed,
-            decides: self.is_exact(planned),
-            seeks: seeks + 1,
-            walks: true,
-            scans: false,
-            in_place: false,
-        }
-    }
-
-    /// The walks along ORDER BY that may be taken.
-    fn walks(&self) -> Vec<OrderWalk> {
-        let mut walks = match self.ask.order {
-            Some(Settled::Sort) => Vec::new(),
-            _ => walk::options(self.ask.query.order(), &self.conditions, self.index),
-        };
-        match self.ask.order {
-            Some(Settled::Along(name)) => walks.retain(|walk| walk.name() == name),
-            // DISTINCT along the order compares neighbours only.
-            _ if self.ask.query.is_distinct() => {
-                walks.retain(|walk| !walk.has_structures(self.snapshot))
-            }
-            _ => {}
-        }
-        walks
-    }
-
-    /// Whether a walk is taken whatever else there is.
-    fn settles(&self, walk: &OrderWalk) -> bool {
-        let everything = walk.covers().len() == self.conditions.len() && self.ask.key.is_none();
-        everything || matches!(self.ask.order, Some(Settled::Along(_)))
-    }
-
-    /// Whether there is anything to compare: more than one list, an order, or a logical partition.
-    fn has_a_choice(&self, choices: &[Choice]) -> bool {
-        let only = matches!(choices, [one] if one.planned.selective);
-        !only || self.ask.key.is_some() || !self.ask.query.order().is_empty()
-    }
-
-    /// The walk along ORDER BY, if it is cheaper than finding the matches and sorting them.
-    fn order_walk(
-        &self,
-        walks: Vec<OrderWalk>,
-        choices: &[Choice],
-        logical: Option<(usize, bool)>,
-    ) -> Result<Option<OrderWalk>> {
-        let Some(walk) = walks.into_iter().max_by_key(|walk| walk.covers().len()) else {
+        )?;
+        let Some(scan) = scan else {
             return Ok(None);
         };
-        let items = Partition::counters(self.snapshot)?.items as usize;
-        let total = match walk.count(self.snapshot, SHORT_WALK) {
-            entries if walk.is_narrowed() && entries < SHORT_WALK => entries,
-            _ => items,
-        };
-        let ended = choices.iter().filter(|c| c.ended).map(|c| c.entries);
-        let ended = ended
-            .chain(logical.filter(|(_, ended)| *ended).map(|(rows, _)| rows))
-            .min();
-        let matches = ended.unwrap_or(items).min(total);
-        // A list that was counted to its end is read and sorted; else walk, if few entries lie between rows.
-        let wanted = self.ask.rows_wanted.min(matches);
-        let sorted = ended.is_some_and(|matches| {
-            walk::SORT_PENALTY * walk::sort_cost(self.ask.profile, matches)
-                <= walk::cost(self.ask.profile, total, matches, wanted)
-        });
-        Ok((!sorted).then_some(walk))
+        let explanation = format!("values {scan}");
+        Ok(Some(AccessPath {
+            seeks: self.seeks,
+            charges_scan: true,
+            ..AccessPath::new(AccessMethod::ValueScan(scan), explanation)
+        }))
     }
 
-    /// How many entries may be sorted into natural order before it is cheaper to read items in natural order and test
-    /// them: reading all of them costs about a tenth as much each as looking at the items up to the page's end.
-    fn entries_to_sort(&self) -> Result<usize> {
-        const AT_LEAST: usize = 1_024;
-        const ITEM_FOR_ENTRIES: usize = 10;
-        if self.ask.rows_wanted == usize::MAX {
+    /// Rule: a walk is taken without comparison if all its entries match, since it reads no more
+    /// than the page needs, or if an earlier page or another partition fixed its index.
+    fn required_walk(&self) -> Result<Option<AccessPath>> {
+        let is_fixed = matches!(self.query.order, Some(FixedOrder::Index(_)));
+        for walk in self.walks() {
+            let all_match =
+                walk.covers().len() == self.conditions.len() && self.query.key.is_none();
+            if all_match || is_fixed {
+                return Ok(Some(self.path_of_walk(walk, &[])));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Rule: the walk that covers most conditions is taken, unless the matches are known to be so
+    /// few that reading and sorting them is much cheaper.
+    fn cheaper_walk(&self, estimates: &Estimates) -> Result<Option<AccessPath>> {
+        let walks = self.walks().into_iter();
+        let Some(walk) = walks.max_by_key(|walk| walk.covers().len()) else {
+            return Ok(None);
+        };
+        let items = self.items_of_partition()?;
+        let counted = walk.count(self.snapshot, SHORT_LIST_ENTRIES);
+        let walk_entries = if walk.is_narrowed() && counted < SHORT_LIST_ENTRIES {
+            counted
+        } else {
+            items
+        };
+
+        // Only a complete count lets a sort win: a sort reads the whole list.
+        let complete_count = estimates.smallest_complete_count();
+        let matches_max = complete_count.unwrap_or(items).min(walk_entries);
+        let rows_wanted = self.query.rows_wanted.min(matches_max);
+        if let Some(matches) = complete_count {
+            let profile = self.query.profile;
+            let walk_cost = walk::walk_cost(profile, walk_entries, matches, rows_wanted);
+            if walk::SORT_PENALTY * walk::sort_cost(profile, matches) <= walk_cost {
+                return Ok(None);
+            }
+        }
+        Ok(Some(self.path_of_walk(walk, &estimates.lookups)))
+    }
+
+    /// Rule: the rows of the logical partition are read if no lookup is much shorter, or if the
+    /// shortest lookup only repeats the partition key.
+    fn logical_partition(&self, estimates: &Estimates) -> Result<Option<AccessPath>> {
+        let (Some(key), Some(rows)) = (self.query.key, estimates.logical_partition) else {
+            return Ok(None);
+        };
+        if let Some(shortest) = estimates.shortest_lookup() {
+            let repeats_key = shortest
+                .covers
+                .iter()
+                .all(|at| is_on_key(self.conditions[*at], self.query));
+            let entries = shortest.count.entries;
+            let rows_max = entries.saturating_mul(LOGICAL_PARTITION_FACTOR);
+            if !repeats_key && rows.entries > rows_max {
+                return Ok(None);
+            }
+        }
+        // The charge is that of a walk if a lookup on another path takes part.
+        let has_other_seek = self
+            .planned_conditions()
+            .any(|(condition, lookup)| lookup.seeks > 0 && !is_on_key(condition, self.query));
+        Ok(Some(AccessPath {
+            tests: self.indexed_conditions(),
+            is_exact: self.is_exact,
+            seeks: self.seeks,
+            charges_walk: has_other_seek,
+            ..AccessPath::of_logical_partition(keys::epk_prefix(key))
+        }))
+    }
+
+    /// Rule: the shortest lookup is read, and the other conditions are checked by the index or
+    /// tested.
+    fn index_lookup(&self, estimates: &Estimates) -> Result<Option<AccessPath>> {
+        let Some(shortest) = estimates.shortest_lookup() else {
+            return Ok(None);
+        };
+        let Remaining {
+            checks,
+            tests,
+            mut texts,
+        } = self.remaining(&shortest.covers, &estimates.lookups, shortest.count.entries);
+        let planned = &shortest.planned;
+        texts.insert(0, &planned.text);
+        Ok(Some(AccessPath {
+            method: AccessMethod::IndexLookup {
+                lookup: planned.lookup.clone(),
+                entries_to_sort_max: self.entries_to_sort_max()?,
+            },
+            charges_walk: !checks.is_empty(),
+            checks,
+            tests,
+            indexed: self.indexed_conditions(),
+            // A composite index keeps less of a string than the index of the path.
+            is_exact: self.is_exact && planned.is_exact,
+            seeks: self.seeks,
+            charges_scan: planned.seeks == 0,
+            is_read_through: false,
+            composite: planned.composite.clone(),
+            explanation: format!("index {}", texts.join(" and ")),
+        }))
+    }
+
+    /// Returns the access path if no rule applies: all items are read and tested.
+    fn full_scan(&self) -> AccessPath {
+        AccessPath {
+            seeks: self.seeks,
+            tests: self.indexed_conditions(),
+            is_exact: self.is_exact,
+            ..AccessPath::of_all_items()
+        }
+    }
+
+    /// Returns the access path of a walk. `lookups` are the counted lookups, if they were counted.
+    fn path_of_walk(&self, walk: OrderWalk, lookups: &[LookupOption]) -> AccessPath {
+        let remaining = self.remaining(walk.covers(), lookups, SHORT_LIST_ENTRIES);
+        AccessPath {
+            explanation: walk.to_string(),
+            composite: walk.composite().cloned(),
+            method: AccessMethod::OrderWalk(walk),
+            checks: remaining.checks,
+            tests: remaining.tests,
+            indexed: self.indexed_conditions(),
+            is_exact: self.is_exact,
+            seeks: self.seeks + 1,
+            charges_walk: true,
+            charges_scan: false,
+            is_read_through: false,
+        }
+    }
+
+    /// Returns the walks in the order of ORDER BY that may be taken.
+    fn walks(&self) -> Vec<OrderWalk> {
+        let query = self.query.query;
+        let options = || walk::options(query.order(), &self.conditions, self.index);
+        match self.query.order {
+            Some(FixedOrder::Sort) => Vec::new(),
+            Some(FixedOrder::Index(id)) => {
+                let mut walks = options();
+                walks.retain(|walk| walk.index_id() == id);
+                walks
+            }
+            None => {
+                let mut walks = options();
+                // DISTINCT over ordered rows compares adjacent rows only.
+                if query.is_distinct() {
+                    walks.retain(|walk| !walk.has_structures(self.snapshot));
+                }
+                walks
+            }
+        }
+    }
+
+    /// Plans all lookups that could be the access method, and counts their entries and the rows of
+    /// the logical partition, if there is anything to compare.
+    fn estimate(&self) -> Result<Estimates> {
+        let mut lookups = Vec::new();
+        for (at, planned) in self.planned.iter().enumerate() {
+            if let Some(planned) = planned {
+                lookups.push(LookupOption {
+                    planned: planned.clone(),
+                    covers: vec![at],
+                    count: Count::default(),
+                });
+            }
+        }
+        for (composite, number) in self.index.composites() {
+            let planned = lookup::plan_composite(composite, number, &self.conditions);
+            if let Some((planned, covers)) = planned {
+                lookups.push(LookupOption {
+                    planned,
+                    covers,
+                    count: Count::default(),
+                });
+            }
+        }
+
+        // Counting a selective lookup without an alternative could not change the choice.
+        let is_only_choice = matches!(&lookups[..], [only] if only.planned.is_selective)
+            && self.query.key.is_none()
+            && self.query.query.order().is_empty();
+        let logical_partition = if is_only_choice {
+            None
+        } else {
+            self.count_entries(&mut lookups)
+        };
+        Ok(Estimates {
+            lookups,
+            logical_partition,
+        })
+    }
+
+    /// Counts the entries of the lookups side by side until one list ends. Returns the number of
+    /// rows of the logical partition, if the query is confined to one.
+    fn count_entries(&self, lookups: &mut [LookupOption]) -> Option<Count> {
+        let mut lists: Vec<Box<dyn Iterator<Item = ()> + '_>> = Vec::new();
+        for option in lookups.iter() {
+            lists.push(option.planned.lookup.count(self.snapshot));
+        }
+        if let Some(key) = self.query.key {
+            let range = keys::items_of(keys::epk_prefix(key), 0);
+            let rows = scan(self.snapshot, &range, Direction::Forward);
+            lists.push(Box::new(rows.map(|_| ())));
+        }
+
+        // An only list is not compared with another one, so a short count is enough.
+        let last_round = if lists.len() > 1 {
+            LAST_ROUND_ENTRIES
+        } else {
+            SHORT_LIST_ENTRIES
+        };
+        let mut counts = vec![Count::default(); lists.len()];
+        let mut round = FIRST_ROUND_ENTRIES;
+        while round <= last_round && counts.iter().all(|count| !count.is_complete) {
+            for (list, count) in lists.iter_mut().zip(&mut counts) {
+                let wanted = round - count.entries;
+                let counted = list.by_ref().take(wanted).count();
+                count.entries += counted;
+                count.is_complete = counted < wanted;
+            }
+            round *= 2;
+        }
+        drop(lists);
+
+        for (option, count) in lookups.iter_mut().zip(&counts) {
+            option.count = *count;
+        }
+        match self.query.key {
+            Some(_) => counts.last().copied(),
+            None => None,
+        }
+    }
+
+    /// Divides the conditions that an access method does not cover into checks and tests. `lookups`
+    /// are the counted lookups, `entries` those of the method.
+    fn remaining(
+        &self,
+        covered: &[usize],
+        lookups: &[LookupOption],
+        entries: usize,
+    ) -> Remaining<'_> {
+        let counts_only = self.query.query.demand() == Demand::Count && self.is_exact;
+        let list_max = entries
+            .saturating_mul(CHECKED_LIST_FACTOR)
+            .saturating_add(CHECKED_LIST_ENTRIES);
+        let mut remaining = Remaining::default();
+        for (at, planned) in self.planned.iter().enumerate() {
+            let Some(planned) = planned else { continue };
+            if covered.contains(&at) {
+                continue;
+            }
+            // A lookup is read for checks if its list is short, or if the query then loads no item
+            // at all.
+            let is_short = lookups.iter().any(|option| {
+                option.covers == [at]
+                    && option.count.is_complete
+                    && option.count.entries <= list_max
+            });
+            let check = match &planned.term {
+                Some((path, value)) => IndexCheck::Term(*path, value.clone()),
+                None if (is_short || counts_only) && !planned.lookup.scans_strings() => {
+                    IndexCheck::Lookup(planned.lookup.clone())
+                }
+                None => {
+                    remaining.tests.push(self.conditions[at].clone());
+                    continue;
+                }
+            };
+            remaining.checks.push(check);
+            remaining.texts.push(&planned.text);
+        }
+        remaining
+    }
+
+    /// Returns the number of entries that may be sorted into natural order. With more entries it is
+    /// cheaper to read items in natural order and to test them up to the end of the page: sorting
+    /// costs about a tenth as much for each entry as reading does for each item.
+    fn entries_to_sort_max(&self) -> Result<usize> {
+        if self.query.rows_wanted == usize::MAX {
             return Ok(usize::MAX);
         }
-        let items = Partition::counters(self.snapshot)?.items as usize;
-        let product = items
-            .saturating_mul(self.ask.rows_wanted)
-            .saturating_mul(ITEM_FOR_ENTRIES);
-        Ok(product.isqrt().max(AT_LEAST))
+        let product = self
+            .items_of_partition()?
+            .saturating_mul(self.query.rows_wanted)
+            .saturating_mul(SORTED_ENTRIES_PER_ITEM);
+        Ok(product.isqrt().max(SORTED_ENTRIES_MIN))
     }
 
-    fn planned_conditions<'p>(
-        &'p self,
-        planned: &'p [Option<Planned>],
-    ) -> impl Iterator<Item = (&'p Condition, &'p Planned)> {
-        self.conditions
-            .iter()
-            .zip(planned)
-            .filter_map(|(condition, p)| Some((*condition, p.as_ref()?)))
+    fn items_of_partition(&self) -> Result<usize> {
+        Ok(Partition::counters(self.snapshot)?.items as usize)
     }
 
-    /// The filter on the partition key is looked up too, unless it stands in the query and is counted there.
-    fn own_key_seek(&self, planned: &[Option<Planned>]) -> u64 {
-        let stands = self
-            .planned_conditions(planned)
-            .any(|(condition, _)| self.is_on_key(condition));
-        u64::from(self.ask.key.is_some() && !stands)
+    /// Returns the conditions that the index answers, with their lookups.
+    fn planned_conditions(&self) -> impl Iterator<Item = (&'a Condition, &PlannedLookup)> {
+        let pairs = self.conditions.iter().zip(&self.planned);
+        pairs.filter_map(|(condition, planned)| Some((*condition, planned.as_ref()?)))
     }
 
-    /// Whether a condition is on a path of the partition key.
-    fn is_on_key(&self, condition: &Condition) -> bool {
-        let Condition::Term { path, .. } = condition else {
-            return false;
-        };
-        let is_path = |names: &Vec<String>| {
-            let steps = path.0.iter().zip(names);
-            path.0.len() == names.len()
-                && steps
-                    .into_iter()
-                    .all(|(s, n)| matches!(s, orrery_sql::Step::Name(name) if name == n))
-        };
-        self.ask.settings.partition_key.paths().iter().any(is_path)
+    /// Returns copies of the conditions that the index answers.
+    fn indexed_conditions(&self) -> Vec<Condition> {
+        let mut conditions = Vec::new();
+        for (condition, _) in self.planned_conditions() {
+            conditions.push(condition.clone());
+        }
+        conditions
     }
+}
+
+/// Returns true if a condition is on a path of the partition key.
+fn is_on_key(condition: &Condition, query: &PartitionQuery<'_>) -> bool {
+    let Condition::Term { path, .. } = condition else {
+        return false;
+    };
+    let key_paths = query.settings.partition_key.paths();
+    key_paths.iter().any(|names| is_path_of(path, names))
 }

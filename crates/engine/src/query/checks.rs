@@ -1,56 +1,63 @@
-//! Whether an item has an index term: asked of the index one by one, or, once it pays, of the whole list in memory.
+//! Checks of candidates against the index: one look-up for each item, or a list of item numbers in
+//! memory.
 //!
-//! A walk along an ORDER BY path asks the same term for many items. Reading the term's list costs about a sixteenth as
-//! much as asking for each of its entries, so after [`ASKED_ONE_BY_ONE`] questions, and each time they have doubled, as
-//! much of the list is read as the questions so far have cost; if it is longer, and at most [`LIST_MOST`], they go on.
+//! A walk along an index checks the same term for many items. Reading an entry of the term's list
+//! costs about a sixteenth of a look-up. After [`LOOKUPS_BEFORE_LIST`] look-ups, and each time
+//! their number has doubled, the check reads as much of the list as the look-ups so far have cost.
+//! If the list is longer, or longer than [`LIST_ITEMS_MAX`], the check continues with look-ups.
 
-use super::lookup::{Lookup, has_entry, read_entry};
+use super::lookup::Lookup;
+use super::posting::{entries, has_entry};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
-use crate::partition::scan;
 use orrery_model::Result;
 use orrery_storage::{Direction, Snapshot};
 use std::collections::HashSet;
 
-const ASKED_ONE_BY_ONE: usize = 16;
-const READ_FOR_A_QUESTION: usize = 16;
-const LIST_MOST: usize = 1 << 20;
+/// Look-ups before the list is read for the first time.
+const LOOKUPS_BEFORE_LIST: usize = 16;
+/// Entries of a list that can be read at the cost of one look-up.
+const ENTRIES_PER_LOOKUP: usize = 16;
+/// Maximum number of items in a list in memory.
+const LIST_ITEMS_MAX: usize = 1 << 20;
 
-/// What candidates must have.
+/// A check that candidates have to pass.
 pub struct Check {
-    /// The term, if it is one.
+    /// The path and encoded value, if the check is for a single term.
     term: Option<(PathNumber, Vec<u8>)>,
-    asked: usize,
+    /// Look-ups so far.
+    lookups: usize,
+    /// The items that pass, if the list has been read.
     list: Option<HashSet<ItemNumber>>,
 }
 
 impl Check {
-    /// To have the term of a path and an encoded value.
-    pub fn new(path: PathNumber, value: Vec<u8>) -> Self {
+    /// Returns the check for the term of a path and an encoded value.
+    pub fn of_term(path: PathNumber, value: Vec<u8>) -> Self {
         Check {
             term: Some((path, value)),
-            asked: 0,
+            lookups: 0,
             list: None,
         }
     }
 
-    /// To be among the items of a lookup.
+    /// Returns the check for the items of a lookup. Reads all of them.
     ///
     /// # Errors
-    /// What the store reports.
-    pub fn among(lookup: &Lookup, snapshot: &dyn Snapshot) -> Result<Self> {
-        let hits = lookup.collect(snapshot, 0, usize::MAX)?.unwrap_or_default();
+    /// 500 if the store cannot be read.
+    pub fn of_lookup(lookup: &Lookup, snapshot: &dyn Snapshot) -> Result<Self> {
+        let matches = lookup.collect(snapshot, 0, usize::MAX)?.unwrap_or_default();
         Ok(Check {
             term: None,
-            asked: 0,
-            list: Some(hits.into_iter().map(|hit| hit.number).collect()),
+            lookups: 0,
+            list: Some(matches.iter().map(|found| found.number).collect()),
         })
     }
 
-    /// Whether an item has it.
+    /// Returns true if an item passes.
     ///
     /// # Errors
-    /// What the store reports.
-    pub fn holds(
+    /// 500 if the store cannot be read.
+    pub fn passes(
         &mut self,
         snapshot: &dyn Snapshot,
         number: ItemNumber,
@@ -62,36 +69,30 @@ impl Check {
         let Some((path, value)) = &self.term else {
             return Ok(true);
         };
-        self.asked += 1;
-        if self.asked >= ASKED_ONE_BY_ONE && self.asked.is_power_of_two() {
-            let most = self
-                .asked
-                .saturating_mul(READ_FOR_A_QUESTION)
-                .min(LIST_MOST);
-            self.list = read_list(*path, value, snapshot, most)?;
+        self.lookups += 1;
+        if self.lookups >= LOOKUPS_BEFORE_LIST && self.lookups.is_power_of_two() {
+            let affordable = self.lookups.saturating_mul(ENTRIES_PER_LOOKUP);
+            self.list = read_list(*path, value, snapshot, affordable.min(LIST_ITEMS_MAX))?;
         }
         has_entry(snapshot, *path, value, number, epk_prefix)
     }
 }
 
-/// All items that have a term, if they are not more than `most`.
+/// Returns all items that have a term, or `None` if there are more than `items_max`.
 fn read_list(
     path: PathNumber,
     value: &[u8],
     snapshot: &dyn Snapshot,
-    most: usize,
+    items_max: usize,
 ) -> Result<Option<HashSet<ItemNumber>>> {
     let start = keys::terms(path, value);
+    let range = (start.clone(), keys::after(&start));
     let mut list = HashSet::new();
-    for entry in scan(
-        snapshot,
-        &(start.clone(), keys::after(&start)),
-        Direction::Forward,
-    ) {
-        if list.len() == most {
+    for entry in entries(snapshot, &range, Direction::Forward) {
+        if list.len() == items_max {
             return Ok(None);
         }
-        list.insert(read_entry(&entry?.0)?.1.number);
+        list.insert(entry?.number);
     }
     Ok(Some(list))
 }

@@ -1,5 +1,7 @@
-//! What a query's condition means: which values a test accepts, as an index has them, and a direct test on an item.
+//! Conditions of queries: the encoded values that a test accepts in an index, and a direct test on
+//! an item.
 
+use super::posting::KeyRange;
 use crate::index::paths::Step;
 use crate::index::value::{self, TypeBand};
 use crate::partition::keys;
@@ -8,16 +10,22 @@ use orrery_model::json::compare;
 use orrery_sql::{Condition, Path, Test, ValueType};
 use std::ops::Bound;
 
-/// The steps of a query's path as the index knows them.
+/// End of all encoded values (exclusive).
+const VALUES_END: u8 = 0xF0;
+
+/// Returns the steps of a query's path as steps of the index.
 pub fn steps(path: &Path) -> Vec<Step> {
-    let step = |step: &orrery_sql::Step| match step {
-        orrery_sql::Step::Name(name) => Step::Name(name.clone()),
-        orrery_sql::Step::Element => Step::Element,
-    };
-    path.0.iter().map(step).collect()
+    let mut steps = Vec::with_capacity(path.0.len());
+    for step in &path.0 {
+        steps.push(match step {
+            orrery_sql::Step::Name(name) => Step::Name(name.clone()),
+            orrery_sql::Step::Element => Step::Element,
+        });
+    }
+    steps
 }
 
-/// The conditions that must all hold.
+/// Returns the conditions that must all hold.
 pub fn conjuncts(condition: &Condition) -> Vec<&Condition> {
     match condition {
         Condition::All => Vec::new(),
@@ -26,7 +34,7 @@ pub fn conjuncts(condition: &Condition) -> Vec<&Condition> {
     }
 }
 
-/// Whether the index answers a test without scanning every value of its path.
+/// Returns true if the index answers a test without reading every value of its path.
 pub fn is_selective(test: &Test) -> bool {
     matches!(
         test,
@@ -34,194 +42,219 @@ pub fn is_selective(test: &Test) -> bool {
     )
 }
 
-/// Whether an index of values can answer a test at all.
+/// Returns true if an index of values can answer a test.
 pub fn is_answerable(test: &Test) -> bool {
     !matches!(test, Test::NotDefined | Test::Near { .. })
 }
 
-/// The stretches of encoded values that a test accepts.
+/// The ranges of encoded values that a test accepts.
 pub struct ValueRanges {
-    /// From (inclusive) and to (exclusive), without overlap.
-    pub ranges: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Equality values looked up; 0 for scans.
+    /// The ranges, ascending and without overlap.
+    pub ranges: Vec<KeyRange>,
+    /// Number of equality values that are looked up; 0 for scans.
     pub seeks: u64,
-    /// Whether the bytes alone decide.
-    pub exact: bool,
+    /// True if the encoded values decide the test.
+    pub is_exact: bool,
 }
 
-/// No value's bytes are at or after these.
-const BEYOND: u8 = 0xF0;
+impl ValueRanges {
+    fn scan(ranges: Vec<KeyRange>, is_exact: bool) -> Self {
+        ValueRanges {
+            ranges,
+            seeks: 0,
+            is_exact,
+        }
+    }
+}
 
-/// What a test accepts, of an index that keeps so many bytes of a string; `None` if it accepts a missing value.
+/// Returns the ranges of encoded values that a test accepts, or `None` if the test cannot be
+/// answered by an index of values. The index keeps at most `string_bytes` bytes of a string.
 pub fn value_ranges(test: &Test, string_bytes: usize) -> Option<ValueRanges> {
-    let whole = |start: Vec<u8>| (start.clone(), keys::after(&start));
-    let equal = |value: &Json| {
-        let encoded = value::encode_within(value, string_bytes);
-        (whole(encoded.bytes), encoded.is_exact)
-    };
-    let scan = |ranges, exact| ValueRanges {
-        ranges,
-        seeks: 0,
-        exact,
-    };
     Some(match test {
         Test::Equals(value) => {
-            let (range, exact) = equal(value);
+            let (range, is_exact) = range_of_value(value, string_bytes);
             ValueRanges {
                 ranges: vec![range],
                 seeks: 1,
-                exact,
+                is_exact,
             }
         }
         Test::In(values) => {
-            let all: Vec<_> = values.iter().map(equal).collect();
-            let exact = all.iter().all(|(_, exact)| *exact);
-            let mut ranges: Vec<_> = all.into_iter().map(|(range, _)| range).collect();
+            let mut ranges = Vec::with_capacity(values.len());
+            let mut all_exact = true;
+            for value in values {
+                let (range, is_exact) = range_of_value(value, string_bytes);
+                ranges.push(range);
+                all_exact &= is_exact;
+            }
+            // Each value is charged, but values with the same encoding are read once.
             let seeks = ranges.len() as u64;
-            // Values that look alike in the index are looked up once.
             ranges.sort_unstable();
             ranges.dedup();
             ValueRanges {
                 ranges,
                 seeks,
-                exact,
+                is_exact: all_exact,
             }
         }
-        Test::Range { lower, upper } => range(lower, upper, string_bytes)?,
+        Test::Range { lower, upper } => range_between(lower, upper, string_bytes)?,
         Test::Prefix(prefix) => {
-            let (start, complete) = value::string_start(prefix, string_bytes);
-            scan(vec![whole(start)], complete)
+            let (start, is_complete) = value::string_start(prefix, string_bytes);
+            let end = keys::after(&start);
+            ValueRanges::scan(vec![(start, end)], is_complete)
         }
-        Test::ScanStrings(_) => scan(vec![stretch(TypeBand::String)], true),
+        Test::ScanStrings(_) => ValueRanges::scan(vec![range_of_type(TypeBand::String)], true),
         Test::IsType(kind) => {
-            let kind = match kind {
+            let band = match kind {
                 ValueType::Bool => TypeBand::Bool,
                 ValueType::Number => TypeBand::Number,
                 ValueType::String => TypeBand::String,
                 ValueType::Array => TypeBand::Array,
                 ValueType::Object => TypeBand::Object,
             };
-            scan(vec![stretch(kind)], true)
+            ValueRanges::scan(vec![range_of_type(band)], true)
         }
-        Test::Defined => scan(vec![(Vec::new(), vec![BEYOND])], true),
+        Test::Defined => ValueRanges::scan(vec![(Vec::new(), vec![VALUES_END])], true),
         Test::NotEquals(value) => {
-            let ((from, to), exact) = equal(value);
-            let both = vec![(Vec::new(), from), (to, vec![BEYOND])];
-            scan(
-                if exact {
-                    both
-                } else {
-                    vec![(Vec::new(), vec![BEYOND])]
-                },
-                exact,
-            )
+            let ((from, to), is_exact) = range_of_value(value, string_bytes);
+            // Values that share an inexact encoding may differ from the value, so its range stays
+            // in.
+            let ranges = if is_exact {
+                vec![(Vec::new(), from), (to, vec![VALUES_END])]
+            } else {
+                vec![(Vec::new(), vec![VALUES_END])]
+            };
+            ValueRanges::scan(ranges, is_exact)
         }
         Test::NotDefined | Test::Near { .. } => return None,
     })
 }
 
-fn stretch(kind: TypeBand) -> (Vec<u8>, Vec<u8>) {
-    let (from, to) = kind.bounds();
+/// Returns the range of the encoding of a value, and true if the encoding is exact.
+fn range_of_value(value: &Json, string_bytes: usize) -> (KeyRange, bool) {
+    let encoded = value::encode_within(value, string_bytes);
+    let end = keys::after(&encoded.bytes);
+    ((encoded.bytes, end), encoded.is_exact)
+}
+
+/// Returns the range of the encodings of a type.
+fn range_of_type(band: TypeBand) -> KeyRange {
+    let (from, to) = band.bounds();
     (vec![from], vec![to])
 }
 
-fn range(lower: &Bound<Json>, upper: &Bound<Json>, string_bytes: usize) -> Option<ValueRanges> {
-    let (Bound::Included(sample) | Bound::Excluded(sample)) = (if matches!(lower, Bound::Unbounded)
-    {
-        upper
-    } else {
-        lower
-    }) else {
+/// Returns the range of the encodings between two bounds. Only values of the type of the bounds lie
+/// between them.
+fn range_between(
+    lower: &Bound<Json>,
+    upper: &Bound<Json>,
+    string_bytes: usize,
+) -> Option<ValueRanges> {
+    let bound = match lower {
+        Bound::Unbounded => upper,
+        _ => lower,
+    };
+    let (Bound::Included(sample) | Bound::Excluded(sample)) = bound else {
         return None;
     };
-    let (first, last) = stretch(TypeBand::of(sample));
-    let mut exact = true;
-    let is_exact = |value: &Json| value::encode_within(value, string_bytes).is_exact;
-    let mut key = |value: &Json, after: bool| {
-        let encoded = value::encode_within(value, string_bytes);
-        // Values that share their bytes lie on both sides of the bound: take them in and look at the item.
-        exact &= encoded.is_exact;
-        if after {
-            keys::after(&encoded.bytes)
-        } else {
-            encoded.bytes
-        }
-    };
+    let (first, last) = range_of_type(TypeBand::of(sample));
+    let mut is_exact = true;
+
+    // Values that share the inexact encoding of a bound lie on both sides of the bound. The range
+    // includes them, and the item is tested.
     let from = match lower {
         Bound::Unbounded => first,
-        Bound::Included(v) => key(v, false),
-        Bound::Excluded(v) => key(v, is_exact(v)),
+        Bound::Included(value) | Bound::Excluded(value) => {
+            let encoded = value::encode_within(value, string_bytes);
+            is_exact &= encoded.is_exact;
+            if encoded.is_exact && matches!(lower, Bound::Excluded(_)) {
+                keys::after(&encoded.bytes)
+            } else {
+                encoded.bytes
+            }
+        }
     };
     let to = match upper {
         Bound::Unbounded => last,
-        Bound::Included(v) => key(v, true),
-        Bound::Excluded(v) => key(v, !is_exact(v)),
+        Bound::Included(value) | Bound::Excluded(value) => {
+            let encoded = value::encode_within(value, string_bytes);
+            is_exact &= encoded.is_exact;
+            if encoded.is_exact && matches!(upper, Bound::Excluded(_)) {
+                encoded.bytes
+            } else {
+                keys::after(&encoded.bytes)
+            }
+        }
     };
-    // Bounds that cross leave nothing.
+    // No value lies between bounds that cross.
     let ranges = if from < to {
         vec![(from, to)]
     } else {
         Vec::new()
     };
-    Some(ValueRanges {
-        ranges,
-        seeks: 0,
-        exact,
-    })
+    Some(ValueRanges::scan(ranges, is_exact))
 }
 
-/// Whether an item fulfils a condition.
+/// Returns true if an item fulfils a condition.
 pub fn holds(condition: &Condition, item: &Json) -> bool {
     match condition {
         Condition::All => true,
         Condition::Never => false,
         Condition::And(parts) => parts.iter().all(|part| holds(part, item)),
         Condition::Or(parts) => parts.iter().any(|part| holds(part, item)),
-        Condition::Term { path, test, .. } => term_holds(&path.0, test, Some(item)),
+        Condition::Term { path, test, .. } => holds_at(&path.0, test, Some(item)),
     }
 }
 
-fn term_holds(path: &[orrery_sql::Step], test: &Test, value: Option<&Json>) -> bool {
+/// Returns true if the value at a path below `value` passes a test; for the elements of an array,
+/// if one of them does.
+fn holds_at(path: &[orrery_sql::Step], test: &Test, value: Option<&Json>) -> bool {
     match path.split_first() {
-        None => test_holds(test, value),
+        None => passes(test, value),
         Some((orrery_sql::Step::Name(name), rest)) => {
-            term_holds(rest, test, value.and_then(|v| v.get(name)))
+            holds_at(rest, test, value.and_then(|value| value.get(name)))
         }
-        Some((orrery_sql::Step::Element, rest)) => value
-            .and_then(Json::as_array)
-            .is_some_and(|elements| elements.iter().any(|e| term_holds(rest, test, Some(e)))),
+        Some((orrery_sql::Step::Element, rest)) => match value {
+            Some(Json::Array(elements)) => elements
+                .iter()
+                .any(|element| holds_at(rest, test, Some(element))),
+            _ => false,
+        },
     }
 }
 
-fn test_holds(test: &Test, value: Option<&Json>) -> bool {
+/// Returns true if a value passes a test. `None` stands for undefined.
+fn passes(test: &Test, value: Option<&Json>) -> bool {
     let Some(value) = value else {
         return matches!(test, Test::NotDefined);
     };
-    let same_type = |bound: &Json| TypeBand::of(bound) == TypeBand::of(value);
     match test {
         Test::Equals(wanted) => value == wanted,
         Test::NotEquals(unwanted) => value != unwanted,
-        Test::In(wanted) => wanted.iter().any(|w| value == w),
+        Test::In(wanted) => wanted.contains(value),
         Test::Range { lower, upper } => {
-            let above = match lower {
+            // Values of different types are not comparable.
+            let is_comparable = |bound: &Json| TypeBand::of(bound) == TypeBand::of(value);
+            let is_above = match lower {
                 Bound::Unbounded => true,
-                Bound::Included(b) => same_type(b) && compare(value, b).is_ge(),
-                Bound::Excluded(b) => same_type(b) && compare(value, b).is_gt(),
+                Bound::Included(bound) => is_comparable(bound) && compare(value, bound).is_ge(),
+                Bound::Excluded(bound) => is_comparable(bound) && compare(value, bound).is_gt(),
             };
-            above
-                && match upper {
-                    Bound::Unbounded => true,
-                    Bound::Included(b) => same_type(b) && compare(value, b).is_le(),
-                    Bound::Excluded(b) => same_type(b) && compare(value, b).is_lt(),
-                }
+            let is_below = match upper {
+                Bound::Unbounded => true,
+                Bound::Included(bound) => is_comparable(bound) && compare(value, bound).is_le(),
+                Bound::Excluded(bound) => is_comparable(bound) && compare(value, bound).is_lt(),
+            };
+            is_above && is_below
         }
-        // What a spatial index leaves is for the query to judge.
+        // The query itself evaluates spatial functions.
         Test::Defined | Test::Near { .. } => true,
         Test::NotDefined => false,
-        Test::Prefix(prefix) => value
-            .as_str()
-            .is_some_and(|s| s.starts_with(prefix.as_str())),
-        Test::ScanStrings(passes) => value.as_str().is_some_and(|s| passes(s)),
+        Test::Prefix(prefix) => match value.as_str() {
+            Some(text) => text.starts_with(prefix.as_str()),
+            None => false,
+        },
+        Test::ScanStrings(passes) => value.as_str().is_some_and(|text| passes(text)),
         Test::IsType(kind) => matches!(
             (kind, value),
             (ValueType::Bool, Json::Bool(_))
@@ -233,34 +266,31 @@ fn test_holds(test: &Test, value: Option<&Json>) -> bool {
     }
 }
 
-/// The values that a condition allows at a path, if it allows only some: what pins a partition key.
+/// Returns the values that a condition allows at a path, or `None` if it leaves the path open. Used
+/// to find the partition keys that a condition names.
 pub fn pinned<'a>(condition: &'a Condition, names: &[String]) -> Option<Vec<&'a Json>> {
-    let is_path = |path: &Path| {
-        path.0.len() == names.len()
-            && path
-                .0
-                .iter()
-                .zip(names)
-                .all(|(step, name)| matches!(step, orrery_sql::Step::Name(n) if n == name))
-    };
     match condition {
-        Condition::Term {
-            path,
-            test: Test::Equals(value),
-            ..
-        } if is_path(path) => Some(vec![value]),
-        Condition::Term {
-            path,
-            test: Test::In(values),
-            ..
-        } if is_path(path) => Some(values.iter().collect()),
+        Condition::Term { path, test, .. } if is_path_of(path, names) => match test {
+            Test::Equals(value) => Some(vec![value]),
+            Test::In(values) => Some(values.iter().collect()),
+            _ => None,
+        },
         Condition::And(parts) => parts.iter().find_map(|part| pinned(part, names)),
         Condition::Or(parts) => {
-            let each: Option<Vec<Vec<&Json>>> =
-                parts.iter().map(|part| pinned(part, names)).collect();
-            each.map(|values| values.into_iter().flatten().collect())
+            let mut values = Vec::new();
+            for part in parts {
+                values.extend(pinned(part, names)?);
+            }
+            Some(values)
         }
         Condition::Never => Some(Vec::new()),
         _ => None,
     }
+}
+
+/// Returns true if a path consists of these names.
+pub fn is_path_of(path: &Path, names: &[String]) -> bool {
+    let mut pairs = path.0.iter().zip(names);
+    path.0.len() == names.len()
+        && pairs.all(|(step, name)| matches!(step, orrery_sql::Step::Name(own) if own == name))
 }

@@ -1,377 +1,416 @@
-//! One partition's candidates, one after the other, in natural order or in the order of ORDER BY.
+//! The candidates of one partition, in natural order or in the order of ORDER BY.
 //!
-//! A cursor first finds *postings* (number and place of an item, and for ORDER BY its encoded value) and loads the item
-//! only when it is taken, so that a merge over many partitions loads no more than it hands out. Postings that the index
-//! or the hash space rules out are passed and counted.
+//! 1. [`Cursor::open`] opens the postings of the access path behind a position.
+//! 2. [`Cursor::peek`] returns the position of the next posting that passes the checks of the
+//!    access path. A merge over many partitions peeks into all cursors and loads only the items
+//!    that it takes.
+//! 3. [`Cursor::next`] and [`Cursor::take_at`] load the item of the posting, test the conditions
+//!    that the index answers but does not decide, and return the candidate.
+//!
+//! Postings that are passed and items that are loaded are counted in [`Cursor::work`].
 
-use super::access::{Access, Ask, Driver, Required};
+use super::access::{AccessMethod, AccessPath, IndexCheck};
 use super::checks::Check;
 use super::condition::holds;
-use super::lookup::Hit;
-use super::values;
-use super::walk::IndexPosition;
+use super::lookup::ItemMatch;
+use super::partition_query::PartitionQuery;
+use super::posting::{IndexPosition, Posting, Postings, damaged_row};
 use crate::catalog::Container;
 use crate::errors::storage_failure;
 use crate::partition::item::StoredItem;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
+use crate::partition::row::Row;
 use crate::partition::row_reader::{complete_row, read_row};
 use crate::partition::scan;
 use bytes::Bytes;
 use orrery_model::work::QueryWork;
-use orrery_model::{Error, Json, Result};
+use orrery_model::{Error, Result};
 use orrery_sql::{Condition, Demand, read_members};
 use orrery_storage::{Direction, Snapshot};
 
-/// A candidate as the query gets it.
-pub struct Found {
-    /// Where it stands.
-    pub spot: IndexPosition,
-    /// Its text; `None` if nobody needs it.
+/// A candidate with its position.
+pub struct CursorItem {
+    /// The position of the item.
+    pub position: IndexPosition,
+    /// The text of the item; `None` if the query counts items only.
     pub text: Option<Bytes>,
-    /// Whether the condition is known to hold.
-    pub satisfied: bool,
+    /// True if the condition of the query is known to hold.
+    pub condition_holds: bool,
 }
 
-/// What a cursor goes over.
-pub type Postings<'a> = Box<dyn Iterator<Item = Result<Posting>> + 'a>;
-
-/// An item that may be a candidate.
-pub struct Posting {
-    /// Where it stands.
-    pub spot: IndexPosition,
-    epk_prefix: EpkPrefix,
-    /// The row's first value where finding the posting read it anyway.
-    first: Option<Bytes>,
-    /// In place of an item that is not needed: its value.
-    value: Option<Json>,
-    /// Whether the entry holds all of the value that was tested.
-    is_whole: bool,
-}
-
-impl Posting {
-    /// An item at a spot.
-    pub fn new(spot: IndexPosition, epk_prefix: EpkPrefix) -> Self {
-        Posting {
-            spot,
-            epk_prefix,
-            first: None,
-            value: None,
-            is_whole: true,
-        }
-    }
-}
-
-/// One partition's candidates.
+/// The candidates of one partition.
 pub struct Cursor<'a> {
     container: &'a Container,
     snapshot: &'a dyn Snapshot,
-    ask: Ask<'a>,
-    access: Access,
+    query: PartitionQuery<'a>,
+    access: AccessPath,
     postings: Postings<'a>,
     checks: Vec<Check>,
-    /// Members that the tests look at.
-    names: Vec<String>,
+    /// Top-level members that the tests of the access path read.
+    tested_members: Vec<String>,
+    /// The next posting that passed the checks.
     peeked: Option<Posting>,
-    /// What this partition did.
+    /// The work in this partition so far.
     pub work: QueryWork,
 }
 
 impl<'a> Cursor<'a> {
-    /// Opens a partition behind `after`, if it is given.
+    /// Opens the candidates of a partition behind `after`, or from the beginning.
     ///
     /// # Errors
-    /// What the store reports.
+    /// 500 if the store cannot be read.
     pub fn open(
         container: &'a Container,
         snapshot: &'a dyn Snapshot,
-        ask: Ask<'a>,
-        mut access: Access,
+        query: PartitionQuery<'a>,
+        mut access: AccessPath,
         after: Option<&IndexPosition>,
     ) -> Result<Self> {
+        let postings = match open_postings(snapshot, &query, &access, after)? {
+            Some(postings) => postings,
+            None => {
+                access.read_through();
+                all_items(snapshot, after, direction_of(&query))
+            }
+        };
+
+        // A full scan in place of a lookup has no checks left, so they are opened after the
+        // postings.
+        let mut checks = Vec::with_capacity(access.checks.len());
+        for check in &access.checks {
+            checks.push(match check {
+                IndexCheck::Term(path, value) => Check::of_term(*path, value.clone()),
+                IndexCheck::Lookup(lookup) => Check::of_lookup(lookup, snapshot)?,
+            });
+        }
+        let mut tested_members = Vec::new();
+        for test in &access.tests {
+            add_members(test, &mut tested_members);
+        }
         let work = QueryWork {
             seeks: access.seeks,
             ..QueryWork::default()
         };
-        // Rows that ORDER BY holds equal stay as they come: by number, from the end if it descends.
-        let descending = ask.query.order().first().is_some_and(|key| key.descending);
-        let direction = if descending {
-            Direction::Reverse
-        } else {
-            Direction::Forward
-        };
-        let postings = match &access.driver {
-            Driver::Nothing => Box::new(std::iter::empty()) as Postings<'a>,
-            Driver::Everything => naturals(snapshot, after, direction),
-            Driver::Logical(epk_prefix) => logical(snapshot, *epk_prefix, after, direction),
-            Driver::Order(walk) => walk.postings(snapshot, after)?,
-            Driver::Values(scan) => Box::new(
-                scan.values(snapshot, after)
-                    .map(|found| found.map(value_posting)),
-            ),
-            Driver::Lookup(lookup, most) => {
-                match lookup.hits(snapshot, first_number(after), direction, *most)? {
-                    Some(hits) => Box::new(hits.map(|hit| hit.map(posting_of))),
-                    None => {
-                        access.read_through();
-                        naturals(snapshot, after, direction)
-                    }
-                }
-            }
-        };
-        let mut checks = Vec::new();
-        for required in &access.required {
-            checks.push(match required {
-                Required::Term(path, value) => Check::new(*path, value.clone()),
-                Required::Lookup(lookup) => Check::among(lookup, snapshot)?,
-            });
-        }
-        let names = access.tests.iter().flat_map(condition_names).collect();
         Ok(Cursor {
             container,
             snapshot,
-            ask,
+            query,
             access,
             postings,
             checks,
-            names,
+            tested_members,
             peeked: None,
             work,
         })
     }
 
-    /// Whether candidates come in the order that the query asks for.
+    /// Returns true if candidates come in the order that the query asks for.
     pub fn is_ordered(&self) -> bool {
-        self.ask.query.order().is_empty() || self.access.is_ordered()
+        self.query.query.order().is_empty() || self.access.is_ordered()
     }
 
-    /// The index along which candidates come, if they do.
-    pub fn along(&self) -> Option<u32> {
-        self.access.along()
+    /// Returns the id of the index in whose order candidates come, if they come in the order of an
+    /// index.
+    pub fn index_id(&self) -> Option<u32> {
+        self.access.index_id()
     }
 
-    /// The way that was chosen.
-    pub fn access(&self) -> &Access {
+    /// Returns the access path.
+    pub fn access(&self) -> &AccessPath {
         &self.access
     }
 
-    /// Where the next candidate stands.
+    /// Returns the position of the next candidate. The item is not loaded and may turn out to be
+    /// invisible.
     ///
     /// # Errors
-    /// What the store reports.
+    /// 500 if the store cannot be read.
     pub fn peek(&mut self) -> Result<Option<&IndexPosition>> {
         while self.peeked.is_none() {
             let Some(posting) = self.postings.next() else {
                 return Ok(None);
             };
             let posting = posting?;
-            if !self.access.reads_through() {
-                self.count_passing();
+            if !self.access.is_read_through() {
+                self.count_passed_entry();
             }
             if self.passes_checks(&posting)? {
                 self.peeked = Some(posting);
             }
         }
-        Ok(self.peeked.as_ref().map(|p| &p.spot))
+        Ok(self.peeked.as_ref().map(|posting| &posting.position))
     }
 
-    fn count_passing(&mut self) {
-        if self.access.walks {
+    fn count_passed_entry(&mut self) {
+        if self.access.charges_walk {
             self.work.walked_entries += 1;
         }
-        if self.access.scans {
+        if self.access.charges_scan {
             self.work.scan_terms += 1;
         }
     }
 
+    /// Returns true if a posting passes the checks of the index and may be of the wanted logical
+    /// partition.
     fn passes_checks(&mut self, posting: &Posting) -> Result<bool> {
+        let number = posting.position.number;
         for check in &mut self.checks {
-            if !check.holds(self.snapshot, posting.spot.number, posting.epk_prefix)? {
+            if !check.passes(self.snapshot, number, posting.epk_prefix)? {
                 return Ok(false);
             }
         }
-        Ok(self
-            .ask
-            .key
-            .is_none_or(|key| keys::epk_prefix(key) == posting.epk_prefix))
+        Ok(match self.query.key {
+            Some(key) => keys::epk_prefix(key) == posting.epk_prefix,
+            None => true,
+        })
     }
 
-    /// The next candidate.
+    /// Returns the next candidate.
     ///
     /// # Errors
-    /// What the store reports.
-    pub fn next(&mut self) -> Result<Option<Found>> {
+    /// 500 if the store cannot be read.
+    pub fn next(&mut self) -> Result<Option<CursorItem>> {
         loop {
-            if self.peek()?.is_none() {
-                return Ok(None);
-            }
+            self.peek()?;
             let Some(posting) = self.peeked.take() else {
                 return Ok(None);
             };
-            if let Some(found) = self.load(posting)? {
-                return Ok(Some(found));
+            if let Some(item) = self.load(posting)? {
+                return Ok(Some(item));
             }
         }
     }
 
-    /// The candidate at a spot that was peeked; `None` if the query may not see it after all.
+    /// Returns the candidate at a position that was peeked, or `None` if the query may not see the
+    /// item.
     ///
     /// # Errors
-    /// What the store reports.
-    pub fn take_at(&mut self, spot: &IndexPosition) -> Result<Option<Found>> {
-        match self.peeked.take_if(|posting| posting.spot == *spot) {
+    /// 500 if the store cannot be read.
+    pub fn take_at(&mut self, position: &IndexPosition) -> Result<Option<CursorItem>> {
+        match self.peeked.take_if(|posting| posting.position == *position) {
             Some(posting) => self.load(posting),
             None => Ok(None),
         }
     }
 
-    /// The item behind a posting, if it is one the query may see.
-    fn load(&mut self, posting: Posting) -> Result<Option<Found>> {
-        let satisfied = self.access.decides && posting.is_whole;
-        if let Some(value) = posting
-            .value
-            .filter(|_| !self.ask.visible.has_key_deletions())
-        {
-            return Ok(Some(Found {
-                spot: posting.spot,
-                text: Some(Bytes::from(value.to_text())),
-                satisfied: false,
-            }));
-        }
-        if self.counts_without_loading() && posting.is_whole {
-            return Ok(Some(Found {
-                spot: posting.spot,
-                text: None,
-                satisfied,
-            }));
-        }
+    /// Loads the item of a posting. Returns `None` if the query may not see the item or a test
+    /// fails.
+    fn load(&mut self, posting: Posting) -> Result<Option<CursorItem>> {
+        let condition_holds = self.access.is_exact && posting.is_exact;
         let Posting {
-            spot,
+            position,
             epk_prefix,
-            first,
-            ..
+            row_head,
+            value,
+            is_exact,
         } = posting;
-        let get = |key: &[u8]| self.snapshot.get(key).map_err(storage_failure);
-        let row = match first {
-            Some(first) => Some(complete_row(first, spot.number, get)?),
-            None => read_row(epk_prefix, spot.number, get)?,
-        };
-        let Some(row) = row else {
-            return Err(Error::internal("an index entry leads to no item"));
-        };
-        let visible = self.ask.visible.has(&row)
-            && self.ask.key.is_none_or(|key| row.epk == *key)
-            && self
-                .ask
-                .within
-                .is_none_or(|within| within.contains(&row.epk));
-        if !visible {
-            return Ok(None);
+
+        // The value of the index replaces the item, unless the item may belong to a logical
+        // partition that is being deleted.
+        if let Some(value) = value
+            && !self.query.visible.has_key_deletions()
+        {
+            return Ok(Some(CursorItem {
+                position,
+                text: Some(Bytes::from(value.to_text())),
+                condition_holds: false,
+            }));
         }
+
+        // A count needs the number of items only.
+        if is_exact && self.counts_without_loading() {
+            return Ok(Some(CursorItem {
+                position,
+                text: None,
+                condition_holds,
+            }));
+        }
+
+        let Some(row) = self.read_visible_row(epk_prefix, position.number, row_head)? else {
+            return Ok(None);
+        };
+
+        // The tests are of conditions that the index answers, so an item that fails is not counted
+        // as loaded.
         let stored = StoredItem {
-            number: spot.number,
+            number: position.number,
             row,
         };
         let text = stored.row.text(self.container.rid(), stored.number);
-        if !self.access.tests.is_empty() {
-            let item =
-                read_members(&text, &self.names).map_err(|e| Error::internal(e.to_string()))?;
-            if !self.access.tests.iter().all(|test| holds(test, &item)) {
-                return Ok(None);
-            }
+        if !self.passes_tests(&text)? {
+            return Ok(None);
         }
-        if self.access.reads_through() {
-            self.count_passing();
+        if self.access.is_read_through() {
+            self.count_passed_entry();
         }
         if self.charges_loading() {
             self.work.loaded_items += 1;
             self.work.loaded_bytes += text.len() as u64;
         }
-        Ok(Some(Found {
-            spot,
+        Ok(Some(CursorItem {
+            position,
             text: Some(text),
-            satisfied,
+            condition_holds,
         }))
     }
 
-    /// Only the number of items matters, and the index alone decides which they are.
-    fn counts_without_loading(&self) -> bool {
-        self.ask.query.demand() == Demand::Count
-            && self.ask.profile.counts_from_index()
-            && (self.access.decides || matches!(self.ask.query.condition(), Condition::All))
-            && self.access.tests.is_empty()
-            && self.ask.key.is_none()
-            && self.ask.within.is_none()
-            && self.ask.visible.is_everything()
+    /// Reads the row of an item. Returns `None` if the query may not see the item.
+    fn read_visible_row(
+        &self,
+        epk_prefix: EpkPrefix,
+        number: ItemNumber,
+        row_head: Option<Bytes>,
+    ) -> Result<Option<Row>> {
+        let get = |key: &[u8]| self.snapshot.get(key).map_err(storage_failure);
+        let row = match row_head {
+            Some(row_head) => Some(complete_row(row_head, number, get)?),
+            None => read_row(epk_prefix, number, get)?,
+        };
+        let Some(row) = row else {
+            return Err(Error::internal("an index entry leads to no item"));
+        };
+
+        // Different keys may share an EPK prefix, so the whole EPK is compared here.
+        let is_visible = self.query.visible.has(&row)
+            && self.query.key.is_none_or(|key| row.epk == *key)
+            && self
+                .query
+                .within
+                .is_none_or(|range| range.contains(&row.epk));
+        Ok(is_visible.then_some(row))
     }
 
-    /// A count within a logical partition is paid as the index would do it, though the rows are read.
+    /// Returns true if an item passes the tests of the access path.
+    fn passes_tests(&self, text: &Bytes) -> Result<bool> {
+        if self.access.tests.is_empty() {
+            return Ok(true);
+        }
+        let item = read_members(text, &self.tested_members)
+            .map_err(|error| Error::internal(error.to_string()))?;
+        Ok(self.access.tests.iter().all(|test| holds(test, &item)))
+    }
+
+    /// Returns true if the query needs only the number of items and the index decides which items
+    /// match.
+    fn counts_without_loading(&self) -> bool {
+        let query = &self.query;
+        let index_decides =
+            self.access.is_exact || matches!(query.query.condition(), Condition::All);
+        let sees_all_items =
+            query.key.is_none() && query.within.is_none() && query.visible.is_everything();
+        query.query.demand() == Demand::Count
+            && query.profile.counts_from_index()
+            && index_decides
+            && self.access.tests.is_empty()
+            && sees_all_items
+    }
+
+    /// Returns true if loaded items are charged. A count in a logical partition is charged as if
+    /// the index had answered it, although rows are read.
     fn charges_loading(&self) -> bool {
-        self.ask.query.demand() != Demand::Count || !self.ask.profile.counts_from_index()
+        self.query.query.demand() != Demand::Count || !self.query.profile.counts_from_index()
     }
 }
 
-/// The top-level members that a condition looks at.
-fn condition_names(condition: &Condition) -> Vec<String> {
+/// Returns the direction of items in natural order. Rows that ORDER BY treats as equal are ordered
+/// by number, in reverse if ORDER BY descends.
+fn direction_of(query: &PartitionQuery<'_>) -> Direction {
+    match query.query.order().first() {
+        Some(key) if key.descending => Direction::Reverse,
+        _ => Direction::Forward,
+    }
+}
+
+/// Opens the postings of an access path behind a position. Returns `None` for an index lookup with
+/// more entries than may be sorted into natural order.
+fn open_postings<'a>(
+    snapshot: &'a dyn Snapshot,
+    query: &PartitionQuery<'_>,
+    access: &AccessPath,
+    after: Option<&IndexPosition>,
+) -> Result<Option<Postings<'a>>> {
+    let direction = direction_of(query);
+    Ok(Some(match &access.method {
+        AccessMethod::Empty => Box::new(std::iter::empty()),
+        AccessMethod::FullScan => all_items(snapshot, after, direction),
+        AccessMethod::LogicalPartition(epk_prefix) => {
+            items_of_key(snapshot, *epk_prefix, after, direction)
+        }
+        AccessMethod::OrderWalk(walk) => walk.postings(snapshot, after)?,
+        AccessMethod::ValueScan(scan) => scan.postings(snapshot, after),
+        AccessMethod::IndexLookup {
+            lookup,
+            entries_to_sort_max,
+        } => {
+            let from = first_number(after);
+            match lookup.matches(snapshot, from, direction, *entries_to_sort_max)? {
+                Some(matches) => Box::new(matches.map(|found| found.map(posting_of))),
+                None => return Ok(None),
+            }
+        }
+    }))
+}
+
+/// Adds the top-level members that a condition reads.
+fn add_members(condition: &Condition, members: &mut Vec<String>) {
     match condition {
         Condition::And(parts) | Condition::Or(parts) => {
-            parts.iter().flat_map(condition_names).collect()
+            for part in parts {
+                add_members(part, members);
+            }
         }
-        Condition::Term { path, .. } => match path.0.first() {
-            Some(orrery_sql::Step::Name(name)) => vec![name.clone()],
-            _ => Vec::new(),
-        },
-        Condition::All | Condition::Never => Vec::new(),
+        Condition::Term { path, .. } => {
+            if let Some(orrery_sql::Step::Name(name)) = path.0.first() {
+                members.push(name.clone());
+            }
+        }
+        Condition::All | Condition::Never => {}
     }
 }
 
-fn damaged() -> Error {
-    Error::internal("a row of the index is damaged")
-}
-
+/// Returns the first number behind a position in natural order.
 fn first_number(after: Option<&IndexPosition>) -> ItemNumber {
-    after.map_or(0, |spot| spot.number.saturating_add(1))
-}
-
-fn posting_of(hit: Hit) -> Posting {
-    Posting {
-        is_whole: hit.is_whole,
-        ..Posting::new(IndexPosition::natural(hit.number), hit.epk_prefix)
+    match after {
+        Some(position) => position.number.saturating_add(1),
+        None => 0,
     }
 }
 
-fn value_posting(found: values::Found) -> Posting {
+fn posting_of(found: ItemMatch) -> Posting {
     Posting {
-        value: found.value,
-        ..Posting::new(found.spot, found.epk_prefix)
+        is_exact: found.is_exact,
+        ..Posting::new(IndexPosition::natural(found.number), found.epk_prefix)
     }
 }
 
-fn naturals<'a>(
+/// Returns the postings of all items in natural order.
+fn all_items<'a>(
     snapshot: &'a dyn Snapshot,
     after: Option<&IndexPosition>,
     direction: Direction,
 ) -> Postings<'a> {
     let range = keys::naturals_from(first_number(after));
-    Box::new(scan(snapshot, &range, direction).map(|entry| {
-        let (key, value) = entry?;
-        let number = keys::read_natural(&key).ok_or_else(damaged)?;
-        let epk_prefix = value[..].try_into().map_err(|_| damaged())?;
+    Box::new(scan(snapshot, &range, direction).map(|row| {
+        let (key, value) = row?;
+        let number = keys::read_natural(&key).ok_or_else(damaged_row)?;
+        let epk_prefix = value[..].try_into().map_err(|_| damaged_row())?;
         Ok(Posting::new(IndexPosition::natural(number), epk_prefix))
     }))
 }
 
-fn logical<'a>(
+/// Returns the postings of a logical partition in natural order.
+fn items_of_key<'a>(
     snapshot: &'a dyn Snapshot,
     epk_prefix: EpkPrefix,
     after: Option<&IndexPosition>,
     direction: Direction,
 ) -> Postings<'a> {
     let range = keys::items_of(epk_prefix, first_number(after));
-    Box::new(scan(snapshot, &range, direction).map(|entry| {
-        let (key, value) = entry?;
-        let (epk_prefix, number) = keys::read_item(&key).ok_or_else(damaged)?;
+    Box::new(scan(snapshot, &range, direction).map(|row| {
+        let (key, value) = row?;
+        let (epk_prefix, number) = keys::read_item(&key).ok_or_else(damaged_row)?;
         Ok(Posting {
-            first: Some(value),
+            row_head: Some(value),
             ..Posting::new(IndexPosition::natural(number), epk_prefix)
         })
     }))

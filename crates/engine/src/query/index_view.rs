@@ -1,4 +1,4 @@
-//! What one partition's index can answer now: which paths it covers, and what they are called there.
+//! The paths, spatial and composite indexes of a partition that a query can use in a snapshot.
 
 use super::condition::steps;
 use crate::index::cells::SpatialGrid;
@@ -13,18 +13,19 @@ use orrery_sql::Path;
 use orrery_storage::Snapshot;
 use std::sync::Arc;
 
-/// One partition's index.
+/// The index of a partition.
 pub struct IndexView<'a> {
-    /// The policies that its entries follow; several while it follows a new one.
+    /// The policies that the index entries follow: several while a reindex runs.
     policies: Vec<Arc<Policy>>,
     paths: PathsRef<'a>,
 }
 
 impl<'a> IndexView<'a> {
-    /// The index in a snapshot; `None` if it cannot be asked now.
+    /// Returns the index in a snapshot, or `None` if entries follow a policy that is not in
+    /// `policies`.
     ///
     /// # Errors
-    /// What the store reports.
+    /// 500 if the store cannot be read, 410 if the partition is split or merged.
     pub fn of(
         partition: &'a Partition,
         snapshot: &dyn Snapshot,
@@ -40,50 +41,59 @@ impl<'a> IndexView<'a> {
         }))
     }
 
-    /// Whether every item that has a scalar at the path has an entry for it.
+    /// Returns true if every item that has a scalar at the path has an entry for it.
     pub fn covers(&self, path: &Path) -> bool {
         let path = steps(path);
-        !path.is_empty()
-            && !is_hidden(&path)
-            && self.policies.iter().all(|policy| policy.covers(&path))
+        if path.is_empty() || is_unindexed(&path) {
+            return false;
+        }
+        self.policies.iter().all(|policy| policy.covers(&path))
     }
 
-    /// The path's number, if some item has the path.
+    /// Returns the number of a path, if some item has the path.
     pub fn number(&self, path: &Path) -> Option<PathNumber> {
         self.paths.find(&steps(path))
     }
 
-    /// The spatial index of a path, if every item with a figure there is in it: the grid, and the path's number.
+    /// Returns the grid and the path number of the spatial index of a path, if all policies have
+    /// the index. The path number is `None` if no item has a geometry there.
     pub fn spatial(&self, path: &Path) -> Option<(SpatialGrid, Option<PathNumber>)> {
         let path = steps(path);
         let (first, others) = self.policies.split_first()?;
         let index = first.spatial_index(&path)?;
-        let everywhere = others.iter().all(|policy| {
-            policy
-                .spatial_index(&path)
-                .is_some_and(|o| o.grid == index.grid)
-        });
-        everywhere.then(|| (index.grid, self.paths.find_derived(&index.text)))
+        for policy in others {
+            if policy.spatial_index(&path)?.grid != index.grid {
+                return None;
+            }
+        }
+        Some((index.grid, self.paths.find_derived(&index.text)))
     }
 
-    /// The composite indexes that hold every item, and their numbers if some item is in them.
-    pub fn composites(&self) -> impl Iterator<Item = (&Composite, Option<PathNumber>)> {
-        let (first, others) = match &self.policies[..] {
-            [] => (&[][..], &[][..]),
-            [first, others @ ..] => (first.composites(), others),
+    /// Returns the composite indexes that all policies have, with their path numbers. The number is
+    /// `None` if no item is in the index.
+    pub fn composites(&self) -> Vec<(&Composite, Option<PathNumber>)> {
+        let Some((first, others)) = self.policies.split_first() else {
+            return Vec::new();
         };
-        let everywhere =
-            |c: &&Composite| others.iter().all(|policy| policy.composites().contains(*c));
-        let visible = |c: &&Composite| c.paths.iter().all(|(path, _)| !is_hidden(path));
-        first
-            .iter()
-            .filter(everywhere)
-            .filter(visible)
-            .map(|c| (c, self.paths.find_derived(&c.text)))
+        let mut composites = Vec::new();
+        for composite in first.composites() {
+            let is_in_all = others
+                .iter()
+                .all(|policy| policy.composites().contains(composite));
+            let is_indexed = !composite.paths.iter().any(|(path, _)| is_unindexed(path));
+            if is_in_all && is_indexed {
+                composites.push((composite, self.paths.find_derived(&composite.text)));
+            }
+        }
+        composites
     }
 }
 
-/// Whether a path is one of the server's own that items are not indexed by.
-fn is_hidden(path: &[Step]) -> bool {
-    matches!(path.first(), Some(Step::Name(name)) if name != "_ts" && is_system(name))
+/// Returns true if a path is a system property that has no index entries. Of the system properties
+/// only `_ts` has entries.
+fn is_unindexed(path: &[Step]) -> bool {
+    match path.first() {
+        Some(Step::Name(name)) => name != "_ts" && is_system(name),
+        _ => false,
+    }
 }

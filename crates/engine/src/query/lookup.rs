@@ -1,551 +1,510 @@
-//! Index entries that answer a condition: from terms, AND and OR to key ranges, and from those to items in natural
+//! Index lookups: from a condition to ranges of index keys, and from the ranges to items in natural
 //! order.
+//!
+//! 1. [`plan`] descends through AND and OR and plans a lookup for each part that the index can
+//!    answer.
+//! 2. `plan_term` asks `value_ranges` for the encoded values that a test accepts, and prefixes them
+//!    with the number of the path. `plan_spatial` asks the grid of a spatial index,
+//!    [`plan_composite`] a composite index.
+//! 3. `combine` joins the parts: [`Lookup::Any`] for OR, [`Lookup::All`] for AND.
+//! 4. The planner in `query/access.rs` counts the entries of each lookup ([`Lookup::count`]) and
+//!    chooses one.
+//! 5. [`Lookup::matches`] reads the chosen lookup. The entries of a single value are in natural
+//!    order, so a few such lists are merged as they are read (`MergedMatches`).
+//! 6. All other lookups are read completely, sorted by item number and freed of duplicates
+//!    ([`Lookup::collect`]); AND keeps the items of all parts (`intersect`).
+//! 7. A match whose entry is [inexact](value) is marked, and the cursor leaves the condition to the
+//!    item.
 
+use super::composite_range::composite_range;
 use super::condition::{is_answerable, is_selective, value_ranges};
 use super::index_view::IndexView;
-use crate::errors::storage_failure;
+use super::posting::{KeyRange, read_entry};
 use crate::index::policy::Composite;
 use crate::index::value;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::scan;
-use orrery_model::{Error, Json, Result};
+use orrery_model::{Json, Result};
 use orrery_sql::{Condition, Path, Test};
 use orrery_storage::{Direction, Snapshot};
+use std::cmp::Ordering;
 use std::iter::Peekable;
 
-/// Keys from (inclusive) and to (exclusive).
-pub type KeyRange = (Vec<u8>, Vec<u8>);
-
-/// Lists that are merged as they are read; more of them are read first and sorted.
+/// Maximum number of lists that are merged as they are read. More lists are read first and sorted.
 const MERGED_LISTS: usize = 32;
 
-/// Index entries that lead to every item which fulfils a condition.
+/// Index entries that lead to every item that fulfils a condition.
 #[derive(Clone, Debug)]
 pub enum Lookup {
-    /// No item does.
+    /// No item fulfils the condition.
     Nothing,
     /// The entries in some ranges of keys.
     Entries {
-        /// The ranges; they do not overlap.
+        /// The ranges, which do not overlap.
         ranges: Vec<KeyRange>,
-        /// Each range is of one value, so its entries come by number.
-        one_value: bool,
-        /// A test on the string in the entry.
-        strings: Option<Test>,
+        /// True if each range is of a single value. Its entries are then in natural order.
+        is_single_value: bool,
+        /// A test on the string of each entry.
+        string_test: Option<Test>,
     },
-    /// Items in one of these.
+    /// Items of at least one of these lookups.
     Any(Vec<Lookup>),
-    /// Items in all of these.
+    /// Items of all these lookups.
     All(Vec<Lookup>),
 }
 
 /// An item that a lookup leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Hit {
-    /// Its number.
+pub struct ItemMatch {
+    /// The number of the item.
     pub number: ItemNumber,
-    /// Its place.
+    /// The EPK prefix of the item.
     pub epk_prefix: EpkPrefix,
-    /// Whether the entries say all that the lookup's condition asks.
-    pub is_whole: bool,
+    /// True if the entries decide the lookup's condition.
+    pub is_exact: bool,
 }
 
-/// A lookup with what the planner has to know of it.
+/// Matches in natural order.
+type Matches<'a> = Box<dyn Iterator<Item = Result<ItemMatch>> + 'a>;
+
+/// A lookup with its properties for the planner.
 #[derive(Clone, Debug)]
-pub struct Planned {
+pub struct PlannedLookup {
     /// The entries.
     pub lookup: Lookup,
-    /// Whether they lead to no other items than those that fulfil the condition.
-    pub exact: bool,
-    /// Equality values looked up.
+    /// True if the entries lead only to items that fulfil the condition.
+    pub is_exact: bool,
+    /// Number of index seeks: values of equality conditions.
     pub seeks: u64,
-    /// The term, if the condition is just one: it can be asked of a single item.
+    /// The term, if the condition is a single equality. A single item can be checked for it.
     pub term: Option<(PathNumber, Vec<u8>)>,
-    /// The composite index that it asks, if it is one.
+    /// The composite index, if the lookup uses one.
     pub composite: Option<Composite>,
-    /// Whether it leads to few of the items that have its path, as far as its form can tell.
-    pub selective: bool,
+    /// True if the form of the condition suggests that it holds for few of the items that have the
+    /// path.
+    pub is_selective: bool,
     /// The condition as text.
     pub text: String,
 }
 
-impl Planned {
+impl PlannedLookup {
+    /// Returns the lookup of a condition that no item fulfils.
     fn nothing(text: String, seeks: u64) -> Self {
-        Planned {
+        PlannedLookup {
             lookup: Lookup::Nothing,
-            exact: true,
+            is_exact: true,
             seeks,
             term: None,
             composite: None,
-            selective: true,
+            is_selective: true,
             text,
         }
     }
 }
 
-/// The lookup of a condition, if the index answers it.
-pub fn plan(index: &IndexView<'_>, condition: &Condition) -> Option<Planned> {
+/// Returns the lookup of a condition, if the index can answer the condition.
+pub fn plan(index: &IndexView<'_>, condition: &Condition) -> Option<PlannedLookup> {
     match condition {
         Condition::All => None,
-        Condition::Never => Some(Planned::nothing("never".into(), 0)),
-        Condition::Term { path, test, exact } => term(index, path, test, *exact),
+        Condition::Never => Some(PlannedLookup::nothing("never".into(), 0)),
+        Condition::Term { path, test, exact } => plan_term(index, path, test, *exact),
+        // The index answers OR only if it answers every part.
         Condition::Or(parts) => {
-            let parts: Vec<Planned> = parts
-                .iter()
-                .map(|part| plan(index, part))
-                .collect::<Option<_>>()?;
-            let selective = parts.iter().all(|part| part.selective);
-            Some(Planned {
-                selective,
-                ..together(parts, " or ", Lookup::Any)
+            let mut planned = Vec::with_capacity(parts.len());
+            for part in parts {
+                planned.push(plan(index, part)?);
+            }
+            let is_selective = planned.iter().all(|part| part.is_selective);
+            Some(PlannedLookup {
+                is_selective,
+                ..combine(planned, " or ", Lookup::Any)
             })
         }
+        // A part of AND that the index does not answer makes the lookup inexact.
         Condition::And(parts) => {
-            let planned: Vec<Planned> = parts.iter().filter_map(|part| plan(index, part)).collect();
+            let planned: Vec<_> = parts.iter().filter_map(|part| plan(index, part)).collect();
             if planned.is_empty() {
                 return None;
             }
-            let all = planned.len() == parts.len();
-            let selective = planned.iter().any(|part| part.selective);
-            let together = together(planned, " and ", Lookup::All);
-            Some(Planned {
-                exact: together.exact && all,
-                selective,
-                ..together
+            let answers_all = planned.len() == parts.len();
+            let is_selective = planned.iter().any(|part| part.is_selective);
+            let combined = combine(planned, " and ", Lookup::All);
+            Some(PlannedLookup {
+                is_exact: combined.is_exact && answers_all,
+                is_selective,
+                ..combined
             })
         }
     }
 }
 
-fn together(parts: Vec<Planned>, word: &str, lookup: fn(Vec<Lookup>) -> Lookup) -> Planned {
-    let texts: Vec<&str> = parts.iter().map(|p| p.text.as_str()).collect();
-    Planned {
-        exact: parts.iter().all(|p| p.exact),
-        seeks: parts.iter().map(|p| p.seeks).sum(),
+/// Combines the lookups of parts to one. `word` joins their texts.
+fn combine(
+    parts: Vec<PlannedLookup>,
+    word: &str,
+    variant: fn(Vec<Lookup>) -> Lookup,
+) -> PlannedLookup {
+    let mut is_exact = true;
+    let mut seeks = 0;
+    let mut texts = Vec::with_capacity(parts.len());
+    let mut lookups = Vec::with_capacity(parts.len());
+    for part in parts {
+        is_exact &= part.is_exact;
+        seeks += part.seeks;
+        texts.push(part.text);
+        lookups.push(part.lookup);
+    }
+    PlannedLookup {
+        lookup: variant(lookups),
+        is_exact,
+        seeks,
         term: None,
         composite: None,
-        selective: false,
+        is_selective: false,
         text: format!("({})", texts.join(word)),
-        lookup: lookup(parts.into_iter().map(|p| p.lookup).collect()),
     }
 }
 
-fn term(index: &IndexView<'_>, path: &Path, test: &Test, exact: bool) -> Option<Planned> {
+/// Returns the lookup of a test on a path.
+fn plan_term(
+    index: &IndexView<'_>,
+    path: &Path,
+    test: &Test,
+    is_exact: bool,
+) -> Option<PlannedLookup> {
     if let Test::Near { geometry, distance } = test {
-        return near(index, path, test, geometry, *distance);
+        return plan_spatial(index, path, test, geometry, *distance);
     }
     if !is_answerable(test) || !index.covers(path) {
         return None;
     }
+    // Seeks are charged even if no item has the path.
     let text = format!("{path} {test}");
     let values = value_ranges(test, value::STRING_BYTES)?;
     let Some(number) = index.number(path) else {
-        return Some(Planned::nothing(
-            format!("{text} (no item has the path)"),
-            values.seeks,
-        ));
+        let text = format!("{text} (no item has the path)");
+        return Some(PlannedLookup::nothing(text, values.seeks));
     };
-    let key = |value: &Vec<u8>| keys::terms(number, value);
+
+    let mut ranges = Vec::with_capacity(values.ranges.len());
+    for (from, to) in &values.ranges {
+        ranges.push((keys::terms(number, from), keys::terms(number, to)));
+    }
     let term = match test {
         Test::Equals(value) => Some((number, value::encode(value).bytes)),
         _ => None,
     };
-    Some(Planned {
-        exact: exact && values.exact,
-        seeks: values.seeks,
+    let scans_strings = matches!(test, Test::ScanStrings(_));
+    Some(PlannedLookup {
         lookup: Lookup::Entries {
-            ranges: values
-                .ranges
-                .iter()
-                .map(|(from, to)| (key(from), key(to)))
-                .collect(),
-            one_value: values.seeks > 0,
-            strings: matches!(test, Test::ScanStrings(_)).then(|| test.clone()),
+            ranges,
+            is_single_value: values.seeks > 0,
+            string_test: scans_strings.then(|| test.clone()),
         },
+        is_exact: is_exact && values.is_exact,
+        seeks: values.seeks,
         term,
         composite: None,
-        selective: is_selective(test) || matches!(test, Test::ScanStrings(_)),
+        is_selective: is_selective(test) || scans_strings,
         text,
     })
 }
 
-/// The entries of a spatial index around a figure.
-fn near(
+/// Returns the lookup in a spatial index for the geometries within a distance of a geometry. On the
+/// Earth the distance is in metres.
+fn plan_spatial(
     index: &IndexView<'_>,
     path: &Path,
     test: &Test,
     geometry: &Json,
     distance: f64,
-) -> Option<Planned> {
-    let (frame, number) = index.spatial(path)?;
+) -> Option<PlannedLookup> {
+    let (grid, number) = index.spatial(path)?;
     let text = format!("spatial {path} {test}");
-    // A constant that is no figure makes the function undefined.
-    let (Some(number), Some(boxes)) = (
-        number,
-        orrery_sql::extents_within(geometry, frame.is_planar, distance),
-    ) else {
-        return Some(Planned::nothing(text, 0));
+    // The spatial functions are undefined for a constant that is no geometry.
+    let boxes = orrery_sql::extents_within(geometry, grid.is_planar, distance);
+    let (Some(number), Some(boxes)) = (number, boxes) else {
+        return Some(PlannedLookup::nothing(text, 0));
     };
-    let key =
-        |(from, to): (Vec<u8>, Vec<u8>)| (keys::terms(number, &from), keys::terms(number, &to));
-    Some(Planned {
+    let mut ranges = Vec::new();
+    for (from, to) in grid.search_ranges(&boxes) {
+        ranges.push((keys::terms(number, &from), keys::terms(number, &to)));
+    }
+    Some(PlannedLookup {
         lookup: Lookup::Entries {
-            ranges: frame.search_ranges(&boxes).into_iter().map(key).collect(),
-            one_value: false,
-            strings: None,
+            ranges,
+            is_single_value: false,
+            string_test: None,
         },
-        exact: false,
+        is_exact: false,
         seeks: 0,
         term: None,
         composite: None,
-        selective: true,
+        is_selective: true,
         text,
     })
 }
 
-/// The entries of a composite index for equalities on its first paths and, if there is one, a range on the next; and
-/// which of the conditions they cover.
+/// Returns the lookup in a composite index, and the indexes of the conditions that it covers.
+/// Returns `None` if the lookup would cover fewer than two conditions.
 pub fn plan_composite(
     composite: &Composite,
     number: Option<PathNumber>,
     conditions: &[&Condition],
-) -> Option<(Planned, Vec<usize>)> {
-    let narrowed = narrow(composite, conditions);
-    if narrowed.covered.len() < 2 {
+) -> Option<(PlannedLookup, Vec<usize>)> {
+    let range = composite_range(composite, conditions);
+    if range.covered.len() < 2 {
         return None;
     }
+    // Without an item in the index the lookup is empty, and a single seek shows that.
     let text = format!("composite ({})", composite.text);
-    let used = Some(composite.clone());
-    let Some(number) = number else {
-        return Some((
-            Planned {
-                composite: used,
-                ..Planned::nothing(text, 1)
-            },
-            narrowed.covered,
-        ));
-    };
-    let planned = Planned {
-        lookup: Lookup::Entries {
-            ranges: vec![narrowed.keys(number)],
-            one_value: narrowed.pinned == composite.paths.len(),
-            strings: None,
+    let planned = match number {
+        None => PlannedLookup {
+            composite: Some(composite.clone()),
+            ..PlannedLookup::nothing(text, 1)
         },
-        exact: narrowed.exact,
-        seeks: narrowed.pinned as u64,
-        term: None,
-        composite: used,
-        selective: true,
-        text,
+        Some(number) => PlannedLookup {
+            lookup: Lookup::Entries {
+                ranges: vec![range.keys(number)],
+                is_single_value: range.pinned_paths == composite.paths.len(),
+                string_test: None,
+            },
+            is_exact: range.is_exact,
+            seeks: range.pinned_paths as u64,
+            term: None,
+            composite: Some(composite.clone()),
+            is_selective: true,
+            text,
+        },
     };
-    Some((planned, narrowed.covered))
+    Some((planned, range.covered))
 }
-
-/// A stretch of a composite index.
-pub struct Narrowed {
-    from: Vec<u8>,
-    to: Vec<u8>,
-    /// Paths that have one value in it.
-    pub pinned: usize,
-    /// Which conditions it follows from.
-    pub covered: Vec<usize>,
-    /// Whether everything in it fulfils them.
-    pub exact: bool,
-}
-
-impl Narrowed {
-    /// Its keys.
-    pub fn keys(&self, number: PathNumber) -> KeyRange {
-        let end = |bytes: &[u8]| {
-            if bytes.is_empty() {
-                keys::after(&keys::terms(number, &[]))
-            } else {
-                keys::terms(number, bytes)
-            }
-        };
-        (keys::terms(number, &self.from), end(&self.to))
-    }
-}
-
-/// The stretch of a composite index that conditions leave.
-pub fn narrow(composite: &Composite, conditions: &[&Condition]) -> Narrowed {
-    let mut prefix: Vec<u8> = Vec::new();
-    let mut narrowed = Narrowed {
-        from: Vec::new(),
-        to: Vec::new(),
-        pinned: 0,
-        covered: Vec::new(),
-        exact: true,
-    };
-    for (steps, ascending) in &composite.paths {
-        let on_path = || {
-            conditions
-                .iter()
-                .enumerate()
-                .filter_map(|(i, condition)| match condition {
-                    Condition::Term { path, test, exact }
-                        if super::condition::steps(path) == *steps =>
-                    {
-                        Some((i, test, *exact))
-                    }
-                    _ => None,
-                })
-        };
-        let turn = |bytes: Vec<u8>| {
-            if *ascending {
-                bytes
-            } else {
-                value::inverted(&bytes)
-            }
-        };
-        if let Some((i, Test::Equals(value), exact)) =
-            on_path().find(|(_, test, _)| matches!(test, Test::Equals(_)))
-        {
-            let encoded = value::encode_within(value, composite.string_bytes());
-            narrowed.exact &= exact && encoded.is_exact;
-            narrowed.covered.push(i);
-            prefix.extend(turn(encoded.bytes));
-            narrowed.pinned += 1;
-            continue;
-        }
-        let range = on_path().find_map(|(i, test, exact)| match test {
-            Test::Range { .. } | Test::Prefix(_) => {
-                value_ranges(test, composite.string_bytes()).map(|values| (i, values, exact))
-            }
-            _ => None,
-        });
-        if let Some((i, values, exact)) = range
-            && let [(from, to)] = &values.ranges[..]
-        {
-            narrowed.exact &= exact && values.exact;
-            narrowed.covered.push(i);
-            // Turned bytes sort the other way round, and what was left out at one end comes first at the other.
-            let (from, to) = match ascending {
-                true => (from.clone(), to.clone()),
-                false => (
-                    keys::after(&value::inverted(to)),
-                    keys::after(&value::inverted(from)),
-                ),
-            };
-            narrowed.from = [&prefix[..], &from].concat();
-            narrowed.to = [&prefix[..], &to].concat();
-            return narrowed;
-        }
-        break;
-    }
-    if !prefix.is_empty() {
-        narrowed.to = keys::after(&prefix);
-        narrowed.from = prefix;
-    }
-    narrowed
-}
-
-type Hits<'a> = Box<dyn Iterator<Item = Result<Hit>> + 'a>;
 
 impl Lookup {
-    /// The items from number `from` on, each once, in natural order or from the end; `None` if more than `most` entries
-    /// would have to be read before the first is known.
+    /// Returns the items from the number `from` on, each once, in natural order or in reverse.
+    /// Returns `None` if more than `entries_max` entries would have to be read before the first
+    /// item is known.
     ///
     /// # Errors
-    /// What the store reports.
-    pub fn hits<'a>(
+    /// 500 if the store cannot be read or an entry is damaged.
+    pub fn matches<'a>(
         &self,
         snapshot: &'a dyn Snapshot,
         from: ItemNumber,
         direction: Direction,
-        most: usize,
-    ) -> Result<Option<Hits<'a>>> {
-        let lists = self.lists().filter(|lists| lists.len() <= MERGED_LISTS);
-        if let Some(lists) = lists {
-            let open = |(start, end): KeyRange| {
+        entries_max: usize,
+    ) -> Result<Option<Matches<'a>>> {
+        // Lists of single values are in natural order already, and need not be read to their ends.
+        if let Some(ranges) = self.single_value_ranges()
+            && ranges.len() <= MERGED_LISTS
+        {
+            let mut lists = Vec::with_capacity(ranges.len());
+            for (start, end) in ranges {
                 let start = [&start[..], &from.to_be_bytes()].concat();
-                one_list(snapshot, &(start, end), direction).peekable()
-            };
-            let mut lists: Vec<_> = lists.into_iter().map(open).collect();
-            return Ok(Some(match lists.len() {
-                1 => Box::new(lists.swap_remove(0)),
-                _ => Box::new(Merged {
-                    lists,
-                    direction,
-                    last: None,
-                }),
-            }));
+                lists.push(read_matches(snapshot, &(start, end), direction).peekable());
+            }
+            if lists.len() == 1 {
+                return Ok(Some(Box::new(lists.swap_remove(0))));
+            }
+            return Ok(Some(Box::new(MergedMatches {
+                lists,
+                direction,
+                last: None,
+            })));
         }
-        let Some(mut hits) = self.collect(snapshot, from, most)? else {
+
+        let Some(mut matches) = self.collect(snapshot, from, entries_max)? else {
             return Ok(None);
         };
         if direction == Direction::Reverse {
-            hits.reverse();
+            matches.reverse();
         }
-        Ok(Some(Box::new(hits.into_iter().map(Ok))))
+        Ok(Some(Box::new(matches.into_iter().map(Ok))))
     }
 
-    /// The lists of one value each that make it up, if it is so.
-    fn lists(&self) -> Option<Vec<KeyRange>> {
+    /// Returns the ranges of the lookup, if each range is of a single value and the lookup is their
+    /// union.
+    fn single_value_ranges(&self) -> Option<Vec<KeyRange>> {
         match self {
             Lookup::Nothing => Some(Vec::new()),
             Lookup::Entries {
                 ranges,
-                one_value: true,
+                is_single_value: true,
                 ..
             } => Some(ranges.clone()),
             Lookup::Any(parts) => {
-                let each: Option<Vec<Vec<KeyRange>>> = parts.iter().map(Lookup::lists).collect();
-                Some(each?.concat())
+                let mut ranges = Vec::new();
+                for part in parts {
+                    ranges.extend(part.single_value_ranges()?);
+                }
+                Some(ranges)
             }
             _ => None,
         }
     }
 
-    /// All items from number `from` on, in natural order; `None` if more than `most` entries would have to be read.
+    /// Returns all items from the number `from` on in natural order, or `None` if more than
+    /// `entries_max` entries would have to be read.
     ///
     /// # Errors
-    /// What the store reports.
+    /// 500 if the store cannot be read or an entry is damaged.
     pub fn collect(
         &self,
         snapshot: &dyn Snapshot,
         from: ItemNumber,
-        most: usize,
-    ) -> Result<Option<Vec<Hit>>> {
-        let mut hits: Vec<Hit> = Vec::new();
-        match self {
-            Lookup::Nothing => {}
+        entries_max: usize,
+    ) -> Result<Option<Vec<ItemMatch>>> {
+        let mut matches = match self {
+            Lookup::Nothing => Vec::new(),
             Lookup::Entries {
-                ranges, strings, ..
+                ranges,
+                string_test,
+                ..
             } => {
-                let mut read = 0usize;
-                for range in ranges {
-                    for entry in scan(snapshot, range, Direction::Forward) {
-                        read += 1;
-                        if read > most {
-                            return Ok(None);
-                        }
-                        let key = entry?.0;
-                        let (bytes, mut hit) = read_entry(&key)?;
-                        if hit.number >= from
-                            && strings
-                                .as_ref()
-                                .is_none_or(|test| string_passes(test, bytes))
-                        {
-                            hit.is_whole = strings.is_none() || !value::is_inexact(bytes);
-                            hits.push(hit);
-                        }
-                    }
+                let test = string_test.as_ref();
+                match collect_entries(ranges, test, snapshot, from, entries_max)? {
+                    Some(matches) => matches,
+                    None => return Ok(None),
                 }
             }
             Lookup::Any(parts) => {
+                let mut union = Vec::new();
                 for part in parts {
-                    let Some(found) =
-                        part.collect(snapshot, from, most.saturating_sub(hits.len()))?
-                    else {
-                        return Ok(None);
-                    };
-                    hits.extend(found);
+                    let entries_left = entries_max.saturating_sub(union.len());
+                    match part.collect(snapshot, from, entries_left)? {
+                        Some(matches) => union.extend(matches),
+                        None => return Ok(None),
+                    }
                 }
+                union
             }
-            Lookup::All(parts) => return Self::intersection(parts, snapshot, from, most),
-        }
-        hits.sort_unstable();
-        // Where one of several entries of an item does not say all, the item is looked at.
-        hits.dedup_by_key(|hit| hit.number);
-        Ok(Some(hits))
+            Lookup::All(parts) => return Self::intersection(parts, snapshot, from, entries_max),
+        };
+        // Inexact matches of an item sort first and remain: the condition is then tested on the
+        // item.
+        matches.sort_unstable();
+        matches.dedup_by_key(|found| found.number);
+        Ok(Some(matches))
     }
 
+    /// Returns the items that all parts lead to, as [`Lookup::collect`] does.
     fn intersection(
         parts: &[Lookup],
         snapshot: &dyn Snapshot,
         from: ItemNumber,
-        most: usize,
-    ) -> Result<Option<Vec<Hit>>> {
-        let mut common: Option<Vec<Hit>> = None;
+        entries_max: usize,
+    ) -> Result<Option<Vec<ItemMatch>>> {
+        let mut common: Option<Vec<ItemMatch>> = None;
         for part in parts {
-            let Some(hits) = part.collect(snapshot, from, most)? else {
+            let Some(matches) = part.collect(snapshot, from, entries_max)? else {
                 return Ok(None);
             };
             common = Some(match common {
-                None => hits,
-                Some(before) => both(&before, &hits),
+                None => matches,
+                Some(before) => intersect(&before, &matches),
             });
         }
         Ok(Some(common.unwrap_or_default()))
     }
 
-    /// Whether it tests strings, of which the index may have only the beginning.
+    /// Returns true if the lookup tests strings, which the index may have truncated.
     pub fn scans_strings(&self) -> bool {
         match self {
             Lookup::Nothing => false,
-            Lookup::Entries { strings, .. } => strings.is_some(),
+            Lookup::Entries { string_test, .. } => string_test.is_some(),
             Lookup::Any(parts) | Lookup::All(parts) => parts.iter().any(Lookup::scans_strings),
         }
     }
 
-    /// Its entries, to be counted.
+    /// Returns an iterator over the entries that counts them for an estimate.
     pub fn count<'a>(&'a self, snapshot: &'a dyn Snapshot) -> Box<dyn Iterator<Item = ()> + 'a> {
-        match self {
-            Lookup::Nothing => Box::new(std::iter::empty()),
-            Lookup::Entries { ranges, .. } => Box::new(
-                ranges
+        // The intersection has as many items as its shortest part at most; the first part serves as
+        // the estimate.
+        let parts = match self {
+            Lookup::Nothing => return Box::new(std::iter::empty()),
+            Lookup::Entries { ranges, .. } => {
+                let entries = ranges
                     .iter()
-                    .flat_map(move |range| scan(snapshot, range, Direction::Forward))
-                    .map(|_| ()),
-            ),
-            Lookup::Any(parts) => Box::new(parts.iter().flat_map(move |part| part.count(snapshot))),
-            // As many as the shortest; the first will do for an estimate.
-            Lookup::All(parts) => Box::new(
-                parts
-                    .iter()
-                    .take(1)
-                    .flat_map(move |part| part.count(snapshot)),
-            ),
-        }
+                    .flat_map(move |range| scan(snapshot, range, Direction::Forward));
+                return Box::new(entries.map(|_| ()));
+            }
+            Lookup::Any(parts) => &parts[..],
+            Lookup::All(parts) => &parts[..parts.len().min(1)],
+        };
+        Box::new(parts.iter().flat_map(move |part| part.count(snapshot)))
     }
 }
 
-/// Items in both of two lists in natural order.
-fn both(a: &[Hit], b: &[Hit]) -> Vec<Hit> {
-    let (mut i, mut j, mut out) = (0, 0, Vec::new());
+/// Returns the items of the entries in some ranges, unsorted, or `None` if there are more than
+/// `entries_max` entries.
+fn collect_entries(
+    ranges: &[KeyRange],
+    string_test: Option<&Test>,
+    snapshot: &dyn Snapshot,
+    from: ItemNumber,
+    entries_max: usize,
+) -> Result<Option<Vec<ItemMatch>>> {
+    let mut matches = Vec::new();
+    let mut entries_read = 0;
+    for range in ranges {
+        for row in scan(snapshot, range, Direction::Forward) {
+            entries_read += 1;
+            if entries_read > entries_max {
+                return Ok(None);
+            }
+            let (key, _) = row?;
+            let (value, number, epk_prefix) = read_entry(&key)?;
+            let passes = string_test.is_none_or(|test| string_passes(test, value));
+            if number >= from && passes {
+                matches.push(ItemMatch {
+                    number,
+                    epk_prefix,
+                    is_exact: string_test.is_none() || !value::is_inexact(value),
+                });
+            }
+        }
+    }
+    Ok(Some(matches))
+}
+
+/// Returns the items in both of two lists in natural order.
+fn intersect(a: &[ItemMatch], b: &[ItemMatch]) -> Vec<ItemMatch> {
+    let (mut i, mut j, mut common) = (0, 0, Vec::new());
     while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
         match x.number.cmp(&y.number) {
-            std::cmp::Ordering::Less => i += 1,
-            std::cmp::Ordering::Greater => j += 1,
-            std::cmp::Ordering::Equal => {
-                out.push(Hit {
-                    is_whole: x.is_whole && y.is_whole,
+            Ordering::Less => i += 1,
+            Ordering::Greater => j += 1,
+            Ordering::Equal => {
+                common.push(ItemMatch {
+                    is_exact: x.is_exact && y.is_exact,
                     ..*x
                 });
                 (i, j) = (i + 1, j + 1);
             }
         }
     }
-    out
+    common
 }
 
-fn one_list<'a>(
+/// Returns the items of the entries in a range.
+fn read_matches<'a>(
     snapshot: &'a dyn Snapshot,
     range: &KeyRange,
     direction: Direction,
-) -> impl Iterator<Item = Result<Hit>> + use<'a> {
-    scan(snapshot, range, direction).map(|entry| read_entry(&entry?.0).map(|(_, hit)| hit))
-}
-
-/// Value and item of an index entry.
-///
-/// # Errors
-/// 500 for a damaged one.
-pub fn read_entry(key: &[u8]) -> Result<(&[u8], Hit)> {
-    let damaged = || Error::internal("a row of the index is damaged");
-    let (bytes, number, epk_prefix) = keys::read_term(key).ok_or_else(damaged)?;
-    Ok((
-        bytes,
-        Hit {
+) -> impl Iterator<Item = Result<ItemMatch>> + use<'a> {
+    scan(snapshot, range, direction).map(|row| {
+        let (key, _) = row?;
+        let (_, number, epk_prefix) = read_entry(&key)?;
+        Ok(ItemMatch {
             number,
             epk_prefix,
-            is_whole: true,
-        },
-    ))
+            is_exact: true,
+        })
+    })
 }
 
-/// A string that was cut for the index may pass: its item decides.
+/// Returns true if the string of an entry passes a test, or may pass because the index truncated
+/// it.
 fn string_passes(test: &Test, encoded: &[u8]) -> bool {
     match (test, value::decode_string(encoded)) {
         (Test::ScanStrings(passes), Some(text)) => passes(&text),
@@ -553,53 +512,43 @@ fn string_passes(test: &Test, encoded: &[u8]) -> bool {
     }
 }
 
-/// Several lists in natural order as one, each item once.
-struct Merged<I: Iterator<Item = Result<Hit>>> {
+/// The union of several lists in natural order, each item once.
+struct MergedMatches<I: Iterator<Item = Result<ItemMatch>>> {
     lists: Vec<Peekable<I>>,
     direction: Direction,
+    /// Number of the last item.
     last: Option<ItemNumber>,
 }
 
-impl<I: Iterator<Item = Result<Hit>>> Iterator for Merged<I> {
-    type Item = Result<Hit>;
+impl<I: Iterator<Item = Result<ItemMatch>>> Iterator for MergedMatches<I> {
+    type Item = Result<ItemMatch>;
 
-    fn next(&mut self) -> Option<Result<Hit>> {
+    fn next(&mut self) -> Option<Result<ItemMatch>> {
         loop {
+            // The next item is the first one of all lists in the direction of the scan.
             let mut best: Option<(usize, ItemNumber)> = None;
-            for (i, list) in self.lists.iter_mut().enumerate() {
+            for (at, list) in self.lists.iter_mut().enumerate() {
                 let number = match list.peek() {
                     None => continue,
                     Some(Err(_)) => return list.next(),
-                    Some(Ok(hit)) => hit.number,
+                    Some(Ok(found)) => found.number,
                 };
-                let sooner = best.is_none_or(|(_, least)| match self.direction {
-                    Direction::Forward => number < least,
-                    Direction::Reverse => number > least,
-                });
-                if sooner {
-                    best = Some((i, number));
+                let is_before = match (best, self.direction) {
+                    (None, _) => true,
+                    (Some((_, first)), Direction::Forward) => number < first,
+                    (Some((_, first)), Direction::Reverse) => number > first,
+                };
+                if is_before {
+                    best = Some((at, number));
                 }
             }
-            let (list, number) = best?;
-            let hit = self.lists[list].next();
+            let (at, number) = best?;
+            let found = self.lists[at].next();
+
+            // An item in several lists is returned once.
             if self.last.replace(number) != Some(number) {
-                return hit;
+                return found;
             }
         }
     }
-}
-
-/// Whether an item has an entry.
-///
-/// # Errors
-/// What the store reports.
-pub fn has_entry(
-    snapshot: &dyn Snapshot,
-    path: PathNumber,
-    bytes: &[u8],
-    number: ItemNumber,
-    epk_prefix: EpkPrefix,
-) -> Result<bool> {
-    let key = keys::term(path, bytes, number, epk_prefix);
-    Ok(snapshot.get(&key).map_err(storage_failure)?.is_some())
 }

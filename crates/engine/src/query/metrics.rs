@@ -1,232 +1,274 @@
-//! What a query may tell about itself: its metrics, the indexes it used or could use, and EXPLAIN, all from the counters
-//! and the planner's own choice.
+//! Reports of a query: query metrics, index metrics and EXPLAIN. All are made from the counted work
+//! and the access paths that were chosen.
 
 use super::condition::{conjuncts, is_answerable, is_selective, steps};
-use super::source::Asked;
+use super::source::PartitionWork;
 use crate::index::paths::Step;
-use crate::index::policy::{Policy, path_text};
+use crate::index::policy::{OrderedPath, Policy, path_text};
 use orrery_model::work::QueryWork;
 use orrery_model::{Json, Object, object};
 use orrery_sql::{Condition, Path, Query, Test, Work};
 
-/// `x-ms-documentdb-query-metrics`. Times are those of the whole page; only the total is measured.
-pub fn query_metrics(asked: &[Asked], work: &Work, total_ms: u64) -> String {
-    let loaded: u64 = asked.iter().map(|a| a.work.loaded_items).sum();
-    let loaded_bytes: u64 = asked.iter().map(|a| a.work.loaded_bytes).sum();
-    let hits = if loaded == 0 {
+/// Maximum number of paths in each list of index metrics, which are sent in a header.
+const PATHS_NAMED: usize = 50;
+/// Maximum number of partition key ranges that EXPLAIN lists, also in a header.
+const RANGES_LISTED: usize = 50;
+/// Maximum length of each text in EXPLAIN, in characters.
+const TEXT_SHOWN: usize = 500;
+
+/// The times of the query metrics that are not measured.
+const UNMEASURED_TIMES: [&str; 9] = [
+    "queryCompileTimeInMs",
+    "queryLogicalPlanBuildTimeInMs",
+    "queryPhysicalPlanBuildTimeInMs",
+    "queryOptimizationTimeInMs",
+    "indexLookupTimeInMs",
+    "documentLoadTimeInMs",
+    "systemFunctionExecuteTimeInMs",
+    "userFunctionExecuteTimeInMs",
+    "writeOutputTimeInMs",
+];
+
+/// Returns the value of the header `x-ms-documentdb-query-metrics`. Of the times only the total
+/// time of the page is measured.
+pub fn query_metrics(partitions: &[PartitionWork], work: &Work, total_ms: u64) -> String {
+    let mut loaded = 0;
+    let mut loaded_bytes = 0;
+    for partition in partitions {
+        loaded += partition.work.loaded_items;
+        loaded_bytes += partition.work.loaded_bytes;
+    }
+    let index_utilization = if loaded == 0 {
         1.0
     } else {
         (work.rows_out as f64 / loaded as f64).min(1.0)
     };
-    let times = [
-        "queryCompileTimeInMs",
-        "queryLogicalPlanBuildTimeInMs",
-        "queryPhysicalPlanBuildTimeInMs",
-        "queryOptimizationTimeInMs",
-        "indexLookupTimeInMs",
-        "documentLoadTimeInMs",
-        "systemFunctionExecuteTimeInMs",
-        "userFunctionExecuteTimeInMs",
-        "writeOutputTimeInMs",
-    ];
     let mut parts = vec![
         format!("totalExecutionTimeInMs={total_ms}.00"),
         format!("VMExecutionTimeInMs={total_ms}.00"),
     ];
-    parts.extend(times.iter().map(|name| format!("{name}=0.00")));
+    for name in UNMEASURED_TIMES {
+        parts.push(format!("{name}=0.00"));
+    }
     parts.push(format!("instructionCount={}", work.items_filtered));
     parts.push(format!("retrievedDocumentCount={loaded}"));
     parts.push(format!("retrievedDocumentSize={loaded_bytes}"));
     parts.push(format!("outputDocumentCount={}", work.rows_out));
     parts.push(format!("outputDocumentSize={}", work.bytes_out));
-    parts.push(format!("indexUtilizationRatio={hits:.2}"));
+    parts.push(format!("indexUtilizationRatio={index_utilization:.2}"));
     parts.join(";")
 }
 
-/// Paths that index metrics name, ranges that EXPLAIN lists, and characters of each text in it: both travel in headers.
-const PATHS_NAMED: usize = 50;
-const RANGES_LISTED: usize = 50;
-const TEXT_SHOWN: usize = 500;
-
 /// A path that the query filters or orders by.
-struct Use<'q> {
+struct PathUse<'q> {
     path: &'q Path,
-    exact: bool,
-    selective: bool,
+    is_exact: bool,
+    is_selective: bool,
 }
 
-/// The index metrics document: the indexes that the query used, and those that would serve it if the policy had them.
-///
-/// `keys`: the paths of the partition key, if the request names it; the filter on it is a use like any other.
-pub fn index_metrics(query: &Query, policy: &Policy, asked: &[Asked], keys: &[Path]) -> String {
-    let mut uses: Vec<Use<'_>> = keys
-        .iter()
-        .map(|path| Use {
+impl<'q> PathUse<'q> {
+    /// Returns the use of a path by the partition key or by ORDER BY.
+    fn whole(path: &'q Path) -> Self {
+        PathUse {
             path,
-            exact: true,
-            selective: true,
-        })
-        .collect();
-    terms(query.condition(), &mut uses);
-    let ordered = query.order().iter().filter_map(|key| key.path.as_ref());
-    uses.extend(ordered.map(|path| Use {
-        path,
-        exact: true,
-        selective: true,
-    }));
-    let (mut used, mut potential): (Vec<Json>, Vec<Json>) = (Vec::new(), Vec::new());
-    for one in &uses {
-        let list = if policy.covers(&steps(one.path)) {
-            &mut used
-        } else {
-            &mut potential
-        };
-        let spec = Json::Object(one.document());
-        if list.len() < PATHS_NAMED && !list.contains(&spec) {
-            list.push(spec);
+            is_exact: true,
+            is_selective: true,
         }
     }
-    let mut composites: Vec<Json> = Vec::new();
-    for composite in asked.iter().filter_map(|a| a.composite.as_ref()) {
-        let spec = composite_document(&composite.paths);
-        if !composites.contains(&spec) {
-            composites.push(spec);
-        }
-    }
-    let wanted = wanted_composite(query)
-        .filter(|paths| composites.is_empty() && policy.orders_by(paths).is_none());
-    let document = object! {
-        "UtilizedSingleIndexes" => used,
-        "PotentialSingleIndexes" => potential,
-        "UtilizedCompositeIndexes" => composites,
-        "PotentialCompositeIndexes" => wanted.iter().map(|paths| composite_document(paths)).collect::<Vec<_>>(),
-    };
-    Json::Object(document).to_text()
-}
 
-impl Use<'_> {
+    /// Returns the use as index metrics show it.
     fn document(&self) -> Object {
         object! {
             "FilterExpression" => "",
             "IndexSpec" => format!("{}/?", self.path),
-            "FilterPreciseSet" => self.exact,
-            "IndexPreciseSet" => self.exact,
-            "IndexImpactScore" => if self.selective { "High" } else { "Low" },
+            "FilterPreciseSet" => self.is_exact,
+            "IndexPreciseSet" => self.is_exact,
+            "IndexImpactScore" => if self.is_selective { "High" } else { "Low" },
         }
     }
 }
 
-fn composite_document(paths: &[(Vec<Step>, bool)]) -> Json {
-    let spec = |(path, ascending): &(Vec<Step>, bool)| {
-        Json::from(format!(
-            "{} {}",
-            path_text(path),
-            if *ascending { "ASC" } else { "DESC" }
-        ))
+/// Returns the index metrics document: the indexes that the query used, and the indexes that would
+/// serve the query if the policy had them.
+///
+/// `key_paths`: the paths of the partition key, if the request names it. The filter on it uses its
+/// index as any other filter does.
+pub fn index_metrics(
+    query: &Query,
+    policy: &Policy,
+    partitions: &[PartitionWork],
+    key_paths: &[Path],
+) -> String {
+    let mut uses: Vec<PathUse<'_>> = key_paths.iter().map(PathUse::whole).collect();
+    add_uses(query.condition(), &mut uses);
+    for key in query.order() {
+        uses.extend(key.path.as_ref().map(PathUse::whole));
+    }
+
+    // Indexes of single paths.
+    let mut used: Vec<Json> = Vec::new();
+    let mut potential: Vec<Json> = Vec::new();
+    for path_use in &uses {
+        let list = if policy.covers(&steps(path_use.path)) {
+            &mut used
+        } else {
+            &mut potential
+        };
+        let document = Json::Object(path_use.document());
+        if list.len() < PATHS_NAMED && !list.contains(&document) {
+            list.push(document);
+        }
+    }
+
+    // Composite indexes. One is suggested only if none was used.
+    let mut used_composites: Vec<Json> = Vec::new();
+    for partition in partitions {
+        if let Some(composite) = &partition.composite {
+            let document = composite_document(&composite.paths);
+            if !used_composites.contains(&document) {
+                used_composites.push(document);
+            }
+        }
+    }
+    let mut potential_composites: Vec<Json> = Vec::new();
+    if used_composites.is_empty()
+        && let Some(paths) = wanted_composite(query)
+        && policy.orders_by(&paths).is_none()
+    {
+        potential_composites.push(composite_document(&paths));
+    }
+    let document = object! {
+        "UtilizedSingleIndexes" => used,
+        "PotentialSingleIndexes" => potential,
+        "UtilizedCompositeIndexes" => used_composites,
+        "PotentialCompositeIndexes" => potential_composites,
     };
+    Json::Object(document).to_text()
+}
+
+/// Returns a composite index as index metrics show it.
+fn composite_document(paths: &[OrderedPath]) -> Json {
+    let mut specs: Vec<Json> = Vec::with_capacity(paths.len());
+    for (path, ascending) in paths {
+        let order = if *ascending { "ASC" } else { "DESC" };
+        specs.push(Json::from(format!("{} {order}", path_text(path))));
+    }
     Json::Object(object! {
-        "IndexSpecs" => paths.iter().map(spec).collect::<Vec<_>>(),
+        "IndexSpecs" => specs,
         "IndexPreciseSet" => true,
         "IndexImpactScore" => "High",
     })
 }
 
-fn terms<'q>(condition: &'q Condition, uses: &mut Vec<Use<'q>>) {
+/// Adds the paths that a condition tests and an index can answer.
+fn add_uses<'q>(condition: &'q Condition, uses: &mut Vec<PathUse<'q>>) {
     match condition {
         Condition::And(parts) | Condition::Or(parts) => {
-            parts.iter().for_each(|part| terms(part, uses))
+            for part in parts {
+                add_uses(part, uses);
+            }
         }
         Condition::Term { path, test, exact } if is_answerable(test) => {
-            uses.push(Use {
+            uses.push(PathUse {
                 path,
-                exact: *exact,
-                selective: is_selective(test),
+                is_exact: *exact,
+                is_selective: is_selective(test),
             });
         }
         Condition::Term { .. } | Condition::All | Condition::Never => {}
     }
 }
 
-/// The composite index that would serve the query best: the paths of its equalities, then those of ORDER BY, or one that
-/// it asks a range of.
-fn wanted_composite(query: &Query) -> Option<Vec<(Vec<Step>, bool)>> {
-    let mut paths: Vec<(Vec<Step>, bool)> = Vec::new();
-    let mut add = |path: &Path, ascending: bool| {
-        let path = steps(path);
-        let is_access_resource = path.iter().all(|step| matches!(step, Step::Name(_)));
-        if is_access_resource && !paths.iter().any(|(known, _)| *known == path) {
-            paths.push((path, ascending));
+/// Returns the paths of the composite index that would serve the query best: those of its
+/// equalities, then those of ORDER BY, or without ORDER BY the path of a range. Returns `None` for
+/// fewer than two paths.
+fn wanted_composite(query: &Query) -> Option<Vec<OrderedPath>> {
+    let mut tests: Vec<(&Path, &Test)> = Vec::new();
+    for condition in conjuncts(query.condition()) {
+        if let Condition::Term { path, test, .. } = condition {
+            tests.push((path, test));
         }
-    };
-    let terms = || {
-        conjuncts(query.condition())
-            .into_iter()
-            .filter_map(|condition| match condition {
-                Condition::Term { path, test, .. } => Some((path, test)),
-                _ => None,
-            })
-    };
-    terms()
-        .filter(|(_, test)| matches!(test, Test::Equals(_)))
-        .for_each(|(path, _)| add(path, true));
-    if query.order().is_empty() {
-        let range = terms().find(|(_, test)| matches!(test, Test::Range { .. } | Test::Prefix(_)));
-        range.into_iter().for_each(|(path, _)| add(path, true));
     }
-    query.order().iter().for_each(|key| {
-        if let Some(path) = &key.path {
-            add(path, !key.descending);
+
+    let mut paths: Vec<OrderedPath> = Vec::new();
+    for (path, test) in &tests {
+        if matches!(test, Test::Equals(_)) {
+            add_path(&mut paths, path, true);
         }
-    });
+    }
+    if query.order().is_empty() {
+        let mut tests = tests.iter();
+        let range = tests.find(|(_, test)| matches!(test, Test::Range { .. } | Test::Prefix(_)));
+        if let Some((path, _)) = range {
+            add_path(&mut paths, path, true);
+        }
+    }
+    for key in query.order() {
+        if let Some(path) = &key.path {
+            add_path(&mut paths, path, !key.descending);
+        }
+    }
     (paths.len() > 1).then_some(paths)
 }
 
-/// EXPLAIN: what each partition was asked, how, and what it took.
-pub fn explain(query: &Query, asked: &[Asked], work: &Work, charges: &[String]) -> String {
-    let range = |(asked, charge): (&Asked, &String)| {
-        Json::Object(object! {
-            "range" => asked.range.to_string(),
-            "access" => shown(&asked.explanation),
-            "work" => counters(&asked.work),
+/// Adds a path to those of a composite index, unless it is there already or leads through an array.
+fn add_path(paths: &mut Vec<OrderedPath>, path: &Path, ascending: bool) {
+    let path = steps(path);
+    let has_only_names = path.iter().all(|step| matches!(step, Step::Name(_)));
+    if has_only_names && !paths.iter().any(|(known, _)| *known == path) {
+        paths.push((path, ascending));
+    }
+}
+
+/// Returns the EXPLAIN document: condition and order of the query, and the access path, work and
+/// charge of each partition. `charges` are the charges of `partitions` as text.
+pub fn explain(
+    query: &Query,
+    partitions: &[PartitionWork],
+    work: &Work,
+    charges: &[String],
+) -> String {
+    let mut order: Vec<Json> = Vec::new();
+    for key in query.order() {
+        let path = match &key.path {
+            Some(path) => path.to_string(),
+            None => "(expression)".to_owned(),
+        };
+        let direction = if key.descending { "DESC" } else { "ASC" };
+        order.push(Json::from(format!("{path} {direction}")));
+    }
+    // The document is sent in a header, so the list of ranges is limited.
+    let mut ranges: Vec<Json> = Vec::new();
+    for (partition, charge) in partitions.iter().zip(charges).take(RANGES_LISTED) {
+        ranges.push(Json::Object(object! {
+            "range" => partition.range.to_string(),
+            "access" => shortened(&partition.explanation),
+            "work" => counters(&partition.work),
             "charge" => charge.as_str(),
-        })
-    };
-    let order: Vec<Json> = query
-        .order()
-        .iter()
-        .map(|key| {
-            let path = key
-                .path
-                .as_ref()
-                .map_or_else(|| "(expression)".to_owned(), ToString::to_string);
-            Json::from(format!(
-                "{path} {}",
-                if key.descending { "DESC" } else { "ASC" }
-            ))
-        })
-        .collect();
+        }));
+    }
     let document = object! {
-        "condition" => shown(&query.condition().to_string()),
+        "condition" => shortened(&query.condition().to_string()),
         "conditionIsExact" => query.condition_is_exact(),
         "order" => order,
-        "ranges" => asked.iter().zip(charges).take(RANGES_LISTED).map(range).collect::<Vec<_>>(),
-        "rangesAsked" => asked.len() as u64,
+        "ranges" => ranges,
+        "rangesAsked" => partitions.len() as u64,
         "itemsParsed" => work.items_parsed,
         "rows" => work.rows_out,
     };
     Json::Object(document).to_text()
 }
 
-fn shown(text: &str) -> String {
+/// Returns the first characters of a text, with an ellipsis if there are more.
+fn shortened(text: &str) -> String {
     match text.char_indices().nth(TEXT_SHOWN) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),
     }
 }
 
-/// The counters that are not zero.
+/// Returns the counters that are not zero.
 fn counters(work: &QueryWork) -> Object {
-    let mut out = Object::new();
     let all = [
         ("seeks", work.seeks),
         ("scannedValues", work.scan_terms),
@@ -234,8 +276,11 @@ fn counters(work: &QueryWork) -> Object {
         ("loadedItems", work.loaded_items),
         ("loadedBytes", work.loaded_bytes),
     ];
-    all.into_iter()
-        .filter(|(_, count)| *count > 0)
-        .for_each(|(name, count)| out.push_new(name, count));
-    out
+    let mut counters = Object::new();
+    for (name, count) in all {
+        if count > 0 {
+            counters.push_new(name, count);
+        }
+    }
+    counters
 }

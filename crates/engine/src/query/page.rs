@@ -1,10 +1,10 @@
 //! One page of a query over one or many partitions, from the text to the rows and the reports.
 
-use super::access::Ask;
 use super::condition::steps;
+use super::partition_query::PartitionQuery;
 use super::position::QueryPosition;
 use super::scope::{Reach, scope_reach};
-use super::source::{Asked, Candidates, Target};
+use super::source::{Candidates, PartitionWork, Target};
 use super::{
     client_plan, compile, environment, key_paths, metrics, page_items, rows_wanted, run_page, token,
 };
@@ -69,7 +69,7 @@ struct Counts {
     /// The work of the executor.
     work: Work,
     /// The work of each partition that was asked.
-    asked: Vec<Asked>,
+    partitions: Vec<PartitionWork>,
     /// Time of the whole execution, in milliseconds.
     took_ms: u64,
     /// Time that planning and index lookups took.
@@ -119,7 +119,7 @@ impl PageRun<'_> {
         let query = &prepared.query;
         let first_step = charges.work.steps.len();
         add_work(query, &counts, &reach, charges);
-        if !counts.asked.is_empty() {
+        if !counts.partitions.is_empty() {
             let seconds = counts.lookup_time.as_secs_f64();
             let meters = self.engine.meters();
             meters.index_lookup_seconds.observe(seconds);
@@ -274,7 +274,7 @@ impl PageRun<'_> {
         } = opened;
         let began_ms = self.engine.world().now_ms();
         let no_visibility = Visibility::default();
-        let ask = Ask {
+        let partition_query = PartitionQuery {
             query,
             settings,
             policies,
@@ -283,7 +283,7 @@ impl PageRun<'_> {
             visible: &no_visibility,
             rows_wanted: rows_wanted(query, &self.request.page),
             // Distinct values of one partition say nothing about those of another.
-            page_rows: match targets.len() {
+            distinct_values_max: match targets.len() {
                 1 => page_items(&self.request.page).min(DISTINCT_VALUES_MAX),
                 _ => 0,
             },
@@ -301,7 +301,7 @@ impl PageRun<'_> {
             self.container,
             targets,
             read_as_one,
-            ask,
+            partition_query,
             after,
             short_positions,
         )?;
@@ -318,7 +318,7 @@ impl PageRun<'_> {
         );
         let counts = Counts {
             work,
-            asked: source.work(),
+            partitions: source.work(),
             took_ms: self.engine.world().now_ms().saturating_sub(began_ms),
             lookup_time: source.lookup_time(),
         };
@@ -342,7 +342,7 @@ impl PageRun<'_> {
             check_session(self.options.session, partition, lsn)?;
             targets.push(Target {
                 partition: partition.as_ref(),
-                stretch: reach.part_at(at),
+                part: reach.part_at(at),
                 visible: Visibility::of(snapshot.as_ref(), now_seconds, settings.default_ttl)?,
                 snapshot,
                 within: within.clone(),
@@ -368,13 +368,13 @@ impl PageRun<'_> {
     ) -> Result<()> {
         let Counts {
             work,
-            asked,
+            partitions,
             took_ms,
             ..
         } = counts;
         let request = self.request;
         if request.metrics {
-            answer.metrics = Some(metrics::query_metrics(asked, work, *took_ms));
+            answer.metrics = Some(metrics::query_metrics(partitions, work, *took_ms));
         }
         if request.metrics || charges.index_advice {
             // The partition key needs no index where the header names it.
@@ -382,7 +382,7 @@ impl PageRun<'_> {
                 Scope::Key(_) => key_paths(self.container),
                 _ => Vec::new(),
             };
-            let report = metrics::index_metrics(query, policy, asked, &key_paths);
+            let report = metrics::index_metrics(query, policy, partitions, &key_paths);
             answer.index_metrics = Some(report);
         }
         if request.explain {
@@ -390,7 +390,7 @@ impl PageRun<'_> {
             for step in &charges.work.steps[first_step..] {
                 prices.push(self.engine.profile.price_of(step).to_string());
             }
-            answer.explanation = Some(metrics::explain(query, asked, work, &prices));
+            answer.explanation = Some(metrics::explain(query, partitions, work, &prices));
         }
         if request.advice {
             answer.advice =
@@ -443,8 +443,10 @@ fn check_order(query: &Query, policy: &Policy) -> Result<()> {
 /// Adds the work of a page to the charges: each partition that was asked is one step, and the work of the
 /// executor is part of the first.
 fn add_work(query: &Query, counts: &Counts, reach: &Reach, charges: &mut PartitionCharges) {
-    let Counts { asked, work, .. } = counts;
-    let mut steps: Vec<QueryWork> = asked.iter().map(|asked| asked.work).collect();
+    let Counts {
+        partitions, work, ..
+    } = counts;
+    let mut steps: Vec<QueryWork> = partitions.iter().map(|partition| partition.work).collect();
     if steps.is_empty() {
         steps.push(QueryWork::default());
     }
@@ -460,8 +462,8 @@ fn add_work(query: &Query, counts: &Counts, reach: &Reach, charges: &mut Partiti
     first.array_elements = work.tuples;
     first.udf_calls = work.udf_calls;
     for (at, step) in steps.into_iter().enumerate() {
-        match asked.get(at) {
-            Some(asked) => charges.add_step(asked.range, Step::Query(step)),
+        match partitions.get(at) {
+            Some(partition) => charges.add_step(partition.range, Step::Query(step)),
             None => charges.work.steps.push(Step::Query(step)),
         }
     }

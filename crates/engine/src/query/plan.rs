@@ -1,4 +1,4 @@
-//! The query plan that clients ask for which merge results themselves.
+//! The query plan for clients that merge results by themselves.
 
 use super::scope::pinned_keys;
 use super::{compile, environment};
@@ -8,10 +8,11 @@ use orrery_model::partition_key::{Epk, EpkRange, PartitionKey};
 use orrery_model::{Json, Result, object};
 use orrery_sql::PlanInfo;
 
-/// The plan document (protocol: "partitionedQueryExecutionInfo").
+/// Returns the plan document (protocol: "partitionedQueryExecutionInfo"). `features` are the query
+/// features that the client supports, `key` is the partition key of the request.
 ///
 /// # Errors
-/// 400 for queries that do not compile or need what the client does not offer.
+/// 400 for queries that do not compile or need a feature that the client does not support.
 pub fn client_plan(
     container: &Container,
     text: &str,
@@ -23,51 +24,61 @@ pub fn client_plan(
     let plan =
         orrery_sql::client_plan(text, parameters, &environment, features).map_err(query_error)?;
     let query = compile(text, parameters, &environment)?;
+
+    // A key of the request decides; without one the condition of the query may name keys.
     let definition = container.partition_key();
-    let keys = match key.filter(|key| !key.is_empty()) {
-        Some(key) if key.components().len() < definition.paths().len() => {
-            return Ok(document(
-                plan.info,
-                vec![open_range(&definition.epk_range(key))],
-            ));
-        }
-        Some(key) => {
+    let keys = match key {
+        Some(key) if !key.is_empty() => {
+            // The first levels of a hierarchical key cover a range.
+            if key.components().len() < definition.paths().len() {
+                let range = range_document(&definition.epk_range(key));
+                return Ok(plan_document(plan.info, vec![range]));
+            }
             definition.check(key)?;
             Some(vec![definition.epk(key)])
         }
-        None => pinned_keys(container, &query),
+        _ => pinned_keys(container, &query),
     };
     let ranges = match keys {
-        None => vec![open_range(&EpkRange::all())],
-        // A contradiction: the least point, where no item lives.
-        Some(keys) if keys.is_empty() => vec![point(&Epk::min())],
+        None => vec![range_document(&EpkRange::all())],
+        // No key satisfies the condition. The smallest EPK holds no item.
+        Some(keys) if keys.is_empty() => vec![point_document(&Epk::min())],
         Some(mut keys) => {
             keys.sort();
             keys.dedup();
-            keys.iter().map(point).collect()
+            keys.iter().map(point_document).collect()
         }
     };
-    Ok(document(plan.info, ranges))
+    Ok(plan_document(plan.info, ranges))
 }
 
-fn document(info: PlanInfo, ranges: Vec<Json>) -> String {
+fn plan_document(info: PlanInfo, ranges: Vec<Json>) -> String {
     let (name, info) = match info {
         PlanInfo::Query(info) => ("queryInfo", info),
         PlanInfo::HybridSearch(info) => ("hybridSearchQueryInfo", info),
     };
-    let document = object! { "partitionedQueryExecutionInfoVersion" => 2, name => info, "queryRanges" => ranges };
+    let document = object! {
+        "partitionedQueryExecutionInfoVersion" => 2,
+        name => info,
+        "queryRanges" => ranges,
+    };
     Json::Object(document).to_text()
 }
 
-fn open_range(range: &EpkRange) -> Json {
+fn range_document(range: &EpkRange) -> Json {
     Json::Object(object! {
-        "min" => range.min.to_string(), "max" => range.max.to_string(),
-        "isMinInclusive" => true, "isMaxInclusive" => false,
+        "min" => range.min.to_string(),
+        "max" => range.max.to_string(),
+        "isMinInclusive" => true,
+        "isMaxInclusive" => false,
     })
 }
 
-fn point(epk: &Epk) -> Json {
+fn point_document(epk: &Epk) -> Json {
     Json::Object(object! {
-        "min" => epk.to_string(), "max" => epk.to_string(), "isMinInclusive" => true, "isMaxInclusive" => true,
+        "min" => epk.to_string(),
+        "max" => epk.to_string(),
+        "isMinInclusive" => true,
+        "isMaxInclusive" => true,
     })
 }

@@ -1,58 +1,60 @@
-//! Where a query stands in its candidates, as continuation tokens carry it.
+//! Positions of queries among their candidates, as continuation tokens hold them.
 //!
 //! ```text
-//! 0                                                        the beginning
-//! 1  range·4 number·8                                      natural order: behind this item
-//! 2  range·4 number·8 along·4  0                           along an index: behind this item, which lacks the path
-//! 2  range·4 number·8 along·4  1 value                     behind this item with this value
-//! 2  range·4 number·8 along·4  2 digest·8                  the same, the value to be read from the item
-//! 3  range·4                                               before all items of this range
-//! 4  length·1 epk  one of 1 to 3                           the same in what lies from this point of the range on
+//! 0                                        the beginning
+//! 1  range·4 number·8                      natural order: behind this item
+//! 2  range·4 number·8 index·4  0           along an index: behind this item, which lacks the path
+//! 2  range·4 number·8 index·4  1 value     along an index: behind this item with this value
+//! 2  range·4 number·8 index·4  2 digest·8  the same; the value is read from the item
+//! 3  range·4                               before all items of this range
+//! 4  length·1 epk  one of 1 to 3           the same in the part of the range from this EPK on
 //! ```
-//! A range may be gone by the time; those that took its place are then read as it was, see `Reach::go_on`. The last form
-//! is for a range that holds, through a merge, what an earlier page gave already.
+//! `range` is the id of a partition key range, `number` an item number. The range may be split or
+//! merged before the next page; `Reach::continue_after` then finds its successors. The form 4 is
+//! for a range that holds, because of a merge, items that an earlier page returned.
 //!
-//! `along` names the index. Long values are left to the item only for clients that limit their tokens: an item that
-//! changed in between makes such a position worthless.
+//! `index` is the id of the index in whose order candidates come. A long value is replaced by its
+//! digest only for clients that limit the length of their tokens. Such a position is invalid if the
+//! item has changed.
 
-use super::walk::IndexPosition;
+use super::posting::IndexPosition;
 use crate::partition::keys::{self, ItemNumber};
 use orrery_model::partition_key::{Epk, murmur3_128};
 use orrery_model::{Error, Result};
 
-/// Bytes of a value that a short position still carries.
-const SHORT_VALUE: usize = 256;
+/// Maximum length of a value in a short position, in bytes.
+const SHORT_VALUE_BYTES: usize = 256;
 
-/// What a position is in.
+/// A part of a partition key range.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RangePart {
-    /// A range, that may be gone.
+    /// Id of the partition key range, which may be gone.
     pub range: u32,
-    /// Where in it the stretch begins, if not where the range does.
+    /// EPK at which the part begins, if not where the range begins.
     pub from: Option<Epk>,
 }
 
-/// The place behind a candidate.
+/// The position behind a candidate.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueryPosition {
-    /// The stretch that it is in.
-    pub stretch: RangePart,
-    /// Its number.
+    /// The part of a range that holds the candidate.
+    pub part: RangePart,
+    /// The number of the item.
     pub number: ItemNumber,
-    /// The index along which it was found; `None` in natural order.
-    pub along: Option<u32>,
-    /// Its value there.
+    /// Id of the index in whose order candidates come; `None` in natural order.
+    pub index: Option<u32>,
+    /// The encoded value in the index.
     pub value: Option<Vec<u8>>,
-    /// The value was left out.
+    /// True if the digest replaces the value.
     pub is_short: bool,
-    /// What is left of it then.
+    /// The digest of the value in a short position.
     pub digest: u64,
-    /// It is before all items of its range, not behind one.
+    /// True if the position is before all items of the part, not behind an item.
     pub is_start: bool,
 }
 
 impl RangePart {
-    /// What comes before a position in it.
+    /// Returns the bytes before a position in the part.
     fn prefix(&self) -> Vec<u8> {
         match &self.from {
             None => Vec::new(),
@@ -62,49 +64,50 @@ impl RangePart {
 }
 
 impl QueryPosition {
-    /// Before all candidates.
+    /// The bytes of the position before all candidates.
     pub const BEGINNING: [u8; 1] = [0];
 
-    /// Before all items of a stretch, as bytes.
-    pub fn start_of(stretch: &RangePart) -> Vec<u8> {
-        let mut out = stretch.prefix();
+    /// Returns the bytes of the position before all items of a part.
+    pub fn start_of(part: &RangePart) -> Vec<u8> {
+        let mut out = part.prefix();
         out.push(3);
-        out.extend_from_slice(&stretch.range.to_be_bytes());
+        out.extend_from_slice(&part.range.to_be_bytes());
         out
     }
 
-    /// The place behind a spot.
-    pub fn of(stretch: RangePart, along: Option<u32>, spot: IndexPosition) -> Self {
+    /// Returns the position behind a candidate.
+    pub fn behind(part: RangePart, index: Option<u32>, position: IndexPosition) -> Self {
         QueryPosition {
-            stretch,
-            number: spot.number,
-            along,
-            value: spot.value,
+            part,
+            number: position.number,
+            index,
+            value: position.value,
             ..QueryPosition::default()
         }
     }
 
-    /// A few bytes that tell values apart.
+    /// Returns a hash of a value; 0 for a missing value.
     pub fn digest_of(value: Option<&[u8]>) -> u64 {
-        value.map_or(0, |value| {
-            keys::number(&murmur3_128(value)[..8]).unwrap_or(0)
-        })
+        match value {
+            Some(value) => keys::number(&murmur3_128(value)[..8]).unwrap_or(0),
+            None => 0,
+        }
     }
 
-    /// The bytes.
-    pub fn write(&self, short: bool) -> Vec<u8> {
+    /// Returns the bytes of the position. `is_short`: the digest replaces a long value.
+    pub fn write(&self, is_short: bool) -> Vec<u8> {
         if self.is_start {
-            return Self::start_of(&self.stretch);
+            return Self::start_of(&self.part);
         }
-        let mut out = self.stretch.prefix();
-        out.push(if self.along.is_some() { 2 } else { 1 });
-        out.extend_from_slice(&self.stretch.range.to_be_bytes());
+        let mut out = self.part.prefix();
+        out.push(if self.index.is_some() { 2 } else { 1 });
+        out.extend_from_slice(&self.part.range.to_be_bytes());
         out.extend_from_slice(&self.number.to_be_bytes());
-        let Some(along) = self.along else { return out };
-        out.extend_from_slice(&along.to_be_bytes());
+        let Some(index) = self.index else { return out };
+        out.extend_from_slice(&index.to_be_bytes());
         match &self.value {
             None => out.push(0),
-            Some(value) if short && value.len() > SHORT_VALUE => {
+            Some(value) if is_short && value.len() > SHORT_VALUE_BYTES => {
                 out.push(2);
                 out.extend_from_slice(&Self::digest_of(Some(value)).to_be_bytes());
             }
@@ -116,18 +119,20 @@ impl QueryPosition {
         out
     }
 
-    /// Reads the bytes; `None` for the beginning, and for none.
+    /// Reads the bytes of a position. Returns `None` for the beginning and for no bytes.
     ///
     /// # Errors
-    /// 400 for others.
+    /// 400 for bytes that are no position.
     pub fn read(bytes: &[u8]) -> Result<Option<Self>> {
         match bytes {
             [] | [0] => Ok(None),
             [3, range @ ..] => {
-                let range = u32::from_be_bytes(range.try_into().map_err(|_| Self::foreign())?);
-                let stretch = RangePart { range, from: None };
+                let range = range.try_into().map_err(|_| Self::mismatch_error())?;
                 Ok(Some(QueryPosition {
-                    stretch,
+                    part: RangePart {
+                        range: u32::from_be_bytes(range),
+                        from: None,
+                    },
                     is_start: true,
                     ..QueryPosition::default()
                 }))
@@ -135,44 +140,49 @@ impl QueryPosition {
             [4, length, rest @ ..] => {
                 let (epk, rest) = rest
                     .split_at_checked(usize::from(*length))
-                    .ok_or_else(Self::foreign)?;
+                    .ok_or_else(Self::mismatch_error)?;
+                // The form 4 is not nested.
                 if rest.first() == Some(&4) {
-                    return Err(Self::foreign());
+                    return Err(Self::mismatch_error());
                 }
-                let mut position = Self::read(rest)?.ok_or_else(Self::foreign)?;
-                position.stretch.from = Some(Epk::from_bytes(epk));
+                let mut position = Self::read(rest)?.ok_or_else(Self::mismatch_error)?;
+                position.part.from = Some(Epk::from_bytes(epk));
                 Ok(Some(position))
             }
-            [kind @ (1 | 2), rest @ ..] => Self::parse(*kind == 2, rest)
-                .map(Some)
-                .ok_or_else(Self::foreign),
-            _ => Err(Self::foreign()),
+            [kind @ (1 | 2), rest @ ..] => {
+                let has_index = *kind == 2;
+                let position = Self::parse(has_index, rest).ok_or_else(Self::mismatch_error)?;
+                Ok(Some(position))
+            }
+            _ => Err(Self::mismatch_error()),
         }
     }
 
-    fn parse(is_along: bool, bytes: &[u8]) -> Option<Self> {
+    /// Parses the bytes behind the form 1 or 2.
+    fn parse(has_index: bool, bytes: &[u8]) -> Option<Self> {
         let range = u32::from_be_bytes(bytes.get(..4)?.try_into().ok()?);
         let number = u64::from_be_bytes(bytes.get(4..12)?.try_into().ok()?);
         let position = QueryPosition {
-            stretch: RangePart { range, from: None },
+            part: RangePart { range, from: None },
             number,
             ..QueryPosition::default()
         };
-        if !is_along {
+        if !has_index {
             return (bytes.len() == 12).then_some(position);
         }
-        let along = Some(u32::from_be_bytes(bytes.get(12..16)?.try_into().ok()?));
+        let index = Some(u32::from_be_bytes(bytes.get(12..16)?.try_into().ok()?));
+        // The value, its digest, or neither for an item that lacks the path.
         match bytes.get(16..)? {
-            [0] => Some(QueryPosition { along, ..position }),
+            [0] => Some(QueryPosition { index, ..position }),
             [1, value @ ..] => Some(QueryPosition {
-                along,
+                index,
                 value: Some(value.to_vec()),
                 ..position
             }),
             [2, digest @ ..] => {
                 let digest = u64::from_be_bytes(digest.try_into().ok()?);
                 Some(QueryPosition {
-                    along,
+                    index,
                     is_short: true,
                     digest,
                     ..position
@@ -182,8 +192,8 @@ impl QueryPosition {
         }
     }
 
-    /// The error for a position that makes no sense here.
-    pub fn foreign() -> Error {
+    /// Returns the error for a position that does not belong to the container or query.
+    pub fn mismatch_error() -> Error {
         Error::bad(
             "The continuation token is invalid: it does not belong to this container or query.",
         )
@@ -196,34 +206,34 @@ mod tests {
 
     #[test]
     fn positions_read_back() {
-        let stretch = RangePart {
+        let part = RangePart {
             range: 3,
             from: None,
         };
         let natural = QueryPosition {
-            stretch: stretch.clone(),
+            part: part.clone(),
             number: 9,
             ..QueryPosition::default()
         };
-        let lacking = QueryPosition {
-            along: Some(7),
+        let without_path = QueryPosition {
+            index: Some(7),
             ..natural.clone()
         };
         let valued = QueryPosition {
             value: Some(vec![1; 300]),
-            ..lacking.clone()
+            ..without_path.clone()
         };
         let start = QueryPosition {
-            stretch,
+            part,
             is_start: true,
             ..QueryPosition::default()
         };
-        for position in [natural, lacking, valued.clone(), start] {
+        for position in [natural, without_path, valued.clone(), start] {
             for from in [None, Some(Epk::from_bytes(b"abc"))] {
                 let mut position = position.clone();
-                position.stretch.from = from;
+                position.part.from = from;
                 assert_eq!(
-                    QueryPosition::read(&position.write(false)).expect("ours"),
+                    QueryPosition::read(&position.write(false)).expect("a position"),
                     Some(position)
                 );
             }
@@ -231,8 +241,8 @@ mod tests {
         let short = valued.write(true);
         assert!(short.len() < 30);
         let read = QueryPosition::read(&short)
-            .expect("ours")
-            .expect("an EPK prefix");
+            .expect("a position")
+            .expect("not the beginning");
         assert_eq!((read.is_short, read.value), (true, None));
         assert_eq!(
             read.digest,
@@ -241,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_bytes_are_refused() {
+    fn bytes_that_are_no_position_are_refused() {
         for bytes in [
             &[1][..],
             &[3, 0],

@@ -1,8 +1,8 @@
-//! Queries over lists that are in memory: databases, containers, scripts, offers, what a script's transaction sees, and
-//! the one item that a condition is about.
+//! Queries over rows in memory: databases, containers, scripts, offers, the items that the
+//! transaction of a script sees, and the single item that a condition is tested on.
 //!
-//! Each row has a key by which the list is sorted, and a continuation names the last row by its key: rows that come or
-//! go between two pages take no others with them.
+//! Each row has a key by which the list is sorted. A continuation names the last row by its key, so
+//! rows that are added or removed between two pages neither repeat nor skip other rows.
 
 use super::{bounds, compile, run_page, token};
 use crate::errors::query_error;
@@ -16,23 +16,26 @@ use orrery_sql::{Candidate, Environment, Functions, Query, QueryError, Source, W
 /// A row of a list.
 #[derive(Clone, Debug)]
 pub struct ListedRow {
-    /// What the list is sorted by; no two rows have the same, and a row keeps its own.
+    /// Sort key of the row: unique in the list and constant.
     pub key: Vec<u8>,
     /// JSON text.
     pub text: Bytes,
 }
 
-/// A list as a source: never ordered, the query sorts.
-struct List<'a> {
+/// A list as a source of candidates. It is never ordered, so the executor sorts.
+struct ListSource<'a> {
     rows: &'a [ListedRow],
+    /// Index of the next row.
     next: usize,
 }
 
-impl Source for List<'_> {
+impl Source for ListSource<'_> {
     fn next(&mut self) -> std::result::Result<Option<Candidate>, QueryError> {
-        let row = self.rows.get(self.next);
-        self.next += usize::from(row.is_some());
-        Ok(row.map(|row| Candidate {
+        let Some(row) = self.rows.get(self.next) else {
+            return Ok(None);
+        };
+        self.next += 1;
+        Ok(Some(Candidate {
             text: Some(row.text.clone()),
             condition_holds: false,
             item_number: None,
@@ -44,15 +47,14 @@ impl Source for List<'_> {
     }
 
     fn position(&self) -> Vec<u8> {
-        let last = self
-            .next
-            .checked_sub(1)
-            .and_then(|last| self.rows.get(last));
-        last.map(|row| row.key.clone()).unwrap_or_default()
+        match self.rows[..self.next.min(self.rows.len())].last() {
+            Some(row) => row.key.clone(),
+            None => Vec::new(),
+        }
     }
 }
 
-/// Runs a query over a list, whose rows are sorted by their keys.
+/// Runs one page of a query over a list whose rows are sorted by their keys.
 ///
 /// # Errors
 /// 400 as for any query.
@@ -66,12 +68,16 @@ pub fn query_rows(
 ) -> Result<Page> {
     let page = &request.page;
     let query = compile(&request.text, &request.parameters, environment)?;
-    let resume = page.continuation.as_deref().map(token::read).transpose()?;
-    let next = match resume.as_ref().map(|r| &r.position[..]) {
-        None => 0,
-        Some(last) => rows.partition_point(|row| row.key.as_slice() <= last),
+    let resume = match &page.continuation {
+        Some(continuation) => Some(token::read(continuation)?),
+        None => None,
     };
-    let mut source = List { rows, next };
+    // The page begins behind the last row by its key, even if that row is gone.
+    let next = match &resume {
+        Some(resume) => rows.partition_point(|row| row.key <= resume.position),
+        None => 0,
+    };
+    let mut source = ListSource { rows, next };
     let out = run_page(
         world,
         &query,
@@ -82,39 +88,37 @@ pub fn query_rows(
         work,
     )
     .map_err(query_error)?;
-    let continuation = out
-        .resume
-        .map(|resume| token::write(&resume, page.continuation_limit_kb))
-        .transpose()?;
+    let continuation = match &out.resume {
+        Some(resume) => Some(token::write(resume, page.continuation_limit_kb)?),
+        None => None,
+    };
     Ok(Page {
         rows: out.rows,
         continuation,
     })
 }
 
-/// Whether a query gives any row of an item.
+/// Returns true if a query over a single item returns a row.
 ///
 /// # Errors
-/// 400 as for any query; 408 if it takes longer than [`limits::CONDITION_TIME_MS`].
+/// 400 as for any query; 408 after [`limits::CONDITION_TIME_MS`].
 pub fn has_row(world: &dyn World, query: &Query, item: Bytes) -> Result<bool> {
     let now_ms = world.now_ms();
     let mut expired = || world.now_ms().saturating_sub(now_ms) > limits::CONDITION_TIME_MS;
     let mut bounds = bounds(world, now_ms, 1, &mut expired);
-    let mut source = List {
-        rows: &[ListedRow {
-            key: Vec::new(),
-            text: item,
-        }],
+    let row = ListedRow {
+        key: Vec::new(),
+        text: item,
+    };
+    let mut source = ListSource {
+        rows: &[row],
         next: 0,
     };
-    let page = query.run(
-        &mut source,
-        &mut NoFunctions,
-        None,
-        &mut bounds,
-        &mut Work::default(),
-    );
+    let mut work = Work::default();
+    let page = query.run(&mut source, &mut NoFunctions, None, &mut bounds, &mut work);
     let page = page.map_err(query_error)?;
+
+    // Without a row, a page that could be resumed has run out of time.
     if page.rows.is_empty() && page.resume.is_some() {
         return Err(Error::new(
             Kind::RequestTimeout,

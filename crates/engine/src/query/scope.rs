@@ -95,10 +95,10 @@ impl Reach {
     /// # Errors
     /// 400 if the position is none of this scope.
     pub fn continue_after(&mut self, container: &Container, last: &QueryPosition) -> Result<()> {
-        let RangePart { range, from } = &last.stretch;
+        let RangePart { range, from } = &last.part;
         let mut current = container
             .epk_range_of(*range)
-            .ok_or_else(QueryPosition::foreign)?;
+            .ok_or_else(QueryPosition::mismatch_error)?;
         if let Some(from) = from {
             current.min = current.min.max(from.clone());
         }
@@ -106,10 +106,10 @@ impl Reach {
 
         let successors = self.parts_within(&current);
         if successors.is_empty() {
-            return Err(QueryPosition::foreign());
+            return Err(QueryPosition::mismatch_error());
         }
         let rest = self.parts_within(&behind);
-        self.merged_successors = Some((last.stretch.clone(), successors.len()));
+        self.merged_successors = Some((last.part.clone(), successors.len()));
         self.rest_from = match rest.first() {
             Some((partition, _)) if partition.range.min < behind.min => Some(behind.min),
             _ => None,

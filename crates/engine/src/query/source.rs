@@ -1,19 +1,21 @@
-//! The candidates of a query over one or many partitions, as the query's source.
+//! The candidates of a query over one or many partitions, as the source of the executor.
 //!
-//! Without ORDER BY the partitions are asked one after the other, each in natural order, and only as far as needed. With
-//! an ORDER BY that their indexes serve they are merged; ties are broken by number. A position says where the last
-//! candidate stood: which range, and where in it. If that range is gone since, those that took its place are read as it
-//! was: merged by number.
+//! Without ORDER BY the partitions are read in sequence, each in natural order and only as far as
+//! needed. With an ORDER BY that the indexes of all partitions serve, the partitions are merged;
+//! equal values are ordered by item number. A position names the partition of the last candidate
+//! and its place there. If that partition is split or merged, its successors are merged by item
+//! number.
 
-use super::access::{Access, Ask, Settled};
-use super::cursor::{Cursor, Found};
+use super::access::AccessPath;
+use super::cursor::{Cursor, CursorItem};
+use super::partition_query::{FixedOrder, PartitionQuery};
 use super::position::{QueryPosition, RangePart};
-use super::walk::IndexPosition;
+use super::posting::IndexPosition;
 use crate::catalog::Container;
 use crate::errors::storage_failure;
 use crate::index::policy::Composite;
 use crate::partition::Partition;
-use crate::partition::keys;
+use crate::partition::keys::{self, EpkPrefix};
 use crate::partition::visibility::Visibility;
 use orrery_model::partition_key::EpkRange;
 use orrery_model::work::QueryWork;
@@ -23,352 +25,382 @@ use orrery_storage::Snapshot;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// A partition to be asked.
+/// A partition that a query reads.
 pub struct Target<'a> {
     /// The partition.
     pub partition: &'a Partition,
-    /// What positions in it name.
-    pub stretch: RangePart,
-    /// What is read of it.
+    /// The part of a partition key range by which positions name the target.
+    pub part: RangePart,
+    /// The snapshot that is read.
     pub snapshot: Box<dyn Snapshot>,
-    /// The stretch of the hash space wanted, if not all of it.
+    /// The EPK range that is read, if not the whole partition.
     pub within: Option<EpkRange>,
-    /// What of it can be seen.
+    /// The items that the query may see.
     pub visible: Visibility,
 }
 
-/// What one asked partition did.
-pub struct Asked {
-    /// Its range id.
+/// The work of a query in one partition.
+pub struct PartitionWork {
+    /// Id of the partition key range.
     pub range: u32,
-    /// Counted work.
+    /// The counted work.
     pub work: QueryWork,
-    /// How it was searched, in words.
+    /// The access path in words.
     pub explanation: String,
-    /// The composite index that was used, if one was.
+    /// The composite index that was used, if any.
     pub composite: Option<Composite>,
 }
 
-/// Candidates of several partitions.
+/// The candidates of several partitions.
 pub struct Candidates<'a> {
     container: &'a Container,
     targets: &'a [Target<'a>],
-    ask: Ask<'a>,
+    /// The parameters that all targets share.
+    query: PartitionQuery<'a>,
+    /// The cursor of each target, once it is open.
     cursors: Vec<Option<Cursor<'a>>>,
-    merged: bool,
+    /// True if all targets are merged.
+    is_merged: bool,
     descending: bool,
-    /// How many of the first targets are read as one.
-    as_one: usize,
+    /// Number of leading targets that are merged by item number: successors of one partition.
+    merged_successors: usize,
+    /// Index of the target that is read, if targets are read in sequence.
     current: usize,
+    /// Position of the last candidate.
     last: Option<QueryPosition>,
     short_positions: bool,
     lookup_time: Duration,
 }
 
 impl<'a> Candidates<'a> {
-    /// Candidates from `after` on. With ORDER BY all partitions are opened; if one of them cannot walk in order, none
-    /// does. `ask` is the same for all targets but for the stretch.
+    /// Opens the candidates behind the position `after`. With ORDER BY all partitions are opened,
+    /// and either all of them return candidates in order or none.
+    ///
+    /// `query` holds the parameters that all targets share. `merged_successors` is the number of
+    /// leading targets that succeed a single partition.
     ///
     /// # Errors
-    /// What the store reports; 400 for a position that makes no sense.
+    /// 400 if the position does not belong to the query, 500 if the store cannot be read.
     pub fn open(
         container: &'a Container,
         targets: &'a [Target<'a>],
-        as_one: usize,
-        ask: Ask<'a>,
+        merged_successors: usize,
+        query: PartitionQuery<'a>,
         after: Option<&[u8]>,
         short_positions: bool,
     ) -> Result<Self> {
-        let mut this = Candidates {
+        let last = match after {
+            Some(bytes) => QueryPosition::read(bytes)?,
+            None => None,
+        };
+        let mut candidates = Candidates {
             container,
             targets,
-            ask,
+            query,
             cursors: targets.iter().map(|_| None).collect(),
-            merged: false,
+            is_merged: false,
             descending: false,
-            as_one,
+            merged_successors,
             current: 0,
-            last: after.map(QueryPosition::read).transpose()?.flatten(),
+            last,
             short_positions,
             lookup_time: Duration::ZERO,
         };
-        if !this.ask.query.order().is_empty() {
-            this.looking_up(|this| this.open_merged(after.is_some_and(<[u8]>::is_empty)))?;
+        // A merge compares the first candidates of all partitions, so all cursors are opened at
+        // once.
+        if !query.query.order().is_empty() {
+            let was_sorted = after.is_some_and(<[u8]>::is_empty);
+            let begun = Instant::now();
+            let opened = candidates.open_merged(was_sorted);
+            candidates.lookup_time += begun.elapsed();
+            opened?;
         }
-        Ok(this)
+        Ok(candidates)
     }
 
-    /// Does what plans a search and looks into the index for it, and adds the time that it takes.
-    fn looking_up<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
-        let begun = Instant::now();
-        let done = work(self);
-        self.lookup_time += begun.elapsed();
-        done
-    }
-
-    /// How long planning the search and looking into the index for it took so far, in all partitions. What is read of
-    /// the index later, between one item and the next, is not in it.
+    /// Returns the time that planning and opening cursors has taken so far, in all partitions.
+    /// Reads of the index between two candidates are not included.
     pub fn lookup_time(&self) -> Duration {
         self.lookup_time
     }
 
-    fn open_merged(&mut self, sorted_before: bool) -> Result<()> {
-        self.merged = true;
-        self.descending = self
-            .ask
-            .query
-            .order()
-            .first()
-            .is_some_and(|key| key.descending);
-        let settled = match &self.last {
-            Some(last) => Some(Settled::Along(
-                last.along.ok_or_else(QueryPosition::foreign)?,
-            )),
-            // What collects leaves no place behind, in whichever order it came; it is chosen again as before.
-            None => (sorted_before && !self.ask.query.is_blocking()).then_some(Settled::Sort),
+    /// Opens the cursors of all targets for a merge. `was_sorted`: the page before sorted its
+    /// matches.
+    fn open_merged(&mut self, was_sorted: bool) -> Result<()> {
+        self.is_merged = true;
+        let first_key = self.query.query.order().first();
+        self.descending = first_key.is_some_and(|key| key.descending);
+
+        // A later page keeps the order of the first page. A blocking query has no position among
+        // the candidates, and its order is chosen again with the same result.
+        let fixed = match &self.last {
+            Some(last) => {
+                let index = last.index.ok_or_else(QueryPosition::mismatch_error)?;
+                Some(FixedOrder::Index(index))
+            }
+            None if was_sorted && !self.query.query.is_blocking() => Some(FixedOrder::Sort),
+            None => None,
         };
-        let mut chosen = self.choose(settled)?;
-        let along = settled
-            .is_none()
-            .then(|| chosen.iter().find_map(Access::along))
-            .flatten();
-        if let Some(along) = along {
-            // All partitions walk along one index, or none does.
-            let agrees = |access: &Access| {
-                access.is_ordered() && access.along().is_none_or(|name| name == along)
-            };
-            if !chosen.iter().all(agrees) {
-                chosen = self.choose(Some(Settled::Along(along)))?;
-            }
-            if !chosen.iter().all(agrees) {
-                chosen = self.choose(Some(Settled::Sort))?;
-            }
+        let mut paths = self.choose(fixed)?;
+        if fixed.is_none() {
+            self.agree_on_order(&mut paths)?;
         }
-        let in_order = chosen.iter().all(Access::is_ordered);
-        if let (Some(Settled::Along(_)), false) = (settled, in_order) {
-            return Err(QueryPosition::foreign());
+        let is_ordered = paths.iter().all(AccessPath::is_ordered);
+        if !is_ordered && matches!(fixed, Some(FixedOrder::Index(_))) {
+            return Err(QueryPosition::mismatch_error());
         }
+
+        // A sort has no position: every page sorts all matches and skips the rows of the pages
+        // before.
         let after = match &self.last {
-            Some(last) if in_order => Some(self.spot_of(last, &chosen)?),
-            // What is sorted is counted, not placed: it begins anew on every page.
+            Some(last) if is_ordered => Some(self.index_position(last, &paths)?),
             _ => None,
         };
-        for (i, access) in chosen.into_iter().enumerate() {
-            self.cursors[i] = Some(self.cursor(i, access, after.as_ref())?);
+        for (target, path) in paths.into_iter().enumerate() {
+            self.cursors[target] = Some(self.open_cursor(target, path, after.as_ref())?);
         }
         Ok(())
     }
 
-    /// The spot of a position: in a run, and where the position is a short one, the item itself says it.
-    fn spot_of(&self, last: &QueryPosition, chosen: &[Access]) -> Result<IndexPosition> {
-        let at = self.target_of(last)?;
+    /// Chooses the access paths again if some but not all of them have the order of the same index.
+    fn agree_on_order(&self, paths: &mut Vec<AccessPath>) -> Result<()> {
+        let Some(index) = paths.iter().find_map(AccessPath::index_id) else {
+            return Ok(());
+        };
+        let has_order =
+            |path: &AccessPath| path.is_ordered() && path.index_id().is_none_or(|own| own == index);
+        if !paths.iter().all(has_order) {
+            *paths = self.choose(Some(FixedOrder::Index(index)))?;
+        }
+        if !paths.iter().all(has_order) {
+            *paths = self.choose(Some(FixedOrder::Sort))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the index position of the last candidate. In a run, and for a shortened position,
+    /// the position is computed from the item itself.
+    fn index_position(&self, last: &QueryPosition, paths: &[AccessPath]) -> Result<IndexPosition> {
+        let target = self.target_of(last)?;
         let written = IndexPosition {
             value: last.value.clone(),
-            finer: None,
+            run_values: None,
             number: last.number,
         };
-        let Some(walk) = chosen[at]
+        let walk = paths[target]
             .walk()
-            .or_else(|| chosen.iter().find_map(Access::walk))
-        else {
+            .or_else(|| paths.iter().find_map(AccessPath::walk));
+        let Some(walk) = walk else {
             return Ok(written);
         };
-        if !last.is_short && !walk.in_run(&written) {
+        if !last.is_short && !walk.is_in_run(&written) {
             return Ok(written);
         }
-        let snapshot = self.targets[at].snapshot.as_ref();
-        let epk_prefix = snapshot
-            .get(&keys::natural(last.number))
-            .map_err(storage_failure)?;
-        let epk_prefix = epk_prefix.and_then(|epk_prefix| epk_prefix[..].try_into().ok());
-        let found = epk_prefix
-            .map(|epk_prefix| walk.spot_of(snapshot, last.number, epk_prefix))
-            .transpose()?
-            .flatten();
+
+        let snapshot = self.targets[target].snapshot.as_ref();
+        let row = snapshot.get(&keys::natural(last.number));
+        let epk_prefix: Option<EpkPrefix> = match row.map_err(storage_failure)? {
+            Some(value) => value[..].try_into().ok(),
+            None => None,
+        };
+        let found = match epk_prefix {
+            Some(epk_prefix) => walk.position_of(snapshot, last.number, epk_prefix)?,
+            None => None,
+        };
+
+        // The position is valid only if the item still has the value.
+        if last.is_short {
+            return match found {
+                Some(found) if last.digest == QueryPosition::digest_of(found.value.as_deref()) => {
+                    Ok(found)
+                }
+                _ => Err(Error::bad(
+                    "The continuation token is no longer valid: it was shortened to fit its \
+                     limit, and the item that it names has changed. Start the query again.",
+                )),
+            };
+        }
         match found {
-            Some(spot)
-                if last.is_short
-                    && last.digest == QueryPosition::digest_of(spot.value.as_deref()) =>
-            {
-                Ok(spot)
-            }
-            Some(spot) if !last.is_short && spot.value == written.value => Ok(spot),
-            // The item changed since. In a run its number is still a place, if not the same.
-            _ if !last.is_short => Ok(written),
-            _ => Err(Error::bad(
-                "The continuation token is no longer valid: it was shortened to fit its limit, and the item that it \
-                 names has changed. Start the query again.",
-            )),
+            Some(found) if found.value == written.value => Ok(found),
+            // The item has changed. Its number is a position in the run too, though not the same
+            // one.
+            _ => Ok(written),
         }
     }
 
-    /// The target that has the item of a position, or would have it.
+    /// Returns the index of the target that holds the item of a position, or of the first target if
+    /// the item is gone.
     fn target_of(&self, last: &QueryPosition) -> Result<usize> {
-        if let Some(at) = self.targets.iter().position(|t| t.stretch == last.stretch) {
-            return Ok(at);
+        let mut parts = self.targets.iter().map(|target| &target.part);
+        if let Some(target) = parts.position(|part| *part == last.part) {
+            return Ok(target);
         }
         self.container
-            .epk_range_of(last.stretch.range)
-            .ok_or_else(QueryPosition::foreign)?;
+            .epk_range_of(last.part.range)
+            .ok_or_else(QueryPosition::mismatch_error)?;
         for (at, target) in self.targets.iter().enumerate() {
-            if target
-                .snapshot
-                .get(&keys::natural(last.number))
-                .map_err(storage_failure)?
-                .is_some()
-            {
+            let row = target.snapshot.get(&keys::natural(last.number));
+            if row.map_err(storage_failure)?.is_some() {
                 return Ok(at);
             }
         }
         if self.targets.is_empty() {
-            Err(QueryPosition::foreign())
-        } else {
-            Ok(0)
+            return Err(QueryPosition::mismatch_error());
         }
+        Ok(0)
     }
 
-    fn ask(&self, target: usize, order: Option<Settled>) -> Ask<'a> {
+    /// Returns the parameters of the query in a target.
+    fn query_of(&self, target: usize, order: Option<FixedOrder>) -> PartitionQuery<'a> {
         let Target {
             within, visible, ..
         } = &self.targets[target];
-        Ask {
+        PartitionQuery {
             within: within.as_ref(),
             visible,
             order,
-            ..self.ask
+            ..self.query
         }
     }
 
-    fn choose(&self, order: Option<Settled>) -> Result<Vec<Access>> {
-        let each = self.targets.iter().enumerate();
-        each.map(|(i, t)| Access::choose(&self.ask(i, order), t.partition, t.snapshot.as_ref()))
-            .collect()
+    /// Chooses the access path of each target.
+    fn choose(&self, order: Option<FixedOrder>) -> Result<Vec<AccessPath>> {
+        let mut paths = Vec::with_capacity(self.targets.len());
+        for (at, target) in self.targets.iter().enumerate() {
+            let query = self.query_of(at, order);
+            let snapshot = target.snapshot.as_ref();
+            paths.push(AccessPath::choose(&query, target.partition, snapshot)?);
+        }
+        Ok(paths)
     }
 
-    fn cursor(
+    fn open_cursor(
         &self,
         target: usize,
-        access: Access,
+        path: AccessPath,
         after: Option<&IndexPosition>,
     ) -> Result<Cursor<'a>> {
         let snapshot = self.targets[target].snapshot.as_ref();
-        Cursor::open(
-            self.container,
-            snapshot,
-            self.ask(target, None),
-            access,
-            after,
-        )
+        let query = self.query_of(target, None);
+        Cursor::open(self.container, snapshot, query, path, after)
     }
 
-    /// What each asked partition did.
-    pub fn work(&self) -> Vec<Asked> {
-        let each = self.targets.iter().zip(&self.cursors);
-        let asked = |(t, c): (&Target<'_>, &Option<Cursor<'_>>)| {
-            let cursor = c.as_ref()?;
-            let Access {
-                explanation,
-                composite,
-                ..
-            } = cursor.access();
-            let (explanation, composite) = (explanation.clone(), composite.clone());
-            Some(Asked {
-                range: t.partition.id,
-                work: cursor.work,
-                explanation,
-                composite,
-            })
-        };
-        each.filter_map(asked).collect()
+    /// Returns the work in each partition that was read.
+    pub fn work(&self) -> Vec<PartitionWork> {
+        let mut all = Vec::new();
+        for (target, cursor) in self.targets.iter().zip(&self.cursors) {
+            if let Some(cursor) = cursor {
+                let path = cursor.access();
+                all.push(PartitionWork {
+                    range: target.partition.id,
+                    work: cursor.work,
+                    explanation: path.explanation.clone(),
+                    composite: path.composite.clone(),
+                });
+            }
+        }
+        all
     }
 
-    fn next_found(&mut self) -> Result<Option<(usize, Found)>> {
-        if self.merged {
+    /// Returns the next candidate with the index of its target.
+    fn next_item(&mut self) -> Result<Option<(usize, CursorItem)>> {
+        if self.is_merged {
             self.next_merged(0..self.targets.len())
         } else {
-            self.next_in_turn()
+            self.next_in_sequence()
         }
     }
 
-    fn next_in_turn(&mut self) -> Result<Option<(usize, Found)>> {
+    /// Returns the next candidate of the current target, or of the next target that has one.
+    fn next_in_sequence(&mut self) -> Result<Option<(usize, CursorItem)>> {
         while self.current < self.targets.len() {
-            let turn = self.current..self.as_one.max(self.current + 1);
-            for target in turn
-                .clone()
-                .filter(|target| self.cursors[*target].is_none())
-                .collect::<Vec<_>>()
-            {
-                self.cursors[target] = Some(self.looking_up(|this| this.cursor_in_turn(target))?);
-            }
-            let found = match turn.len() {
-                1 => {
-                    let found = self.cursors[self.current]
-                        .as_mut()
-                        .map(Cursor::next)
-                        .transpose()?
-                        .flatten();
-                    found.map(|found| (self.current, found))
+            // The successors of a partition are read together, any other target alone.
+            let end = self.merged_successors.max(self.current + 1);
+            for target in self.current..end {
+                if self.cursors[target].is_none() {
+                    let begun = Instant::now();
+                    let cursor = self.open_in_sequence(target);
+                    self.lookup_time += begun.elapsed();
+                    self.cursors[target] = Some(cursor?);
                 }
-                _ => self.next_merged(turn.clone())?,
-            };
-            if found.is_some() {
-                return Ok(found);
             }
-            self.current = turn.end;
+            let item = if end - self.current == 1 {
+                let item = match &mut self.cursors[self.current] {
+                    Some(cursor) => cursor.next()?,
+                    None => None,
+                };
+                item.map(|item| (self.current, item))
+            } else {
+                self.next_merged(self.current..end)?
+            };
+            if item.is_some() {
+                return Ok(item);
+            }
+            self.current = end;
         }
         Ok(None)
     }
 
-    /// The cursor of a target in natural order, behind the position if that is in it.
-    fn cursor_in_turn(&self, target: usize) -> Result<Cursor<'a>> {
-        let last = self
-            .last
-            .as_ref()
-            .filter(|last| last.stretch == self.targets[target].stretch && !last.is_start);
-        let settled = last.and_then(|last| last.along).map(Settled::Along);
-        let among_items = last.is_some_and(|last| last.along.is_none());
-        let mut ask = self.ask(target, settled);
-        ask.may_scan_values &= !among_items;
+    /// Opens the cursor of a target in natural order, behind the last position if that is in the
+    /// target.
+    fn open_in_sequence(&self, target: usize) -> Result<Cursor<'a>> {
         let Target {
             partition,
+            part,
             snapshot,
             ..
         } = &self.targets[target];
-        let access = Access::choose(&ask, partition, snapshot.as_ref())?;
-        if settled.is_some() && access.along() != last.and_then(|last| last.along) {
-            return Err(QueryPosition::foreign());
+        let last = match &self.last {
+            Some(last) if last.part == *part && !last.is_start => Some(last),
+            _ => None,
+        };
+
+        // A page that stopped among values continues among the values of the same index, and a page
+        // that stopped among items among items.
+        let index = last.and_then(|last| last.index);
+        let is_among_items = last.is_some_and(|last| last.index.is_none());
+        let mut query = self.query_of(target, index.map(FixedOrder::Index));
+        query.may_scan_values &= !is_among_items;
+        let path = AccessPath::choose(&query, partition, snapshot.as_ref())?;
+        if index.is_some() && path.index_id() != index {
+            return Err(QueryPosition::mismatch_error());
         }
-        let spot = last.map(|l| IndexPosition {
-            value: l.value.clone(),
-            finer: None,
-            number: l.number,
+        let after = last.map(|last| IndexPosition {
+            value: last.value.clone(),
+            run_values: None,
+            number: last.number,
         });
-        self.cursor(target, access, spot.as_ref())
+        self.open_cursor(target, path, after.as_ref())
     }
 
-    fn next_merged(&mut self, among: Range<usize>) -> Result<Option<(usize, Found)>> {
+    /// Returns the first of the next candidates of some targets.
+    fn next_merged(&mut self, targets: Range<usize>) -> Result<Option<(usize, CursorItem)>> {
         loop {
-            let mut best: Option<(usize, IndexPosition)> = None;
-            for i in among.clone() {
-                let cursor = &mut self.cursors[i];
-                let Some(spot) = cursor.as_mut().map(Cursor::peek).transpose()?.flatten() else {
+            let mut first: Option<(usize, IndexPosition)> = None;
+            for target in targets.clone() {
+                let Some(cursor) = &mut self.cursors[target] else {
                     continue;
                 };
-                if best
-                    .as_ref()
-                    .is_none_or(|(_, least)| spot.compare(least, self.descending).is_lt())
-                {
-                    best = Some((i, spot.clone()));
+                let Some(position) = cursor.peek()? else {
+                    continue;
+                };
+                let is_before = match &first {
+                    Some((_, best)) => position.compare(best, self.descending).is_lt(),
+                    None => true,
+                };
+                if is_before {
+                    first = Some((target, position.clone()));
                 }
             }
-            let Some((i, spot)) = best else {
+            let Some((target, position)) = first else {
                 return Ok(None);
             };
-            let cursor = self.cursors[i].as_mut().expect("just peeked");
-            // Loading may find the item gone or outside the range, and then the cursor stands somewhere else.
-            match cursor.take_at(&spot)? {
-                Some(found) => return Ok(Some((i, found))),
-                None => continue,
+            // Loading may find that the query may not see the item. The cursor has then moved on,
+            // and all cursors are compared again.
+            if let Some(cursor) = &mut self.cursors[target]
+                && let Some(item) = cursor.take_at(&position)?
+            {
+                return Ok(Some((target, item)));
             }
         }
     }
@@ -376,22 +408,22 @@ impl<'a> Candidates<'a> {
 
 impl Source for Candidates<'_> {
     fn next(&mut self) -> std::result::Result<Option<Candidate>, QueryError> {
-        let found = self
-            .next_found()
-            .map_err(|e| QueryError::Source(Box::new(e)));
-        Ok(found?.map(|(target, found)| {
-            let along = self.cursors[target].as_ref().and_then(Cursor::along);
-            let number = Some(found.spot.number);
-            self.last = Some(QueryPosition::of(
-                self.targets[target].stretch.clone(),
-                along,
-                found.spot,
-            ));
-            Candidate {
-                text: found.text,
-                condition_holds: found.satisfied,
-                item_number: number,
-            }
+        let next = self.next_item();
+        let Some((target, item)) = next.map_err(|error| QueryError::Source(Box::new(error)))?
+        else {
+            return Ok(None);
+        };
+        let index = match &self.cursors[target] {
+            Some(cursor) => cursor.index_id(),
+            None => None,
+        };
+        let item_number = Some(item.position.number);
+        let part = self.targets[target].part.clone();
+        self.last = Some(QueryPosition::behind(part, index, item.position));
+        Ok(Some(Candidate {
+            text: item.text,
+            condition_holds: item.condition_holds,
+            item_number,
         }))
     }
 
@@ -407,7 +439,7 @@ impl Source for Candidates<'_> {
     }
 
     fn is_page_budget_spent(&self) -> bool {
-        let profile = self.ask.profile;
+        let profile = self.query.profile;
         self.cursors
             .iter()
             .flatten()

@@ -1,5 +1,7 @@
-//! Continuation tokens of queries: positions only, so they outlive a restart; checked, so that a damaged or foreign one
-//! is refused.
+//! Continuation tokens of queries.
+//!
+//! A token holds only positions, so it stays valid after a restart. A checksum detects damaged
+//! tokens and tokens of other services.
 //!
 //! ```text
 //! base64url( version·1 crc32·4 resume )
@@ -10,12 +12,14 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use orrery_model::{Error, Result};
 use orrery_sql::ResumePoint;
 
+/// Version of the token format.
 const VERSION: u8 = 1;
 
-/// The token of a place.
+/// Returns the token of a resume point. `limit_kb` is the maximum length that the client allows, in
+/// KiB.
 ///
 /// # Errors
-/// 400 if it is longer than the client allows.
+/// 400 if the token would be longer.
 pub fn write(resume: &ResumePoint, limit_kb: Option<usize>) -> Result<String> {
     let body = resume.encode();
     let mut bytes = vec![VERSION];
@@ -31,18 +35,18 @@ pub fn write(resume: &ResumePoint, limit_kb: Option<usize>) -> Result<String> {
     }
 }
 
-/// The place that a token names.
+/// Returns the resume point of a token.
 ///
 /// # Errors
-/// 400.
+/// 400 if the token is invalid.
 pub fn read(token: &str) -> Result<ResumePoint> {
     let invalid = || Error::bad("The continuation token is invalid.");
     let bytes = URL_SAFE_NO_PAD
         .decode(token.trim())
         .map_err(|_| invalid())?;
     let (head, body) = bytes.split_at_checked(5).ok_or_else(invalid)?;
-    let sum = u32::from_be_bytes(head[1..].try_into().map_err(|_| invalid())?);
-    if head[0] != VERSION || sum != crc32fast::hash(body) {
+    let checksum = u32::from_be_bytes(head[1..].try_into().map_err(|_| invalid())?);
+    if head[0] != VERSION || checksum != crc32fast::hash(body) {
         return Err(invalid());
     }
     ResumePoint::decode(body).map_err(|_| invalid())
@@ -53,11 +57,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_read_back_and_a_changed_one_is_refused() {
+    fn tokens_decode_and_changed_tokens_are_refused() {
         let mut resume = ResumePoint::default();
         resume.position = vec![1, 2, 3];
         let token = write(&resume, Some(1)).expect("a token");
-        assert_eq!(read(&token).expect("our token"), resume);
+        assert_eq!(read(&token).expect("a valid token"), resume);
         for at in 0..token.len() {
             let mut changed = token.clone().into_bytes();
             changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };

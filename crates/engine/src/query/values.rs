@@ -1,199 +1,223 @@
-//! Values of one path instead of items, for queries that look at nothing else (`orrery_sql::CoveredPath`).
+//! Value scans: values of one path in place of items, for queries that read nothing else
+//! (`orrery_sql::CoveredPath`).
 //!
-//! Distinct values are found by leaping from one to the next, the least and greatest at the ends of the index. What the
-//! index keeps only in part is loaded.
+//! Distinct values are found by seeking from each value to the next, minimum and maximum at the
+//! ends of the index. An item is loaded if the index keeps only a part of its value.
 
-use super::access::Ask;
 use super::index_view::IndexView;
-use super::lookup::{KeyRange, Lookup, Planned, read_entry};
-use super::walk::{Entries, IndexPosition};
+use super::lookup::{Lookup, PlannedLookup};
+use super::partition_query::PartitionQuery;
+use super::posting::{Entries, IndexEntry, IndexPosition, KeyRange, Posting, Postings, entries};
 use crate::index::value::{self, TypeBand};
-use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
-use crate::partition::{Partition, scan};
+use crate::partition::Partition;
+use crate::partition::keys::{self, PathNumber};
 use orrery_model::{Json, Object, Result};
 use orrery_sql::{Condition, CoveredPath, NeededValues, Path, Step};
 use orrery_storage::{Direction, Snapshot};
 use std::fmt;
 
-/// Entries of one value that are passed one by one before leaping to the next value.
-const BEFORE_A_LEAP: usize = 8;
+/// Entries of one value that are read in sequence before the scan seeks the next value.
+const ENTRIES_BEFORE_SEEK: usize = 8;
 
-/// A scan of the values at a path.
+/// A scan of the values of a path.
 #[derive(Clone, Debug)]
 pub struct ValueScan {
     covered: CoveredPath,
     number: PathNumber,
-    /// Ascending, without overlap.
+    /// Ranges of keys, ascending and without overlap.
     ranges: Vec<KeyRange>,
 }
 
 impl fmt::Display for ValueScan {
+    /// Writes the scan as EXPLAIN shows it. The id of the index is made from this text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let which = match self.covered.values {
+        let values = match self.covered.values {
             NeededValues::Minimum => "least",
             NeededValues::Maximum => "greatest",
             NeededValues::Distinct => "distinct",
             NeededValues::EveryItem => "all",
         };
-        write!(f, "{} {which}", self.covered.path)
+        write!(f, "{} {values}", self.covered.path)
     }
 }
 
-/// The scan that answers a query, if there is one.
+/// Returns the value scan that answers a query, if there is one. `planned` holds the lookup of each
+/// condition.
 ///
 /// # Errors
-/// What the store reports.
+/// 500 if the store cannot be read.
 pub fn plan(
-    ask: &Ask<'_>,
+    query: &PartitionQuery<'_>,
     index: &IndexView<'_>,
     conditions: &[&Condition],
-    planned: &[Option<Planned>],
+    planned: &[Option<PlannedLookup>],
     snapshot: &dyn Snapshot,
 ) -> Result<Option<ValueScan>> {
-    // Of expired items, and of those of other keys, the index does not know.
-    let whole = ask.key.is_none() && ask.within.is_none() && ask.settings.default_ttl.is_none();
-    if !whole || !ask.profile.counts_from_index() {
+    // The index does not show which items are expired or of which partition key they are.
+    let reads_all_items =
+        query.key.is_none() && query.within.is_none() && query.settings.default_ttl.is_none();
+    if !reads_all_items || !query.profile.counts_from_index() || !query.may_scan_values {
         return Ok(None);
     }
-    let covered = ask
-        .query
-        .covered_path()
-        .filter(|covered| ask.may_scan_values && index.covers(&covered.path));
-    let Some(mut covered) = covered else {
+    let Some(mut covered) = query.query.covered_path() else {
         return Ok(None);
     };
-    // While logical partitions are being deleted each value is looked at with its item: the first may be of one that is
-    // gone. How many distinct ones there are is then not known beforehand.
-    if ask.visible.has_key_deletions() {
+    if !index.covers(&covered.path) {
+        return Ok(None);
+    }
+
+    // While logical partitions are being deleted, each value is checked with its item, because the
+    // first item of a value may be deleted. The number of distinct values is unknown then.
+    if query.visible.has_key_deletions() {
         if covered.values == NeededValues::Distinct {
             return Ok(None);
         }
         covered.values = NeededValues::EveryItem;
     }
-    // Where the index does not say all that is asked, the first value that it has may not be one.
-    if !ask.query.condition_is_exact()
-        && matches!(
-            covered.values,
-            NeededValues::Minimum | NeededValues::Maximum
-        )
-    {
+    // If the index does not decide the condition, the item of the first value may not match.
+    let is_extreme = matches!(
+        covered.values,
+        NeededValues::Minimum | NeededValues::Maximum
+    );
+    if is_extreme && !query.query.condition_is_exact() {
         covered.values = NeededValues::EveryItem;
     }
+
     let Some(number) = index.number(&covered.path) else {
         return Ok(None);
     };
-    let start = keys::terms(number, &[]);
-    let ranges = match (conditions, planned) {
-        ([], []) => vec![(start.clone(), keys::after(&start))],
-        ([Condition::Term { path, .. }], [Some(planned)])
-            if planned.exact && *path == covered.path =>
-        {
-            match &planned.lookup {
-                Lookup::Entries {
-                    ranges,
-                    strings: None,
-                    ..
-                } => ranges.clone(),
-                _ => return Ok(None),
-            }
-        }
-        _ => return Ok(None),
-    };
-    if covered.includes_missing
-        && Partition::counters(snapshot)?.items > Partition::entries_of(snapshot, number)?
-    {
+    let Some(ranges) = scanned_ranges(&covered, number, conditions, planned) else {
         return Ok(None);
+    };
+    // The index has no entry for items that lack the path, so the scan cannot return a missing
+    // value.
+    if covered.includes_missing {
+        let items = Partition::counters(snapshot)?.items;
+        if items > Partition::entries_of(snapshot, number)? {
+            return Ok(None);
+        }
     }
     let scan = ValueScan {
         covered,
         number,
         ranges,
     };
-    // Pages of distinct rows count what earlier ones gave, which a value added in between would put wrong.
-    let fits = scan.covered.values != NeededValues::Distinct
-        || scan.values(snapshot, None).take(ask.page_rows + 1).count() <= ask.page_rows;
-    Ok(fits.then_some(scan))
+
+    // A page of DISTINCT counts the rows of the pages before. A value that is added between two
+    // pages would make the count wrong, so all distinct values have to fit on one page.
+    if scan.covered.values == NeededValues::Distinct {
+        let values_max = query.distinct_values_max;
+        let values = scan.postings(snapshot, None).take(values_max + 1).count();
+        if values > values_max {
+            return Ok(None);
+        }
+    }
+    Ok(Some(scan))
 }
 
-/// A value, or the item that has one which the index keeps only in part.
-pub struct Found {
-    /// Where it stands in the index.
-    pub spot: IndexPosition,
-    /// Where the item is.
-    pub epk_prefix: EpkPrefix,
-    /// The value, in an item that has nothing else; `None` for one that has to be loaded.
-    pub value: Option<Json>,
+/// Returns the ranges of keys that hold the values of a path under the conditions. Returns `None`
+/// if a condition is on another path or is not decided by the index.
+fn scanned_ranges(
+    covered: &CoveredPath,
+    number: PathNumber,
+    conditions: &[&Condition],
+    planned: &[Option<PlannedLookup>],
+) -> Option<Vec<KeyRange>> {
+    match (conditions, planned) {
+        ([], []) => {
+            let start = keys::terms(number, &[]);
+            let end = keys::after(&start);
+            Some(vec![(start, end)])
+        }
+        ([Condition::Term { path, .. }], [Some(planned)])
+            if planned.is_exact && *path == covered.path =>
+        {
+            match &planned.lookup {
+                Lookup::Entries {
+                    ranges,
+                    string_test: None,
+                    ..
+                } => Some(ranges.clone()),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
 }
 
 impl ValueScan {
-    /// What continuations call it.
-    pub fn name(&self) -> u32 {
+    /// Returns the id of the scan in continuations.
+    pub fn index_id(&self) -> u32 {
         crc32fast::hash(self.to_string().as_bytes())
     }
 
-    /// The values behind `after`.
-    pub fn values<'a>(
+    /// Returns the values behind `after`. A posting has no value if its item has to be loaded,
+    /// because the index keeps only a part of the value.
+    pub fn postings<'a>(
         &self,
         snapshot: &'a dyn Snapshot,
         after: Option<&IndexPosition>,
-    ) -> Box<dyn Iterator<Item = Result<Found>> + 'a> {
-        let path = self.covered.path.clone();
-        let found = move |entry: Result<(Vec<u8>, ItemNumber, EpkPrefix)>| {
-            let (bytes, number, epk_prefix) = entry?;
-            let value = value::decode(&bytes).map(|value| wrapped(&path, value));
-            Ok(Found {
-                spot: IndexPosition {
-                    value: Some(bytes),
-                    finer: None,
-                    number,
-                },
-                epk_prefix,
-                value,
-            })
-        };
-        let mut ranges = self.ranges.clone();
-        if let Some(IndexPosition {
-            value: Some(value),
-            number,
-            ..
-        }) = after
-        {
-            let behind = keys::after(
-                &[&keys::terms(self.number, value)[..], &number.to_be_bytes()].concat(),
-            );
-            let here = [&keys::terms(self.number, value)[..], &number.to_be_bytes()].concat();
-            for (from, to) in &mut ranges {
-                match self.covered.values {
-                    NeededValues::Maximum => *to = here.clone().min(std::mem::take(to)),
-                    _ => *from = behind.clone().max(std::mem::take(from)),
-                }
-            }
-            ranges.retain(|(from, to)| from < to);
-        }
+    ) -> Postings<'a> {
+        let ranges = self.ranges_after(after);
         let entries: Entries<'a> = match self.covered.values {
             NeededValues::EveryItem => Box::new(
                 ranges
                     .into_iter()
                     .flat_map(move |range| entries(snapshot, &range, Direction::Forward)),
             ),
-            NeededValues::Distinct => Box::new(Distinct {
+            NeededValues::Distinct => Box::new(DistinctEntries {
                 snapshot,
                 path: self.number,
                 ranges,
                 last: None,
                 open: None,
             }),
-            NeededValues::Minimum => Box::new(
-                self.end(snapshot, ranges, Direction::Forward)
-                    .chain(self.structure(snapshot)),
-            ),
-            NeededValues::Maximum => self.end(snapshot, ranges, Direction::Reverse),
+            NeededValues::Minimum => {
+                let first = self.first_value(snapshot, ranges, Direction::Forward);
+                Box::new(first.chain(self.first_structure(snapshot)))
+            }
+            NeededValues::Maximum => self.first_value(snapshot, ranges, Direction::Reverse),
         };
-        Box::new(entries.map(found))
+        // An inexact encoding has no value to return, and the cursor loads the item.
+        let path = self.covered.path.clone();
+        Box::new(entries.map(move |entry| {
+            let entry = entry?;
+            let value = value::decode(&entry.value).map(|value| wrap_value(&path, value));
+            let position = IndexPosition {
+                value: Some(entry.value),
+                run_values: None,
+                number: entry.number,
+            };
+            Ok(Posting {
+                value,
+                ..Posting::new(position, entry.epk_prefix)
+            })
+        }))
     }
 
-    /// The entries of the first value in a direction.
-    fn end<'a>(
+    /// Returns the parts of the ranges behind a position, or before it if the maximum is wanted.
+    fn ranges_after(&self, after: Option<&IndexPosition>) -> Vec<KeyRange> {
+        let mut ranges = self.ranges.clone();
+        if let Some(after) = after
+            && let Some(value) = &after.value
+        {
+            let value_start = keys::terms(self.number, value);
+            let entry = [&value_start[..], &after.number.to_be_bytes()].concat();
+            let behind = keys::after(&entry);
+            for (from, to) in &mut ranges {
+                match self.covered.values {
+                    NeededValues::Maximum => *to = entry.clone().min(std::mem::take(to)),
+                    _ => *from = behind.clone().max(std::mem::take(from)),
+                }
+            }
+            ranges.retain(|(from, to)| from < to);
+        }
+        ranges
+    }
+
+    /// Returns the first entry in a direction, with all entries of the same encoded value if the
+    /// encoding does not order its values.
+    fn first_value<'a>(
         &self,
         snapshot: &'a dyn Snapshot,
         mut ranges: Vec<KeyRange>,
@@ -208,106 +232,98 @@ impl ValueScan {
         let Some(first) = all.next() else {
             return Box::new(std::iter::empty());
         };
-        let Ok((bytes, ..)) = &first else {
-            return Box::new(std::iter::once(first));
+        // A single array or object is enough for the query.
+        let encoded = match &first {
+            Ok(entry) if value::hides_order(&entry.value) => entry.value.clone(),
+            _ => return Box::new(std::iter::once(first)),
         };
-        // One array or object tells as much as all of them.
-        if !value::hides_order(bytes) {
-            return Box::new(std::iter::once(first));
-        }
-        let bytes = bytes.clone();
-        let same =
-            all.take_while(move |entry| entry.as_ref().map_or(true, |(other, ..)| *other == bytes));
-        Box::new(std::iter::once(first).chain(same))
+        let equal = all.take_while(move |entry| match entry {
+            Ok(entry) => entry.value == encoded,
+            Err(_) => true,
+        });
+        Box::new(std::iter::once(first).chain(equal))
     }
 
-    /// One entry of an array or object, if there is any.
-    fn structure<'a>(&self, snapshot: &'a dyn Snapshot) -> Entries<'a> {
-        let (from, to) = (TypeBand::Array.bounds().0, TypeBand::Object.bounds().1);
-        let (from, to) = (
-            keys::terms(self.number, &[from]),
-            keys::terms(self.number, &[to]),
-        );
-        let parts = self
-            .ranges
-            .clone()
+    /// Returns the first entry of an array or object, if there is one.
+    fn first_structure<'a>(&self, snapshot: &'a dyn Snapshot) -> Entries<'a> {
+        let structures_from = keys::terms(self.number, &[TypeBand::Array.bounds().0]);
+        let structures_to = keys::terms(self.number, &[TypeBand::Object.bounds().1]);
+        let mut ranges = Vec::new();
+        for (from, to) in &self.ranges {
+            let from = from.max(&structures_from).clone();
+            let to = to.min(&structures_to).clone();
+            if from < to {
+                ranges.push((from, to));
+            }
+        }
+        let all = ranges
             .into_iter()
-            .map(move |(a, b)| (a.max(from.clone()), b.min(to.clone())));
-        Box::new(
-            parts
-                .filter(|(a, b)| a < b)
-                .flat_map(move |range| entries(snapshot, &range, Direction::Forward))
-                .take(1),
-        )
+            .flat_map(move |range| entries(snapshot, &range, Direction::Forward));
+        Box::new(all.take(1))
     }
 }
 
-fn entries<'a>(
-    snapshot: &'a dyn Snapshot,
-    range: &KeyRange,
-    direction: Direction,
-) -> impl Iterator<Item = Result<(Vec<u8>, ItemNumber, EpkPrefix)>> + use<'a> {
-    scan(snapshot, range, direction).map(|entry| {
-        let key = entry?.0;
-        let (bytes, hit) = read_entry(&key)?;
-        Ok((bytes.to_vec(), hit.number, hit.epk_prefix))
-    })
-}
-
-/// An item that has one value.
-fn wrapped(path: &Path, value: Json) -> Json {
-    path.0.iter().rev().fold(value, |inner, step| match step {
-        Step::Name(name) => {
+/// Returns a document that has a value at a path and nothing else.
+fn wrap_value(path: &Path, value: Json) -> Json {
+    let mut document = value;
+    for step in path.0.iter().rev() {
+        if let Step::Name(name) = step {
             let mut object = Object::new();
-            object.push_new(name.as_str(), inner);
-            Json::Object(object)
+            object.push_new(name.as_str(), document);
+            document = Json::Object(object);
         }
-        Step::Element => inner,
-    })
+    }
+    document
 }
 
-/// The first entry of each value; all entries of those that are kept in part.
-struct Distinct<'a> {
+/// The first entry of each distinct value, and all entries of inexact values.
+struct DistinctEntries<'a> {
     snapshot: &'a dyn Snapshot,
     path: PathNumber,
+    /// The ranges from the current one on.
     ranges: Vec<KeyRange>,
+    /// The last encoded value.
     last: Option<Vec<u8>>,
+    /// The entries of the current range, if it is open.
     open: Option<Entries<'a>>,
 }
 
-impl Iterator for Distinct<'_> {
-    type Item = Result<(Vec<u8>, ItemNumber, EpkPrefix)>;
+impl Iterator for DistinctEntries<'_> {
+    type Item = Result<IndexEntry>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let mut passed = 0;
+        let mut passed_entries = 0;
         loop {
             let Some(open) = &mut self.open else {
                 let range = self.ranges.first()?;
                 self.open = Some(Box::new(entries(self.snapshot, range, Direction::Forward)));
                 continue;
             };
-            let Some(entry) = open.next() else {
-                self.open = None;
-                self.ranges.remove(0);
-                continue;
+            let entry = match open.next() {
+                Some(Ok(entry)) => entry,
+                Some(Err(error)) => return Some(Err(error)),
+                None => {
+                    self.open = None;
+                    self.ranges.remove(0);
+                    continue;
+                }
             };
-            let Ok((bytes, ..)) = &entry else {
-                return Some(entry);
-            };
-            if self.last.as_deref() != Some(bytes) || value::is_inexact(bytes) {
-                self.last = Some(bytes.clone());
-                return Some(entry);
+            if self.last.as_ref() != Some(&entry.value) || value::is_inexact(&entry.value) {
+                self.last = Some(entry.value.clone());
+                return Some(Ok(entry));
             }
-            passed += 1;
-            if passed == BEFORE_A_LEAP {
-                let beyond = keys::after(&keys::terms(self.path, bytes));
+
+            // A value with many entries is passed by a seek to the key behind it.
+            passed_entries += 1;
+            if passed_entries == ENTRIES_BEFORE_SEEK {
+                let behind = keys::after(&keys::terms(self.path, &entry.value));
                 self.open = None;
-                if beyond < self.ranges[0].1 {
-                    self.ranges[0].0 = beyond;
+                if behind < self.ranges[0].1 {
+                    self.ranges[0].0 = behind;
                 } else {
                     self.ranges.remove(0);
                 }
-                passed = 0;
+                passed_entries = 0;
             }
         }
     }

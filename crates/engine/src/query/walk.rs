@@ -1,279 +1,254 @@
-//! Items in the order of ORDER BY, along an index: that of its one path, or a composite one.
+//! Walks: items in the order of ORDER BY, read along an index.
 //!
-//! An index keeps the beginning of a very long string and the nearest double of a large number. Entries that look the
-//! same up to such a part are a *run*: its items are loaded and put into their true order.
+//! 1. [`options`] returns a walk for each index that has the order of ORDER BY:
+//!    `OrderWalk::along_path` for the index of its only path, `OrderWalk::along_composite` for a
+//!    composite index.
+//! 2. Conditions on the path narrow a walk to a range of keys. [`OrderWalk::covers`] lists the
+//!    conditions that hold for every entry of the range.
+//! 3. The planner in `query/access.rs` compares [`walk_cost`] with [`sort_cost`] and chooses.
+//! 4. [`OrderWalk::postings`] opens the walk behind a position. `ValuePostings` turns each entry of
+//!    the range into a posting.
+//! 5. An index keeps the beginning of a very long string and the nearest double of a large number.
+//!    Entries that are equal up to such a value are a *run* (`OrderWalk::run_of`).
+//!    `ValuePostings::read_run` loads the items of a run ([`OrderWalk::position_of`]) and sorts
+//!    them by their true values.
+//! 6. Items that lack the path have no entry. `OrderWalk::postings_without_path` finds them by
+//!    their numbers and returns them before all values, or after them if the order descends.
 
+use super::composite_range::{composite_range, tests_on};
 use super::condition::{steps, value_ranges};
-use super::cursor::{Posting, Postings};
 use super::index_view::IndexView;
-use super::lookup::{KeyRange, Narrowed, narrow, read_entry};
+use super::posting::{
+    Entries, IndexPosition, KeyRange, OrderValue, Posting, Postings, damaged_row, entries,
+};
 use crate::errors::storage_failure;
 use crate::index::composite;
 use crate::index::paths::Step;
-use crate::index::policy::Composite;
+use crate::index::policy::{Composite, path_text};
 use crate::index::value::{self, TypeBand};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::row_reader::read_row;
 use crate::partition::{Partition, scan};
 use crate::throughput::Profile;
-use orrery_model::json::{compare, parse};
-use orrery_model::{Error, Json, Result};
+use orrery_model::json::parse;
+use orrery_model::{Json, Result};
 use orrery_sql::{Condition, OrderKey, Test};
 use orrery_storage::{Direction, Snapshot};
-use std::cmp::Ordering;
 use std::fmt;
 use std::iter::Peekable;
 
-/// A sort holds all matches and is done again for every page, a walk goes on where it stopped: a sort must be this many
-/// times cheaper.
+/// Factor by which a sort must be cheaper than a walk. A sort holds all matches in memory and is
+/// repeated for every page, a walk continues where the page before ended.
 pub const SORT_PENALTY: u64 = 2;
 
-/// A value that an item is ordered by, and whether it ascends.
-pub type Part = (Option<Json>, bool);
-
-/// A posting's place in the order of a query.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct IndexPosition {
-    /// The value's bytes in the index, of a run what all its values begin with; `None` in natural order, and in ORDER BY for items that lack the path: those
-    /// come before all values.
-    pub value: Option<Vec<u8>>,
-    /// In a run: the values themselves, and whether each ascends.
-    pub finer: Option<Vec<Part>>,
-    /// The item's number.
-    pub number: ItemNumber,
-}
-
-impl IndexPosition {
-    /// A place in natural order.
-    pub fn natural(number: ItemNumber) -> Self {
-        IndexPosition {
-            number,
-            ..IndexPosition::default()
-        }
-    }
-
-    /// The order in which a merge takes spots.
-    pub fn compare(&self, other: &IndexPosition, descending: bool) -> Ordering {
-        let finer = || match (&self.finer, &other.finer) {
-            (Some(a), Some(b)) => a
-                .iter()
-                .zip(b)
-                .map(compare_parts)
-                .find(|o| o.is_ne())
-                .unwrap_or(Ordering::Equal),
-            _ => Ordering::Equal,
-        };
-        let order = self
-            .value
-            .cmp(&other.value)
-            .then_with(finer)
-            .then(self.number.cmp(&other.number));
-        if descending { order.reverse() } else { order }
-    }
-}
-
-fn compare_parts(((a, ascending), (b, _)): (&Part, &Part)) -> Ordering {
-    let order = match (a, b) {
-        // Arrays among themselves, and objects, have no order.
-        (Some(Json::Array(_)), Some(Json::Array(_)))
-        | (Some(Json::Object(_)), Some(Json::Object(_))) => Ordering::Equal,
-        (Some(a), Some(b)) => compare(a, b),
-        (a, b) => a.is_some().cmp(&b.is_some()),
-    };
-    if *ascending { order } else { order.reverse() }
-}
-
-/// Which index a walk goes along.
+/// The index that a walk reads.
 #[derive(Clone, Debug)]
-enum Along {
+enum WalkedIndex {
     Path(Vec<Step>),
     Composite(Composite),
 }
 
-/// A walk.
+/// A walk along an index in the order of ORDER BY.
 #[derive(Clone, Debug)]
 pub struct OrderWalk {
-    along: Along,
+    index: WalkedIndex,
+    /// Number of the index's path, if some item has the path.
     number: Option<PathNumber>,
     descending: bool,
-    /// The stretch that conditions leave.
+    /// The range that conditions leave; `None` for the whole index.
     range: Option<KeyRange>,
+    /// Indexes of the conditions that hold for every entry in the range.
     covers: Vec<usize>,
-    /// Items without the path belong to the order and may match.
-    with_lacking: bool,
-    /// Paths of a composite index before those of ORDER BY, each of one value.
-    pinned: usize,
+    /// True if items without the path may match. ORDER BY includes them.
+    includes_missing: bool,
+    /// Number of paths of a composite index before those of ORDER BY. Each has a single value in
+    /// the range.
+    pinned_paths: usize,
 }
 
-/// The walks that give an order.
+/// Returns the walks that have the order of ORDER BY.
 pub fn options(
     order: &[OrderKey],
     conditions: &[&Condition],
     index: &IndexView<'_>,
 ) -> Vec<OrderWalk> {
-    let keys: Option<Vec<(Vec<Step>, bool)>> = order
-        .iter()
-        .map(|key| Some((steps(key.path.as_ref()?), key.descending)))
-        .collect();
-    let Some(keys) = keys.filter(|keys| !keys.is_empty()) else {
-        return Vec::new();
-    };
-    let single = match (order, &keys[..]) {
-        ([key], [(path, descending)])
-            if key.path.as_ref().is_some_and(|path| index.covers(path)) =>
-        {
-            let number = key.path.as_ref().and_then(|path| index.number(path));
-            Some(OrderWalk::along_path(
-                path.clone(),
-                number,
-                *descending,
-                conditions,
-            ))
+    // Each path of ORDER BY, and true if it descends. No index orders by an expression.
+    let mut keys: Vec<(Vec<Step>, bool)> = Vec::with_capacity(order.len());
+    for key in order {
+        match &key.path {
+            Some(path) => keys.push((steps(path), key.descending)),
+            None => return Vec::new(),
         }
-        _ => None,
-    };
-    let composite = index.composites().filter_map(|(composite, number)| {
-        OrderWalk::along_composite(composite, number, &keys, conditions)
-    });
-    single.into_iter().chain(composite).collect()
+    }
+
+    let mut walks = Vec::new();
+    if let (
+        [
+            OrderKey {
+                path: Some(path), ..
+            },
+        ],
+        [(steps, descending)],
+    ) = (order, &keys[..])
+        && index.covers(path)
+    {
+        let number = index.number(path);
+        walks.push(OrderWalk::along_path(
+            steps,
+            number,
+            *descending,
+            conditions,
+        ));
+    }
+    if !keys.is_empty() {
+        for (composite, number) in index.composites() {
+            walks.extend(OrderWalk::along_composite(
+                composite, number, &keys, conditions,
+            ));
+        }
+    }
+    walks
 }
 
 impl OrderWalk {
+    /// Returns the walk along the index of a path.
     fn along_path(
-        path: Vec<Step>,
+        path: &[Step],
         number: Option<PathNumber>,
         descending: bool,
         conditions: &[&Condition],
     ) -> OrderWalk {
-        let tests: Vec<(usize, &Test, bool)> = conditions
+        let tests = tests_on(path, conditions);
+        // Every test but NOT IS_DEFINED rules out the items that lack the path.
+        let includes_missing = tests
             .iter()
-            .enumerate()
-            .filter_map(|(i, condition)| match condition {
-                Condition::Term {
-                    path: at,
-                    test,
-                    exact,
-                } if steps(at) == path => Some((i, test, *exact)),
-                _ => None,
-            })
-            .collect();
-        let with_lacking = !tests
-            .iter()
-            .any(|(_, test, _)| !matches!(test, Test::NotDefined));
-        let narrowing = tests.iter().find_map(|(i, test, exact)| {
-            let values = value_ranges(test, value::STRING_BYTES)
-                .filter(|_| !matches!(test, Test::ScanStrings(_)))?;
+            .all(|(_, test, _)| matches!(test, Test::NotDefined));
+
+        // The first test that leaves a single range narrows the walk.
+        let mut range = None;
+        let mut covers = Vec::new();
+        for (at, test, is_exact) in tests {
+            if matches!(test, Test::ScanStrings(_)) {
+                continue;
+            }
+            let (Some(number), Some(values)) = (number, value_ranges(test, value::STRING_BYTES))
+            else {
+                continue;
+            };
             let [(from, to)] = &values.ranges[..] else {
-                return None;
+                continue;
             };
-            let number = number?;
-            // What is not decided by the bytes is asked again of the item.
-            let covers = if *exact && values.exact {
-                vec![*i]
-            } else {
-                Vec::new()
-            };
-            Some(((keys::terms(number, from), keys::terms(number, to)), covers))
-        });
-        let (range, covers) =
-            narrowing.map_or((None, Vec::new()), |(range, covers)| (Some(range), covers));
+            range = Some((keys::terms(number, from), keys::terms(number, to)));
+            // A test that the encoded values do not decide is repeated on the item.
+            if is_exact && values.is_exact {
+                covers.push(at);
+            }
+            break;
+        }
         OrderWalk {
-            along: Along::Path(path),
+            index: WalkedIndex::Path(path.to_vec()),
             number,
             descending,
             range,
             covers,
-            with_lacking,
-            pinned: 0,
+            includes_missing,
+            pinned_paths: 0,
         }
     }
 
-    /// A composite index serves the order if its paths are those of ORDER BY, after some that have one value each.
+    /// Returns the walk along a composite index, if its last paths are those of ORDER BY and
+    /// conditions pin each path before them to a single value.
     fn along_composite(
         composite: &Composite,
         number: Option<PathNumber>,
         keys: &[(Vec<Step>, bool)],
         conditions: &[&Condition],
     ) -> Option<OrderWalk> {
-        let pinned = composite.paths.len().checked_sub(keys.len())?;
+        let pinned_paths = composite.paths.len().checked_sub(keys.len())?;
         let descending = keys[0].1;
-        // Rows of equal values come by number in the direction of the first key, so its path must ascend in the index.
-        let serves = composite.paths[pinned..]
-            .iter()
-            .zip(keys)
-            .all(|(own, key)| own.0 == key.0 && own.1 == (key.1 == descending));
-        let narrowed: Narrowed = narrow(composite, conditions);
-        if !serves || narrowed.pinned < pinned {
+        // Rows with equal values are ordered by number in the direction of the first key, so the
+        // path of the first key must ascend in the index.
+        for ((path, ascending), (key_path, key_descending)) in
+            composite.paths[pinned_paths..].iter().zip(keys)
+        {
+            if path != key_path || *ascending != (*key_descending == descending) {
+                return None;
+            }
+        }
+        let range = composite_range(composite, conditions);
+        if range.pinned_paths < pinned_paths {
             return None;
         }
         Some(OrderWalk {
-            range: number.map(|number| narrowed.keys(number)),
-            along: Along::Composite(composite.clone()),
+            range: number.map(|number| range.keys(number)),
+            index: WalkedIndex::Composite(composite.clone()),
             number,
             descending,
-            covers: if narrowed.exact {
-                narrowed.covered
+            covers: if range.is_exact {
+                range.covered
             } else {
                 Vec::new()
             },
-            with_lacking: false,
-            pinned,
+            includes_missing: false,
+            pinned_paths,
         })
     }
 
-    /// Which conditions hold for everything along it.
+    /// Returns the indexes of the conditions that hold for every entry of the walk.
     pub fn covers(&self) -> &[usize] {
         &self.covers
     }
 
-    /// The composite index that it goes along, if it is one.
+    /// Returns the composite index of the walk, if it has one.
     pub fn composite(&self) -> Option<&Composite> {
-        match &self.along {
-            Along::Path(_) => None,
-            Along::Composite(composite) => Some(composite),
+        match &self.index {
+            WalkedIndex::Path(_) => None,
+            WalkedIndex::Composite(composite) => Some(composite),
         }
     }
 
-    /// Whether it goes along less than all of its index.
+    /// Returns true if the walk reads less than its whole index.
     pub fn is_narrowed(&self) -> bool {
-        !self.with_lacking && self.range.is_some()
+        !self.includes_missing && self.range.is_some()
     }
 
-    /// What continuations call it: they are of use only along the same index.
-    pub fn name(&self) -> u32 {
+    /// Returns the id of the walk's index in continuations. A position is valid only for the same
+    /// index.
+    pub fn index_id(&self) -> u32 {
         crc32fast::hash(self.to_string().as_bytes())
     }
 
-    /// Counts entries up to `most`.
-    pub fn count(&self, snapshot: &dyn Snapshot, most: usize) -> usize {
-        self.range().map_or(0, |range| {
-            scan(snapshot, &range, Direction::Forward)
-                .take(most)
-                .count()
-        })
+    /// Counts the entries of the walk, up to `entries_max`.
+    pub fn count(&self, snapshot: &dyn Snapshot, entries_max: usize) -> usize {
+        match self.key_range() {
+            Some(range) => scan(snapshot, &range, Direction::Forward)
+                .take(entries_max)
+                .count(),
+            None => 0,
+        }
     }
 
-    /// Whether arrays or objects are among its values: equal ones do not lie side by side.
+    /// Returns true if the index of a path has arrays or objects. Equal arrays are not adjacent in
+    /// it.
     pub fn has_structures(&self, snapshot: &dyn Snapshot) -> bool {
-        let stretch = |number| {
-            (
-                keys::terms(number, &[TypeBand::Array.bounds().0]),
-                keys::terms(number, &[TypeBand::Object.bounds().1]),
-            )
+        let (WalkedIndex::Path(_), Some(number)) = (&self.index, self.number) else {
+            return false;
         };
-        let range = self
-            .number
-            .filter(|_| matches!(self.along, Along::Path(_)))
-            .map(stretch);
-        range.is_some_and(|range| scan(snapshot, &range, Direction::Forward).next().is_some())
+        let from = keys::terms(number, &[TypeBand::Array.bounds().0]);
+        let to = keys::terms(number, &[TypeBand::Object.bounds().1]);
+        scan(snapshot, &(from, to), Direction::Forward)
+            .next()
+            .is_some()
     }
 
-    fn range(&self) -> Option<KeyRange> {
-        let all = |number| {
-            let start = keys::terms(number, &[]);
-            (start.clone(), keys::after(&start))
-        };
-        self.range.clone().or_else(|| self.number.map(all))
+    /// Returns the range of keys of the walk, or `None` if no item has the path.
+    fn key_range(&self) -> Option<KeyRange> {
+        if let Some(range) = &self.range {
+            return Some(range.clone());
+        }
+        let start = keys::terms(self.number?, &[]);
+        let end = keys::after(&start);
+        Some((start, end))
     }
 
     fn direction(&self) -> Direction {
@@ -284,225 +259,229 @@ impl OrderWalk {
         }
     }
 
-    /// What the values of a run begin with, if these bytes are in one.
-    fn run_of<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8]> {
-        match &self.along {
-            Along::Path(_) => value::hides_order(bytes).then_some(bytes),
-            Along::Composite(composite) => {
-                composite::hides_order_from(composite, bytes).and_then(|length| bytes.get(..length))
+    /// Returns the encoding that all values of a run begin with, if an encoded value belongs to a
+    /// run.
+    fn run_of<'b>(&self, encoded: &'b [u8]) -> Option<&'b [u8]> {
+        match &self.index {
+            WalkedIndex::Path(_) => value::hides_order(encoded).then_some(encoded),
+            WalkedIndex::Composite(composite) => {
+                let length = composite::hides_order_from(composite, encoded)?;
+                encoded.get(..length)
             }
         }
     }
 
-    /// Whether a spot lies in a run, where the value's bytes do not say all.
-    pub fn in_run(&self, spot: &IndexPosition) -> bool {
-        spot.value
-            .as_ref()
-            .is_some_and(|value| self.run_of(value).is_some())
+    /// Returns true if a position lies in a run.
+    pub fn is_in_run(&self, position: &IndexPosition) -> bool {
+        match &position.value {
+            Some(value) => self.run_of(value).is_some(),
+            None => false,
+        }
     }
 
-    /// The spot of an item, from the item itself.
+    /// Computes the position of an item from the item itself. Returns `None` if the item is gone.
     ///
     /// # Errors
-    /// What the store reports.
-    pub fn spot_of(
+    /// 500 if the store cannot be read or the item is damaged.
+    pub fn position_of(
         &self,
         snapshot: &dyn Snapshot,
         number: ItemNumber,
         epk_prefix: EpkPrefix,
     ) -> Result<Option<IndexPosition>> {
-        let Some(row) = read_row(epk_prefix, number, |key| {
-            snapshot.get(key).map_err(storage_failure)
-        })?
-        else {
+        let get = |key: &[u8]| snapshot.get(key).map_err(storage_failure);
+        let Some(row) = read_row(epk_prefix, number, get)? else {
             return Ok(None);
         };
-        let json = parse(&row.body).map_err(|_| damaged())?;
-        let item = json.as_object().ok_or_else(damaged)?;
+        let json = parse(&row.body).map_err(|_| damaged_row())?;
+        let item = json.as_object().ok_or_else(damaged_row)?;
         let ts = Json::from(row.ts);
-        let at = |path: &[Step]| composite::value_at(path, item, &ts).cloned();
-        let (value, finer) = match &self.along {
-            Along::Path(path) => {
-                let value = at(path);
-                (
-                    value.as_ref().map(|v| value::encode(v).bytes),
-                    vec![(value, true)],
-                )
+
+        // The encoded value as the index has it, and the values behind the encoding.
+        let mut values: Vec<OrderValue> = Vec::new();
+        let encoded = match &self.index {
+            WalkedIndex::Path(path) => {
+                let value = composite::value_at(path, item, &ts).cloned();
+                let encoded = value.as_ref().map(|value| value::encode(value).bytes);
+                values.push((value, true));
+                encoded
             }
-            Along::Composite(composite) => {
-                let values = composite
-                    .paths
-                    .iter()
-                    .map(|(path, ascending)| (at(path), *ascending))
-                    .collect();
-                (Some(composite::encode(composite, item, row.ts)), values)
+            WalkedIndex::Composite(composite) => {
+                for (path, ascending) in &composite.paths {
+                    let value = composite::value_at(path, item, &ts).cloned();
+                    values.push((value, *ascending));
+                }
+                Some(composite::encode(composite, item, row.ts))
             }
         };
-        let run = value
-            .as_deref()
-            .and_then(|bytes| self.run_of(bytes))
-            .map(<[u8]>::to_vec);
-        let finer = run.is_some().then_some(finer);
-        Ok(Some(IndexPosition {
-            value: run.or(value),
-            finer,
-            number,
+
+        // In a run the position has the encoding of the run and the values; elsewhere the encoding
+        // decides.
+        let run = match &encoded {
+            Some(encoded) => self.run_of(encoded).map(<[u8]>::to_vec),
+            None => None,
+        };
+        Ok(Some(match run {
+            Some(run) => IndexPosition {
+                value: Some(run),
+                run_values: Some(values),
+                number,
+            },
+            None => IndexPosition {
+                value: encoded,
+                run_values: None,
+                number,
+            },
         }))
     }
 
-    /// The postings behind `after`, in order.
+    /// Returns the postings behind `after`, in order.
     ///
     /// # Errors
-    /// What the store reports.
+    /// 500 if the store cannot be read or an entry is damaged.
     pub fn postings<'a>(
         &self,
         snapshot: &'a dyn Snapshot,
         after: Option<&IndexPosition>,
     ) -> Result<Postings<'a>> {
-        let has_lacking = self.with_lacking && {
-            let entries = self
-                .number
-                .map_or(Ok(0), |number| Partition::entries_of(snapshot, number))?;
+        // Items without the path exist if the partition has more items than the path has entries.
+        let has_missing = if self.includes_missing {
+            let entries = match self.number {
+                Some(number) => Partition::entries_of(snapshot, number)?,
+                None => 0,
+            };
             Partition::counters(snapshot)?.items > entries
+        } else {
+            false
         };
-        let in_values = after.is_some_and(|spot| spot.value.is_some());
-        let in_lacking = after.is_some_and(|spot| spot.value.is_none());
-        // Ascending, items without the path come first; descending, last.
-        let values: Postings<'a> = match self.range() {
-            Some(range) if !(self.descending && in_lacking) => Box::new(Valued::new(
-                self.clone(),
-                snapshot,
-                range,
-                after.filter(|_| in_values).cloned(),
-            )),
+        let is_after_value = after.is_some_and(|position| position.value.is_some());
+        let is_after_missing = after.is_some_and(|position| position.value.is_none());
+
+        // Descending, a position among the items without the path is behind all values.
+        let values: Postings<'a> = match self.key_range() {
+            Some(range) if !(self.descending && is_after_missing) => {
+                let after = after.filter(|_| is_after_value).cloned();
+                Box::new(ValuePostings::new(self.clone(), snapshot, range, after))
+            }
             _ => Box::new(std::iter::empty()),
         };
-        let rest: Postings<'a> = if !has_lacking || (in_values && !self.descending) {
+        // Ascending, a position with a value is behind all items without the path.
+        let missing: Postings<'a> = if !has_missing || (is_after_value && !self.descending) {
             Box::new(std::iter::empty())
         } else {
-            self.lacking(snapshot, after.filter(|_| in_lacking))?
+            self.postings_without_path(snapshot, after.filter(|_| is_after_missing))?
         };
         Ok(if self.descending {
-            Box::new(values.chain(rest))
+            Box::new(values.chain(missing))
         } else {
-            Box::new(rest.chain(values))
+            Box::new(missing.chain(values))
         })
     }
 
-    /// Items that have no entry for the path, by number: all but those that have one. There are usually none, and then
-    /// nobody comes here.
-    fn lacking<'a>(
+    /// Returns the items that have no entry for the path, by number. Reads the whole index of the
+    /// path to find them, which happens only if there are such items.
+    fn postings_without_path<'a>(
         &self,
         snapshot: &'a dyn Snapshot,
         after: Option<&IndexPosition>,
     ) -> Result<Postings<'a>> {
-        let mut having: Vec<ItemNumber> = Vec::new();
-        if let Some(range) = self.number.and_then(|_| self.range()) {
-            for entry in scan(snapshot, &range, Direction::Forward) {
-                having.push(read_entry(&entry?.0)?.1.number);
+        let mut numbers_with_path: Vec<ItemNumber> = Vec::new();
+        if self.number.is_some()
+            && let Some(range) = self.key_range()
+        {
+            for entry in entries(snapshot, &range, Direction::Forward) {
+                numbers_with_path.push(entry?.number);
             }
         }
-        having.sort_unstable();
+        numbers_with_path.sort_unstable();
+
+        // All other items of the partition lack the path.
         let mut range = keys::naturals_from(0);
-        if let Some(spot) = after {
+        if let Some(position) = after {
             match self.direction() {
-                Direction::Forward => range.0 = keys::natural(spot.number.saturating_add(1)),
-                Direction::Reverse => range.1 = keys::natural(spot.number),
+                Direction::Forward => range.0 = keys::natural(position.number.saturating_add(1)),
+                Direction::Reverse => range.1 = keys::natural(position.number),
             }
         }
-        let lacks = move |entry: Result<(bytes::Bytes, bytes::Bytes)>| -> Result<Option<Posting>> {
-            let (key, value) = entry?;
-            let number = keys::read_natural(&key).ok_or_else(damaged)?;
-            let epk_prefix: EpkPrefix = value[..].try_into().map_err(|_| damaged())?;
-            Ok(having
-                .binary_search(&number)
-                .is_err()
-                .then(|| Posting::new(IndexPosition::natural(number), epk_prefix)))
-        };
-        Ok(Box::new(
-            scan(snapshot, &range, self.direction())
-                .filter_map(move |entry| lacks(entry).transpose()),
-        ))
+        let rows = scan(snapshot, &range, self.direction());
+        Ok(Box::new(rows.filter_map(move |row| {
+            let (key, value) = match row {
+                Ok(row) => row,
+                Err(error) => return Some(Err(error)),
+            };
+            let epk_prefix: Option<EpkPrefix> = value[..].try_into().ok();
+            let (Some(number), Some(epk_prefix)) = (keys::read_natural(&key), epk_prefix) else {
+                return Some(Err(damaged_row()));
+            };
+            if numbers_with_path.binary_search(&number).is_ok() {
+                return None;
+            }
+            Some(Ok(Posting::new(IndexPosition::natural(number), epk_prefix)))
+        })))
     }
 }
 
 impl fmt::Display for OrderWalk {
+    /// Writes the walk as EXPLAIN shows it. The id of the index is made from this text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let order = if self.descending {
             "descending"
         } else {
             "ascending"
         };
-        match &self.along {
-            Along::Path(path) => {
-                write!(f, "order {} {order}", crate::index::policy::path_text(path))
-            }
-            Along::Composite(composite) if self.pinned == 0 => {
-                write!(f, "order composite ({}) {order}", composite.text)
-            }
-            Along::Composite(composite) => {
-                write!(
-                    f,
-                    "order composite ({}) after {} {order}",
-                    composite.text, self.pinned
-                )
+        match &self.index {
+            WalkedIndex::Path(path) => write!(f, "order {} {order}", path_text(path)),
+            WalkedIndex::Composite(composite) => {
+                write!(f, "order composite ({})", composite.text)?;
+                if self.pinned_paths > 0 {
+                    write!(f, " after {}", self.pinned_paths)?;
+                }
+                write!(f, " {order}")
             }
         }
     }
 }
 
-/// Values with their items.
-pub type Entries<'a> = Box<dyn Iterator<Item = Result<(Vec<u8>, ItemNumber, EpkPrefix)>> + 'a>;
-
-/// The entries of an index in order, runs put right.
-struct Valued<'a> {
+/// The postings of the entries of an index in order. Runs are sorted by the values of their items.
+struct ValuePostings<'a> {
     walk: OrderWalk,
     snapshot: &'a dyn Snapshot,
     entries: Peekable<Entries<'a>>,
+    /// The position behind which the postings begin.
     after: Option<IndexPosition>,
+    /// The rest of the current run.
     run: std::vec::IntoIter<Posting>,
 }
 
-impl<'a> Valued<'a> {
+impl<'a> ValuePostings<'a> {
     fn new(
         walk: OrderWalk,
         snapshot: &'a dyn Snapshot,
         mut range: KeyRange,
         after: Option<IndexPosition>,
     ) -> Self {
-        if let (
-            Some(IndexPosition {
-                value: Some(value),
-                number,
-                ..
-            }),
-            Some(path),
-        ) = (&after, walk.number)
+        if let Some(after) = &after
+            && let Some(value) = &after.value
+            && let Some(path) = walk.number
         {
-            let same = keys::terms(path, value);
-            let here = [&same[..], &number.to_be_bytes()].concat();
-            let in_run = walk.run_of(value).is_some();
-            match walk.direction() {
-                // In a run the items before it are not those with smaller numbers: it is begun anew.
-                Direction::Forward => {
-                    range.0 = range.0.max(if in_run { same } else { keys::after(&here) })
-                }
-                Direction::Reverse => {
-                    range.1 = range.1.min(if in_run { keys::after(&same) } else { here })
-                }
+            // In a run the numbers of the items before the position are not the smaller ones, so
+            // the run is read from its beginning and filtered in `read_run`.
+            let value_start = keys::terms(path, value);
+            let entry = [&value_start[..], &after.number.to_be_bytes()].concat();
+            let is_in_run = walk.run_of(value).is_some();
+            match (walk.direction(), is_in_run) {
+                (Direction::Forward, true) => range.0 = range.0.max(value_start),
+                (Direction::Forward, false) => range.0 = range.0.max(keys::after(&entry)),
+                (Direction::Reverse, true) => range.1 = range.1.min(keys::after(&value_start)),
+                (Direction::Reverse, false) => range.1 = range.1.min(entry),
             }
         }
-        let direction = walk.direction();
         let entries: Entries<'a> = if range.0 < range.1 {
-            Box::new(scan(snapshot, &range, direction).map(|entry| {
-                let key = entry?.0;
-                let (bytes, hit) = read_entry(&key)?;
-                Ok((bytes.to_vec(), hit.number, hit.epk_prefix))
-            }))
+            Box::new(entries(snapshot, &range, walk.direction()))
         } else {
             Box::new(std::iter::empty())
         };
-        Valued {
+        ValuePostings {
             walk,
             snapshot,
             entries: entries.peekable(),
@@ -511,38 +490,35 @@ impl<'a> Valued<'a> {
         }
     }
 
-    /// Loads the items of a run that begins with this entry, and puts them in order.
-    fn read_run(&mut self, begin: &[u8], first: (ItemNumber, EpkPrefix)) -> Result<()> {
+    /// Loads the items of the run that begins with an entry of the item `first`, and sorts them.
+    fn read_run(&mut self, run_prefix: &[u8], first: (ItemNumber, EpkPrefix)) -> Result<()> {
         let mut items = vec![first];
-        while let Some(Ok((_, number, epk_prefix))) = self
-            .entries
-            .next_if(|e| e.as_ref().is_ok_and(|(v, ..)| v.starts_with(begin)))
-        {
-            items.push((number, epk_prefix));
+        while let Some(Ok(entry)) = self.entries.next_if(|entry| match entry {
+            Ok(entry) => entry.value.starts_with(run_prefix),
+            Err(_) => false,
+        }) {
+            items.push((entry.number, entry.epk_prefix));
         }
         let mut run = Vec::with_capacity(items.len());
         for (number, epk_prefix) in items {
-            let spot = self
-                .walk
-                .spot_of(self.snapshot, number, epk_prefix)?
-                .ok_or_else(damaged)?;
-            run.push(Posting::new(spot, epk_prefix));
+            let position = self.walk.position_of(self.snapshot, number, epk_prefix)?;
+            run.push(Posting::new(position.ok_or_else(damaged_row)?, epk_prefix));
         }
         let descending = self.walk.descending;
-        run.sort_by(|a, b| a.spot.compare(&b.spot, descending));
-        if let Some(after) = self
-            .after
-            .as_ref()
-            .filter(|after| after.value.as_deref() == Some(begin))
+        run.sort_by(|a, b| a.position.compare(&b.position, descending));
+
+        // The page before may have ended inside of this run.
+        if let Some(after) = &self.after
+            && after.value.as_deref() == Some(run_prefix)
         {
-            run.retain(|posting| posting.spot.compare(after, descending).is_gt());
+            run.retain(|posting| posting.position.compare(after, descending).is_gt());
         }
         self.run = run.into_iter();
         Ok(())
     }
 }
 
-impl Iterator for Valued<'_> {
+impl Iterator for ValuePostings<'_> {
     type Item = Result<Posting>;
 
     fn next(&mut self) -> Option<Result<Posting>> {
@@ -550,38 +526,34 @@ impl Iterator for Valued<'_> {
             if let Some(posting) = self.run.next() {
                 return Some(Ok(posting));
             }
-            let (value, number, epk_prefix) = match self.entries.next()? {
+            let entry = match self.entries.next()? {
                 Ok(entry) => entry,
                 Err(error) => return Some(Err(error)),
             };
-            let Some(begin) = self.walk.run_of(&value).map(<[u8]>::to_vec) else {
-                return Some(Ok(Posting::new(
-                    IndexPosition {
-                        value: Some(value),
-                        finer: None,
-                        number,
-                    },
-                    epk_prefix,
-                )));
+            let Some(run_prefix) = self.walk.run_of(&entry.value).map(<[u8]>::to_vec) else {
+                let position = IndexPosition {
+                    value: Some(entry.value),
+                    run_values: None,
+                    number: entry.number,
+                };
+                return Some(Ok(Posting::new(position, entry.epk_prefix)));
             };
-            if let Err(error) = self.read_run(&begin, (number, epk_prefix)) {
+            if let Err(error) = self.read_run(&run_prefix, (entry.number, entry.epk_prefix)) {
                 return Some(Err(error));
             }
         }
     }
 }
 
-/// Entries passed until the page is full, and the items on it, in 1/10,000 RU.
-pub fn cost(profile: Profile, items: usize, matches: usize, wanted: usize) -> u64 {
-    let passed = wanted.saturating_mul(items) / matches.max(1);
-    profile.cost_of_walking(passed.min(items) as u64) + profile.cost_of_loading(wanted as u64)
+/// Returns the estimated cost of a walk that reads entries until the page is full, and loads the
+/// items of the page, in 1/10,000 RU. `items` are the entries of the walk, `matches` the items that
+/// match.
+pub fn walk_cost(profile: Profile, items: usize, matches: usize, rows_wanted: usize) -> u64 {
+    let entries = rows_wanted.saturating_mul(items) / matches.max(1);
+    profile.cost_of_walking(entries.min(items) as u64) + profile.cost_of_loading(rows_wanted as u64)
 }
 
-/// All matches read and sorted, in 1/10,000 RU.
+/// Returns the estimated cost of reading and sorting all matches, in 1/10,000 RU.
 pub fn sort_cost(profile: Profile, matches: usize) -> u64 {
     profile.cost_of_walking(matches as u64) + profile.cost_of_loading(matches as u64)
-}
-
-fn damaged() -> Error {
-    Error::internal("a row of the index is damaged")
 }

@@ -1,0 +1,46 @@
+//! The parameters of a query in one partition.
+
+use crate::catalog::settings::Settings;
+use crate::index::generations::Policies;
+use crate::partition::visibility::Visibility;
+use crate::throughput::Profile;
+use orrery_model::partition_key::{Epk, EpkRange};
+use orrery_sql::Query;
+
+/// A query as one partition has to answer it.
+#[derive(Clone, Copy)]
+pub struct PartitionQuery<'a> {
+    /// The query.
+    pub query: &'a Query,
+    /// The settings of the container.
+    pub settings: &'a Settings,
+    /// The policies that index entries may follow. Taken before the snapshots.
+    pub policies: &'a Policies,
+    /// The only logical partition that is read, if the request or the condition names one.
+    pub key: Option<&'a Epk>,
+    /// The EPK range that is read, if not the whole partition.
+    pub within: Option<&'a EpkRange>,
+    /// The items that the query may see.
+    pub visible: &'a Visibility,
+    /// Estimated number of rows that the page takes from the partition.
+    pub rows_wanted: usize,
+    /// Number of distinct values that certainly fit on the page; 0 if other partitions add rows to
+    /// it.
+    pub distinct_values_max: usize,
+    /// True if values of an index may replace items. False if an earlier page stopped among items.
+    pub may_scan_values: bool,
+    /// The pricing model that decides between access paths.
+    pub profile: Profile,
+    /// The order of the candidates, if an earlier page or another partition of the same merge fixed
+    /// it.
+    pub order: Option<FixedOrder>,
+}
+
+/// The way in which ORDER BY is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FixedOrder {
+    /// The executor sorts all matches.
+    Sort,
+    /// Candidates come in the order of the index with this id.
+    Index(u32),
+}
