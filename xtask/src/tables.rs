@@ -35,7 +35,13 @@ struct Source {
 }
 
 /// The functions of `crates/engine/src/request/properties.rs` that make a row.
-const PROPERTY: &[&str] = &["kept", "servers", "fixed", "refused", "only"];
+const PROPERTY: &[&str] = &[
+    "stored",
+    "server_set",
+    "immutable",
+    "unsupported",
+    "limited_to",
+];
 
 const fn properties(path: &'static str) -> Source {
     Source {

@@ -397,7 +397,7 @@ fn container_json(throughput: &ContainerThroughput) -> Object {
 
 /// Sets the members `ruPerSecond`, `mode` and `incrementPercent` of [`PROVISIONED`].
 fn set_provisioned(throughput: Throughput, json: &mut Object) {
-    json.set("ruPerSecond", throughput.most());
+    json.set("ruPerSecond", throughput.ru_max());
     match throughput {
         Throughput::Manual(_) => json.set("mode", "manual"),
         Throughput::Autoscale {
@@ -412,7 +412,7 @@ fn set_provisioned(throughput: Throughput, json: &mut Object) {
 /// Sets all members of [`PROVISIONED`].
 fn set_offered(offered: &Offered, json: &mut Object) {
     set_provisioned(offered.throughput, json);
-    json.set("minimumRuPerSecond", offered.least);
+    json.set("minimumRuPerSecond", offered.ru_min);
     json.set("replacePending", yes_or_no(offered.is_pending));
 }
 

@@ -1,18 +1,21 @@
-//! What exists: databases, containers, scripts, offers, users, permissions and client encryption keys, in memory and in the store's partition 0.
+//! The catalog: databases, containers, scripts, offers, users, permissions and client encryption
+//! keys, in memory and in partition 0 of the store.
 //!
 //! ```text
-//! key                  value (JSON)
-//! 20 kind·1 rid        a record: what the resource's body says, and what the engine keeps beside it
-//! 21 home·8            (empty): a partition of the store that belongs to no container, or not yet; to be destroyed
-//! 22 container rid id·4    a physical partition that a container has or had (ranges.rs)
-//! 23 …                 snapshots (snapshots.rs)
-//! 24, 25 …             rows 20 and 22 of later ages (ages.rs)
+//! key                      value
+//! 20 kind·1 rid            a record (JSON): the body of a resource and the engine's own members
+//! 21 storage id·8          (empty): an orphan, a key space of the store that no container uses
+//! 22 container rid id·4    a physical partition that a container has or had (JSON, ranges.rs)
+//! 23 …                     snapshots (snapshots.rs)
+//! 24, 25 …                 rows 20 and 22 of later row sets (row_sets.rs)
 //! ```
-//! All of it fits in memory and is read once at open. One write at a time changes it, and is durable before it shows.
-//! Resource ids are random and never used twice, so a client notices when a container was created anew.
+//! The whole catalog fits in memory and is read once, when the store is opened. Writes take one
+//! lock, so they are sequential, and a write becomes visible in memory after its commit is durable.
+//!
+//! Resource ids are random and never used twice, so a client notices when a container was deleted
+//! and created again under the same name.
 
 mod access_resources;
-mod ages;
 mod containers;
 mod databases;
 mod encryption;
@@ -20,6 +23,7 @@ mod offers;
 mod permissions;
 mod ranges;
 mod records;
+mod row_sets;
 mod scripts;
 mod search;
 pub mod settings;
@@ -30,14 +34,14 @@ pub use containers::Container;
 pub use databases::Database;
 pub use offers::Offer;
 pub use permissions::{Grant, PermissionMode};
-pub use ranges::{NewRanges, RangeRecord};
+pub use ranges::{RangeRecord, Successors};
 pub use records::Meta;
 pub use scripts::Script;
-pub use snapshots::Reached;
+pub use snapshots::HighWaterMarks;
 
 use crate::errors::{outcome_error, storage_failure};
 use crate::partition::staging::StagingWriter;
-use crate::partition::{CommitChanges, Partition, SubmittedCommit, scan};
+use crate::partition::{CommitChanges, Partition, SubmittedCommit, keys, scan};
 use crate::request::Id;
 use crate::throughput::{SharedBudget, ThroughputOptions};
 use orrery_model::json::parse;
@@ -53,88 +57,96 @@ use std::ops::Bound;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 
-/// Everything that exists.
+/// All resources but items.
 pub struct Catalog {
     store: Arc<dyn Store>,
     world: Arc<dyn World>,
-    /// Whether unused throughput is kept for a while.
+    /// True if unused throughput is saved for bursts.
     bursts: bool,
-    /// Bytes that count as a gigabyte where throughput follows what is stored.
-    gigabyte: u64,
-    /// Budgets of databases, which their containers share.
-    shared: Mutex<HashMap<Rid, SharedBudget>>,
-    home: Partition,
-    /// Whose rows count (ages.rs).
-    age: AtomicU64,
-    writing: Mutex<()>,
-    snapshotting: Mutex<()>,
+    /// Bytes that count as one gigabyte in rules that derive throughput from stored bytes.
+    gigabyte_bytes: u64,
+    /// Budgets of databases with their own throughput, by database. Their containers share them.
+    shared_budgets: Mutex<HashMap<Rid, SharedBudget>>,
+    /// Partition 0 of the store, which holds the rows of the catalog.
+    partition: Partition,
+    /// Number of the current row set (row_sets.rs).
+    row_set: AtomicU64,
+    /// Held by each write of the catalog.
+    write_lock: Mutex<()>,
+    snapshot_lock: Mutex<()>,
     state: RwLock<State>,
-    /// Homes of deleted containers' partitions that are still to be destroyed.
-    orphans: Mutex<Vec<u64>>,
+    /// Key spaces that no container uses any more and that still have to be destroyed.
+    orphans: Mutex<Vec<PartitionId>>,
 }
 
+/// The catalog in memory.
 #[derive(Default)]
 struct State {
     databases: HashMap<Rid, Arc<Database>>,
     containers: HashMap<Rid, Arc<Container>>,
     offers: HashMap<Rid, Arc<Offer>>,
     access_resources: access_resources::AccessResources,
-    last_home: u64,
+    /// The highest storage id that a container, an orphan or a snapshot uses.
+    last_storage_id: u64,
 }
 
-/// Rows of the catalog that change together.
+/// A key and a value of the catalog.
+type Row = (Vec<u8>, Vec<u8>);
+
+/// Rows that change in one commit.
 #[derive(Default)]
-struct Batch {
-    puts: Vec<(Vec<u8>, Vec<u8>)>,
+struct RowChanges {
+    puts: Vec<Row>,
     deletes: Vec<Vec<u8>>,
 }
 
-/// Rows of a partition that is destroyed which one commit removes.
-const ROWS_DESTROYED_A_COMMIT: usize = 2_000;
+/// Rows that one commit deletes from a key space that is destroyed.
+const ROWS_DELETED_PER_COMMIT: usize = 2_000;
 
+/// The first byte of the keys of records.
 const RECORD: u8 = 0x20;
+/// The first byte of the keys of orphans.
 const ORPHAN: u8 = 0x21;
 
 impl Catalog {
-    /// Reads the catalog of a store; an empty store has an empty one.
+    /// Reads the catalog of a store. The catalog of an empty store is empty.
     ///
     /// # Errors
-    /// 500 if the store cannot be read or holds records that make no sense.
+    /// 500 if the store cannot be read or holds damaged records.
     pub fn open(
         store: Arc<dyn Store>,
         world: Arc<dyn World>,
         throughput: ThroughputOptions,
     ) -> Result<Self> {
         let catalog = Catalog::empty(store, world, throughput);
-        catalog.enter_age(catalog.stored_age()?);
-        catalog.forget_other_ages()?;
-        let snapshot = catalog.home.snapshot()?;
+
+        // An interrupted restoration leaves rows of a set that never became current.
+        catalog.use_row_set(catalog.stored_row_set()?);
+        catalog.delete_other_row_sets()?;
         let rows = catalog.rows()?;
-        catalog.fill(rows.iter().map(|(key, value)| (&key[..], &value[..])))?;
+        catalog.load_rows(&rows)?;
+
+        // Orphans are key spaces of deleted containers and of interrupted splits and snapshots.
+        let snapshot = catalog.partition.snapshot()?;
         let mut orphans = Vec::new();
-        for row in scan(
-            snapshot.as_ref(),
-            &crate::partition::keys::tagged(ORPHAN),
-            Direction::Forward,
-        ) {
-            orphans.extend(row?.0.get(1..).and_then(crate::partition::keys::number));
+        for row in scan(snapshot.as_ref(), &keys::tagged(ORPHAN), Direction::Forward) {
+            let (key, _) = row?;
+            orphans.extend(key.get(1..).and_then(keys::number).map(PartitionId));
         }
         drop(snapshot);
-        let kept = catalog.last_kept_home()?;
-        {
-            // A home is given again only when it is empty.
-            let mut state = write(&catalog.state);
-            state.last_home = orphans
-                .iter()
-                .copied()
-                .fold(state.last_home.max(kept), u64::max);
+
+        // A storage id is used again only after its key space was destroyed.
+        let mut last_storage_id = catalog.last_snapshot_storage_id()?;
+        for orphan in &orphans {
+            last_storage_id = last_storage_id.max(orphan.0);
         }
+        catalog.raise_last_storage_id(last_storage_id);
         catalog.queue_orphans(orphans);
         Ok(catalog)
     }
 
     fn empty(store: Arc<dyn Store>, world: Arc<dyn World>, throughput: ThroughputOptions) -> Self {
-        let home = Partition::new(
+        let partition = Partition::new(
             Arc::clone(&store),
             0,
             Vec::new(),
@@ -146,105 +158,94 @@ impl Catalog {
             store,
             world,
             bursts: throughput.burst_capacity,
-            gigabyte: limits::GIGABYTE,
-            shared: Mutex::default(),
-            home,
-            age: AtomicU64::new(0),
-            writing: Mutex::new(()),
-            snapshotting: Mutex::new(()),
+            gigabyte_bytes: limits::GIGABYTE,
+            shared_budgets: Mutex::default(),
+            partition,
+            row_set: AtomicU64::new(0),
+            write_lock: Mutex::new(()),
+            snapshot_lock: Mutex::new(()),
             state: RwLock::default(),
             orphans: Mutex::default(),
         }
     }
 
-    /// The same, in which so many bytes count as a gigabyte where throughput follows what is stored.
-    pub fn count_gigabytes_of(self, bytes: u64) -> Self {
+    /// Returns the same catalog in which `bytes` count as one gigabyte in rules that derive
+    /// throughput from stored bytes. Zero counts as 1.
+    pub fn with_gigabyte_bytes(self, bytes: u64) -> Self {
         Catalog {
-            gigabyte: bytes.max(1),
+            gigabyte_bytes: bytes.max(1),
             ..self
         }
     }
 
-    /// Takes in what an empty catalog is to hold: rows with the tags of records and of ranges.
-    fn fill<'r>(&self, rows: impl IntoIterator<Item = (&'r [u8], &'r [u8])>) -> Result<()> {
+    /// Loads records and ranges into an empty catalog in memory.
+    fn load_rows(&self, rows: &[Row]) -> Result<()> {
+        // A container needs all of its ranges, so ranges are collected before records are loaded.
         let mut records = Vec::new();
         let mut lineages: HashMap<Rid, Lineage> = HashMap::new();
         for (key, value) in rows {
             if key.first() == Some(&RANGE) {
                 let (container, range) = RangeRecord::read(key, value)?;
-                lineages
-                    .entry(container)
-                    .or_default()
-                    .insert(range.id, range);
+                let lineage = lineages.entry(container).or_default();
+                lineage.insert(range.id, range);
             } else {
                 records.push(Record::read(value)?);
             }
         }
-        // Owners come first: kinds are numbered so.
+
+        // The numbers of the kinds put owners before the resources that they own.
         records.sort_by_key(|record| record.kind);
         for record in records {
             let lineage = lineages.remove(&record.meta.rid).unwrap_or_default();
-            self.take_in(record, lineage)?;
+            self.load_record(record, lineage)?;
         }
-        self.all_containers()
-            .iter()
-            .for_each(|container| self.provide(container));
+
+        // Budgets depend on offers, which are loaded after containers.
+        for container in self.all_containers() {
+            self.assign_throughput(&container);
+        }
         Ok(())
     }
 
-    /// Whether this container is the one that exists, and not one that was deleted or replaced by another life of it.
-    pub(crate) fn has(&self, container: &Container) -> bool {
-        self.state()
-            .containers
-            .get(&container.rid())
-            .is_some_and(|there| std::ptr::eq(Arc::as_ptr(there), container))
+    /// Returns true if `container` exists: it was not deleted and not replaced by a restoration.
+    pub(crate) fn is_current(&self, container: &Container) -> bool {
+        let state = self.state();
+        let current = state.containers.get(&container.rid());
+        current.is_some_and(|current| std::ptr::eq(Arc::as_ptr(current), container))
     }
 
-    /// Held while a snapshot is taken, restored or deleted: one at a time.
-    pub fn snapshotting(&self) -> &Mutex<()> {
-        &self.snapshotting
+    /// Returns the lock that is held while a snapshot is taken, restored or deleted.
+    pub fn snapshot_lock(&self) -> &Mutex<()> {
+        &self.snapshot_lock
     }
 
-    fn take_in(&self, record: Record, lineage: Lineage) -> Result<()> {
+    /// Loads one record. Its owner must be loaded.
+    fn load_record(&self, record: Record, lineage: Lineage) -> Result<()> {
         let mut state = write(&self.state);
+        let rid = record.meta.rid;
         match record.kind {
             Kind::User | Kind::Permission | Kind::EncryptionKey => {
-                state.take_in_access_resource(record)?
+                state.load_access_resource(record)?;
             }
             Kind::Database => {
-                _ = state
-                    .databases
-                    .insert(record.meta.rid, Arc::new(Database::from_record(record)?))
+                let database = Arc::new(Database::from_record(record)?);
+                state.databases.insert(rid, database);
             }
             Kind::Container => {
-                let owner = state
-                    .databases
-                    .get(&record.meta.rid.database_part())
-                    .cloned();
-                let container = Container::from_record(
-                    &self.store,
-                    owner.ok_or_else(Record::damaged)?,
-                    record,
-                    lineage,
-                )?;
-                state.last_home = state.last_home.max(container.last_home());
-                state
-                    .containers
-                    .insert(container.rid(), Arc::new(container));
+                let owner = state.databases.get(&rid.database_part()).cloned();
+                let owner = owner.ok_or_else(Record::damaged)?;
+                let container = Container::from_record(&self.store, owner, record, lineage)?;
+                state.last_storage_id = state.last_storage_id.max(container.last_storage_id());
+                state.containers.insert(rid, Arc::new(container));
             }
             Kind::Procedure | Kind::Trigger | Kind::Function => {
-                let owner = state
-                    .containers
-                    .get(&record.meta.rid.container_part())
-                    .cloned();
-                owner
-                    .ok_or_else(Record::damaged)?
-                    .add_script(Script::from_record(record)?);
+                let owner = state.containers.get(&rid.container_part());
+                let owner = owner.ok_or_else(Record::damaged)?;
+                owner.add_script(Script::from_record(record)?);
             }
             Kind::Offer => {
-                _ = state
-                    .offers
-                    .insert(record.meta.rid, Arc::new(Offer::from_record(record)?))
+                let offer = Arc::new(Offer::from_record(record)?);
+                state.offers.insert(rid, offer);
             }
         }
         Ok(())
@@ -254,106 +255,117 @@ impl Catalog {
         read(&self.state)
     }
 
-    /// Makes a batch durable.
-    fn commit(&self, batch: Batch) -> Result<()> {
-        self.commit_as_it_is(batch.of_age(self.age()))
+    fn raise_last_storage_id(&self, storage_id: u64) {
+        let mut state = write(&self.state);
+        state.last_storage_id = state.last_storage_id.max(storage_id);
     }
 
-    fn commit_as_it_is(&self, batch: Batch) -> Result<()> {
-        let mut writer = self.home.lock()?;
+    /// Commits changes of the current row set. They are durable when the function returns.
+    fn commit(&self, changes: RowChanges) -> Result<()> {
+        self.commit_with_given_keys(changes.in_row_set(self.row_set()))
+    }
+
+    /// Commits changes whose keys have the prefix of their row set already.
+    fn commit_with_given_keys(&self, changes: RowChanges) -> Result<()> {
+        let mut writer = self.partition.lock()?;
         let changes = CommitChanges {
-            puts: batch.puts,
-            deletes: batch.deletes,
+            puts: changes.puts,
+            deletes: changes.deletes,
             ..CommitChanges::default()
         };
         let SubmittedCommit {
             receipt,
             lsn,
             token,
-        } = writer.submit(&self.home, changes, self.world.random());
-        writer.forget_durable(self.home.snapshot()?.head().lsn);
+        } = writer.submit(&self.partition, changes, self.world.random());
+        writer.forget_durable(self.partition.snapshot()?.head().lsn);
         drop(writer);
+
         let outcome = receipt.wait();
         let Some(error) = outcome_error(&outcome) else {
             return Ok(());
         };
-        if matches!(outcome, CommitOutcome::Fenced | CommitOutcome::Unknown)
-            && self.home.is_committed(lsn, token)?
-        {
+        // The store may not know the outcome; the commit log of the partition does.
+        let is_unknown = matches!(outcome, CommitOutcome::Fenced | CommitOutcome::Unknown);
+        if is_unknown && self.partition.is_committed(lsn, token)? {
             return Ok(());
         }
-        self.home.abandon_writer();
+        self.partition.abandon_writer();
         Err(error)
     }
 
-    /// Reads from the store's partition of the catalog.
+    /// Checks that the rows of the catalog can be read from the store.
     ///
     /// # Errors
-    /// What the store reports.
+    /// 500 if they cannot.
     pub fn probe(&self) -> Result<()> {
-        Partition::counters(self.home.snapshot()?.as_ref()).map(drop)
+        let snapshot = self.partition.snapshot()?;
+        Partition::counters(snapshot.as_ref())?;
+        Ok(())
     }
 
-    /// Remembers partitions that no container has any more.
-    fn queue_orphans(&self, homes: Vec<u64>) {
-        lock(&self.orphans).extend(homes);
+    /// Queues key spaces that no container uses any more, to be destroyed in the background.
+    fn queue_orphans(&self, storage_ids: Vec<PartitionId>) {
+        lock(&self.orphans).extend(storage_ids);
     }
 
-    /// Removes the rows of a partition that belongs to nobody, some with each commit, so that those of clients come in
-    /// between: the store destroys what is left in one piece.
-    fn clear_home(&self, home: PartitionId) -> Result<()> {
-        let mut writer = StagingWriter::open(&self.store, &self.world, home)?;
+    /// Deletes the rows of a key space that no container uses.
+    ///
+    /// The store destroys a key space in one step. Deleting the rows before that in many commits
+    /// lets commits of clients run in between.
+    fn delete_rows_of(&self, storage_id: PartitionId) -> Result<()> {
+        let mut writer = StagingWriter::open(&self.store, &self.world, storage_id)?;
         let mut from = Vec::new();
         loop {
             self.store.wait_for_compaction();
             let snapshot = writer.snapshot()?;
-            let rest = (Bound::Included(&from[..]), Bound::Unbounded);
+            let remaining = (Bound::Included(&from[..]), Bound::Unbounded);
+            let rows = snapshot.scan(remaining, Direction::Forward);
             let mut last = None;
-            for row in snapshot
-                .scan(rest, Direction::Forward)
-                .take(ROWS_DESTROYED_A_COMMIT)
-            {
+            for row in rows.take(ROWS_DELETED_PER_COMMIT) {
                 let (key, _) = row.map_err(storage_failure)?;
                 writer.delete(key.to_vec());
                 last = Some(key);
             }
-            let Some(last) = last else { return Ok(()) };
+            let Some(last) = last else {
+                return Ok(());
+            };
             writer.flush();
             writer.wait_durable()?;
             from = [&last[..], &[0]].concat();
         }
     }
 
-    /// Destroys one partition that no container has any more; whether there was one.
+    /// Destroys one orphan. Returns false if there was none.
     ///
     /// # Errors
-    /// What the store reports; the partition stays an orphan.
+    /// The store's error; the orphan stays queued.
     pub fn destroy_one_orphan(&self) -> Result<bool> {
-        let Some(home) = lock(&self.orphans).pop() else {
+        let Some(orphan) = lock(&self.orphans).pop() else {
             return Ok(false);
         };
-        let destroyed = self.clear_home(PartitionId(home));
-        let destroyed = destroyed.and_then(|()| {
-            self.store
-                .destroy(PartitionId(home))
-                .map_err(storage_failure)
-        });
-        let forgotten = destroyed.and_then(|()| {
-            self.commit(Batch {
-                deletes: vec![orphan_key(home)],
-                ..Batch::default()
-            })
-        });
-        if forgotten.is_err() {
-            self.queue_orphans(vec![home]);
+        if let Err(error) = self.destroy_orphan(orphan) {
+            self.queue_orphans(vec![orphan]);
+            return Err(error);
         }
-        forgotten.map(|()| true)
+        Ok(true)
     }
 
-    /// A database.
+    fn destroy_orphan(&self, orphan: PartitionId) -> Result<()> {
+        self.delete_rows_of(orphan)?;
+        self.store.destroy(orphan).map_err(storage_failure)?;
+        // The row goes last: after a crash before this commit, the next open queues the orphan
+        // again.
+        self.commit(RowChanges {
+            deletes: vec![orphan_key(orphan)],
+            ..RowChanges::default()
+        })
+    }
+
+    /// Returns a database.
     ///
     /// # Errors
-    /// 404.
+    /// 404 if there is none.
     pub fn database(&self, id: Id<'_>) -> Result<Arc<Database>> {
         let state = self.state();
         let found = match id {
@@ -363,10 +375,10 @@ impl Catalog {
         found.cloned().ok_or_else(Error::not_found)
     }
 
-    /// A container.
+    /// Returns a container.
     ///
     /// # Errors
-    /// 404 if it is missing, 404/1003 if its database is.
+    /// 404 if the container is missing, 404/1003 if its database is.
     pub fn container(&self, database: Id<'_>, container: Id<'_>) -> Result<Arc<Container>> {
         let database = self
             .database(database)
@@ -384,27 +396,22 @@ impl Catalog {
         found.cloned().ok_or_else(Error::not_found)
     }
 
-    /// All databases, oldest first.
+    /// Returns all databases, the oldest first.
     pub fn databases(&self) -> Vec<Arc<Database>> {
         let mut all: Vec<_> = self.state().databases.values().cloned().collect();
         all.sort_by_key(|d| (d.meta().ts, d.rid()));
         all
     }
 
-    /// All containers of a database, oldest first.
+    /// Returns all containers of a database, the oldest first.
     pub fn containers(&self, database: &Database) -> Vec<Arc<Container>> {
-        let mut all: Vec<_> = self
-            .state()
-            .containers
-            .values()
-            .filter(|c| c.rid().database_part() == database.rid())
-            .cloned()
-            .collect();
+        let mut all = self.all_containers();
+        all.retain(|c| c.rid().database_part() == database.rid());
         all.sort_by_key(|c| (c.created(), c.rid()));
         all
     }
 
-    /// All containers there are.
+    /// Returns the containers of all databases, in no particular order.
     pub fn all_containers(&self) -> Vec<Arc<Container>> {
         self.state().containers.values().cloned().collect()
     }
@@ -416,9 +423,19 @@ impl Catalog {
             etag: self.world.random(),
         }
     }
+
+    /// Makes resource ids from random numbers until one is unused.
+    fn unused_rid(&self, from_number: impl Fn(u64) -> Rid, is_used: impl Fn(Rid) -> bool) -> Rid {
+        loop {
+            let rid = from_number(self.world.random());
+            if !is_used(rid) {
+                return rid;
+            }
+        }
+    }
 }
 
-impl Batch {
+impl RowChanges {
     fn put(&mut self, record: &Record) {
         self.puts.push((record.key(), record.text()));
     }
@@ -427,19 +444,20 @@ impl Batch {
         self.deletes.push(records::key(kind, rid));
     }
 
-    fn mark_orphan(&mut self, home: PartitionId) {
-        self.puts.push((orphan_key(home.0), Vec::new()));
+    fn mark_orphan(&mut self, storage_id: PartitionId) {
+        self.puts.push((orphan_key(storage_id), Vec::new()));
     }
 }
 
-fn orphan_key(home: u64) -> Vec<u8> {
-    [&[ORPHAN][..], &home.to_be_bytes()].concat()
+fn orphan_key(storage_id: PartitionId) -> Vec<u8> {
+    [&[ORPHAN][..], &storage_id.0.to_be_bytes()].concat()
 }
 
-/// The id of a database, container or script, checked.
+/// Returns the `id` of a body after checking the service's rules for ids.
 ///
 /// # Errors
-/// 400 if it is missing, no string, empty, too long, ends in a blank or holds `/`, `\`, `?` or `#`.
+/// 400 if the id is missing, is no string, is empty, has more than
+/// [`limits::RESOURCE_ID_CHARS`] characters, ends with a space, or contains `/`, `\`, `?` or `#`.
 pub fn resource_id(body: &Object) -> Result<&str> {
     let missing = || {
         Error::bad(
@@ -456,9 +474,10 @@ pub fn resource_id(body: &Object) -> Result<&str> {
         return Err(missing());
     }
     if id.chars().count() > limits::RESOURCE_ID_CHARS {
+        let beginning: String = id.chars().take(20).collect();
         return Err(Error::bad(format!(
-            "The input name '{}...' is invalid. Ensure to provide a unique non-empty string less than '{}' characters.",
-            id.chars().take(20).collect::<String>(),
+            "The input name '{beginning}...' is invalid. Ensure to provide a unique non-empty \
+             string less than '{}' characters.",
             limits::RESOURCE_ID_CHARS
         )));
     }
@@ -470,7 +489,10 @@ pub fn resource_id(body: &Object) -> Result<&str> {
     Ok(id)
 }
 
-/// JSON that the engine itself wrote.
-fn own_json(text: &[u8]) -> Result<Json> {
+/// Parses JSON that the engine wrote.
+///
+/// # Errors
+/// 500 if the text is damaged.
+fn parse_stored(text: &[u8]) -> Result<Json> {
     parse(text).map_err(|_| Record::damaged())
 }

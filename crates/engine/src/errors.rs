@@ -1,13 +1,13 @@
-//! Failures of the store, the query language and scripts as the errors that clients read.
+//! Translates failures of the store, the query language and scripts into errors of the protocol.
 //!
-//! Each family of failures is translated in one function, so that a status is decided in one place.
+//! Each family of failures has one function, so the status of a failure is decided in one place.
 
 use orrery_model::{Error, Kind};
 use orrery_script::ScriptError;
 use orrery_sql::QueryError;
 use orrery_storage::{CommitOutcome, StoreError};
 
-/// The error for a partition whose place others have taken.
+/// Returns the error 410/1002 for a partition that successors have replaced, by its range id.
 pub fn gone_error(id: u32) -> Error {
     Error::new(
         Kind::PartitionKeyRangeGone,
@@ -15,12 +15,12 @@ pub fn gone_error(id: u32) -> Error {
     )
 }
 
-/// A store's failure as a client's error: 503 where waiting may help, else 500.
+/// Returns the error 500 for a failure of the store. The cause goes to the log only.
 pub fn storage_failure(error: StoreError) -> Error {
     Error::internal(error)
 }
 
-/// What a commit's outcome means for the client that waits for it. `None`: it is durable.
+/// Returns the error for the outcome of a commit, or `None` if the commit is durable.
 pub fn outcome_error(outcome: &CommitOutcome) -> Option<Error> {
     match outcome {
         CommitOutcome::Ok => None,
@@ -31,7 +31,7 @@ pub fn outcome_error(outcome: &CommitOutcome) -> Option<Error> {
         CommitOutcome::Fenced | CommitOutcome::Unknown => {
             Some(Error::internal("the outcome of a commit is not known"))
         }
-        // Clients come back to a server that is busy, and keep away from one that is unavailable.
+        // After 429 a client retries at the same endpoint; an endpoint that answers 503 it avoids.
         CommitOutcome::Busy { retry_after_ms } => Some(
             Error::new(
                 Kind::Throttled,
@@ -46,12 +46,13 @@ pub fn outcome_error(outcome: &CommitOutcome) -> Option<Error> {
     }
 }
 
-/// Returns the error for a stored row that does not make sense. `what` is the subject of the message.
+/// Returns the error 500 for a damaged stored row. `what` is the subject of the message.
 pub fn damaged(what: &str) -> Error {
     Error::internal(format!("{what} is damaged"))
 }
 
-/// Returns the error for a write that another write of the same logical partition came before.
+/// Returns the error 449 for a write that lost a race against another write of the same logical
+/// partition.
 pub fn conflicting_write() -> Error {
     Error::new(
         Kind::RetryWith,
@@ -59,15 +60,15 @@ pub fn conflicting_write() -> Error {
     )
 }
 
-/// A query's failure as the client's error.
+/// Returns the error for a failed query.
 pub fn query_error(error: QueryError) -> Error {
-    let told = || error.to_json().to_text();
+    let message = || error.to_json().to_text();
     match error {
         QueryError::NonFinite => Error::new(Kind::NotRepresentable, error.to_string()),
         QueryError::Udf {
             number: Some(number),
             ..
-        } => Error::bad(told()).with_sub_status(number),
+        } => Error::bad(message()).with_sub_status(number),
         QueryError::Resume(_) => Error::bad(format!("The continuation token is invalid: {error}")),
         QueryError::Timeout => Error::new(
             Kind::RequestTimeout,
@@ -77,10 +78,14 @@ pub fn query_error(error: QueryError) -> Error {
             Ok(error) => *error,
             Err(other) => Error::internal(other),
         },
-        _ => Error::bad(told()),
+        _ => Error::bad(message()),
     }
 }
 
+/// Returns the query error for a user-defined function that failed.
+///
+/// An error that the script threw or that is in its source belongs to the query; every other
+/// failure keeps the status that [`script_error`] gives to it.
 pub(crate) fn udf_error(error: ScriptError) -> QueryError {
     let number = match &error {
         ScriptError::Thrown { number, .. } => number.and_then(|n| u32::try_from(n).ok()),
@@ -93,25 +98,27 @@ pub(crate) fn udf_error(error: ScriptError) -> QueryError {
     }
 }
 
-/// A script's failure as the client's error.
+/// Returns the error for a failed script.
 pub(crate) fn script_error(error: ScriptError) -> Error {
-    let told = error.to_string();
-    let sub_status = |number: Option<u32>| match number {
-        Some(number) => Error::bad(told.clone()).with_sub_status(number),
-        None => Error::bad(told.clone()),
-    };
+    let message = error.to_string();
     match &error {
-        ScriptError::Compile { .. } => Error::new(Kind::ScriptCompile, told),
+        ScriptError::Compile { .. } => Error::new(Kind::ScriptCompile, message),
+        // A script may throw an error with a number, which clients read as the substatus.
         ScriptError::Thrown { number, .. } => {
-            sub_status(number.and_then(|n| u32::try_from(n).ok()))
+            match number.and_then(|number| u32::try_from(number).ok()) {
+                Some(number) => Error::bad(message).with_sub_status(number),
+                None => Error::bad(message),
+            }
         }
-        ScriptError::UnhandledHostFailure { number, .. } => sub_status(Some(u32::from(*number))),
+        ScriptError::UnhandledHostFailure { number, .. } => {
+            Error::bad(message).with_sub_status(u32::from(*number))
+        }
         ScriptError::BadArguments(_)
         | ScriptError::OutOfMemory
         | ScriptError::TooDeep
-        | ScriptError::UnknownFunction(_) => Error::bad(told),
-        ScriptError::TooLarge(_) => Error::new(Kind::RequestEntityTooLarge, told),
-        ScriptError::TimedOut => Error::new(Kind::RequestTimeout, told),
+        | ScriptError::UnknownFunction(_) => Error::bad(message),
+        ScriptError::TooLarge(_) => Error::new(Kind::RequestEntityTooLarge, message),
+        ScriptError::TimedOut => Error::new(Kind::RequestTimeout, message),
         ScriptError::Busy => Error::new(
             Kind::Throttled,
             "Too many scripts are running. Retry later.",

@@ -171,7 +171,7 @@ impl Engine {
     ) -> Result<Engine> {
         let catalog = Catalog::open(Arc::clone(&store), Arc::clone(&world), options.throughput)?;
         Ok(Engine {
-            catalog: catalog.count_gigabytes_of(options.gigabyte),
+            catalog: catalog.with_gigabyte_bytes(options.gigabyte),
             store,
             world,
             scripts: ScriptPool::new(options.scripts),

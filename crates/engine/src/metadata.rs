@@ -169,7 +169,7 @@ impl Engine {
     /// Returns `x-ms-resource-quota` and `x-ms-resource-usage` of a container. Sizes are in kilobytes:
     /// `documentsSize` is that of the items, `collectionSize` that of the items and the index.
     pub fn quota(&self, container: &Container) -> (String, String) {
-        let stored = container.stored().unwrap_or_default();
+        let stored = container.counters().unwrap_or_default();
         let items = stored.items;
         let documents = stored.bytes.div_ceil(1024);
         let collection = (stored.bytes + stored.index_bytes).div_ceil(1024);
@@ -270,7 +270,7 @@ impl Engine {
             format!("storedProcedures={procedures};triggers={triggers};functions={functions};")
         };
         (
-            counts(|_, kind| kind.most()),
+            counts(|_, kind| kind.count_max()),
             counts(|container, kind| container.scripts(kind).len()),
         )
     }

@@ -1,7 +1,8 @@
-//! What callers ask of the engine and what they get back: plain types, no behaviour.
+//! Types of requests to the engine and of their answers. They have no behaviour.
 //!
-//! Every operation answers with an [`Outcome`]: the result, the request charge (errors are charged too) and the place
-//! in a partition's history that the answer reflects, from which the gateway makes session tokens.
+//! Every operation returns an [`Outcome`]: the result, the request charge (errors are charged too)
+//! and the position in the history of a partition that the answer reflects. The gateway makes
+//! session tokens from the position.
 
 mod batch;
 mod etag;
@@ -15,7 +16,7 @@ pub use batch::*;
 pub use etag::etag_matches;
 pub use snapshot::SnapshotInfo;
 pub use split::{RangeChange, RangeChangeStage, RangeChangeStatus, SplitAt};
-pub(crate) use throughput::outside;
+pub(crate) use throughput::throughput_out_of_range;
 pub use throughput::*;
 pub use traffic::*;
 
@@ -24,22 +25,22 @@ use orrery_model::partition_key::{EpkRange, PartitionKey};
 use orrery_model::work::Work;
 use orrery_model::{Json, Result, Rid};
 
-/// The answer to a request, good or bad.
+/// The answer to a request, successful or not.
 #[derive(Debug)]
 pub struct Outcome<T> {
-    /// What was asked for, or why it could not be done.
+    /// The requested value, or the error that the client gets.
     pub result: Result<T>,
-    /// Request units, in hundredths, as the service rounds them.
+    /// The request charge, `x-ms-request-charge`, rounded as the service rounds it.
     pub charge: Charge,
-    /// The work that is charged, see [`crate::Engine::charge_parts`].
+    /// The counted work that the charge is made from, see [`crate::Engine::charge_parts`].
     pub work: Work,
-    /// Where in which partition's history the answer stands. `None` for metadata and for requests that reached no
-    /// single partition.
+    /// The position that the answer reflects. `None` for metadata and for requests that reached no
+    /// single physical partition.
     pub position: Option<Position>,
 }
 
 impl<T> Outcome<T> {
-    /// The same outcome with another value.
+    /// Returns the same outcome with another value.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Outcome<U> {
         Outcome {
             result: self.result.map(f),
@@ -55,20 +56,20 @@ impl<T> Outcome<T> {
 pub struct Charge(pub u64);
 
 impl Charge {
-    /// Request units.
+    /// Returns the charge in request units.
     pub fn as_ru(self) -> f64 {
         self.0 as f64 / 100.0
     }
 }
 
 impl std::iter::Sum for Charge {
-    /// What clients add up: charges that are rounded already.
+    /// Adds rounded charges, as a client adds them.
     fn sum<I: Iterator<Item = Charge>>(charges: I) -> Charge {
         Charge(charges.map(|charge| charge.0).sum())
     }
 }
 
-/// Prints as the service does: no trailing zeros (`1`, `3.1`, `10.67`).
+/// Prints request units as the service does: without trailing zeros (`1`, `3.1`, `10.67`).
 impl std::fmt::Display for Charge {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (self.0 / 100, self.0 % 100) {
@@ -79,13 +80,14 @@ impl std::fmt::Display for Charge {
     }
 }
 
-/// A place in the history of one physical partition.
+/// A position in the history of one physical partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// The partition key range id that clients see.
     pub range_id: u32,
-    /// Which life of the container this is: later containers of the same name have higher ones, so that a client's
-    /// token for an earlier one is told apart.
+    /// The version of the container: its creation time in milliseconds since 1970. A later
+    /// container of the same name has a higher version, so session tokens of an earlier one are
+    /// recognized.
     pub version: u64,
     /// The last committed LSN that the answer reflects.
     pub lsn: u64,
@@ -93,12 +95,12 @@ pub struct Position {
     pub item_lsn: Option<u64>,
 }
 
-/// How a database, container, script or item is named in a path: by its id or by its resource id.
+/// The name of a database, container, script or item in a path.
 #[derive(Clone, Copy, Debug)]
 pub enum Id<'a> {
-    /// By name.
+    /// The id that the client chose.
     Name(&'a str),
-    /// By resource id.
+    /// The resource id, `_rid`.
     Rid(Rid),
 }
 
@@ -108,80 +110,82 @@ impl<'a> From<&'a str> for Id<'a> {
     }
 }
 
-/// A single resource as a client reads it.
+/// A resource as clients read it.
 #[derive(Clone, Debug)]
 pub struct Resource {
-    /// The whole JSON text, system properties included.
+    /// The JSON text with system properties.
     pub body: Bytes,
     /// `_etag`, with its quotes.
     pub etag: String,
     /// `_rid`.
     pub rid: Rid,
-    /// Whether it was created by this request.
+    /// True if this request created the resource.
     pub created: bool,
 }
 
-/// Which part of a container a feed or query covers.
+/// The part of a container that a feed or query covers.
 #[derive(Clone, Debug)]
 pub enum Scope {
-    /// All of it.
+    /// The whole container.
     Everything,
-    /// One logical partition, or, with fewer components than the definition has, all that begin so.
+    /// One logical partition, `x-ms-documentdb-partitionkey`. With fewer components than the
+    /// definition has, all logical partitions that begin with them.
     Key(PartitionKey),
-    /// A physical partition by its range id, narrowed to a stretch of the hash space if one is given.
+    /// A physical partition by its range id, limited to an EPK range if one is given.
     Range {
-        /// The number in `x-ms-documentdb-partitionkeyrangeid`.
+        /// The range id, `x-ms-documentdb-partitionkeyrangeid`.
         id: u32,
-        /// `x-ms-start-epk` and `x-ms-end-epk`.
+        /// The EPK range, `x-ms-start-epk` and `x-ms-end-epk`.
         within: Option<EpkRange>,
     },
-    /// A stretch of the hash space.
+    /// An EPK range of the container.
     Epk(EpkRange),
 }
 
-/// How much of a feed one page holds.
+/// The begin and the size limits of one page of a feed.
 #[derive(Clone, Debug, Default)]
 pub struct PageRequest {
-    /// Rows at most; `None` lets the server choose.
+    /// The maximum number of rows, `x-ms-max-item-count`; `None` lets the server choose.
     pub max_items: Option<usize>,
-    /// Where the page before ended, as the server said then.
+    /// The continuation of the page before, `x-ms-continuation`; `None` for the first page.
     pub continuation: Option<String>,
-    /// Kilobytes that a continuation may take.
+    /// The maximum size of the returned continuation in KiB.
     pub continuation_limit_kb: Option<usize>,
 }
 
 /// A page of a feed or query.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
-    /// JSON texts.
+    /// The JSON text of each row.
     pub rows: Vec<Bytes>,
-    /// Where to go on; `None` at the end.
+    /// The continuation for the next page; `None` at the end.
     pub continuation: Option<String>,
 }
 
-/// A query.
+/// A request for a page of a query.
 #[derive(Clone, Debug)]
 pub struct QueryRequest {
-    /// SQL.
+    /// The SQL text.
     pub text: String,
-    /// Names (with `@`) and values.
+    /// The name (with `@`) and the value of each parameter.
     pub parameters: Vec<(String, Json)>,
-    /// The page wanted.
+    /// The requested page.
     pub page: PageRequest,
-    /// Whether a query that names no partition key may ask every partition.
+    /// True if a query without a partition key may read every partition.
     pub cross_partition: bool,
-    /// Whether to report [`QueryPage::metrics`].
+    /// True if [`QueryPage::metrics`] is requested.
     pub metrics: bool,
-    /// Whether to report [`QueryPage::explanation`].
+    /// True if [`QueryPage::explanation`] is requested, `x-orrery-explain`.
     pub explain: bool,
-    /// Whether to report [`QueryPage::advice`].
+    /// True if [`QueryPage::advice`] is requested, `x-ms-cosmos-populatequeryadvice`.
     pub advice: bool,
-    /// Where a client that merges resumes an ORDER BY, as it sent it. Of items only.
+    /// The member `resumeFilter` of the body, with which a client that merges partitions resumes an
+    /// ORDER BY. Only for queries of items.
     pub resume_filter: Option<Json>,
 }
 
 impl QueryRequest {
-    /// A page of a query that names its partition key, without reports.
+    /// Creates a query without reports that needs a partition key.
     pub fn of(text: impl Into<String>, parameters: Vec<(String, Json)>, page: PageRequest) -> Self {
         let text = text.into();
         QueryRequest {
@@ -196,7 +200,7 @@ impl QueryRequest {
         }
     }
 
-    /// A page of everything there is, in natural order.
+    /// Creates the query that reads all rows of all partitions in their natural order.
     pub fn everything(page: &PageRequest) -> Self {
         QueryRequest {
             cross_partition: true,
@@ -205,123 +209,124 @@ impl QueryRequest {
     }
 }
 
-/// A page of a query.
+/// A page of a query with the requested reports.
 #[derive(Clone, Debug, Default)]
 pub struct QueryPage {
-    /// Rows and continuation.
+    /// The rows and the continuation.
     pub page: Page,
-    /// `x-ms-documentdb-query-metrics`, if it was asked for.
+    /// The value of `x-ms-documentdb-query-metrics`, if requested.
     pub metrics: Option<String>,
-    /// The index metrics document (JSON), from the planner's own choice.
+    /// The index metrics document (JSON text) of the access path that the planner chose.
     pub index_metrics: Option<String>,
-    /// How each partition was searched and what it was charged (JSON).
+    /// The access path and the charge of each partition (JSON text).
     pub explanation: Option<String>,
-    /// Numbers of the query advisor's rules that the query runs into, if they were asked for.
+    /// The numbers of the query advisor's rules that apply to the query, if requested.
     pub advice: Vec<&'static str>,
-    /// Whether rows that ORDER BY holds equal come downwards, by resource id.
+    /// True if rows that are equal in ORDER BY are in descending order of their resource ids.
     pub descends: bool,
 }
 
-/// Where a change feed starts.
+/// The start of a change feed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FeedStart {
-    /// With the oldest item.
+    /// The oldest change.
     Beginning,
-    /// With what happens from now on.
+    /// Changes from now on.
     Now,
-    /// With what was written after this second (since 1970).
+    /// Changes after a second, `If-Modified-Since`.
     After {
         /// Seconds since 1970.
         seconds: u64,
     },
-    /// After this LSN: the etag of an earlier page.
+    /// Changes after this LSN, the etag of an earlier page.
     Lsn(u64),
 }
 
 /// A page of a change feed.
 #[derive(Clone, Debug)]
 pub struct FeedPage {
-    /// Items with `_lsn`, or versions, in LSN order.
+    /// The JSON texts of items with `_lsn`, or of versions, in LSN order.
     pub rows: Vec<Bytes>,
-    /// LSN to continue after: the etag.
+    /// The LSN after which the next page starts; the etag of this page.
     pub continue_after: u64,
-    /// Whether the page ended for its size or its work and not at the head of the history: more may follow at once. A
-    /// page without rows that reached the head means "not modified".
+    /// True if the page ended because of its size or its work, not at the head of the history. If
+    /// false, a page without rows means 304.
     pub cut: bool,
 }
 
-/// A write of one item.
+/// The kind of a write, with the item that it names.
 #[derive(Clone, Debug)]
 pub enum WriteOperation {
-    /// Fails if the id is taken.
+    /// Creates an item; 409 if the id is taken.
     Create,
-    /// Creates or replaces.
+    /// Creates or replaces an item.
     Upsert,
-    /// Replaces the item of this id; see [`WriteOptions::by_rid`].
+    /// Replaces the item of this id, see [`WriteOptions::by_rid`].
     Replace(String),
-    /// Changes the item of this id in part; the body is a patch. See [`WriteOptions::by_rid`].
+    /// Changes parts of the item of this id; the body is a patch. See [`WriteOptions::by_rid`].
     Patch(String),
-    /// Deletes the item of this id; see [`WriteOptions::by_rid`].
+    /// Deletes the item of this id, see [`WriteOptions::by_rid`].
     Delete(String),
 }
 
 /// Conditions and options of a write.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
-    /// The partition key header. Writes with an item may leave it out; patches and deletes may not.
+    /// The partition key, `x-ms-documentdb-partitionkey`. Writes with an item may leave it out;
+    /// patches and deletes may not.
     pub partition_key: Option<PartitionKey>,
-    /// Whether the operation names its item by resource id (a `_self` link) and not by id.
+    /// True if the operation names its item by resource id (a `_self` link), false for the id.
     pub by_rid: bool,
-    /// `If-Match`.
+    /// The etag in `If-Match`.
     pub if_match: Option<String>,
-    /// `x-ms-indexing-directive: Exclude`.
+    /// True for `x-ms-indexing-directive: Exclude`: the item gets no index entries.
     pub leave_out_of_index: bool,
-    /// The pre-trigger to run.
+    /// The id of the pre-trigger, `x-ms-documentdb-pre-trigger-include`.
     pub pre_trigger: Option<String>,
-    /// The post-trigger to run.
+    /// The id of the post-trigger, `x-ms-documentdb-post-trigger-include`.
     pub post_trigger: Option<String>,
-    /// How it is admitted.
+    /// The priority and the budget of the request.
     pub admission: AdmissionOptions,
 }
 
-/// A write that was carried out.
+/// The answer to a write.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// The item as stored (or as a post-trigger rewrote the answer); `None` after a delete.
+    /// The stored item, or the text that a post-trigger set; `None` after a delete.
     pub item: Option<Bytes>,
-    /// `_etag` with quotes; `None` after a delete.
+    /// `_etag` with its quotes; `None` after a delete.
     pub etag: Option<String>,
-    /// Whether the item is new.
+    /// True if the item is new.
     pub created: bool,
 }
 
-/// An item that was read.
+/// The answer to a read of an item.
 #[derive(Clone, Debug)]
 pub enum ReadReply {
     /// The item.
     Item {
-        /// Its text with system properties.
+        /// The JSON text with system properties.
         body: Bytes,
-        /// Its `_etag`.
+        /// The `_etag` with its quotes.
         etag: String,
     },
     /// `If-None-Match` named the current etag.
     NotModified {
-        /// The etag.
+        /// The current etag.
         etag: String,
     },
 }
 
-/// A stored procedure's answer.
+/// The answer of a stored procedure.
 #[derive(Clone, Debug)]
 pub struct ProcedureReply {
-    /// JSON text of the response body.
+    /// The JSON text of the response body.
     pub body: String,
-    /// What the script logged, if logging was asked for.
+    /// The log of the script, if requested.
     pub log: Option<String>,
 }
 
-/// The kinds of script that a container holds.
+/// The kinds of scripts in a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScriptKind {
     /// Stored procedures.
@@ -332,7 +337,7 @@ pub enum ScriptKind {
     Function,
 }
 
-/// Resources that are nothing but their checked body.
+/// The kinds of access resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AccessResourceKind {
     /// A user of a database.
@@ -343,19 +348,20 @@ pub enum AccessResourceKind {
     EncryptionKey,
 }
 
-/// One live physical partition as clients see it.
+/// A live physical partition as clients see it.
 #[derive(Clone, Debug)]
 pub struct RangeInfo {
-    /// The range id.
+    /// The partition key range id.
     pub id: u32,
-    /// Its `_rid`.
+    /// The resource id of the range.
     pub rid: Rid,
-    /// Its stretch of the hash space.
+    /// The EPK range.
     pub range: EpkRange,
-    /// Ids of the ranges that it came from.
+    /// The range ids of all ancestors, the oldest first.
     pub parents: Vec<u32>,
-    /// Its last LSN.
+    /// The last durable LSN.
     pub lsn: u64,
-    /// Whether it is being split, or will be for the container's throughput.
+    /// True if the partition is being split, or will be because the throughput needs more
+    /// partitions.
     pub is_splitting: bool,
 }

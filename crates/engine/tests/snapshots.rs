@@ -410,11 +410,11 @@ fn a_catalog_larger_than_a_commit_comes_back_and_goes() {
     take(engine, "large");
     let before = everything(engine);
     changed_scripts(engine);
-    for age in 1..3 {
+    for row_set in 1..3 {
         engine.restore_snapshot("large").expect("it is restored");
         assert_eq!(
-            (everything(engine), ages_in(store.as_ref())),
-            (before.clone(), BTreeSet::from([age]))
+            (everything(engine), row_sets_in(store.as_ref())),
+            (before.clone(), BTreeSet::from([row_set]))
         );
     }
     put(engine, "z", 1).result.expect("it is written");
@@ -435,7 +435,7 @@ fn a_catalog_larger_than_a_commit_comes_back_and_goes() {
     again.reset().expect("everything goes");
     assert!(everything(&again).is_empty());
     again.delete_snapshot("large").expect("it is deleted");
-    assert!(ages_in(store.as_ref()).is_empty());
+    assert!(row_sets_in(store.as_ref()).is_empty());
     drop(again);
     let empty = open(
         store,
@@ -446,18 +446,19 @@ fn a_catalog_larger_than_a_commit_comes_back_and_goes() {
     assert!(everything(&empty).is_empty());
 }
 
-/// The ages of which the catalog has rows.
-fn ages_in(store: &dyn Store) -> BTreeSet<u64> {
+/// Returns the numbers of the row sets of which the catalog has rows.
+fn row_sets_in(store: &dyn Store) -> BTreeSet<u64> {
     let catalog = store.snapshot(PartitionId(0)).expect("the catalog");
     let rows = catalog.scan((Bound::Unbounded, Bound::Unbounded), Direction::Forward);
-    let age = |key: &[u8]| match key[0] {
+    let row_set = |key: &[u8]| match key[0] {
         0x20 | 0x22 => Some(0),
         0x25 => Some(u64::from_be_bytes(
             key[1..9].try_into().expect("eight bytes"),
         )),
         _ => None,
     };
-    rows.filter_map(|row| age(&row.expect("a row").0)).collect()
+    rows.filter_map(|row| row_set(&row.expect("a row").0))
+        .collect()
 }
 
 fn changed_scripts(engine: &Engine) {
@@ -491,7 +492,7 @@ fn snapshots_outlive_the_process() {
             .restore_snapshot("base")
             .expect("it is restored");
         assert_eq!(everything(&bench.engine), before);
-        // Homes that are given now are not those of the snapshot.
+        // A new container must not get the storage ids of the snapshot.
         create_container(&bench.engine, OTHER, 2).expect("it is created");
         everything(&bench.engine)
     };

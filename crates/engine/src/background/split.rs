@@ -26,7 +26,7 @@ mod copy;
 mod routing;
 
 use crate::Engine;
-use crate::catalog::{Container, NewRanges};
+use crate::catalog::{Container, Successors};
 use crate::errors::damaged;
 use crate::partition::keys;
 use crate::partition::{Partition, Phase, scan};
@@ -89,11 +89,11 @@ impl Engine {
         stepwise: bool,
     ) -> Result<RangeChangeStatus> {
         let Plan { sources, ranges } = plan(container, &change)?;
-        let storage_ids = self.catalog().new_homes(ranges.len())?;
+        let storage_ids = self.catalog().new_storage_ids(ranges.len())?;
         let targets: Vec<_> = storage_ids.iter().copied().zip(ranges).collect();
         let hashing = container.partition_key().hashing();
         let begun = PartitionCopy::begin(&self.store, &self.world, hashing, &sources, &targets);
-        let copy = begun.inspect_err(|_| self.catalog().give_up_homes(storage_ids))?;
+        let copy = begun.inspect_err(|_| self.catalog().release_storage_ids(storage_ids))?;
         let status = RangeChangeStatus {
             id: self.range_changes.last_id.fetch_add(1, Ordering::Relaxed) + 1,
             database: container.database_id().to_owned(),
@@ -257,8 +257,8 @@ impl Engine {
             .catalog()
             .replace_partitions(container, &sources, |writers| {
                 copy.finish(container, writers)?;
-                Ok(NewRanges {
-                    homes: copy.targets(),
+                Ok(Successors {
+                    partitions: copy.targets(),
                     mixed_until: copy.mixed_until(),
                 })
             })?;
@@ -308,7 +308,7 @@ impl Engine {
         }
         let targets = copy.targets().into_iter();
         self.catalog()
-            .give_up_homes(targets.map(|(storage_id, _)| storage_id));
+            .release_storage_ids(targets.map(|(storage_id, _)| storage_id));
         let now = self.world.now_ms();
         operation.update(|status| {
             status.stage = stage;
@@ -327,7 +327,7 @@ impl Engine {
     /// # Errors
     /// The first failure. The rest is done nevertheless, and the next call begins the failed split again.
     pub fn split_where_needed(&self) -> Result<()> {
-        let mut first_failure = self.catalog().grow_offers().err();
+        let mut first_failure = self.catalog().raise_autoscale_offers().err();
         for container in self.catalog().all_containers() {
             while let Some(change) = self.wanted_split(&container)? {
                 // A refusal means that another split of the partition is running.

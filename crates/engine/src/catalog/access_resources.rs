@@ -1,13 +1,15 @@
-//! Resources that are nothing but their checked body: users, their permissions, and client encryption keys.
+//! Access resources: users, permissions and client encryption keys.
 //!
-//! What they have in common is here, once: one table of the kinds, and one way to create, read, replace and delete
-//! each. A user or key belongs to a database and goes with it, a permission belongs to a user and goes with it.
-//! What a permission's token looks like is not known here: who asks brings a [`TokenSigner`].
+//! One table ([`KINDS`]) describes the three kinds, and one set of functions creates, reads,
+//! replaces and deletes resources of every kind. Users and keys belong to a database and are
+//! deleted with it; permissions belong to a user and are deleted with the user.
+//!
+//! Left out: the format of permission tokens. The caller passes a [`TokenSigner`].
 
 use super::permissions::Grant;
 use super::records::{Kind, Meta, Record};
-use super::{Batch, Catalog, State, permissions, resource_id};
-use crate::request::etag_matches;
+use super::{Catalog, RowChanges, State, permissions, resource_id};
+use crate::request::properties::member;
 use crate::request::{AccessResourceKind, Id, Resource};
 use orrery_model::sync::{lock, write};
 use orrery_model::{Error, Json, Kind as ErrorKind, Object, Result, Rid, limits, object};
@@ -15,7 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Writes the token of a permission (`_token`) at the time of an answer.
+/// Makes the token (`_token`) that a response shows for a permission.
 #[derive(Clone, Copy)]
 pub struct TokenSigner<'a>(pub &'a dyn Fn(&Grant) -> String);
 
@@ -28,28 +30,31 @@ impl fmt::Debug for TokenSigner<'_> {
 /// A user, a permission or a client encryption key.
 #[derive(Clone, Debug)]
 pub struct AccessResource {
-    /// What it is.
+    /// The kind of the resource.
     pub kind: AccessResourceKind,
-    /// Ids and times.
+    /// The system properties of the resource.
     pub meta: Meta,
-    /// The millisecond in which it was created; lists are in this order.
+    /// The millisecond since 1970 in which the resource was created. Lists are in this order.
     pub created: u64,
     body: Object,
 }
 
-/// All of them, by kind, owner and id.
+/// All access resources by kind, owner and id.
 pub(super) type AccessResources = BTreeMap<(AccessResourceKind, Rid, String), Arc<AccessResource>>;
 
-/// One row for each kind.
+/// The properties of one kind.
 struct KindRow {
     kind: AccessResourceKind,
     record: Kind,
+    /// The segment of the kind in paths and links.
     segment: &'static str,
-    /// Members that a read shows and no client sets.
-    own: &'static [(&'static str, &'static str)],
-    /// How many an owner may have.
-    most: usize,
+    /// System properties of this kind with their values.
+    kind_properties: &'static [(&'static str, &'static str)],
+    /// The number of resources of this kind that an owner may have.
+    count_max: usize,
+    /// Checks a body. Returns the members that are stored.
     check: fn(&Object) -> Result<Object>,
+    /// Checks that the second body may replace the first.
     check_replaces: fn(&Object, &Object) -> Result<()>,
 }
 
@@ -58,17 +63,17 @@ const KINDS: [KindRow; 3] = [
         kind: AccessResourceKind::User,
         record: Kind::User,
         segment: "users",
-        own: &[("_permissions", "permissions/")],
-        most: usize::MAX,
-        check: |body| checked(body, "user", &[]),
+        kind_properties: &[("_permissions", "permissions/")],
+        count_max: usize::MAX,
+        check: |body| checked_members(body, "user", &[]),
         check_replaces: |_, _| Ok(()),
     },
     KindRow {
         kind: AccessResourceKind::Permission,
         record: Kind::Permission,
         segment: "permissions",
-        own: &[],
-        most: usize::MAX,
+        kind_properties: &[],
+        count_max: usize::MAX,
         check: permissions::checked_body,
         check_replaces: |_, _| Ok(()),
     },
@@ -76,8 +81,8 @@ const KINDS: [KindRow; 3] = [
         kind: AccessResourceKind::EncryptionKey,
         record: Kind::EncryptionKey,
         segment: "clientencryptionkeys",
-        own: &[],
-        most: limits::ENCRYPTION_KEYS_PER_DATABASE,
+        kind_properties: &[],
+        count_max: limits::ENCRYPTION_KEYS_PER_DATABASE,
         check: super::encryption::checked_key,
         check_replaces: super::encryption::check_key_replaces,
     },
@@ -92,57 +97,51 @@ impl AccessResourceKind {
     }
 }
 
-/// The id and the named members of a body; each must be there, and no other may.
-pub(super) fn checked(body: &Object, what: &str, members: &[&str]) -> Result<Object> {
+/// Returns the id and the named members of a body.
+///
+/// # Errors
+/// 400 if one of them is missing or the body has other members. Members that begin with `_` are
+/// ignored, and `null` counts as missing.
+pub(super) fn checked_members(body: &Object, kind_name: &str, names: &[&str]) -> Result<Object> {
     let mut checked = object! { "id" => resource_id(body)? };
-    for member in members {
-        let value = body.get(member).filter(|value| !matches!(value, Json::Null)).ok_or_else(|| {
-            Error::bad(format!(
-                "The input content is invalid because the required properties - '{member}; ' - are missing"
-            ))
-        })?;
-        checked.set(*member, value.clone());
+    for name in names {
+        let Some(value) = member(body, name) else {
+            return Err(Error::bad(format!(
+                "The input content is invalid because the required properties - '{name}; ' - \
+                 are missing"
+            )));
+        };
+        checked.set(*name, value.clone());
     }
-    let unknown = body.iter().find(|(name, value)| {
-        checked.get(name).is_none() && !name.starts_with('_') && !matches!(value, Json::Null)
-    });
-    match unknown {
-        Some((name, _)) => Err(Error::bad(format!(
-            "The property '{name}' of a {what} is unknown."
-        ))),
-        None => Ok(checked),
+    for (name, value) in body.iter() {
+        let is_ignored = name.starts_with('_') || matches!(value, Json::Null);
+        if !is_ignored && checked.get(name).is_none() {
+            return Err(Error::bad(format!(
+                "The property '{name}' of a {kind_name} is unknown."
+            )));
+        }
     }
+    Ok(checked)
 }
 
 impl AccessResource {
     pub(super) fn from_record(record: Record) -> Result<AccessResource> {
-        let row = KINDS
-            .iter()
-            .find(|row| row.record == record.kind)
-            .ok_or_else(Record::damaged)?;
-        let created = record
-            .kept
-            .get("created")
-            .and_then(Json::as_i64)
-            .and_then(|ms| u64::try_from(ms).ok());
-        let created = created.ok_or_else(Record::damaged)?;
+        let row = KINDS.iter().find(|row| row.record == record.kind);
         Ok(AccessResource {
-            kind: row.kind,
+            kind: row.ok_or_else(Record::damaged)?.kind,
             meta: record.meta,
-            created,
+            created: record.created().ok_or_else(Record::damaged)?,
             body: record.body,
         })
     }
 
-    /// Its id.
+    /// Returns the id of the resource.
     pub fn id(&self) -> &str {
-        self.body
-            .get("id")
-            .and_then(Json::as_str)
-            .unwrap_or_default()
+        let id = self.body.get("id").and_then(Json::as_str);
+        id.unwrap_or_default()
     }
 
-    /// The database or user that it belongs to.
+    /// Returns the resource id of the owner: a database or a user.
     pub fn owner(&self) -> Rid {
         match self.kind {
             AccessResourceKind::User | AccessResourceKind::EncryptionKey => {
@@ -152,41 +151,37 @@ impl AccessResource {
         }
     }
 
-    /// The members that a client sets.
+    /// Returns the members that the client set.
     pub fn body(&self) -> &Object {
         &self.body
     }
 
     fn self_link(&self) -> String {
-        let (rid, segment) = (self.meta.rid, self.kind.row().segment);
+        let rid = self.meta.rid;
+        let database = rid.database_part();
+        let segment = self.kind.row().segment;
         match self.kind {
             AccessResourceKind::Permission => {
-                format!(
-                    "dbs/{}/users/{}/{segment}/{rid}/",
-                    rid.database_part(),
-                    rid.user_part()
-                )
+                let user = rid.user_part();
+                format!("dbs/{database}/users/{user}/{segment}/{rid}/")
             }
             AccessResourceKind::User | AccessResourceKind::EncryptionKey => {
-                format!("dbs/{}/{segment}/{rid}/", rid.database_part())
+                format!("dbs/{database}/{segment}/{rid}/")
             }
         }
     }
 
-    /// As a client reads it.
+    /// Returns the resource as clients read it, with a token if the resource is a permission.
     pub fn resource(&self, token_signer: TokenSigner<'_>, created: bool) -> Resource {
         let token = Grant::of(self).map(|grant| token_signer.0(&grant));
-        let own = self
-            .kind
-            .row()
-            .own
-            .iter()
-            .copied()
-            .chain(token.as_deref().map(|token| ("_token", token)));
-        let own: Vec<_> = own.collect();
-        let body = self.meta.text(&self.body, &self.self_link(), &own);
+        let mut kind_properties = self.kind.row().kind_properties.to_vec();
+        if let Some(token) = &token {
+            kind_properties.push(("_token", token));
+        }
         Resource {
-            body,
+            body: self
+                .meta
+                .text(&self.body, &self.self_link(), &kind_properties),
             etag: self.meta.etag_text(),
             rid: self.meta.rid,
             created,
@@ -194,37 +189,25 @@ impl AccessResource {
     }
 
     fn record(&self) -> Record {
-        let kept = object! { "created" => self.created };
         Record {
             kind: self.kind.row().record,
             meta: self.meta,
             body: self.body.clone(),
-            kept,
+            internal: object! { "created" => self.created },
         }
     }
 
     fn key(&self) -> (AccessResourceKind, Rid, String) {
         (self.kind, self.owner(), self.id().to_owned())
     }
-
-    fn check_etag(&self, if_match: Option<&str>) -> Result<()> {
-        match if_match {
-            Some(wanted) if !etag_matches(wanted, &self.meta.etag_text()) => {
-                Err(Error::precondition_failed())
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 impl State {
-    /// Takes one in as it was stored; its database must be there.
-    pub(super) fn take_in_access_resource(&mut self, record: Record) -> Result<()> {
+    /// Loads a stored resource. Its database must be loaded.
+    pub(super) fn load_access_resource(&mut self, record: Record) -> Result<()> {
         let resource = AccessResource::from_record(record)?;
-        if !self
-            .databases
-            .contains_key(&resource.meta.rid.database_part())
-        {
+        let database = resource.meta.rid.database_part();
+        if !self.databases.contains_key(&database) {
             return Err(Record::damaged());
         }
         self.access_resources
@@ -232,7 +215,7 @@ impl State {
         Ok(())
     }
 
-    /// What the owner has of a kind, by id.
+    /// Returns the resources of a kind that an owner has, in the order of their ids.
     fn access_resources_of(
         &self,
         owner: Rid,
@@ -246,25 +229,22 @@ impl State {
 }
 
 impl Catalog {
-    /// What the owner has of a kind, the oldest first.
+    /// Returns the resources of a kind that an owner has, the oldest first.
     pub fn access_resources(
         &self,
         owner: Rid,
         kind: AccessResourceKind,
     ) -> Vec<Arc<AccessResource>> {
-        let mut all: Vec<_> = self
-            .state()
-            .access_resources_of(owner, kind)
-            .cloned()
-            .collect();
+        let state = self.state();
+        let mut all: Vec<_> = state.access_resources_of(owner, kind).cloned().collect();
         all.sort_by_key(|resource| (resource.created, resource.meta.rid));
         all
     }
 
-    /// One of them.
+    /// Returns one access resource.
     ///
     /// # Errors
-    /// 404.
+    /// 404 if there is none.
     pub fn access_resource(
         &self,
         owner: Rid,
@@ -281,11 +261,12 @@ impl Catalog {
         found.cloned().ok_or_else(Error::not_found)
     }
 
-    /// Creates one, or replaces the one of its id if `upsert`; `token_signer` writes a permission's token.
+    /// Creates an access resource, or replaces the resource of the same id if `upsert`.
     ///
     /// # Errors
-    /// 400 for a body that breaks a rule, 404/1003 without its owner, 409 if the id is taken or the user has a permission
-    /// for the resource, 403 if the owner has too many.
+    /// 400 for an invalid body, 403 if the owner has the maximum number already, 404/1003 if the
+    /// owner is gone, 409 if the id is taken or the user has another permission for the same
+    /// resource.
     pub fn create_access_resource(
         &self,
         owner: Rid,
@@ -296,28 +277,39 @@ impl Catalog {
     ) -> Result<Resource> {
         let body = (kind.row().check)(body)?;
         let id = resource_id(&body)?;
-        let _writing = lock(&self.writing);
+        let _writing = lock(&self.write_lock);
         self.check_owner(owner)?;
-        match self.access_resource(owner, kind, Id::Name(id)) {
-            Ok(_) if !upsert => Err(Error::conflict()),
-            Ok(old) => self.put_access_resource((owner, kind), Some(&old), body, token_signer),
-            Err(_) => {
-                let KindRow { most, segment, .. } = *kind.row();
-                if most < usize::MAX
-                    && self.state().access_resources_of(owner, kind).count() >= most
-                {
-                    let told = format!("A database has at most {most} {segment}.");
-                    return Err(Error::new(ErrorKind::Forbidden, told));
-                }
-                self.put_access_resource((owner, kind), None, body, token_signer)
-            }
+        let old = self.access_resource(owner, kind, Id::Name(id)).ok();
+        if old.is_some() && !upsert {
+            return Err(Error::conflict());
         }
+        if old.is_none() {
+            self.check_count(owner, kind)?;
+        }
+        self.put_access_resource((owner, kind), old.as_deref(), body, token_signer)
     }
 
-    /// Replaces one; its id may change.
+    /// Checks that an owner may have one more resource of a kind.
+    fn check_count(&self, owner: Rid, kind: AccessResourceKind) -> Result<()> {
+        let KindRow {
+            count_max, segment, ..
+        } = *kind.row();
+        // Counting takes a walk over the resources, which kinds without a limit can do without.
+        if count_max == usize::MAX
+            || self.state().access_resources_of(owner, kind).count() < count_max
+        {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Forbidden,
+            format!("A database has at most {count_max} {segment}."),
+        ))
+    }
+
+    /// Replaces an access resource. The id of a user or permission may change.
     ///
     /// # Errors
-    /// 404, 412, 400, and 409 as for a creation.
+    /// 400 for an invalid body, 404, 409 as for a creation, 412.
     pub fn replace_access_resource(
         &self,
         old: &AccessResource,
@@ -325,22 +317,20 @@ impl Catalog {
         if_match: Option<&str>,
         token_signer: TokenSigner<'_>,
     ) -> Result<Resource> {
-        let body = (old.kind.row().check)(body)?;
-        let _writing = lock(&self.writing);
-        let old = self.access_resource(old.owner(), old.kind, Id::Rid(old.meta.rid))?;
-        old.check_etag(if_match)?;
+        let (owner, kind) = (old.owner(), old.kind);
+        let body = (kind.row().check)(body)?;
+        let _writing = lock(&self.write_lock);
+        // The resource may have changed since it was looked up without the lock.
+        let old = self.access_resource(owner, kind, Id::Rid(old.meta.rid))?;
+        old.meta.check_if_match(if_match)?;
         let id = resource_id(&body)?;
-        if id != old.id()
-            && self
-                .access_resource(old.owner(), old.kind, Id::Name(id))
-                .is_ok()
-        {
+        if id != old.id() && self.access_resource(owner, kind, Id::Name(id)).is_ok() {
             return Err(Error::conflict());
         }
-        self.put_access_resource((old.owner(), old.kind), Some(&old), body, token_signer)
+        self.put_access_resource((owner, kind), Some(&old), body, token_signer)
     }
 
-    /// Deletes one, and a user's permissions with the user.
+    /// Deletes an access resource; with a user, the permissions of the user.
     ///
     /// # Errors
     /// 404, 412.
@@ -349,81 +339,89 @@ impl Catalog {
         old: &AccessResource,
         if_match: Option<&str>,
     ) -> Result<()> {
-        let _writing = lock(&self.writing);
+        let _writing = lock(&self.write_lock);
         let old = self.access_resource(old.owner(), old.kind, Id::Rid(old.meta.rid))?;
-        old.check_etag(if_match)?;
-        let mut batch = Batch::default();
-        let gone = self.remove_access_resources(vec![old], &mut batch);
-        self.commit(batch)?;
-        self.forget_access_resources(&gone);
+        old.meta.check_if_match(if_match)?;
+        let mut changes = RowChanges::default();
+        let deleted = self.delete_access_rows(vec![old], &mut changes);
+        self.commit(changes)?;
+        self.forget_access_resources(&deleted);
         Ok(())
     }
 
-    /// The rows that go with a database: its users, their permissions and its keys.
-    pub(super) fn remove_access_resources_of(
+    /// Adds the deletion of a database's users, their permissions and its keys to `changes`.
+    /// Returns the resources that are deleted.
+    pub(super) fn delete_access_rows_of_database(
         &self,
         database: Rid,
-        batch: &mut Batch,
+        changes: &mut RowChanges,
     ) -> Vec<Arc<AccessResource>> {
-        let mut gone = self.access_resources(database, AccessResourceKind::User);
-        gone.extend(self.access_resources(database, AccessResourceKind::EncryptionKey));
-        self.remove_access_resources(gone, batch)
+        let mut resources = self.access_resources(database, AccessResourceKind::User);
+        resources.extend(self.access_resources(database, AccessResourceKind::EncryptionKey));
+        self.delete_access_rows(resources, changes)
     }
 
-    fn remove_access_resources(
+    /// Adds the deletion of resources to `changes`, and of the permissions of users among them.
+    fn delete_access_rows(
         &self,
-        mut gone: Vec<Arc<AccessResource>>,
-        batch: &mut Batch,
+        mut resources: Vec<Arc<AccessResource>>,
+        changes: &mut RowChanges,
     ) -> Vec<Arc<AccessResource>> {
-        let users = gone
-            .iter()
-            .filter(|resource| resource.kind == AccessResourceKind::User);
-        let theirs: Vec<_> = users
-            .flat_map(|user| self.access_resources(user.meta.rid, AccessResourceKind::Permission))
-            .collect();
-        gone.extend(theirs);
-        gone.iter()
-            .for_each(|resource| batch.delete(resource.kind.row().record, resource.meta.rid));
-        gone
+        let mut permissions = Vec::new();
+        for resource in &resources {
+            if resource.kind == AccessResourceKind::User {
+                let user = resource.meta.rid;
+                permissions.extend(self.access_resources(user, AccessResourceKind::Permission));
+            }
+        }
+        resources.extend(permissions);
+        for resource in &resources {
+            changes.delete(resource.kind.row().record, resource.meta.rid);
+        }
+        resources
     }
 
-    pub(super) fn forget_access_resources(&self, gone: &[Arc<AccessResource>]) {
+    /// Removes deleted resources from memory.
+    pub(super) fn forget_access_resources(&self, deleted: &[Arc<AccessResource>]) {
         let mut state = write(&self.state);
-        gone.iter()
-            .for_each(|resource| _ = state.access_resources.remove(&resource.key()));
+        for resource in deleted {
+            state.access_resources.remove(&resource.key());
+        }
     }
 
-    /// Owners are looked up before the lock of writers is taken, and may be gone since.
+    /// Checks that an owner exists. Owners are looked up before the write lock is taken and may
+    /// have been deleted since.
+    ///
+    /// # Errors
+    /// 404/1003.
     fn check_owner(&self, owner: Rid) -> Result<()> {
-        let there = if owner.is_user() {
-            self.access_resource(
-                owner.database_part(),
-                AccessResourceKind::User,
-                Id::Rid(owner),
-            )
-            .is_ok()
+        let exists = if owner.is_user() {
+            let database = owner.database_part();
+            let user = self.access_resource(database, AccessResourceKind::User, Id::Rid(owner));
+            user.is_ok()
         } else {
             self.state().databases.contains_key(&owner)
         };
-        if there {
+        if exists {
             Ok(())
         } else {
             Err(Error::owner_not_found())
         }
     }
 
-    /// A resource id that none of them has.
+    /// Returns an unused resource id for a resource of `owner`.
     fn new_access_resource_rid(&self, owner: Rid, kind: AccessResourceKind) -> Rid {
-        let make = |number: u64| match kind {
-            AccessResourceKind::User => Rid::user(owner, number as u32),
-            AccessResourceKind::Permission => Rid::permission(owner, number),
-            AccessResourceKind::EncryptionKey => Rid::encryption_key(owner, number as u32),
-        };
-        std::iter::repeat_with(|| make(self.world.random()))
-            .find(|rid| self.access_resource(owner, kind, Id::Rid(*rid)).is_err())
-            .expect("an endless iterator")
+        self.unused_rid(
+            |number| match kind {
+                AccessResourceKind::User => Rid::user(owner, number as u32),
+                AccessResourceKind::Permission => Rid::permission(owner, number),
+                AccessResourceKind::EncryptionKey => Rid::encryption_key(owner, number as u32),
+            },
+            |rid| self.access_resource(owner, kind, Id::Rid(rid)).is_ok(),
+        )
     }
 
+    /// Writes a resource, in place of `old` if there is one.
     fn put_access_resource(
         &self,
         (owner, kind): (Rid, AccessResourceKind),
@@ -431,61 +429,70 @@ impl Catalog {
         body: Object,
         token_signer: TokenSigner<'_>,
     ) -> Result<Resource> {
-        if let Some(old) = old {
-            (kind.row().check_replaces)(&old.body, &body)?;
-        }
-        let created = old.map_or_else(|| self.next_moment(owner, kind), |old| old.created);
-        let rid = old.map_or_else(
-            || self.new_access_resource_rid(owner, kind),
-            |old| old.meta.rid,
-        );
+        // A replaced resource keeps its resource id and creation time.
+        let (created, rid) = match old {
+            Some(old) => {
+                (kind.row().check_replaces)(&old.body, &body)?;
+                (old.created, old.meta.rid)
+            }
+            None => (
+                self.next_creation_time(owner, kind),
+                self.new_access_resource_rid(owner, kind),
+            ),
+        };
         let resource = AccessResource {
             kind,
             meta: self.new_meta(rid),
             created,
             body,
         };
-        self.check_grants_once(&resource)?;
-        let mut batch = Batch::default();
-        batch.put(&resource.record());
-        self.commit(batch)?;
+        self.check_grant_is_unique(&resource)?;
+
+        let mut changes = RowChanges::default();
+        changes.put(&resource.record());
+        self.commit(changes)?;
+
+        // The old entry has another key if the id changed.
         let answer = resource.resource(token_signer, old.is_none());
         let mut state = write(&self.state);
-        old.map(|old| state.access_resources.remove(&old.key()));
+        if let Some(old) = old {
+            state.access_resources.remove(&old.key());
+        }
         state
             .access_resources
             .insert(resource.key(), Arc::new(resource));
         Ok(answer)
     }
 
-    /// The millisecond now, or the next one that no other of this owner was created in: lists are in this order.
-    fn next_moment(&self, owner: Rid, kind: AccessResourceKind) -> u64 {
-        let newest = self
-            .state()
+    /// Returns the current millisecond since 1970, or a later one if the newest resource of the
+    /// kind has the same. So creation times give lists a fixed order.
+    fn next_creation_time(&self, owner: Rid, kind: AccessResourceKind) -> u64 {
+        let state = self.state();
+        let newest = state
             .access_resources_of(owner, kind)
             .map(|resource| resource.created)
             .max();
-        newest
-            .map_or(0, |newest| newest + 1)
-            .max(self.world.now_ms())
+        drop(state);
+        let now = self.world.now_ms();
+        newest.map_or(now, |newest| now.max(newest + 1))
     }
 
-    /// A user has one permission for a resource and partition key.
-    fn check_grants_once(&self, new: &AccessResource) -> Result<()> {
-        let Some(grant) = Grant::of(new) else {
+    /// Checks that a user has no other permission for the same resource and partition key.
+    ///
+    /// # Errors
+    /// 409.
+    fn check_grant_is_unique(&self, new: &AccessResource) -> Result<()> {
+        let Some(new_grant) = Grant::of(new) else {
             return Ok(());
         };
-        let state = self.state();
-        let others = state
-            .access_resources_of(new.owner(), new.kind)
-            .filter(|other| other.meta.rid != new.meta.rid);
-        let taken = others
-            .filter_map(|other| Grant::of(other))
-            .any(|other| other.is_for_the_same(&grant));
-        if taken {
-            Err(Error::conflict())
-        } else {
-            Ok(())
+        for other in self.state().access_resources_of(new.owner(), new.kind) {
+            if other.meta.rid == new.meta.rid {
+                continue;
+            }
+            if Grant::of(other).is_some_and(|grant| grant.has_same_target(&new_grant)) {
+                return Err(Error::conflict());
+            }
         }
+        Ok(())
     }
 }

@@ -1,19 +1,22 @@
-//! Containers: their settings, their physical partitions and their scripts.
+//! Containers: settings, physical partitions and scripts.
+//!
+//! A [`Container`] is shared by all requests. Settings and partitions are replaced as a whole, so a
+//! reader that holds an `Arc` of either sees one consistent version. Writes of the catalog are
+//! sequential, so there is one writer of both.
 
 use super::databases::Database;
 use super::offers::Offer;
-use super::ranges::{Lineage, RangeRecord, live};
-use super::records::{Kind, Meta, Record};
+use super::ranges::{Lineage, RangeRecord, open_live_partitions};
+use super::records::{Kind, Meta, Record, as_u32};
 use super::scripts::{Script, ScriptKey};
 use super::settings::{Settings, check_computed_properties};
-use super::{Batch, Catalog};
-use crate::errors::gone_error;
+use super::{Catalog, RowChanges};
+use crate::errors::{gone_error, storage_failure};
 use crate::index::generations::{Generation, Policies};
 use crate::index::policy::Policy;
 use crate::partition::container_view::ContainerView;
 use crate::partition::staging::wait_all_durable;
 use crate::partition::{Counters, Partition, retry_if_moved};
-use crate::request::etag_matches;
 use crate::request::{RangeInfo, Resource, ScriptKind, Throughput};
 use crate::throughput::{Decisions, Given, Provision};
 use crate::traffic::Traffic;
@@ -32,22 +35,26 @@ pub struct Container {
     database: Arc<Database>,
     id: String,
     rid: Rid,
+    /// The millisecond of the creation since 1970, which is also the version in session tokens.
     created: u64,
     partition_key: Definition,
     state: RwLock<ContainerState>,
     ranges: RwLock<Ranges>,
     scripts: RwLock<HashMap<ScriptKey, Arc<Script>>>,
+    /// The number of the next item, from which its resource id is made.
     next_number: AtomicU64,
     provision: Provision,
     traffic: Traffic,
 }
 
-/// Its physical partitions.
+/// The physical partitions of a container.
 struct Ranges {
+    /// In the order of their EPK ranges.
     live: Arc<[Arc<Partition>]>,
     lineage: Arc<Lineage>,
 }
 
+/// The members that a replace of the container changes.
 struct ContainerState {
     meta: Meta,
     settings: Arc<Settings>,
@@ -83,6 +90,10 @@ impl ContainerView for Container {
 }
 
 impl Container {
+    /// Opens a stored container and registers its name in its database.
+    ///
+    /// # Errors
+    /// 500 if the record is damaged or the store cannot be read.
     pub(super) fn from_record(
         store: &Arc<dyn Store>,
         database: Arc<Database>,
@@ -90,20 +101,19 @@ impl Container {
         lineage: Lineage,
     ) -> Result<Self> {
         let settings = Settings::from_body(&record.body)?;
-        let policies = read_policies(&record.kept, &settings)?;
-        let created = record
-            .kept
-            .get("created")
-            .and_then(Json::as_i64)
-            .unwrap_or(0) as u64;
-        let partitions = live(store, &lineage, created)?;
-        let decisions =
-            Decisions::read(record.kept.get("throughput")).ok_or_else(Record::damaged)?;
+        let policies = read_policies(&record.internal, &settings)?;
+        let created = record.created().unwrap_or(0);
+        let decisions = Decisions::read(record.internal.get("throughput"));
+        let decisions = decisions.ok_or_else(Record::damaged)?;
+        let partitions = open_live_partitions(store, &lineage, created)?;
+
+        // Each partition stores the next item number that it knew; the highest is above all items.
         let mut next_number = 1;
         for partition in partitions.iter() {
-            next_number =
-                next_number.max(Partition::counters(partition.snapshot()?.as_ref())?.next_number);
+            let counters = Partition::counters(partition.snapshot()?.as_ref())?;
+            next_number = next_number.max(counters.next_number);
         }
+
         let container = Container {
             id: super::resource_id(&record.body)?.to_owned(),
             rid: record.meta.rid,
@@ -126,52 +136,54 @@ impl Container {
         };
         container
             .database
-            .name_container(&container.id, Some(container.rid));
+            .register_container(&container.id, container.rid);
         Ok(container)
     }
 
-    /// Its id.
+    /// Returns the id of the container.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Its database's id.
+    /// Returns the id of the database.
     pub fn database_id(&self) -> &str {
         self.database.id()
     }
 
-    /// Its database.
+    /// Returns the database of the container.
     pub fn database(&self) -> &Database {
         &self.database
     }
 
-    /// Its resource id.
+    /// Returns the resource id of the container.
     pub fn rid(&self) -> Rid {
         self.rid
     }
 
-    /// The millisecond in which it was created.
+    /// Returns the millisecond since 1970 in which the container was created.
     pub fn created(&self) -> u64 {
         self.created
     }
 
-    /// Its partition key definition.
+    /// Returns the partition key definition.
     pub fn partition_key(&self) -> &Definition {
         &self.partition_key
     }
 
-    /// What was asked of it.
+    /// Returns the statistics of the requests to the container.
     pub(crate) fn traffic(&self) -> &Traffic {
         &self.traffic
     }
 
-    /// Its settings now.
+    /// Returns the current settings.
     pub fn settings(&self) -> Arc<Settings> {
         Arc::clone(&read(&self.state).settings)
     }
 
-    /// The policies that its index entries follow now. Taken before a snapshot, they cover all that is in it or are
-    /// older than it.
+    /// Returns the indexing policies that the index entries of items follow.
+    ///
+    /// Read the policies before a snapshot of a partition: then no item of the snapshot follows a
+    /// policy that is missing here, unless the policy is newer than these.
     pub fn policies(&self) -> Arc<Policies> {
         Arc::clone(&read(&self.state).policies)
     }
@@ -185,18 +197,22 @@ impl Container {
         )
     }
 
-    /// The physical partitions that it has now, in order of their ranges. They tile the hash space. One that is taken
-    /// from here may be gone a moment later, and then refuses to be read or written.
+    /// Returns the live physical partitions in the order of their EPK ranges, which cover the whole
+    /// hash space without overlap.
+    ///
+    /// A split or merge may replace a partition after the call; the partition then refuses reads
+    /// and writes.
     pub fn partitions(&self) -> Arc<[Arc<Partition>]> {
         Arc::clone(&read(&self.ranges).live)
     }
 
-    /// All physical partitions that it has or had.
+    /// Returns all physical partitions that the container has or had.
     pub fn lineage(&self) -> Arc<Lineage> {
         Arc::clone(&read(&self.ranges).lineage)
     }
 
-    /// Other partitions take the place of some, at this millisecond. One at a time changes them.
+    /// Applies the changed rows of a split or merge to the partitions in memory. `now` is in
+    /// milliseconds since 1970. The caller holds the write lock of the catalog.
     pub(super) fn change_ranges(
         &self,
         store: &Arc<dyn Store>,
@@ -204,17 +220,21 @@ impl Container {
         now: u64,
     ) -> Result<()> {
         let mut lineage = Lineage::clone(&self.lineage());
-        lineage.extend(changed.iter().map(|range| (range.id, range.clone())));
-        // Those that stay are the same objects: each has its one writer.
-        let (before, fresh) = (self.partitions(), live(store, &lineage, self.created)?);
-        let same = |new: &Arc<Partition>| {
-            before
-                .iter()
-                .find(|old| old.id == new.id)
-                .unwrap_or(new)
-                .clone()
-        };
-        let live: Arc<[_]> = fresh.iter().map(same).collect();
+        for range in changed {
+            lineage.insert(range.id, range.clone());
+        }
+
+        // A partition that stays keeps its object, because the object holds the only writer.
+        let before = self.partitions();
+        let opened = open_live_partitions(store, &lineage, self.created)?;
+        let mut live = Vec::with_capacity(opened.len());
+        for partition in opened.iter() {
+            let unchanged = before.iter().find(|old| old.id == partition.id);
+            live.push(Arc::clone(unchanged.unwrap_or(partition)));
+        }
+        let live: Arc<[_]> = live.into();
+
+        // Successors get budgets before the first request can find them.
         self.pass_throughput_on(now, &before, &live);
         *write(&self.ranges) = Ranges {
             live,
@@ -223,138 +243,140 @@ impl Container {
         Ok(())
     }
 
-    /// The partition in which a key lives.
+    /// Returns the live partition that holds an effective partition key.
     pub fn partition_of(&self, epk: &Epk) -> Arc<Partition> {
         let partitions = self.partitions();
-        // Ranges tile the space, so there is exactly one; keys of the last are unbounded above.
-        let at = partitions.partition_point(|p| p.range.max <= *epk);
-        Arc::clone(&partitions[at.min(partitions.len() - 1)])
+        // The ranges cover the hash space, so one partition matches. The last has no upper bound.
+        let index = partitions.partition_point(|p| p.range.max <= *epk);
+        Arc::clone(&partitions[index.min(partitions.len() - 1)])
     }
 
-    /// Does an operation in the partition in which a key lives, again if that is gone by then; that partition, and how it went.
+    /// Runs an operation in the partition that holds an effective partition key, and again if the
+    /// partition was replaced in the meantime. Returns the last partition and the result.
     pub fn in_partition_of<T>(
         &self,
         epk: &Epk,
         mut operation: impl FnMut(&Arc<Partition>) -> Result<T>,
     ) -> (Arc<Partition>, Result<T>) {
         let mut partition = None;
-        let done = retry_if_moved(|| operation(partition.insert(self.partition_of(epk))));
-        (partition.unwrap_or_else(|| self.partition_of(epk)), done)
+        let result = retry_if_moved(|| operation(partition.insert(self.partition_of(epk))));
+        let partition = partition.unwrap_or_else(|| self.partition_of(epk));
+        (partition, result)
     }
 
-    /// Whether there is a physical partition of this id.
+    /// Returns true if a live partition has this range id.
     pub fn has_range(&self, id: u32) -> bool {
         self.partitions().iter().any(|p| p.id == id)
     }
 
-    /// The partition with this range id.
+    /// Returns the live partition with this range id.
     ///
     /// # Errors
     /// 410/1002 if there is none.
     pub fn partition_by_id(&self, id: u32) -> Result<Arc<Partition>> {
-        self.partitions()
-            .iter()
-            .find(|p| p.id == id)
-            .cloned()
-            .ok_or_else(|| gone_error(id))
+        let partitions = self.partitions();
+        let found = partitions.iter().find(|p| p.id == id);
+        found.cloned().ok_or_else(|| gone_error(id))
     }
 
-    /// The stretch of the hash space that a partition holds; `None` if there is no partition of this id.
+    /// Returns the EPK range of a live partition, or `None` if no live partition has this range id.
     pub fn range_of(&self, id: u32) -> Option<EpkRange> {
-        self.partitions()
-            .iter()
-            .find(|p| p.id == id)
-            .map(|p| p.range.clone())
+        let partitions = self.partitions();
+        let found = partitions.iter().find(|p| p.id == id);
+        found.map(|p| p.range.clone())
     }
 
-    /// The stretch of a partition that it has or had; `None` if there never was one of this id.
+    /// Returns the EPK range of a partition that is or was live, or `None` if this range id was
+    /// never used.
     pub fn epk_range_of(&self, id: u32) -> Option<EpkRange> {
         self.lineage().get(&id).map(|range| range.range.clone())
     }
 
-    /// What it may spend.
+    /// Returns the budget of the container and the decisions about it.
     pub(crate) fn provision(&self) -> &Provision {
         &self.provision
     }
 
-    /// What `_self` says.
+    /// Returns `_self`: the link by resource ids.
     pub fn self_link(&self) -> String {
         format!("dbs/{}/colls/{}/", self.database.rid(), self.rid)
     }
 
-    /// The link by names.
+    /// Returns the link by names, without a slash at the end.
     pub fn alt_link(&self) -> String {
         format!("dbs/{}/colls/{}", self.database.id(), self.id)
     }
 
-    /// As a client reads it.
+    /// Returns the container as clients read it.
     pub fn resource(&self, created: bool) -> Resource {
         let state = read(&self.state);
-        let own = [
+        let kind_properties = [
             ("_docs", "docs/"),
             ("_sprocs", "sprocs/"),
             ("_triggers", "triggers/"),
             ("_udfs", "udfs/"),
             ("_conflicts", "conflicts/"),
         ];
-        let body = state
-            .meta
-            .text(&state.settings.body, &self.self_link(), &own);
+        let settings = &state.settings;
         Resource {
-            body,
+            body: state
+                .meta
+                .text(&settings.body, &self.self_link(), &kind_properties),
             etag: state.meta.etag_text(),
             rid: self.rid,
             created,
         }
     }
 
-    /// Items, and bytes of items and index, that are stored durably.
+    /// Returns the sums of the durable items and of the bytes of items and index entries.
     ///
     /// # Errors
-    /// What the store reports.
-    pub fn stored(&self) -> Result<Counters> {
+    /// 500 if the store cannot be read.
+    pub fn counters(&self) -> Result<Counters> {
         retry_if_moved(|| {
-            let mut all = Counters::default();
+            let mut sum = Counters::default();
             for partition in self.partitions().iter() {
-                let counters =
-                    Partition::counters(partition.snapshot_while_completing()?.as_ref())?;
-                all.items += counters.items;
-                all.bytes += counters.bytes;
-                all.index_bytes += counters.index_bytes;
+                let snapshot = partition.snapshot_while_completing()?;
+                let counters = Partition::counters(snapshot.as_ref())?;
+                sum.items += counters.items;
+                sum.bytes += counters.bytes;
+                sum.index_bytes += counters.index_bytes;
             }
-            Ok(all)
+            Ok(sum)
         })
     }
 
-    /// The live partitions as clients see them.
+    /// Returns the live partitions as the partition key ranges that clients see.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read.
     pub fn ranges(&self) -> Result<Vec<RangeInfo>> {
-        let info = |p: &Arc<Partition>| -> Result<RangeInfo> {
-            Ok(RangeInfo {
-                id: p.id,
-                rid: Rid::child(self.rid, ChildKind::Range, u64::from(p.id) + 2),
-                range: p.range.clone(),
-                parents: p.parents.clone(),
-                lsn: p.snapshot_while_completing()?.head().lsn,
-                is_splitting: false,
-            })
-        };
-        retry_if_moved(|| self.partitions().iter().map(info).collect())
+        retry_if_moved(|| {
+            let mut ranges = Vec::new();
+            for partition in self.partitions().iter() {
+                ranges.push(RangeInfo {
+                    id: partition.id,
+                    rid: Rid::child(self.rid, ChildKind::Range, u64::from(partition.id) + 2),
+                    range: partition.range.clone(),
+                    parents: partition.parents.clone(),
+                    lsn: partition.snapshot_while_completing()?.head().lsn,
+                    is_splitting: false,
+                });
+            }
+            Ok(ranges)
+        })
     }
 
-    /// One of its scripts.
+    /// Returns the script of a kind and id, or `None` if there is none.
     pub fn script(&self, kind: ScriptKind, id: &str) -> Option<Arc<Script>> {
         read(&self.scripts).get(&(kind, id.to_owned())).cloned()
     }
 
-    /// Its scripts of one kind, by id.
+    /// Returns the scripts of one kind in the order of their resource ids.
     pub fn scripts(&self, kind: ScriptKind) -> Vec<Arc<Script>> {
-        let scripts = read(&self.scripts);
-        let mut all: Vec<_> = scripts
-            .values()
-            .filter(|s| s.kind == kind)
-            .cloned()
-            .collect();
-        all.sort_by_key(|s| s.meta.rid.child_number().map(|(_, n)| n));
+        let mut all: Vec<_> = read(&self.scripts).values().cloned().collect();
+        all.retain(|script| script.kind == kind);
+        all.sort_by_key(|script| script.meta.rid.child_number().map(|(_, number)| number));
         all
     }
 
@@ -367,102 +389,100 @@ impl Container {
         write(&self.scripts).remove(&(kind, id.to_owned()));
     }
 
-    pub(super) fn last_home(&self) -> u64 {
-        self.partitions()
-            .iter()
-            .map(|p| p.storage_id.0)
-            .max()
-            .unwrap_or(0)
+    /// Returns the highest storage id of the live partitions.
+    pub(super) fn last_storage_id(&self) -> u64 {
+        let partitions = self.partitions();
+        partitions.iter().map(|p| p.storage_id.0).max().unwrap_or(0)
     }
 
     fn record(&self, meta: Meta, settings: &Settings, policies: &Policies) -> Record {
-        let older: Vec<Json> = policies
-            .older
-            .iter()
-            .map(|(g, p)| Json::Array(vec![Json::from(*g), p.to_json()]))
-            .collect();
-        let mut kept = object! {
+        let mut older_policies = Vec::new();
+        for (generation, policy) in &policies.older {
+            let entry = vec![Json::from(*generation), policy.to_json()];
+            older_policies.push(Json::Array(entry));
+        }
+        let mut internal = object! {
             "created" => self.created,
             "generation" => policies.newest.0,
-            "olderPolicies" => older,
+            "olderPolicies" => older_policies,
         };
         if let Some(throughput) = self.provision.decisions().kept() {
-            kept.push_new("throughput", throughput);
+            internal.push_new("throughput", throughput);
         }
         Record {
             kind: Kind::Container,
             meta,
             body: settings.body.clone(),
-            kept,
+            internal,
         }
     }
 }
 
-/// The generations of a record's policies. One without a generation was written when composite indexes had no entries:
-/// its index still has to follow them.
-fn read_policies(kept: &Object, settings: &Settings) -> Result<Policies> {
-    let generation = |json: &Json| u32::try_from(json.as_i64()?).ok();
-    let older = |entry: &Json| -> Result<_> {
+/// Reads the indexing policies of a container from the engine's members of its record.
+fn read_policies(internal: &Object, settings: &Settings) -> Result<Policies> {
+    let newest = Arc::clone(&settings.policy);
+    let generation = internal.get("generation");
+
+    // A record without a generation is from a version of the engine that wrote no entries for
+    // composite indexes, so a policy that has them is a new generation.
+    if generation.is_none() && !newest.composites().is_empty() {
+        let older = Arc::new(newest.without_composites());
+        return Ok(Policies {
+            newest: (1, newest),
+            older: vec![(0, older)],
+        });
+    }
+
+    let mut older = Vec::new();
+    let entries = internal.get("olderPolicies").and_then(Json::as_array);
+    for entry in entries.unwrap_or_default() {
         let Some([number, policy]) = entry.as_array() else {
             return Err(Record::damaged());
         };
         let policy = Policy::from_json(Some(policy))?;
-        Ok((
-            generation(number).ok_or_else(Record::damaged)?,
-            Arc::new(policy),
-        ))
-    };
-    if kept.get("generation").is_none() && !settings.policy.composites().is_empty() {
-        let older = vec![(0, Arc::new(settings.policy.without_composites()))];
-        return Ok(Policies {
-            newest: (1, Arc::clone(&settings.policy)),
-            older,
-        });
+        let number = as_u32(number).ok_or_else(Record::damaged)?;
+        older.push((number, Arc::new(policy)));
     }
-    let listed = kept
-        .get("olderPolicies")
-        .and_then(Json::as_array)
-        .unwrap_or_default();
     Ok(Policies {
-        newest: (
-            kept.get("generation").and_then(generation).unwrap_or(0),
-            Arc::clone(&settings.policy),
-        ),
-        older: listed.iter().map(older).collect::<Result<_>>()?,
+        newest: (generation.and_then(as_u32).unwrap_or(0), newest),
+        older,
     })
 }
 
-/// What is kept of a partition that a new container begins with.
+/// Returns the row of a partition of a new container.
 fn first_range(partition: &Partition, since_ms: u64) -> RangeRecord {
     RangeRecord {
         id: partition.id,
         range: partition.range.clone(),
         parents: Vec::new(),
-        home: Some(partition.storage_id),
+        storage_id: Some(partition.storage_id),
         mixed_until: 0,
         since_ms,
         until_ms: None,
     }
 }
 
-/// Physical partitions that a new container gets (the service's rule).
+/// Returns the number of physical partitions of a new container, by the rule of the service: one
+/// for each 6,000 RU/s of manual throughput, or for each [`limits::PARTITION_RU_PER_SECOND`] of the
+/// maximum of autoscale.
 fn partition_count(throughput: Throughput) -> usize {
-    const MANUAL_RU_EACH: u32 = 6_000;
+    const MANUAL_RU_PER_PARTITION: u32 = 6_000;
     let count = match throughput {
-        Throughput::Manual(ru) => ru.div_ceil(MANUAL_RU_EACH),
+        Throughput::Manual(ru) => ru.div_ceil(MANUAL_RU_PER_PARTITION),
         Throughput::Autoscale { max, .. } => max.div_ceil(limits::PARTITION_RU_PER_SECOND),
     };
     count.max(1) as usize
 }
 
-/// Throughput of a container that names none.
+/// Throughput of a container whose creation names none.
 const DEFAULT_THROUGHPUT: Throughput = Throughput::Manual(400);
 
 impl Catalog {
-    /// Creates a container.
+    /// Creates a container. Without `throughput` the container shares the throughput of its
+    /// database if the database has its own, and else gets 400 RU/s.
     ///
     /// # Errors
-    /// 409 if the id is taken, 400 for a body that breaks a rule.
+    /// 400 for an invalid body, 404/1003 if the database is gone, 409 if the id is taken.
     pub fn create_container(
         &self,
         database: &Database,
@@ -472,97 +492,112 @@ impl Catalog {
         let settings = Settings::from_body(body)?;
         check_computed_properties(&settings.computed_properties)?;
         let id = super::resource_id(&settings.body)?.to_owned();
-        let _writing = lock(&self.writing);
-        let owner = self
-            .state()
-            .databases
-            .get(&database.rid())
-            .cloned()
-            .ok_or_else(Error::owner_not_found)?;
+        let _writing = lock(&self.write_lock);
+
+        // The database was looked up before the lock was taken.
+        let owner = self.state().databases.get(&database.rid()).cloned();
+        let owner = owner.ok_or_else(Error::owner_not_found)?;
         if database.container(&id).is_some() {
             return Err(Error::conflict());
         }
         self.check_encryption_keys(database.rid(), settings.encryption.as_ref())?;
-        let rid =
-            std::iter::repeat_with(|| Rid::container(database.rid(), self.world.random() as u32))
-                .find(|rid| !self.state().containers.contains_key(rid))
-                .expect("an endless iterator");
-        // A container of a database with throughput of its own shares it, unless it asks for some.
-        let shared = throughput.is_none() && self.offer_of(database.rid()).is_some();
-        let asked = throughput.unwrap_or(DEFAULT_THROUGHPUT);
-        let count = if shared { 1 } else { partition_count(asked) };
-        let partitions = self.new_partitions(&settings, count)?;
-        let meta = self.new_meta(rid);
+        let rid = self.unused_rid(
+            |number| Rid::container(database.rid(), number as u32),
+            |rid| self.state().containers.contains_key(&rid),
+        );
+
+        // A container that shares throughput has no offer and begins with one partition.
+        let is_shared = throughput.is_none() && self.offer_of(database.rid()).is_some();
+        let throughput = throughput.unwrap_or(DEFAULT_THROUGHPUT);
+        let partition_count = match is_shared {
+            true => 1,
+            false => partition_count(throughput),
+        };
+        let partitions = self.new_partitions(&settings, partition_count)?;
         let now = self.world.now_ms();
-        let kept = object! { "created" => now, "generation" => 0 };
         let record = Record {
             kind: Kind::Container,
-            meta,
+            meta: self.new_meta(rid),
             body: settings.body.clone(),
-            kept,
+            internal: object! { "created" => now, "generation" => 0 },
         };
-        let offer = if shared {
+        let offer = if is_shared {
             None
         } else {
-            Some(self.new_offer(rid, format!("dbs/{}/colls/{rid}/", database.rid()), asked)?)
+            let link = format!("dbs/{}/colls/{rid}/", database.rid());
+            Some(self.new_offer(rid, link, throughput)?)
         };
-        let mut batch = Batch::default();
-        batch.put(&record);
-        let lineage: Lineage = partitions
-            .iter()
-            .map(|p| (p.id, first_range(p, now)))
-            .collect();
-        lineage
-            .values()
-            .for_each(|range| batch.put_range(rid, range));
-        if let Some(offer) = &offer {
-            batch.put(&offer.record());
+
+        // One commit makes the container, its partitions and its offer exist.
+        let mut changes = RowChanges::default();
+        changes.put(&record);
+        let mut lineage = Lineage::new();
+        for partition in &partitions {
+            let range = first_range(partition, now);
+            changes.put_range(rid, &range);
+            lineage.insert(range.id, range);
         }
-        self.commit(batch)?;
-        let container = Arc::new(Container::from_record(&self.store, owner, record, lineage)?);
-        let mut state = write(&self.state);
-        state.last_home = state.last_home.max(container.last_home());
-        state.containers.insert(rid, Arc::clone(&container));
-        state
-            .offers
-            .extend(offer.map(|offer: Offer| (offer.rid(), Arc::new(offer))));
-        drop(state);
-        self.provide(&container);
+        if let Some(offer) = &offer {
+            changes.put(&offer.record());
+        }
+        self.commit(changes)?;
+
+        // The record is opened as at start, so a new container is the same as a stored one.
+        let container = Container::from_record(&self.store, owner, record, lineage)?;
+        let container = Arc::new(container);
+        self.register_container(Arc::clone(&container), offer);
         Ok(container.resource(true))
     }
 
-    /// Empty partitions that tile the hash space, each with its first commit durable.
+    /// Makes a committed container and its offer visible to requests.
+    fn register_container(&self, container: Arc<Container>, offer: Option<Offer>) {
+        let mut state = write(&self.state);
+        state.last_storage_id = state.last_storage_id.max(container.last_storage_id());
+        state
+            .containers
+            .insert(container.rid, Arc::clone(&container));
+        if let Some(offer) = offer {
+            state.offers.insert(offer.rid(), Arc::new(offer));
+        }
+        drop(state);
+        self.assign_throughput(&container);
+    }
+
+    /// Creates empty partitions that cover the hash space in equal parts. Their first commits are
+    /// durable when the function returns.
     fn new_partitions(&self, settings: &Settings, count: usize) -> Result<Vec<Partition>> {
-        let first_home = self.state().last_home + 1;
+        let first_storage_id = self.state().last_storage_id + 1;
         let ranges = EpkRange::divide_evenly(settings.partition_key.hashing(), count);
-        let make = |(i, range): (u64, EpkRange)| -> Result<Partition> {
-            let home = PartitionId(first_home + i);
-            // A creation that did not come to its end may have left something here.
-            self.store
-                .destroy(home)
-                .map_err(crate::errors::storage_failure)?;
-            Ok(Partition::new(
+        let mut partitions = Vec::with_capacity(count);
+        for (index, range) in (0u32..).zip(ranges) {
+            let storage_id = PartitionId(first_storage_id + u64::from(index));
+            // An interrupted creation may have left rows in this key space.
+            self.store.destroy(storage_id).map_err(storage_failure)?;
+            partitions.push(Partition::new(
                 Arc::clone(&self.store),
-                i as u32,
+                index,
                 Vec::new(),
                 range,
-                home,
+                storage_id,
                 0,
-            ))
-        };
-        let partitions = (0..).zip(ranges).map(make).collect::<Result<Vec<_>>>()?;
+            ));
+        }
+        // All first commits are submitted before any is waited for, so they share a sync.
         let receipts = partitions
             .iter()
             .map(Partition::create)
             .collect::<Result<Vec<_>>>()?;
-        wait_all_durable(receipts).map(|()| partitions)
+        wait_all_durable(receipts)?;
+        Ok(partitions)
     }
 
-    /// Replaces a container's settings. If the policy changed it is a new generation, which the index still has to
-    /// follow; [`Catalog::retire_policies`] says when it does.
+    /// Replaces the settings of a container.
+    ///
+    /// A changed indexing policy begins a new generation. Queries follow the older policies too
+    /// until the index is rebuilt and [`Catalog::retire_policies`] is called.
     ///
     /// # Errors
-    /// 400 for what cannot change, 404, 412.
+    /// 400 for an invalid body or a changed property that cannot change, 404, 412.
     pub fn replace_container(
         &self,
         container: &Container,
@@ -571,37 +606,32 @@ impl Catalog {
     ) -> Result<()> {
         let settings = Settings::from_body(body)?;
         check_computed_properties(&settings.computed_properties)?;
-        let _writing = lock(&self.writing);
-        if !self.has(container) {
+        let _writing = lock(&self.write_lock);
+        if !self.is_current(container) {
             return Err(Error::not_found());
         }
-        let (old_meta, old, mut policies) = container.state();
-        if if_match.is_some_and(|wanted| !etag_matches(wanted, &old_meta.etag_text())) {
-            return Err(Error::precondition_failed());
+        let (old_meta, old_settings, mut policies) = container.state();
+        old_meta.check_if_match(if_match)?;
+        settings.check_replaces(&old_settings)?;
+
+        let is_policy_changed = settings.policy.to_json() != old_settings.policy.to_json();
+        if is_policy_changed {
+            let newest = (policies.newest.0 + 1, Arc::clone(&settings.policy));
+            let replaced = std::mem::replace(&mut policies.newest, newest);
+            policies.older.push(replaced);
         }
-        settings.check_replaces(&old)?;
-        if settings.policy.to_json() != old.policy.to_json() {
-            let generation = policies.newest.0 + 1;
-            policies.older.push(std::mem::replace(
-                &mut policies.newest,
-                (generation, Arc::clone(&settings.policy)),
-            ));
-        }
-        self.change_container(
-            container,
-            self.new_meta(container.rid),
-            Arc::new(settings),
-            policies,
-        )
+        let meta = self.new_meta(container.rid);
+        self.change_container(container, meta, Arc::new(settings), policies)
     }
 
-    /// No item of the container follows an older policy than the generation `newest` any more.
+    /// Removes the policies of a container that are older than the generation `newest`. Call it
+    /// when no index entry follows them any more.
     ///
     /// # Errors
-    /// What the store reports.
+    /// The store's error.
     pub fn retire_policies(&self, container: &Container, newest: Generation) -> Result<()> {
-        let _writing = lock(&self.writing);
-        if !self.has(container) {
+        let _writing = lock(&self.write_lock);
+        if !self.is_current(container) {
             return Ok(());
         }
         let (meta, settings, mut policies) = container.state();
@@ -611,28 +641,33 @@ impl Catalog {
         self.change_container(container, meta, settings, policies)
     }
 
-    /// Changes what is decided about a container's throughput: `decide` is told what the container may spend.
+    /// Changes the decisions about the throughput of a container. `decide` gets the throughput that
+    /// the container is given and returns the new decisions.
     ///
     /// # Errors
-    /// 404 if the container is gone, and what `decide` and the store report.
+    /// 404 if the container is gone; the errors of `decide` and of the store.
     pub fn decide(
         &self,
         container: &Container,
         decide: impl FnOnce(&Given) -> Result<Decisions>,
     ) -> Result<()> {
-        let _writing = lock(&self.writing);
-        if !self.has(container) {
+        let _writing = lock(&self.write_lock);
+        if !self.is_current(container) {
             return Err(Error::not_found());
         }
-        let (before, now) = (container.provision.decisions(), self.world.now_ms());
-        container
-            .provision
-            .decide(now, decide(&container.provision.given())?);
+        let now = self.world.now_ms();
+        let before = container.provision.decisions();
+        let decisions = decide(&container.provision.given())?;
+        container.provision.decide(now, decisions);
+
+        // The record is made from the new decisions, so they are taken back if the commit fails.
         let (meta, settings, policies) = container.state();
-        let mut batch = Batch::default();
-        batch.put(&container.record(meta, &settings, &policies));
-        self.commit(batch)
-            .inspect_err(|_| container.provision.decide(now, before))?;
+        let mut changes = RowChanges::default();
+        changes.put(&container.record(meta, &settings, &policies));
+        if let Err(error) = self.commit(changes) {
+            container.provision.decide(now, before);
+            return Err(error);
+        }
         container.share_throughput(now);
         Ok(())
     }
@@ -644,9 +679,9 @@ impl Catalog {
         settings: Arc<Settings>,
         policies: Policies,
     ) -> Result<()> {
-        let mut batch = Batch::default();
-        batch.put(&container.record(meta, &settings, &policies));
-        self.commit(batch)?;
+        let mut changes = RowChanges::default();
+        changes.put(&container.record(meta, &settings, &policies));
+        self.commit(changes)?;
         *write(&container.state) = ContainerState {
             meta,
             settings,
@@ -655,59 +690,59 @@ impl Catalog {
         Ok(())
     }
 
-    /// Deletes a container.
+    /// Deletes a container with its items, scripts and offer.
     ///
     /// # Errors
     /// 404, 412.
     pub fn delete_container(&self, container: &Container, if_match: Option<&str>) -> Result<()> {
-        let etag = read(&container.state).meta.etag_text();
-        if if_match.is_some_and(|wanted| !etag_matches(wanted, &etag)) {
-            return Err(Error::precondition_failed());
-        }
-        let _writing = lock(&self.writing);
-        if !self.has(container) {
+        read(&container.state).meta.check_if_match(if_match)?;
+        let _writing = lock(&self.write_lock);
+        if !self.is_current(container) {
             return Err(Error::not_found());
         }
-        let mut batch = Batch::default();
-        let homes = self.remove_container(container, &mut batch);
-        self.commit(batch)?;
+        let mut changes = RowChanges::default();
+        let orphans = self.delete_container_rows(container, &mut changes);
+        self.commit(changes)?;
         self.forget_container(container);
-        self.queue_orphans(homes);
+        self.queue_orphans(orphans);
         Ok(())
     }
 
-    /// The rows that go with a container; its partitions' homes, which the batch marks as orphans.
-    pub(super) fn remove_container(&self, container: &Container, batch: &mut Batch) -> Vec<u64> {
-        batch.delete(Kind::Container, container.rid);
+    /// Adds the deletion of all rows of a container to `changes`. Returns the storage ids of its
+    /// partitions, which become orphans.
+    pub(super) fn delete_container_rows(
+        &self,
+        container: &Container,
+        changes: &mut RowChanges,
+    ) -> Vec<PartitionId> {
+        changes.delete(Kind::Container, container.rid);
         for kind in ScriptKind::ALL {
-            container
-                .scripts(kind)
-                .iter()
-                .for_each(|script| batch.delete(kind.into(), script.meta.rid));
+            for script in container.scripts(kind) {
+                changes.delete(kind.into(), script.meta.rid);
+            }
         }
         if let Some(offer) = self.offer_of(container.rid) {
-            batch.delete(Kind::Offer, offer.rid());
+            changes.delete(Kind::Offer, offer.rid());
         }
-        container
-            .lineage()
-            .keys()
-            .for_each(|id| batch.delete_range(container.rid, *id));
-        container
-            .partitions()
-            .iter()
-            .for_each(|p| batch.mark_orphan(p.storage_id));
-        container
-            .partitions()
-            .iter()
-            .map(|p| p.storage_id.0)
-            .collect()
+        for range_id in container.lineage().keys() {
+            changes.delete_range(container.rid, *range_id);
+        }
+        let mut orphans = Vec::new();
+        for partition in container.partitions().iter() {
+            changes.mark_orphan(partition.storage_id);
+            orphans.push(partition.storage_id);
+        }
+        orphans
     }
 
+    /// Removes a deleted container and its offer from memory.
     pub(super) fn forget_container(&self, container: &Container) {
         let offer = self.offer_of(container.rid);
         let mut state = write(&self.state);
         state.containers.remove(&container.rid);
-        offer.map(|offer| state.offers.remove(&offer.rid()));
-        container.database.name_container(&container.id, None);
+        if let Some(offer) = offer {
+            state.offers.remove(&offer.rid());
+        }
+        container.database.unregister_container(&container.id);
     }
 }

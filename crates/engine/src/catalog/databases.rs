@@ -1,24 +1,23 @@
 //! Databases.
 
-use super::offers::Offer;
 use super::records::{Kind, Meta, Record};
-use super::{Batch, Catalog, resource_id};
-use crate::request::etag_matches;
-use crate::request::properties::{self, Property, kept};
+use super::{Catalog, RowChanges, resource_id};
+use crate::request::properties::{self, Property, stored};
 use crate::request::{Resource, Throughput};
 use orrery_model::sync::{lock, read, write};
 use orrery_model::{Error, Object, Result, Rid, object};
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
-/// What the body of a database may say.
-const PROPERTIES: &[Property] = &[kept("id", "kept; cannot be changed")];
+/// The properties of a database body.
+const PROPERTIES: &[Property] = &[stored("id", "kept; cannot be changed")];
 
 /// A database.
 #[derive(Debug)]
 pub struct Database {
     id: String,
     meta: Meta,
+    /// The resource ids of the containers, by id.
     containers: RwLock<HashMap<String, Rid>>,
 }
 
@@ -32,45 +31,45 @@ impl Database {
         })
     }
 
-    /// Its id.
+    /// Returns the id of the database.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Its resource id.
+    /// Returns the resource id of the database.
     pub fn rid(&self) -> Rid {
         self.meta.rid
     }
 
-    /// Ids and times.
+    /// Returns the system properties of the database.
     pub fn meta(&self) -> &Meta {
         &self.meta
     }
 
-    pub(super) fn container(&self, name: &str) -> Option<Rid> {
-        read(&self.containers).get(name).copied()
+    /// Returns the resource id of a container by its id.
+    pub(super) fn container(&self, id: &str) -> Option<Rid> {
+        read(&self.containers).get(id).copied()
     }
 
-    pub(super) fn name_container(&self, name: &str, rid: Option<Rid>) {
-        let mut names = write(&self.containers);
-        match rid {
-            Some(rid) => names.insert(name.to_owned(), rid),
-            None => names.remove(name),
-        };
+    pub(super) fn register_container(&self, id: &str, rid: Rid) {
+        write(&self.containers).insert(id.to_owned(), rid);
     }
 
-    /// What `offer.resource` and `_self` say.
+    pub(super) fn unregister_container(&self, id: &str) {
+        write(&self.containers).remove(id);
+    }
+
+    /// Returns the link by resource id: `_self` of the database and `resource` of its offer.
     pub fn self_link(&self) -> String {
         format!("dbs/{}/", self.rid())
     }
 
-    /// As a client reads it.
+    /// Returns the database as clients read it.
     pub fn resource(&self, created: bool) -> Resource {
         let body = object! { "id" => self.id.as_str() };
-        let own = [("_colls", "colls/"), ("_users", "users/")];
-        let body = self.meta.text(&body, &self.self_link(), &own);
+        let kind_properties = [("_colls", "colls/"), ("_users", "users/")];
         Resource {
-            body,
+            body: self.meta.text(&body, &self.self_link(), &kind_properties),
             etag: self.meta.etag_text(),
             rid: self.meta.rid,
             created,
@@ -79,10 +78,10 @@ impl Database {
 }
 
 impl Catalog {
-    /// Creates a database.
+    /// Creates a database, with an offer if `throughput` is given.
     ///
     /// # Errors
-    /// 409 if the id is taken, 400 for a body that breaks a rule.
+    /// 400 for an invalid body or throughput, 409 if the id is taken.
     pub fn create_database(
         &self,
         body: &Object,
@@ -90,73 +89,82 @@ impl Catalog {
     ) -> Result<Resource> {
         let id = resource_id(body)?;
         properties::check("database", body, PROPERTIES, None)?;
-        let _writing = lock(&self.writing);
+        let _writing = lock(&self.write_lock);
         if self.state().databases.values().any(|d| d.id() == id) {
             return Err(Error::conflict());
         }
-        let rid = std::iter::repeat_with(|| Rid::database(self.world.random() as u32))
-            .find(|rid| !self.state().databases.contains_key(rid))
-            .expect("an endless iterator");
+        let rid = self.unused_rid(
+            |number| Rid::database(number as u32),
+            |rid| self.state().databases.contains_key(&rid),
+        );
         let record = Record {
             kind: Kind::Database,
             meta: self.new_meta(rid),
             body: object! { "id" => id },
-            kept: Object::new(),
+            internal: Object::new(),
         };
-        let mut batch = Batch::default();
-        batch.put(&record);
+
+        // One commit writes the database and its offer.
+        let mut changes = RowChanges::default();
+        changes.put(&record);
         let database = Arc::new(Database::from_record(record)?);
-        let offer = throughput
-            .map(|t| self.new_offer(rid, database.self_link(), t))
-            .transpose()?;
+        let offer = match throughput {
+            Some(throughput) => Some(self.new_offer(rid, database.self_link(), throughput)?),
+            None => None,
+        };
         if let Some(offer) = &offer {
-            batch.put(&offer.record());
+            changes.put(&offer.record());
         }
-        self.commit(batch)?;
+        self.commit(changes)?;
+
         let mut state = write(&self.state);
         state.databases.insert(rid, Arc::clone(&database));
-        state
-            .offers
-            .extend(offer.map(|offer: Offer| (offer.rid(), Arc::new(offer))));
+        if let Some(offer) = offer {
+            state.offers.insert(offer.rid(), Arc::new(offer));
+        }
         Ok(database.resource(true))
     }
 
-    /// Deletes a database and all that is in it.
+    /// Deletes a database with its containers, users, permissions, client encryption keys and
+    /// offers.
     ///
     /// # Errors
     /// 404, 412.
     pub fn delete_database(&self, database: &Database, if_match: Option<&str>) -> Result<()> {
-        if if_match.is_some_and(|wanted| !etag_matches(wanted, &database.meta.etag_text())) {
-            return Err(Error::precondition_failed());
-        }
-        let _writing = lock(&self.writing);
+        database.meta.check_if_match(if_match)?;
+        let _writing = lock(&self.write_lock);
         if !self.state().databases.contains_key(&database.rid()) {
             return Err(Error::not_found());
         }
-        let mut batch = Batch::default();
-        let mut homes = Vec::new();
+
+        // All rows go in one commit, so no resource is left without its owner.
+        let mut changes = RowChanges::default();
+        let mut orphans = Vec::new();
         let containers = self.containers(database);
         for container in &containers {
-            homes.extend(self.remove_container(container, &mut batch));
+            orphans.extend(self.delete_container_rows(container, &mut changes));
         }
         let offer = self.offer_of(database.rid());
         if let Some(offer) = &offer {
-            batch.delete(Kind::Offer, offer.rid());
+            changes.delete(Kind::Offer, offer.rid());
         }
-        let access_resources = self.remove_access_resources_of(database.rid(), &mut batch);
-        batch.delete(Kind::Database, database.rid());
-        self.commit(batch)?;
+        let access_resources = self.delete_access_rows_of_database(database.rid(), &mut changes);
+        changes.delete(Kind::Database, database.rid());
+        self.commit(changes)?;
+
+        // After the commit the resources disappear from memory.
         self.forget_access_resources(&access_resources);
-        {
-            let mut state = write(&self.state);
-            state.databases.remove(&database.rid());
-            offer.map(|offer| state.offers.remove(&offer.rid()));
+        let mut state = write(&self.state);
+        state.databases.remove(&database.rid());
+        if let Some(offer) = offer {
+            state.offers.remove(&offer.rid());
         }
-        lock(&self.shared).remove(&database.rid());
-        containers
-            .iter()
-            .for_each(|container| self.forget_container(container));
-        self.queue_orphans(homes);
+        drop(state);
+        lock(&self.shared_budgets).remove(&database.rid());
+        for container in &containers {
+            self.forget_container(container);
+        }
+        self.queue_orphans(orphans);
         Ok(())
     }
 }

@@ -4,7 +4,7 @@
 //! it that a policy names keys that exist and is never changed.
 
 use super::Catalog;
-use super::access_resources::checked;
+use super::access_resources::checked_members;
 use crate::request::{AccessResourceKind, Id};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -22,7 +22,7 @@ const WRAP_MEMBERS: &[&str] = &["type", "name", "value", "algorithm"];
 
 /// The members that a client encryption key must and may have, checked.
 pub(super) fn checked_key(body: &Object) -> Result<Object> {
-    let checked = checked(body, "client encryption key", KEY_MEMBERS)?;
+    let checked = checked_members(body, "client encryption key", KEY_MEMBERS)?;
     algorithm(checked.get("encryptionAlgorithm"))?;
     let wrapped = checked
         .get("wrappedDataEncryptionKey")

@@ -1,16 +1,23 @@
 //! Offers: the throughput of a container, or of a database that shares it among its containers.
 //!
-//! The rules for what an offer may become are the service's: what was provisioned and what is stored bound it from
-//! below (`least`), the mode changes only by request and without a number (`OfferChange`), and the maximum of an
-//! autoscale offer rises by itself when more is stored than it allows (`grown`): whoever reads it sees that at once,
-//! budgets and partitions follow within a round of the work beside requests (`Catalog::grow_offers`).
+//! The rules are those of the service:
+//!
+//! - An offer has a minimum ([`ru_min`]), which depends on the highest throughput that the offer
+//!   ever had, on the stored bytes and on the number of containers that share it.
+//! - The mode, manual or autoscale, changes only by a request of its own that names no throughput
+//!   ([`OfferChange`]).
+//! - The maximum of an autoscale offer rises when more bytes are stored than it allows
+//!   ([`raised_max`]). A read shows the raised maximum at once. The stored offer, budgets and
+//!   partitions follow when background work calls [`Catalog::raise_autoscale_offers`].
 
-use super::records::{Kind, Meta, Record};
-use super::{Batch, Catalog, Container};
-use crate::partition::Counters;
-use crate::request::etag_matches;
-use crate::request::properties::{self, Property, fixed, kept, only, servers};
-use crate::request::{OfferChange, Offered, Resource, Throughput, increment_percent, outside};
+use super::records::{Kind, Meta, Record, as_u32};
+use super::{Catalog, Container, RowChanges};
+use crate::request::properties::{
+    self, Property, immutable, limited_to, member, server_set, stored,
+};
+use crate::request::{
+    OfferChange, Offered, Resource, Throughput, increment_percent, throughput_out_of_range,
+};
 use crate::throughput::{Given, new_shared};
 use orrery_model::sync::{lock, write};
 use orrery_model::{Error, Json, Object, Result, Rid, limits, object};
@@ -20,196 +27,216 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Offer {
     meta: Meta,
-    /// Whose throughput it is.
+    /// The resource id of the container or database that has the throughput.
     pub target: Rid,
+    /// The `_self` link of the target.
     link: String,
-    /// What is provisioned.
+    /// The provisioned throughput.
     pub throughput: Throughput,
-    highest: u32,
+    /// The highest RU/s (of autoscale, the highest maximum) that the offer ever had.
+    highest_ru: u32,
 }
 
-/// What an offer pays for.
+/// The load that an offer pays for.
 #[derive(Clone, Copy, Debug)]
 struct Load {
-    /// Bytes stored.
+    /// Bytes of stored items.
     bytes: u64,
-    /// Bytes that count as a gigabyte.
-    gigabyte: u64,
-    /// Containers that share it.
+    /// Bytes that count as one gigabyte.
+    gigabyte_bytes: u64,
+    /// Containers that share the offer; 0 for the offer of a container.
     containers: u32,
 }
 
-/// Containers that share a database's throughput without raising its minimum.
+/// Containers that may share the throughput of a database without raising its minimum.
 const CONTAINERS_FREE: u32 = 25;
 
 impl Offer {
     pub(super) fn from_record(record: Record) -> Result<Offer> {
-        let read = || -> Option<Offer> {
-            let kept = &record.kept;
-            let number = |name: &str| u32::try_from(kept.get(name)?.as_i64()?).ok();
-            let throughput = match number("autoscale") {
-                Some(max) => Throughput::Autoscale {
-                    max,
-                    increment_percent: number("incrementPercent").unwrap_or(0),
-                },
-                None => Throughput::Manual(number("manual")?),
-            };
-            Some(Offer {
-                meta: record.meta,
-                target: Rid::parse(kept.get("target")?.as_str()?)?,
-                link: kept.get("link")?.as_str()?.to_owned(),
-                throughput,
-                highest: number("highest")?,
-            })
+        Self::read(&record).ok_or_else(Record::damaged)
+    }
+
+    fn read(record: &Record) -> Option<Offer> {
+        let internal = &record.internal;
+        let number = |name: &str| internal.get(name).and_then(as_u32);
+        let throughput = match number("autoscale") {
+            Some(max) => Throughput::Autoscale {
+                max,
+                increment_percent: number("incrementPercent").unwrap_or(0),
+            },
+            None => Throughput::Manual(number("manual")?),
         };
-        read().ok_or_else(Record::damaged)
+        Some(Offer {
+            meta: record.meta,
+            target: Rid::parse(internal.get("target")?.as_str()?)?,
+            link: internal.get("link")?.as_str()?.to_owned(),
+            throughput,
+            highest_ru: number("highest")?,
+        })
     }
 
     pub(super) fn record(&self) -> Record {
-        let mut kept = object! {
-            "target" => self.target.to_string(), "link" => self.link.as_str(), "highest" => self.highest,
+        let mut internal = object! {
+            "target" => self.target.to_string(),
+            "link" => self.link.as_str(),
+            "highest" => self.highest_ru,
         };
         match self.throughput {
-            Throughput::Manual(ru) => kept.set("manual", ru),
+            Throughput::Manual(ru) => internal.set("manual", ru),
             Throughput::Autoscale {
                 max,
                 increment_percent,
             } => {
-                kept.set("autoscale", max);
-                kept.set("incrementPercent", increment_percent);
+                internal.set("autoscale", max);
+                internal.set("incrementPercent", increment_percent);
             }
         }
         Record {
             kind: Kind::Offer,
             meta: self.meta,
             body: Object::new(),
-            kept,
+            internal,
         }
     }
 
-    /// Physical partitions that its throughput needs.
+    /// Returns the number of physical partitions that the throughput needs.
     pub fn partitions(&self) -> usize {
-        self.throughput
-            .most()
-            .div_ceil(limits::PARTITION_RU_PER_SECOND) as usize
+        let ru = self.throughput.ru_max();
+        ru.div_ceil(limits::PARTITION_RU_PER_SECOND) as usize
     }
 
-    /// Its resource id, which is also its id.
+    /// Returns the resource id of the offer, which is also its id.
     pub fn rid(&self) -> Rid {
         self.meta.rid
     }
 
-    /// As a client reads it.
+    /// Returns the offer as clients read it.
     fn resource(&self, load: Load, is_pending: bool) -> Resource {
+        // An autoscale offer shows a tenth of its maximum as its throughput.
         let mut content = match self.throughput {
             Throughput::Manual(ru) => object! { "offerThroughput" => ru },
             Throughput::Autoscale {
                 max,
                 increment_percent,
             } => {
-                let policy = object! { "throughputPolicy" => object! { "incrementPercent" => increment_percent } };
+                let increment = object! { "incrementPercent" => increment_percent };
+                let policy = object! { "throughputPolicy" => increment };
                 let settings = object! { "maxThroughput" => max, "autoUpgradePolicy" => policy };
                 object! { "offerThroughput" => max / 10, "offerAutopilotSettings" => settings }
             }
-        };
-        let past = object! {
-            "maxThroughputEverProvisioned" => self.highest,
-            "maxConsumedStorageEverInKB" => load.bytes.div_ceil(1024),
         };
         if is_pending {
             content.push_new("isOfferReplacePending", true);
         }
         content.push_new("offerIsRUPerMinuteThroughputEnabled", false);
-        content.push_new("offerMinimumThroughputParameters", past);
-        let body = object! {
-            "resource" => self.link.as_str(), "offerType" => "Invalid", "offerResourceId" => self.target.to_string(),
-            "offerVersion" => "V2", "content" => content, "id" => self.rid().to_string(),
+
+        // Clients compute the minimum from these values.
+        let minimum_parameters = object! {
+            "maxThroughputEverProvisioned" => self.highest_ru,
+            "maxConsumedStorageEverInKB" => load.bytes.div_ceil(1024),
         };
-        let body = self
-            .meta
-            .text(&body, &format!("offers/{}/", self.rid()), &[]);
+        content.push_new("offerMinimumThroughputParameters", minimum_parameters);
+        let body = object! {
+            "resource" => self.link.as_str(),
+            "offerType" => "Invalid",
+            "offerResourceId" => self.target.to_string(),
+            "offerVersion" => "V2",
+            "content" => content,
+            "id" => self.rid().to_string(),
+        };
+        let self_link = format!("offers/{}/", self.rid());
         Resource {
-            body,
+            body: self.meta.text(&body, &self_link, &[]),
             etag: self.meta.etag_text(),
             rid: self.rid(),
             created: false,
         }
     }
 
-    /// The same offer, whose maximum has risen if more is stored than it allows.
-    fn grown(mut self, load: Load) -> Self {
+    /// Returns the offer with the maximum that `load` needs, if its own is lower.
+    fn raised(mut self, load: Load) -> Self {
         if let Throughput::Autoscale {
             max,
             increment_percent,
         } = self.throughput
         {
-            let max = grown(max, increment_percent, load);
+            let max = raised_max(max, increment_percent, load);
             self.throughput = Throughput::Autoscale {
                 max,
                 increment_percent,
             };
-            self.highest = self.highest.max(max);
+            self.highest_ru = self.highest_ru.max(max);
         }
         self
     }
 
-    fn least(&self, load: Load) -> u32 {
-        least(self.throughput, self.highest, load)
+    /// Returns the minimum RU/s of the offer.
+    fn ru_min(&self, load: Load) -> u32 {
+        ru_min(self.throughput, self.highest_ru, load)
     }
 }
 
-/// RU/s that what is stored needs of a throughput of this mode: one for each gigabyte, ten at the maximum of autoscale.
-fn needed(mode: Throughput, load: Load) -> u64 {
-    let each = if matches!(mode, Throughput::Manual(_)) {
-        1
-    } else {
-        10
+/// Returns the RU/s that the stored bytes require: 1 RU/s for each gigabyte of a manual throughput,
+/// 10 RU/s for each gigabyte of the maximum of autoscale.
+fn ru_for_storage(mode: Throughput, load: Load) -> u64 {
+    let ru_per_gigabyte = match mode {
+        Throughput::Manual(_) => 1,
+        Throughput::Autoscale { .. } => 10,
     };
-    load.bytes.saturating_mul(each).div_ceil(load.gigabyte)
+    let ru_times_gigabyte = load.bytes.saturating_mul(ru_per_gigabyte);
+    ru_times_gigabyte.div_ceil(load.gigabyte_bytes)
 }
 
-/// The least throughput that an offer may have, by the service's formula: of what the mode starts with, a share of the
-/// highest there ever was, what is stored, and the containers that share it beyond the first 25.
-fn least(mode: Throughput, highest: u32, load: Load) -> u32 {
-    let share = if matches!(mode, Throughput::Manual(_)) {
-        100
-    } else {
-        10
+/// Returns the minimum RU/s of an offer by the service's formula.
+///
+/// The minimum is the highest of three values, rounded up to a step of the mode:
+///
+/// 1. the minimum of the mode, plus one step for each sharing container beyond the first 25;
+/// 2. 1 % (manual) or 10 % (autoscale) of the highest RU/s that the offer ever had;
+/// 3. the RU/s that the stored bytes require.
+fn ru_min(mode: Throughput, highest_ru: u32, load: Load) -> u32 {
+    let extra_containers = load.containers.saturating_sub(CONTAINERS_FREE);
+    let for_containers = mode.ru_min() + extra_containers.saturating_mul(mode.ru_step());
+    let of_highest = match mode {
+        Throughput::Manual(_) => highest_ru / 100,
+        Throughput::Autoscale { .. } => highest_ru / 10,
     };
-    let containers = mode.least()
-        + load
-            .containers
-            .saturating_sub(CONTAINERS_FREE)
-            .saturating_mul(mode.step());
-    let least = needed(mode, load).max(u64::from(containers.max(highest / share)));
-    let least = least.next_multiple_of(u64::from(mode.step()));
-    u32::try_from(least)
+    let ru = ru_for_storage(mode, load).max(u64::from(for_containers.max(of_highest)));
+    let ru = ru.next_multiple_of(u64::from(mode.ru_step()));
+    u32::try_from(ru)
         .unwrap_or(u32::MAX)
         .min(limits::THROUGHPUT_RU_MAX)
 }
 
-/// The maximum of an autoscale throughput that pays for what is stored: raised in steps of the percentage, or to just
-/// what is needed, until it does. The service documents a tenth of a gigabyte for each RU/s of it.
-fn grown(max: u32, increment_percent: u32, load: Load) -> u32 {
+/// Returns the maximum of an autoscale offer after it was raised to pay for the stored bytes: in
+/// steps of `increment_percent`, or directly to the required RU/s if the percentage is 0.
+///
+/// The service documents 0.1 GB of storage for each RU/s of the maximum.
+fn raised_max(max: u32, increment_percent: u32, load: Load) -> u32 {
     let mode = Throughput::Autoscale {
         max,
         increment_percent,
     };
-    let needed = needed(mode, load).min(u64::from(limits::THROUGHPUT_RU_MAX));
-    let mut risen = u64::from(max);
-    while risen < needed {
-        risen = match increment_percent {
-            0 => needed,
-            percent => risen + (risen * u64::from(percent)).div_ceil(100),
+    let required = ru_for_storage(mode, load).min(u64::from(limits::THROUGHPUT_RU_MAX));
+    let mut raised = u64::from(max);
+    while raised < required {
+        raised = match increment_percent {
+            0 => required,
+            percent => raised + (raised * u64::from(percent)).div_ceil(100),
         };
-        risen = risen.next_multiple_of(u64::from(mode.step()));
+        raised = raised.next_multiple_of(u64::from(mode.ru_step()));
     }
-    u32::try_from(risen)
+    // The limit never lowers a maximum that the offer has already.
+    u32::try_from(raised)
         .unwrap_or(u32::MAX)
         .min(max.max(limits::THROUGHPUT_RU_MAX))
 }
 
 impl Catalog {
+    /// Creates an offer that is not stored yet.
+    ///
+    /// # Errors
+    /// 400 if the throughput is outside the limits of its mode.
     pub(super) fn new_offer(
         &self,
         target: Rid,
@@ -217,211 +244,211 @@ impl Catalog {
         throughput: Throughput,
     ) -> Result<Offer> {
         throughput.check()?;
-        let rid = std::iter::repeat_with(|| Rid::offer(self.world.random() as u32))
-            .find(|rid| !self.state().offers.contains_key(rid))
-            .expect("an endless iterator");
+        let rid = self.unused_rid(
+            |number| Rid::offer(number as u32),
+            |rid| self.state().offers.contains_key(&rid),
+        );
         Ok(Offer {
             meta: self.new_meta(rid),
             target,
             link,
             throughput,
-            highest: throughput.most(),
+            highest_ru: throughput.ru_max(),
         })
     }
 
-    /// The offer of a container or database, if it has its own.
+    /// Returns the offer of a container or database, or `None` if it has none of its own.
     pub fn offer_of(&self, target: Rid) -> Option<Arc<Offer>> {
-        self.state()
-            .offers
-            .values()
-            .find(|o| o.target == target)
-            .cloned()
+        let state = self.state();
+        let found = state.offers.values().find(|offer| offer.target == target);
+        found.cloned()
     }
 
-    /// All offers, as clients read them, by resource id.
+    /// Returns all offers as clients read them, in the order of their resource ids.
     ///
     /// # Errors
-    /// What the store reports.
+    /// 500 if the store cannot be read.
     pub fn offers(&self) -> Result<Vec<Resource>> {
         let mut all: Vec<_> = self.state().offers.values().cloned().collect();
-        all.sort_by_key(|o| o.rid());
-        all.iter()
-            .map(|offer| self.offered(offer).map(|offered| offered.resource))
-            .collect()
+        all.sort_by_key(|offer| offer.rid());
+        let mut resources = Vec::with_capacity(all.len());
+        for offer in all {
+            resources.push(self.read_offer(&offer)?.resource);
+        }
+        Ok(resources)
     }
 
-    /// An offer as a client reads it.
+    /// Returns an offer as clients read it.
     ///
     /// # Errors
-    /// 404, and what the store reports.
+    /// 404 if there is none, 500 if the store cannot be read.
     pub fn offer(&self, rid: Rid) -> Result<Offered> {
         let offer = self.find_offer(rid)?;
-        self.offered(&offer)
+        self.read_offer(&offer)
     }
 
     fn find_offer(&self, rid: Rid) -> Result<Arc<Offer>> {
-        self.state()
-            .offers
-            .get(&rid)
-            .cloned()
-            .ok_or_else(Error::not_found)
+        let state = self.state();
+        let found = state.offers.get(&rid);
+        found.cloned().ok_or_else(Error::not_found)
     }
 
-    fn offered(&self, offer: &Offer) -> Result<Offered> {
-        let (offer, load) = self.as_grown(offer)?;
-        Ok(self.shown(&offer, load))
+    fn read_offer(&self, offer: &Offer) -> Result<Offered> {
+        let (offer, load) = self.raised_offer(offer)?;
+        Ok(self.offered(&offer, load))
     }
 
-    /// An offer whose maximum has risen if more is stored than it allows, and what it pays for. One that is distributed
-    /// by hand stays as it is: its parts would no longer add up to it.
-    fn as_grown(&self, offer: &Offer) -> Result<(Offer, Load)> {
+    /// Returns an offer with the maximum that its load needs, and the load.
+    ///
+    /// A throughput that is distributed by hand stays as it is, because the parts of the partitions
+    /// would not add up to a raised maximum.
+    fn raised_offer(&self, offer: &Offer) -> Result<(Offer, Load)> {
         let load = self.load_of(offer.target)?;
         let offer = offer.clone();
-        Ok((
-            if self.is_distributed(&offer) {
-                offer
-            } else {
-                offer.grown(load)
-            },
-            load,
-        ))
+        if self.is_distributed(&offer) {
+            return Ok((offer, load));
+        }
+        Ok((offer.raised(load), load))
     }
 
-    fn shown(&self, offer: &Offer, load: Load) -> Offered {
+    fn offered(&self, offer: &Offer, load: Load) -> Offered {
         let is_pending = self.is_pending(offer);
-        let resource = offer.resource(load, is_pending);
         Offered {
-            resource,
+            resource: offer.resource(load, is_pending),
             throughput: offer.throughput,
-            least: offer.least(load),
+            ru_min: offer.ru_min(load),
             is_pending,
         }
     }
 
-    /// Whether there are fewer physical partitions than the throughput needs: they are being split.
+    /// Returns true if the container has fewer physical partitions than the throughput needs.
+    /// Splits are under way then.
     fn is_pending(&self, offer: &Offer) -> bool {
         let container = self.state().containers.get(&offer.target).cloned();
         container.is_some_and(|container| container.partitions().len() < offer.partitions())
     }
 
-    /// What the offer of a container or database pays for.
+    /// Returns the load that the offer of a container or database pays for.
     fn load_of(&self, target: Rid) -> Result<Load> {
-        let state = self.state();
-        let shared = |rid: &Rid| !state.offers.values().any(|offer| offer.target == *rid);
-        let containers: Vec<_> = match target.is_container() {
-            true => state.containers.get(&target).cloned().into_iter().collect(),
-            false => {
-                let all = state
-                    .containers
-                    .values()
-                    .filter(|c| c.rid().database_part() == target);
-                all.filter(|c| shared(&c.rid())).cloned().collect()
-            }
-        };
-        drop(state);
-        let sharing = if target.is_container() {
-            0
+        let containers = if target.is_container() {
+            let container = self.state().containers.get(&target).cloned();
+            container.into_iter().collect()
         } else {
-            containers.len() as u32
+            self.sharing_containers(target)
         };
         let mut load = Load {
             bytes: 0,
-            gigabyte: self.gigabyte,
-            containers: sharing,
+            gigabyte_bytes: self.gigabyte_bytes,
+            containers: match target.is_container() {
+                true => 0,
+                false => containers.len() as u32,
+            },
         };
         for container in containers {
-            let Counters { bytes, .. } = container.stored()?;
-            load.bytes += bytes;
+            load.bytes += container.counters()?.bytes;
         }
         Ok(load)
     }
 
-    /// Changes a throughput. Where it needs more partitions than there are it is pending until they are split, see
-    /// [`crate::Engine::split_where_needed`].
+    /// Returns the containers of a database that have no offer of their own.
+    fn sharing_containers(&self, database: Rid) -> Vec<Arc<Container>> {
+        let state = self.state();
+        let mut containers = Vec::new();
+        for container in state.containers.values() {
+            let rid = container.rid();
+            let is_of_database = rid.database_part() == database;
+            if is_of_database && !state.offers.values().any(|offer| offer.target == rid) {
+                containers.push(Arc::clone(container));
+            }
+        }
+        containers
+    }
+
+    /// Changes the throughput of an offer.
+    ///
+    /// If the new throughput needs more partitions than the container has, the offer is pending
+    /// until [`crate::Engine::split_where_needed`] has split them.
     ///
     /// # Errors
-    /// 404, 412, 400 for a body that breaks a rule and for values outside the limits.
+    /// 400 for an invalid body, a throughput outside the limits, or a container whose throughput is
+    /// distributed by hand; 404, 412.
     pub fn replace_offer(
         &self,
         rid: Rid,
         change: &OfferChange,
         if_match: Option<&str>,
     ) -> Result<Offered> {
-        let _writing = lock(&self.writing);
+        let _writing = lock(&self.write_lock);
         let found = self.find_offer(rid)?;
-        if if_match.is_some_and(|wanted| !etag_matches(wanted, &found.meta.etag_text())) {
-            return Err(Error::precondition_failed());
-        }
-        self.check_distribution(&found)?;
-        let (mut offer, load) = self.as_grown(&found)?;
+        found.meta.check_if_match(if_match)?;
+        self.check_not_distributed(&found)?;
+        let (mut offer, load) = self.raised_offer(&found)?;
         offer.throughput = offer.changed(change, load)?;
-        offer.highest = offer.highest.max(offer.throughput.most());
-        let offer = self.keep_offer(offer)?;
-        Ok(self.shown(&offer, load))
+        offer.highest_ru = offer.highest_ru.max(offer.throughput.ru_max());
+        let offer = self.store_offer(offer)?;
+        Ok(self.offered(&offer, load))
     }
 
-    /// Raises the maxima of autoscale offers under which more is stored than they allow. Writes nothing if there is none.
+    /// Stores raised maxima of autoscale offers whose load needs them. Writes nothing otherwise.
     ///
     /// # Errors
-    /// What the store reports; the rest is raised next time.
-    pub fn grow_offers(&self) -> Result<()> {
+    /// The store's error. The next call raises the remaining offers.
+    pub fn raise_autoscale_offers(&self) -> Result<()> {
         let all: Vec<_> = self.state().offers.values().cloned().collect();
-        for offer in all
-            .iter()
-            .filter(|offer| matches!(offer.throughput, Throughput::Autoscale { .. }))
-        {
-            if self.as_grown(offer)?.0.throughput == offer.throughput {
+        for offer in all {
+            // Most offers need no change, so they are checked without the write lock.
+            let is_autoscale = matches!(offer.throughput, Throughput::Autoscale { .. });
+            if !is_autoscale || self.raised_offer(&offer)?.0.throughput == offer.throughput {
                 continue;
             }
-            let _writing = lock(&self.writing);
-            // It may have been replaced or deleted since.
-            let Ok(now) = self.find_offer(offer.rid()) else {
+            let _writing = lock(&self.write_lock);
+            // The offer may have been replaced or deleted before the lock was taken.
+            let Ok(current) = self.find_offer(offer.rid()) else {
                 continue;
             };
-            let (grown, _) = self.as_grown(&now)?;
-            if grown.throughput != now.throughput {
-                self.keep_offer(grown)?;
+            let (raised, _) = self.raised_offer(&current)?;
+            if raised.throughput != current.throughput {
+                self.store_offer(raised)?;
             }
         }
         Ok(())
     }
 
-    /// An offer changes to this one, and budgets with it.
-    fn keep_offer(&self, mut offer: Offer) -> Result<Arc<Offer>> {
+    /// Stores a changed offer and updates the budgets that depend on it.
+    fn store_offer(&self, mut offer: Offer) -> Result<Arc<Offer>> {
         offer.meta = self.new_meta(offer.rid());
-        let mut batch = Batch::default();
-        batch.put(&offer.record());
-        self.commit(batch)?;
+        let mut changes = RowChanges::default();
+        changes.put(&offer.record());
+        self.commit(changes)?;
         let offer = Arc::new(offer);
         write(&self.state)
             .offers
             .insert(offer.rid(), Arc::clone(&offer));
-        self.provide_all(offer.target);
+        for container in self.all_containers() {
+            let rid = container.rid();
+            if rid == offer.target || rid.database_part() == offer.target {
+                self.assign_throughput(&container);
+            }
+        }
         Ok(offer)
     }
 
-    /// Tells the containers that an offer pays for what they may spend now.
-    fn provide_all(&self, target: Rid) {
-        let paid_for = |c: &Arc<Container>| c.rid() == target || c.rid().database_part() == target;
-        self.all_containers()
-            .iter()
-            .filter(|c| paid_for(c))
-            .for_each(|container| self.provide(container));
-    }
-
-    /// Tells a container what it may spend: what its own offer says, or else a share of its database's.
-    pub(crate) fn provide(&self, container: &Container) {
-        let (database, now) = (container.rid().database_part(), self.world.now_ms());
-        let given = match (self.offer_of(container.rid()), self.offer_of(database)) {
+    /// Gives a container the throughput of its own offer, or a share of that of its database.
+    pub(crate) fn assign_throughput(&self, container: &Container) {
+        let database = container.rid().database_part();
+        let now = self.world.now_ms();
+        let own_offer = self.offer_of(container.rid());
+        let given = match (own_offer, self.offer_of(database)) {
             (Some(offer), _) => Given::Own(offer.throughput),
             (None, Some(offer)) => {
-                let rate = u64::from(offer.throughput.most()) * 1000;
-                let mut shared = lock(&self.shared);
-                let budget = shared
+                // Budgets count in thousandths of a request unit.
+                let milli_ru_per_second = u64::from(offer.throughput.ru_max()) * 1000;
+                let mut budgets = lock(&self.shared_budgets);
+                let budget = budgets
                     .entry(database)
-                    .or_insert_with(|| new_shared(rate, self.bursts))
+                    .or_insert_with(|| new_shared(milli_ru_per_second, self.bursts))
                     .clone();
-                lock(&budget).set_rate(now, rate);
+                lock(&budget).set_rate(now, milli_ru_per_second);
                 Given::Shared(offer.throughput, budget)
             }
             (None, None) => Given::Nothing,
@@ -429,150 +456,173 @@ impl Catalog {
         container.give_throughput(now, given, self.bursts);
     }
 
+    /// Returns true if the throughput of an offer is distributed over the partitions by hand.
     fn is_distributed(&self, offer: &Offer) -> bool {
         let container = self.state().containers.get(&offer.target).cloned();
         container.is_some_and(|container| container.provision().is_distributed())
     }
 
-    /// Checks that the throughput is not distributed by hand, in which case only its parts can be changed.
-    fn check_distribution(&self, offer: &Offer) -> Result<()> {
-        match self.is_distributed(offer) {
-            false => Ok(()),
-            true => Err(Error::bad(
-                "The throughput of this container is distributed over its physical partitions by hand. Distribute it \
-                 equally before it is changed.",
-            )),
+    /// Checks that the throughput of an offer is not distributed by hand. Otherwise only its parts
+    /// can be changed.
+    fn check_not_distributed(&self, offer: &Offer) -> Result<()> {
+        if !self.is_distributed(offer) {
+            return Ok(());
         }
+        Err(Error::bad(
+            "The throughput of this container is distributed over its physical partitions by \
+             hand. Distribute it equally before it is changed.",
+        ))
     }
 }
 
-/// What the body of an offer may say.
+/// The properties of an offer body.
 const PROPERTIES: &[Property] = &[
-    fixed("id", "the server's own: sent back as it was read"),
-    fixed("resource", "the server's own: sent back as it was read"),
-    fixed(
+    immutable("id", "the server's own: sent back as it was read"),
+    immutable("resource", "the server's own: sent back as it was read"),
+    immutable(
         "offerResourceId",
         "the server's own: sent back as it was read",
     ),
-    only(
+    limited_to(
         "offerType",
         "`Invalid` or nothing; the types of old, S1 to S3, are refused by name",
         &["\"Invalid\"", "\"\""],
     ),
-    only(
+    limited_to(
         "offerVersion",
         "`V2`; any other is refused by name",
         &["\"V2\""],
     ),
-    kept("content", "the throughput; its members follow"),
+    stored("content", "the throughput; its members follow"),
 ];
 
-/// What its member `content` may say.
+/// The properties of the member `content` of an offer body.
 const CONTENT: &[Property] = &[
-    kept(
+    stored(
         "offerThroughput",
-        "the throughput, if it is manual: 400 to 1,000,000 RU/s in steps of 100, and not below its minimum",
+        "the throughput, if it is manual: 400 to 1,000,000 RU/s in steps of 100, and not below its \
+         minimum",
     ),
-    kept(
+    stored(
         "offerAutopilotSettings",
-        "the throughput, if it scales: `maxThroughput` of 1,000 to 1,000,000 RU/s in steps of 1,000, and \
-         `autoUpgradePolicy.throughputPolicy.incrementPercent` of 0 to 100, by which the maximum rises when more is \
-         stored than it allows",
+        "the throughput, if it scales: `maxThroughput` of 1,000 to 1,000,000 RU/s in steps of \
+         1,000, and `autoUpgradePolicy.throughputPolicy.incrementPercent` of 0 to 100, by which \
+         the maximum rises when more is stored than it allows",
     ),
-    only(
+    limited_to(
         "offerIsRUPerMinuteThroughputEnabled",
         "`false`; `true` is refused by name",
         &["false"],
     ),
-    servers(
+    server_set(
         "offerMinimumThroughputParameters",
         "the server's own: accepted and not kept",
     ),
-    servers(
+    server_set(
         "isOfferReplacePending",
         "the server's own: `true` while partitions are split to carry the throughput",
     ),
 ];
 
 impl Offer {
-    /// The throughput that a change makes of this one.
+    /// Returns the throughput of the offer after a change.
+    ///
+    /// # Errors
+    /// 400 for an invalid body or a throughput outside the limits.
     fn changed(&self, change: &OfferChange, load: Load) -> Result<Throughput> {
-        let body = match (change, self.throughput) {
-            (OfferChange::To(body), _) => body,
+        match (change, self.throughput) {
+            (OfferChange::To(body), _) => self.changed_to_body(body, load),
             (OfferChange::ToAutoscale, Throughput::Manual(ru)) => {
-                // Of what it is and the least that it could become, rounded so that nothing is taken away.
+                // The maximum is at least the manual throughput and the minimum of an autoscale
+                // offer.
                 let mode = Throughput::Autoscale {
                     max: 0,
                     increment_percent: 0,
                 };
-                let max = least(mode, self.highest, load).max(ru.next_multiple_of(mode.step()));
-                return Throughput::autoscale(i64::from(max), 0);
+                let rounded = ru.next_multiple_of(mode.ru_step());
+                let max = ru_min(mode, self.highest_ru, load).max(rounded);
+                Throughput::autoscale(i64::from(max), 0)
             }
             (OfferChange::ToManual, Throughput::Autoscale { max, .. }) => {
-                return Throughput::manual(i64::from(max));
+                Throughput::manual(i64::from(max))
             }
-            (OfferChange::ToAutoscale | OfferChange::ToManual, unchanged) => return Ok(unchanged),
-        };
-        let wanted = self.wanted(body)?;
-        let least = self.least(load);
-        // What is below by now may stay as it is.
-        if wanted.most() < least && wanted.most() < self.throughput.most() {
-            return Err(outside(i64::from(wanted.most()), least, wanted.step()));
+            (OfferChange::ToAutoscale | OfferChange::ToManual, unchanged) => Ok(unchanged),
         }
-        Ok(wanted)
     }
 
-    /// The throughput that a body names, in the mode that the offer has.
-    fn wanted(&self, body: &Object) -> Result<Throughput> {
-        let bad = |what: &str| Error::bad(format!("The offer is invalid: {what}."));
+    fn changed_to_body(&self, body: &Object, load: Load) -> Result<Throughput> {
+        let requested = self.requested(body)?;
+        let ru = requested.ru_max();
+        let minimum = self.ru_min(load);
+        // The minimum may have risen above the current throughput, which may stay then.
+        if ru < minimum && ru < self.throughput.ru_max() {
+            let step = requested.ru_step();
+            return Err(throughput_out_of_range(i64::from(ru), minimum, step));
+        }
+        Ok(requested)
+    }
+
+    /// Returns the throughput that a body requests in the mode of the offer.
+    ///
+    /// # Errors
+    /// 400 if the body is invalid or asks for the other mode.
+    fn requested(&self, body: &Object) -> Result<Throughput> {
+        // Clients send back the members that they read, which must be unchanged.
         let shown = object! {
-            "id" => self.rid().to_string(), "resource" => self.link.as_str(),
+            "id" => self.rid().to_string(),
+            "resource" => self.link.as_str(),
             "offerResourceId" => self.target.to_string(),
         };
         properties::check("offer", body, PROPERTIES, Some(&shown))?;
-        let content = body
-            .get("content")
-            .and_then(Json::as_object)
-            .ok_or_else(|| bad("'content' is missing"))?;
+        let content = body.get("content").and_then(Json::as_object);
+        let content = content.ok_or_else(|| invalid_offer("'content' is missing"))?;
         properties::check("offer", content, CONTENT, None)?;
-        let number = |json: &Json| {
-            json.as_i64()
-                .ok_or_else(|| bad("a throughput is no whole number"))
-        };
-        let member = |name: &str| content.get(name).filter(|value| **value != Json::Null);
-        let change = |mode: &str| {
-            bad(&format!(
-                "its mode changes only with the header 'x-ms-cosmos-migrate-offer-to-{mode}', without a number"
-            ))
-        };
-        match (self.throughput, member("offerAutopilotSettings")) {
-            (Throughput::Manual(_), Some(_)) => Err(change("autopilot")),
-            (Throughput::Autoscale { .. }, None) => Err(change("manual-throughput")),
+
+        let manual = member(content, "offerThroughput");
+        match (self.throughput, member(content, "offerAutopilotSettings")) {
+            (Throughput::Manual(_), Some(_)) => Err(mode_unchangeable("autopilot")),
+            (Throughput::Autoscale { .. }, None) => Err(mode_unchangeable("manual-throughput")),
             (Throughput::Manual(_), None) => {
-                let manual =
-                    member("offerThroughput").ok_or_else(|| bad("'offerThroughput' is missing"))?;
-                Throughput::manual(number(manual)?)
+                let manual = manual.ok_or_else(|| invalid_offer("'offerThroughput' is missing"))?;
+                Throughput::manual(whole_number(manual)?)
             }
-            (Throughput::Autoscale { max: old, .. }, Some(settings)) => {
-                let max = settings
-                    .get("maxThroughput")
-                    .ok_or_else(|| bad("'maxThroughput' is missing"))?;
-                let wanted = Throughput::autoscale(number(max)?, increment_percent(settings)?)?;
-                // Clients send back the number that they read, which follows the maximum.
-                let now = member("offerThroughput").map(number).transpose()?;
-                if now.is_some_and(|now| {
-                    [old, wanted.most()]
-                        .iter()
-                        .all(|max| now != i64::from(max / 10))
-                }) {
-                    return Err(bad(
-                        "the throughput of an autoscale offer is set by 'maxThroughput' alone",
-                    ));
+            (Throughput::Autoscale { max: old_max, .. }, Some(settings)) => {
+                let max = settings.get("maxThroughput");
+                let max = max.ok_or_else(|| invalid_offer("'maxThroughput' is missing"))?;
+                let max = whole_number(max)?;
+                let requested = Throughput::autoscale(max, increment_percent(settings)?)?;
+
+                // Clients send back the current throughput that they read, a tenth of the maximum.
+                if let Some(manual) = manual {
+                    let manual = whole_number(manual)?;
+                    let is_read_back = manual == i64::from(old_max / 10)
+                        || manual == i64::from(requested.ru_max() / 10);
+                    if !is_read_back {
+                        return Err(invalid_offer(
+                            "the throughput of an autoscale offer is set by 'maxThroughput' alone",
+                        ));
+                    }
                 }
-                Ok(wanted)
+                Ok(requested)
             }
         }
     }
+}
+
+fn invalid_offer(reason: &str) -> Error {
+    Error::bad(format!("The offer is invalid: {reason}."))
+}
+
+fn mode_unchangeable(mode: &str) -> Error {
+    invalid_offer(&format!(
+        "its mode changes only with the header 'x-ms-cosmos-migrate-offer-to-{mode}', without a \
+         number"
+    ))
+}
+
+fn whole_number(json: &Json) -> Result<i64> {
+    json.as_i64()
+        .ok_or_else(|| invalid_offer("a throughput is no whole number"))
 }
 
 #[cfg(test)]
@@ -588,18 +638,18 @@ mod tests {
     fn stored(gigabytes: u64) -> Load {
         Load {
             bytes: gigabytes * limits::GIGABYTE,
-            gigabyte: limits::GIGABYTE,
+            gigabyte_bytes: limits::GIGABYTE,
             containers: 0,
         }
     }
 
     #[test]
-    fn the_least_throughput_follows_the_published_formula() {
-        assert_eq!(least(MANUAL, 400, stored(0)), 400);
-        assert_eq!(least(MANUAL, 100_000, stored(0)), 1_000);
-        assert_eq!(least(MANUAL, 400, stored(1_250)), 1_300);
+    fn the_minimum_throughput_follows_the_published_formula() {
+        assert_eq!(ru_min(MANUAL, 400, stored(0)), 400);
+        assert_eq!(ru_min(MANUAL, 100_000, stored(0)), 1_000);
+        assert_eq!(ru_min(MANUAL, 400, stored(1_250)), 1_300);
         assert_eq!(
-            least(
+            ru_min(
                 MANUAL,
                 400,
                 Load {
@@ -609,11 +659,11 @@ mod tests {
             ),
             900
         );
-        assert_eq!(least(AUTOSCALE, 1_000, stored(50)), 1_000);
-        assert_eq!(least(AUTOSCALE, 150_000, stored(100)), 15_000);
-        assert_eq!(least(AUTOSCALE, 1_000, stored(110)), 2_000);
+        assert_eq!(ru_min(AUTOSCALE, 1_000, stored(50)), 1_000);
+        assert_eq!(ru_min(AUTOSCALE, 150_000, stored(100)), 15_000);
+        assert_eq!(ru_min(AUTOSCALE, 1_000, stored(110)), 2_000);
         assert_eq!(
-            least(
+            ru_min(
                 AUTOSCALE,
                 1_000,
                 Load {
@@ -626,21 +676,21 @@ mod tests {
     }
 
     #[test]
-    fn a_maximum_rises_with_what_is_stored() {
-        assert_eq!(grown(1_000, 0, stored(0)), 1_000);
-        assert_eq!(grown(1_000, 0, stored(100)), 1_000);
+    fn the_maximum_of_autoscale_rises_with_the_stored_bytes() {
+        assert_eq!(raised_max(1_000, 0, stored(0)), 1_000);
+        assert_eq!(raised_max(1_000, 0, stored(100)), 1_000);
         let above = Load {
             bytes: 100 * limits::GIGABYTE + 1,
             ..stored(0)
         };
-        assert_eq!(grown(1_000, 0, above), 2_000);
-        assert_eq!(grown(1_000, 0, stored(650)), 7_000);
-        assert_eq!(grown(10_000, 20, stored(1_050)), 12_000);
-        assert_eq!(grown(10_000, 20, stored(1_300)), 15_000);
+        assert_eq!(raised_max(1_000, 0, above), 2_000);
+        assert_eq!(raised_max(1_000, 0, stored(650)), 7_000);
+        assert_eq!(raised_max(10_000, 20, stored(1_050)), 12_000);
+        assert_eq!(raised_max(10_000, 20, stored(1_300)), 15_000);
         assert_eq!(
-            grown(999_000, 20, stored(1_000_000)),
+            raised_max(999_000, 20, stored(1_000_000)),
             1_000_000,
-            "as far as a throughput may rise"
+            "the highest throughput that an offer may have"
         );
     }
 }

@@ -1,19 +1,22 @@
-//! Permissions: what the holder of a permission's token may do to which resource.
+//! Permissions: the rights that the holder of a permission's token has on one resource.
 //!
 //! ```text
-//! {"id":"reads posts","permissionMode":"Read","resource":"dbs/blog/colls/posts","resourcePartitionKey":["p1"]}
+//! {"id":"reads posts","permissionMode":"Read","resource":"dbs/blog/colls/posts",
+//!  "resourcePartitionKey":["p1"]}
 //! ```
-//! The link may name what is not there, by ids or by resource ids; who checks a token finds out what it leads to.
+//! The link is not resolved here and may name a resource that does not exist, by ids or by resource
+//! ids. The gateway resolves the link when a request presents the token.
 
-use super::access_resources::{AccessResource, checked};
+use super::access_resources::{AccessResource, checked_members};
 use crate::request::AccessResourceKind;
+use crate::request::properties::member;
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::{Error, Json, Object, Result, Rid, limits};
 
-/// What a permission allows.
+/// The rights that a permission gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PermissionMode {
-    /// Reading the resource and all below it.
+    /// Reading the resource and the resources below it.
     Read,
     /// Reading and writing them.
     All,
@@ -22,7 +25,7 @@ pub enum PermissionMode {
 impl PermissionMode {
     const ALL: [PermissionMode; 2] = [PermissionMode::Read, PermissionMode::All];
 
-    /// Its name on the wire.
+    /// Returns the value of `permissionMode`.
     pub fn name(self) -> &'static str {
         match self {
             PermissionMode::Read => "Read",
@@ -37,80 +40,92 @@ impl PermissionMode {
     }
 }
 
-/// What a permission grants.
+/// The content of a permission.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grant {
     /// The permission's resource id.
     pub permission: Rid,
-    /// What may be done.
+    /// The rights on the resource.
     pub mode: PermissionMode,
-    /// To what: a link as the client wrote it, without slashes around it.
+    /// The link of the resource as the client wrote it, without slashes around it.
     pub resource: String,
-    /// The one logical partition it is limited to, if it is.
+    /// The partition key that limits the rights to one logical partition; `None` without a limit.
     pub partition_key: Option<PartitionKey>,
 }
 
+/// The members that every permission has.
 const MEMBERS: &[&str] = &["permissionMode", "resource"];
 const PARTITION_KEY: &str = "resourcePartitionKey";
 
-/// The members that a permission must and may have, checked.
+/// Returns the members of a permission body after checking them.
+///
+/// # Errors
+/// 400.
 pub(super) fn checked_body(body: &Object) -> Result<Object> {
-    let mut rest = body.clone();
-    let key = rest
-        .remove(PARTITION_KEY)
-        .filter(|key| !matches!(key, Json::Null));
-    let mut checked = checked(&rest, "permission", MEMBERS)?;
-    let text = |name: &str| checked.get(name).and_then(Json::as_str).unwrap_or_default();
-    // Kept in whatever case it was written: clients compare it with what they sent.
-    if PermissionMode::from_name(text("permissionMode")).is_none() {
-        let told = format!(
-            "The permissionMode '{}' is invalid; it is Read or All.",
-            text("permissionMode")
-        );
-        return Err(Error::bad(told));
+    let mut required = body.clone();
+    required.remove(PARTITION_KEY);
+    let mut checked = checked_members(&required, "permission", MEMBERS)?;
+
+    // The mode is accepted in any case and stored as it was sent, because clients compare the
+    // stored text with theirs.
+    let mode = text_member(&checked, "permissionMode");
+    if PermissionMode::from_name(mode).is_none() {
+        return Err(Error::bad(format!(
+            "The permissionMode '{mode}' is invalid; it is Read or All."
+        )));
     }
-    let resource = text("resource").to_owned();
+    let resource = text_member(&checked, "resource");
     if resource.trim_matches('/').is_empty() || resource.len() > limits::RESOURCE_LINK_BYTES {
         return Err(Error::bad(
             "The resource of a permission must be the link of a resource.",
         ));
     }
-    if let Some(key) = key {
-        read_key(&key)?;
-        checked.set(PARTITION_KEY, key);
+    if let Some(key) = member(body, PARTITION_KEY) {
+        read_key(key)?;
+        checked.set(PARTITION_KEY, key.clone());
     }
     Ok(checked)
 }
 
+/// Returns a string member, or an empty string if it is missing or no string.
+fn text_member<'b>(body: &'b Object, name: &str) -> &'b str {
+    body.get(name).and_then(Json::as_str).unwrap_or_default()
+}
+
 fn read_key(key: &Json) -> Result<PartitionKey> {
-    let array = key
-        .as_array()
-        .filter(|components| (1..=limits::PARTITION_KEY_LEVELS).contains(&components.len()));
-    array
-        .and_then(|_| PartitionKey::from_header(&key.to_text()).ok())
-        .ok_or_else(|| {
-            Error::bad(
-                "The resourcePartitionKey of a permission must be an array with a partition key.",
-            )
-        })
+    let invalid = || {
+        Error::bad(
+            "The resourcePartitionKey of a permission must be an array with a partition key.",
+        )
+    };
+    let components = key.as_array().ok_or_else(invalid)?;
+    if !(1..=limits::PARTITION_KEY_LEVELS).contains(&components.len()) {
+        return Err(invalid());
+    }
+    PartitionKey::from_header(&key.to_text()).map_err(|_| invalid())
 }
 
 impl Grant {
-    /// What a permission grants; nothing for other resources.
+    /// Returns the content of a permission, or `None` for a resource of another kind.
     pub fn of(resource: &AccessResource) -> Option<Grant> {
-        let body =
-            Some(resource.body()).filter(|_| resource.kind == AccessResourceKind::Permission)?;
-        let text = |name: &str| body.get(name).and_then(Json::as_str).unwrap_or_default();
+        if resource.kind != AccessResourceKind::Permission {
+            return None;
+        }
+        let body = resource.body();
+        let partition_key = match body.get(PARTITION_KEY) {
+            Some(key) => Some(read_key(key).ok()?),
+            None => None,
+        };
         Some(Grant {
             permission: resource.meta.rid,
-            mode: PermissionMode::from_name(text("permissionMode"))?,
-            resource: text("resource").trim_matches('/').to_owned(),
-            partition_key: body.get(PARTITION_KEY).map(read_key).transpose().ok()?,
+            mode: PermissionMode::from_name(text_member(body, "permissionMode"))?,
+            resource: text_member(body, "resource").trim_matches('/').to_owned(),
+            partition_key,
         })
     }
 
-    /// Whether another permission is for the same resource and partition key.
-    pub(super) fn is_for_the_same(&self, other: &Grant) -> bool {
+    /// Returns true if both permissions are for the same resource and partition key.
+    pub(super) fn has_same_target(&self, other: &Grant) -> bool {
         self.resource == other.resource && self.partition_key == other.partition_key
     }
 }
@@ -130,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permission_keeps_what_it_was_given() {
+    fn a_permission_is_stored_as_it_was_sent() {
         let text = r#"{"id":"p","permissionMode":"all","resource":"/dbs/d/colls/c/","resourcePartitionKey":["a",1]}"#;
         let body = check(text).expect("a permission");
         assert_eq!(
@@ -152,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permission_that_is_none_is_refused_by_the_member() {
+    fn an_invalid_permission_is_refused_with_the_name_of_the_member() {
         for (members, named) in [
             (r#""permissionMode":"Read""#, "'resource; '"),
             (r#""resource":"r""#, "'permissionMode; '"),

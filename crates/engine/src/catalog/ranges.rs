@@ -1,99 +1,94 @@
-//! What the catalog keeps of physical partitions: those that live, and those that they came from.
+//! The rows of physical partitions: the live ones and their ancestors.
 //!
-//! Each has a row of its own (`22 container id`), so that a split is a change of three small rows. Rows of partitions that
-//! were split or merged stay as long as their container: tokens that clients kept name them, and say by them which
-//! stretch of the hash space they are about.
+//! Each partition has a row of its own (`22 container id`), so a split changes three small rows.
+//! The row of a partition that was split or merged stays as long as its container: session tokens
+//! and continuations of clients still name the partition, and the row tells its EPK range.
 
-use super::records::Record;
-use super::{Batch, Catalog, Container, own_json};
+use super::records::{Record, as_u32, as_u64};
+use super::{Catalog, Container, RowChanges, orphan_key, parse_stored};
 use crate::errors::{gone_error, storage_failure};
 use crate::partition::{Partition, Phase, WriterGuard};
 use orrery_model::partition_key::{Epk, EpkRange};
-use orrery_model::sync::{lock, write};
-use orrery_model::{Error, Json, Object, Result, Rid, object};
+use orrery_model::sync::lock;
+use orrery_model::{Error, Json, Result, Rid, object};
 use orrery_storage::{PartitionId, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The first byte of the rows.
+/// The first byte of the keys.
 pub(super) const RANGE: u8 = 0x22;
 
-/// A physical partition that lives or has lived.
+/// A physical partition that is live or was live.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeRecord {
     /// The partition key range id that clients see; never used twice in a container.
     pub id: u32,
-    /// Its stretch of the hash space.
+    /// The EPK range of the partition.
     pub range: EpkRange,
-    /// The partitions that it came from at once: one if it was split off, several if they were merged.
+    /// Range ids of the direct predecessors: one after a split, several after a merge.
     pub parents: Vec<u32>,
-    /// Its place in the store while it lives.
-    pub home: Option<PartitionId>,
-    /// Changes up to this LSN stand in the order of several histories that were merged, not in that of time.
+    /// The key space of the store while the partition is live; `None` afterwards. `home` on disk.
+    pub storage_id: Option<PartitionId>,
+    /// After a merge, the last LSN of the merged histories. Changes up to it are in the order of
+    /// several histories one after another, not in the order of time. 0 without a merge.
     pub mixed_until: u64,
-    /// The millisecond in which it came into being.
+    /// The millisecond since 1970 in which the partition was created.
     pub since_ms: u64,
-    /// The millisecond in which others took its place, if they did.
+    /// The millisecond since 1970 in which successors replaced the partition; `None` while it is
+    /// live.
     pub until_ms: Option<u64>,
 }
 
-/// All partitions that a container has or had, by id.
+/// All partitions that a container has or had, by range id.
 pub type Lineage = BTreeMap<u32, RangeRecord>;
 
 impl RangeRecord {
-    /// The value of its row.
+    /// Returns the value of the row.
     pub(super) fn text(&self) -> Vec<u8> {
+        let parents: Vec<Json> = self.parents.iter().map(|id| Json::from(*id)).collect();
         let mut row = object! {
-            "id" => self.id, "min" => self.range.min.to_string(), "max" => self.range.max.to_string(),
-            "parents" => self.parents.iter().map(|id| Json::from(*id)).collect::<Vec<_>>(),
+            "id" => self.id,
+            "min" => self.range.min.to_string(),
+            "max" => self.range.max.to_string(),
+            "parents" => parents,
             "since" => self.since_ms,
         };
-        let set = |row: &mut Object, name: &str, value: Option<u64>| {
-            if let Some(value) = value {
-                row.set(name, value);
-            }
-        };
-        set(&mut row, "home", self.home.map(|home| home.0));
-        set(
-            &mut row,
-            "mixedUntil",
-            (self.mixed_until > 0).then_some(self.mixed_until),
-        );
-        set(&mut row, "until", self.until_ms);
+        if let Some(storage_id) = self.storage_id {
+            row.set("home", storage_id.0);
+        }
+        if self.mixed_until > 0 {
+            row.set("mixedUntil", self.mixed_until);
+        }
+        if let Some(until_ms) = self.until_ms {
+            row.set("until", until_ms);
+        }
         Json::Object(row).to_text().into_bytes()
     }
 
     fn from_json(json: &Json) -> Option<Self> {
         let epk = |name: &str| Epk::from_hex(json.get(name)?.as_str()?).ok();
-        let short = |json: &Json| u32::try_from(json.as_i64()?).ok();
-        let number = |name: &str| u64::try_from(json.get(name)?.as_i64()?).ok();
+        let number = |name: &str| json.get(name).and_then(as_u64);
+        let parents = json.get("parents")?.as_array()?;
         Some(RangeRecord {
-            id: short(json.get("id")?)?,
+            id: json.get("id").and_then(as_u32)?,
             range: EpkRange::new(epk("min")?, epk("max")?),
-            parents: json
-                .get("parents")?
-                .as_array()?
-                .iter()
-                .map(short)
-                .collect::<Option<_>>()?,
-            home: number("home").map(PartitionId),
+            parents: parents.iter().map(as_u32).collect::<Option<_>>()?,
+            storage_id: number("home").map(PartitionId),
             mixed_until: number("mixedUntil").unwrap_or(0),
             since_ms: number("since")?,
             until_ms: number("until"),
         })
     }
 
-    /// Reads a row: whose it is, and what it says.
+    /// Reads a row. Returns the container and the partition.
     ///
     /// # Errors
-    /// 500 if it is damaged.
+    /// 500 if the row is damaged.
     pub(super) fn read(key: &[u8], value: &[u8]) -> Result<(Rid, RangeRecord)> {
-        let rid = key
-            .get(1..9)
-            .and_then(Rid::from_bytes)
-            .ok_or_else(Record::damaged)?;
-        let record = Self::from_json(&own_json(value)?).ok_or_else(Record::damaged)?;
-        Ok((rid, record))
+        let container = key.get(1..9).and_then(Rid::from_bytes);
+        let container = container.ok_or_else(Record::damaged)?;
+        let record = Self::from_json(&parse_stored(value)?).ok_or_else(Record::damaged)?;
+        Ok((container, record))
     }
 }
 
@@ -101,7 +96,7 @@ fn key(container: Rid, id: u32) -> Vec<u8> {
     [&[RANGE][..], container.as_bytes(), &id.to_be_bytes()].concat()
 }
 
-impl Batch {
+impl RowChanges {
     pub(super) fn put_range(&mut self, container: Rid, range: &RangeRecord) {
         self.puts.push((key(container, range.id), range.text()));
     }
@@ -111,176 +106,188 @@ impl Batch {
     }
 }
 
-/// All partitions that one came from, oldest first.
+/// Returns the range ids of all ancestors of a partition, the oldest first.
 fn ancestors(lineage: &Lineage, id: u32) -> Vec<u32> {
     let mut all: Vec<u32> = Vec::new();
-    let mut open = vec![id];
-    while let Some(parents) = open
-        .pop()
-        .and_then(|id| lineage.get(&id))
-        .map(|range| &range.parents)
-    {
-        let new: Vec<u32> = parents
-            .iter()
-            .copied()
-            .filter(|id| !all.contains(id))
-            .collect();
-        open.extend(&new);
-        all.extend(new);
+    let mut unvisited = vec![id];
+    while let Some(id) = unvisited.pop() {
+        let Some(range) = lineage.get(&id) else {
+            break;
+        };
+        for parent in &range.parents {
+            if !all.contains(parent) {
+                all.push(*parent);
+                unvisited.push(*parent);
+            }
+        }
     }
     all.sort_unstable();
     all
 }
 
-/// The partition that a row describes, if it lives.
-fn partition(
+/// Opens the partition of a row; `None` if the partition is not live.
+fn open_partition(
     store: &Arc<dyn Store>,
     lineage: &Lineage,
     range: &RangeRecord,
     version: u64,
 ) -> Option<Arc<Partition>> {
-    let parents = ancestors(lineage, range.id);
     let partition = Partition::new(
         Arc::clone(store),
         range.id,
-        parents,
+        ancestors(lineage, range.id),
         range.range.clone(),
-        range.home?,
+        range.storage_id?,
         version,
     );
     Some(Arc::new(partition.with_mixed_until(range.mixed_until)))
 }
 
-/// The partitions that live, in the order of their stretches.
+/// Opens the live partitions of a lineage, in the order of their EPK ranges.
+///
+/// `version` is the creation time of the container, see [`crate::request::Position::version`].
 ///
 /// # Errors
-/// 500 if they do not tile the hash space.
-pub(super) fn live(
+/// 500 if the ranges have gaps or overlap.
+pub(super) fn open_live_partitions(
     store: &Arc<dyn Store>,
     lineage: &Lineage,
     version: u64,
 ) -> Result<Arc<[Arc<Partition>]>> {
     let mut live: Vec<_> = lineage
         .values()
-        .filter_map(|range| partition(store, lineage, range, version))
+        .filter_map(|range| open_partition(store, lineage, range, version))
         .collect();
     live.sort_by(|a, b| a.range.min.cmp(&b.range.min));
-    let borders = live
+
+    let are_adjacent = live
         .windows(2)
         .all(|pair| pair[0].range.max == pair[1].range.min);
-    let ends = live.first().is_some_and(|p| p.range.min == Epk::min())
+    let reach_both_ends = live.first().is_some_and(|p| p.range.min == Epk::min())
         && live.last().is_some_and(|p| p.range.max == Epk::max());
-    if borders && ends {
+    if are_adjacent && reach_both_ends {
         Ok(live.into())
     } else {
         Err(Record::damaged())
     }
 }
 
-/// What takes the place of some partitions.
-pub struct NewRanges {
-    /// Where each lies in the store, and its stretch; in order.
-    pub homes: Vec<(PartitionId, EpkRange)>,
-    /// See [`RangeRecord::mixed_until`].
+/// The partitions that replace others in a split or merge.
+pub struct Successors {
+    /// The key space and EPK range of each, in the order of the ranges.
+    pub partitions: Vec<(PartitionId, EpkRange)>,
+    /// The value of [`RangeRecord::mixed_until`] for each.
     pub mixed_until: u64,
 }
 
 impl Catalog {
-    /// Empty partitions of the store that belong to nobody. If the process ends before they belong to a container, the
-    /// next one destroys them.
+    /// Reserves empty key spaces of the store. They are orphans until a commit gives them to a
+    /// container or a snapshot, so the next open destroys them if the process ends before that.
     ///
     /// # Errors
-    /// What the store reports.
-    pub fn new_homes(&self, count: usize) -> Result<Vec<PartitionId>> {
-        let _writing = lock(&self.writing);
-        let first = self.state().last_home + 1;
-        let homes: Vec<_> = (first..).take(count).map(PartitionId).collect();
-        let mut batch = Batch::default();
-        for home in &homes {
-            self.store.destroy(*home).map_err(storage_failure)?;
-            batch.mark_orphan(*home);
+    /// The store's error.
+    pub fn new_storage_ids(&self, count: usize) -> Result<Vec<PartitionId>> {
+        let _writing = lock(&self.write_lock);
+        let first = self.state().last_storage_id + 1;
+        let storage_ids: Vec<_> = (first..).take(count).map(PartitionId).collect();
+
+        // An interrupted creation may have left rows in a key space that no row of the catalog
+        // names.
+        let mut changes = RowChanges::default();
+        for storage_id in &storage_ids {
+            self.store.destroy(*storage_id).map_err(storage_failure)?;
+            changes.mark_orphan(*storage_id);
         }
-        self.commit(batch)?;
-        let mut state = write(&self.state);
-        state.last_home = homes
-            .last()
-            .map_or(state.last_home, |home| state.last_home.max(home.0));
-        Ok(homes)
+        self.commit(changes)?;
+        if let Some(last) = storage_ids.last() {
+            self.raise_last_storage_id(last.0);
+        }
+        Ok(storage_ids)
     }
 
-    /// Such partitions will belong to nobody.
-    pub fn give_up_homes(&self, homes: impl IntoIterator<Item = PartitionId>) {
-        self.queue_orphans(homes.into_iter().map(|home| home.0).collect());
+    /// Gives back key spaces that [`Catalog::new_storage_ids`] reserved and nothing uses.
+    pub fn release_storage_ids(&self, storage_ids: impl IntoIterator<Item = PartitionId>) {
+        self.queue_orphans(storage_ids.into_iter().collect());
     }
 
-    /// Other partitions take the place of some, in one commit; their range ids. `finish` is called with the writers of
-    /// those that go held, and makes those that come complete.
+    /// Replaces partitions of a container in one commit. Returns the range ids of the successors.
+    ///
+    /// `finish` is called with the locked writers of the sources. It brings the successors up to
+    /// the last commit of the sources.
     ///
     /// # Errors
-    /// 404 if the container is gone, 410 if a partition is; what `finish` says. Nothing has changed then.
+    /// 404 if the container is gone, 410 if a source is gone, and the error of `finish`. Nothing
+    /// has changed then.
     pub fn replace_partitions(
         &self,
         container: &Container,
         sources: &[Arc<Partition>],
-        finish: impl FnOnce(&[WriterGuard<'_>]) -> Result<NewRanges>,
+        finish: impl FnOnce(&[WriterGuard<'_>]) -> Result<Successors>,
     ) -> Result<Vec<u32>> {
-        let _writing = lock(&self.writing);
-        if !self.has(container) {
+        let _writing = lock(&self.write_lock);
+        if !self.is_current(container) {
             return Err(Error::not_found());
         }
-        let held = sources
+
+        // From here on the sources accept no commit, so the copy that `finish` completes is whole.
+        let writers = sources
             .iter()
             .map(|source| source.lock_in_any_phase())
             .collect::<Result<Vec<_>>>()?;
-        let NewRanges { homes, mixed_until } = finish(&held)?;
-        let (lineage, now) = (container.lineage(), self.world.now_ms());
-        let gone = |source: &Arc<Partition>| -> Result<RangeRecord> {
-            let range = lineage
-                .get(&source.id)
-                .ok_or_else(|| gone_error(source.id))?;
-            Ok(RangeRecord {
-                home: None,
+        let successors = finish(&writers)?;
+
+        // The rows of the sources stay without a key space, as ancestors.
+        let lineage = container.lineage();
+        let now = self.world.now_ms();
+        let mut changed = Vec::new();
+        for source in sources {
+            let range = lineage.get(&source.id);
+            let range = range.ok_or_else(|| gone_error(source.id))?;
+            changed.push(RangeRecord {
+                storage_id: None,
                 until_ms: Some(now),
                 ..range.clone()
-            })
-        };
-        let mut changed = sources.iter().map(gone).collect::<Result<Vec<_>>>()?;
-        let parents: Vec<u32> = sources.iter().map(|source| source.id).collect();
-        // The newest range lives or was replaced by newer ones, so no id was ever higher.
+            });
+        }
+
+        // Rows of ancestors are never deleted, so the last id of the lineage is the highest ever
+        // used.
         let next_id = lineage.keys().next_back().map_or(0, |id| id + 1);
-        let mut batch = Batch::default();
-        for (id, (home, range)) in (next_id..).zip(homes) {
-            batch.deletes.push(super::orphan_key(home.0));
-            let (parents, home) = (parents.clone(), Some(home));
+        let parents: Vec<u32> = sources.iter().map(|source| source.id).collect();
+        let mut new_ids = Vec::new();
+        let mut changes = RowChanges::default();
+        for (id, (storage_id, range)) in (next_id..).zip(successors.partitions) {
+            changes.deletes.push(orphan_key(storage_id));
+            new_ids.push(id);
             changed.push(RangeRecord {
                 id,
                 range,
-                parents,
-                home,
-                mixed_until,
+                parents: parents.clone(),
+                storage_id: Some(storage_id),
+                mixed_until: successors.mixed_until,
                 since_ms: now,
                 until_ms: None,
             });
         }
-        changed
-            .iter()
-            .for_each(|range| batch.put_range(container.rid(), range));
-        sources
-            .iter()
-            .for_each(|source| batch.mark_orphan(source.storage_id));
-        self.commit(batch)?;
+
+        // One commit moves the container to the successors and turns the sources into orphans.
+        for range in &changed {
+            changes.put_range(container.rid(), range);
+        }
+        for source in sources {
+            changes.mark_orphan(source.storage_id);
+        }
+        self.commit(changes)?;
+
+        // A request that finds a source gone looks the partition up again, so the successors must
+        // be registered before the phase of the sources changes.
         container.change_ranges(&self.store, &changed, now)?;
-        // In this order: whoever finds one gone finds those that came.
-        sources
-            .iter()
-            .for_each(|source| source.set_phase(Phase::Gone));
-        drop(held);
-        self.queue_orphans(sources.iter().map(|source| source.storage_id.0).collect());
-        Ok(changed
-            .iter()
-            .filter(|range| range.until_ms.is_none())
-            .map(|range| range.id)
-            .collect())
+        for source in sources {
+            source.set_phase(Phase::Gone);
+        }
+        drop(writers);
+        self.queue_orphans(sources.iter().map(|source| source.storage_id).collect());
+        Ok(new_ids)
     }
 }
 
@@ -293,7 +300,7 @@ mod tests {
             id,
             range: EpkRange::all(),
             parents: parents.to_vec(),
-            home: Some(PartitionId(7)),
+            storage_id: Some(PartitionId(7)),
             mixed_until: 3,
             since_ms: 5,
             until_ms: Some(9),
@@ -301,12 +308,12 @@ mod tests {
     }
 
     #[test]
-    fn rows_read_back() {
+    fn rows_of_ranges_read_back() {
         let rid = Rid::container(Rid::database(1), 1);
         for range in [
             range(1, &[0]),
             RangeRecord {
-                home: None,
+                storage_id: None,
                 mixed_until: 0,
                 until_ms: None,
                 ..range(2, &[])

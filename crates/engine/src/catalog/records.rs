@@ -1,10 +1,18 @@
-//! The stored form of a catalog entry.
+//! The stored form of the resources of the catalog.
+//!
+//! A record is one JSON object:
+//!
+//! ```text
+//! {"kind":1,"rid":"…","ts":…,"etag":"16 hex digits","body":{…},"kept":{…}}
+//! ```
 
-use super::own_json;
+use super::parse_stored;
+use crate::errors::damaged;
+use crate::request::etag_matches;
 use bytes::Bytes;
 use orrery_model::{Error, Json, Object, Result, Rid, object};
 
-/// Kinds of record, owners before what they own.
+/// The kinds of records. The number of an owner is lower than those of its resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A database.
@@ -28,6 +36,7 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All kinds, in the order of their numbers.
     const ALL: [Kind; 9] = [
         Kind::Database,
         Kind::Container,
@@ -41,19 +50,19 @@ impl Kind {
     ];
 }
 
-/// What every resource has.
+/// The system properties that every resource has.
 #[derive(Clone, Copy, Debug)]
 pub struct Meta {
-    /// `_rid`
+    /// The resource id, `_rid`.
     pub rid: Rid,
-    /// `_ts`: second of the last change.
+    /// The second of the last change since 1970, `_ts`.
     pub ts: u64,
-    /// What `_etag` is made of.
+    /// The random number in `_etag`.
     pub etag: u64,
 }
 
 impl Meta {
-    /// `_etag`, with its quotes.
+    /// Returns `_etag` with its quotes.
     pub fn etag_text(&self) -> String {
         let e = self.etag;
         format!(
@@ -65,13 +74,27 @@ impl Meta {
         )
     }
 
-    /// A resource's text: its members, then the system properties every resource has, then those of its kind.
-    pub fn text(&self, body: &Object, self_link: &str, own: &[(&str, &str)]) -> Bytes {
+    /// Checks the `If-Match` header of a request that changes the resource.
+    ///
+    /// # Errors
+    /// 412 if the header names another etag.
+    pub fn check_if_match(&self, if_match: Option<&str>) -> Result<()> {
+        match if_match {
+            Some(wanted) if !etag_matches(wanted, &self.etag_text()) => {
+                Err(Error::precondition_failed())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the JSON text of a resource: `body`, then the system properties of all resources
+    /// with those of its kind (`kind_properties`) before `_ts`.
+    pub fn text(&self, body: &Object, self_link: &str, kind_properties: &[(&str, &str)]) -> Bytes {
         let mut shown = body.clone();
         shown.set("_rid", self.rid.to_string());
         shown.set("_self", self_link);
         shown.set("_etag", self.etag_text());
-        for (name, value) in own {
+        for (name, value) in kind_properties {
             shown.set(*name, *value);
         }
         shown.set("_ts", self.ts);
@@ -79,31 +102,31 @@ impl Meta {
     }
 }
 
-/// A catalog entry.
+/// One resource as it is stored.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// What it is.
+    /// The kind of the resource.
     pub kind: Kind,
-    /// Ids and times.
+    /// The system properties of the resource.
     pub meta: Meta,
-    /// The resource's own members.
+    /// The members that the client set.
     pub body: Object,
-    /// What the engine keeps beside them.
-    pub kept: Object,
+    /// Members that only the engine reads; `kept` on disk.
+    pub internal: Object,
 }
 
-/// The key of a record.
+/// Returns the key of a record.
 pub fn key(kind: Kind, rid: Rid) -> Vec<u8> {
     [&[super::RECORD, kind as u8][..], rid.as_bytes()].concat()
 }
 
 impl Record {
-    /// Its key.
+    /// Returns the key of this record.
     pub fn key(&self) -> Vec<u8> {
         key(self.kind, self.meta.rid)
     }
 
-    /// Its value.
+    /// Returns the value of this record.
     pub fn text(&self) -> Vec<u8> {
         let record = object! {
             "kind" => self.kind as i64,
@@ -111,17 +134,17 @@ impl Record {
             "ts" => self.meta.ts,
             "etag" => format!("{:016x}", self.meta.etag),
             "body" => self.body.clone(),
-            "kept" => self.kept.clone(),
+            "kept" => self.internal.clone(),
         };
         Json::Object(record).to_text().into_bytes()
     }
 
-    /// Reads a value.
+    /// Reads the value of a record.
     ///
     /// # Errors
-    /// 500 if it is damaged.
-    pub fn read(text: &[u8]) -> Result<Record> {
-        let json = own_json(text)?;
+    /// 500 if the value is damaged.
+    pub fn read(value: &[u8]) -> Result<Record> {
+        let json = parse_stored(value)?;
         Self::from_json(&json).ok_or_else(Self::damaged)
     }
 
@@ -131,16 +154,32 @@ impl Record {
             kind: *Kind::ALL.get(usize::try_from(kind).ok()?)?,
             meta: Meta {
                 rid: Rid::parse(json.get("rid")?.as_str()?)?,
-                ts: u64::try_from(json.get("ts")?.as_i64()?).ok()?,
+                ts: json.get("ts").and_then(as_u64)?,
                 etag: u64::from_str_radix(json.get("etag")?.as_str()?, 16).ok()?,
             },
             body: json.get("body")?.as_object()?.clone(),
-            kept: json.get("kept")?.as_object()?.clone(),
+            internal: json.get("kept")?.as_object()?.clone(),
         })
     }
 
-    /// The error for a record that makes no sense.
-    pub fn damaged() -> Error {
-        Error::internal("a record of the catalog is damaged")
+    /// Returns the millisecond since 1970 in which the resource was created, of kinds that store
+    /// it.
+    pub fn created(&self) -> Option<u64> {
+        self.internal.get("created").and_then(as_u64)
     }
+
+    /// Returns the error for a damaged row of the catalog.
+    pub fn damaged() -> Error {
+        damaged("a record of the catalog")
+    }
+}
+
+/// Returns a stored number that is not negative.
+pub fn as_u64(json: &Json) -> Option<u64> {
+    u64::try_from(json.as_i64()?).ok()
+}
+
+/// Returns a stored number that is not negative and fits in 32 bits.
+pub fn as_u32(json: &Json) -> Option<u32> {
+    u32::try_from(json.as_i64()?).ok()
 }

@@ -2,9 +2,8 @@
 
 use super::containers::Container;
 use super::records::{Kind, Meta, Record};
-use super::{Batch, Catalog, resource_id};
-use crate::request::etag_matches;
-use crate::request::properties::{self, Property, kept};
+use super::{Catalog, RowChanges, resource_id};
+use crate::request::properties::{self, Property, stored};
 use crate::request::{Id, Resource, ScriptKind};
 use orrery_model::rid::{CHILD_NUMBERS, ChildKind};
 use orrery_model::sync::lock;
@@ -26,13 +25,13 @@ pub struct Script {
 
 /// What the body of a script must say; the last two that of a trigger only.
 const PROPERTIES: &[Property] = &[
-    kept("id", "kept"),
-    kept("body", "kept as it is; compiled when it runs"),
-    kept(
+    stored("id", "kept"),
+    stored("body", "kept as it is; compiled when it runs"),
+    stored(
         "triggerType",
         "kept, of triggers: `Pre` or `Post`, in any case",
     ),
-    kept(
+    stored(
         "triggerOperation",
         "kept, of triggers: `All`, `Create`, `Update`, `Delete`, `Replace` or `Upsert`, in any case",
     ),
@@ -44,7 +43,7 @@ struct KindRow {
     record: Kind,
     child: ChildKind,
     segment: &'static str,
-    most: usize,
+    count_max: usize,
     /// The members that a body must have, and no others.
     members: &'static [Property],
 }
@@ -55,7 +54,7 @@ const KINDS: [KindRow; 3] = [
         record: Kind::Procedure,
         child: ChildKind::Procedure,
         segment: "sprocs",
-        most: limits::PROCEDURES_PER_CONTAINER,
+        count_max: limits::PROCEDURES_PER_CONTAINER,
         members: PROPERTIES.split_at(2).0,
     },
     KindRow {
@@ -63,7 +62,7 @@ const KINDS: [KindRow; 3] = [
         record: Kind::Trigger,
         child: ChildKind::Trigger,
         segment: "triggers",
-        most: limits::TRIGGERS_PER_CONTAINER,
+        count_max: limits::TRIGGERS_PER_CONTAINER,
         members: PROPERTIES,
     },
     KindRow {
@@ -71,7 +70,7 @@ const KINDS: [KindRow; 3] = [
         record: Kind::Function,
         child: ChildKind::Function,
         segment: "udfs",
-        most: limits::FUNCTIONS_PER_CONTAINER,
+        count_max: limits::FUNCTIONS_PER_CONTAINER,
         members: PROPERTIES.split_at(2).0,
     },
 ];
@@ -85,8 +84,8 @@ impl ScriptKind {
     ];
 
     /// How many of this kind a container may have.
-    pub(crate) fn most(self) -> usize {
-        self.row().most
+    pub(crate) fn count_max(self) -> usize {
+        self.row().count_max
     }
 
     fn row(self) -> &'static KindRow {
@@ -256,17 +255,20 @@ impl Catalog {
         upsert: bool,
     ) -> Result<Resource> {
         let body = checked_body(kind, body)?;
-        let _writing = lock(&self.writing);
+        let _writing = lock(&self.write_lock);
         let id = resource_id(&body)?;
         let rid = match container.script(kind, id) {
             Some(_) if !upsert => return Err(Error::conflict()),
             Some(old) => Some(old.meta.rid),
             None => None,
         };
-        if rid.is_none() && container.scripts(kind).len() >= kind.row().most {
+        if rid.is_none() && container.scripts(kind).len() >= kind.row().count_max {
             return Err(Error::new(
                 ErrorKind::Forbidden,
-                format!("A container has at most {} of these.", kind.row().most),
+                format!(
+                    "A container has at count_max {} of these.",
+                    kind.row().count_max
+                ),
             ));
         }
         let created = rid.is_none();
@@ -301,9 +303,9 @@ impl Catalog {
         if_match: Option<&str>,
     ) -> Result<Resource> {
         let body = checked_body(kind, body)?;
-        let _writing = lock(&self.writing);
+        let _writing = lock(&self.write_lock);
         let old = self.find_script(container, kind, id)?;
-        check_etag(&old, if_match)?;
+        old.meta.check_if_match(if_match)?;
         let new_id = resource_id(&body)?;
         if new_id != old.id() {
             if container.script(kind, new_id).is_some() {
@@ -333,12 +335,12 @@ impl Catalog {
         id: Id<'_>,
         if_match: Option<&str>,
     ) -> Result<()> {
-        let _writing = lock(&self.writing);
+        let _writing = lock(&self.write_lock);
         let old = self.find_script(container, kind, id)?;
-        check_etag(&old, if_match)?;
-        let mut batch = Batch::default();
-        batch.delete(kind.into(), old.meta.rid);
-        self.commit(batch)?;
+        old.meta.check_if_match(if_match)?;
+        let mut changes = RowChanges::default();
+        changes.delete(kind.into(), old.meta.rid);
+        self.commit(changes)?;
         container.remove_script(kind, old.id());
         Ok(())
     }
@@ -348,22 +350,13 @@ impl Catalog {
             kind: script.kind.into(),
             meta: script.meta,
             body: script.body.clone(),
-            kept: Object::new(),
+            internal: Object::new(),
         };
-        let mut batch = Batch::default();
-        batch.put(&record);
-        self.commit(batch)?;
+        let mut changes = RowChanges::default();
+        changes.put(&record);
+        self.commit(changes)?;
         let resource = script.resource(container, created);
         container.add_script(script);
         Ok(resource)
-    }
-}
-
-fn check_etag(script: &Script, if_match: Option<&str>) -> Result<()> {
-    match if_match {
-        Some(wanted) if !etag_matches(wanted, &script.meta.etag_text()) => {
-            Err(Error::precondition_failed())
-        }
-        _ => Ok(()),
     }
 }

@@ -4,7 +4,7 @@ use super::encryption::EncryptionPolicy;
 use super::search::Search;
 use crate::errors::query_error;
 use crate::index::policy::Policy;
-use crate::request::properties::{self, Property, kept, refused, servers};
+use crate::request::properties::{self, Property, server_set, stored, unsupported};
 
 use orrery_model::partition_key::{Component, Definition, PartitionKey};
 use orrery_model::{Error, Json, Object, Result, object};
@@ -44,62 +44,62 @@ const COMPUTED_PROPERTIES: usize = 20;
 
 /// What the body of a container may say.
 const PROPERTIES: &[Property] = &[
-    kept("id", "kept; cannot be changed"),
-    kept(
+    stored("id", "kept; cannot be changed"),
+    stored(
         "partitionKey",
         "kept: one path of kind `Hash`, version 1 or 2 (absent means 1), or one to three of kind `MultiHash`, version 2; cannot be changed; absent gives the system key",
     ),
-    kept(
+    stored(
         "indexingPolicy",
         "kept and completed: `/\"_etag\"/?` is excluded unless named; composite indexes have 2 to 8 paths, 100 in all",
     ),
-    kept("defaultTtl", "kept: -1 or 1 to 2,147,483,647 seconds"),
-    kept(
+    stored("defaultTtl", "kept: -1 or 1 to 2,147,483,647 seconds"),
+    stored(
         "uniqueKeyPolicy",
         "kept: up to 10 keys of up to 16 paths; cannot be changed",
     ),
-    kept(
+    stored(
         "computedProperties",
         "kept: up to 20, compiled when they are set",
     ),
-    kept(
+    stored(
         "conflictResolutionPolicy",
         "kept if the mode is `LastWriterWins`, without effect in one region; `Custom` is refused by name",
     ),
-    kept(
+    stored(
         "geospatialConfig",
         "kept: type `Geography`, which is also the default, or `Geometry`",
     ),
-    kept(
+    stored(
         "changeFeedPolicy",
         "kept: `retentionDuration` of 0 to 43,200 minutes, for which every version of an item is kept; 0 keeps only the latest",
     ),
-    kept(
+    stored(
         "vectorEmbeddingPolicy",
         "kept: up to 4,096 dimensions of float32, float16, int8 or uint8, compared by cosine, dotproduct or euclidean; what is said of a path cannot be changed",
     ),
-    kept(
+    stored(
         "fullTextPolicy",
         "kept: languages en-US, de-DE, es-ES, fr-FR, it-IT, pt-BR, pt-PT",
     ),
-    kept(
+    stored(
         "clientEncryptionPolicy",
         "kept and checked: what clients encrypt, and with which key; cannot be changed",
     ),
-    refused("analyticalStorageTtl", "refused by name"),
-    refused("materializedViewDefinition", "refused by name"),
-    refused("globalSecondaryIndexDefinition", "refused by name"),
-    refused("dataMaskingPolicy", "refused by name"),
-    refused("schemaPolicy", "refused by name"),
-    servers(
+    unsupported("analyticalStorageTtl", "refused by name"),
+    unsupported("materializedViewDefinition", "refused by name"),
+    unsupported("globalSecondaryIndexDefinition", "refused by name"),
+    unsupported("dataMaskingPolicy", "refused by name"),
+    unsupported("schemaPolicy", "refused by name"),
+    server_set(
         "statistics",
         "the server's own: accepted, since clients send back what they read, and not kept",
     ),
-    servers(
+    server_set(
         "documentsLink",
         "the server's own: accepted, since clients send back what they read, and not kept",
     ),
-    servers(
+    server_set(
         "ownerResourceId",
         "the server's own: accepted, since clients send back what they read, and not kept",
     ),

@@ -1,18 +1,20 @@
-//! Snapshots in the catalog: what was there at a moment, under a name, and how it comes back.
+//! Snapshots of the whole account in the catalog: capture, storage, restoration and deletion.
 //!
 //! ```text
-//! 23 number·8                    a snapshot: its name, when it was taken, how much it holds
-//! 23 number·8 (key of a row)     a row of the catalog as it was then; homes are those of copies
+//! 23 number·8                    head of a snapshot: name, time, sizes
+//! 23 number·8 (key of a row)     a row of the catalog as it was; storage ids are those of copies
 //! ```
-//! The rows of a snapshot are written first and its head last, in one commit that frees what an older one of the name
-//! had. A restoration writes the rows of the snapshot, with homes of new copies, as those of a new age (`ages.rs`), and
-//! one commit begins it. So a process that ends on the way leaves things as they were before or as they are after; homes
-//! of copies that belong to no container are marked as orphans before they are filled, and rows without a head are removed before the next
-//! snapshot is taken.
+//! The rows of a snapshot are written first. Its head is written last, in one commit that also
+//! deletes the head of an older snapshot of the same name.
+//!
+//! A restoration writes the rows of the snapshot, with the storage ids of new copies, as a new row
+//! set (`row_sets.rs`), and makes the set current in one commit. So a process that ends on the way
+//! leaves the state before or the state after. Key spaces of copies are orphans until a commit uses
+//! them, and rows without a head are deleted before the next snapshot is stored.
 
 use super::ranges::{RANGE, RangeRecord};
-use super::records::{Kind, Record};
-use super::{Batch, Catalog, RECORD, orphan_key, own_json};
+use super::records::{Kind, Record, as_u64};
+use super::{Catalog, RECORD, Row, RowChanges, orphan_key, parse_stored};
 use crate::partition::container_view::ContainerView;
 use crate::partition::keys;
 use crate::partition::{Partition, Phase, WriteBlock, scan};
@@ -22,18 +24,18 @@ use orrery_model::sync::{lock, write};
 use orrery_model::{Error, Json, Kind as ErrorKind, Object, Result, Rid, object};
 use orrery_storage::{Direction, PartitionId, Snapshot};
 use std::collections::HashMap;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
-/// The first byte of the rows.
+/// The first byte of the keys.
 const SNAPSHOT: u8 = 0x23;
 
-/// Homes of partitions, each with the home of its copy.
-pub type Homes = HashMap<PartitionId, PartitionId>;
+/// The storage id of each partition with the storage id of its copy.
+pub type CopyIds = HashMap<PartitionId, PartitionId>;
 
 /// The catalog and all partitions at one moment.
-pub struct Moment {
-    rows: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Each partition that lives, as it was.
+pub struct CapturedState {
+    rows: Vec<Row>,
+    /// A store snapshot of each live partition.
     pub partitions: Vec<(PartitionId, Box<dyn Snapshot>)>,
     taken_ms: u64,
     containers: usize,
@@ -41,353 +43,355 @@ pub struct Moment {
     bytes: u64,
 }
 
-/// A snapshot, found.
-pub struct Kept {
+/// A snapshot that was read from the catalog.
+pub struct StoredSnapshot {
     number: u64,
-    rows: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The homes of its partitions, each with the container it is of.
-    pub homes: Vec<(PartitionId, Rid)>,
+    rows: Vec<Row>,
+    /// The storage ids of its partitions, each with the resource id of its container.
+    pub partitions: Vec<(PartitionId, Rid)>,
 }
 
-/// What a container has reached: nothing that comes after may be below.
+/// Bounds of the numbers that a container has used. A restored history continues above them.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Reached {
-    /// The highest LSN of its partitions.
+pub struct HighWaterMarks {
+    /// The highest LSN of the container's partitions.
     pub lsn: u64,
-    /// Above every item number.
+    /// A number above every item number.
     pub next_number: u64,
 }
 
-/// A catalog that nobody changes, whose partitions nobody writes.
-pub struct Stopped<'a> {
+/// The catalog while neither the catalog nor any partition accepts writes.
+pub struct BlockedCatalog<'a> {
     catalog: &'a Catalog,
     partitions: Vec<Arc<Partition>>,
-    _still: Vec<WriteBlock<'a>>,
+    _write_blocks: Vec<WriteBlock<'a>>,
     _writing: MutexGuard<'a, ()>,
 }
 
+/// Returns the key of the head of a snapshot, which is also the prefix of the keys of its rows.
 fn head_key(number: u64) -> Vec<u8> {
     [&[SNAPSHOT][..], &number.to_be_bytes()].concat()
 }
 
-fn range_of(number: u64) -> (Vec<u8>, Vec<u8>) {
+/// Returns the key range of the rows of a snapshot, without its head.
+fn key_range(number: u64) -> (Vec<u8>, Vec<u8>) {
     let mut first = head_key(number);
     first.push(0);
     (first, keys::after(&head_key(number)))
 }
 
-fn head_text(name: &str, moment: &Moment, note: &Object) -> Vec<u8> {
+fn head_text(name: &str, captured: &CapturedState, note: &Object) -> Vec<u8> {
     let head = object! {
-        "name" => name, "taken" => moment.taken_ms, "containers" => moment.containers,
-        "partitions" => moment.partitions.len(), "items" => moment.items, "bytes" => moment.bytes,
+        "name" => name,
+        "taken" => captured.taken_ms,
+        "containers" => captured.containers,
+        "partitions" => captured.partitions.len(),
+        "items" => captured.items,
+        "bytes" => captured.bytes,
         "note" => note.clone(),
     };
     Json::Object(head).to_text().into_bytes()
 }
 
 fn read_head(text: &[u8]) -> Result<SnapshotInfo> {
-    let json = own_json(text)?;
-    let number = |name: &str| {
-        json.get(name)
-            .and_then(Json::as_i64)
-            .and_then(|n| u64::try_from(n).ok())
-    };
-    let read = || {
-        Some(SnapshotInfo {
-            name: json.get("name")?.as_str()?.to_owned(),
-            taken_ms: number("taken")?,
-            containers: number("containers")?,
-            partitions: number("partitions")?,
-            items: number("items")?,
-            bytes: number("bytes")?,
-            note: json.get("note")?.as_object()?.clone(),
-        })
-    };
-    read().ok_or_else(Record::damaged)
+    let json = parse_stored(text)?;
+    head_from_json(&json).ok_or_else(Record::damaged)
 }
 
-/// The home that a row of the catalog gives to a partition, and whose it is.
-fn home_in(key: &[u8], value: &[u8]) -> Result<Option<(PartitionId, Rid)>> {
+fn head_from_json(json: &Json) -> Option<SnapshotInfo> {
+    let number = |name: &str| json.get(name).and_then(as_u64);
+    Some(SnapshotInfo {
+        name: json.get("name")?.as_str()?.to_owned(),
+        taken_ms: number("taken")?,
+        containers: number("containers")?,
+        partitions: number("partitions")?,
+        items: number("items")?,
+        bytes: number("bytes")?,
+        note: json.get("note")?.as_object()?.clone(),
+    })
+}
+
+/// Returns the storage id and the container of a row of a live partition; `None` for other rows.
+fn live_partition(key: &[u8], value: &[u8]) -> Result<Option<(PartitionId, Rid)>> {
     if key.first() != Some(&RANGE) {
         return Ok(None);
     }
     let (container, range) = RangeRecord::read(key, value)?;
-    Ok(range.home.map(|home| (home, container)))
+    Ok(range.storage_id.map(|storage_id| (storage_id, container)))
 }
 
-/// The same row with another home, if it gives one.
-fn moved(key: &[u8], value: &[u8], homes: &Homes) -> Result<Vec<u8>> {
+/// Returns the value of a row after its storage id, if it has one, is replaced by that of the copy.
+fn with_copy_id(key: &[u8], value: &[u8], copies: &CopyIds) -> Result<Vec<u8>> {
     if key.first() != Some(&RANGE) {
         return Ok(value.to_vec());
     }
     let (_, range) = RangeRecord::read(key, value)?;
-    let Some(home) = range.home else {
+    let Some(storage_id) = range.storage_id else {
         return Ok(value.to_vec());
     };
-    let new = homes.get(&home).copied().ok_or_else(Record::damaged)?;
-    Ok(RangeRecord {
-        home: Some(new),
+    let copy = copies.get(&storage_id).copied();
+    let copied = RangeRecord {
+        storage_id: Some(copy.ok_or_else(Record::damaged)?),
         ..range
-    }
-    .text())
+    };
+    Ok(copied.text())
 }
 
-/// The row of a container whose life begins in this millisecond: session tokens of other lives say nothing about it.
-fn begun(value: &[u8], began: u64) -> Result<Vec<u8>> {
+/// Returns the row of a container with another creation time. The time is the version in session
+/// tokens, so tokens from before the restoration demand nothing of the restored container.
+fn with_creation_time(value: &[u8], created_ms: u64) -> Result<Vec<u8>> {
     let mut record = Record::read(value)?;
-    record.kept.set("created", began);
+    record.internal.set("created", created_ms);
     Ok(record.text())
 }
 
-impl Stopped<'_> {
-    /// What each container has reached.
+impl BlockedCatalog<'_> {
+    /// Returns the high water marks of each container.
     ///
     /// # Errors
-    /// What the store reports.
-    pub fn reached(&self) -> Result<HashMap<Rid, Reached>> {
+    /// 500 if the store cannot be read.
+    pub fn high_water_marks(&self) -> Result<HashMap<Rid, HighWaterMarks>> {
         let mut all = HashMap::new();
         for container in self.catalog.all_containers() {
-            let mut reached = Reached {
-                lsn: 0,
+            let mut lsn = 0;
+            for partition in container.partitions().iter() {
+                lsn = lsn.max(partition.snapshot_in_any_phase()?.head().lsn);
+            }
+            let marks = HighWaterMarks {
+                lsn,
                 next_number: container.item_number_bound(),
             };
-            for partition in container.partitions().iter() {
-                reached.lsn = reached
-                    .lsn
-                    .max(partition.snapshot_in_any_phase()?.head().lsn);
-            }
-            all.insert(container.rid(), reached);
+            all.insert(container.rid(), marks);
         }
         Ok(all)
     }
 
-    /// All that is there now.
+    /// Captures the catalog and a store snapshot of every live partition.
     ///
     /// # Errors
-    /// What the store reports.
-    pub fn moment(&self) -> Result<Moment> {
-        let rows = self.catalog.rows()?;
-        let (mut items, mut bytes, mut partitions) = (0, 0, Vec::new());
+    /// 500 if the store cannot be read.
+    pub fn capture(&self) -> Result<CapturedState> {
+        let mut captured = CapturedState {
+            rows: self.catalog.rows()?,
+            partitions: Vec::new(),
+            taken_ms: self.catalog.world.now_ms(),
+            containers: self.catalog.all_containers().len(),
+            items: 0,
+            bytes: 0,
+        };
         for partition in &self.partitions {
             let snapshot = partition.snapshot_in_any_phase()?;
             let counters = Partition::counters(snapshot.as_ref())?;
-            items += counters.items;
-            bytes += counters.bytes;
-            partitions.push((partition.storage_id, snapshot));
+            captured.items += counters.items;
+            captured.bytes += counters.bytes;
+            captured.partitions.push((partition.storage_id, snapshot));
         }
-        let (taken_ms, containers) = (
-            self.catalog.world.now_ms(),
-            self.catalog.all_containers().len(),
-        );
-        Ok(Moment {
-            rows,
-            partitions,
-            taken_ms,
-            containers,
-            items,
-            bytes,
-        })
+        Ok(captured)
     }
 
-    /// Ranges that came after the snapshot stay known as ranges that were, in containers that come back: their ids are
-    /// not used again.
-    fn keep_lineages(&self, batch: &mut Batch) -> Result<()> {
-        let mut come: HashMap<Rid, Vec<u32>> = HashMap::new();
-        for (key, value) in batch
-            .puts
-            .iter()
-            .filter(|(key, _)| key.first() == Some(&RANGE))
-        {
-            let (container, range) = RangeRecord::read(key, value)?;
-            come.entry(container).or_default().push(range.id);
+    /// Adds the rows of partitions that were created after the snapshot, as ancestors without a key
+    /// space. So the restored containers never use the range ids of these partitions again.
+    fn retain_newer_ranges(&self, changes: &mut RowChanges) -> Result<()> {
+        let mut restored_ids: HashMap<Rid, Vec<u32>> = HashMap::new();
+        for (key, value) in &changes.puts {
+            if key.first() == Some(&RANGE) {
+                let (container, range) = RangeRecord::read(key, value)?;
+                restored_ids.entry(container).or_default().push(range.id);
+            }
         }
+
         let now = self.catalog.world.now_ms();
         for container in self.catalog.all_containers() {
-            let Some(come) = come.get(&container.rid()) else {
+            let Some(restored_ids) = restored_ids.get(&container.rid()) else {
                 continue;
             };
-            for range in container
-                .lineage()
-                .values()
-                .filter(|range| !come.contains(&range.id))
-            {
-                let until_ms = range.until_ms.or(Some(now));
-                batch.put_range(
-                    container.rid(),
-                    &RangeRecord {
-                        home: None,
-                        until_ms,
-                        ..range.clone()
-                    },
-                );
+            for range in container.lineage().values() {
+                if restored_ids.contains(&range.id) {
+                    continue;
+                }
+                let ancestor = RangeRecord {
+                    storage_id: None,
+                    until_ms: range.until_ms.or(Some(now)),
+                    ..range.clone()
+                };
+                changes.put_range(container.rid(), &ancestor);
             }
         }
         Ok(())
     }
 
-    /// Puts a snapshot in the place of everything, with `homes` for its partitions; nothing at all without one.
+    /// Replaces all resources by those of a snapshot, whose partitions have the given copies.
+    /// Without a snapshot, deletes all resources.
     ///
     /// # Errors
-    /// What the store reports; nothing has changed then.
-    pub fn become_of(self, kept: Option<(&Kept, &Homes)>) -> Result<()> {
+    /// The store's error. Nothing has changed then.
+    pub fn replace_all(self, restored: Option<(&StoredSnapshot, &CopyIds)>) -> Result<()> {
         let catalog = self.catalog;
-        catalog.forget_other_ages()?;
-        let rows = self.rows_of(kept)?;
-        // Made before the commit, so that nothing can fail after it.
-        let fresh = catalog.like(&rows)?;
-        let age = catalog.age() + 1;
-        catalog.write_age(age, &rows)?;
-        let mut batch = Batch::default();
-        batch.begin_age(age);
-        if let Some((_, homes)) = kept {
-            batch
-                .deletes
-                .extend(homes.values().map(|home| orphan_key(home.0)));
+        catalog.delete_other_row_sets()?;
+        let rows = match restored {
+            Some((snapshot, copies)) => self.restored_rows(snapshot, copies)?,
+            None => Vec::new(),
+        };
+        // The new state is built before the commit, because nothing may fail after the commit.
+        let new_catalog = catalog.in_memory_copy(&rows)?;
+
+        // The rows may exceed the size of a commit, so they are written as a row set of their own.
+        let row_set = catalog.row_set() + 1;
+        catalog.write_row_set(row_set, &rows)?;
+
+        // One commit makes the row set current and exchanges the orphans.
+        let mut changes = RowChanges::default();
+        changes.make_current(row_set);
+        if let Some((_, copies)) = restored {
+            for copy in copies.values() {
+                changes.deletes.push(orphan_key(*copy));
+            }
         }
-        self.partitions
-            .iter()
-            .for_each(|partition| batch.mark_orphan(partition.storage_id));
-        catalog.commit(batch)?;
-        catalog.enter_age(age);
-        catalog.become_like(fresh);
-        // In this order: whoever finds one gone finds those that came.
-        self.partitions
-            .iter()
-            .for_each(|partition| partition.set_phase(Phase::Gone));
-        catalog.queue_orphans(
-            self.partitions
-                .iter()
-                .map(|partition| partition.storage_id.0)
-                .collect(),
-        );
-        // The restoration has taken place; what cannot be removed now is before the next one.
-        let _ = catalog.forget_other_ages();
+        for partition in &self.partitions {
+            changes.mark_orphan(partition.storage_id);
+        }
+        catalog.commit(changes)?;
+        catalog.use_row_set(row_set);
+        catalog.adopt_state(new_catalog);
+
+        // A request that finds a partition gone looks it up again, so the new state must be visible
+        // before the phases change.
+        let mut replaced = Vec::new();
+        for partition in &self.partitions {
+            partition.set_phase(Phase::Gone);
+            replaced.push(partition.storage_id);
+        }
+        catalog.queue_orphans(replaced);
+        // The restoration is complete. Rows that cannot be deleted now are deleted by the next
+        // restoration or the next open.
+        let _ = catalog.delete_other_row_sets();
         Ok(())
     }
 
-    /// The rows of the catalog when a snapshot is in the place of everything; none without one.
-    fn rows_of(&self, kept: Option<(&Kept, &Homes)>) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        let Some((kept, homes)) = kept else {
-            return Ok(Vec::new());
-        };
-        let mut batch = Batch::default();
-        // Lives of containers are told apart by when they began, and listed by it.
+    /// Returns the rows of the catalog after a restoration.
+    fn restored_rows(&self, snapshot: &StoredSnapshot, copies: &CopyIds) -> Result<Vec<Row>> {
+        let mut changes = RowChanges::default();
+        let (mut containers, others): (Vec<_>, Vec<_>) = snapshot
+            .rows
+            .iter()
+            .partition(|(key, _)| is_container_row(key));
+        for (key, value) in others {
+            let value = with_copy_id(key, value, copies)?;
+            changes.puts.push((key.clone(), value));
+        }
+
+        // Creation times order the containers and distinguish a restored container from its earlier
+        // versions, so each gets a new time above all earlier ones, in the old order.
         let newest = self
             .catalog
             .all_containers()
             .iter()
-            .map(|container| container.created())
+            .map(|c| c.created())
             .max();
-        let mut began = self
-            .catalog
-            .world
-            .now_ms()
-            .max(newest.map_or(0, |newest| newest + 1));
-        let (mut containers, others): (Vec<_>, Vec<_>) =
-            kept.rows.iter().partition(|(key, _)| is_container(key));
+        let mut created_ms = self.catalog.world.now_ms();
+        if let Some(newest) = newest {
+            created_ms = created_ms.max(newest + 1);
+        }
         containers.sort_by_key(|(_, value)| created_of(value));
-        for (key, value) in others {
-            batch.puts.push((key.clone(), moved(key, value, homes)?));
-        }
         for (key, value) in containers {
-            batch.puts.push((key.clone(), begun(value, began)?));
-            began += 1;
+            let value = with_creation_time(value, created_ms)?;
+            changes.puts.push((key.clone(), value));
+            created_ms += 1;
         }
-        self.keep_lineages(&mut batch)?;
-        Ok(batch.puts)
+        self.retain_newer_ranges(&mut changes)?;
+        Ok(changes.puts)
     }
 }
 
-fn is_container(key: &[u8]) -> bool {
+fn is_container_row(key: &[u8]) -> bool {
     key.get(..2) == Some(&[RECORD, Kind::Container as u8])
 }
 
-/// The millisecond in which a container was created; 0 for a row that makes no sense, which is noticed elsewhere.
+/// Returns the creation time of a container in milliseconds since 1970; 0 for a damaged row, which
+/// [`with_creation_time`] reports.
 fn created_of(row: &[u8]) -> u64 {
-    let created = Record::read(row)
-        .ok()
-        .and_then(|record| record.kept.get("created").and_then(Json::as_i64));
-    created
-        .and_then(|created| u64::try_from(created).ok())
-        .unwrap_or(0)
+    let record = Record::read(row).ok();
+    record.and_then(|record| record.created()).unwrap_or(0)
 }
 
 impl Catalog {
-    /// Keeps everybody from changing the catalog and from writing to partitions, until the result is gone. What was
-    /// accepted before is durable then.
+    /// Runs `work` while neither the catalog nor any partition accepts writes. Writes that were
+    /// accepted before are durable when `work` begins.
     ///
     /// # Errors
-    /// What the store reports.
-    pub fn stop<T>(&self, work: impl FnOnce(Stopped<'_>) -> Result<T>) -> Result<T> {
-        let writing = lock(&self.writing);
-        let partitions: Vec<Arc<Partition>> = self
-            .all_containers()
-            .iter()
-            .flat_map(|container| container.partitions().to_vec())
-            .collect();
+    /// 500 if the store cannot be synced, and the error of `work`.
+    pub fn with_writes_blocked<T>(
+        &self,
+        work: impl FnOnce(BlockedCatalog<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let writing = lock(&self.write_lock);
+        let mut partitions: Vec<Arc<Partition>> = Vec::new();
+        for container in self.all_containers() {
+            partitions.extend(container.partitions().iter().cloned());
+        }
         // The guards borrow from a list of their own, which outlives them.
-        let held = partitions.clone();
-        let still = held
+        let blocked = partitions.clone();
+        let write_blocks = blocked
             .iter()
             .map(|partition| partition.block_writes())
             .collect();
-        self.home.sync()?;
-        work(Stopped {
+        self.partition.sync()?;
+        work(BlockedCatalog {
             catalog: self,
             partitions,
-            _still: still,
+            _write_blocks: write_blocks,
             _writing: writing,
         })
     }
 
-    /// Another catalog on the same store, in memory only, of these rows.
-    fn like(&self, rows: &[(Vec<u8>, Vec<u8>)]) -> Result<Catalog> {
+    /// Creates another catalog on the same store, with the state of `rows` in memory.
+    fn in_memory_copy(&self, rows: &[Row]) -> Result<Catalog> {
         let options = ThroughputOptions {
             burst_capacity: self.bursts,
             ..ThroughputOptions::default()
         };
-        let like = Catalog::empty(Arc::clone(&self.store), Arc::clone(&self.world), options);
-        like.fill(rows.iter().map(|(key, value)| (&key[..], &value[..])))?;
-        Ok(like)
+        let copy = Catalog::empty(Arc::clone(&self.store), Arc::clone(&self.world), options);
+        copy.load_rows(rows)?;
+        Ok(copy)
     }
 
-    /// Takes over what another has in memory.
-    fn become_like(&self, other: Catalog) {
-        let mut fresh = other
-            .state
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
-        let shared = other
-            .shared
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
+    /// Replaces the state in memory by that of `other`.
+    fn adopt_state(&self, other: Catalog) {
+        let mut new_state = std::mem::take(&mut *write(&other.state));
+        let new_budgets = std::mem::take(&mut *lock(&other.shared_budgets));
         let mut state = write(&self.state);
-        fresh.last_home = fresh.last_home.max(state.last_home);
-        *state = fresh;
-        *lock(&self.shared) = shared;
+        new_state.last_storage_id = new_state.last_storage_id.max(state.last_storage_id);
+        *state = new_state;
+        *lock(&self.shared_budgets) = new_budgets;
     }
 
-    /// Empty homes for copies of these. They are orphans until a commit takes them in.
+    /// Reserves an empty key space for a copy of each partition, see [`Catalog::new_storage_ids`].
     ///
     /// # Errors
-    /// What the store reports.
-    pub fn homes_for(&self, homes: impl ExactSizeIterator<Item = PartitionId>) -> Result<Homes> {
-        let copies = self.new_homes(homes.len())?;
-        Ok(homes.zip(copies).collect())
+    /// The store's error.
+    pub fn new_copy_ids(
+        &self,
+        originals: impl ExactSizeIterator<Item = PartitionId>,
+    ) -> Result<CopyIds> {
+        let copies = self.new_storage_ids(originals.len())?;
+        Ok(originals.zip(copies).collect())
     }
 
-    /// The snapshots there are, by name.
+    /// Returns all snapshots, ordered by name.
     ///
     /// # Errors
-    /// What the store reports.
+    /// 500 if the store cannot be read.
     pub fn snapshots(&self) -> Result<Vec<SnapshotInfo>> {
-        let mut all: Vec<SnapshotInfo> = self.heads()?.into_iter().map(|(_, head)| head).collect();
+        let heads = self.snapshot_heads()?;
+        let mut all: Vec<SnapshotInfo> = heads.into_iter().map(|(_, head)| head).collect();
         all.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(all)
     }
 
-    fn heads(&self) -> Result<Vec<(u64, SnapshotInfo)>> {
-        let snapshot = self.home.snapshot()?;
+    /// Returns the heads of all snapshots with their numbers.
+    fn snapshot_heads(&self) -> Result<Vec<(u64, SnapshotInfo)>> {
+        let snapshot = self.partition.snapshot()?;
+        let head_length = head_key(0).len();
         let mut heads = Vec::new();
         for row in scan(
             snapshot.as_ref(),
@@ -395,140 +399,155 @@ impl Catalog {
             Direction::Forward,
         ) {
             let (key, value) = row?;
-            if key.len() == head_key(0).len() {
-                heads.push((
-                    keys::number(&key[1..]).ok_or_else(Record::damaged)?,
-                    read_head(&value)?,
-                ));
+            if key.len() == head_length {
+                let number = keys::number(&key[1..]).ok_or_else(Record::damaged)?;
+                heads.push((number, read_head(&value)?));
             }
         }
         Ok(heads)
     }
 
-    /// The snapshot of this name.
+    /// Reads the snapshot of a name.
     ///
     /// # Errors
-    /// 404; what the store reports.
-    pub fn kept(&self, name: &str) -> Result<Kept> {
-        let found = self
-            .heads()?
-            .into_iter()
-            .find(|(_, head)| head.name == name);
-        let (number, _) = found.ok_or_else(|| missing(name))?;
-        self.read_kept(number)
+    /// 404 if there is none, 500 if the store cannot be read.
+    pub fn find_snapshot(&self, name: &str) -> Result<StoredSnapshot> {
+        let heads = self.snapshot_heads()?;
+        let found = heads.into_iter().find(|(_, head)| head.name == name);
+        let (number, _) = found.ok_or_else(|| snapshot_not_found(name))?;
+        self.read_snapshot(number)
     }
 
-    fn read_kept(&self, number: u64) -> Result<Kept> {
-        let prefix = head_key(number).len();
-        let snapshot = self.home.snapshot()?;
-        let (mut rows, mut homes) = (Vec::new(), Vec::new());
-        for row in scan(snapshot.as_ref(), &range_of(number), Direction::Forward) {
+    fn read_snapshot(&self, number: u64) -> Result<StoredSnapshot> {
+        let prefix_length = head_key(number).len();
+        let snapshot = self.partition.snapshot()?;
+        let mut rows = Vec::new();
+        let mut partitions = Vec::new();
+        for row in scan(snapshot.as_ref(), &key_range(number), Direction::Forward) {
             let (key, value) = row?;
-            homes.extend(home_in(&key[prefix..], &value)?);
-            rows.push((key[prefix..].to_vec(), value.to_vec()));
+            let key = &key[prefix_length..];
+            partitions.extend(live_partition(key, &value)?);
+            rows.push((key.to_vec(), value.to_vec()));
         }
-        Ok(Kept {
+        Ok(StoredSnapshot {
             number,
             rows,
-            homes,
+            partitions,
         })
     }
 
-    /// Keeps a moment under a name, with the homes of its partitions' copies; an older snapshot of the name goes.
+    /// Stores a captured state under a name, with the copies of its partitions. Replaces an older
+    /// snapshot of the name.
     ///
     /// # Errors
-    /// What the store reports; nothing has changed then.
-    pub fn keep(&self, name: &str, moment: &Moment, homes: &Homes, note: &Object) -> Result<()> {
-        let _writing = lock(&self.writing);
-        let heads = self.heads()?;
-        let number = heads.iter().map(|(number, _)| *number).max().unwrap_or(0) + 1;
-        self.forget_rows(&heads.iter().map(|(number, _)| *number).collect::<Vec<_>>())?;
-        let row = |(key, value): &(Vec<u8>, Vec<u8>)| -> Result<_> {
-            Ok((
-                [head_key(number), key.clone()].concat(),
-                Some(moved(key, value, homes)?),
-            ))
-        };
-        self.commit_in_pieces(moment.rows.iter().map(row))?;
-        let mut batch = Batch::default();
-        batch
+    /// The store's error. No snapshot has changed then.
+    pub fn store_snapshot(
+        &self,
+        name: &str,
+        captured: &CapturedState,
+        copies: &CopyIds,
+        note: &Object,
+    ) -> Result<()> {
+        let _writing = lock(&self.write_lock);
+        let heads = self.snapshot_heads()?;
+        let numbers: Vec<u64> = heads.iter().map(|(number, _)| *number).collect();
+        // The new number may be that of a deleted or interrupted snapshot, whose rows must not mix
+        // with the new rows.
+        self.delete_rows_without_head(&numbers)?;
+        let number = numbers.iter().max().unwrap_or(&0) + 1;
+
+        // The rows may exceed the size of a commit. They count only after the head is written.
+        self.commit_in_chunks(captured.rows.iter().map(|(key, value)| {
+            let snapshot_key = [&head_key(number)[..], key].concat();
+            let value = with_copy_id(key, value, copies)?;
+            Ok((snapshot_key, Some(value)))
+        }))?;
+
+        // One commit writes the head, takes the copies into use and releases the older snapshot.
+        let mut changes = RowChanges::default();
+        changes
             .puts
-            .push((head_key(number), head_text(name, moment, note)));
-        batch
-            .deletes
-            .extend(homes.values().map(|home| orphan_key(home.0)));
-        let older = heads
-            .iter()
-            .find(|(_, head)| head.name == name)
-            .map(|(number, _)| self.read_kept(*number));
-        let freed = older
-            .transpose()?
-            .map_or_else(Vec::new, |older| free(&older, &mut batch));
-        self.commit(batch)?;
-        self.queue_orphans(freed);
+            .push((head_key(number), head_text(name, captured, note)));
+        for copy in copies.values() {
+            changes.deletes.push(orphan_key(*copy));
+        }
+        let mut released = Vec::new();
+        if let Some((older, _)) = heads.iter().find(|(_, head)| head.name == name) {
+            released = changes.release_snapshot(&self.read_snapshot(*older)?);
+        }
+        self.commit(changes)?;
+        self.queue_orphans(released);
         Ok(())
     }
 
     /// Deletes a snapshot.
     ///
     /// # Errors
-    /// 404; what the store reports.
+    /// 404 if there is none; the store's error.
     pub fn delete_snapshot(&self, name: &str) -> Result<()> {
-        let _writing = lock(&self.writing);
-        let kept = self.kept(name)?;
-        let mut batch = Batch::default();
-        let freed = free(&kept, &mut batch);
-        self.commit(batch)?;
-        self.queue_orphans(freed);
-        let heads = self.heads()?;
-        self.forget_rows(&heads.iter().map(|(number, _)| *number).collect::<Vec<_>>())
+        let _writing = lock(&self.write_lock);
+        let snapshot = self.find_snapshot(name)?;
+        let mut changes = RowChanges::default();
+        let released = changes.release_snapshot(&snapshot);
+        self.commit(changes)?;
+        self.queue_orphans(released);
+
+        let heads = self.snapshot_heads()?;
+        let numbers: Vec<u64> = heads.iter().map(|(number, _)| *number).collect();
+        self.delete_rows_without_head(&numbers)
     }
 
-    /// Removes rows of snapshots that have no head: of those that were deleted, or never came to their end.
-    fn forget_rows(&self, numbers: &[u64]) -> Result<()> {
-        let snapshot = self.home.snapshot()?;
+    /// Deletes the rows of snapshots that were deleted or never completed. `numbers` are the
+    /// snapshots that have a head.
+    fn delete_rows_without_head(&self, numbers: &[u64]) -> Result<()> {
+        let snapshot = self.partition.snapshot()?;
         let rows = scan(
             snapshot.as_ref(),
             &keys::tagged(SNAPSHOT),
             Direction::Forward,
         );
-        let number = |key: &[u8]| {
-            key.get(1..9)
-                .and_then(keys::number)
-                .ok_or_else(Record::damaged)
+        let deletion = |key: &[u8]| -> Result<_> {
+            let number = key.get(1..9).and_then(keys::number);
+            let number = number.ok_or_else(Record::damaged)?;
+            let has_head = numbers.contains(&number);
+            Ok((!has_head).then(|| (key.to_vec(), None)))
         };
-        let headless = rows.filter_map(|row| {
-            let row = row.and_then(|(key, _)| Ok((number(&key)?, key)));
-            row.map(|(number, key)| (!numbers.contains(&number)).then(|| (key.to_vec(), None)))
-                .transpose()
+        let deletions = rows.filter_map(|row| match row {
+            Ok((key, _)) => deletion(&key).transpose(),
+            Err(error) => Some(Err(error)),
         });
-        self.commit_in_pieces(headless)
+        self.commit_in_chunks(deletions)
     }
 
-    /// The last home that a snapshot has.
+    /// Returns the highest storage id that a snapshot uses; 0 if there is none.
     ///
     /// # Errors
-    /// What the store reports.
-    pub(super) fn last_kept_home(&self) -> Result<u64> {
+    /// 500 if the store cannot be read.
+    pub(super) fn last_snapshot_storage_id(&self) -> Result<u64> {
         let mut last = 0;
-        for (number, _) in self.heads()? {
-            let homes = self.read_kept(number)?.homes;
-            last = homes.iter().map(|(home, _)| home.0).fold(last, u64::max);
+        for (number, _) in self.snapshot_heads()? {
+            for (storage_id, _) in self.read_snapshot(number)?.partitions {
+                last = last.max(storage_id.0);
+            }
         }
         Ok(last)
     }
 }
 
-/// The head of a snapshot goes, and its homes become orphans; which they are.
-fn free(kept: &Kept, batch: &mut Batch) -> Vec<u64> {
-    batch.deletes.push(head_key(kept.number));
-    kept.homes
-        .iter()
-        .for_each(|(home, _)| batch.mark_orphan(*home));
-    kept.homes.iter().map(|(home, _)| home.0).collect()
+impl RowChanges {
+    /// Deletes the head of a snapshot and turns its key spaces into orphans. Returns the orphans.
+    fn release_snapshot(&mut self, snapshot: &StoredSnapshot) -> Vec<PartitionId> {
+        self.deletes.push(head_key(snapshot.number));
+        let mut released = Vec::new();
+        for (storage_id, _) in &snapshot.partitions {
+            self.mark_orphan(*storage_id);
+            released.push(*storage_id);
+        }
+        released
+    }
 }
 
-fn missing(name: &str) -> Error {
+fn snapshot_not_found(name: &str) -> Error {
     Error::new(
         ErrorKind::NotFound,
         format!("There is no snapshot '{name}'."),

@@ -19,7 +19,7 @@
 //! Writes that run during a restoration take place before it, and are lost with the old contents.
 
 use crate::Engine;
-use crate::catalog::Reached;
+use crate::catalog::HighWaterMarks;
 use crate::errors::storage_failure;
 use crate::partition::keys;
 use crate::partition::staging::StagingWriter;
@@ -43,11 +43,13 @@ impl Engine {
     /// 400 for a name that is not allowed, 500 and 503 as the store reports. A failure changes nothing.
     pub fn take_snapshot(&self, name: &str, note: &Object) -> Result<SnapshotInfo> {
         check_name(name)?;
-        let _alone = lock(self.catalog().snapshotting());
-        let moment = self.catalog().stop(|stopped| stopped.moment())?;
+        let _alone = lock(self.catalog().snapshot_lock());
+        let moment = self
+            .catalog()
+            .with_writes_blocked(|blocked| blocked.capture())?;
         let homes = self
             .catalog()
-            .homes_for(moment.partitions.iter().map(|(home, _)| *home))?;
+            .new_copy_ids(moment.partitions.iter().map(|(home, _)| *home))?;
         let copied = moment.partitions.iter().try_for_each(|(home, snapshot)| {
             let copy = self.copy_rows(snapshot.as_ref(), homes[home])?;
             end(
@@ -56,9 +58,9 @@ impl Engine {
                 snapshot.head().lsn,
             )
         });
-        copied.inspect_err(|_| self.catalog().give_up_homes(homes.values().copied()))?;
+        copied.inspect_err(|_| self.catalog().release_storage_ids(homes.values().copied()))?;
         // If the outcome of this commit is not known, the catalog still tells whose the key spaces are.
-        self.catalog().keep(name, &moment, &homes, note)?;
+        self.catalog().store_snapshot(name, &moment, &homes, note)?;
         self.snapshot_info(name)
     }
 
@@ -87,7 +89,7 @@ impl Engine {
     /// # Errors
     /// 404 if there is none of this name, 500 and 503 as the store reports.
     pub fn delete_snapshot(&self, name: &str) -> Result<()> {
-        let _alone = lock(self.catalog().snapshotting());
+        let _alone = lock(self.catalog().snapshot_lock());
         self.catalog().delete_snapshot(name)
     }
 
@@ -96,11 +98,11 @@ impl Engine {
     /// # Errors
     /// 404 if there is none of this name, 500 and 503 as the store reports. A failure changes nothing.
     pub fn restore_snapshot(&self, name: &str) -> Result<SnapshotInfo> {
-        let _alone = lock(self.catalog().snapshotting());
-        let kept = self.catalog().kept(name)?;
+        let _alone = lock(self.catalog().snapshot_lock());
+        let kept = self.catalog().find_snapshot(name)?;
         let homes = self
             .catalog()
-            .homes_for(kept.homes.iter().map(|(home, _)| *home))?;
+            .new_copy_ids(kept.partitions.iter().map(|(home, _)| *home))?;
         let copy = |(home, container): &(PartitionId, Rid)| -> Result<_> {
             let snapshot = self.store.snapshot(*home).map_err(storage_failure)?;
             let counters = Partition::counters(snapshot.as_ref())?;
@@ -111,20 +113,20 @@ impl Engine {
                 self.copy_rows(snapshot.as_ref(), homes[home])?,
             ))
         };
-        let copies = kept.homes.iter().map(copy).collect::<Result<Vec<_>>>();
+        let copies = kept.partitions.iter().map(copy).collect::<Result<Vec<_>>>();
         let copies =
-            copies.inspect_err(|_| self.catalog().give_up_homes(homes.values().copied()))?;
-        self.catalog().stop(|stopped| {
-            let reached = stopped.reached()?;
+            copies.inspect_err(|_| self.catalog().release_storage_ids(homes.values().copied()))?;
+        self.catalog().with_writes_blocked(|blocked| {
+            let reached = blocked.high_water_marks()?;
             for (container, mut counters, lsn, copy) in copies {
-                let Reached {
+                let HighWaterMarks {
                     lsn: floor,
                     next_number,
                 } = reached.get(&container).copied().unwrap_or_default();
                 counters.next_number = counters.next_number.max(next_number);
                 end(copy, counters, lsn.max(floor))?;
             }
-            stopped.become_of(Some((&kept, &homes)))
+            blocked.replace_all(Some((&kept, &homes)))
         })?;
         self.snapshot_info(name)
     }
@@ -134,8 +136,9 @@ impl Engine {
     /// # Errors
     /// 500 and 503 as the store reports. A failure changes nothing.
     pub fn reset(&self) -> Result<()> {
-        let _alone = lock(self.catalog().snapshotting());
-        self.catalog().stop(|stopped| stopped.become_of(None))
+        let _alone = lock(self.catalog().snapshot_lock());
+        self.catalog()
+            .with_writes_blocked(|blocked| blocked.replace_all(None))
     }
 
     /// Copies the rows of a partition to an empty key space. A few rows are left for the last commit, so that

@@ -159,7 +159,7 @@ mod tests {
             }
         }
         let partition = &container.partitions()[0];
-        let bytes = container.stored().expect("counted").bytes;
+        let bytes = container.counters().expect("counted").bytes;
         let item_bytes = bytes / 17;
         let keys = |large_bytes: u64| -> Vec<String> {
             let statistics = of_partition(&container, partition, large_bytes).expect("statistics");

@@ -10,7 +10,7 @@
 
 use crate::errors::damaged;
 use crate::partition::keys::ItemNumber;
-use crate::request::properties::{Property, is_servers, kept, servers};
+use crate::request::properties::{Property, is_server_set, server_set, stored};
 use bytes::Bytes;
 use orrery_model::partition_key::Epk;
 use orrery_model::rid::ChildKind;
@@ -18,21 +18,21 @@ use orrery_model::{Object, Result, Rid};
 
 /// The properties of an item that mean something to the server. Every other property is the client's.
 const PROPERTIES: &[Property] = &[
-    kept("id", "kept: text of 1 to 1,023 bytes without `/` and `\\`"),
-    kept("ttl", "kept: -1, or 1 to 2,147,483,647 seconds"),
-    servers("_rid", "the server's own: a client's value is dropped"),
-    servers("_self", "the server's own: a client's value is dropped"),
-    servers("_etag", "the server's own: a client's value is dropped"),
-    servers(
+    stored("id", "kept: text of 1 to 1,023 bytes without `/` and `\\`"),
+    stored("ttl", "kept: -1, or 1 to 2,147,483,647 seconds"),
+    server_set("_rid", "the server's own: a client's value is dropped"),
+    server_set("_self", "the server's own: a client's value is dropped"),
+    server_set("_etag", "the server's own: a client's value is dropped"),
+    server_set(
         "_attachments",
         "the server's own: a client's value is dropped",
     ),
-    servers("_ts", "the server's own: a client's value is dropped"),
+    server_set("_ts", "the server's own: a client's value is dropped"),
 ];
 
 /// Returns true if the server owns this property of items, so that a client's value is dropped.
 pub fn is_system(name: &str) -> bool {
-    name.starts_with('_') && is_servers(PROPERTIES, name)
+    name.starts_with('_') && is_server_set(PROPERTIES, name)
 }
 
 const VERSION: u8 = 1;

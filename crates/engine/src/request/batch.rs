@@ -1,26 +1,28 @@
-//! Several operations in one request: a transactional batch, which takes place whole or not at all, or bulk, where each
-//! operation stands for itself.
+//! Several operations in one request: a transactional batch, which is carried out whole or not at
+//! all, or bulk, whose operations are independent.
 //!
-//! Whoever reads the wire (JSON or another form) makes [`BatchOperation`]s of it and writes [`BatchReply`]s back, one
-//! for each operation, in order.
+//! The reader of a wire format (JSON or HybridRow) makes one [`BatchOperation`] for each operation
+//! and writes one [`BatchReply`] for each, in the same order.
 
 use super::{Outcome, ReadReply, WriteOperation, Written};
 use bytes::Bytes;
 use orrery_model::Json;
 use orrery_model::partition_key::PartitionKey;
 
-/// How the operations of one request hang together.
+/// The relation between the operations of one request.
 #[derive(Clone, Debug)]
 pub enum BatchMode {
-    /// A transactional batch: all of them or none, in the logical partition of this key.
+    /// A transactional batch: all operations or none, in the logical partition of this key.
     Atomic(PartitionKey),
-    /// Bulk: each by itself.
+    /// Bulk: independent operations.
     Each {
-        /// The physical partition that is addressed; an operation of another one fails alone.
+        /// The range id of the addressed physical partition. An operation whose key belongs to
+        /// another partition fails alone.
         range: Option<u32>,
-        /// The key of operations that name none themselves.
+        /// The partition key of operations without their own.
         key: Option<PartitionKey>,
-        /// Whether operations after a failed one are still carried out.
+        /// True if operations after a failed one are carried out,
+        /// `x-ms-cosmos-batch-continue-on-error`.
         continue_on_error: bool,
     },
 }
@@ -28,24 +30,25 @@ pub enum BatchMode {
 /// One operation of a batch.
 #[derive(Clone, Debug)]
 pub struct BatchOperation {
-    /// What to do, and to which item.
+    /// The action and the item that it names.
     pub action: BatchAction,
-    /// The item or the patch, where the action has one.
+    /// The item or the patch, for actions that need one.
     pub body: Option<Body>,
-    /// Its own partition key. In a transactional batch it must be the batch's.
+    /// The partition key of the operation. In a transactional batch it must equal that of the
+    /// batch.
     pub partition_key: Option<PartitionKey>,
-    /// The etag that an item must have to be written.
+    /// The etag that the item must have to be written.
     pub if_match: Option<String>,
-    /// The etag that the reader of an item has.
+    /// The etag of a read that gives [`ReadReply::NotModified`].
     pub if_none_match: Option<String>,
-    /// Keep the item out of the index.
+    /// True if the item gets no index entries.
     pub leave_out_of_index: bool,
-    /// Leave the item out of the answer to a write.
+    /// True if the answer to a write has no item.
     pub minimal: bool,
 }
 
 impl BatchOperation {
-    /// An operation without conditions and options.
+    /// Creates an operation without conditions and options.
     pub fn new(action: BatchAction, body: Option<Body>) -> Self {
         BatchOperation {
             action,
@@ -59,37 +62,37 @@ impl BatchOperation {
     }
 }
 
-/// What one operation of a batch does.
+/// The action of one operation of a batch.
 #[derive(Clone, Debug)]
 pub enum BatchAction {
-    /// Reads the item of this id.
+    /// A read of the item of this id.
     Read(String),
-    /// Writes an item.
+    /// A write of an item.
     Write(WriteOperation),
 }
 
-/// The body of an operation: JSON as text, or read already.
+/// The body of an operation.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// Text. If it is no JSON, its operation fails alone.
+    /// JSON text. If it is invalid, only its operation fails.
     Text(Bytes),
-    /// A value.
+    /// A parsed value.
     Json(Json),
 }
 
-/// What one operation of a batch answers.
+/// The answer to one operation of a batch.
 #[derive(Clone, Debug)]
 pub enum BatchReply {
-    /// An item that was read.
+    /// The answer to a read.
     Read(ReadReply),
-    /// A write; without its item if the operation wanted little.
+    /// The answer to a write, without the item if [`BatchOperation::minimal`] is set.
     Written(Written),
 }
 
-/// The answer to a batch: one outcome for each operation, in order.
+/// The answer to a batch.
 #[derive(Debug)]
 pub struct BatchAnswer {
-    /// In the order of the operations. In a transactional batch that failed, one has the reason and all others have
-    /// [`FailedDependency`](orrery_model::Kind::FailedDependency).
+    /// One outcome for each operation, in order. In a failed transactional batch one outcome has
+    /// the reason, and all others have [`FailedDependency`](orrery_model::Kind::FailedDependency).
     pub results: Vec<Outcome<BatchReply>>,
 }

@@ -1,6 +1,7 @@
-//! Entity tags as clients send them in conditions.
+//! Comparison of entity tags in `If-Match` and `If-None-Match`.
 
-/// Whether a client's etag is the item's: `*` is any, quotes may be missing.
+/// Returns true if the etag of a condition names `etag`. `*` names every etag, and the quotes may
+/// be missing.
 pub fn etag_matches(wanted: &str, etag: &str) -> bool {
     wanted == "*" || wanted.trim_matches('"') == etag.trim_matches('"')
 }

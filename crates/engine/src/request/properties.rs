@@ -1,102 +1,116 @@
-//! What bodies may say: the rows of which each kind of resource has a table, and the check that all tables share.
+//! Tables of the properties of request bodies, and the check that all tables share.
 //!
-//! `cargo xtask compat` makes the tables in `docs/compat.md` of them.
+//! Each kind of resource has one table. `cargo xtask compat` makes the tables of `docs/compat.md`
+//! from the rows: it reads the source text, so a row must be a call of one of the functions here
+//! with string literals as its first two arguments.
 
 use orrery_model::{Error, Json, Object, Result};
 
-/// A property that a body may have.
+/// A property of a body.
 #[derive(Clone, Copy, Debug)]
 pub struct Property {
-    /// Its name.
+    /// The name of the property.
     pub name: &'static str,
-    /// What becomes of it, in a sentence for people.
+    /// The effect of the property, for the documentation and for error messages.
     pub effect: &'static str,
-    becomes: Becomes,
+    treatment: Treatment,
 }
 
+/// The ways in which a property of a body is treated.
 #[derive(Clone, Copy, Debug)]
-enum Becomes {
-    Kept,
-    Servers,
-    Fixed,
-    Refused,
-    Only(&'static [&'static str]),
+enum Treatment {
+    Stored,
+    ServerSet,
+    Immutable,
+    Unsupported,
+    /// The values that are accepted, as JSON texts.
+    LimitedTo(&'static [&'static str]),
 }
 
-const fn row(name: &'static str, effect: &'static str, becomes: Becomes) -> Property {
+const fn row(name: &'static str, effect: &'static str, treatment: Treatment) -> Property {
     Property {
         name,
         effect,
-        becomes,
+        treatment,
     }
 }
 
-/// One that is read and kept.
-pub const fn kept(name: &'static str, effect: &'static str) -> Property {
-    row(name, effect, Becomes::Kept)
+/// Creates a row for a property that is read and stored.
+pub const fn stored(name: &'static str, effect: &'static str) -> Property {
+    row(name, effect, Treatment::Stored)
 }
 
-/// One that is the server's own: clients send back what they read, and it is not kept. Names that begin with `_` are
-/// the server's in every body but that of an item.
-pub const fn servers(name: &'static str, effect: &'static str) -> Property {
-    row(name, effect, Becomes::Servers)
+/// Creates a row for a property that the server sets. Clients send it back after a read; the value
+/// is ignored. In every body but that of an item, names that begin with `_` are treated like this
+/// too.
+pub const fn server_set(name: &'static str, effect: &'static str) -> Property {
+    row(name, effect, Treatment::ServerSet)
 }
 
-/// One that is the server's own, and must be sent back as it was read.
-pub const fn fixed(name: &'static str, effect: &'static str) -> Property {
-    row(name, effect, Becomes::Fixed)
+/// Creates a row for a property that the server sets and that must be sent back unchanged.
+pub const fn immutable(name: &'static str, effect: &'static str) -> Property {
+    row(name, effect, Treatment::Immutable)
 }
 
-/// One that is understood and not offered.
-pub const fn refused(name: &'static str, effect: &'static str) -> Property {
-    row(name, effect, Becomes::Refused)
+/// Creates a row for a property of the service that this server does not support.
+pub const fn unsupported(name: &'static str, effect: &'static str) -> Property {
+    row(name, effect, Treatment::Unsupported)
 }
 
-/// One that may only have one of these values, given as JSON texts.
-pub const fn only(
+/// Creates a row for a property that is limited to certain values, given as JSON texts.
+pub const fn limited_to(
     name: &'static str,
     effect: &'static str,
     values: &'static [&'static str],
 ) -> Property {
-    row(name, effect, Becomes::Only(values))
+    row(name, effect, Treatment::LimitedTo(values))
 }
 
-/// Whether a table has this name as one of the server's own.
-pub fn is_servers(table: &[Property], name: &str) -> bool {
+/// Returns true if the table has a property of this name that the server sets.
+pub fn is_server_set(table: &[Property], name: &str) -> bool {
     table
         .iter()
-        .any(|property| property.name == name && matches!(property.becomes, Becomes::Servers))
+        .any(|property| property.name == name && matches!(property.treatment, Treatment::ServerSet))
 }
 
-/// Checks a body of this kind of resource against its table. A member that is `null` counts as absent. `shown` is what
-/// a read shows, for members that must come back as they were.
+/// Returns a member of a body; `None` if it is absent or `null`.
+pub fn member<'b>(body: &'b Object, name: &str) -> Option<&'b Json> {
+    body.get(name).filter(|value| **value != Json::Null)
+}
+
+/// Checks the body of a resource against the table of its kind. A member that is `null` counts as
+/// absent. `shown` holds the values of immutable properties; without it they are not compared.
 ///
 /// # Errors
 /// 400 that names the member.
 pub fn check(kind: &str, body: &Object, table: &[Property], shown: Option<&Object>) -> Result<()> {
-    for (name, value) in body
-        .iter()
-        .filter(|(name, value)| **value != Json::Null && !name.starts_with('_'))
-    {
-        let property = table.iter().find(|property| property.name == name);
-        let property = property
-            .ok_or_else(|| Error::bad(format!("The {kind} property '{name}' is unknown.")))?;
-        match property.becomes {
-            Becomes::Kept | Becomes::Servers => {}
-            Becomes::Fixed if shown.is_none_or(|shown| shown.get(name) == Some(value)) => {}
-            Becomes::Fixed => {
-                return Err(Error::bad(format!(
-                    "The {kind} property '{name}' cannot be changed."
-                )));
+    for (name, value) in body.iter() {
+        if *value == Json::Null || name.starts_with('_') {
+            continue;
+        }
+        let Some(property) = table.iter().find(|property| property.name == name) else {
+            return Err(Error::bad(format!(
+                "The {kind} property '{name}' is unknown."
+            )));
+        };
+        match property.treatment {
+            Treatment::Stored | Treatment::ServerSet => {}
+            Treatment::Immutable => {
+                if shown.is_some_and(|shown| shown.get(name) != Some(value)) {
+                    return Err(Error::bad(format!(
+                        "The {kind} property '{name}' cannot be changed."
+                    )));
+                }
             }
-            Becomes::Only(values) if values.contains(&value.to_text().as_str()) => {}
-            Becomes::Only(_) => {
-                let allowed = property.effect;
-                return Err(Error::unsupported(format!(
-                    "The {kind} property '{name}' ({allowed}) with the value {value}"
-                )));
+            Treatment::LimitedTo(values) => {
+                if !values.contains(&value.to_text().as_str()) {
+                    let effect = property.effect;
+                    return Err(Error::unsupported(format!(
+                        "The {kind} property '{name}' ({effect}) with the value {value}"
+                    )));
+                }
             }
-            Becomes::Refused => {
+            Treatment::Unsupported => {
                 return Err(Error::unsupported(format!(
                     "The {kind} property '{name}' with the value {value}"
                 )));
@@ -112,14 +126,14 @@ mod tests {
     use orrery_model::object;
 
     const TABLE: &[Property] = &[
-        kept("a", "kept"),
-        servers("b", "the server's"),
-        fixed("c", "fixed"),
-        refused("d", "refused"),
-        only("e", "one of two", &["1", "\"one\""]),
+        stored("a", "stored"),
+        server_set("b", "set by the server"),
+        immutable("c", "immutable"),
+        unsupported("d", "unsupported"),
+        limited_to("e", "one of two", &["1", "\"one\""]),
     ];
 
-    fn told(name: &str, value: Json) -> Option<String> {
+    fn refusal(name: &str, value: Json) -> Option<String> {
         let mut body = Object::new();
         body.set(name, value);
         let shown = object! { "c" => 1 };
@@ -129,27 +143,34 @@ mod tests {
     }
 
     #[test]
-    fn each_row_of_a_table_says_what_becomes_of_its_property() {
+    fn each_kind_of_row_treats_its_property_as_documented() {
         for (name, value) in [("a", 1), ("b", 1), ("c", 1), ("e", 1), ("_own", 1)] {
-            assert_eq!(told(name, value.into()), None, "{name}");
+            assert_eq!(refusal(name, value.into()), None, "{name}");
         }
         for name in ["a", "b", "c", "d", "e", "f"] {
-            assert_eq!(told(name, Json::Null), None, "{name}: null is nothing");
+            assert_eq!(
+                refusal(name, Json::Null),
+                None,
+                "{name}: null counts as absent"
+            );
         }
         assert_eq!(
-            told("c", 2.into()).as_deref(),
+            refusal("c", 2.into()).as_deref(),
             Some("The thing property 'c' cannot be changed.")
         );
         assert!(
-            told("d", 1.into())
-                .is_some_and(|told| told.starts_with("The thing property 'd' with the value 1"))
+            refusal("d", 1.into()).is_some_and(
+                |message| message.starts_with("The thing property 'd' with the value 1")
+            )
         );
-        assert!(told("e", 2.into()).is_some_and(|told| told.contains("'e'")));
-        assert_eq!(told("e", "one".into()), None);
+        assert!(refusal("e", 2.into()).is_some_and(|message| message.contains("'e'")));
+        assert_eq!(refusal("e", "one".into()), None);
         assert_eq!(
-            told("f", 1.into()).as_deref(),
+            refusal("f", 1.into()).as_deref(),
             Some("The thing property 'f' is unknown.")
         );
-        assert!(is_servers(TABLE, "b") && !is_servers(TABLE, "a") && !is_servers(TABLE, "f"));
+        assert!(
+            is_server_set(TABLE, "b") && !is_server_set(TABLE, "a") && !is_server_set(TABLE, "f")
+        );
     }
 }

@@ -1,22 +1,22 @@
-//! Snapshots of everything, as they are told of.
+//! Descriptions of snapshots of the whole account.
 
 use orrery_model::Object;
 
-/// A snapshot.
+/// The description of a snapshot.
 #[derive(Clone, Debug)]
 pub struct SnapshotInfo {
-    /// Its name.
+    /// The name of the snapshot.
     pub name: String,
-    /// The millisecond in which it was taken, by the engine's clock.
+    /// The time of the snapshot in milliseconds since 1970, by the clock of the engine.
     pub taken_ms: u64,
-    /// Containers in it.
+    /// The number of containers.
     pub containers: u64,
-    /// Their physical partitions.
+    /// The number of physical partitions.
     pub partitions: u64,
-    /// Their items.
+    /// The number of items.
     pub items: u64,
-    /// Bytes of the items' texts.
+    /// The bytes of the items' JSON texts.
     pub bytes: u64,
-    /// What whoever took it said beside it.
+    /// A note that the caller stored with the snapshot.
     pub note: Object,
 }

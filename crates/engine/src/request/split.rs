@@ -1,54 +1,54 @@
-//! Splits and merges of physical partitions, as they are asked for and told of.
+//! Requests for splits and merges of physical partitions, and their status.
 
 use orrery_model::partition_key::Epk;
 
-/// Where a physical partition is split.
+/// The border of a split.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SplitAt {
-    /// In the middle of its stretch of the hash space.
+    /// The middle of the EPK range.
     Middle,
-    /// Where about half of its items lie on either side.
+    /// A border that leaves about half of the items on each side.
     Median,
-    /// Before this point.
+    /// This effective partition key, which is the first of the second successor.
     Border(Epk),
 }
 
-/// Which physical partitions others take the place of.
+/// A split or merge of the physical partitions of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RangeChange {
-    /// Two take the place of one.
+    /// Two partitions replace one.
     Split {
-        /// Its range id.
+        /// The range id of the partition.
         range: u32,
-        /// Where the border comes.
+        /// The border between the successors.
         at: SplitAt,
     },
-    /// One takes the place of neighbours.
+    /// One partition replaces two or more adjacent ones.
     Merge {
-        /// Their range ids, two or more.
+        /// The range ids of the partitions.
         ranges: Vec<u32>,
     },
 }
 
-/// How far a split or merge is.
+/// The stage of a split or merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeChangeStage {
-    /// Rows are being copied; nobody notices.
+    /// Rows are being copied. Requests are not affected.
     Copying,
-    /// All is copied, and follows what is written.
+    /// All rows are copied, and new writes are copied as they happen.
     Copied,
     /// Requests to the old partitions are answered with 410/1007.
     Completing,
     /// The new partitions have taken over; the old range ids are answered with 410/1002.
     Done,
-    /// Given up on request: everything is as it was.
+    /// Cancelled on request. The old partitions are unchanged.
     Cancelled,
-    /// Given up after a failure: everything is as it was.
+    /// Ended by a failure. The old partitions are unchanged.
     Failed,
 }
 
 impl RangeChangeStage {
-    /// Its name.
+    /// Returns the name of the stage.
     pub fn name(self) -> &'static str {
         match self {
             RangeChangeStage::Copying => "copying",
@@ -60,7 +60,7 @@ impl RangeChangeStage {
         }
     }
 
-    /// What the next step does; `None` if there is none.
+    /// Returns the name of the next step; `None` if there is none.
     pub fn next(self) -> Option<&'static str> {
         match self {
             RangeChangeStage::Copying => Some("copy"),
@@ -70,35 +70,35 @@ impl RangeChangeStage {
         }
     }
 
-    /// Whether nothing more will happen.
+    /// Returns true if the split or merge has ended.
     pub fn is_over(self) -> bool {
         self.next().is_none()
     }
 }
 
-/// A split or merge.
+/// The status of a split or merge.
 #[derive(Clone, Debug)]
 pub struct RangeChangeStatus {
-    /// Its number since the engine was opened.
+    /// The number of the operation since the engine was opened.
     pub id: u64,
     /// The id of the database.
     pub database: String,
     /// The id of the container.
     pub container: String,
-    /// What was asked for.
+    /// The requested change.
     pub change: RangeChange,
-    /// Whether each step is asked for.
+    /// True if each step is requested separately.
     pub stepwise: bool,
-    /// How far it is.
+    /// The current stage.
     pub stage: RangeChangeStage,
-    /// Bytes of rows copied, index entries among them.
+    /// The bytes of copied rows, including index entries.
     pub copied_bytes: u64,
-    /// The range ids that came, when it is done.
+    /// The range ids of the successors; empty until the operation is done.
     pub new_ranges: Vec<u32>,
-    /// Why it failed, if it did.
+    /// The cause of a failure.
     pub failure: Option<String>,
-    /// The millisecond in which it began.
+    /// The begin in milliseconds since 1970.
     pub began_ms: u64,
-    /// The millisecond in which it was over, if it is.
+    /// The end in milliseconds since 1970; `None` until then.
     pub ended_ms: Option<u64>,
 }

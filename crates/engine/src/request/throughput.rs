@@ -1,43 +1,47 @@
-//! Throughput: the two modes in which it is provisioned, and their limits; how requests spend it, and what was spent.
+//! Throughput: the two modes of provisioning with their limits, the options by which a request
+//! spends it, and reports of the spent request units.
 
 use super::{Charge, Resource};
 use crate::throughput::Reading;
 use orrery_model::limits::THROUGHPUT_RU_MAX;
 use orrery_model::{Error, Json, Object, Result, object};
 
-/// What a container or database is given to spend, in RU/s.
+/// The provisioned throughput of a container or database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Throughput {
-    /// A fixed number.
+    /// A fixed number of RU/s.
     Manual(u32),
-    /// Scales between a tenth of the maximum and the maximum.
+    /// Autoscale between a tenth of the maximum and the maximum.
     Autoscale {
-        /// RU/s at most.
+        /// The maximum in RU/s.
         max: u32,
-        /// By how many percent the maximum rises when more is stored than it allows; 0 for just what is needed.
+        /// The percentage by which the maximum rises when more bytes are stored than it allows, 0
+        /// to 100; 0 raises it to the required value.
         increment_percent: u32,
     },
 }
 
-/// What becomes of an offer that is replaced.
+/// A change of an offer.
 #[derive(Clone, Debug)]
 pub enum OfferChange {
-    /// It gets the throughput of this body, in the mode that it has.
+    /// A new throughput in the same mode, by the body of the request.
     To(Object),
-    /// It scales from now on; the server finds the maximum.
+    /// Autoscale in place of manual; the server chooses the maximum.
+    /// `x-ms-cosmos-migrate-offer-to-autopilot`.
     ToAutoscale,
-    /// It is fixed from now on, at the maximum that it had.
+    /// Manual in place of autoscale, with the maximum as the fixed number.
+    /// `x-ms-cosmos-migrate-offer-to-manual-throughput`.
     ToManual,
 }
 
 impl OfferChange {
-    /// The body with which a client sets RU/s.
+    /// Creates the change to a manual throughput in RU/s.
     pub fn manual(ru: i64) -> Self {
         OfferChange::To(object! { "content" => object! { "offerThroughput" => ru } })
     }
 
-    /// The body with which a client sets the maximum of autoscale, and by how many percent it rises when more is stored
-    /// than it allows.
+    /// Creates the change to an autoscale maximum in RU/s, with the percentage by which it rises
+    /// when more bytes are stored than it allows.
     pub fn autoscale(max: i64, increment_percent: i64) -> Self {
         let policy =
             object! { "throughputPolicy" => object! { "incrementPercent" => increment_percent } };
@@ -46,67 +50,68 @@ impl OfferChange {
     }
 }
 
-/// An offer as a client reads it.
+/// An offer as clients read it.
 #[derive(Clone, Debug)]
 pub struct Offered {
-    /// The offer.
+    /// The resource.
     pub resource: Resource,
-    /// What it provisions.
+    /// The provisioned throughput.
     pub throughput: Throughput,
-    /// The least throughput with which it may be replaced.
-    pub least: u32,
-    /// Whether partitions are still to be split to carry it.
+    /// The minimum RU/s of a replacement.
+    pub ru_min: u32,
+    /// True if partitions must be split before they can serve the throughput.
     pub is_pending: bool,
 }
 
-/// How a request is admitted and charged.
+/// Options for the admission and the charge of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AdmissionOptions {
-    /// Whether it is refused before others when the budget is short; without effect unless the server heeds priorities.
+    /// The priority when the budget is short; without effect unless the server enforces priorities.
     pub priority: Priority,
-    /// The throughput bucket that it spends of, if it names one.
+    /// The throughput bucket, `x-ms-cosmos-throughput-bucket`; `None` for none.
     pub bucket: Option<Bucket>,
-    /// Whether its reads ask two replicas, and are charged for both: strong consistency and bounded staleness.
+    /// True if reads ask two replicas and are charged for both: strong consistency and bounded
+    /// staleness.
     pub two_replicas: bool,
 }
 
-/// `x-ms-cosmos-priority-level`.
+/// The priority of a request, `x-ms-cosmos-priority-level`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Priority {
-    /// As long as the budget lasts.
+    /// Admitted while the budget lasts.
     #[default]
     High,
-    /// As long as requests of high priority leave something.
+    /// Admitted while requests of high priority leave a part of the budget.
     Low,
 }
 
-/// The number of a throughput bucket: 1 to [`Bucket::MOST`].
+/// The number of a throughput bucket: 1 to [`Bucket::MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket(u8);
 
 impl Bucket {
-    /// Throughput buckets of a container.
-    pub const MOST: u8 = 5;
+    /// The number of throughput buckets of a container.
+    pub const MAX: u8 = 5;
 
-    /// The bucket of this number, if there is one.
+    /// Returns the bucket of a number, or `None` if there is no such bucket.
     pub fn new(number: u8) -> Option<Bucket> {
-        (1..=Bucket::MOST)
+        (1..=Bucket::MAX)
             .contains(&number)
             .then_some(Bucket(number))
     }
 
-    /// Counted from 0.
+    /// Returns the position of the bucket, counted from 0.
     pub(crate) fn index(self) -> usize {
         usize::from(self.0 - 1)
     }
 }
 
-/// How a read is done.
+/// Options of a read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadOptions<'a> {
-    /// `x-ms-session-token`: what must have been seen.
+    /// The session token that the answer must reflect, `x-ms-session-token`.
     pub session: Option<&'a str>,
-    /// How it is admitted.
+    /// The priority and the budget of the request.
     pub admission: AdmissionOptions,
 }
 
@@ -119,110 +124,112 @@ impl<'a> From<Option<&'a str>> for ReadOptions<'a> {
     }
 }
 
-/// How a procedure is executed.
+/// Options of the execution of a stored procedure.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExecuteOptions {
-    /// Whether what it logs is wanted.
+    /// True if the log of the script is requested, `x-ms-documentdb-script-enable-logging`.
     pub logging: bool,
-    /// How it is admitted.
+    /// The priority and the budget of the request.
     pub admission: AdmissionOptions,
 }
 
 /// One part of a charge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChargePart {
-    /// What was paid for, in words.
+    /// The kind of work, in words.
     pub what: &'static str,
-    /// How many of them.
+    /// The counted amount of the work.
     pub count: u64,
-    /// What they cost together, in 1/10,000 RU; rounding may be negative.
+    /// The cost of the amount in 1/10,000 RU. The part for rounding may be negative.
     pub fine: i64,
 }
 
-/// A container's throughput: what it is given, what is decided about it, and what its partitions served.
+/// The throughput of a container: provisioning, decisions and the use by its partitions.
 #[derive(Clone, Debug)]
 pub struct ContainerThroughput {
-    /// What it may spend; `None` if nobody has said, and then nothing is refused.
+    /// The provisioned throughput; `None` if there is no offer, and then no request is throttled.
     pub provisioned: Option<Provisioned>,
-    /// Whether requests beyond the budget are refused.
+    /// True if requests beyond the budget are refused with 429.
     pub enforced: bool,
-    /// What is decided about that for this container; `None` leaves it to the server.
+    /// The decision about this for the container; `None` follows the setting of the server.
     pub decided: Option<bool>,
-    /// The ceilings of throughput buckets 1 to 5 in percent of the container's RU/s; `None` is none.
-    pub buckets: [Option<u8>; Bucket::MOST as usize],
-    /// How its partitions share it.
+    /// The limits of throughput buckets 1 to 5 in percent of the container's RU/s; `None` is no
+    /// limit.
+    pub buckets: [Option<u8>; Bucket::MAX as usize],
+    /// The distribution over the physical partitions.
     pub distribution: Distribution,
-    /// Its live physical partitions, in order of their ranges.
+    /// The live physical partitions in the order of their EPK ranges.
     pub partitions: Vec<PartitionThroughput>,
 }
 
-/// Where a container's throughput comes from.
+/// The source of a container's throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Provisioned {
-    /// What is provisioned.
+    /// The provisioned throughput.
     pub throughput: Throughput,
-    /// Whether it is the database's, shared with other containers.
+    /// True if the throughput is that of the database, shared with other containers.
     pub shared: bool,
 }
 
-/// How physical partitions share the throughput of their container.
+/// The distribution of a container's throughput over its physical partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distribution {
-    /// All have the same.
+    /// Equal parts.
     Equal,
-    /// Each has what was set for it.
+    /// The part that was set for each partition.
     Custom,
 }
 
-/// What a physical partition may spend and what it served since it was opened, its part of what those served included
-/// whose place it has taken.
+/// The budget of a physical partition and its use since it was opened, including its share of the
+/// use of its predecessors.
 #[derive(Clone, Debug)]
 pub struct PartitionThroughput {
     /// The partition key range id.
     pub id: u32,
-    /// RU/s that it may spend, of a shared budget all of it; `None` if it is not limited.
+    /// The budget in RU/s, of a shared budget the whole; `None` without a limit.
     pub ru_per_second: Option<f64>,
-    /// Request units that burst capacity keeps for it.
+    /// The request units that burst capacity has saved for the partition.
     pub banked: f64,
-    /// What its requests were charged.
+    /// The sum of the charges.
     pub charged: Charge,
-    /// Requests that it carried out.
+    /// The number of executed requests.
     pub requests: u64,
-    /// Requests that were refused for lack of budget.
+    /// The number of requests that were refused for lack of budget.
     pub throttled: u64,
-    /// Requests that were carried out and would have been refused, had budgets been enforced.
+    /// The number of executed requests that enforcement would have refused.
     pub would_throttle: u64,
-    /// Request units that it spent in the last whole second.
+    /// The request units that were spent in the last whole second.
     pub last_second: f64,
-    /// The share of its budget that it spent in the last whole second: 1 is all of it. 0 if it is not limited.
+    /// The share of the budget that was spent in the last whole second: 1 is the whole budget. 0
+    /// without a limit.
     pub normalized: f64,
-    /// The seconds of the last minute in which it was asked for something, the oldest first.
+    /// The seconds of the last minute that had requests, the oldest first.
     pub seconds: Vec<PartitionSecond>,
 }
 
-/// What a physical partition served in one second.
+/// The use of a physical partition in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartitionSecond {
-    /// Which, since 1970.
+    /// The second since 1970.
     pub second: u64,
-    /// What its requests were charged.
+    /// The sum of the charges.
     pub charged: Charge,
-    /// Requests that it carried out.
+    /// The number of executed requests.
     pub requests: u64,
-    /// Requests that were refused for lack of budget.
+    /// The number of requests that were refused for lack of budget.
     pub throttled: u64,
-    /// Requests that were carried out and would have been refused, had budgets been enforced.
+    /// The number of executed requests that enforcement would have refused.
     pub would_throttle: u64,
 }
 
 impl PartitionThroughput {
+    /// Makes the report of a partition from a reading of its meter. `now_ms` is in milliseconds
+    /// since 1970.
     pub(crate) fn of(id: u32, reading: Reading, now_ms: u64) -> Self {
-        let last = (now_ms / 1000).saturating_sub(1);
-        let spent = reading
-            .seconds
-            .iter()
-            .find(|s| s.second == last)
-            .map_or(0.0, |s| s.charged.as_ru());
+        // The current second is not over, so the rates are those of the second before it.
+        let last_second = (now_ms / 1000).saturating_sub(1);
+        let last = reading.seconds.iter().find(|s| s.second == last_second);
+        let spent = last.map_or(0.0, |second| second.charged.as_ru());
         let ru_per_second = reading.rate.map(|milli| milli as f64 / 1000.0);
         PartitionThroughput {
             id,
@@ -240,19 +247,19 @@ impl PartitionThroughput {
 }
 
 impl Throughput {
-    /// A fixed throughput.
+    /// Creates a manual throughput in RU/s.
     ///
     /// # Errors
-    /// 400 outside the service's limits.
+    /// 400 if the number is outside the service's limits or no multiple of the step.
     pub fn manual(ru: i64) -> Result<Self> {
         let ru = Throughput::Manual(0).checked(ru)?;
         Ok(Throughput::Manual(ru))
     }
 
-    /// A throughput that scales.
+    /// Creates an autoscale throughput. `max` is in RU/s, `increment_percent` 0 to 100.
     ///
     /// # Errors
-    /// 400 outside the service's limits.
+    /// 400 if the number is outside the service's limits or no multiple of the step.
     pub fn autoscale(max: i64, increment_percent: i64) -> Result<Self> {
         let increment_percent = u32::try_from(increment_percent)
             .ok()
@@ -271,42 +278,42 @@ impl Throughput {
         })
     }
 
-    /// Checks that it is within the limits of its mode.
+    /// Checks that the throughput is within the limits of its mode.
     ///
     /// # Errors
-    /// 400.
+    /// 400 if it is not.
     pub fn check(self) -> Result<()> {
-        self.checked(i64::from(self.most())).map(|_| ())
+        self.checked(i64::from(self.ru_max())).map(|_| ())
     }
 
-    /// `ru` within the limits of this mode.
+    /// Checks that `ru` is within the limits of this mode.
     fn checked(self, ru: i64) -> Result<u32> {
-        let (least, step) = (self.least(), self.step());
+        let (least, step) = (self.ru_min(), self.ru_step());
         let fits = |ru: &u32| (least..=THROUGHPUT_RU_MAX).contains(ru) && ru.is_multiple_of(step);
         u32::try_from(ru)
             .ok()
             .filter(fits)
-            .ok_or_else(|| outside(ru, least, step))
+            .ok_or_else(|| throughput_out_of_range(ru, least, step))
     }
 
-    /// The RU/s at most.
-    pub fn most(self) -> u32 {
+    /// Returns the fixed RU/s, or the maximum of autoscale.
+    pub fn ru_max(self) -> u32 {
         match self {
             Throughput::Manual(ru) => ru,
             Throughput::Autoscale { max, .. } => max,
         }
     }
 
-    /// The least throughput of this mode.
-    pub fn least(self) -> u32 {
+    /// Returns the lowest RU/s of this mode.
+    pub fn ru_min(self) -> u32 {
         match self {
             Throughput::Manual(_) => 400,
             Throughput::Autoscale { .. } => 1_000,
         }
     }
 
-    /// From one throughput of this mode to the next.
-    pub fn step(self) -> u32 {
+    /// Returns the step in RU/s between two throughputs of this mode.
+    pub fn ru_step(self) -> u32 {
         match self {
             Throughput::Manual(_) => 100,
             Throughput::Autoscale { .. } => 1_000,
@@ -314,8 +321,8 @@ impl Throughput {
     }
 }
 
-/// The refusal of a throughput, in the service's words.
-pub(crate) fn outside(ru: i64, least: u32, step: u32) -> Error {
+/// Returns the error 400 for a throughput outside its limits, in the service's words.
+pub(crate) fn throughput_out_of_range(ru: i64, least: u32, step: u32) -> Error {
     let below = match ru < i64::from(least) {
         true => {
             format!(" Requested throughput {ru} is less than required minimum throughput {least}.")
@@ -328,10 +335,11 @@ pub(crate) fn outside(ru: i64, least: u32, step: u32) -> Error {
     ))
 }
 
-/// `autoUpgradePolicy.throughputPolicy.incrementPercent` of autoscale settings; 0 if it is not there.
+/// Returns `autoUpgradePolicy.throughputPolicy.incrementPercent` of autoscale settings; 0 if it is
+/// absent.
 ///
 /// # Errors
-/// 400 if it is no whole number.
+/// 400 if the value is no whole number.
 pub fn increment_percent(settings: &Json) -> Result<i64> {
     let policy = settings
         .get("autoUpgradePolicy")

@@ -1,48 +1,50 @@
-//! What was asked of a container where and when, as pictures of partitioning show it.
+//! Statistics of the requests to a container: a heat map of the hash space, the busiest partition
+//! keys, and the forms of queries.
 
 use super::Charge;
 use orrery_model::Json;
 use orrery_model::partition_key::Epk;
 
-/// Parts of the hash space that a heat map tells apart, of equal width in the space that the container's keys fill.
+/// The number of buckets of a heat map. They divide the part of the hash space that the keys of the
+/// container can have into equal parts.
 pub const HEAT_BUCKETS: usize = 256;
 
-/// What was asked of a part of the hash space in a stretch of time.
+/// The requests to one bucket in one period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heat {
-    /// What the requests were charged.
+    /// The sum of the charges.
     pub charge: Charge,
-    /// Bytes of the items that were written or deleted.
+    /// The bytes of written and deleted items.
     pub bytes_written: u64,
-    /// Requests, those that were throttled among them.
+    /// The number of requests, including throttled ones.
     pub requests: u32,
-    /// Requests that were refused with 429.
+    /// The number of requests that were refused with 429.
     pub throttled: u32,
 }
 
-/// A stretch of time in a heat map.
+/// One period of a heat map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeatColumn {
-    /// Milliseconds since 1970 at which it begins, a multiple of its width.
+    /// The begin in milliseconds since 1970, a multiple of the width.
     pub start_ms: u64,
-    /// Milliseconds that it spans.
+    /// The width in milliseconds.
     pub width_ms: u64,
-    /// The parts of the hash space that were asked, by number, ascending.
+    /// The buckets that had requests, in ascending order of their numbers.
     pub buckets: Vec<(u8, Heat)>,
-    /// What requests asked that were not for one logical partition: queries and feeds over many.
+    /// Requests that were not for one logical partition: queries and feeds over many.
     pub scans: Heat,
 }
 
-/// By what logical keys are ranked.
+/// The measure by which partition keys are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyMeasure {
-    /// Request units.
+    /// Request charges.
     Charge,
-    /// Bytes of the items that were written or deleted.
+    /// The bytes of written and deleted items.
     BytesWritten,
 }
 
-/// Over which time logical keys are ranked: from the beginning of the last full one of these until now.
+/// The time over which partition keys are ranked: from the begin of the last full period until now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyWindow {
     /// One to two minutes.
@@ -53,59 +55,60 @@ pub enum KeyWindow {
     Day,
 }
 
-/// The logical keys of which most was asked.
+/// The busiest partition keys.
 #[derive(Clone, Debug)]
 pub struct TopKeys {
-    /// Milliseconds since 1970 from which on requests count.
+    /// The begin of the time in milliseconds since 1970.
     pub since_ms: u64,
-    /// The keys, the greatest first.
+    /// The keys, in descending order of their amounts.
     pub keys: Vec<TopKey>,
-    /// No key that is not listed has more than this.
+    /// An upper bound of the amount of every key that is not listed.
     pub others_at_most: u64,
-    /// The sum over all keys.
+    /// The sum of the amounts of all keys.
     pub total: u64,
 }
 
-/// A logical key of which much was asked.
+/// A busy partition key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TopKey {
-    /// The values of the partition key, as an array, taken from one of its items; `None` if it has none now.
+    /// The values of the partition key as an array, read from one of its items; `None` if the key
+    /// has no item now.
     pub key: Option<Json>,
-    /// Its place in the hash space.
+    /// The effective partition key.
     pub epk: Epk,
-    /// Hundredths of request units, or bytes: at least the true sum.
+    /// Hundredths of request units, or bytes; never less than the true sum.
     pub amount: u64,
-    /// By how much `amount` may be too great.
+    /// The largest possible excess of `amount` over the true sum.
     pub error: u64,
 }
 
-/// Queries of one form, whatever values they ask for.
+/// Statistics of the queries of one form: queries that differ only in their values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryForm {
-    /// A text of it, with `?` where values stood.
+    /// The text of a query with `?` in place of values.
     pub text: String,
-    /// Pages that were run.
+    /// The number of executed pages.
     pub count: u64,
-    /// What they were charged in total.
+    /// The sum of the charges.
     pub charge: Charge,
-    /// The charge that half of them do not exceed, within an eighth.
+    /// The median charge of a page, within an eighth.
     pub charge_p50: Charge,
-    /// The charge that 95 of 100 do not exceed.
+    /// The 95th percentile of the charge, within an eighth.
     pub charge_p95: Charge,
-    /// Microseconds that half of them did not exceed, within an eighth.
+    /// The median duration of a page in microseconds, within an eighth.
     pub micros_p50: u64,
-    /// Microseconds that 99 of 100 did not exceed.
+    /// The 99th percentile of the duration in microseconds, within an eighth.
     pub micros_p99: u64,
-    /// Physical partitions that they asked, over all pages.
+    /// The number of physical partitions that pages read, summed over all pages.
     pub partitions: u64,
-    /// Items that were loaded.
+    /// The number of loaded items.
     pub retrieved: u64,
-    /// Rows that were returned.
+    /// The number of returned rows.
     pub output: u64,
-    /// Whether the last one was not for a single logical partition.
+    /// True if the last page was not for a single logical partition.
     pub crosses_partitions: bool,
-    /// Which indexes a late one used and could use: the document of `x-ms-cosmos-index-utilization`.
+    /// The document of `x-ms-cosmos-index-utilization` of a recent page: used and possible indexes.
     pub index_advice: Option<String>,
-    /// Milliseconds since 1970 of the last one.
+    /// The time of the last page in milliseconds since 1970.
     pub last_ms: u64,
 }

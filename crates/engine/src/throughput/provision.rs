@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The number of throughput buckets of a container.
-pub const BUCKETS: usize = Bucket::MOST as usize;
+pub const BUCKETS: usize = Bucket::MAX as usize;
 
 /// The throughput of a container, in the form that every request needs.
 #[derive(Debug, Default)]
@@ -207,7 +207,7 @@ impl State {
     fn total(&self) -> Option<u32> {
         match &self.given {
             Given::Nothing => None,
-            Given::Own(throughput) | Given::Shared(throughput, _) => Some(throughput.most()),
+            Given::Own(throughput) | Given::Shared(throughput, _) => Some(throughput.ru_max()),
         }
     }
 
@@ -242,7 +242,7 @@ impl Container {
                 .iter()
                 .for_each(|p| p.meter.share(Some(budget.clone()))),
             Given::Own(throughput) => {
-                let rates = rates(throughput.most(), &state.decisions.shares, &live);
+                let rates = rates(throughput.ru_max(), &state.decisions.shares, &live);
                 for (partition, rate) in live.iter().zip(rates) {
                     partition.meter.give(now, rate, state.bursts);
                 }
@@ -447,10 +447,10 @@ fn check_shares(container: &Container, given: &Given, shares: &[(u32, u32)]) -> 
         )));
     }
     let sum: u64 = shares.iter().map(|(_, ru)| u64::from(*ru)).sum();
-    if sum != u64::from(throughput.most()) {
+    if sum != u64::from(throughput.ru_max()) {
         return Err(Error::bad(format!(
             "The throughputs of the physical partitions add up to {sum} RU/s; the container has {}.",
-            throughput.most()
+            throughput.ru_max()
         )));
     }
     Ok(())

@@ -89,7 +89,7 @@ impl Container {
                 }
             }
             Given::Own(throughput) => {
-                let rates = rates(throughput.most(), &state.decisions.shares, live);
+                let rates = rates(throughput.ru_max(), &state.decisions.shares, live);
                 let mut new = Vec::new();
                 let mut stay: Vec<(&Meter, u64)> = Vec::new();
                 for (partition, rate) in live.iter().zip(rates) {

@@ -406,7 +406,7 @@ static HEADERS: &[Header] = &[
         "the throughput bucket, whose limit, if it has one, applies to the request",
         "not 1 to 5: 400",
         |a, v| {
-            a.admission.bucket = u8::try_from(v.number(1, i64::from(Bucket::MOST))?)
+            a.admission.bucket = u8::try_from(v.number(1, i64::from(Bucket::MAX))?)
                 .ok()
                 .and_then(Bucket::new);
             Ok(())

@@ -161,7 +161,7 @@ fn offer_rid(call: &Call) -> Result<Rid> {
 /// that the offer can be set to and for a change that is not complete (partitions are still split).
 fn offer_reply(outcome: Outcome<Offered>, reply: impl FnOnce(Outcome<Resource>) -> Reply) -> Reply {
     let (minimum, is_pending) = match &outcome.result {
-        Ok(offered) => (offered.least.to_string(), offered.is_pending),
+        Ok(offered) => (offered.ru_min.to_string(), offered.is_pending),
         Err(_) => (String::new(), false),
     };
     let pending = if is_pending { "true" } else { "false" };
