@@ -1,72 +1,81 @@
-//! Encryption by clients: the keys that a database keeps for them, and the policy that says what of an item they encrypt.
+//! Client-side encryption: the keys that a database stores for clients, and the policy that names
+//! the encrypted paths of a container.
 //!
-//! The server sees wrapped keys and encrypted values and can read neither. It checks their form, keeps them, and sees to
-//! it that a policy names keys that exist and is never changed.
+//! The server stores wrapped keys and encrypted values and can decrypt neither. It checks their
+//! form and that a policy names existing keys. A policy never changes.
 
 use super::Catalog;
 use super::access_resources::checked_members;
+use crate::request::properties::member;
 use crate::request::{AccessResourceKind, Id};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use orrery_model::partition_key::Definition;
 use orrery_model::{Error, Json, Object, Result, Rid};
 
-/// The one algorithm that clients have.
+/// The only encryption algorithm of the service's clients.
 const ALGORITHM: &str = "AEAD_AES_256_CBC_HMAC_SHA256";
+/// The required members of a key body besides the id.
 const KEY_MEMBERS: &[&str] = &[
     "encryptionAlgorithm",
     "wrappedDataEncryptionKey",
     "keyWrapMetadata",
 ];
+/// The required members of `keyWrapMetadata`.
 const WRAP_MEMBERS: &[&str] = &["type", "name", "value", "algorithm"];
 
-/// The members that a client encryption key must and may have, checked.
+/// Returns the members of a client encryption key body after checking them.
+///
+/// # Errors
+/// 400.
 pub(super) fn checked_key(body: &Object) -> Result<Object> {
     let checked = checked_members(body, "client encryption key", KEY_MEMBERS)?;
-    algorithm(checked.get("encryptionAlgorithm"))?;
+    check_algorithm(checked.get("encryptionAlgorithm"))?;
+
     let wrapped = checked
         .get("wrappedDataEncryptionKey")
         .and_then(Json::as_str);
-    if !wrapped.is_some_and(|text| STANDARD.decode(text).is_ok_and(|bytes| !bytes.is_empty())) {
+    let wrapped = wrapped.and_then(|text| STANDARD.decode(text).ok());
+    if wrapped.is_none_or(|bytes| bytes.is_empty()) {
         return Err(Error::bad(
             "The wrappedDataEncryptionKey of a client encryption key must be base64 text.",
         ));
     }
+
     let metadata = checked.get("keyWrapMetadata").and_then(Json::as_object);
     let metadata = metadata.ok_or_else(|| Error::bad("The keyWrapMetadata must be an object."))?;
-    for member in WRAP_MEMBERS {
-        if metadata
-            .get(member)
-            .and_then(Json::as_str)
-            .is_none_or(str::is_empty)
-        {
+    for name in WRAP_MEMBERS {
+        let text = metadata.get(name).and_then(Json::as_str);
+        if text.is_none_or(str::is_empty) {
             return Err(Error::bad(format!(
-                "The member '{member}' of the keyWrapMetadata must be text."
+                "The member '{name}' of the keyWrapMetadata must be text."
             )));
         }
     }
-    if let Some((name, _)) = metadata
-        .iter()
-        .find(|(name, _)| !WRAP_MEMBERS.contains(name))
-    {
-        return Err(Error::bad(format!(
-            "The member '{name}' of the keyWrapMetadata is unknown."
-        )));
+    for (name, _) in metadata.iter() {
+        if !WRAP_MEMBERS.contains(&name) {
+            return Err(Error::bad(format!(
+                "The member '{name}' of the keyWrapMetadata is unknown."
+            )));
+        }
     }
     Ok(checked)
 }
 
-/// A key is wrapped anew, and stays what it is.
+/// Checks that a key body may replace another. A key can be wrapped again, but keeps its id.
+///
+/// # Errors
+/// 400 if the id differs.
 pub(super) fn check_key_replaces(old: &Object, new: &Object) -> Result<()> {
-    match old.get("id").map(Json::to_text) == new.get("id").map(Json::to_text) {
-        true => Ok(()),
-        false => Err(Error::bad(
-            "The id of a client encryption key cannot be changed.",
-        )),
+    if old.get("id").map(Json::to_text) == new.get("id").map(Json::to_text) {
+        return Ok(());
     }
+    Err(Error::bad(
+        "The id of a client encryption key cannot be changed.",
+    ))
 }
 
-fn algorithm(value: Option<&Json>) -> Result<()> {
+fn check_algorithm(value: Option<&Json>) -> Result<()> {
     match value.and_then(Json::as_str) {
         Some(ALGORITHM) => Ok(()),
         _ => Err(Error::bad(format!(
@@ -75,59 +84,65 @@ fn algorithm(value: Option<&Json>) -> Result<()> {
     }
 }
 
-/// What of a container's items clients encrypt.
+/// The checked `clientEncryptionPolicy` of a container.
 #[derive(Clone, Debug)]
 pub struct EncryptionPolicy {
-    /// Ids of the keys that it names.
+    /// The id of the key of each encrypted path.
     pub keys: Vec<String>,
-    /// As a read shows it.
+    /// The policy as clients read it.
     pub shown: Json,
 }
 
-/// One of `includedPaths`.
+/// An entry of `includedPaths`.
 struct IncludedPath<'a> {
+    /// The name of the encrypted property at the top of an item.
     name: &'a str,
     key: &'a str,
-    deterministic: bool,
+    is_deterministic: bool,
 }
 
 impl EncryptionPolicy {
-    /// Reads the member `clientEncryptionPolicy` of a container body.
+    /// Reads the member `clientEncryptionPolicy` of a container body; `None` if it is absent.
     ///
     /// # Errors
-    /// 400 that says which path breaks which rule.
+    /// 400 that names the path and the rule.
     pub fn from_json(policy: Option<&Json>, partition_key: &Definition) -> Result<Option<Self>> {
         let Some(json) = policy.filter(|policy| !matches!(policy, Json::Null)) else {
             return Ok(None);
         };
         let policy = json
             .as_object()
-            .ok_or_else(|| bad("it must be an object"))?;
-        known_members(policy, &["includedPaths", "policyFormatVersion"])?;
-        let version = match policy.get("policyFormatVersion") {
-            None | Some(Json::Null) => 1,
-            Some(version) => version
-                .as_i64()
-                .filter(|v| matches!(v, 1 | 2))
-                .ok_or_else(|| bad("the policyFormatVersion must be 1 or 2"))?,
+            .ok_or_else(|| invalid("it must be an object"))?;
+        check_members_known(policy, &["includedPaths", "policyFormatVersion"])?;
+        let version = match member(policy, "policyFormatVersion").map(Json::as_i64) {
+            None => 1,
+            Some(Some(version @ (1 | 2))) => version,
+            Some(_) => return Err(invalid("the policyFormatVersion must be 1 or 2")),
         };
-        let paths = policy.get("includedPaths").and_then(Json::as_array);
-        let paths = paths.ok_or_else(|| bad("includedPaths must be an array"))?;
-        let paths = paths
+
+        let entries = policy.get("includedPaths").and_then(Json::as_array);
+        let entries = entries.ok_or_else(|| invalid("includedPaths must be an array"))?;
+        // All entries are read before any is compared, so a malformed entry is reported first.
+        let paths = entries
             .iter()
             .map(IncludedPath::from_json)
             .collect::<Result<Vec<_>>>()?;
         for (i, path) in paths.iter().enumerate() {
             if paths[..i].iter().any(|other| other.name == path.name) {
-                return Err(bad(format!("the path '/{}' stands there twice", path.name)));
+                return Err(invalid(format!(
+                    "the path '/{}' stands there twice",
+                    path.name
+                )));
             }
-            path.check_key_parts(version, partition_key)?;
+            path.check_id_or_partition_key(version, partition_key)?;
         }
-        let keys = paths.iter().map(|path| path.key.to_owned()).collect();
+
+        // A read shows the version even if the client left it out.
         let mut shown = json.clone();
         if let Some(shown) = shown.as_object_mut() {
             shown.set("policyFormatVersion", version);
         }
+        let keys = paths.iter().map(|path| path.key.to_owned()).collect();
         Ok(Some(EncryptionPolicy { keys, shown }))
     }
 }
@@ -136,38 +151,33 @@ impl<'a> IncludedPath<'a> {
     fn from_json(json: &'a Json) -> Result<Self> {
         let path = json
             .as_object()
-            .ok_or_else(|| bad("each of includedPaths must be an object"))?;
-        known_members(
-            path,
-            &[
-                "path",
-                "clientEncryptionKeyId",
-                "encryptionType",
-                "encryptionAlgorithm",
-            ],
-        )?;
-        let text = |member: &str| {
-            let text = path
-                .get(member)
-                .and_then(Json::as_str)
-                .filter(|text| !text.is_empty());
-            text.ok_or_else(|| bad(format!("a path lacks its '{member}'")))
+            .ok_or_else(|| invalid("each of includedPaths must be an object"))?;
+        let known = [
+            "path",
+            "clientEncryptionKeyId",
+            "encryptionType",
+            "encryptionAlgorithm",
+        ];
+        check_members_known(path, &known)?;
+        let text = |name: &str| match path.get(name).and_then(Json::as_str) {
+            Some(text) if !text.is_empty() => Ok(text),
+            _ => Err(invalid(format!("a path lacks its '{name}'"))),
         };
+
+        // Clients encrypt whole properties at the top of an item only.
         let full = text("path")?;
-        let name = full
-            .strip_prefix('/')
-            .filter(|name| !name.is_empty() && !name.contains('/'));
-        let name = name.ok_or_else(|| {
-            bad(format!(
+        let name = full.strip_prefix('/').unwrap_or_default();
+        if name.is_empty() || name.contains('/') {
+            return Err(invalid(format!(
                 "'{full}' is not the path of a property at the top of an item"
-            ))
-        })?;
-        algorithm(path.get("encryptionAlgorithm"))?;
-        let deterministic = match text("encryptionType")? {
+            )));
+        }
+        check_algorithm(path.get("encryptionAlgorithm"))?;
+        let is_deterministic = match text("encryptionType")? {
             "Deterministic" => true,
             "Randomized" => false,
             other => {
-                return Err(bad(format!(
+                return Err(invalid(format!(
                     "the encryptionType '{other}' is not Deterministic or Randomized"
                 )));
             }
@@ -175,27 +185,26 @@ impl<'a> IncludedPath<'a> {
         Ok(IncludedPath {
             name,
             key: text("clientEncryptionKeyId")?,
-            deterministic,
+            is_deterministic,
         })
     }
 
-    /// The id and the partition key must come out the same each time, and only clients of version 2 encrypt them.
-    fn check_key_parts(&self, version: i64, partition_key: &Definition) -> Result<()> {
-        let is_key = partition_key
-            .paths()
-            .iter()
-            .any(|path| path.first().is_some_and(|first| first == self.name));
-        if self.name != "id" && !is_key {
+    /// Checks a path of the id or of the partition key. Equal values must have equal ciphertexts,
+    /// and only clients with policy version 2 encrypt these properties.
+    fn check_id_or_partition_key(&self, version: i64, partition_key: &Definition) -> Result<()> {
+        let name = self.name;
+        let mut key_paths = partition_key.paths().iter();
+        let is_of_key = key_paths.any(|path| path.first().is_some_and(|first| first == name));
+        if name != "id" && !is_of_key {
             return Ok(());
         }
-        let name = self.name;
         if version != 2 {
-            return Err(bad(format!(
+            return Err(invalid(format!(
                 "the path '/{name}' of an id or partition key needs the policyFormatVersion 2"
             )));
         }
-        if !self.deterministic {
-            return Err(bad(format!(
+        if !self.is_deterministic {
+            return Err(invalid(format!(
                 "the path '/{name}' of an id or partition key must be encrypted Deterministic"
             )));
         }
@@ -204,37 +213,39 @@ impl<'a> IncludedPath<'a> {
 }
 
 impl Catalog {
-    /// Checks that a new container's policy names keys of its database.
+    /// Checks that the policy of a new container names existing keys of its database.
     ///
     /// # Errors
-    /// 400 for one that is not there.
+    /// 400 for a key that does not exist.
     pub(super) fn check_encryption_keys(
         &self,
         database: Rid,
         policy: Option<&EncryptionPolicy>,
     ) -> Result<()> {
-        let mut keys = policy.iter().flat_map(|policy| &policy.keys);
-        match keys.find(|key| {
-            self.access_resource(database, AccessResourceKind::EncryptionKey, Id::Name(key))
-                .is_err()
-        }) {
-            Some(key) => Err(bad(format!(
-                "the client encryption key '{key}' does not exist in the database"
-            ))),
-            None => Ok(()),
+        for key in policy.iter().flat_map(|policy| &policy.keys) {
+            let found =
+                self.access_resource(database, AccessResourceKind::EncryptionKey, Id::Name(key));
+            if found.is_err() {
+                return Err(invalid(format!(
+                    "the client encryption key '{key}' does not exist in the database"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_members_known(object: &Object, known: &[&str]) -> Result<()> {
+    for (name, _) in object.iter() {
+        if !known.contains(&name) {
+            return Err(invalid(format!("the member '{name}' is unknown")));
         }
     }
+    Ok(())
 }
 
-fn known_members(object: &Object, known: &[&str]) -> Result<()> {
-    match object.iter().find(|(name, _)| !known.contains(name)) {
-        Some((name, _)) => Err(bad(format!("the member '{name}' is unknown"))),
-        None => Ok(()),
-    }
-}
-
-fn bad(what: impl std::fmt::Display) -> Error {
-    Error::bad(format!("The clientEncryptionPolicy is invalid: {what}."))
+fn invalid(reason: impl std::fmt::Display) -> Error {
+    Error::bad(format!("The clientEncryptionPolicy is invalid: {reason}."))
 }
 
 #[cfg(test)]
@@ -291,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_breaks_a_rule_is_refused_by_the_rule() {
+    fn an_invalid_policy_is_refused_with_the_name_of_the_rule() {
         for (version, paths, named) in [
             (3, vec![], "1 or 2"),
             (1, vec![path("/a/b", "Randomized")], "'/a/b'"),

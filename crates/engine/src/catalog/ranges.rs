@@ -172,6 +172,28 @@ pub(super) fn open_live_partitions(
     }
 }
 
+/// Returns the rows of partitions that end at `now`: they stay without a key space, as ancestors.
+///
+/// # Errors
+/// 410 for a partition that is not in the lineage.
+fn ended_ranges(
+    lineage: &Lineage,
+    sources: &[Arc<Partition>],
+    now: u64,
+) -> Result<Vec<RangeRecord>> {
+    let mut ended = Vec::with_capacity(sources.len());
+    for source in sources {
+        let range = lineage.get(&source.id);
+        let range = range.ok_or_else(|| gone_error(source.id))?;
+        ended.push(RangeRecord {
+            storage_id: None,
+            until_ms: Some(now),
+            ..range.clone()
+        });
+    }
+    Ok(ended)
+}
+
 /// The partitions that replace others in a split or merge.
 pub struct Successors {
     /// The key space and EPK range of each, in the order of the ranges.
@@ -236,19 +258,9 @@ impl Catalog {
             .collect::<Result<Vec<_>>>()?;
         let successors = finish(&writers)?;
 
-        // The rows of the sources stay without a key space, as ancestors.
         let lineage = container.lineage();
         let now = self.world.now_ms();
-        let mut changed = Vec::new();
-        for source in sources {
-            let range = lineage.get(&source.id);
-            let range = range.ok_or_else(|| gone_error(source.id))?;
-            changed.push(RangeRecord {
-                storage_id: None,
-                until_ms: Some(now),
-                ..range.clone()
-            });
-        }
+        let mut changed = ended_ranges(&lineage, sources, now)?;
 
         // Rows of ancestors are never deleted, so the last id of the lineage is the highest ever
         // used.

@@ -1,4 +1,6 @@
-//! Stored procedures, triggers and user-defined functions as resources. Running them is `crate::items::scripts`.
+//! Stored procedures, triggers and user-defined functions as resources.
+//!
+//! Left out: their execution, see `crate::items::scripts`.
 
 use super::containers::Container;
 use super::records::{Kind, Meta, Record};
@@ -10,20 +12,20 @@ use orrery_model::sync::lock;
 use orrery_model::{Error, Json, Kind as ErrorKind, Object, Result, Rid, limits, object};
 use std::sync::Arc;
 
-/// How a container finds a script.
+/// The key of a script in its container: kind and id.
 pub(super) type ScriptKey = (ScriptKind, String);
 
 /// A script.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// What it is.
+    /// The kind of the script.
     pub kind: ScriptKind,
-    /// Ids and times.
+    /// The system properties of the script.
     pub meta: Meta,
     body: Object,
 }
 
-/// What the body of a script must say; the last two that of a trigger only.
+/// The properties of a script body, all of them required. The last two are only for triggers.
 const PROPERTIES: &[Property] = &[
     stored("id", "kept"),
     stored("body", "kept as it is; compiled when it runs"),
@@ -33,18 +35,21 @@ const PROPERTIES: &[Property] = &[
     ),
     stored(
         "triggerOperation",
-        "kept, of triggers: `All`, `Create`, `Update`, `Delete`, `Replace` or `Upsert`, in any case",
+        "kept, of triggers: `All`, `Create`, `Update`, `Delete`, `Replace` or `Upsert`, in any \
+         case",
     ),
 ];
 
-/// One row for each kind of script.
+/// The properties of one kind of script.
 struct KindRow {
     kind: ScriptKind,
     record: Kind,
     child: ChildKind,
+    /// The segment of the kind in paths and links.
     segment: &'static str,
+    /// The number of scripts of this kind that a container may have.
     count_max: usize,
-    /// The members that a body must have, and no others.
+    /// The members of a body, all of them required.
     members: &'static [Property],
 }
 
@@ -76,14 +81,14 @@ const KINDS: [KindRow; 3] = [
 ];
 
 impl ScriptKind {
-    /// All kinds.
+    /// All kinds of scripts.
     pub const ALL: [ScriptKind; 3] = [
         ScriptKind::Procedure,
         ScriptKind::Trigger,
         ScriptKind::Function,
     ];
 
-    /// How many of this kind a container may have.
+    /// Returns the number of scripts of this kind that a container may have.
     pub(crate) fn count_max(self) -> usize {
         self.row().count_max
     }
@@ -104,18 +109,15 @@ impl From<ScriptKind> for Kind {
 
 impl Script {
     pub(super) fn from_record(record: Record) -> Result<Script> {
-        let row = KINDS
-            .iter()
-            .find(|row| row.record == record.kind)
-            .ok_or_else(Record::damaged)?;
+        let row = KINDS.iter().find(|row| row.record == record.kind);
         Ok(Script {
-            kind: row.kind,
+            kind: row.ok_or_else(Record::damaged)?.kind,
             meta: record.meta,
             body: record.body,
         })
     }
 
-    /// A procedure that stands in no catalog.
+    /// Creates a stored procedure that is in no catalog.
     pub fn procedure(id: &str, source: &str) -> Script {
         let meta = Meta {
             rid: Rid::database(0),
@@ -129,40 +131,36 @@ impl Script {
         }
     }
 
-    /// Its id.
+    fn text_member(&self, name: &str) -> &str {
+        let value = self.body.get(name).and_then(Json::as_str);
+        value.unwrap_or_default()
+    }
+
+    /// Returns the id of the script.
     pub fn id(&self) -> &str {
-        self.body
-            .get("id")
-            .and_then(Json::as_str)
-            .unwrap_or_default()
+        self.text_member("id")
     }
 
-    /// Its source text.
+    /// Returns the JavaScript source.
     pub fn source(&self) -> &str {
-        self.body
-            .get("body")
-            .and_then(Json::as_str)
-            .unwrap_or_default()
+        self.text_member("body")
     }
 
-    /// A trigger's `triggerType`: `Pre` or `Post`.
+    /// Returns the `triggerType` of a trigger: `Pre` or `Post`.
     pub fn trigger_type(&self) -> &str {
         one_of(&self.body, "triggerType", TRIGGER_TYPES).unwrap_or_default()
     }
 
-    /// A trigger's `triggerOperation`.
+    /// Returns the `triggerOperation` of a trigger.
     pub fn trigger_operation(&self) -> &str {
         one_of(&self.body, "triggerOperation", TRIGGER_OPERATIONS).unwrap_or_default()
     }
 
-    /// As a client reads it.
+    /// Returns the script as clients read it.
     pub fn resource(&self, container: &Container, created: bool) -> Resource {
-        let link = format!(
-            "{}{}/{}/",
-            container.self_link(),
-            self.kind.row().segment,
-            self.meta.rid
-        );
+        let container_link = container.self_link();
+        let segment = self.kind.row().segment;
+        let link = format!("{container_link}{segment}/{}/", self.meta.rid);
         Resource {
             body: self.meta.text(&self.body, &link, &[]),
             etag: self.meta.etag_text(),
@@ -172,28 +170,28 @@ impl Script {
     }
 }
 
-/// The members a script body must and may have, checked.
+/// Returns the members of a script body after checking them.
+///
+/// # Errors
+/// 400.
 fn checked_body(kind: ScriptKind, body: &Object) -> Result<Object> {
+    let properties = kind.row().members;
     let mut checked = Object::new();
-    for Property { name: member, .. } in kind.row().members {
-        let missing = || {
-            Error::bad(format!(
-                "The input content is invalid because the required properties - '{member}; ' - are missing"
-            ))
+    for Property { name, .. } in properties {
+        let Some(text) = body.get(name).and_then(Json::as_str) else {
+            return Err(Error::bad(format!(
+                "The input content is invalid because the required properties - '{name}; ' - \
+                 are missing"
+            )));
         };
-        let text = body
-            .get(member)
-            .and_then(Json::as_str)
-            .ok_or_else(missing)?;
-        checked.set(*member, text);
+        checked.set(*name, text);
     }
     resource_id(&checked)?;
-    properties::check("script", body, kind.row().members, None)?;
-    if checked
-        .get("body")
-        .and_then(Json::as_str)
-        .is_some_and(|source| source.trim().is_empty())
-    {
+    properties::check("script", body, properties, None)?;
+
+    // The source is compiled at its first execution; only an empty source is refused here.
+    let source = checked.get("body").and_then(Json::as_str);
+    if source.is_some_and(|source| source.trim().is_empty()) {
         return Err(Error::new(
             ErrorKind::ScriptCompile,
             "Encountered exception while compiling Javascript. The body is empty.",
@@ -209,8 +207,12 @@ fn checked_body(kind: ScriptKind, body: &Object) -> Result<Object> {
 const TRIGGER_TYPES: &[&str] = &["Pre", "Post"];
 const TRIGGER_OPERATIONS: &[&str] = &["All", "Create", "Update", "Delete", "Replace", "Upsert"];
 
-/// The word of `allowed` that a member says in whatever case. The member itself is kept as it was given: clients
-/// compare it with what they sent.
+/// Returns the word of `allowed` that a member equals in any case.
+///
+/// The member itself is stored as it was sent, because clients compare the stored text with theirs.
+///
+/// # Errors
+/// 400 if the member equals none of the words.
 fn one_of(body: &Object, name: &str, allowed: &[&'static str]) -> Result<&'static str> {
     let text = body.get(name).and_then(Json::as_str).unwrap_or_default();
     let found = allowed.iter().find(|word| word.eq_ignore_ascii_case(text));
@@ -223,10 +225,10 @@ fn one_of(body: &Object, name: &str, allowed: &[&'static str]) -> Result<&'stati
 }
 
 impl Catalog {
-    /// The script that a path addresses.
+    /// Returns a script.
     ///
     /// # Errors
-    /// 404.
+    /// 404 if there is none.
     pub fn find_script(
         &self,
         container: &Container,
@@ -243,10 +245,11 @@ impl Catalog {
         found.ok_or_else(Error::not_found)
     }
 
-    /// Creates a script, or replaces the one of its id if `upsert`.
+    /// Creates a script, or replaces the script of the same id if `upsert`.
     ///
     /// # Errors
-    /// 409, 400, and 403 when the container is full of them.
+    /// 400 for an invalid body, 403 if the container has the maximum number already, 409 if the id
+    /// is taken.
     pub fn create_script(
         &self,
         container: &Container,
@@ -257,43 +260,35 @@ impl Catalog {
         let body = checked_body(kind, body)?;
         let _writing = lock(&self.write_lock);
         let id = resource_id(&body)?;
-        let rid = match container.script(kind, id) {
-            Some(_) if !upsert => return Err(Error::conflict()),
-            Some(old) => Some(old.meta.rid),
-            None => None,
-        };
-        if rid.is_none() && container.scripts(kind).len() >= kind.row().count_max {
+        let old = container.script(kind, id);
+        if old.is_some() && !upsert {
+            return Err(Error::conflict());
+        }
+        let KindRow {
+            child, count_max, ..
+        } = *kind.row();
+        if old.is_none() && container.scripts(kind).len() >= count_max {
             return Err(Error::new(
                 ErrorKind::Forbidden,
-                format!(
-                    "A container has at count_max {} of these.",
-                    kind.row().count_max
-                ),
+                format!("A container has at most {count_max} of these."),
             ));
         }
-        let created = rid.is_none();
-        let rid = rid.unwrap_or_else(|| {
-            Rid::child(
-                container.rid(),
-                kind.row().child,
-                self.world.random() % CHILD_NUMBERS,
-            )
-        });
-        self.put_script(
-            container,
-            Script {
-                kind,
-                meta: self.new_meta(rid),
-                body,
-            },
-            created,
-        )
+        // A replaced script keeps its resource id.
+        let rid = match &old {
+            Some(old) => old.meta.rid,
+            None => {
+                let number = self.world.random() % CHILD_NUMBERS;
+                Rid::child(container.rid(), child, number)
+            }
+        };
+        let meta = self.new_meta(rid);
+        self.put_script(container, Script { kind, meta, body }, old.is_none())
     }
 
     /// Replaces a script.
     ///
     /// # Errors
-    /// 404, 412, 400, and 409 if its new id is taken.
+    /// 400 for an invalid body, 404, 409 if the new id is taken, 412.
     pub fn replace_script(
         &self,
         container: &Container,
@@ -313,15 +308,8 @@ impl Catalog {
             }
             container.remove_script(kind, old.id());
         }
-        self.put_script(
-            container,
-            Script {
-                kind,
-                meta: self.new_meta(old.meta.rid),
-                body,
-            },
-            false,
-        )
+        let meta = self.new_meta(old.meta.rid);
+        self.put_script(container, Script { kind, meta, body }, false)
     }
 
     /// Deletes a script.

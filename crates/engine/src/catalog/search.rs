@@ -1,85 +1,83 @@
-//! What a container says of its spatial values, vectors and texts: `geospatialConfig`, `vectorEmbeddingPolicy`,
-//! `fullTextPolicy`, and the indexes of the indexing policy that need them.
+//! Search settings of a container: `geospatialConfig`, `vectorEmbeddingPolicy`, `fullTextPolicy`,
+//! and the indexes of the indexing policy that depend on them.
 //!
-//! The policies steer queries: whether spatial functions compute on the Earth or in a plane, how the vectors of a path
-//! are compared, in which language a text is. The indexes are checked and kept; queries read the items until there are
-//! any.
+//! The settings control queries: spatial functions compute on the Earth or in a plane, each vector
+//! path has a distance function, each text path has a language. Vector and full-text indexes are
+//! checked and stored, but queries read the items instead.
 
 use crate::index::policy::{Policy, SearchIndex, names_of};
+use crate::request::properties::member;
 use orrery_model::json::deep_equal;
 use orrery_model::{Error, Json, Object, Result, object};
 use orrery_sql::{DEFAULT_LANGUAGE, Path, VectorPath, full_text_languages};
 
-/// Dimensions of a vector at most.
-const DIMENSIONS_MOST: i64 = 4_096;
-/// The same with an index of type flat, which keeps whole vectors.
-const DIMENSIONS_FLAT: i64 = 505;
-/// Bytes of a quantized vector at most, whatever its dimensions.
-const QUANTIZED_BYTES: i64 = 512;
+/// The maximum number of dimensions of a vector.
+const DIMENSIONS_MAX: i64 = 4_096;
+/// The maximum number of dimensions with an index of type `flat`, which stores whole vectors.
+const DIMENSIONS_FLAT_MAX: i64 = 505;
+/// The maximum size of a quantized vector in bytes. The number of dimensions is a limit too.
+const QUANTIZED_BYTES_MAX: i64 = 512;
 
 const DATA_TYPES: &[&str] = &["float32", "float16", "int8", "uint8"];
 const DISTANCE_FUNCTIONS: &[&str] = &["cosine", "dotproduct", "euclidean"];
 const INDEX_TYPES: &[&str] = &["flat", "quantizedFlat", "diskANN"];
 const SPATIAL_TYPES: &[&str] = &["Point", "LineString", "Polygon", "MultiPolygon"];
 
-/// The checked policies.
+/// The checked search settings.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
-    /// Spatial functions compute in a plane.
+    /// True if spatial functions compute in a plane (`Geometry`), false for the Earth
+    /// (`Geography`).
     pub planar: bool,
-    /// Vectors by path.
+    /// The vector paths with data type and distance function.
     pub vectors: Vec<VectorPath>,
-    /// Languages by path.
+    /// The text paths with their languages.
     pub full_text: Vec<(Path, String)>,
     /// The language of all other texts.
     pub default_language: Option<String>,
+    /// The number of dimensions of each entry of `vectors`.
     dimensions: Vec<i64>,
 }
 
-fn bad(what: impl Into<String>) -> Error {
-    Error::bad(what)
-}
-
-fn given<'b>(body: &'b Object, name: &str) -> Option<&'b Json> {
-    body.get(name).filter(|value| !matches!(value, Json::Null))
+fn bad(message: impl Into<String>) -> Error {
+    Error::bad(message)
 }
 
 impl Search {
-    /// Reads the policies of a container body, and adds those that it has to what a read shows.
+    /// Reads the search settings of a container body and adds them to `shown`, the body that a read
+    /// shows.
     ///
     /// # Errors
-    /// 400 in the service's words where they are known.
+    /// 400, in the service's words where they are known.
     pub fn from_body(body: &Object, policy: &Policy, shown: &mut Object) -> Result<Self> {
         let mut search = Search {
-            planar: read_geospatial(given(body, "geospatialConfig"))?,
+            planar: read_geospatial(member(body, "geospatialConfig"))?,
             ..Search::default()
         };
-        let kind = if search.planar {
-            "Geometry"
-        } else {
-            "Geography"
+        let kind = match search.planar {
+            true => "Geometry",
+            false => "Geography",
         };
         shown.push_new("geospatialConfig", object! { "type" => kind });
-        if let Some(vectors) = given(body, "vectorEmbeddingPolicy") {
+        if let Some(vectors) = member(body, "vectorEmbeddingPolicy") {
             search.read_vectors(vectors)?;
             shown.push_new("vectorEmbeddingPolicy", vectors.clone());
         }
-        if let Some(texts) = given(body, "fullTextPolicy") {
+        if let Some(texts) = member(body, "fullTextPolicy") {
             search.read_texts(texts)?;
             shown.push_new("fullTextPolicy", texts.clone());
         }
-        policy
-            .spatial_indexes()
-            .iter()
-            .try_for_each(|index| search.check_spatial_index(index))?;
-        policy
-            .vector_indexes()
-            .iter()
-            .try_for_each(|index| search.check_vector_index(index))?;
-        policy
-            .full_text_indexes()
-            .iter()
-            .try_for_each(|index| search.check_full_text_index(index))?;
+
+        // Indexes are checked last, because they refer to the paths of the policies.
+        for index in policy.spatial_indexes() {
+            search.check_spatial_index(index)?;
+        }
+        for index in policy.vector_indexes() {
+            search.check_vector_index(index)?;
+        }
+        for index in policy.full_text_indexes() {
+            search.check_full_text_index(index)?;
+        }
         Ok(search)
     }
 
@@ -88,210 +86,160 @@ impl Search {
         let list =
             list.ok_or_else(|| bad("The Vector Embedding Policy has no list 'vectorEmbeddings'."))?;
         for embedding in list {
-            let text = |name: &str| {
-                embedding
-                    .get(name)
-                    .and_then(Json::as_str)
-                    .unwrap_or_default()
-            };
-            for (name, value) in embedding.as_object().into_iter().flat_map(Object::iter) {
-                match name {
-                    "path" | "dataType" | "dimensions" | "distanceFunction" => {}
-                    "embeddingSource" if matches!(value, Json::Null) => {}
-                    other => {
-                        return Err(Error::unsupported(format!(
-                            "The vector embedding's property '{other}'"
-                        )));
-                    }
-                }
-            }
-            let path = read_path(text("path")).ok_or_else(|| {
-                bad(format!(
-                    "The Vector Embedding Policy has an invalid Path:{}.",
-                    text("path")
-                ))
-            })?;
-            if self.vectors.iter().any(|v| v.path == path) {
-                return Err(bad(format!(
-                    "The Vector Embedding Policy has the Path:{} twice.",
-                    text("path")
-                )));
-            }
-            let data_type = known(DATA_TYPES, text("dataType")).ok_or_else(|| {
-                bad(format!(
-                    "The Vector Embedding Policy has an invalid DataType:{}.",
-                    text("dataType")
-                ))
-            })?;
-            let distance_function = known(DISTANCE_FUNCTIONS, text("distanceFunction"))
-                .ok_or_else(|| {
-                    let function = text("distanceFunction");
-                    bad(format!(
-                        "The Vector Embedding Policy has an invalid DistanceFunction:{function}."
-                    ))
-                })?;
-            let written = embedding
-                .get("dimensions")
-                .map(Json::to_text)
-                .unwrap_or_default();
-            let dimensions = embedding
-                .get("dimensions")
-                .and_then(Json::as_i64)
-                .filter(|d| *d > 0);
-            let dimensions = dimensions.ok_or_else(|| {
-                bad(format!("The Vector Embedding Policy has Dimensions:{written} which is not a positive number."))
-            })?;
-            if dimensions > DIMENSIONS_MOST {
-                return Err(bad(format!(
-                    "The Vector Embedding Policy has Dimensions:{dimensions} which is more than the maximum supported \
-                     value: {DIMENSIONS_MOST}."
-                )));
-            }
-            self.vectors.push(VectorPath {
-                path,
-                data_type,
-                distance_function,
-            });
+            let (vector, dimensions) = self.read_vector(embedding)?;
+            self.vectors.push(vector);
             self.dimensions.push(dimensions);
         }
         Ok(())
     }
 
-    fn read_texts(&mut self, policy: &Json) -> Result<()> {
-        let language = |json: Option<&Json>| match json {
-            None | Some(Json::Null) => Ok(None),
-            Some(json) => {
-                let code = json
-                    .as_str()
-                    .filter(|code| full_text_languages().any(|known| known == *code));
-                code.map(|code| Some(code.to_owned())).ok_or_else(|| {
-                    bad(format!(
-                        "The Full Text Policy contains an unsupported language: {json}."
-                    ))
-                })
+    /// Reads one entry of `vectorEmbeddings`. Returns the vector path and its number of
+    /// dimensions.
+    fn read_vector(&self, embedding: &Json) -> Result<(VectorPath, i64)> {
+        // Unknown properties would be lost without notice, so they are refused first.
+        for (name, value) in embedding.as_object().into_iter().flat_map(Object::iter) {
+            match name {
+                "path" | "dataType" | "dimensions" | "distanceFunction" => {}
+                "embeddingSource" if matches!(value, Json::Null) => {}
+                other => {
+                    return Err(Error::unsupported(format!(
+                        "The vector embedding's property '{other}'"
+                    )));
+                }
             }
+        }
+        let path = text_member(embedding, "path");
+        let Some(parsed_path) = read_path(path) else {
+            return Err(bad(format!(
+                "The Vector Embedding Policy has an invalid Path:{path}."
+            )));
         };
-        self.default_language = language(policy.get("defaultLanguage"))?;
+        if self.vectors.iter().any(|other| other.path == parsed_path) {
+            return Err(bad(format!(
+                "The Vector Embedding Policy has the Path:{path} twice."
+            )));
+        }
+        // The service reports an invalid word with its own name for the property.
+        let data_type = text_member(embedding, "dataType");
+        let Some(data_type) = known_word(DATA_TYPES, data_type) else {
+            return Err(bad(format!(
+                "The Vector Embedding Policy has an invalid DataType:{data_type}."
+            )));
+        };
+        let function = text_member(embedding, "distanceFunction");
+        let Some(distance_function) = known_word(DISTANCE_FUNCTIONS, function) else {
+            return Err(bad(format!(
+                "The Vector Embedding Policy has an invalid DistanceFunction:{function}."
+            )));
+        };
+        let dimensions = read_dimensions(embedding.get("dimensions"))?;
+        let vector = VectorPath {
+            path: parsed_path,
+            data_type,
+            distance_function,
+        };
+        Ok((vector, dimensions))
+    }
+
+    fn read_texts(&mut self, policy: &Json) -> Result<()> {
+        self.default_language = read_language(policy.get("defaultLanguage"))?;
         let paths = match policy.get("fullTextPaths") {
-            None | Some(Json::Null) => &[],
+            None | Some(Json::Null) => return Ok(()),
             Some(paths) => paths
                 .as_array()
                 .ok_or_else(|| bad("The Full Text Policy's 'fullTextPaths' is no array."))?,
         };
         for entry in paths {
-            let text = entry.get("path").and_then(Json::as_str).unwrap_or_default();
-            let path = read_path(text)
-                .filter(|path| self.full_text.iter().all(|(other, _)| other != path))
-                .ok_or_else(|| {
-                    bad(format!(
-                        "The Full Text Policy contains an invalid Path: {text}."
-                    ))
-                })?;
-            let own = language(entry.get("language"))?.or_else(|| self.default_language.clone());
-            self.full_text
-                .push((path, own.unwrap_or_else(|| DEFAULT_LANGUAGE.to_owned())));
+            let text = text_member(entry, "path");
+            let is_new = |path: &Path| self.full_text.iter().all(|(other, _)| other != path);
+            let Some(path) = read_path(text).filter(is_new) else {
+                return Err(bad(format!(
+                    "The Full Text Policy contains an invalid Path: {text}."
+                )));
+            };
+            // A path without a language has the default of the policy, or else that of the service.
+            let language = read_language(entry.get("language"))?;
+            let language = language.or_else(|| self.default_language.clone());
+            let language = language.unwrap_or_else(|| DEFAULT_LANGUAGE.to_owned());
+            self.full_text.push((path, language));
         }
         Ok(())
     }
 
     fn check_spatial_index(&self, index: &SearchIndex) -> Result<()> {
-        let wrong = |what: &str| {
+        let invalid = |reason: &str| {
             bad(format!(
-                "The spatial index on '{}' is invalid: {what}.",
+                "The spatial index on '{}' is invalid: {reason}.",
                 index.path
             ))
         };
-        let types = index
-            .body
-            .get("types")
-            .and_then(Json::as_array)
-            .unwrap_or_default();
-        if !types.iter().all(|kind| {
-            kind.as_str()
+        let types = index.body.get("types").and_then(Json::as_array);
+        for kind in types.unwrap_or_default() {
+            if !kind
+                .as_str()
                 .is_some_and(|kind| SPATIAL_TYPES.contains(&kind))
-        }) {
-            return Err(wrong(
-                "its types must be among Point, LineString, Polygon and MultiPolygon",
-            ));
-        }
-        let bounds = index
-            .body
-            .get("boundingBox")
-            .filter(|bounds| !matches!(bounds, Json::Null));
-        match (self.planar, bounds) {
-            (false, None) => Ok(()),
-            (false, Some(_)) => Err(wrong("a bounding box is for containers of type Geometry")),
-            (true, None) => Err(wrong("a container of type Geometry needs a bounding box")),
-            (true, Some(bounds)) => {
-                let of = |name: &str| {
-                    bounds
-                        .get(name)
-                        .and_then(Json::as_f64)
-                        .filter(|v| v.is_finite())
-                };
-                match (of("xmin"), of("ymin"), of("xmax"), of("ymax")) {
-                    (Some(left), Some(low), Some(right), Some(high))
-                        if left < right && low < high =>
-                    {
-                        Ok(())
-                    }
-                    _ => Err(wrong("its bounding box needs xmin < xmax and ymin < ymax")),
-                }
+            {
+                return Err(invalid(
+                    "its types must be among Point, LineString, Polygon and MultiPolygon",
+                ));
             }
+        }
+
+        // A plane has no natural bounds, so its index needs a box; the Earth has no use for one.
+        match (self.planar, member(&index.body, "boundingBox")) {
+            (false, None) => Ok(()),
+            (false, Some(_)) => Err(invalid("a bounding box is for containers of type Geometry")),
+            (true, None) => Err(invalid("a container of type Geometry needs a bounding box")),
+            (true, Some(bounds)) if is_bounding_box(bounds) => Ok(()),
+            (true, Some(_)) => Err(invalid(
+                "its bounding box needs xmin < xmax and ymin < ymax",
+            )),
         }
     }
 
     fn check_vector_index(&self, index: &SearchIndex) -> Result<()> {
-        let path = Path(
-            index
-                .names
-                .iter()
-                .cloned()
-                .map(orrery_sql::Step::Name)
-                .collect(),
-        );
-        let Some(at) = self.vectors.iter().position(|vector| vector.path == path) else {
+        let path = path_of(index);
+        let vector = self.vectors.iter().position(|vector| vector.path == path);
+        let Some(vector) = vector else {
             let path = &index.path;
             return Err(bad(format!(
                 "The Vector Indexing Policy's path::{path} not matching in Embedding's path."
             )));
         };
-        let kind = index
-            .body
-            .get("type")
-            .and_then(Json::as_str)
-            .unwrap_or_default();
+        let dimensions = self.dimensions[vector];
+
+        let kind = index.body.get("type").and_then(Json::as_str);
+        let kind = kind.unwrap_or_default();
         if !INDEX_TYPES.contains(&kind) {
             return Err(bad(format!(
                 "The Vector Indexing Policy's Index Type::{kind} is invalid."
             )));
         }
-        if kind == "flat" && self.dimensions[at] > DIMENSIONS_FLAT {
+        if kind == "flat" && dimensions > DIMENSIONS_FLAT_MAX {
             return Err(bad(format!(
-                "The Vector Indexing Policy's Index Type::flat supports at most {DIMENSIONS_FLAT} dimensions, and \
-                 {} has {}.",
-                index.path, self.dimensions[at]
+                "The Vector Indexing Policy's Index Type::flat supports at most \
+                 {DIMENSIONS_FLAT_MAX} dimensions, and {} has {dimensions}.",
+                index.path
             )));
         }
+
+        // The parameters have no effect here; they are checked so that a read can show them.
         for (name, value) in index.body.iter() {
             match name {
                 "path" | "type" => {}
                 "quantizerType" if matches!(value.as_str(), Some("product" | "spherical")) => {}
                 "quantizationByteSize" => {
-                    in_range(
-                        "QuantizationByteSize",
-                        value,
-                        1,
-                        self.dimensions[at].min(QUANTIZED_BYTES),
-                    )?;
+                    let bytes_max = dimensions.min(QUANTIZED_BYTES_MAX);
+                    check_in_range("QuantizationByteSize", value, 1, bytes_max)?;
                 }
-                "indexingSearchListSize" => in_range("IndexingSearchListSize", value, 25, 500)?,
+                "indexingSearchListSize" => {
+                    check_in_range("IndexingSearchListSize", value, 25, 500)?;
+                }
                 "vectorIndexShardKey" => check_shard_key(value)?,
                 other => {
-                    let message = format!(
+                    return Err(Error::unsupported(format!(
                         "The Vector Indexing Policy parameter '{other}' with the value {value}"
-                    );
-                    return Err(Error::unsupported(message));
+                    )));
                 }
             }
         }
@@ -299,14 +247,7 @@ impl Search {
     }
 
     fn check_full_text_index(&self, index: &SearchIndex) -> Result<()> {
-        let path = Path(
-            index
-                .names
-                .iter()
-                .cloned()
-                .map(orrery_sql::Step::Name)
-                .collect(),
-        );
+        let path = path_of(index);
         if self.full_text.iter().any(|(known, _)| *known == path) {
             return Ok(());
         }
@@ -316,43 +257,73 @@ impl Search {
         )))
     }
 
-    /// Checks that these policies may replace `old`: what is said of the vectors of a path stays.
+    /// Checks that these settings may replace `old`: the embedding and the index of a vector path
+    /// cannot change.
     ///
     /// # Errors
     /// 400 in the service's words.
     pub fn check_replaces(&self, policy: &Policy, old: &Search, old_policy: &Policy) -> Result<()> {
-        for (at, vector) in old.vectors.iter().enumerate() {
-            let now = self.vectors.iter().position(|now| now.path == vector.path);
-            let same = |now: usize| {
-                let new = &self.vectors[now];
-                (new.data_type == vector.data_type)
-                    && (new.distance_function == vector.distance_function)
-                    && (self.dimensions[now] == old.dimensions[at])
-            };
-            if now.is_some_and(|now| !same(now)) {
-                return Err(bad(
-                    "Paths in existing embedding policy cannot be modified in Collection Replace",
-                ));
+        for (old_vector, old_dimensions) in old.vectors.iter().zip(&old.dimensions) {
+            for (vector, dimensions) in self.vectors.iter().zip(&self.dimensions) {
+                let is_unchanged = vector.data_type == old_vector.data_type
+                    && vector.distance_function == old_vector.distance_function
+                    && dimensions == old_dimensions;
+                if vector.path == old_vector.path && !is_unchanged {
+                    return Err(bad(
+                        "Paths in existing embedding policy cannot be modified in Collection \
+                         Replace",
+                    ));
+                }
             }
         }
-        for index in old_policy.vector_indexes() {
-            let changed = |new: &&SearchIndex| {
-                new.names == index.names
-                    && !deep_equal(
-                        &Json::Object(new.body.clone()),
-                        &Json::Object(index.body.clone()),
-                    )
-            };
-            if policy.vector_indexes().iter().any(|new| changed(&new)) {
-                return Err(bad(
-                    "Paths in existing vector indexing policy cannot be modified in Collection Replace",
-                ));
+        for old_index in old_policy.vector_indexes() {
+            let old_body = Json::Object(old_index.body.clone());
+            for index in policy.vector_indexes() {
+                let body = Json::Object(index.body.clone());
+                if index.names == old_index.names && !deep_equal(&body, &old_body) {
+                    return Err(bad(
+                        "Paths in existing vector indexing policy cannot be modified in \
+                         Collection Replace",
+                    ));
+                }
             }
         }
         Ok(())
     }
 }
 
+fn read_dimensions(json: Option<&Json>) -> Result<i64> {
+    let number = json.and_then(Json::as_i64).filter(|number| *number > 0);
+    let Some(dimensions) = number else {
+        let written = json.map(Json::to_text).unwrap_or_default();
+        return Err(bad(format!(
+            "The Vector Embedding Policy has Dimensions:{written} which is not a positive number."
+        )));
+    };
+    if dimensions > DIMENSIONS_MAX {
+        return Err(bad(format!(
+            "The Vector Embedding Policy has Dimensions:{dimensions} which is more than the \
+             maximum supported value: {DIMENSIONS_MAX}."
+        )));
+    }
+    Ok(dimensions)
+}
+
+/// Reads the code of a language; `None` if it is absent.
+fn read_language(json: Option<&Json>) -> Result<Option<String>> {
+    let json = match json {
+        None | Some(Json::Null) => return Ok(None),
+        Some(json) => json,
+    };
+    match json.as_str() {
+        Some(code) if full_text_languages().any(|known| known == code) => Ok(Some(code.to_owned())),
+        _ => Err(bad(format!(
+            "The Full Text Policy contains an unsupported language: {json}."
+        ))),
+    }
+}
+
+/// Returns true if the spatial functions of a container compute in a plane.
 fn read_geospatial(config: Option<&Json>) -> Result<bool> {
     let Some(config) = config else {
         return Ok(false);
@@ -366,27 +337,50 @@ fn read_geospatial(config: Option<&Json>) -> Result<bool> {
     }
 }
 
-/// A path that names one value, as policies write it: `/a/b`.
+/// Returns true if the bounds are finite, with `xmin < xmax` and `ymin < ymax`.
+fn is_bounding_box(bounds: &Json) -> bool {
+    let bound = |name: &str| {
+        let number = bounds.get(name).and_then(Json::as_f64);
+        number.filter(|number| number.is_finite())
+    };
+    match (bound("xmin"), bound("ymin"), bound("xmax"), bound("ymax")) {
+        (Some(xmin), Some(ymin), Some(xmax), Some(ymax)) => xmin < xmax && ymin < ymax,
+        _ => false,
+    }
+}
+
+/// Returns a string member, or an empty string if it is missing or no string.
+fn text_member<'j>(json: &'j Json, name: &str) -> &'j str {
+    json.get(name).and_then(Json::as_str).unwrap_or_default()
+}
+
+/// Reads a path of a policy that names one value, for example `/a/b`.
 fn read_path(text: &str) -> Option<Path> {
-    names_of(text).map(|names| Path(names.into_iter().map(orrery_sql::Step::Name).collect()))
+    names_of(text).map(path_of_names)
 }
 
-fn known(all: &[&str], text: &str) -> Option<String> {
-    all.iter()
-        .find(|one| one.eq_ignore_ascii_case(text))
-        .map(|one| (*one).to_owned())
+fn path_of(index: &SearchIndex) -> Path {
+    path_of_names(index.names.to_vec())
 }
 
-fn in_range(parameter: &str, value: &Json, least: i64, most: i64) -> Result<()> {
-    if value
-        .as_i64()
-        .is_some_and(|number| (least..=most).contains(&number))
-    {
+fn path_of_names(names: Vec<String>) -> Path {
+    Path(names.into_iter().map(orrery_sql::Step::Name).collect())
+}
+
+/// Returns the word of `words` that equals `text` in any case.
+fn known_word(words: &[&str], text: &str) -> Option<String> {
+    let word = words.iter().find(|word| word.eq_ignore_ascii_case(text));
+    word.map(|word| (*word).to_owned())
+}
+
+fn check_in_range(parameter: &str, value: &Json, min: i64, max: i64) -> Result<()> {
+    let number = value.as_i64();
+    if number.is_some_and(|number| (min..=max).contains(&number)) {
         return Ok(());
     }
     Err(bad(format!(
-        "The Vector Indexing Policy parameter {parameter} value :: {value} is out of range. The allowed range is \
-         between {least} and {most}."
+        "The Vector Indexing Policy parameter {parameter} value :: {value} is out of range. The \
+         allowed range is between {min} and {max}."
     )))
 }
 
@@ -404,7 +398,8 @@ fn check_shard_key(value: &Json) -> Result<()> {
     }
     if paths.len() > 1 {
         return Err(bad(format!(
-            "The number of shard paths defined in the Vector Indexing Policy: {} exceeds the maximum: 1.",
+            "The number of shard paths defined in the Vector Indexing Policy: {} exceeds the \
+             maximum: 1.",
             paths.len()
         )));
     }
@@ -432,12 +427,15 @@ mod tests {
         {"path":"/a/v2","dataType":"int8","dimensions":550,"distanceFunction":"dotproduct"}]}"#;
 
     #[test]
-    fn policies_and_indexes_read_back_as_they_were_given() {
-        let texts = r#""fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/text"},{"path":"/german","language":"de-DE"}]}"#;
+    fn policies_and_indexes_read_back_as_they_were_sent() {
+        let texts = r#""fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[
+            {"path":"/text"},{"path":"/german","language":"de-DE"}]}"#;
         let indexes = r#""indexingPolicy":{"includedPaths":[{"path":"/*"}],
-            "spatialIndexes":[{"path":"/at/*","types":["Point"]}],"fullTextIndexes":[{"path":"/text"}],
-            "vectorIndexes":[{"path":"/v1","type":"flat"},{"path":"/a/v2","type":"diskANN","quantizationByteSize":512,
-                "indexingSearchListSize":50,"vectorIndexShardKey":["/city"]}]}"#;
+            "spatialIndexes":[{"path":"/at/*","types":["Point"]}],
+            "fullTextIndexes":[{"path":"/text"}],
+            "vectorIndexes":[{"path":"/v1","type":"flat"},
+                {"path":"/a/v2","type":"diskANN","quantizationByteSize":512,
+                 "indexingSearchListSize":50,"vectorIndexShardKey":["/city"]}]}"#;
         let settings = settings(&format!("{VECTORS},{texts},{indexes}")).expect("settings");
         let given = parse(format!("{{{VECTORS},{texts},{indexes}}}").as_bytes()).expect("JSON");
         for name in ["vectorEmbeddingPolicy", "fullTextPolicy"] {
@@ -464,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plane_is_a_setting() {
+    fn a_container_of_type_geometry_computes_in_a_plane() {
         let plane = r#""geospatialConfig":{"type":"Geometry"}"#;
         assert!(settings(plane).expect("settings").search.planar);
         let boxed = r#""indexingPolicy":{"spatialIndexes":[{"path":"/at/*","types":["Point"],
@@ -474,17 +472,22 @@ mod tests {
         assert!(settings(r#""geospatialConfig":{"type":"Moon"}"#).is_err());
     }
 
+    /// Checks that container bodies with these members are refused with these words.
+    fn check_refused(cases: &[(String, &str)]) {
+        for (members, words) in cases {
+            let error = settings(members).expect_err(members);
+            assert!(
+                error.message().contains(words),
+                "{error} should say {words}"
+            );
+        }
+    }
+
     #[test]
-    fn what_does_not_fit_is_refused_in_the_services_words() {
+    fn invalid_vector_indexes_are_refused_in_the_words_of_the_service() {
         let index =
             |index: &str| format!(r#"{VECTORS},"indexingPolicy":{{"vectorIndexes":[{index}]}}"#);
-        let vector = |kind: &str, dimensions: &str, function: &str| {
-            format!(
-                r#""vectorEmbeddingPolicy":{{"vectorEmbeddings":[{{"path":"/v","dataType":"{kind}",
-                    "dimensions":{dimensions},"distanceFunction":"{function}"}}]}}"#
-            )
-        };
-        for (members, words) in [
+        check_refused(&[
             (
                 r#""indexingPolicy":{"vectorIndexes":[{"path":"/v1","type":"flat"}]}"#.to_owned(),
                 "v1 not matching in Embedding's path",
@@ -503,7 +506,8 @@ mod tests {
             ),
             (
                 index(r#"{"path":"/v1","type":"quantizedFlat","quantizationByteSize":0}"#),
-                "The Vector Indexing Policy parameter QuantizationByteSize value :: 0 is out of range. The allowed range is between 1 and 256.",
+                "The Vector Indexing Policy parameter QuantizationByteSize value :: 0 is out of \
+                 range. The allowed range is between 1 and 256.",
             ),
             (
                 index(r#"{"path":"/a/v2","type":"quantizedFlat","quantizationByteSize":513}"#),
@@ -511,7 +515,8 @@ mod tests {
             ),
             (
                 index(r#"{"path":"/v1","type":"diskANN","indexingSearchListSize":5}"#),
-                "IndexingSearchListSize value :: 5 is out of range. The allowed range is between 25 and 500.",
+                "IndexingSearchListSize value :: 5 is out of range. The allowed range is between \
+                 25 and 500.",
             ),
             (
                 index(r#"{"path":"/v1","type":"diskANN","vectorIndexShardKey":["country"]}"#),
@@ -519,7 +524,8 @@ mod tests {
             ),
             (
                 index(r#"{"path":"/v1","type":"diskANN","vectorIndexShardKey":["/a","/b","/c"]}"#),
-                "The number of shard paths defined in the Vector Indexing Policy: 3 exceeds the maximum: 1.",
+                "The number of shard paths defined in the Vector Indexing Policy: 3 exceeds the \
+                 maximum: 1.",
             ),
             (
                 index(r#"{"path":"/v1","type":"diskANN","vectorIndexShardKey":"/a"}"#),
@@ -529,13 +535,26 @@ mod tests {
                 index(r#"{"path":"/v1","type":"flat","wheels":4}"#),
                 "wheels",
             ),
+        ]);
+    }
+
+    #[test]
+    fn invalid_search_policies_are_refused_in_the_words_of_the_service() {
+        let vector = |kind: &str, dimensions: &str, function: &str| {
+            format!(
+                r#""vectorEmbeddingPolicy":{{"vectorEmbeddings":[{{"path":"/v","dataType":"{kind}",
+                    "dimensions":{dimensions},"distanceFunction":"{function}"}}]}}"#
+            )
+        };
+        check_refused(&[
             (
                 vector("float64", "3", "cosine"),
                 "Vector Embedding Policy has an invalid DataType",
             ),
             (
                 vector("float32", "8000", "cosine"),
-                "Vector Embedding Policy has Dimensions:8000 which is more than the maximum supported value",
+                "Vector Embedding Policy has Dimensions:8000 which is more than the maximum \
+                 supported value",
             ),
             (
                 vector("float32", "-1", "cosine"),
@@ -571,17 +590,11 @@ mod tests {
                     .to_owned(),
                 "MultiPolygon",
             ),
-        ] {
-            let error = settings(&members).expect_err(&members);
-            assert!(
-                error.message().contains(words),
-                "{error} should say {words}"
-            );
-        }
+        ]);
     }
 
     #[test]
-    fn what_is_said_of_a_path_of_vectors_stays() {
+    fn the_embedding_and_the_index_of_a_vector_path_cannot_change() {
         let with = |dimensions: u32, kind: &str| {
             let vectors = format!(
                 r#""vectorEmbeddingPolicy":{{"vectorEmbeddings":[{{"path":"/v","dataType":"float32",

@@ -1,11 +1,11 @@
-//! What a container body may say: one table of its members, checked at creation and at replace.
+//! The settings of a container: the table of its properties, and their check at creation and
+//! replace.
 
 use super::encryption::EncryptionPolicy;
 use super::search::Search;
 use crate::errors::query_error;
 use crate::index::policy::Policy;
-use crate::request::properties::{self, Property, server_set, stored, unsupported};
-
+use crate::request::properties::{self, Property, member, server_set, stored, unsupported};
 use orrery_model::partition_key::{Component, Definition, PartitionKey};
 use orrery_model::{Error, Json, Object, Result, object};
 use orrery_sql::{Environment, Query};
@@ -14,44 +14,48 @@ use std::sync::Arc;
 /// The checked body of a container.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How items are partitioned.
+    /// The partition key definition.
     pub partition_key: Definition,
-    /// What is indexed.
+    /// The indexing policy.
     pub policy: Arc<Policy>,
-    /// `defaultTtl`: seconds that items live; -1 switches expiry on without a default.
+    /// `defaultTtl`: the lifetime of items in seconds; -1 enables expiry without a default.
     pub default_ttl: Option<i32>,
-    /// Each a list of paths, whose values together are unique in a logical partition.
+    /// The unique keys: each is a list of paths, and each path is a list of names. The values at
+    /// the paths of a key are unique together in a logical partition.
     pub unique_keys: Vec<Vec<Vec<String>>>,
-    /// Name and query of each computed property.
+    /// The name and the query of each computed property.
     pub computed_properties: Vec<(String, String)>,
-    /// Spatial values, vectors and texts.
+    /// The settings of spatial, vector and full-text search.
     pub search: Search,
-    /// Seconds for which every version of an item is kept; `None` if only the latest is.
+    /// The seconds for which all versions of an item are kept; `None` if only the latest is kept.
     pub retention_seconds: Option<u64>,
-    /// What clients encrypt.
+    /// The paths that clients encrypt.
     pub encryption: Option<EncryptionPolicy>,
-    /// The body as a read shows it, without system properties.
+    /// The body as clients read it, without system properties.
     pub body: Object,
 }
 
-/// Limits of the service on unique keys.
-const UNIQUE_KEYS: usize = 10;
-const UNIQUE_KEY_PATHS: usize = 16;
-/// Minutes for which versions can be kept at most: thirty days, as long as the service keeps them in any account.
-const RETENTION_MINUTES: u32 = 43_200;
-/// Limit of the service on computed properties.
-const COMPUTED_PROPERTIES: usize = 20;
+/// The maximum number of unique keys of a container, a limit of the service.
+const UNIQUE_KEYS_MAX: usize = 10;
+/// The maximum number of paths of a unique key, a limit of the service.
+const UNIQUE_KEY_PATHS_MAX: usize = 16;
+/// The maximum retention of versions in minutes: 30 days, the longest retention of the service.
+const RETENTION_MINUTES_MAX: u32 = 43_200;
+/// The maximum number of computed properties of a container, a limit of the service.
+const COMPUTED_PROPERTIES_MAX: usize = 20;
 
-/// What the body of a container may say.
+/// The properties of a container body.
 const PROPERTIES: &[Property] = &[
     stored("id", "kept; cannot be changed"),
     stored(
         "partitionKey",
-        "kept: one path of kind `Hash`, version 1 or 2 (absent means 1), or one to three of kind `MultiHash`, version 2; cannot be changed; absent gives the system key",
+        "kept: one path of kind `Hash`, version 1 or 2 (absent means 1), or one to three of kind \
+         `MultiHash`, version 2; cannot be changed; absent gives the system key",
     ),
     stored(
         "indexingPolicy",
-        "kept and completed: `/\"_etag\"/?` is excluded unless named; composite indexes have 2 to 8 paths, 100 in all",
+        "kept and completed: `/\"_etag\"/?` is excluded unless named; composite indexes have 2 to \
+         8 paths, 100 in all",
     ),
     stored("defaultTtl", "kept: -1 or 1 to 2,147,483,647 seconds"),
     stored(
@@ -64,7 +68,8 @@ const PROPERTIES: &[Property] = &[
     ),
     stored(
         "conflictResolutionPolicy",
-        "kept if the mode is `LastWriterWins`, without effect in one region; `Custom` is refused by name",
+        "kept if the mode is `LastWriterWins`, without effect in one region; `Custom` is refused \
+         by name",
     ),
     stored(
         "geospatialConfig",
@@ -72,11 +77,13 @@ const PROPERTIES: &[Property] = &[
     ),
     stored(
         "changeFeedPolicy",
-        "kept: `retentionDuration` of 0 to 43,200 minutes, for which every version of an item is kept; 0 keeps only the latest",
+        "kept: `retentionDuration` of 0 to 43,200 minutes, for which every version of an item is \
+         kept; 0 keeps only the latest",
     ),
     stored(
         "vectorEmbeddingPolicy",
-        "kept: up to 4,096 dimensions of float32, float16, int8 or uint8, compared by cosine, dotproduct or euclidean; what is said of a path cannot be changed",
+        "kept: up to 4,096 dimensions of float32, float16, int8 or uint8, compared by cosine, \
+         dotproduct or euclidean; what is said of a path cannot be changed",
     ),
     stored(
         "fullTextPolicy",
@@ -106,33 +113,39 @@ const PROPERTIES: &[Property] = &[
 ];
 
 impl Settings {
-    /// Reads and completes a container body.
+    /// Reads a container body and adds the defaults of missing members.
     ///
     /// # Errors
     /// 400 that names the member.
     pub fn from_body(body: &Object) -> Result<Settings> {
         properties::check("container", body, PROPERTIES, None)?;
         let id = super::resource_id(body)?;
-        let partition_key = match body.get("partitionKey") {
-            None | Some(Json::Null) => Definition::system_key(),
+        let partition_key = match member(body, "partitionKey") {
             Some(definition) => Definition::from_json(definition)?,
+            None => Definition::system_key(),
         };
         let policy = Policy::from_json(body.get("indexingPolicy"))?;
-        let default_ttl = match body.get("defaultTtl") {
-            None | Some(Json::Null) => None,
+        let default_ttl = match member(body, "defaultTtl") {
             Some(ttl) => Some(read_ttl(ttl).ok_or_else(|| Error::bad(TTL_INVALID))?),
+            None => None,
         };
-        let unique_keys = read_unique_keys(body.get("uniqueKeyPolicy"))?;
-        let computed_properties = read_computed(body.get("computedProperties"))?;
-        let conflicts = conflict_policy(body.get("conflictResolutionPolicy"))?;
+        let unique_keys = read_unique_keys(body)?;
+        let computed_properties = read_computed_properties(body)?;
+
+        // Members that a read always shows, with their defaults.
+        let unique_key_policy = match member(body, "uniqueKeyPolicy") {
+            Some(policy) => policy.clone(),
+            None => Json::Object(object! { "uniqueKeys" => Vec::new() }),
+        };
         let mut shown = object! {
             "id" => id,
             "indexingPolicy" => policy.to_json(),
             "partitionKey" => partition_key.to_json(),
-            "uniqueKeyPolicy" => body.get("uniqueKeyPolicy").filter(|p| !matches!(p, Json::Null)).cloned()
-                .unwrap_or_else(|| Json::Object(object! { "uniqueKeys" => Vec::new() })),
-            "conflictResolutionPolicy" => conflicts,
+            "uniqueKeyPolicy" => unique_key_policy,
+            "conflictResolutionPolicy" => conflict_resolution_policy(body)?,
         };
+
+        // Members that a read shows if the container has them. Clients see them in this order.
         let search = Search::from_body(body, &policy, &mut shown)?;
         let encryption =
             EncryptionPolicy::from_json(body.get("clientEncryptionPolicy"), &partition_key)?;
@@ -142,28 +155,23 @@ impl Settings {
         if let Some(ttl) = default_ttl {
             shown.push_new("defaultTtl", ttl);
         }
-        let retention_minutes = read_retention(body.get("changeFeedPolicy"))?;
+        let retention_minutes = read_retention_minutes(body)?;
         if let Some(minutes) = retention_minutes {
-            shown.push_new(
-                "changeFeedPolicy",
-                Json::Object(object! { "retentionDuration" => minutes }),
-            );
+            let policy = object! { "retentionDuration" => minutes };
+            shown.push_new("changeFeedPolicy", Json::Object(policy));
         }
-        let retention_seconds = retention_minutes
-            .filter(|minutes| *minutes > 0)
-            .map(|minutes| u64::from(minutes) * 60);
         if !computed_properties.is_empty() {
-            shown.push_new(
-                "computedProperties",
-                body.get("computedProperties")
-                    .cloned()
-                    .unwrap_or(Json::Null),
-            );
+            let list = body.get("computedProperties").cloned();
+            shown.push_new("computedProperties", list.unwrap_or(Json::Null));
         }
-        let policy = Arc::new(policy);
+
+        let retention_seconds = match retention_minutes {
+            None | Some(0) => None,
+            Some(minutes) => Some(u64::from(minutes) * 60),
+        };
         Ok(Settings {
             partition_key,
-            policy,
+            policy: Arc::new(policy),
             default_ttl,
             unique_keys,
             computed_properties,
@@ -177,182 +185,183 @@ impl Settings {
     /// Checks that these settings may replace `old`.
     ///
     /// # Errors
-    /// 400 for what cannot change.
+    /// 400 for a changed property that cannot change.
     pub fn check_replaces(&self, old: &Settings) -> Result<()> {
-        let fixed = |name: &str| {
+        let unchangeable = |name: &str| {
             Error::bad(format!(
                 "The container property '{name}' cannot be changed."
             ))
         };
         if self.body.get("id") != old.body.get("id") {
-            return Err(fixed("id"));
+            return Err(unchangeable("id"));
         }
         if self.partition_key != old.partition_key {
-            return Err(fixed("partitionKey"));
+            return Err(unchangeable("partitionKey"));
         }
         if self.unique_keys != old.unique_keys {
-            return Err(fixed("uniqueKeyPolicy"));
+            return Err(unchangeable("uniqueKeyPolicy"));
         }
-        let encryption = |settings: &Self| {
-            settings
-                .encryption
-                .as_ref()
-                .map(|policy| policy.shown.to_text())
-        };
-        if encryption(self) != encryption(old) {
+        // The service has its own words for this property.
+        if self.encryption_text() != old.encryption_text() {
             return Err(Error::bad(
-                "'clientEncryptionPolicy' cannot be changed as part of collection replace operation.",
+                "'clientEncryptionPolicy' cannot be changed as part of collection replace \
+                 operation.",
             ));
         }
         self.search
             .check_replaces(&self.policy, &old.search, &old.policy)
     }
 
-    /// Whether the partition key is the id, so that its index entry is the id's.
+    fn encryption_text(&self) -> Option<String> {
+        let encryption = self.encryption.as_ref()?;
+        Some(encryption.shown.to_text())
+    }
+
+    /// Returns true if the partition key is `/id`, so that the index entry of the id serves both.
     pub fn partition_key_is_id(&self) -> bool {
         self.partition_key.paths() == [["id".to_owned()]]
     }
 
-    /// The key of an item that names none because the container has no key of its own.
+    /// Returns the partition key of an item without one, in a container with the system key.
     pub fn default_key(&self) -> PartitionKey {
         PartitionKey::new(vec![Component::Undefined; self.partition_key.paths().len()])
     }
 }
 
-/// Checks that computed properties compile.
+/// Checks that the queries of computed properties compile.
 ///
 /// # Errors
-/// 400.
+/// 400 if one does not.
 pub fn check_computed_properties(properties: &[(String, String)]) -> Result<()> {
     let environment = Environment {
         computed_properties: properties.to_vec(),
         ..Environment::default()
     };
-    Query::compile("SELECT * FROM c", &[], &environment)
-        .map(|_| ())
-        .map_err(query_error)
+    // Compiling any query compiles the computed properties of its environment.
+    Query::compile("SELECT * FROM c", &[], &environment).map_err(query_error)?;
+    Ok(())
 }
 
-/// The service's words for a bad `ttl` or `defaultTtl`.
-pub const TTL_INVALID: &str = "The input ttl is invalid. Ensure to provide a nonzero positive integer less than or \
-                               equal to '2147483647', or -1 for never.";
+/// The service's message for an invalid `ttl` or `defaultTtl`.
+pub const TTL_INVALID: &str = "The input ttl is invalid. Ensure to provide a nonzero positive \
+                               integer less than or equal to '2147483647', or -1 for never.";
 
-/// `ttl` or `defaultTtl`: -1 or a positive 32-bit number of seconds.
+/// Reads `ttl` or `defaultTtl`: -1, or 1 to 2,147,483,647 seconds. Returns `None` for other values.
 pub fn read_ttl(value: &Json) -> Option<i32> {
     let seconds = i32::try_from(value.as_i64()?).ok()?;
     (seconds == -1 || seconds > 0).then_some(seconds)
 }
 
-fn read_unique_keys(policy: Option<&Json>) -> Result<Vec<Vec<Vec<String>>>> {
-    let bad = || Error::bad("The unique key policy is invalid.");
-    let Some(policy) = policy.filter(|p| !matches!(p, Json::Null)) else {
+fn read_unique_keys(body: &Object) -> Result<Vec<Vec<Vec<String>>>> {
+    let Some(policy) = member(body, "uniqueKeyPolicy") else {
         return Ok(Vec::new());
     };
-    let Some(keys) = policy.as_object().ok_or_else(bad)?.get("uniqueKeys") else {
+    let policy = policy.as_object().ok_or_else(invalid_unique_keys)?;
+    let Some(keys) = policy.get("uniqueKeys") else {
         return Ok(Vec::new());
     };
-    let keys = keys.as_array().ok_or_else(bad)?;
-    if keys.len() > UNIQUE_KEYS {
-        return Err(bad());
+    let keys = keys.as_array().ok_or_else(invalid_unique_keys)?;
+    if keys.len() > UNIQUE_KEYS_MAX {
+        return Err(invalid_unique_keys());
     }
-    let names = |path: &Json| -> Result<Vec<String>> {
-        let names: Vec<String> = path
-            .as_str()
-            .ok_or_else(bad)?
-            .split('/')
-            .skip(1)
-            .map(str::to_owned)
-            .collect();
-        if names.is_empty() || names.iter().any(String::is_empty) {
-            Err(bad())
-        } else {
-            Ok(names)
-        }
-    };
-    keys.iter()
-        .map(|key| {
-            let paths = key.get("paths").and_then(Json::as_array).ok_or_else(bad)?;
-            if paths.is_empty() || paths.len() > UNIQUE_KEY_PATHS {
-                return Err(bad());
-            }
-            paths.iter().map(names).collect()
-        })
-        .collect()
+    keys.iter().map(read_unique_key).collect()
 }
 
-/// `changeFeedPolicy`: whole minutes for which versions are kept; 0 for none.
-fn read_retention(policy: Option<&Json>) -> Result<Option<u32>> {
-    let bad = || {
+fn read_unique_key(key: &Json) -> Result<Vec<Vec<String>>> {
+    let paths = key.get("paths").and_then(Json::as_array);
+    let paths = paths.ok_or_else(invalid_unique_keys)?;
+    if paths.is_empty() || paths.len() > UNIQUE_KEY_PATHS_MAX {
+        return Err(invalid_unique_keys());
+    }
+    paths.iter().map(read_unique_key_path).collect()
+}
+
+/// Reads a path like `/a/b` into its names.
+fn read_unique_key_path(path: &Json) -> Result<Vec<String>> {
+    let path = path.as_str().ok_or_else(invalid_unique_keys)?;
+    let names: Vec<String> = path.split('/').skip(1).map(str::to_owned).collect();
+    if names.is_empty() || names.iter().any(String::is_empty) {
+        return Err(invalid_unique_keys());
+    }
+    Ok(names)
+}
+
+fn invalid_unique_keys() -> Error {
+    Error::bad("The unique key policy is invalid.")
+}
+
+/// Reads `changeFeedPolicy`: the whole minutes for which versions are kept; 0 keeps only the
+/// latest.
+fn read_retention_minutes(body: &Object) -> Result<Option<u32>> {
+    let invalid = || {
         Error::bad(format!(
-            "The change feed policy is invalid: its one member is 'retentionDuration', a whole number of minutes from 0 \
-             to {RETENTION_MINUTES}."
+            "The change feed policy is invalid: its one member is 'retentionDuration', a whole \
+             number of minutes from 0 to {RETENTION_MINUTES_MAX}."
         ))
     };
-    let Some(policy) = policy.filter(|p| !matches!(p, Json::Null)) else {
+    let Some(policy) = member(body, "changeFeedPolicy") else {
         return Ok(None);
     };
-    let policy = policy.as_object().ok_or_else(bad)?;
+    let policy = policy.as_object().ok_or_else(invalid)?;
     if policy.iter().any(|(name, _)| name != "retentionDuration") {
-        return Err(bad());
+        return Err(invalid());
     }
     let Some(minutes) = policy.get("retentionDuration") else {
         return Ok(None);
     };
     let minutes = minutes.as_i64().and_then(|n| u32::try_from(n).ok());
-    minutes
-        .filter(|minutes| *minutes <= RETENTION_MINUTES)
-        .map(Some)
-        .ok_or_else(bad)
+    match minutes {
+        Some(minutes) if minutes <= RETENTION_MINUTES_MAX => Ok(Some(minutes)),
+        _ => Err(invalid()),
+    }
 }
 
-fn read_computed(list: Option<&Json>) -> Result<Vec<(String, String)>> {
-    let bad =
-        || Error::bad("The computed properties are invalid: each needs a 'name' and a 'query'.");
-    let Some(list) = list.filter(|l| !matches!(l, Json::Null)) else {
+fn read_computed_properties(body: &Object) -> Result<Vec<(String, String)>> {
+    let Some(list) = member(body, "computedProperties") else {
         return Ok(Vec::new());
     };
-    let list = list
-        .as_array()
-        .ok_or_else(|| Error::bad("One of the specified inputs is invalid"))?;
-    if list.len() > COMPUTED_PROPERTIES {
+    let Some(list) = list.as_array() else {
+        return Err(Error::bad("One of the specified inputs is invalid"));
+    };
+    if list.len() > COMPUTED_PROPERTIES_MAX {
         return Err(Error::bad(format!(
-            "A container has at most {COMPUTED_PROPERTIES} computed properties."
+            "A container has at most {COMPUTED_PROPERTIES_MAX} computed properties."
         )));
     }
-    let text = |entry: &Json, name: &str| {
-        entry
-            .get(name)
-            .and_then(Json::as_str)
-            .map(str::to_owned)
-            .ok_or_else(bad)
-    };
-    list.iter()
-        .map(|entry| Ok((text(entry, "name")?, text(entry, "query")?)))
-        .collect()
+    let mut properties = Vec::with_capacity(list.len());
+    for entry in list {
+        let name = entry.get("name").and_then(Json::as_str);
+        let query = entry.get("query").and_then(Json::as_str);
+        let (Some(name), Some(query)) = (name, query) else {
+            return Err(Error::bad(
+                "The computed properties are invalid: each needs a 'name' and a 'query'.",
+            ));
+        };
+        properties.push((name.to_owned(), query.to_owned()));
+    }
+    Ok(properties)
 }
 
-/// There is one write region, so conflicts never arise; the policy is kept for reads.
-fn conflict_policy(policy: Option<&Json>) -> Result<Json> {
-    let default = object! { "mode" => "LastWriterWins", "conflictResolutionPath" => "/_ts",
-    "conflictResolutionProcedure" => "" };
-    let Some(policy) = policy.filter(|p| !matches!(p, Json::Null)) else {
-        return Ok(Json::Object(default));
+/// Returns the conflict resolution policy that a read shows. There is one write region, so
+/// conflicts never arise and the policy has no other effect.
+fn conflict_resolution_policy(body: &Object) -> Result<Json> {
+    let mut shown = object! {
+        "mode" => "LastWriterWins",
+        "conflictResolutionPath" => "/_ts",
+        "conflictResolutionProcedure" => "",
     };
-    let mode = policy
-        .get("mode")
-        .and_then(Json::as_str)
-        .unwrap_or("LastWriterWins");
+    let Some(policy) = member(body, "conflictResolutionPolicy") else {
+        return Ok(Json::Object(shown));
+    };
+    let mode = policy.get("mode").and_then(Json::as_str);
+    let mode = mode.unwrap_or("LastWriterWins");
     if !mode.eq_ignore_ascii_case("LastWriterWins") {
         return Err(Error::unsupported(format!(
             "The conflict resolution mode '{mode}'"
         )));
     }
-    let mut shown = default;
-    if let Some(path) = policy
-        .get("conflictResolutionPath")
-        .and_then(Json::as_str)
-        .filter(|p| !p.is_empty())
-    {
+    let path = policy.get("conflictResolutionPath").and_then(Json::as_str);
+    if let Some(path) = path.filter(|path| !path.is_empty()) {
         shown.set("conflictResolutionPath", path);
     }
     Ok(Json::Object(shown))
@@ -373,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_shows_what_was_left_out() {
+    fn a_read_shows_the_defaults_of_missing_members() {
         let settings = settings(r#"{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":5}"#)
             .expect("settings");
         for name in [
@@ -390,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_offered_is_refused_by_name() {
+    fn an_unsupported_setting_is_refused_by_name() {
         for (member, named) in [
             (r#""analyticalStorageTtl":-1"#, "analyticalStorageTtl"),
             (
@@ -458,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_fixed_stays() {
+    fn the_partition_key_cannot_be_changed() {
         let old = settings(r#"{"id":"c","partitionKey":{"paths":["/pk"]}}"#).expect("settings");
         assert!(
             settings(r#"{"id":"c","partitionKey":{"paths":["/other"]}}"#)

@@ -261,12 +261,14 @@ impl Throughput {
     /// # Errors
     /// 400 if the number is outside the service's limits or no multiple of the step.
     pub fn autoscale(max: i64, increment_percent: i64) -> Result<Self> {
-        let increment_percent = u32::try_from(increment_percent)
-            .ok()
-            .filter(|percent| *percent <= 100);
-        let increment_percent = increment_percent.ok_or_else(|| {
-            Error::bad("The 'incrementPercent' of an autoscale policy is between 0 and 100.")
-        })?;
+        let increment_percent = match u32::try_from(increment_percent) {
+            Ok(percent) if percent <= 100 => percent,
+            _ => {
+                return Err(Error::bad(
+                    "The 'incrementPercent' of an autoscale policy is between 0 and 100.",
+                ));
+            }
+        };
         let max = Throughput::Autoscale {
             max: 0,
             increment_percent,
@@ -288,12 +290,11 @@ impl Throughput {
 
     /// Checks that `ru` is within the limits of this mode.
     fn checked(self, ru: i64) -> Result<u32> {
-        let (least, step) = (self.ru_min(), self.ru_step());
-        let fits = |ru: &u32| (least..=THROUGHPUT_RU_MAX).contains(ru) && ru.is_multiple_of(step);
-        u32::try_from(ru)
-            .ok()
-            .filter(fits)
-            .ok_or_else(|| throughput_out_of_range(ru, least, step))
+        let (min, step) = (self.ru_min(), self.ru_step());
+        match u32::try_from(ru) {
+            Ok(ru) if (min..=THROUGHPUT_RU_MAX).contains(&ru) && ru.is_multiple_of(step) => Ok(ru),
+            _ => Err(throughput_out_of_range(ru, min, step)),
+        }
     }
 
     /// Returns the fixed RU/s, or the maximum of autoscale.
@@ -321,18 +322,19 @@ impl Throughput {
     }
 }
 
-/// Returns the error 400 for a throughput outside its limits, in the service's words.
-pub(crate) fn throughput_out_of_range(ru: i64, least: u32, step: u32) -> Error {
-    let below = match ru < i64::from(least) {
-        true => {
-            format!(" Requested throughput {ru} is less than required minimum throughput {least}.")
-        }
-        false => String::new(),
-    };
-    Error::bad(format!(
-        "The offer should have valid throughput values between {least} and {THROUGHPUT_RU_MAX} inclusive in increments of \
-         {step}.{below}"
-    ))
+/// Returns the error 400 for a throughput outside its limits, in the service's words. All numbers are
+/// in RU/s.
+pub(crate) fn throughput_out_of_range(ru: i64, min: u32, step: u32) -> Error {
+    let mut message = format!(
+        "The offer should have valid throughput values between {min} and {THROUGHPUT_RU_MAX} \
+         inclusive in increments of {step}."
+    );
+    if ru < i64::from(min) {
+        message.push_str(&format!(
+            " Requested throughput {ru} is less than required minimum throughput {min}."
+        ));
+    }
+    Error::bad(message)
 }
 
 /// Returns `autoUpgradePolicy.throughputPolicy.incrementPercent` of autoscale settings; 0 if it is
@@ -341,10 +343,10 @@ pub(crate) fn throughput_out_of_range(ru: i64, least: u32, step: u32) -> Error {
 /// # Errors
 /// 400 if the value is no whole number.
 pub fn increment_percent(settings: &Json) -> Result<i64> {
-    let policy = settings
-        .get("autoUpgradePolicy")
-        .and_then(|policy| policy.get("throughputPolicy"));
-    match policy.and_then(|policy| policy.get("incrementPercent")) {
+    let policy = settings.get("autoUpgradePolicy");
+    let policy = policy.and_then(|policy| policy.get("throughputPolicy"));
+    let percent = policy.and_then(|policy| policy.get("incrementPercent"));
+    match percent {
         None | Some(Json::Null) => Ok(0),
         Some(percent) => percent.as_i64().ok_or_else(|| {
             Error::bad("The 'incrementPercent' of an autoscale policy is no whole number.")
