@@ -143,7 +143,7 @@ fn a_script_that_calls_itself_for_ever_is_400() {
         "(function again() { again(); again(); })();",
         400,
         0,
-        "deep",
+        "exceeded the maximum call depth",
     );
 }
 
