@@ -26,7 +26,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes expired items, at most [`EXPIRED_PER_COMMIT`] from each partition. Returns their number.
+    /// Removes expired items, a bounded number from each partition. Returns their number.
     ///
     /// # Errors
     /// 500 and 503 as the store reports; the next call goes on.

@@ -290,7 +290,7 @@ impl Allowance {
         match self {
             Allowance::Unlimited => None,
             Allowance::Own(budget) => Some(work(budget)),
-            Allowance::Shared(budget) => Some(work(&mut lock(&budget))),
+            Allowance::Shared(budget) => Some(work(&mut lock(budget))),
         }
     }
 
