@@ -1,10 +1,10 @@
-"""One hot logical key against even keys, at the same total of request units, through the official Python SDK.
+"""A container with one hot logical key and one with even keys, under the same load, through the official Python SDK.
 
     run.py [--ru 2000] [--offered 0.9] [--seconds 30] [--hot 0.75]
 
-Starts a server that enforces throughput, makes a container of four physical partitions, and offers it the same load
-twice: spread evenly over its keys, and with a share of it on one key. Prints what each partition was offered and served,
-the share of its answers that were 429, and the operations that the SDK gave up after its nine tries.
+Starts a server that enforces throughput, creates a container of four physical partitions, and offers it the same load
+twice: distributed evenly over its keys, and with a share of it on one key. Prints for each partition the offered and
+the served load, the share of answers with 429, and the operations that the SDK gave up after nine retries.
 
 Promises: exit code 1 if more than the provisioned rate and 2 % was served in any ten seconds, by a partition or by all.
 """
@@ -25,7 +25,7 @@ TOLERANCE = 1.02
 
 
 def table(name: str, outcome: Outcome) -> list[str]:
-    """The lines of one run, a partition each."""
+    """Returns the lines of one run, one for each partition."""
     share = outcome.ru / PARTITIONS
     lines = [
         f"{name}: {outcome.seconds:.0f} s on {outcome.ru} RU/s, {share:.0f} for each partition; a create costs {outcome.charge:g} RU",
@@ -36,7 +36,7 @@ def table(name: str, outcome: Outcome) -> list[str]:
         served = [a for a in attempts if a.status < 400]
         refused = [a for a in attempts if a.status == 429]
         given_up = sum(n for key, n in outcome.given_up.items() if partition in (None, outcome.partition_of[key]))
-        # What is served after the load has ended was offered before.
+        # Requests that are served after the end of the load were offered before it.
         within = [a for a in served if a.received <= outcome.attempts[0].sent + outcome.seconds]
         rate = sum(a.charge for a in within) / outcome.seconds
         offered = (len(served) + given_up) * outcome.charge / outcome.seconds
@@ -50,7 +50,7 @@ def table(name: str, outcome: Outcome) -> list[str]:
 
 
 def too_much(outcome: Outcome) -> list[str]:
-    """Where more was served than is provisioned."""
+    """Returns the places where more was served than is provisioned."""
     found = []
     for partition in [*range(PARTITIONS), None]:
         attempts = outcome.attempts if partition is None else outcome.of(partition)

@@ -1,4 +1,4 @@
-"""The demonstration in small: what holds on any machine, however slow it is."""
+"""A short run of the demonstration, with assertions that hold on any machine."""
 
 import asyncio
 import sys

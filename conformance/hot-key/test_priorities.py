@@ -1,4 +1,4 @@
-"""Requests of low priority give way to others when throughput is short, where the operator wants it so."""
+"""With the option for priorities, requests of low priority are refused first when the throughput is insufficient."""
 
 import asyncio
 import sys
@@ -16,7 +16,7 @@ from orrery_server import Server  # noqa: E402
 from workload import item  # noqa: E402
 
 RU, ROUNDS = 400, 8
-# Creates that are begun together: of high priority half of what a second has, of low priority four seconds of it at once.
+# Creates that begin together: those of high priority cost half the budget of a second, the others four budgets.
 EACH = {"High": 10, "Low": 80}
 
 

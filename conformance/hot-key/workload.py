@@ -1,7 +1,7 @@
-"""A load of so many request units a second, and what each attempt of it met.
+"""A load with a given number of request units in each second, and the result of each attempt.
 
-The load is open: operations begin when they are due, whatever became of those before, so that a partition that throttles
-does not slow the others down. Under the SDK a transport keeps every attempt, those that the SDK repeats among them.
+The load is open: operations begin at their time, independent of the results of earlier operations, so a partition that
+throttles does not slow the others down. A transport below the SDK records every attempt, including retries.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from azure.cosmos.aio import CosmosClient
 from azure.cosmos.exceptions import CosmosHttpResponseError
 
 PARTITIONS = 4
-# What makes a new container have four physical partitions; it is lowered afterwards, which never merges.
+# The throughput of a new container with four physical partitions; lowering it afterwards never merges partitions.
 RU_AT_CREATION = 24_000
 WINDOW_SECONDS = 10
 # Numbers in an item: each is worth two index entries, so that a create costs about 20 RU.
@@ -26,7 +26,7 @@ NUMBERS = 37
 
 @dataclass(frozen=True)
 class Attempt:
-    """One request as it went over the wire: its key, when it left and came back, and what the answer said."""
+    """One request on the wire: its key, the times of request and answer, and the content of the answer."""
 
     key: str
     sent: float
@@ -37,7 +37,7 @@ class Attempt:
 
 @dataclass
 class Outcome:
-    """What one run of a load met."""
+    """The results of one run of a load."""
 
     ru: int
     seconds: float
@@ -48,12 +48,12 @@ class Outcome:
     given_up: dict
 
     def of(self, partition: int) -> list:
-        """The attempts at one physical partition."""
+        """Returns the attempts at one physical partition."""
         return [attempt for attempt in self.attempts if self.partition_of[attempt.key] == partition]
 
 
 class Attempts(AioHttpTransport):
-    """The SDK's own transport, keeping each attempt to create an item."""
+    """The SDK's own transport, which records each attempt to create an item."""
 
     def __init__(self, **options):
         super().__init__(**options)
@@ -79,7 +79,7 @@ def item(key: str, number: int) -> dict:
 
 
 async def run_load(endpoint: str, key: str, ru: int, offered: float, seconds: float, hot_share: float) -> Outcome:
-    """Offers `offered` RU/s for so long to a new container of `ru` RU/s; `hot_share` of it goes to one logical key."""
+    """Offers `offered` RU/s to a new container of `ru` RU/s; the share `hot_share` goes to one logical key."""
     transport = Attempts()
     async with CosmosClient(endpoint, credential=key, transport=transport) as client:
         database = await client.create_database(f"hot-{random.getrandbits(48):012x}")
@@ -96,7 +96,7 @@ async def run_load(endpoint: str, key: str, ru: int, offered: float, seconds: fl
 
 
 async def spread_keys(container, transport: Attempts) -> tuple[list[str], float]:
-    """Keys that lie evenly in all partitions, partition by partition in turn; and what a create costs."""
+    """Returns keys that are distributed evenly over all partitions, in turn, and the charge of a create."""
     of_each = defaultdict(list)
     for number in range(1000):
         if len(of_each) == PARTITIONS and all(len(keys) >= 4 for keys in of_each.values()):
@@ -110,7 +110,7 @@ async def spread_keys(container, transport: Attempts) -> tuple[list[str], float]
 
 
 async def offer(container, keys: list[str], rate: float, operations: int, hot_share: float) -> dict:
-    """Creates so many items at a rate a second; how many the SDK gave up, by key."""
+    """Creates items at a rate per second. Returns the numbers of items that the SDK gave up, by key."""
     given_up = defaultdict(int)
     turns = random.Random(1)
 
@@ -135,7 +135,7 @@ async def offer(container, keys: list[str], rate: float, operations: int, hot_sh
 
 
 def most_in_a_window(attempts: list[Attempt], seconds: float = WINDOW_SECONDS) -> float:
-    """The most RU that were surely served within one window: attempts that left and came back inside it."""
+    """Returns the most RU that were certainly served within one window: attempts that began and ended inside it."""
     served = sorted((a for a in attempts if a.status < 400), key=lambda a: a.sent)
     most = 0.0
     for at, first in enumerate(served):

@@ -7,7 +7,7 @@ import { ChangeFeedMode, ChangeFeedStartFrom, StatusCodes } from "@azure/cosmos"
 
 import { fill, overBothSchemes, TWO_PARTITIONS_RU } from "./orrery.js";
 
-/** Reads until there is nothing new: the ids, and where to go on. */
+/** Reads until there are no new changes. Returns the ids and the continuation. */
 async function changes(container, changeFeedStartFrom, options = {}) {
   const iterator = container.items.getChangeFeedIterator({ changeFeedStartFrom, ...options });
   const items = [];

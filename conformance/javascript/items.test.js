@@ -9,7 +9,7 @@ import { fill, overBothSchemes, refused, TWO_PARTITIONS_RU } from "./orrery.js";
 
 overBothSchemes("items", (world) => {
   let container;
-  // Tests share a container and keep apart by their partition keys.
+  // Tests share a container and use different partition keys.
   before(async () => {
     container = await world.container();
   });

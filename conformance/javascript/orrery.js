@@ -1,11 +1,11 @@
 /**
- * What every test is given: a server of its own, a client per scheme, a container in a database of its own.
+ * The fixtures of every test: a server of its own, a client per scheme, a container in a database of its own.
  *
- * Each test file is a process and starts one server on a free port; the server says
- * `{"ready":true,"endpoint":…,"endpoint_http":…,"key":…}` on its standard output once requests will succeed, so nothing
- * here waits by the clock. With ORRERY_ENDPOINT set the server there is used instead and none is started.
+ * Each test file is a process and starts one server on a free port; the server prints
+ * `{"ready":true,"endpoint":…,"endpoint_http":…,"key":…}` on its standard output when it is ready, so nothing here
+ * waits for the clock. With ORRERY_ENDPOINT set, the server there is used and none is started.
  *
- * Leaves out: judging. It only keeps every answer (`answers`), under the SDK, for the tests to look at.
+ * Leaves out: checks. It records every answer (`answers`), below the SDK, for the tests.
  */
 
 import assert from "node:assert/strict";
@@ -24,19 +24,19 @@ const READY_MS_MAX = 60_000;
 const STOP_MS_MAX = 20_000;
 const LOG_CHARACTERS_KEPT = 4_000;
 
-/** The well-known key of the emulator: public, and the same everywhere. */
+/** The public key of the emulator. */
 const EMULATOR_KEY = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 
-/** Enough that no test is throttled, and still one physical partition. */
+/** RU/s with which no test is throttled, in one physical partition. */
 export const PLENTY_RU = 10_000;
-/** Two physical partitions: one for each 10,000 RU/s begun. */
+/** Autoscale RU/s for two physical partitions. */
 export const TWO_PARTITIONS_RU = 12_000;
 
 /**
  * Runs `tests(world)` as a suite over http and again over https.
  *
- * `world.client` is an open client, `world.endpoint` and `world.key` what it was made of, `world.answers` every answer
- * so far, `world.database()` and `world.container(throughput)` make fresh ones, gone when the suite ends.
+ * `world.client` is an open client, `world.endpoint` and `world.key` its address and key, `world.answers` every answer
+ * so far; `world.database()` and `world.container(throughput)` create new ones, which are deleted when the suite ends.
  */
 export function overBothSchemes(title, tests) {
   for (const scheme of ["http", "https"]) {
@@ -49,7 +49,7 @@ export function overBothSchemes(title, tests) {
   }
 }
 
-/** What a suite works with. */
+/** The fixtures of a suite. */
 class World {
   constructor(scheme) {
     this.scheme = scheme;
@@ -72,7 +72,7 @@ class World {
 
   /** A client of this suite's scheme with any key. */
   clientWith(key, options = {}) {
-    // The server signs its own certificate; the suite trusts it on purpose. Over http the SDK must choose the agent.
+    // The server's certificate is self-signed; the suite accepts it. Over HTTP the SDK must choose the agent.
     const tls = this.endpoint.startsWith("https:") ? { agent: new https.Agent({ rejectUnauthorized: false, keepAlive: true }) } : {};
     return new CosmosClient({
       endpoint: this.endpoint,
@@ -103,7 +103,7 @@ class World {
   }
 }
 
-/** The SDK's own HTTP client, keeping of each answer what the protocol promises for all of them. */
+/** The SDK's own HTTP client, which records the parts that all answers have. */
 function witness(answers) {
   const client = createDefaultHttpClient();
   return {
@@ -195,10 +195,10 @@ function program() {
   return path;
 }
 
-// Without a program no test of this file can run: say so once.
+// Without a program no test of this file can run, so the message is printed once.
 if (!process.env.ORRERY_ENDPOINT) program();
 
-/** Asserts that `promise` is refused with this status (and sub-status), and gives the error. */
+/** Asserts that `promise` is refused with this status (and sub-status). Returns the error. */
 export async function refused(promise, status, substatus) {
   try {
     await promise;

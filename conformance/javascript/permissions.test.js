@@ -1,4 +1,4 @@
-/** Users, permissions, clients that have nothing but tokens, and client encryption keys. */
+/** Users, permissions, clients with resource tokens only, and client encryption keys. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -115,7 +115,7 @@ overBothSchemes("permissions", (world) => {
   });
 });
 
-/** A key resolver that wraps a key by turning it around: the server never unwraps one. */
+/** A key resolver that wraps a key by reversing its bytes; the server never unwraps keys. */
 const turningAround = {
   encryptionKeyResolverName: "turning-around",
   wrapKey: async (_id, _algorithm, key) => Buffer.from(key).reverse(),

@@ -1,4 +1,4 @@
-/** Queries: one partition and many, parameters, aggregates, order, paging, joins, and what is refused. */
+/** Queries: one partition and many, parameters, aggregates, order, paging, joins, and refusals. */
 
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
@@ -23,7 +23,7 @@ async function ask(container, query, parameters = {}, options = {}) {
 
 overBothSchemes("queries", (world) => {
   let people;
-  // The same twelve, each with a partition key of its own, over two physical partitions.
+  // The same twelve items, each with a partition key of its own, in two physical partitions.
   let scattered;
   before(async () => {
     people = await world.container(PLENTY_RU);
@@ -88,7 +88,7 @@ overBothSchemes("queries", (world) => {
         assert.deepEqual(rows.map((r) => `${r.id} ${r.tag}`).sort(), ["00 all", "00 t0", "01 all", "01 t1"]);
       });
 
-      // The same queries through the SDK's own merging of partitions: it asks for a plan and one answer per range.
+      // The same queries merged by the SDK, which asks for a plan and for one answer from each range.
       const planned = {
         "ORDER BY": ["SELECT c.id, c.age FROM c ORDER BY c.age DESC", PEOPLE.map((p) => ({ id: p.id, age: p.age })).toReversed()],
         "TOP": ["SELECT TOP 3 VALUE c.age FROM c ORDER BY c.age", [20, 21, 22]],

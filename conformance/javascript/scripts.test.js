@@ -1,4 +1,4 @@
-/** Stored procedures, triggers and user-defined functions: kept as text, run in a transaction. */
+/** Stored procedures, triggers and user-defined functions: stored as text, executed in a transaction. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -14,7 +14,7 @@ function greet(name, times) {
   getContext().getResponse().setBody({ text: `Good morning, ${name}`, times });
 }
 
-/** Creates `count` items, then throws if told to. */
+/** Creates `count` items, then throws if the argument says so. */
 function createMany(pk, count, fail) {
   const collection = getContext().getCollection();
   let created = 0;
@@ -66,7 +66,7 @@ overBothSchemes("scripts", (world) => {
   const ids = async (container, partitionKey = "p") =>
     (await container.items.query("SELECT VALUE c.id FROM c", { partitionKey }).fetchAll()).resources.sort();
 
-  /** Stores a procedure and gives a way to call it. */
+  /** Stores a procedure and returns a function that calls it. */
   async function procedure(container, id, body) {
     await container.scripts.storedProcedures.create({ id, body });
     return (params, { pk = "p", ...options } = {}) => container.scripts.storedProcedure(id).execute(pk, params, options);

@@ -1,4 +1,4 @@
-/** Searching by place, vector and text: on one partition and two, by the server alone and by the client's own plan. */
+/** Searches by geometry, vector and text: on one partition and two, merged by the server and by the client. */
 
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
@@ -21,7 +21,7 @@ const POLICIES = {
   },
 };
 
-// Twelve posts along a line: the higher the number, the farther away and the rarer the word "river".
+// Twelve posts along a line: those with higher numbers are farther away and contain "river" less often.
 const POSTS = Array.from({ length: 12 }, (_, n) => ({
   id: `${n}`.padStart(2, "0"),
   pk: `${n}`,

@@ -1,4 +1,4 @@
-/** Who may come in, and what every answer promises, whatever it answers. */
+/** Access, and properties of every answer. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -35,7 +35,7 @@ overBothSchemes("the wire", (world) => {
     const charge = (answer) => answer.headers["x-ms-request-charge"] ?? "";
     assert.ok(world.answers.length > 8);
     assert.deepEqual(offenders((a) => !/^\d+(\.\d+)?$/.test(charge(a))), [], "a charge that is a plain decimal");
-    // The account document is free; so is a request that was turned away at the door.
+    // The account document is free, and so is a request that was refused before its operation was known.
     assert.deepEqual(offenders((a) => a.path !== "/" && a.status !== 401 && !(Number(charge(a)) > 0)), [], "a charge");
     assert.deepEqual(offenders((a) => !a.headers["x-ms-activity-id"]), [], "an activity id");
     assert.deepEqual(offenders((a) => Object.values(a.headers).includes("")), [], "no empty header");

@@ -1,17 +1,17 @@
-"""Which tests of the suite run here.
+"""The selection of the suite's tests.
 
 The suite marks its tests by the account that they need; a test runs here if it has one of `MARKS`. Tests without a
-mark need no server, and tests with another mark need what one server is not: an account with several write regions, a
-failover behind the client's back, a second index as a container.
+mark need no server, and tests with another mark need features that one server does not have: several write regions, a
+failover that the client does not trigger, a second index as a container.
 """
 
 import re
 from pathlib import Path
 
-# What the suite asks of an emulator, of an account with long tests, of one whose partitions split, of one that searches.
+# Marks for an emulator, for an account with long tests, for one whose partitions split, and for one that searches.
 MARKS = ("cosmosEmulator", "cosmosQuery", "cosmosLong", "cosmosSplit", "cosmosSearchQuery", "cosmosCircuitBreaker")
 
-# Files that have such a mark, and why they do not run.
+# Files that have such a mark, with the reason for which they do not run.
 LEFT_OUT = {
     name: "every test needs an account with two named regions that are both written to"
     for name in (
@@ -22,7 +22,7 @@ LEFT_OUT = {
     )
 }
 
-# The files that take longest begin first.
+# The files with the longest duration begin first.
 SLOW = (
     "test_crud",
     "test_retry_policy_async",
@@ -35,7 +35,7 @@ SLOW = (
     "test_changefeed_partition_key_variation",
 )
 
-# For every change: of each subject one client of the two, and no test that mostly waits.
+# The selection for every change: for each subject one of the two clients, and no test that mostly waits.
 QUICK = (
     "test_query_hybrid_search.py",
     "test_query_vector_similarity.py",
@@ -71,7 +71,7 @@ QUICK = (
 
 
 def chosen(tests: Path) -> list[str]:
-    """The files with tests to run, those that take longest first."""
+    """Returns the files with tests to run, those with the longest duration first."""
     marked = re.compile(rf"pytest\.mark\.({'|'.join(MARKS)})\b")
     files = [file.name for file in sorted(tests.glob("test_*.py")) if marked.search(file.read_text(encoding="utf-8"))]
     return sorted((file for file in files if file not in LEFT_OUT), key=_haste)
@@ -82,5 +82,5 @@ def _haste(file: str) -> int:
 
 
 def selection() -> str:
-    """The same, as pytest selects by marks."""
+    """Returns the same selection as an expression of marks for pytest."""
     return " or ".join(MARKS)

@@ -3,9 +3,9 @@
     run.py [--quick] [--jobs N] [test_FILE.py[::TEST] ...] [arguments for pytest]
 
 Each file of the suite runs in a pytest of its own, as it keeps state in modules and makes up names as it is
-imported; some files at a time, all against one server. What does not pass stands in `expected.toml` with its reason.
+imported; several files run at a time, all against one server. `expected.toml` lists failing tests with their reasons.
 
-Promises: exit code 0 only if every test ended as the list says and the server neither died nor panicked.
+Promises: exit code 0 only if every test ended as listed and the server neither exited nor panicked.
 Leaves out: tests that never reach a server, or that are about accounts with several regions (`chosen.py`).
 """
 
@@ -31,16 +31,16 @@ from expectations import BadList, Expectations, Result, file_of  # noqa: E402
 from orrery_server import EMULATOR_KEY, Server, ServerFailed, free_port  # noqa: E402
 from sdist import NoSuite, tests_of_the_sdk  # noqa: E402
 
-# The arguments of pytest that leave out tests.
+# The arguments of pytest that deselect tests.
 SELECTING = ("-k", "-m", "-x", "--maxfail", "--deselect", "--exitfirst")
 
-# pytest's exit codes that leave results to judge: all passed, some failed, none matched the selection.
+# pytest's exit codes with results to compare: all passed, some failed, none matched the selection.
 JUDGED_CODES = (0, 1, 5)
 
 
 @dataclass(frozen=True)
 class Account:
-    """Where the suite finds its account."""
+    """The address and key of the suite's account."""
 
     endpoint: str
     key: str
@@ -48,7 +48,7 @@ class Account:
 
 @dataclass(frozen=True)
 class FileRun:
-    """What came of one file of the suite."""
+    """The results of one file of the suite."""
 
     file: str
     results: list[Result]
@@ -73,7 +73,7 @@ def main() -> int:
 
 
 def parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    """Our own arguments, and what is left for pytest."""
+    """Returns our own arguments, and the remaining arguments for pytest."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="only the files that show most in little time")
     parser.add_argument("--jobs", type=int, default=min(4, os.cpu_count() or 1), help="files at a time")
@@ -85,7 +85,7 @@ def parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 class ServerOfThisRun:
-    """A server for as long as the block lasts; with ORRERY_ENDPOINT set, the one that runs there already."""
+    """A server for the duration of the block; with ORRERY_ENDPOINT set, the server that runs there."""
 
     def __init__(self, cache: Path):
         self._log = cache / "server.log"
@@ -95,8 +95,8 @@ class ServerOfThisRun:
         given = os.environ.get("ORRERY_ENDPOINT")
         if given:
             return Account(given, os.environ.get("ORRERY_KEY") or EMULATOR_KEY)
-        # The vendor's emulator is called `localhost` and sends its clients to 127.0.0.1; tests that pretend that there
-        # are several regions tell them apart by that.
+        # The vendor's emulator has the name `localhost` and sends its clients to 127.0.0.1; tests that simulate
+        # several regions distinguish them by these names.
         port = free_port()
         options = ("--endpoint", f"https://127.0.0.1:{port}", "--cross-partition-queries", "refuse", "--entra", "accept-any")
         self._server = Server.start(self._log, "--memory", *options, port=port)
@@ -108,7 +108,7 @@ class ServerOfThisRun:
 
 
 def run_files(arguments, for_pytest: list[str], tests: Path, account: Account) -> list[FileRun]:
-    """Runs the files, some at a time, and says a line about each as it ends."""
+    """Runs the files, several at a time, and prints a line about each when it ends."""
     logs = arguments.cache / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     streams = len(arguments.files) == 1
@@ -123,7 +123,7 @@ def run_files(arguments, for_pytest: list[str], tests: Path, account: Account) -
 
 
 def run_file(file: str, for_pytest: list[str], tests: Path, account: Account, log: Path, streams: bool) -> FileRun:
-    """One file, or one test of it, in a pytest of its own."""
+    """Runs one file, or one test of it, in a pytest process of its own."""
     paths = [HERE / "stand_in", CONFORMANCE / "ratchet"]
     with tempfile.TemporaryDirectory() as scratch:
         recorded = Path(scratch) / "results.jsonl"
@@ -150,7 +150,7 @@ def tally(results: list[Result]) -> str:
 
 
 def verdict(expectations: Expectations, runs: list[FileRun], whole_files: set[str]) -> int:
-    """Says what surprised, then the closing line."""
+    """Prints the surprises, then the summary line."""
     results = [result for run in runs for result in run.results]
     surprises = expectations.surprises(results, whole_files)
     surprises += [

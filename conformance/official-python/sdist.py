@@ -1,6 +1,6 @@
-"""The SDK's source distribution, which holds its test suite: fetched once, checked against its hash, unpacked.
+"""The SDK's source distribution with its test suite: downloaded once, checked against its hash, unpacked.
 
-Promises: what is unpacked came from an archive with the pinned hash, and is unpacked anew whenever the pin changes.
+Promises: the unpacked files come from an archive with the pinned hash, and are replaced when the pin changes.
 """
 
 import shutil
@@ -13,11 +13,11 @@ PIN = Path(__file__).with_name("sdist.txt")
 
 
 class NoSuite(Exception):
-    """The suite could not be had: why, and what to do."""
+    """The suite is not available; the message has the reason and the remedy."""
 
 
 def tests_of_the_sdk(cache: Path) -> Path:
-    """The directory of the suite's test files below `cache`."""
+    """Returns the directory of the suite's test files below `cache`."""
     stamp, source = cache / "unpacked.stamp", cache / "source"
     if not (stamp.is_file() and stamp.read_text() == PIN.read_text()):
         for left_over in (source, cache / "archive"):
@@ -32,7 +32,7 @@ def tests_of_the_sdk(cache: Path) -> Path:
 
 
 def _fetched(directory: Path) -> Path:
-    """The archive, downloaded by pip, which refuses any other hash than the pinned one."""
+    """Returns the archive, downloaded by pip, which refuses any hash but the pinned one."""
     directory.mkdir(parents=True)
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     pip += ["--no-binary", "azure-cosmos", "--require-hashes", "-r", str(PIN), "--dest", str(directory)]

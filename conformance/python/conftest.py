@@ -1,4 +1,4 @@
-"""What every test is given: a server, a client per scheme, a database and a container of its own."""
+"""The fixtures of every test: a server, a client per scheme, a database and a container of its own."""
 
 import uuid
 
@@ -8,9 +8,9 @@ from azure.cosmos import CosmosClient, PartitionKey
 from serving import endpoints  # noqa: F401
 from witness import Witness
 
-# Enough that no test is throttled, and still one physical partition.
+# RU/s with which no test is throttled, in one physical partition.
 PLENTY_RU = 10_000
-# Two physical partitions: one for each 10,000 RU/s begun.
+# Autoscale RU/s for two physical partitions.
 TWO_PARTITIONS_RU = 12_000
 
 
@@ -39,14 +39,14 @@ def client(endpoint, key):
 
 @pytest.fixture
 def answers(client):
-    """The answers of this test: call it to get those since the test began."""
+    """Returns a function that returns the answers since the beginning of the test."""
     mark = len(client.witness.answers)
     return lambda: client.witness.since(mark)
 
 
 @pytest.fixture
 def unique():
-    """Makes names that nobody else uses: `unique("posts")`."""
+    """Creates names that no other test uses: `unique("posts")`."""
     return lambda stem: f"{stem}-{uuid.uuid4().hex[:12]}"
 
 
@@ -59,11 +59,11 @@ def database(client, unique):
 
 @pytest.fixture
 def container(database):
-    """One physical partition, partition key /pk, no shortage of throughput."""
+    """A container with one physical partition, partition key /pk and enough throughput."""
     return database.create_container("items", PartitionKey(path="/pk"), offer_throughput=PLENTY_RU)
 
 
 @pytest.fixture
 def wide_container(database):
-    """Two physical partitions, partition key /pk."""
+    """A container with two physical partitions and partition key /pk."""
     return database.create_container("wide", PartitionKey(path="/pk"), offer_throughput=TWO_PARTITIONS_RU)

@@ -1,4 +1,4 @@
-"""The management API of the server, for tests that want faults."""
+"""The management API of the server, for tests that need faults."""
 
 import json
 import urllib.error
@@ -6,14 +6,14 @@ import urllib.request
 
 
 class Management:
-    """A connection to the management API; it bears the key."""
+    """A connection to the management API, with its key."""
 
     def __init__(self, endpoint: str, key: str):
         self._endpoint = endpoint.rstrip("/")
         self._key = key
 
     def call(self, method: str, path: str, body=None):
-        """What a request gives: JSON, or None where there is nothing. A refusal is an error with its message."""
+        """Sends a request and returns its JSON, or None for an empty answer. Raises a refusal with its message."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(
             self._endpoint + path, data=data, method=method, headers={"authorization": f"Bearer {self._key}"}
@@ -26,9 +26,9 @@ class Management:
         return json.loads(text) if text else None
 
     def fault(self, **rule) -> str:
-        """Puts a fault rule in force, and gives its path."""
+        """Creates a fault rule and returns its path."""
         return f"/faults/{self.call('POST', '/faults', rule)['id']}"
 
     def struck(self, fault: str) -> int:
-        """How many requests a rule struck."""
+        """Returns the number of requests to which a rule was applied."""
         return self.call("GET", fault)["struck"]

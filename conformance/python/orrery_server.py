@@ -1,9 +1,9 @@
-"""A server of our own for the suite: started on a free port, watched, stopped.
+"""The server of the suite: started on a free port, monitored, stopped.
 
-The program says `{"ready":true,"endpoint":…,"endpoint_http":…,"key":…}` on its standard output once requests will
-succeed; nothing here waits by the clock. Its log goes to a file, and the end of that file is part of every complaint.
+The program prints `{"ready":true,"endpoint":…,"endpoint_http":…,"key":…}` on its standard output when it is ready;
+nothing here waits for the clock. Its log goes to a file, and the end of that file is part of every error message.
 
-Promises: the process is gone after `stop`, and a server that died or panicked on the way is reported.
+Promises: the process has ended after `stop`, and a server that exited early or panicked is reported.
 """
 
 import json
@@ -20,17 +20,17 @@ ROOT = Path(__file__).resolve().parents[2]
 READY_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 20
 
-# The well-known key of the emulator: public, and the same everywhere.
+# The public key of the emulator.
 EMULATOR_KEY = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 
 
 class ServerFailed(Exception):
-    """The server did not start, died early, or panicked."""
+    """The server did not start, exited early, or panicked."""
 
 
 @dataclass
 class Endpoints:
-    """Where the server listens and the keys it takes; a server that is not ours may have no management API."""
+    """The addresses and keys of a server. A server of another implementation may have no management API."""
 
     https: str
     http: str
@@ -54,7 +54,7 @@ def program() -> Path:
 
 
 def free_port() -> int:
-    """A port that is free now, for a server that must know its own address before it listens."""
+    """Returns a free port, for a server that must know its own address before it listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -70,7 +70,7 @@ class Server:
 
     @classmethod
     def start(cls, log: Path, *arguments: str, port: int = 0) -> "Server":
-        """Starts the program, on free ports unless one is named, and returns once it has said that it is ready."""
+        """Starts the program, on free ports unless one is named, and returns when it has reported that it is ready."""
         command = [str(program()), "start", "--listen", f"127.0.0.1:{port}", "--ready-json"]
         command += ["--admin-listen", "127.0.0.1:0", *arguments]
         with log.open("wb") as stderr:
@@ -85,7 +85,7 @@ class Server:
         return server
 
     def stop(self) -> None:
-        """Ends the process; complains if it had died before or panicked at any time."""
+        """Ends the process. Raises ServerFailed if it had exited before or panicked at any time."""
         died = self._process.poll()
         if died is None:
             self._process.terminate()
@@ -102,7 +102,7 @@ class Server:
             raise self._failure("the server panicked")
 
     def kill(self) -> None:
-        """Kills the process with SIGKILL, as a loss of power would end it; complains if it had died before."""
+        """Kills the process with SIGKILL. Raises ServerFailed if it had exited before."""
         died = self._process.poll()
         if died is not None:
             raise self._failure(f"the server ended by itself with code {died}")

@@ -1,4 +1,4 @@
-"""The fixture that gives a run of pytest its server."""
+"""The fixture with the server of a run of pytest."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ from orrery_server import EMULATOR_KEY, Endpoints, Server, ServerFailed
 
 @pytest.fixture(scope="session")
 def endpoints(tmp_path_factory):
-    """A server of this run. With ORRERY_ENDPOINT set, the server there is used instead and none is started."""
+    """The server of this run. With ORRERY_ENDPOINT set, the server there is used and none is started."""
     given = os.environ.get("ORRERY_ENDPOINT")
     if given:
         yield Endpoints(https=given, http=given, key=os.environ.get("ORRERY_KEY") or EMULATOR_KEY)

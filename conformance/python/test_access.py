@@ -1,4 +1,4 @@
-"""Who may come in: the account key, and nothing that looks like it."""
+"""Access with the account key, and refusals of all other keys."""
 
 import base64
 import os

@@ -1,4 +1,4 @@
-"""The asynchronous client of the same SDK: another HTTP stack, the same answers."""
+"""The asynchronous client of the same SDK, which has another HTTP stack and gets the same answers."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -12,7 +12,7 @@ from azure.cosmos.exceptions import CosmosHttpResponseError, CosmosResourceNotFo
 
 @pytest.fixture
 def opened(endpoint, key, unique):
-    """A container with two physical partitions, in a database that goes when the block ends."""
+    """A container with two physical partitions, in a database that is deleted at the end of the block."""
 
     @asynccontextmanager
     async def open_container():

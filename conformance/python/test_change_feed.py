@@ -14,7 +14,7 @@ def changes(container, **options):
 
 
 def changes_and_token(container, **options):
-    """The changes, and where to go on: the SDK keeps the continuation in the etag of the last response."""
+    """Returns the changes and the continuation, which the SDK keeps in the etag of the last response."""
     found = changes(container, **options)
     return found, container.client_connection.last_response_headers["etag"]
 
@@ -92,7 +92,7 @@ def test_the_feed_of_an_empty_container_is_empty_and_can_be_continued(container)
 
 
 def clock_passes(container, id, second, answers):
-    """Reads until the server's clock shows a later second than `second`: a start time counts whole seconds."""
+    """Reads until the server's clock is past `second`, because a start time has whole seconds."""
     give_up = time.monotonic() + 20
     while True:
         container.read_item(id, "p")

@@ -1,4 +1,4 @@
-"""Clients with an identity of a directory (Microsoft Entra ID) instead of a key, on a server that believes them.
+"""Clients with a directory identity (Microsoft Entra ID) instead of a key, on a server that accepts them unverified.
 
 Over https only: the SDK sends no bearer token over http.
 """
@@ -25,7 +25,7 @@ def part(content):
 
 
 def token(life_seconds=3_600, audience=AUDIENCE):
-    """A token of the form that Entra issues; nobody vouches for it."""
+    """Returns a token in the form that Entra issues, without a valid signature."""
     now = int(time.time())
     header = {"typ": "JWT", "alg": "RS256", "kid": "nobody"}
     claims = {"aud": audience, "iss": "https://nobody.example/", "nbf": now - 1, "exp": now + life_seconds, "oid": "me"}
@@ -33,7 +33,7 @@ def token(life_seconds=3_600, audience=AUDIENCE):
 
 
 class Credential:
-    """What the SDK asks for a token."""
+    """The object that the SDK asks for a token."""
 
     def __init__(self, text):
         self.text = text
@@ -53,7 +53,7 @@ class AsynchronousCredential(Credential):
 
 @pytest.fixture(scope="module")
 def believing(tmp_path_factory):
-    """A server that believes every token for one audience."""
+    """A server that accepts every token for one audience without verification."""
     log = Path(tmp_path_factory.mktemp("orrery")) / "server.log"
     server = Server.start(log, "--memory", "--entra", "accept-any", "--entra-audience", AUDIENCE)
     with CosmosClient(server.endpoints.https, credential=server.endpoints.key, connection_verify=False) as client:

@@ -1,4 +1,4 @@
-"""What the SDK does when the server fails on demand: it retries, and its user sees the end of it."""
+"""The SDK with faults on demand: it retries, and its user sees the final result."""
 
 import pytest
 from azure.core.exceptions import AzureError
@@ -18,7 +18,7 @@ def management(endpoints):
 
 @pytest.fixture
 def fault(management, database, container):
-    """Puts a rule in force that strikes this test's container alone."""
+    """Creates a fault rule for the container of this test only."""
     return lambda **rule: management.fault(database=database.id, container=container.id, **rule)
 
 
@@ -43,7 +43,7 @@ def test_a_client_that_is_throttled_for_ever_gives_up_with_429(container, fault,
     with pytest.raises(CosmosHttpResponseError) as raised:
         container.read_item("a", "p")
     assert (raised.value.status_code, raised.value.sub_status) == (429, 3200)
-    assert management.struck(rule) == 10  # the first try and the SDK's nine retries
+    assert management.struck(rule) == 10  # the first attempt and the SDK's nine retries
 
 
 def test_a_range_that_is_gone_makes_the_client_look_again(container, fault, management, answers):

@@ -70,7 +70,7 @@ def test_reading_with_the_wrong_partition_key_finds_nothing(container):
 
 
 def test_a_partition_key_header_unlike_the_body_is_refused(container):
-    # The SDK takes the key from the body unless the request says another one.
+    # The SDK takes the key from the body unless the request names another one.
     with pytest.raises(CosmosHttpResponseError) as refused:
         container.create_item({"id": "1", "pk": "p"}, request_options={"partitionKey": "q"})
     assert refused.value.status_code == 400

@@ -1,4 +1,4 @@
-"""Users, permissions, and clients that have nothing but the tokens of permissions."""
+"""Users, permissions, and clients that have resource tokens only."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from azure.cosmos.exceptions import (
     CosmosResourceNotFoundError,
 )
 
-# Names no container of this account; permissions may point at nothing.
+# A link to a container that does not exist, which a permission may have.
 NOWHERE = "dbs/AQAAAA==/colls/AQAAAJ0fgTc="
 
 

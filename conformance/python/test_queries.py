@@ -1,4 +1,4 @@
-"""Queries: one partition and many, parameters, aggregates, order, paging, joins, and what is refused."""
+"""Queries: one partition and many, parameters, aggregates, order, paging, joins, and refusals."""
 
 import pytest
 from azure.cosmos.exceptions import CosmosHttpResponseError
@@ -27,7 +27,7 @@ def people(container):
 
 @pytest.fixture
 def scattered(wide_container):
-    """The same twelve, each with a partition key of its own, over two physical partitions."""
+    """The same twelve items, each with a partition key of its own, in two physical partitions."""
     for person in PEOPLE:
         wide_container.create_item({**person, "city": person["pk"], "pk": person["id"]})
     return wide_container
@@ -52,7 +52,7 @@ def test_a_query_over_all_partitions_sees_every_item(people):
 
 @pytest.mark.parametrize("where", ["people", "scattered"])
 class TestTheSameAnswerOnOnePhysicalPartitionAndOnTwo:
-    """Each query runs on both containers and must say the same."""
+    """Each query runs on both containers and must have the same result."""
 
     @pytest.fixture
     def target(self, where, scheme, request):

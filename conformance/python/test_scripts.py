@@ -1,4 +1,4 @@
-"""Stored procedures, triggers and user-defined functions: kept as text, run in a transaction."""
+"""Stored procedures, triggers and user-defined functions: stored as text, executed in a transaction."""
 
 from urllib.parse import unquote
 
@@ -11,7 +11,7 @@ function greet(name, times) {
 }
 """
 
-# Creates `count` items, then throws if told to.
+# Creates `count` items, then throws if the argument says so.
 CREATE_MANY = """
 function createMany(pk, count, fail) {
     var collection = getContext().getCollection();
@@ -73,7 +73,7 @@ def ids(container, pk="p"):
 
 @pytest.fixture
 def procedure(container):
-    """Stores a procedure and gives a way to call it."""
+    """Stores a procedure and returns a function that calls it."""
 
     def store(id, body):
         container.scripts.create_stored_procedure({"id": id, "body": body})

@@ -1,4 +1,4 @@
-"""Searching by place, vector and text, and the container policies that it needs."""
+"""Searches by geometry, vector and text, and the container policies that they need."""
 
 import pytest
 from azure.cosmos import PartitionKey
@@ -16,7 +16,7 @@ INDEXES = {
     "vectorIndexes": [{"path": "/v", "type": "flat"}],
     "fullTextIndexes": [{"path": "/text"}],
 }
-# The higher the number, the farther away and the rarer the word "river".
+# Items with higher numbers are farther away and contain the word "river" less often.
 POSTS = [
     {
         "id": f"{n:02}",

@@ -1,4 +1,4 @@
-"""Session tokens: present on data answers, growing, and refused when the server has not got there."""
+"""Session tokens: present on answers about items, ascending, and refused if the server has not reached them."""
 
 import re
 

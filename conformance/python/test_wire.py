@@ -1,4 +1,4 @@
-"""What every answer promises, whatever it answers. Comes last and judges the answers of all tests before it."""
+"""Properties of every answer. This file runs last and checks the answers of all tests before it."""
 
 import json
 import re
@@ -11,7 +11,7 @@ PLAIN_DECIMAL = re.compile(r"\d+(\.\d+)?")
 
 @pytest.fixture
 def judged(client, container):
-    """All answers of the run so far, and at least one of each common kind."""
+    """Returns all answers of the run, after requests that add at least one of each common kind."""
     container.create_item({"id": "1", "pk": "p"})
     container.read_item("1", "p")
     container.upsert_item({"id": "1", "pk": "p", "n": 1})
@@ -36,7 +36,7 @@ def test_every_answer_carries_its_request_charge(judged):
 
 
 def test_every_answer_about_a_resource_costs_something(judged):
-    # The account document is free; so is a request that was turned away at the door.
+    # The account document is free, and so is a request that was refused before its operation was known.
     about_resources = [a for a in judged if a.path.strip("/") and a.status != 401]
     assert offenders(about_resources, lambda a: float(a.charge or 0) <= 0) == []
 
@@ -54,7 +54,7 @@ def test_answers_without_content_have_no_body(judged):
 
 
 def test_every_feed_says_how_many_items_it_holds(judged):
-    # A GET of a feed ends in the name of the feed, a single resource in its id.
+    # The path of a feed ends with the name of the feed, the path of a single resource with its id.
     feeds = ("dbs", "colls", "docs", "sprocs", "triggers", "udfs", "pkranges", "offers")
     listed = [
         a for a in judged

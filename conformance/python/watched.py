@@ -1,6 +1,6 @@
-"""What a child process says: its lines, and the log file that its standard error goes to.
+"""The output of a child process: its lines, and the log file with its standard error.
 
-A thread reads the lines from the first to the last, whoever wants them: a full pipe would stop the process.
+A thread reads all lines at once, because a full pipe would stop the process.
 """
 
 import queue
@@ -20,7 +20,7 @@ class Output:
         self._drainer.start()
 
     def line(self, seconds: float) -> bytes | None:
-        """The next line, None if there are no more; `queue.Empty` if there is none for so long."""
+        """Returns the next line, or None at the end. Raises `queue.Empty` after the given time."""
         return self._lines.get(timeout=seconds)
 
     def join(self, seconds: float) -> None:
@@ -28,11 +28,11 @@ class Output:
         self._drainer.join(seconds)
 
     def log(self) -> str:
-        """All of the log; nothing if there is none."""
+        """Returns the whole log; an empty text if there is none."""
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
     def end_of_log(self) -> str:
-        """The end of the log, to be put behind a complaint."""
+        """Returns the end of the log, for an error message."""
         text = self.log()
         return f"; the end of its log ({self._log}):\n{text[-4000:]}" if text else "; its log is empty"
 

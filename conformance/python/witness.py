@@ -1,8 +1,8 @@
-"""Sees every answer of the server, under the SDK.
+"""A transport that records every answer of the server, below the SDK.
 
-A transport is the SDK's own seam for HTTP. This one sends as the ordinary one does and keeps of each answer what the
-protocol promises for all of them, so that a test can ask "did the server say 304?" where the SDK hides it, and so that
-one test can judge all answers of the run.
+A transport is the SDK's own interface to HTTP. This one sends requests like the ordinary one and records the parts that
+all answers have, so that a test can check a status that the SDK hides, such as 304, and so that one test can check all
+answers of the run.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Answer:
 
 
 class Witness(RequestsTransport):
-    """The ordinary transport of the SDK, keeping each answer."""
+    """The ordinary transport of the SDK, which records each answer."""
 
     def __init__(self, **options):
         super().__init__(**options)
@@ -53,7 +53,7 @@ class Witness(RequestsTransport):
         return response
 
     def since(self, mark: int) -> list[Answer]:
-        """The answers after the first `mark` of them."""
+        """Returns the answers after the first `mark` answers."""
         return self.answers[mark:]
 
     @property

@@ -1,15 +1,15 @@
-"""The list of tests that do not pass yet, each with its reason, and what a run says about it.
+"""The list of tests that do not pass yet, each with its reason, and its comparison with a run.
 
 ```toml
 [[not_passing]]
-outcome = "failed"                # or "skipped": the test excuses itself; "by chance": it passes or fails
+outcome = "failed"                # or "skipped": the test skips itself; "by chance": it passes or fails
 reason = "needs partition splits"
 tests = ["test_query.py::TestQuery::test_across_a_split"]
 ```
 
 Promises: a test that fails and is not listed is a surprise, and so is one that is listed and passes: the list only
-shrinks. A listed test that no longer exists is a surprise too, if all of its file ran. "By chance" is for tests that
-race against something of their own, which the reason names: either end is as good.
+shrinks. A listed test that no longer exists is a surprise too, if all of its file ran. "By chance" is for tests with a
+race in the test itself, which the reason names: both results are accepted.
 """
 
 import tomllib
@@ -21,12 +21,12 @@ OUTCOMES = ("failed", "skipped", BY_CHANCE)
 
 
 class BadList(Exception):
-    """The list cannot be used: what is wrong with it."""
+    """The list is invalid; the message names the problem."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """How one test ended: `passed`, `failed` or `skipped`, and a sentence about why it did not pass."""
+    """The result of one test: `passed`, `failed` or `skipped`, and the reason if it did not pass."""
 
     test: str
     outcome: str
@@ -36,7 +36,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Expectation:
-    """What is known of a test that does not pass."""
+    """The entry of a test that does not pass."""
 
     outcome: str
     reason: str
@@ -71,7 +71,7 @@ class Expectations:
         return cls(by_test)
 
     def surprises(self, results: list[Result], whole_files: set[str] | None = None) -> list[str]:
-        """What a run shows that the list does not say, one sentence each.
+        """Returns the differences between a run and the list, one sentence each.
 
         `whole_files` are the files of which every test was asked to run; None if no listed test may be missed.
         """
@@ -96,5 +96,5 @@ class Expectations:
 
 
 def file_of(test: str) -> str:
-    """The file that a test stands in."""
+    """Returns the file of a test."""
     return test.split("::", 1)[0]

@@ -1,4 +1,4 @@
-"""A pytest plugin that puts the phases of each test together into one result.
+"""A pytest plugin that combines the phases of each test into one result.
 
 With `RATCHET_RESULTS` set, the results are written to that file, one JSON object a line, for a run that spreads its
 tests over several processes.
@@ -13,19 +13,19 @@ import re
 
 from expectations import Result
 
-# Names that some suites make up for each run.
+# Names that some suites generate for each run.
 MADE_UP = re.compile(r"-?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 _results: dict[str, Result] = {}
 
 
 def results() -> list[Result]:
-    """The results so far, in the order in which the tests began."""
+    """Returns the results, in the order in which the tests began."""
     return list(_results.values())
 
 
 def stable_name(node_id: str) -> str:
-    """The name of a test without the parts that differ from run to run."""
+    """Returns the name of a test without the parts that differ from run to run."""
     return MADE_UP.sub("", node_id)
 
 
@@ -53,7 +53,7 @@ def pytest_sessionfinish():
 
 
 def _cause(report) -> str:
-    """The last line of the report: what was raised or why it was skipped."""
+    """Returns the last line of the report: the exception or the reason of a skip."""
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is not None:
         return " ".join(crash.message.split())[:400]

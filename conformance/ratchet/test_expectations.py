@@ -1,4 +1,4 @@
-"""The ratchet itself: what counts as a surprise."""
+"""The comparison of a run with its list."""
 
 import pytest
 

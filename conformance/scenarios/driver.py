@@ -1,13 +1,13 @@
-"""A driver: a program that carries out operations with one SDK, a line of JSON in and a line out.
+"""A driver: a program that executes operations with one SDK; it reads and writes one line of JSON for each.
 
-It is started with the server's endpoint and key in `ORRERY_ENDPOINT` and `ORRERY_KEY`, and asked one thing at a time:
+It is started with the server's endpoint and key in `ORRERY_ENDPOINT` and `ORRERY_KEY`, and gets one request at a time:
 
-    {"do": "create_item", "with": {…}}   an answer (see matching.py), or {"missing": "what the SDK cannot do"},
+    {"do": "create_item", "with": {…}}   an answer (see matching.py), or {"missing": "a gap of the SDK"},
                                          or {"raised": "a failure without an answer of the server"}
-    {"do": "reset"}                      forget the client that `connect` made                       {}
+    {"do": "reset"}                      drop the client that `connect` created                      {}
     {"do": "methods"}                    {"methods": [every public method], "reached": [those called so far]}
 
-Promises: a driver that dies, says something else, or takes longer than `ANSWER_SECONDS_MAX` is a `DriverFailed`.
+Promises: a driver that exits, writes another answer, or takes longer than `ANSWER_SECONDS_MAX` is a `DriverFailed`.
 """
 
 import json
@@ -23,7 +23,7 @@ STOP_SECONDS_MAX = 20
 
 
 class DriverFailed(Exception):
-    """The driver broke its word."""
+    """The driver violated the protocol."""
 
 
 class Driver:
@@ -49,7 +49,7 @@ class Driver:
             self._process.wait()
 
     def ask(self, what: str, arguments: dict | None = None) -> dict:
-        """The driver's answer to one request."""
+        """Returns the driver's answer to one request."""
         line = json.dumps({"do": what, "with": arguments or {}})
         try:
             self._process.stdin.write(line.encode() + b"\n")

@@ -1,4 +1,4 @@
-"""What is known of one SDK: what it has no public method for, which scenarios fail, which methods nobody calls.
+"""The known gaps of one SDK: missing public methods, failing scenarios, and public methods that no scenario calls.
 
 ```toml
 [[missing]]                       # of the SDK: a scenario that asks for it does not run
@@ -10,13 +10,12 @@ outcome = "failed"
 reason = "…"
 tests = ["items.toml::…"]
 
-[[unreached]]                     # public methods that no scenario leads to; a `*` at the end stands for the rest
+[[unreached]]                     # public methods that no scenario calls; a `*` at the end stands for the rest
 reason = "local: no request"
 methods = ["ContainerClient.ID"]
 ```
 
-Promises: whatever a run shows that the lists do not say is a surprise, and so is an entry that is not true any more:
-the lists only shrink.
+Promises: a gap that is not listed is a surprise, and so is an entry that no longer applies: the lists only shrink.
 """
 
 import tomllib
@@ -45,11 +44,11 @@ class Lists:
             raise BadList(f"{file}: {problem}") from None
 
     def is_missing(self, asked: str) -> bool:
-        """Whether the SDK is known to have no public method for this."""
+        """Returns True if the list names this as missing in the SDK."""
         return asked in self._missing
 
     def surprises(self, results: list[Result], asked_in_vain: set[str], *, whole: bool) -> list[str]:
-        """What the scenarios show that the lists do not say; `whole`: all of the table was asked to run."""
+        """Returns the differences between the scenarios and the lists; `whole`: the whole table was run."""
         files = {result.test.split("::", 1)[0] for result in results} if whole else set()
         found = self._scenarios.surprises([result for result in results if result.outcome != "skipped"], files)
         found += [f"the SDK has no `{asked}`, which is not listed" for asked in sorted(asked_in_vain - set(self._missing))]
@@ -61,7 +60,7 @@ class Lists:
         return found
 
     def surprises_of_methods(self, methods: set[str], reached: set[str]) -> list[str]:
-        """What a whole run shows of the SDK's public methods that the lists do not say."""
+        """Returns the differences between the public methods of a whole run and the lists."""
         found = [f"{method} was reached, but the SDK has no such method" for method in sorted(reached - methods)]
         used = set()
         for method in sorted(methods - reached):
@@ -81,7 +80,7 @@ def _covers(entry: str, method: str) -> bool:
 
 
 def _entries(groups: list[dict], members: str) -> dict[str, str]:
-    """Each member with the reason of its group."""
+    """Returns each member with the reason of its group."""
     reasons: dict[str, str] = {}
     for group in groups:
         reason = group.get("reason", "").strip()

@@ -1,10 +1,10 @@
-"""What a step's arguments become, and whether an answer is the one expected.
+"""The substitution of names in a step's arguments, and the comparison of an answer with its expectation.
 
-An answer is what a driver says of a request: `status`, `substatus`, `headers`, `body` of one resource or `items` of a
-feed with the sizes of its `pages`, the `continuation` behind the last one, `results` of a batch, the `message` of a
+An answer is the report of a driver about a request: `status`, `substatus`, `headers`, `body` of one resource or `items`
+of a feed with the sizes of its `pages`, the `continuation` behind the last one, `results` of a batch, the `message` of a
 refusal, or `raised` if the SDK failed without an answer of the server.
 
-Promises: every word of an expectation is looked at; a mismatch is told with what was found.
+Promises: every word of an expectation is checked; a mismatch contains the value that was found.
 """
 
 import json
@@ -19,9 +19,9 @@ EXPECTATIONS = {
     "items",  # the items of all pages, in this order, each a part
     "items_in_any_order",
     "includes",  # parts of some of the items
-    "count",  # how many items
+    "count",  # the number of items
     "pages",  # the sizes of the pages that have items
-    "continuation",  # whether there is one
+    "continuation",  # true if there is one
     "results",  # the results of a batch, each a part
     "headers",  # a part of the headers
     "message",  # words of the refusal
@@ -43,11 +43,11 @@ _MATCHERS = {
 
 
 class Mismatch(Exception):
-    """The answer is not the one expected: where and how."""
+    """The answer differs from the expectation; the message has the place and the values."""
 
 
 def resolve(value: Any, bound: dict[str, Any], *, keep_matchers: bool = False) -> Any:
-    """The value with every `${name}` replaced by what is bound to it; a text that is only a name keeps its type."""
+    """Returns the value with every `${name}` replaced; a text that is only a name keeps the type of its value."""
     if isinstance(value, dict):
         return {key: resolve(inner, bound, keep_matchers=keep_matchers) for key, inner in value.items()}
     if isinstance(value, list):
@@ -69,7 +69,7 @@ def _bound(name: str, bound: dict[str, Any]) -> Any:
 
 
 def at(answer: Any, path: str) -> Any:
-    """What stands at a dotted path, `body._etag` or `items.0.id`; header names have no dots."""
+    """Returns the value at a dotted path, `body._etag` or `items.0.id`; header names have no dots."""
     found = _look(answer, path)
     if found is _MISSING:
         raise Mismatch(f"there is no {path} in {_short(answer)}")
@@ -161,7 +161,7 @@ _CHECKS = {
 
 
 def _part(found: Any, wanted: Any, where: str) -> None:
-    """Every member that is wanted is there; lists have the same length; anything else is equal."""
+    """Checks that every expected member exists, lists have the same length, and other values are equal."""
     if isinstance(wanted, str) and wanted in _MATCHERS:
         if not _MATCHERS[wanted](found):
             raise Mismatch(f"{where} is {'missing' if found is _MISSING else _short(found)}, not {wanted}")

@@ -1,7 +1,7 @@
 """The operations that a scenario may ask for, in the protocol's own words, and the arguments of each.
 
-A driver maps each operation onto the public method of its SDK. The table keeps a slip of the pen in a scenario from
-looking like something that an SDK cannot do.
+A driver maps each operation to the public method of its SDK. The table reports a typing error in a scenario, which
+would look like a gap of an SDK otherwise.
 """
 
 _WRITE = {"if_match", "if_none_match", "session_token", "pre_triggers", "post_triggers", "no_response", "indexing"}
@@ -12,7 +12,7 @@ _OFFER = {"throughput", "autoscale"}
 
 
 def _resource(name: str, *, properties: str, owner: set[str], upsert: bool = False) -> dict[str, set[str]]:
-    """The six operations on a kind of resource whose whole is its properties."""
+    """Returns the six operations on a kind of resource that consists of its properties."""
     return {
         f"create_{name}": owner | {properties},
         f"read_{name}": owner | {"id"},

@@ -2,11 +2,11 @@
 
     run.py --lists FILE [--only TEXT] [--scheme http|https] -- DRIVER [ARGUMENTS]
 
-Starts a server in memory (with ORRERY_ENDPOINT set, uses the one there), starts the driver, walks every scenario on a
-database of its own, and judges the outcome by the SDK's lists.
+Starts a server in memory (with ORRERY_ENDPOINT set, uses the one there), starts the driver, runs every scenario on a
+database of its own, and compares the results with the SDK's lists.
 
-Promises: exit code 0 only if every scenario and every public method is as the lists say and the server neither died
-nor panicked.
+Promises: exit code 0 only if every scenario and every public method is as listed and the server neither exited nor
+panicked.
 """
 
 import argparse
@@ -32,12 +32,12 @@ from table import GIVEN, BadTable, Scenario, Step, read  # noqa: E402
 
 
 class Missing(Exception):
-    """The SDK has no public method for what a step asks."""
+    """The SDK has no public method for a step."""
 
 
 @dataclass
 class Run:
-    """What is known so far."""
+    """The state of a run."""
 
     results: list[Result] = field(default_factory=list)
     asked_in_vain: set[str] = field(default_factory=set)
@@ -65,7 +65,7 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 
 def walk(arguments: argparse.Namespace, lists: Lists, scenarios: list[Scenario], directory: Path) -> int:
-    """Every scenario, then the judgement."""
+    """Runs every scenario, then compares the results with the lists."""
     given = os.environ.get("ORRERY_ENDPOINT")
     server = None if given else Server.start(directory / "server.log", "--memory")
     here = Endpoints(given, given, os.environ.get("ORRERY_KEY") or EMULATOR_KEY) if given else server.endpoints
@@ -87,7 +87,7 @@ def walk(arguments: argparse.Namespace, lists: Lists, scenarios: list[Scenario],
 
 
 def outcome(driver: Driver, scenario: Scenario, run: Run) -> Result:
-    """How one scenario ended: it passed, failed, or was skipped because the SDK cannot do a step of it."""
+    """Returns the result of a scenario: passed, failed, or skipped because the SDK lacks one of its steps."""
     database = f"db-{uuid.uuid4().hex[:12]}"
     bound = {"database": database, "container": "items", "unique": uuid.uuid4().hex[:12]}
     try:
@@ -109,7 +109,7 @@ def outcome(driver: Driver, scenario: Scenario, run: Run) -> Result:
 
 
 def prepare(driver: Driver, given: str, bound: dict) -> None:
-    """Makes what the scenario is given."""
+    """Creates the resources that the scenario is given."""
     if given == "nothing":
         return
     check(driver.ask("create_database", {"database": bound["database"]}), {"status": 201})
@@ -121,7 +121,7 @@ def prepare(driver: Driver, given: str, bound: dict) -> None:
 
 
 def take(driver: Driver, step: Step, bound: dict) -> None:
-    """One step: asks, looks at the answer, binds what later steps use."""
+    """Runs one step: sends the request, checks the answer, binds names for later steps."""
     known = OPERATIONS[step.operation]
     usual = {name: bound[name] for name in ("database", "container") if name in known}
     answer = driver.ask(step.operation, usual | resolve(step.arguments, bound))
@@ -133,7 +133,7 @@ def take(driver: Driver, step: Step, bound: dict) -> None:
 
 
 def verdict(run: Run, said: dict, surprises: list[str], seconds: float) -> int:
-    """Prints what came of it."""
+    """Prints the results."""
     for surprise in surprises:
         print(f"  {surprise}")
     counts = {kind: sum(result.outcome == kind for result in run.results) for kind in ("passed", "failed", "skipped")}

@@ -1,15 +1,15 @@
-"""The table of scenarios: reads `table/*.toml` and refuses what no driver could be asked.
+"""The table of scenarios: reads `table/*.toml` and refuses steps that no driver could execute.
 
 ```toml
 [[scenario]]
 name = "a created item is read back"
-given = "container"             # what is there: nothing, database, container, wide container
+given = "container"             # existing resources: nothing, database, container, wide container
 steps = [
   { do = "create_item", with = { item = { id = "1", pk = "a" }, partition_key = ["a"] }, expect = { status = 201 } },
 ]
 ```
 
-Promises: every scenario has a name of its own and at least one expectation in every step that is not about binding.
+Promises: every scenario has a unique name, and every step without bindings has at least one expectation.
 """
 
 import tomllib
@@ -28,12 +28,12 @@ _SCENARIO_WORDS = {"name", "given", "steps"}
 
 
 class BadTable(Exception):
-    """The table cannot be used: where, and what is wrong with it."""
+    """The table is invalid; the message names the place and the problem."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One request, what it must bring, and what of it later steps use."""
+    """One request, its expected answer, and the parts of it that later steps use."""
 
     operation: str
     arguments: dict
@@ -56,7 +56,7 @@ class Scenario:
 
 
 def read(directory: Path) -> list[Scenario]:
-    """All scenarios, file after file."""
+    """Returns all scenarios, file after file."""
     scenarios = [scenario for file in sorted(directory.glob("*.toml")) for scenario in parse(file.name, file.read_text())]
     if not scenarios:
         raise BadTable(f"there is no scenario below {directory}")
@@ -64,7 +64,7 @@ def read(directory: Path) -> list[Scenario]:
 
 
 def parse(file: str, text: str) -> list[Scenario]:
-    """The scenarios of one file."""
+    """Returns the scenarios of one file."""
     try:
         parsed = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:

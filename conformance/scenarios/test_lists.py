@@ -1,4 +1,4 @@
-"""The lists of an SDK: what counts as a surprise."""
+"""The comparison of a run with the lists of an SDK."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What counts as the expected answer."""
+"""The comparison of an answer with its expectation."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The table itself: what it may say."""
+"""The checks of the table of scenarios."""
 
 from pathlib import Path
 

@@ -1,15 +1,15 @@
-"""What happens to the container while clients work: splits and merges, by the management API.
+"""Splits and merges of the container while clients work, through the management API.
 
     splits   one physical partition after the other is split, and merged back when there are many
-    merges   two that lie side by side are merged, and split again when one is left
-    mixed    either, by chance
-    raises   more throughput is provisioned by the SDK, 10,000 RU/s at a time, for which partitions must split
+    merges   two adjacent partitions are merged, and split again when one is left
+    mixed    splits or merges, at random
+    raises   the SDK provisions more throughput in steps of `STEP`, for which partitions must split
 
-Merges take siblings, the halves of a range that a split in its middle would part again. When neighbours are merged and
-then parted elsewhere, the Python SDK goes on reading a change feed in the whole of each new range where only a part of
-it was its own (4.17.1, `FeedRangeCompositeContinuation.handle_feed_range_gone`), and so sees changes twice.
+A merge combines siblings, the two halves of a range. If other adjacent ranges are merged and then split at another
+point, the Python SDK continues a change feed in the whole of each new range although only a part of it belonged to the
+old one (4.17.1, `FeedRangeCompositeContinuation.handle_feed_range_gone`), and so sees changes twice.
 
-Promises: each action is over, one way or the other, before the next begins.
+Promises: each action has ended, with success or failure, before the next begins.
 """
 
 import http.client
@@ -26,10 +26,10 @@ from azure.cosmos.exceptions import CosmosHttpResponseError
 
 from history import Action
 
-# With fewer physical partitions than the first there is nothing to merge; with more than the second, enough to do so.
+# The number of physical partitions below which only splits are done, and the number above which only merges are done.
 FEW, MANY = 2, 6
 ANSWER_SECONDS_MAX = 60
-# RU/s that a physical partition serves at most: one more is needed for each such step.
+# The most RU/s of a physical partition: each step needs one more partition.
 STEP = 10_000
 
 
@@ -45,7 +45,7 @@ class Management:
         self._home = f"/dbs/{database}/colls/{container}/partitions"
 
     def partitions(self) -> list[dict]:
-        """The live physical partitions in the order of the hash space."""
+        """Returns the live physical partitions in the order of the hash space."""
         return sorted(self._ask("GET", self._home)["partitions"], key=lambda partition: partition["minInclusive"])
 
     def split(self, partition: str) -> dict:
@@ -55,7 +55,7 @@ class Management:
         return self._ask("POST", f"{self._home}/merge", {"ids": partitions})
 
     def finish(self, id: str) -> dict:
-        """All that is left of an operation; answers when it is over."""
+        """Executes all remaining steps of an operation and waits for its end."""
         return self._ask("POST", f"/operations/{id}", {"action": "finish"})
 
     def _ask(self, method: str, path: str, body: dict | None = None) -> dict:
@@ -71,14 +71,14 @@ class Management:
 
 
 class Raises:
-    """Throughput that is raised until what it needs has been split."""
+    """Throughput that is raised until the partitions have been split for it."""
 
     def __init__(self, endpoint: str, key: str, database: str, container: str):
         self._made = lambda: CosmosClient(endpoint, key).get_database_client(database).get_container_client(container)
         self._container = None
 
     def next(self, wait: Callable[[], None]) -> Action:
-        """Raises it once, and says how that ended. `wait` lets the clients go on while it is under way."""
+        """Raises the throughput once and returns the result. `wait` lets the clients continue meanwhile."""
         action = Action("raise", time.monotonic_ns(), 0)
         try:
             self._container = self._container or self._made()
@@ -89,20 +89,20 @@ class Raises:
                 wait()
         except CosmosHttpResponseError as refused:
             action.outcome, action.detail = "failed", f"{action.detail}: {refused}"
-        except AzureError as broken:  # the server was killed: what became of it is seen at the next look
+        except AzureError as broken:  # killed; the next request shows the result
             action.outcome, action.detail = "unknown", f"{action.detail}: {broken}"
         action.returned = time.monotonic_ns()
         return action
 
 
 class Actions:
-    """One split or merge after the other, as a plan says."""
+    """One split or merge after the other, according to a plan."""
 
     def __init__(self, plan: str, management: Management, chance: random.Random):
         self.plan, self.management, self.chance = plan, management, chance
 
     def next(self, wait: Callable[[], None]) -> Action:
-        """Does one, and says how it ended. `wait` lets the clients go on while it is under way."""
+        """Does one split or merge and returns the result. `wait` lets the clients continue meanwhile."""
         action = Action("look", time.monotonic_ns(), 0)
         try:
             action.do, which = self.choose(self.management.partitions())
@@ -118,13 +118,13 @@ class Actions:
                 action.detail += f": {json.dumps(operation)}"
         except Refused as refused:
             action.outcome, action.detail = "failed", f"{action.detail}: {refused}"
-        except (OSError, http.client.HTTPException) as broken:  # the server was killed: what became of it is seen at the next look
+        except (OSError, http.client.HTTPException) as broken:  # killed; the next request shows the result
             action.outcome, action.detail = "unknown", f"{action.detail}: {broken}"
         action.returned = time.monotonic_ns()
         return action
 
     def choose(self, partitions: list[dict]) -> tuple[str, list[str]]:
-        """What to do next with these, in the order of their ranges, and with which of them."""
+        """Returns the next action for these partitions, in the order of their ranges, and its partitions."""
         pairs = [[one["id"], two["id"]] for one, two in zip(partitions, partitions[1:]) if are_siblings(one, two)]
         if len(partitions) < FEW or not pairs:
             split = True
@@ -138,11 +138,11 @@ class Actions:
 
 
 def are_siblings(one: dict, two: dict) -> bool:
-    """Whether two neighbours are the halves of a range of which the hash space holds a whole number."""
+    """Returns True if two adjacent ranges are the halves of a range that divides the hash space evenly."""
     first, border, last = point(one["minInclusive"]), point(two["minInclusive"]), point(two["maxExclusive"])
     return border - first == last - border and first % (last - first) == 0
 
 
 def point(epk: str) -> int:
-    """A point of the hash space as a number below 2^126, or that for its end."""
+    """Returns a point of the hash space as a number below 2^126, and 2^126 for its end."""
     return min(int(epk.ljust(32, "0"), 16), 1 << 126) if epk else 0

@@ -1,9 +1,9 @@
-"""Compares a history with what can be true (`model.py`): a table of checks, each with the anomalies it found.
+"""Compares a history with a model (`model.py`): a table of checks, each with the anomalies that it found.
 
     checker.py DIRECTORY
 
-Reads are held to the strictest promise that the server makes: every read is of the last commit, so it sees each write
-that was over before it was asked, whoever wrote.
+Reads are checked against the strictest promise of the server: every read is of the last commit, so it sees each write
+of any client that had ended before the read began.
 """
 
 import sys
@@ -15,7 +15,7 @@ from pathlib import Path
 from history import FeedPage, Look, Write, read
 from model import COUNTER, EVER, Model, rank_of
 
-# The statuses that a client is ready for, by what it does. A read may find nothing; so may a query of one.
+# The statuses that a client expects, by operation. A read may find no item, and so may a query of one item.
 EXPECTED = {
     "create": {201, 409},
     "upsert": {200, 201},
@@ -31,14 +31,14 @@ EXPECTED_ELSEWHERE = {200, 304}
 
 @dataclass(frozen=True)
 class Anomaly:
-    """Something that cannot be: which check found it, and a sentence for the person who looks for the cause."""
+    """A contradiction between history and model: the check that found it, and a description of the cause."""
 
     check: str
     says: str
 
 
 def errors_shown(model: Model) -> Iterator[str]:
-    """No client sees an error that its SDK should have dealt with, or a failure of the server."""
+    """Finds errors that the SDK should have handled, and failures of the server."""
     for record in [*model.writes, *model.looks, *model.pages]:
         broke = record.outcome == "unknown"
         if broke and record.status == 0 and model.was_killed:
@@ -49,7 +49,7 @@ def errors_shown(model: Model) -> Iterator[str]:
 
 
 def refusals_that_cannot_be(model: Model) -> Iterator[str]:
-    """Nothing is refused for being there while it is absent, or for being absent while it is there."""
+    """Finds items that were refused as existing while they were absent, or as absent while they existed."""
     for write in model.writes:
         if write.outcome != "failed" or write.lost or write.do == "batch":
             continue
@@ -61,7 +61,7 @@ def refusals_that_cannot_be(model: Model) -> Iterator[str]:
 
 
 def values_that_cannot_be(model: Model) -> Iterator[str]:
-    """A value that is seen was written, not refused, and had been asked for when it was seen."""
+    """Finds values that were read and never written, refused, or written later than they were read."""
     for who, returned, pk, id, v in sightings(model):
         write = model.item(pk, id).by_value.get(v)
         if write is None:
@@ -73,7 +73,7 @@ def values_that_cannot_be(model: Model) -> Iterator[str]:
 
 
 def lost_writes(model: Model) -> Iterator[str]:
-    """Whoever looks sees the last write that was over, or one that was under way."""
+    """Finds reads without the last write that had ended, or a write that was under way."""
     for look in model.looks:
         for returned, (pk, id, v, *_) in look.rows:
             item = model.item(pk, id)
@@ -88,7 +88,7 @@ def lost_writes(model: Model) -> Iterator[str]:
 
 
 def counts_that_cannot_be(model: Model) -> Iterator[str]:
-    """A counter has counted each acknowledged increment once, and none that was not asked for."""
+    """Finds counters that did not count each acknowledged increment once, or counted others."""
     for look in model.looks:
         for returned, (pk, id, _, _, count) in look.rows:
             if id != COUNTER or count is None:
@@ -99,7 +99,7 @@ def counts_that_cannot_be(model: Model) -> Iterator[str]:
 
 
 def missing_from_queries(model: Model) -> Iterator[str]:
-    """What was there during the whole query is in its pages."""
+    """Finds items that existed during a whole query and are missing from its pages."""
     for look in model.looks:
         if look.wanted is not None or look.outcome != "ok":
             continue
@@ -112,7 +112,7 @@ def missing_from_queries(model: Model) -> Iterator[str]:
 
 
 def doubled_in_queries(model: Model) -> Iterator[str]:
-    """No item is in the pages of a query twice, unless it was deleted and made again meanwhile."""
+    """Finds items that are in the pages of a query twice without a deletion and creation in between."""
     for look in model.looks:
         times = Counter((pk, id) for _, (pk, id, *_) in look.rows)
         for (pk, id), count in times.items():
@@ -125,7 +125,7 @@ def doubled_in_queries(model: Model) -> Iterator[str]:
 
 
 def disorder_in_queries(model: Model) -> Iterator[str]:
-    """Rows of an ordered query ascend over all its pages; every row is one that the query asked for."""
+    """Finds rows that are not ascending over the pages of an ordered query, or that the query excludes."""
     for look in model.looks:
         last = -1
         for _, (pk, id, _, rank, _) in look.rows:
@@ -137,7 +137,7 @@ def disorder_in_queries(model: Model) -> Iterator[str]:
 
 
 def halves_of_batches(model: Model) -> Iterator[str]:
-    """Who sees one write of a batch sees all: in one page of a logical partition, and in the change feed."""
+    """Finds batches of which a page of a logical partition or of the change feed shows only a part."""
     sizes = {write.v: len(write.ids) for write in model.writes if write.do == "batch"}
     for look in model.looks:
         if look.do == "window":
@@ -158,7 +158,7 @@ def halves(who: str, rows: list, sizes: dict[str, int]) -> Iterator[str]:
 
 
 def missing_from_feeds(model: Model) -> Iterator[str]:
-    """A reader that read to the end has seen the last version of every item."""
+    """Finds items whose last version a reader did not see before the end of the change feed."""
     last = {(pk, id): v for look in model.looks if look.do == "final" for _, (pk, id, v, *_) in look.rows}
     for reader, ranges in chains(model).items():
         ends = [pages[-1] for pages in ranges.values()]
@@ -175,7 +175,7 @@ def missing_from_feeds(model: Model) -> Iterator[str]:
 
 
 def doubled_in_feeds(model: Model) -> Iterator[str]:
-    """A reader that goes on from its continuations sees no version twice, in whatever range."""
+    """Finds versions that a reader saw twice, in any range."""
     for reader, ranges in chains(model).items():
         times = Counter(row[:3] for pages in ranges.values() for page in pages for row in page.rows)
         for (pk, id, v), count in times.items():
@@ -185,7 +185,7 @@ def doubled_in_feeds(model: Model) -> Iterator[str]:
 
 
 def disorder_in_feeds(model: Model) -> Iterator[str]:
-    """Within a logical partition the changes come in the order of their writes, and LSNs ascend."""
+    """Finds changes of a logical partition that are not in the order of writes and of ascending LSNs."""
     for reader, ranges in chains(model).items():
         newest: dict[str, tuple[int, str]] = defaultdict(lambda: (EVER, ""))
         highest: dict[str, tuple[int, str | None]] = defaultdict(lambda: (-1, None))
@@ -205,7 +205,7 @@ def disorder_in_feeds(model: Model) -> Iterator[str]:
 
 
 def disorder_of_lsns(model: Model) -> Iterator[str]:
-    """Within a logical partition a write that begins after another is over has a higher LSN, whatever split between."""
+    """Finds writes of a logical partition with a lower LSN than a write that had ended before they began."""
     by_key: dict[str, list[Write]] = defaultdict(list)
     for write in model.writes:
         if write.outcome == "ok" and write.lsn is not None:
@@ -239,19 +239,19 @@ CHECKS = {
 
 
 def check(model: Model) -> list[Anomaly]:
-    """All that cannot be."""
+    """Returns all anomalies."""
     return [Anomaly(name, says) for name, finds in CHECKS.items() for says in finds(model)]
 
 
 def covers(look: Look, pk: str, id: str) -> bool:
-    """Whether a query asks for this item."""
+    """Returns True if a query asks for this item."""
     if look.covers.get("pk", pk) != pk:
         return False
     return rank_of(pk, id) < look.covers["below"] if "below" in look.covers else True
 
 
 def chains(model: Model) -> dict[str, dict[int, list[FeedPage]]]:
-    """The pages of each reader and range in the order in which they came; those that broke off brought nothing."""
+    """Returns the pages of each reader and range in the order of their arrival; interrupted ones are empty."""
     found: dict[str, dict[int, list[FeedPage]]] = defaultdict(lambda: defaultdict(list))
     for page in model.pages:
         if page.outcome == "ok":
@@ -260,7 +260,7 @@ def chains(model: Model) -> dict[str, dict[int, list[FeedPage]]]:
 
 
 def sightings(model: Model) -> Iterator[tuple[str, int, str, str, str | None]]:
-    """Every value that anybody saw: by whom, when its page returned, of which item."""
+    """Returns every value that was read: the reader, the time at which its page returned, and the item."""
     for look in model.looks:
         who = brief(look)
         yield from ((who, returned, pk, id, v) for returned, (pk, id, v, *_) in look.rows)
@@ -270,7 +270,7 @@ def sightings(model: Model) -> Iterator[tuple[str, int, str, str, str | None]]:
 
 
 def brief(record: Write | Look | FeedPage) -> str:
-    """Who did what, in a few words."""
+    """Returns a short description of an operation."""
     if isinstance(record, Write):
         return f"{record.client}'s {record.do} of {record.pk}/{','.join(record.ids)} ({record.v!r}, at {record.invoked})"
     if isinstance(record, Look):
@@ -280,7 +280,7 @@ def brief(record: Write | Look | FeedPage) -> str:
 
 
 def table(model: Model, anomalies: list[Anomaly]) -> str:
-    """What was done, and what each check found."""
+    """Returns the table of operations and of the findings of each check."""
     kinds = Counter(write.do for write in model.writes) + Counter(look.do for look in model.looks)
     kinds += Counter({"change feed page": len(model.pages)})
     maybe = sum(write.outcome == "unknown" for write in model.writes)
@@ -295,7 +295,7 @@ def table(model: Model, anomalies: list[Anomaly]) -> str:
 
 
 def report(directory: Path, shown: int = 5) -> bool:
-    """Checks a history, prints the table and the first anomalies of each kind; whether there was none."""
+    """Checks a history, prints the table and the first anomalies of each kind. Returns True if there are none."""
     model = Model(read(directory))
     anomalies = check(model)
     print(table(model, anomalies))

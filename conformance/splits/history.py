@@ -1,14 +1,14 @@
-"""What clients did and saw, as lines of JSON, one for each operation.
+"""The history of operations and their results, as lines of JSON, one for each operation.
 
 Every client writes a file of its own, in the order in which its operations returned. Times are nanoseconds of the
 machine's monotonic clock, which all processes share, so the files make one history.
 
-A write carries a value that nobody else writes (`v`), so a value that is seen names the write it came from. Its outcome
-is `ok`, `failed` (the server refused it) or `unknown` (the connection broke; it may have taken place, but not after it
-returned, because connections break when the server dies). `lost` counts attempts below it whose connection broke before
-the SDK tried again, each of which may have taken place too.
+Each write has a unique value (`v`), so a value that is read identifies its write. The outcome of a write is `ok`,
+`failed` (the server refused it) or `unknown` (the connection broke; the write may have taken place, but not after its
+return, because connections break when the server is killed). `lost` counts attempts of the same operation whose
+connection broke before the SDK retried; each of them may have taken place too.
 
-Promises: a line that is cut short at the end of a file, because its client was killed, is left out.
+Promises: an incomplete line at the end of a file, whose client was killed, is ignored.
 """
 
 import json
@@ -41,7 +41,7 @@ class Write:
 
 @dataclass
 class Look:
-    """Something read: an item, many items, or the pages of a query.
+    """A read: an item, many items, or the pages of a query.
 
     `wanted` names the items that were asked for by name; `covers` says which items a query must bring otherwise: of one
     logical partition (`pk`), below a number (`below`), or all. `pages` are the times they returned and their rows.
@@ -62,13 +62,13 @@ class Look:
 
     @property
     def rows(self) -> Iterator[tuple[int, Row]]:
-        """Every row with the time at which its page returned."""
+        """Returns every row with the time at which its page returned."""
         return ((returned, row) for returned, rows in self.pages for row in rows)
 
 
 @dataclass
 class FeedPage:
-    """A page of the change feed of one feed range; rows have their LSN in the place of the sort number."""
+    """A page of the change feed of one feed range; rows contain their LSN instead of the sort number."""
 
     client: str
     reader: str
@@ -85,7 +85,7 @@ class FeedPage:
 
 @dataclass
 class Action:
-    """What happened to the server meanwhile: a split, a merge, a change of throughput, a kill."""
+    """An action on the server: a split, a merge, a change of throughput, a kill."""
 
     do: str
     invoked: int
@@ -100,12 +100,12 @@ NAMES = {kind: name for name, kind in KINDS.items()}
 
 
 def line_of(record: Record) -> str:
-    """The record as a line."""
+    """Returns the record as a line."""
     return json.dumps({"kind": NAMES[type(record)]} | asdict(record), separators=(",", ":"))
 
 
 def record_of(line: str) -> Record:
-    """The record of a line."""
+    """Returns the record of a line."""
     found = json.loads(line)
     kind = KINDS[found.pop("kind")]
     if kind is Look:
@@ -117,7 +117,7 @@ def record_of(line: str) -> Record:
 
 
 def read(directory: Path) -> list[Record]:
-    """All histories of a directory, in the order in which operations began."""
+    """Returns all histories of a directory, in the order in which operations began."""
     records = []
     for file in sorted(directory.glob("*.jsonl")):
         *whole, rest = file.read_text().split("\n")

@@ -1,9 +1,9 @@
-"""What can be true of each item, given a history: when it was surely there, and which values it can have had.
+"""The possible states of each item, given a history: the times at which it certainly existed, and its possible values.
 
-An operation takes place at one moment between its call and its return. From that alone follows what no reader may see:
-a value that another write, which began after it was over, had replaced before the reader asked; absence where a write
-was over and no delete can have followed. Concurrent operations may have come in either order, and an unknown one may
-not have taken place at all, so both only ever widen what is allowed.
+An operation takes place at one moment between its call and its return. It follows that no reader may see a value that a
+later write had replaced before the read began, and that no reader may find an item absent after a write that no delete
+can have followed. Concurrent operations may have taken place in either order, and an operation with an unknown outcome
+may not have taken place, so both only extend the set of possible states.
 """
 
 from bisect import bisect_left, bisect_right
@@ -13,7 +13,7 @@ from zlib import crc32
 
 from history import Action, FeedPage, Look, Record, Write
 
-# Long before and long after everything.
+# Times before and after all operations.
 EVER = -(1 << 80)
 NEVER = 1 << 80
 
@@ -22,7 +22,7 @@ RANKS = 1000
 
 
 def rank_of(pk: str, id: str) -> int:
-    """The number that an item keeps for life, and queries sort and filter by."""
+    """Returns the constant number of an item, by which queries sort and filter."""
     return crc32(f"{pk}/{id}".encode()) % RANKS
 
 
@@ -35,7 +35,7 @@ class Moments:
         self._latest = list(accumulate((began for _, began in ordered), max))
 
     def latest_beginning(self, before: int) -> int:
-        """Of the operations that were over before this time, the latest beginning."""
+        """Returns the latest beginning among the operations that had ended before this time."""
         place = bisect_left(self._over, before)
         return self._latest[place - 1] if place else EVER
 
@@ -52,13 +52,13 @@ class Beginnings:
         self._latest = list(accumulate((over for _, over in ordered), max))
 
     def latest_end(self, until: int) -> int:
-        """Of the operations that had begun by this time, the latest end."""
+        """Returns the latest end among the operations that had begun by this time."""
         place = bisect_right(self._began, until)
         return self._latest[place - 1] if place else EVER
 
 
 class Item:
-    """One item: what was written to it, and what follows."""
+    """One item: its writes and their consequences."""
 
     def __init__(self, writes: list[Write], first_seen: dict[str, int]):
         self.seen = first_seen
@@ -77,41 +77,41 @@ class Item:
         self._started = sorted(began for w in increments for began in [w.invoked] * (1 + w.lost))
 
     def over(self, write: Write) -> int:
-        """When a write had taken place, if it did: it returned, or its value was seen.
+        """Returns the time by which a write had taken place, if it did: it returned, or its value was read.
 
         One that was repeated below may have been seen before it took place for the last time.
         """
         return write.returned if write.lost else min(write.returned, self.seen.get(write.v, NEVER))
 
     def is_replaced(self, write: Write, before: int) -> bool:
-        """Whether another write surely took the place of this one before that time."""
+        """Returns True if another write certainly replaced this one before that time."""
         return self._definite.latest_beginning(before) > self.over(write)
 
     def is_surely_there(self, since: int, until: int) -> bool:
-        """Whether the item was there at every moment between."""
+        """Returns True if the item existed during the whole interval."""
         written = self._presence.latest_beginning(since)
         return written > EVER and self._deletes.latest_end(until) < written
 
     def is_surely_absent(self, since: int, until: int) -> bool:
-        """Whether the item was missing at every moment between."""
+        """Returns True if the item was absent during the whole interval."""
         return self._makers.latest_end(until) < self._sure_deletes.latest_beginning(since) or (
             self._makers.latest_end(until) == EVER
         )
 
     def counts(self, since: int, until: int) -> tuple[int, int]:
-        """The least and the greatest count that a reader between may see."""
+        """Returns the smallest and the largest count that a read in the interval may return."""
         return self._increments.count_over(since), bisect_right(self._started, until)
 
 
 def took_place(write: Write) -> str:
-    """`yes`, `no`, or `maybe`. A refusal after an attempt that broke off may be the answer to that attempt's success."""
+    """Returns `yes`, `no`, or `maybe`. After an interrupted attempt, a refusal may follow from its success."""
     if write.outcome == "failed":
         return "maybe" if write.lost else "no"
     return "yes" if write.outcome == "ok" else "maybe"
 
 
 class Model:
-    """The history by kinds, and every item of it."""
+    """The history by kinds of records, and its items."""
 
     def __init__(self, records: list[Record]):
         self.writes = [r for r in records if isinstance(r, Write)]
@@ -127,7 +127,7 @@ class Model:
         self.nothing = Item([], {})
 
     def _first_seen(self) -> dict[str, int]:
-        """When each value was first seen."""
+        """Returns the time at which each value was first read."""
         seen: dict[str, int] = {}
         for look in self.looks:
             for returned, row in look.rows:
@@ -138,10 +138,10 @@ class Model:
         return seen
 
     def item(self, pk: str, id: str) -> Item:
-        """An item, though nobody wrote it."""
+        """Returns an item, even if no client wrote it."""
         return self.items.get((pk, id), self.nothing)
 
     @property
     def was_killed(self) -> bool:
-        """Whether clients may have seen connections break."""
+        """Returns True if connections of clients may have broken."""
         return any(action.do == "kill" for action in self.actions)

@@ -7,8 +7,8 @@ kills the server with SIGKILL at random moments if asked to, starting it again o
 was asked for has been done, the clients stop, the readers of the change feed read to its end, every item is read once
 more, and the histories of all are checked (`checker.py`).
 
-Promises: exit code 0 only if the checker finds nothing and the server died only when it was killed. What happens when
-is counted in operations of the clients, never in seconds.
+Promises: exit code 0 only if the checker finds no anomaly and the server exited only when it was killed. The time of an
+action is a number of client operations, never a number of seconds.
 """
 
 import argparse
@@ -38,16 +38,16 @@ from worker import FIELDS, Notes, Writer, container_of, every_page, look, new_cl
 DATABASE, CONTAINER = "shop", "items"
 IDS = [f"i{n}" for n in range(8)]
 KEYS_OF_A_CLIENT, SHARED_KEYS, STILL_KEYS, ITEMS_OF_A_STILL_KEY = 6, 4, 30, 6
-# No client may be slower than this between two of its operations.
+# The longest time in seconds between two operations of a client.
 SILENCE_SECONDS_MAX = 120
 
 
 class ClientFailed(Exception):
-    """A client ended, or fell silent."""
+    """A client ended, or reported no progress."""
 
 
 class Progress:
-    """How many operations all clients have done."""
+    """The number of operations of all clients."""
 
     def __init__(self):
         self._changed = threading.Condition()
@@ -60,13 +60,13 @@ class Progress:
             self._changed.notify_all()
 
     def break_off(self, reason: str) -> None:
-        """Whoever waits, or will, fails."""
+        """Lets every current and future wait fail."""
         with self._changed:
             self._broken = self._broken or reason
             self._changed.notify_all()
 
     def wait_for(self, more: int) -> None:
-        """Returns when so many more operations are done."""
+        """Returns when this number of further operations is done."""
         with self._changed:
             wanted = self._count + more
             while self._count < wanted and not self._broken:
@@ -120,7 +120,7 @@ class Client:
 
 
 class Host:
-    """The server through all its lives, on one port and one data directory."""
+    """The server with all its restarts, on one port and one data directory."""
 
     def __init__(self, directory: Path):
         self._directory = directory
@@ -149,7 +149,7 @@ class Host:
 
 
 class Log:
-    """The history of what was done to the server."""
+    """The history of actions on the server."""
 
     def __init__(self, file: Path):
         self._file = file.open("w", buffering=1)
@@ -195,7 +195,7 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 
 def run(arguments: argparse.Namespace, directory: Path) -> None:
-    """The whole workload; its histories are in `directory/history` then."""
+    """Runs the whole workload and writes its histories to `directory/history`."""
     (directory / "history").mkdir(exist_ok=True)
     host = Host(directory)
     progress, log = Progress(), Log(directory / "history" / "actions.jsonl")
@@ -220,7 +220,7 @@ def run(arguments: argparse.Namespace, directory: Path) -> None:
 
 
 def plans_of(arguments: argparse.Namespace, host: Host, directory: Path) -> list[dict]:
-    """A plan for each client."""
+    """Returns a plan for each client."""
     names = [f"py{n}" for n in range(arguments.python)] + [f"js{n}" for n in range(arguments.javascript)]
     common = {"endpoint": host.endpoint, "key": host.key, "database": DATABASE, "container": CONTAINER, "ids": IDS}
     common |= {"seed": arguments.seed, "shared": [f"shared/{n}" for n in range(SHARED_KEYS)]}
@@ -244,7 +244,7 @@ def start(plan: dict, directory: Path, progress: Progress) -> Client:
 
 
 async def fill(plans: list[dict], throughput: int, directory: Path) -> None:
-    """Makes the container, the counters, and the items that nobody will change."""
+    """Creates the container, the counters, and the items that no client changes."""
     plan = plans[0]
     with CosmosClient(plan["endpoint"], plan["key"]) as client:
         database = client.create_database(DATABASE)
@@ -260,7 +260,7 @@ async def fill(plans: list[dict], throughput: int, directory: Path) -> None:
 
 
 async def look_once_more(plans: list[dict], directory: Path) -> None:
-    """Every item that there may be, by a query and one by one."""
+    """Reads every possible item, by a query and one by one."""
     plan = plans[0]
     notes = Notes("final", directory / "history" / "final.jsonl", quiet=True)
     async with new_client(plan) as client:
@@ -274,7 +274,7 @@ async def look_once_more(plans: list[dict], directory: Path) -> None:
 
 
 def happen(arguments: argparse.Namespace, host: Host, progress: Progress, log: Log) -> None:
-    """Splits, merges and kills as often as was asked for."""
+    """Splits, merges and kills as often as requested."""
     failed: list[BaseException] = []
 
     def guarded(work) -> threading.Thread:
@@ -310,7 +310,7 @@ def split_and_merge(arguments: argparse.Namespace, host: Host, progress: Progres
 
 
 def actor(plan: str, host: Host, chance: random.Random) -> Actions | Raises:
-    """Who does the next thing to the container of the server as it is now."""
+    """Returns the object that does the next action on the current server."""
     endpoints = host.server.endpoints
     if plan == "raises":
         return Raises(endpoints.http, endpoints.key, DATABASE, CONTAINER)

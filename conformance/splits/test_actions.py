@@ -1,4 +1,4 @@
-"""What is done next follows from how many physical partitions there are, and merges take siblings."""
+"""The next action depends on the number of physical partitions, and merges combine siblings."""
 
 import random
 
@@ -8,7 +8,7 @@ from actions import FEW, MANY, Actions, are_siblings
 
 
 def partitions(*borders: int) -> list[dict]:
-    """Partitions between these borders, in sixteenths of the hash space."""
+    """Returns partitions between these borders, in sixteenths of the hash space."""
     hexes = ["", *(f"{border << 122:032X}" for border in borders), "FF"]
     return [{"id": str(n), "minInclusive": hexes[n], "maxExclusive": hexes[n + 1]} for n in range(len(hexes) - 1)]
 

@@ -1,4 +1,4 @@
-"""The checker finds what is planted, and nothing else."""
+"""The checker finds planted anomalies and no others."""
 
 import random
 from pathlib import Path
@@ -13,7 +13,7 @@ PK = "p"
 
 
 class Story:
-    """Builds a history in which one thing happens after the other, unless times are given."""
+    """Builds a history in which operations are sequential unless times are given."""
 
     def __init__(self):
         self.now, self.lsn, self.records = 0, 0, []
@@ -50,7 +50,7 @@ class Story:
         self.records.append(Action("kill", self.tick(), self.tick()))
 
     def found(self) -> list[str]:
-        """The checks that found something."""
+        """Returns the checks that found anomalies."""
         return list(dict.fromkeys(a.check for a in check(Model(sorted(self.records, key=lambda r: r.invoked)))))
 
 
@@ -115,7 +115,7 @@ def test_a_reader_during_a_write_may_see_what_was_before_or_after(story):
 
 
 def test_a_reader_behind_one_that_saw_a_write_under_way_is_found(story):
-    """A write has taken place once its value was seen, though it returns much later."""
+    """A write has taken place when its value is read, even if the write returns later."""
     story.write("create", "1")
     story.write("replace", "2", invoked=10, returned=90, lsn=3)
     for v, invoked in (("2", 12), ("1", 14)):

@@ -1,5 +1,5 @@
 /**
- * A client of the workload on the JavaScript SDK: the same tasks, words and history as `worker.py`, see there.
+ * A client of the workload on the JavaScript SDK, with the tasks, commands and history of `worker.py`.
  *
  *     worker.js PLAN
  */
@@ -24,19 +24,19 @@ const REQUEST_TIMEOUT = 408;
 
 const plan = JSON.parse(process.argv[2]);
 
-/** Nanoseconds of the machine's monotonic clock. Numbers keep them to the microsecond, and JSON as whole numbers. */
+/** Returns nanoseconds of the machine's monotonic clock, exact to the microsecond, as whole numbers. */
 const now = () => Number(process.hrtime.bigint());
 const say = (word) => process.stdout.write(`${word}\n`);
 const rankOf = (pk, id) => crc32(`${pk}/${id}`) % RANKS;
 const rowOf = (found) => [found.pk, found.id, found.v, found.rank ?? null, found.n ?? null];
 
-/** Random numbers of a seed (mulberry32), so that a run can be asked for again. */
+/** Random numbers of a seed (mulberry32), so that a run can be repeated. */
 class Chance {
   constructor(seed) {
     this.state = crc32(seed);
   }
 
-  /** A whole number from `least` to below `end`. */
+  /** Returns a whole number from `least` to below `end`. */
   between(least, end) {
     this.state = (this.state + 0x6d2b79f5) | 0;
     let mixed = Math.imul(this.state ^ (this.state >>> 15), 1 | this.state);
@@ -49,7 +49,7 @@ class Chance {
   }
 }
 
-/** Writes the history and says how far it is. */
+/** Writes the history and reports the progress. */
 const notes = {
   file: openSync(plan.history, "w"),
   count: 0,
@@ -64,7 +64,7 @@ const notes = {
     }
   },
 
-  /** Waits until this client has done something more: what polls has a pace so. */
+  /** Waits until this client has done further operations, which sets the pace of polling. */
   someMore() {
     return new Promise((resolve) => (this.wake = resolve));
   },
@@ -72,14 +72,14 @@ const notes = {
   /** Ends the wait. */
   wake() {},
 
-  /** A value that nobody else writes. */
+  /** Returns a unique value. */
   newValue() {
     this.values += 1;
     return `${plan.client}:${this.values}`;
   },
 };
 
-/** Attempts of the operation under way whose connection broke. */
+/** Attempts of the current operation whose connection broke. */
 const lost = new AsyncLocalStorage();
 
 function newClient() {
@@ -101,7 +101,7 @@ function newClient() {
 
 const containerOf = (client) => client.database(plan.database).container(plan.container);
 
-/** How an operation that threw is written down. */
+/** Returns the record of an operation that threw. */
 function failureOf(error) {
   const text = `${error.message ?? error}`.replaceAll("\n", " ");
   if (typeof error.code === "number") {
@@ -111,13 +111,13 @@ function failureOf(error) {
   return { outcome: "unknown", status: 0, error: `${error.name} ${error.code}: ${text}` };
 }
 
-/** The LSN in a session token `RANGE:VERSION#LSN#...`. */
+/** Returns the LSN of a session token `RANGE:VERSION#LSN#...`. */
 function lsnOf(headers) {
   const lsn = `${headers?.["x-ms-session-token"] ?? ""}`.split("#")[1];
   return lsn === undefined ? null : Number(lsn);
 }
 
-/** Makes a write with the SDK and notes what came of it. */
+/** Makes a write with the SDK and records its result. */
 async function write(about, status, call) {
   const record = { ...about, invoked: now(), returned: 0, status, outcome: "ok", lsn: null };
   const attempts = { count: 0 };
@@ -135,7 +135,7 @@ async function write(about, status, call) {
   notes.add("write", record);
 }
 
-/** Reads pages with `pages(add)` and notes them, with what went wrong. */
+/** Reads pages with `pages(add)` and records them with their errors. */
 async function look(about, pages) {
   const record = { wanted: null, covers: {}, ...about, invoked: now(), returned: 0, pages: [] };
   try {
@@ -160,7 +160,7 @@ class Writer {
     Object.assign(this, { container, chance, keys });
   }
 
-  /** One operation, by chance: of a hundred, the sums of how many are of each kind. */
+  /** Does one random operation; the numbers are cumulative numbers of each kind among a hundred. */
   async step() {
     const [pk, id, dice] = [this.chance.of(this.keys), this.chance.of(plan.ids), this.chance.between(0, 100)];
     const acts = { 8: "create", 22: "upsert", 31: "replace", 39: "patch", 46: "delete", 54: "increment", 60: "batch" };
@@ -215,7 +215,7 @@ class Writer {
   read(pk, id) {
     return look({ do: "read", wanted: [[pk, id]] }, async (add) => {
       const { resource, statusCode, substatus } = await this.container.item(id, pk).read();
-      // The SDK gives a missing item as an answer without a resource.
+      // The SDK returns a missing item as an answer without a resource.
       if (statusCode === StatusCodes.NotFound && substatus) {
         throw Object.assign(new Error("not found"), { code: statusCode, substatus });
       }
@@ -227,14 +227,14 @@ class Writer {
     return this.read(pk, COUNTER);
   }
 
-  /** All of a logical partition in one page: one moment of it. */
+  /** Reads a whole logical partition in one page, which shows one moment. */
   window(pk) {
     const query = this.container.items.query(`SELECT ${FIELDS} FROM c`, { partitionKey: pk, maxItemCount: 1000 });
     return look({ do: "window", covers: { pk } }, (add) => everyPage(query, add));
   }
 }
 
-/** Queries over pages: all of the container, sorted, filtered, of one logical partition, and with stops between. */
+/** Queries over pages: the whole container, sorted, filtered, one logical partition, and with interruptions. */
 class Asker {
   constructor(container, chance, keys) {
     Object.assign(this, { container, chance, keys });
@@ -274,7 +274,7 @@ class Asker {
     return this.ask(about, `SELECT ${FIELDS} FROM c ORDER BY c.rank`, { partitionKey: pk });
   }
 
-  /** A query that is left after a page or two and gone on with from its continuation, again and again. */
+  /** Runs a query that is interrupted after one or two pages and resumed from its continuation, repeatedly. */
   resumed() {
     const pk = this.chance.of(this.keys);
     return look({ do: "resumed", covers: { pk }, ordered: true }, async (add) => {
@@ -293,16 +293,16 @@ class Asker {
   }
 }
 
-/** Reads the change feed by the feed ranges that there were at the start, each from where it stopped. */
+/** Reads the change feed by the feed ranges at the start, each from its continuation. */
 class Reader {
   constructor(container, chance) {
     Object.assign(this, { container, chance, ranges: [] });
   }
 
-  /** Some pages of one range. */
+  /** Reads some pages of one range. */
   async step() {
     if (this.ranges.length === 0) {
-      // No history yet, so nothing to note if this breaks off: the next step begins again.
+      // No history yet, so there is nothing to record after an interruption: the next step begins again.
       const found = await this.container.getFeedRanges().catch(() => []);
       this.ranges = found.map((range) => ({ range, token: undefined }));
       return;
@@ -311,14 +311,14 @@ class Reader {
     if (atItsEnd && !drain.now) await notes.someMore();
   }
 
-  /** Every range to its end. */
+  /** Reads every range to its end. */
   async drain() {
     for (let place = 0; place < this.ranges.length; place += 1) {
       while (!(await this.some(place, Infinity)));
     }
   }
 
-  /** Reads pages of a range, at most so many; whether it came to the end. */
+  /** Reads a limited number of pages of a range. Returns true at the end of the range. */
   async some(place, most) {
     const { range, token } = this.ranges[place];
     const changeFeedStartFrom = token ? ChangeFeedStartFrom.Continuation(token) : ChangeFeedStartFrom.Beginning(range);
@@ -337,14 +337,14 @@ class Reader {
       page.returned = now();
       notes.add("feed", page);
       if (page.drained) return true;
-      // An error of the server would come again; a connection that broke will not.
+      // An error of the server would occur again; a broken connection would not.
       if (page.outcome) return page.status !== 0;
     }
     return false;
   }
 }
 
-/** One step after the other until it is time to stop. */
+/** Runs one step after the other until the client is told to stop. */
 async function steps(actor, stop) {
   while (!stop.now) await actor.step();
 }

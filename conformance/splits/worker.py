@@ -1,9 +1,9 @@
-"""A client of the workload on the Python SDK: does what its plan says until it is told to stop, and writes a history.
+"""A client of the workload on the Python SDK: follows its plan until it is told to stop, and writes a history.
 
     worker.py PLAN      the plan is JSON, see `run.py`
 
-Five tasks at once: two writers, each with logical partitions of its own; one that writes where other clients do; one that
-queries; one that reads the change feed, by the feed ranges it found at its start.
+Five tasks run at once: two writers with logical partitions of their own; a writer in logical partitions that other
+clients write too; a task with queries; a reader of the change feed, by the feed ranges at its start.
 
 On standard input: `quiet` ends writers and queries, `drain` makes the reader of the change feed read to its end. On
 standard output: a line for every few operations, and the same words when that is done.
@@ -32,18 +32,18 @@ PROGRESS_EVERY = 10
 FIELDS = "c.pk, c.id, c.v, c.rank, c.n"
 BATCH_IDS = ["b0", "b1", "b2"]
 
-# Attempts of the operation under way whose connection broke.
+# Attempts of the current operation whose connection broke.
 lost: contextvars.ContextVar[list] = contextvars.ContextVar("lost")
 
 
 class Counting(AioHttpTransport):
-    """The ordinary transport of the SDK, counting the attempts that broke off after they may have been carried out."""
+    """The ordinary transport of the SDK, which counts interrupted attempts that may have been executed."""
 
     async def send(self, request, **options):
         try:
             return await super().send(request, **options)
         except AzureError as error:
-            # A connection that could not be made carried nothing.
+            # A connection that was not established carried no request.
             broken = lost.get(None)
             if broken is not None and not isinstance(error.inner_exception, ClientConnectorError):
                 broken.append(1)
@@ -59,7 +59,7 @@ def container_of(client: CosmosClient, plan: dict):
 
 
 class Notes:
-    """Writes the history and says how far it is."""
+    """Writes the history and reports the progress."""
 
     def __init__(self, client: str, file: Path, quiet: bool = False):
         self.client, self._quiet = client, quiet
@@ -69,7 +69,7 @@ class Notes:
         self._news: asyncio.Event | None = None
 
     async def some_more(self) -> None:
-        """Waits until this client has done something more: what polls has a pace so."""
+        """Waits until this client has done further operations, which sets the pace of polling."""
         self._news = asyncio.Event()
         await self._news.wait()
 
@@ -87,7 +87,7 @@ class Notes:
                 say(str(PROGRESS_EVERY))
 
     def new_value(self) -> str:
-        """A value that nobody else writes."""
+        """Returns a unique value."""
         self._values += 1
         return f"{self.client}:{self._values}"
 
@@ -97,7 +97,7 @@ def say(word: str) -> None:
 
 
 def failure_of(error: Exception) -> dict:
-    """How an operation that raised is written down."""
+    """Returns the record of an operation that raised."""
     text = str(error).replace("\n", " ")
     if isinstance(error, CosmosHttpResponseError) and error.status_code:
         outcome = "unknown" if error.status_code >= 500 or error.status_code == 408 else "failed"
@@ -106,7 +106,7 @@ def failure_of(error: Exception) -> dict:
 
 
 def lsn_of(headers: dict) -> int | None:
-    """The LSN in a session token `RANGE:VERSION#LSN#...`."""
+    """Returns the LSN of a session token `RANGE:VERSION#LSN#...`."""
     parts = headers.get("x-ms-session-token", "").split("#")
     return int(parts[1]) if len(parts) > 1 else None
 
@@ -123,7 +123,7 @@ class Writer:
         self.keys, self.ids = keys, ids
 
     async def step(self) -> None:
-        """One operation, by chance."""
+        """Does one random operation."""
         pk, id = self.chance.choice(self.keys), self.chance.choice(self.ids)
         dice = self.chance.randrange(100)
         for least, act in self.ACTS:
@@ -136,7 +136,7 @@ class Writer:
         return {"id": id, "pk": pk, "v": v, "rank": rank_of(pk, id), "pad": pad, **other}
 
     async def write(self, do: str, pk: str, ids: list[str], v: str | None, status: int, call) -> None:
-        """Makes a write with the SDK and notes what came of it; `call` is given the hook for the answer's headers."""
+        """Makes a write with the SDK and records its result; `call` gets the hook for the answer's headers."""
         broken: list = []
         lost.set(broken)
         headers: dict = {}
@@ -214,11 +214,11 @@ class Writer:
         await look(self.notes, pages, do="read_many", wanted=wanted)
 
     async def window(self, pk: str, _: str) -> None:
-        """All of a logical partition in one page: one moment of it."""
+        """Reads a whole logical partition in one page, which shows one moment."""
         query = self.container.query_items(f"SELECT {FIELDS} FROM c", partition_key=pk, max_item_count=1000)
         await look(self.notes, lambda add: every_page(query.by_page(), add), do="window", covers={"pk": pk})
 
-    # Of a hundred operations: the sums of how many are of each kind.
+    # Cumulative numbers of each kind among a hundred operations.
     ACTS = [
         (8, create),
         (22, upsert),
@@ -235,7 +235,7 @@ class Writer:
 
 
 async def look(notes: Notes, pages, **about) -> None:
-    """Reads pages with `pages(add)` and notes them, with what went wrong."""
+    """Reads pages with `pages(add)` and records them with their errors."""
     record = Look(notes.client, about.pop("do"), time.monotonic_ns(), 0, [], **about)
     try:
         await pages(lambda rows: record.pages.append((time.monotonic_ns(), rows)))
@@ -247,13 +247,13 @@ async def look(notes: Notes, pages, **about) -> None:
 
 
 async def every_page(iterator, add) -> None:
-    """Hands on the rows of each page."""
+    """Passes on the rows of each page."""
     async for page in iterator:
         add([row_of(found) async for found in page])
 
 
 class Asker:
-    """Queries over pages: all of the container, sorted, filtered, of one logical partition, and with stops between."""
+    """Queries over pages: the whole container, sorted, filtered, one logical partition, and with interruptions."""
 
     def __init__(self, container, notes: Notes, chance: random.Random, keys: list[str]):
         self.container, self.notes, self.chance, self.keys = container, notes, chance, keys
@@ -285,7 +285,7 @@ class Asker:
         await self.ask("partition", text, {"partition_key": pk}, covers={"pk": pk}, ordered=True)
 
     async def resumed(self) -> None:
-        """A query that is left after a page or two and gone on with from its continuation, again and again."""
+        """Runs a query that is interrupted after one or two pages and resumed from its continuation, repeatedly."""
         size, chance = self.size(), self.chance
 
         async def pages(add) -> None:
@@ -307,7 +307,7 @@ class Asker:
 
 
 class Reader:
-    """Reads the change feed by the feed ranges that there were at the start, each from where it stopped."""
+    """Reads the change feed by the feed ranges at the start, each from its continuation."""
 
     def __init__(self, container, notes: Notes, chance: random.Random, draining: asyncio.Event):
         self.container, self.notes, self.chance, self.draining = container, notes, chance, draining
@@ -315,7 +315,7 @@ class Reader:
         self.tokens: list[str | None] = []
 
     async def step(self) -> None:
-        """Some pages of one range."""
+        """Reads some pages of one range."""
         if not self.ranges:
             await self._begin()
             return
@@ -327,17 +327,17 @@ class Reader:
         try:
             self.ranges = [found async for found in self.container.read_feed_ranges()]
         except (AzureError, asyncio.TimeoutError, OSError):
-            return  # no history yet, so nothing to note: the next step begins again
+            return  # no history yet, so there is nothing to record: the next step begins again
         self.tokens = [None] * len(self.ranges)
 
     async def drain(self) -> None:
-        """Every range to its end."""
+        """Reads every range to its end."""
         for place in range(len(self.ranges)):
             while not await self._some(place, None):
                 pass
 
     async def _some(self, place: int, most: int | None) -> bool:
-        """Reads pages of a range, at most so many; whether it came to the end."""
+        """Reads a limited number of pages of a range. Returns True at the end of the range."""
         options = {"max_item_count": self.chance.choice([3, 10, 50])}
         if self.tokens[place]:
             options["continuation"] = self.tokens[place]
@@ -361,17 +361,17 @@ class Reader:
                 setattr(page, name, value)
             page.rows, page.returned = [], time.monotonic_ns()
             self.notes.add(page)
-            return page.status != 0  # an error of the server would come again
+            return page.status != 0  # an error of the server would occur again
 
     def _came(self, page: FeedPage) -> None:
-        # The SDK's documents name this place for what to go on from; no other task uses this client.
+        # The SDK documents this attribute as the place of the continuation; no other task uses this client.
         self.tokens[page.range] = self.container.client_connection.last_response_headers["etag"]
         page.returned = time.monotonic_ns()
         self.notes.add(page)
 
 
 async def steps(actor, stop: asyncio.Event) -> None:
-    """One step after the other until it is time to stop."""
+    """Runs one step after the other until the client is told to stop."""
     while not stop.is_set():
         await actor.step()
 
@@ -399,7 +399,7 @@ async def work(plan: dict) -> None:
 
 
 def listen(loop: asyncio.AbstractEventLoop, quiet: asyncio.Event, drain: asyncio.Event) -> None:
-    """Turns lines into events; the end of the input is both."""
+    """Turns lines into events; the end of the input is both events."""
     for line in sys.stdin:
         word = line.strip()
         if word in ("quiet", "drain"):

@@ -1,4 +1,4 @@
-"""The cases and their data sets, as the files of a directory outside the repository hold them.
+"""The cases and their data sets, which are files of a directory outside the repository.
 
 The directory is the one that `ORRERY_SQL_CASES` names, else `../shared/data/sql` beside the repository. A line of
 `datasets.jsonl` is one data set; a line of any other file is one case: a query on a data set and the rows that the
@@ -15,16 +15,16 @@ DIRECTORY_VARIABLE = "ORRERY_SQL_CASES"
 REPOSITORY = Path(__file__).resolve().parents[2]
 DATASETS = "datasets.jsonl"
 
-# What the suite adds to items that come without a partition key or an id, and takes away again from answers.
+# Properties that the suite adds to items without a partition key or id, and removes from answers.
 ADDED_KEY = "__pk"
 ADDED_ID = "__added_"
-# Over how many logical partitions a data set without a partition key of its own is spread.
+# The number of logical partitions of a data set without a partition key of its own.
 LOGICAL_PARTITIONS = 4
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Items, and what their container must have."""
+    """Items and the definition of their container."""
 
     name: str
     documents: list
@@ -43,9 +43,9 @@ class Dataset:
         )
 
     def items(self, spread: bool) -> tuple[list[dict], str]:
-        """The items with an id and a partition key each, and the path of the partition key.
+        """Returns the items, each with an id and a partition key, and the path of the partition key.
 
-        Spread, they lie in several logical partitions; otherwise all in the one whose key is `p`.
+        With `spread`, the items are in several logical partitions; otherwise all are in the one with the key `p`.
         """
         path = self.partition_key_path if spread else None
         items = []
@@ -63,7 +63,7 @@ class Dataset:
 class Case:
     """A query and its rows.
 
-    `ordered`: the order of the rows counts. `arrays_as_sets`: that of elements of arrays in them does not.
+    `ordered`: the order of the rows counts. `arrays_as_sets`: the order of elements of arrays in rows does not count.
     `undefined_as_none`: the SDK gives one None for an aggregate that is undefined, where the service has no row.
     `spread`: the items may lie in several logical partitions; False where the answer depends on the order in which
     they were written, or where this SDK cannot merge.
@@ -124,7 +124,7 @@ def datasets(source: Path) -> dict[str, Dataset]:
 
 
 def cases(source: Path | None) -> list[Case]:
-    """Returns every case of a directory, file after file; no case without a directory."""
+    """Returns every case of a directory, file after file; none without a directory."""
     if source is None:
         return []
     files = sorted(file for file in source.glob("*.jsonl") if file.name != DATASETS)

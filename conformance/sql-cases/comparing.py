@@ -1,4 +1,4 @@
-"""Whether the rows of an answer are those of a case.
+"""The comparison of the rows of an answer with those of a case.
 
 Types count (1 and true differ, 1 and 1.0 do not), numbers may differ by the tolerance of the case, and rows without
 an order are compared as a bag.
@@ -12,7 +12,7 @@ SYSTEM = frozenset({"_rid", "_self", "_etag", "_attachments", "_ts"})
 
 
 def is_answer(rows: list, case: Case) -> bool:
-    """Whether these rows are the ones that the case expects."""
+    """Returns True if these rows are the ones that the case expects."""
     rows = without_additions(rows, kept=SYSTEM & _names(case.expected))
     if case.undefined_as_none and rows == [None] and case.expected == []:
         return True
@@ -21,7 +21,7 @@ def is_answer(rows: list, case: Case) -> bool:
 
 
 def without_additions(value, kept: frozenset | set = frozenset()):
-    """The value without what the server and the suite added to items; `kept` are system properties that stay."""
+    """Returns the value without properties that server and suite added; `kept` are system properties that stay."""
     if isinstance(value, list):
         return [without_additions(element, kept) for element in value]
     if not isinstance(value, dict):
@@ -36,7 +36,7 @@ def without_additions(value, kept: frozenset | set = frozenset()):
 
 
 def _names(value) -> set:
-    """The names of all properties in a value."""
+    """Returns the names of all properties in a value."""
     if isinstance(value, list):
         return set().union(*map(_names, value))
     if isinstance(value, dict):
@@ -45,7 +45,7 @@ def _names(value) -> set:
 
 
 class Comparison:
-    """Equality of JSON values, as exact as a case wants it."""
+    """Equality of JSON values, with the exactness that a case states."""
 
     def __init__(self, tolerance: float, arrays_as_sets: bool):
         self._tolerance = tolerance
@@ -66,11 +66,11 @@ class Comparison:
         return len(left) == len(right) and all(map(self.values, left, right))
 
     def bags(self, left: list, right: list) -> bool:
-        """Whether each value on the left has a partner of its own on the right, and the other way round."""
+        """Returns True if the values on the left and on the right can be paired."""
         if len(left) != len(right):
             return False
         unpaired = list(right)
-        # Exact partners first: else a value within the tolerance could take the partner that another one needs.
+        # Exact pairs first: otherwise a value within the tolerance could take the exact partner of another value.
         for same in (_identical, self.values):
             left, unpaired = _without_pairs(left, unpaired, same)
         return not unpaired
@@ -100,5 +100,5 @@ def _identical(left, right) -> bool:
 
 
 def _kind(value) -> type:
-    """The JSON type: one for all numbers, and booleans are none of them."""
+    """Returns the JSON type: one type for all numbers, another for booleans."""
     return float if isinstance(value, (int, float)) and not isinstance(value, bool) else type(value)

@@ -1,7 +1,7 @@
-"""A server, a database for the run, and a container for each data set, made when a case first asks for it.
+"""A server, a database for the run, and a container for each data set, created when a case first needs it.
 
-Without a directory of cases the run says so and passes. With `--require`, or where the variable `CI` is set, it fails
-instead if `shared` stands beside the repository without them.
+Without a directory of cases, the run prints a message and passes. With `--require`, or if the variable `CI` is set, it
+fails if `shared` exists beside the repository and contains no cases.
 """
 
 import os
@@ -22,7 +22,7 @@ from cases import Case, Dataset, NoCases, cases, datasets, directory  # noqa: E4
 from expectations import Expectations, file_of  # noqa: E402
 from serving import endpoints  # noqa: E402, F401
 
-# The options of pytest that leave out cases.
+# The options of pytest that deselect cases.
 SELECTING = ("keyword", "markexpr", "maxfail")
 
 EXPECTATIONS = pytest.StashKey[Expectations]()
@@ -49,7 +49,7 @@ def pytest_configure(config):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Leaves out the cases where there is no directory of them."""
+    """Ignores the cases if there is no directory of them."""
     if collection_path.name == "test_cases.py" and config.stash[DIRECTORY] is None:
         return True
     return None
@@ -62,7 +62,7 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_sessionfinish(session):
-    """The list decides: a failure that it names is none, and a pass that it does not expect is one."""
+    """Sets the exit status by the list: a listed failure is accepted, an unexpected pass is a failure."""
     config = session.config
     is_part = any(config.getoption(option) for option in SELECTING) or any("::" in word for word in config.args)
     whole_files = set() if is_part else {file_of(result.test) for result in recorder.results()}
@@ -97,7 +97,7 @@ def database(endpoints):
 
 @pytest.fixture(scope="session")
 def container_of(database, request):
-    """Gives the container that holds a data set: `container_of("food", spread=True)`."""
+    """Returns the container of a data set: `container_of("food", spread=True)`."""
     known, made = datasets(request.config.stash[DIRECTORY]), {}
 
     def container_of(name: str, spread: bool) -> ContainerProxy:

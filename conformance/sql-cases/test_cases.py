@@ -1,4 +1,4 @@
-"""Every case: its query, on its data set, answers its rows."""
+"""Every case: its query on its data set returns its rows."""
 
 import json
 
@@ -6,7 +6,7 @@ from azure.cosmos.exceptions import CosmosHttpResponseError
 
 from comparing import is_answer
 
-# What this SDK says of queries that it will not spread over partitions, whatever the server can do.
+# Messages of this SDK for queries that it never sends to several partitions.
 CLIENT_REFUSES = "Cross partition query only supports 'VALUE <AggregateFunc>'"
 
 
@@ -16,7 +16,7 @@ def test_case(case, container_of):
 
 
 def _answer(case, container_of) -> list:
-    """The rows from several logical partitions if the case and the client allow it, else from a single one."""
+    """Returns the rows from several logical partitions if case and client allow it, else from a single one."""
     if case.spread:
         container = container_of(case.dataset, spread=True)
         try:

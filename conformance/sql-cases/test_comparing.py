@@ -1,4 +1,4 @@
-"""The comparison that the cases rest on."""
+"""The comparison of rows."""
 
 import pytest
 

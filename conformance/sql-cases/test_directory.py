@@ -1,4 +1,4 @@
-"""Where the cases are looked for, and what a run says without them."""
+"""The search for the directory of cases, and runs without it."""
 
 import pytest
 
@@ -11,7 +11,7 @@ def _no_variable(monkeypatch):
 
 
 def _filled(folder):
-    """Makes a directory with one data set and one case of it."""
+    """Creates a directory with one data set and one case of it."""
     folder.mkdir(parents=True)
     (folder / DATASETS).write_text('{"name": "one", "documents": [{"n": 1}]}\n', encoding="utf-8")
     case = '{"name": "n", "dataset": "one", "query": "SELECT VALUE c.n FROM c", "parameters": [], "expected": [1], "ordered": true}'

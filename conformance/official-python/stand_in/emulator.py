@@ -1,8 +1,7 @@
-"""A pytest plugin that tells the suite where the emulator is.
+"""A pytest plugin that tells the suite the address of the emulator.
 
-The suite takes an account for the vendor's emulator if it is at `https://localhost:8081/`, and then runs tests that it
-leaves out otherwise. Here the emulator's place is taken by a server on a free port, so its address is said anew before
-a test file is imported.
+The suite treats an account at `https://localhost:8081/` as the vendor's emulator, and then runs tests that it omits
+otherwise. Here a server on a free port replaces the emulator, so its address is set before a test file is imported.
 """
 
 import os

@@ -1,6 +1,6 @@
-/** What is said of a request; see matching.py. */
+/** The answer that the driver reports for a request; see matching.py. */
 
-/** The answer about one resource. */
+/** Returns the answer about one resource. */
 export function answerOf(response, body = response.resource) {
   return {
     status: response.statusCode,
@@ -10,7 +10,7 @@ export function answerOf(response, body = response.resource) {
   };
 }
 
-/** The server's refusal, or the failure of the SDK by itself. */
+/** Returns the server's refusal, or the failure of the SDK itself. */
 export function refusal(error) {
   if (typeof error?.code !== "number") return { raised: String(error?.message ?? error) };
   const headers = error.headers ?? {};
@@ -22,12 +22,12 @@ export function refusal(error) {
   };
 }
 
-/** The pages of a query or list, or as many of them as the step asks for. */
+/** Returns the pages of a query or list, at most as many as the step asks for. */
 export async function pagesOf(iterator, a) {
   const most = a.take("max_pages");
   const answer = { status: 200, items: [], pages: [], headers: {} };
   if (a.names.size === 0 && most === undefined && !a.has("page_size")) {
-    // No page is asked for: the SDK puts them together.
+    // The step asks for no number of pages, so the SDK combines them.
     const { resources, requestCharge, indexMetrics } = await iterator.fetchAll();
     const headers = { "x-ms-request-charge": requestCharge, "x-ms-cosmos-index-utilization": indexMetrics };
     return { ...answer, items: resources ?? [], pages: [resources?.length ?? 0], headers };

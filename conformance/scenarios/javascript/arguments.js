@@ -1,6 +1,6 @@
-/** The arguments of one operation. An argument that no code asks for is one that the SDK has no option for. */
+/** The arguments of one operation. An argument that no code reads is reported as missing in the SDK. */
 
-/** Says that the SDK has no public method or option for what was asked. */
+/** The error for a request for which the SDK has no public method or option. */
 export class Missing extends Error {}
 
 export class Arguments {
@@ -22,7 +22,7 @@ export class Arguments {
     return this.given[name];
   }
 
-  /** The argument `partition_key` as the SDK takes it: one value, or a list of those of a hierarchical key. */
+  /** Returns the argument `partition_key` in the SDK's form: one value, or the list of a hierarchical key. */
   partitionKey() {
     const values = this.take("partition_key");
     return values && key(values);
@@ -32,7 +32,7 @@ export class Arguments {
     return { query: this.take("query"), parameters: this.take("parameters") ?? [] };
   }
 
-  /** The options that all requests have. */
+  /** Returns the options that all requests have. */
   options() {
     const options = {};
     const put = (name, value) => value !== undefined && (options[name] = value);
@@ -48,7 +48,7 @@ export class Arguments {
     return options;
   }
 
-  /** The options of a feed. */
+  /** Returns the options of a feed. */
   feedOptions() {
     const options = {};
     const put = (name, value) => value !== undefined && (options[name] = value);
@@ -61,7 +61,7 @@ export class Arguments {
     return options;
   }
 
-  /** What a new container or database shall have. */
+  /** Returns the throughput of a new container or database. */
   throughput() {
     const [manual, autoscale] = [this.take("throughput"), this.take("autoscale")];
     if (manual !== undefined) return { throughput: manual };

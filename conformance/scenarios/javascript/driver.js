@@ -1,9 +1,9 @@
 /**
  * The driver for the JavaScript SDK: carries out the operations of the table with @azure/cosmos.
  *
- * It reads a line of JSON and writes one; conformance/scenarios/driver.py has the agreement. The SDK is the one that
- * conformance/javascript pins. The driver holds each of the SDK's objects through a proxy that notes every method it
- * calls (`watch`), so that the run can say which no scenario leads to.
+ * It reads and writes one line of JSON for each request; conformance/scenarios/driver.py describes the protocol. The
+ * SDK is the one that conformance/javascript pins. The driver uses each of the SDK's objects through a proxy that records
+ * every method call (`watch`), so that the run can report methods that no scenario calls.
  */
 
 import { createInterface } from "node:readline";
@@ -16,7 +16,7 @@ import { resources } from "./resources.js";
 import { scripts } from "./scripts.js";
 import { methods, reached, sdk, watch } from "./watch.js";
 
-/** The clients in use: the usual one, of the server's key, or what `connect` made. */
+/** The clients: the default one with the server's key, or the one that `connect` created. */
 class Clients {
   constructor(endpoint, key) {
     this.endpoint = endpoint;
@@ -30,7 +30,7 @@ class Clients {
     return watch(new sdk.CosmosClient({ endpoint: this.endpoint, key, connectionPolicy, ...options }));
   }
 
-  /** Puts another client in the place of the usual one, until the scenario ends. */
+  /** Replaces the default client until the end of the scenario. */
   connect(a) {
     const key = a.take("key") ?? this.key;
     const policy = { enableBackgroundEndpointRefreshing: false };
@@ -41,7 +41,7 @@ class Clients {
     const token = a.take("token");
     this.reset();
     if (token) {
-      // A client that knows no key: the token speaks for the one resource.
+      // A client without a key: the token is for the one resource.
       this.current = this.made(undefined, { connectionPolicy: policy, resourceTokens: { [token.resource]: token.token } });
       return { status: 200, headers: {}, body: { endpoint: this.endpoint } };
     }
@@ -83,7 +83,7 @@ const operations = {
   ...scripts(clients),
 };
 
-/** The answer to one line. */
+/** Returns the answer to one line. */
 async function said({ do: asked, with: given }) {
   if (asked === "reset") {
     clients.reset();

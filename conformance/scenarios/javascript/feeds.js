@@ -1,9 +1,9 @@
-/** Everything that comes in pages: lists, queries, feed ranges, the change feed, conflicts. */
+/** Operations with pages: lists, queries, feed ranges, the change feed, conflicts. */
 
 import { pagesOf } from "./answers.js";
 import { sdk } from "./watch.js";
 
-/** The feed ranges given out so far: the SDK takes its own objects only, so the judge has their places. */
+/** The returned feed ranges: the SDK accepts its own objects only, so the runner gets their indices. */
 const ranges = [];
 
 function startOf(a) {
@@ -16,7 +16,7 @@ function startOf(a) {
   return sdk.ChangeFeedStartFrom.Time(new Date(start), scope);
 }
 
-/** Reads until there is nothing new, or as many pages as the step asks for. */
+/** Reads until there are no new changes, or as many pages as the step asks for. */
 async function changeFeed(container, a) {
   const options = { changeFeedStartFrom: startOf(a) };
   const [size, most] = [a.take("page_size"), a.take("max_pages")];

@@ -1,9 +1,9 @@
-/** Items, alone and several at once. */
+/** Single items and several items in one request. */
 
 import { answerOf } from "./answers.js";
 import { Missing, key } from "./arguments.js";
 
-/** An operation of a batch or a bulk request as the SDK takes it. */
+/** Returns an operation of a batch or a bulk request in the SDK's form. */
 function input(step) {
   const named = { create: "Create", upsert: "Upsert", read: "Read", delete: "Delete", replace: "Replace", patch: "Patch" };
   const operation = { operationType: named[step.op] };
@@ -23,19 +23,19 @@ function resultOf({ statusCode, resourceBody, eTag }) {
   return { status: statusCode, body: resourceBody, etag: eTag };
 }
 
-/** The SDK can only batches tell to bring nothing back. */
+/** Only batches of the SDK have an option for answers without bodies. */
 function writeOptions(a) {
   if (a.has("no_response")) throw new Missing("no_response");
   return a.options();
 }
 
 export function items(clients) {
-  /** The SDK takes the partition key of a new item from the item; it has no way to be told another. */
+  /** The SDK takes the partition key of a new item from the item and accepts no other. */
   const create = (a, method) => {
     const [container, item] = [clients.container(a), a.take("item")];
     const values = a.take("partition_key");
     if (values?.some((value) => !Object.values(item).includes(value))) throw new Missing("a partition key of its own");
-    // The SDK would make up an id.
+    // The SDK would generate an id.
     const options = item.id === undefined ? { disableAutomaticIdGeneration: true } : {};
     return container.items[method](item, { ...writeOptions(a), ...options });
   };

@@ -2,7 +2,7 @@
 
 import { answerOf, pagesOf } from "./answers.js";
 
-/** The answer about an offer: RU/s, or the most of autoscale; none where there is none. */
+/** Returns the answer about an offer: RU/s, or the maximum of autoscale; empty without an offer. */
 function offerOf(response) {
   if (!response.resource) return { status: 404, headers: response.headers };
   const { content } = response.resource;
@@ -10,7 +10,7 @@ function offerOf(response) {
   return answerOf(response, most ? { autoscale_max: most } : { throughput: content.offerThroughput });
 }
 
-/** Reads the offer of an owner, changes it and writes it back: the way of this SDK. */
+/** Reads the offer of an owner, changes it and writes it back, as this SDK requires. */
 async function replaceOffer(client, owner, a) {
   const wanted = a.throughput();
   const { resource } = await owner.readOffer();

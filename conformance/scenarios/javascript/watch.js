@@ -1,4 +1,4 @@
-/** Which public methods there are to ask the service for something, and which of them the driver called. */
+/** The SDK's public methods that send requests, and those that the driver called. */
 
 import { readFileSync, readdirSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -16,7 +16,7 @@ const CLASSES = [
 
 export const reached = new Set();
 
-/** Every public method by `Class.name`. */
+/** Returns every public method as `Class.name`. */
 export function methods() {
   const declarations = declarationsBelow(dirname(require.resolve("@azure/cosmos")));
   return CLASSES.flatMap((kind) => {
@@ -32,7 +32,7 @@ function declarationsBelow(directory) {
   return new Map(files.map((file) => [file.split("/").at(-1).toLowerCase(), readFileSync(join(directory, file), "utf8")]));
 }
 
-/** The methods that a declaration shows: neither private nor marked as hidden or internal. */
+/** Returns the methods of a declaration that are neither private nor marked as hidden or internal. */
 function publicMethods(declaration) {
   const names = new Set();
   let comment = "";
@@ -47,7 +47,7 @@ function publicMethods(declaration) {
   return names;
 }
 
-/** The object as the driver holds it: every method that it calls is noted; the SDK's own calls are not. */
+/** Returns a proxy that records every method call of the driver, and no call of the SDK itself. */
 export function watch(object) {
   const kind = CLASSES.find((known) => object instanceof known);
   if (!kind) return object;

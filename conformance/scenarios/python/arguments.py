@@ -1,11 +1,11 @@
-"""The arguments of one operation. An argument that no code asks for is one that the SDK has no option for."""
+"""The arguments of one operation. An argument that no code reads is reported as missing in the SDK."""
 
 from azure.core import MatchConditions
 from azure.cosmos import ThroughputProperties
 
 
 class Missing(Exception):
-    """The SDK has no public method or option for what was asked."""
+    """The SDK has no public method or option for a request."""
 
 
 class Arguments:
@@ -24,11 +24,11 @@ class Arguments:
         return self._given.get(name, otherwise)
 
     def key(self):
-        """The argument `partition_key` as the SDK takes it."""
+        """Returns the argument `partition_key` in the SDK's form."""
         return key(self.take("partition_key"))
 
     def options(self, **names: str) -> dict:
-        """The given ones of these arguments, under the SDK's names: `session_token="session_token"`."""
+        """Returns the arguments that are given, under the SDK's names: `session_token="session_token"`."""
         found = {ours: self.take(theirs) for ours, theirs in names.items() if self.has(theirs)}
         if self.has("if_match"):
             found |= {"etag": self.take("if_match"), "match_condition": MatchConditions.IfNotModified}
@@ -37,7 +37,7 @@ class Arguments:
         return found
 
     def throughput(self):
-        """What a new container or database, or an offer, shall have."""
+        """Returns the throughput of a new container or database, or of an offer."""
         manual, autoscale = self.take("throughput"), self.take("autoscale")
         if autoscale is None:
             return manual
@@ -49,7 +49,7 @@ class Arguments:
 
 
 def key(values: list | None):
-    """A partition key written as a JSON array, as the SDK takes it: one value, or a list of several."""
+    """Returns a partition key, given as a JSON array, in the SDK's form: one value, or a list of several."""
     if values is None:
         return None
     return values[0] if len(values) == 1 else values

@@ -1,9 +1,9 @@
 """The driver for the Python SDK: carries out the operations of the table with azure-cosmos.
 
-It reads a line of JSON and writes one; conformance/scenarios/driver.py has the agreement. The SDK is the one that
-conformance/python pins. The driver holds each of the SDK's objects through a proxy that notes every method it calls
-(`watch.py`), so that the run can say which no scenario leads to. The SDK hides the status and the headers of what went
-well; they come from the witness under it.
+It reads and writes one line of JSON for each request; conformance/scenarios/driver.py describes the protocol. The SDK
+is the one that conformance/python pins. The driver uses each of the SDK's objects through a proxy that records every
+method call (`watch.py`), so that the run can report methods that no scenario calls. The SDK hides status and headers of
+successful requests; they come from the witness below it.
 """
 
 import json
@@ -27,7 +27,7 @@ from witness import Witness  # noqa: E402
 
 
 class Clients:
-    """The clients in use: the usual one, of the server's key, or what `connect` made."""
+    """The clients: the default one with the server's key, or the one that `connect` created."""
 
     def __init__(self, endpoint: str, key: str):
         self.endpoint, self.key = endpoint, key
@@ -37,10 +37,10 @@ class Clients:
         self._wanted: dict | None = None
 
     def connect(self, a: Arguments) -> dict:
-        """Puts another client in the place of the usual one, until the scenario ends."""
+        """Replaces the default client until the end of the scenario."""
         key, token = a.take("key") or self.key, a.take("token")
         if token:
-            # A client that knows no key: the token speaks for the one resource.
+            # A client without a key: the token is for the one resource.
             key = {token["resource"]: token["token"]}
         self._other, self._wanted = None, {"key": key, "by_text": a.take("connection_string")}
         for option, name in (("no_response", "no_response_on_write"), ("consistency", "consistency_level")):
@@ -55,7 +55,7 @@ class Clients:
 
     @property
     def client(self):
-        """The client in use, made at its first use: that asks the server already."""
+        """Returns the current client, created at its first use, because its creation sends a request."""
         if self._wanted is None:
             self._usual = self._usual or self._made({"key": self.key})
             return self._usual
@@ -80,7 +80,7 @@ class Clients:
         return self.database(a).get_container_client(name)
 
     def answer(self, body=None) -> dict:
-        """The last answer of the server, with the resource that it brought."""
+        """Returns the last answer of the server, with its resource."""
         last = self.witness.last
         substatus = int(last.headers.get("x-ms-substatus", 0))
         return {"status": last.status, "substatus": substatus, "headers": last.headers, "body": body}
@@ -90,7 +90,7 @@ OPERATIONS = RESOURCES | ITEMS | FEEDS | SCRIPTS | {"connect": Clients.connect}
 
 
 def said(clients: Clients, request: dict) -> dict:
-    """The answer to one line."""
+    """Returns the answer to one line."""
     asked = request["do"]
     if asked == "reset":
         clients.reset()
@@ -114,7 +114,7 @@ def said(clients: Clients, request: dict) -> dict:
         }
         if refused.status_code == 304:
             reply = clients.answer()
-    except Exception as failure:  # whatever it is, the judge shall hear of it
+    except Exception as failure:  # every exception is reported to the runner
         reply = {"raised": repr(failure)}
     return {"missing": f"{asked} with {a.unused()}"} if a.unused() else reply
 

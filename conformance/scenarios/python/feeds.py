@@ -1,10 +1,10 @@
-"""Everything that comes in pages: lists, queries, feed ranges, the change feed, conflicts."""
+"""Operations with pages: lists, queries, feed ranges, the change feed, conflicts."""
 
 from datetime import datetime
 
 
 def pages(clients, a, ask, *words) -> dict:
-    """The pages of a list or query, or as many of them as the step asks for; `ask` is the SDK's method."""
+    """Returns the pages of a list or query, at most as many as the step asks for; `ask` is the SDK's method."""
     options, most, token = {}, a.take("max_pages"), a.take("continuation")
     if a.has("page_size"):
         options["max_item_count"] = a.take("page_size")
@@ -12,7 +12,7 @@ def pages(clients, a, ask, *words) -> dict:
 
 
 def walk(clients, found, most=None, token=None) -> dict:
-    """The pages of what the SDK found."""
+    """Returns the pages of the SDK's iterator."""
     iterator = found.by_page(token)
     items, sizes = [], []
     for page in iterator:
@@ -56,7 +56,7 @@ def feed_range_of_partition_key(clients, a):
 
 
 def change_feed(clients, a):
-    """Reads until there is nothing new, or as many pages as the step asks for."""
+    """Reads until there are no new changes, or as many pages as the step asks for."""
     options = a.options(feed_range="feed_range", max_item_count="page_size", continuation="continuation")
     start, most = a.take("start"), a.take("max_pages")
     if a.has("partition_key"):
@@ -77,7 +77,7 @@ def change_feed(clients, a):
         answer["pages"].append(len(more))
         if most is not None and len(answer["pages"]) >= most:
             break
-    # The SDK's documents name this place for what to go on from.
+    # The SDK documents this attribute as the place of the continuation.
     token = container.client_connection.last_response_headers["etag"]
     return clients.answer() | answer | {"continuation": token}
 

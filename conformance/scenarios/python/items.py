@@ -1,4 +1,4 @@
-"""Items, alone and several at once."""
+"""Single items and several items in one request."""
 
 from azure.cosmos.exceptions import CosmosBatchOperationError
 
@@ -22,7 +22,7 @@ def _write_options(a) -> dict:
 
 
 def _new(a) -> dict:
-    """An item whose partition key the SDK takes from the item: it has no way to be told another."""
+    """Returns a new item; the SDK takes its partition key from the item and accepts no other."""
     item, values = a.take("item"), a.take("partition_key", [])
     if any(value not in item.values() for value in values):
         raise Missing("a partition key of its own")
@@ -77,7 +77,7 @@ def delete_all_items(clients, a):
 
 
 def _operation(step: dict) -> tuple:
-    """An operation of a batch as the SDK takes it: a name, positional arguments, options."""
+    """Returns an operation of a batch in the SDK's form: a name, positional arguments, options."""
     options = {"if_match_etag": step["if_match"]} if "if_match" in step else {}
     if step["op"] == "patch":
         if "condition" in step:

@@ -34,7 +34,7 @@ def query_databases(clients, a):
 
 
 def _definition(properties: dict) -> dict:
-    """The arguments that the SDK makes a container of."""
+    """Returns the arguments of the SDK for a new container."""
     key = properties["partitionKey"]
     paths = key["paths"]
     kind, version = key.get("kind", "Hash"), key.get("version", 2)
@@ -86,7 +86,7 @@ def query_containers(clients, a):
 
 
 def _offer(clients, offer):
-    """What the SDK understood of an offer: RU/s, or the most of autoscale."""
+    """Returns the SDK's values of an offer: RU/s, or the maximum of autoscale."""
     content = offer.properties["content"]
     most = content.get("offerAutopilotSettings", {}).get("maxThroughput")
     return clients.answer({"autoscale_max": most} if most else {"throughput": offer.offer_throughput})
@@ -104,7 +104,7 @@ def _owner(clients, a):
 
 
 def _permission(method: str, *arguments: str):
-    """An operation that brings a permission back."""
+    """Carries out an operation that returns a permission."""
 
     def carry_out(clients, a):
         found = getattr(_owner(clients, a), method)(*(a.take(argument) for argument in arguments))

@@ -1,4 +1,4 @@
-"""Which public methods there are to ask the service for something, and which of them the driver called."""
+"""The SDK's public methods that send requests, and those that the driver called."""
 
 from azure.cosmos import ContainerProxy, CosmosClient, DatabaseProxy, ScriptsProxy, UserProxy
 
@@ -8,7 +8,7 @@ reached: set[str] = set()
 
 
 def methods() -> set[str]:
-    """Every public method by `Class.name`."""
+    """Returns every public method as `Class.name`."""
     return {
         f"{kind.__name__}.{name}"
         for kind in CLASSES
@@ -18,7 +18,7 @@ def methods() -> set[str]:
 
 
 class _Watched:
-    """An object of the SDK as the driver holds it: every method that it calls is noted; the SDK's own calls are not."""
+    """A proxy of an SDK object that records every method call of the driver, and no call of the SDK itself."""
 
     def __init__(self, target):
         self._target = target
@@ -36,5 +36,5 @@ class _Watched:
 
 
 def watch(target):
-    """The object itself, unless it is one of those whose methods count."""
+    """Returns a proxy for objects whose methods are recorded, else the object itself."""
     return _Watched(target) if isinstance(target, CLASSES) else target

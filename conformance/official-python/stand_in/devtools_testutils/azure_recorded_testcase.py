@@ -1,8 +1,8 @@
-"""What the suite signs in with where it does not name a key."""
+"""The credential of tests that name no key."""
 
 import os
 
 
 def get_credential(**_options):
-    """The account key, which is a credential for the synchronous and the asynchronous client alike."""
+    """Returns the account key, a credential for the synchronous and the asynchronous client."""
     return os.environ["ACCOUNT_KEY"]

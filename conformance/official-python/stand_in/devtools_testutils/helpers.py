@@ -1,6 +1,6 @@
-"""Whether the suite speaks to a server or plays records."""
+"""The switch between a live server and recorded answers."""
 
 
 def is_live() -> bool:
-    """True: there are no records. The suite also keeps an attribute on this function."""
+    """Returns True: there are no recorded answers. The suite also sets an attribute on this function."""
     return True
