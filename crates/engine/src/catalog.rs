@@ -231,6 +231,7 @@ impl Catalog {
                 let database = Arc::new(Database::from_record(record)?);
                 state.databases.insert(rid, database);
             }
+            // A key space that a container uses must never be given to another.
             Kind::Container => {
                 let owner = state.databases.get(&rid.database_part()).cloned();
                 let owner = owner.ok_or_else(Record::damaged)?;
@@ -481,6 +482,7 @@ pub fn resource_id(body: &Object) -> Result<&str> {
             limits::RESOURCE_ID_CHARS
         )));
     }
+    // Ids are segments of paths, where these characters and a space at the end would be lost.
     if id.contains(['/', '\\', '?', '#']) || id.ends_with(' ') {
         return Err(Error::bad(format!(
             "The id '{id}' is invalid: it holds one of the characters / \\ ? # or ends in a blank."

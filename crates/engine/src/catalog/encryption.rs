@@ -42,6 +42,7 @@ pub(super) fn checked_key(body: &Object) -> Result<Object> {
         ));
     }
 
+    // Clients need every member to unwrap the key, so each must be there, and no other.
     let metadata = checked.get("keyWrapMetadata").and_then(Json::as_object);
     let metadata = metadata.ok_or_else(|| Error::bad("The keyWrapMetadata must be an object."))?;
     for name in WRAP_MEMBERS {

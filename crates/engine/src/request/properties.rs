@@ -88,6 +88,7 @@ pub fn check(kind: &str, body: &Object, table: &[Property], shown: Option<&Objec
         if *value == Json::Null || name.starts_with('_') {
             continue;
         }
+        // An unknown member may be a misspelt one, whose effect the client would miss.
         let Some(property) = table.iter().find(|property| property.name == name) else {
             return Err(Error::bad(format!(
                 "The {kind} property '{name}' is unknown."

@@ -322,8 +322,8 @@ impl Throughput {
     }
 }
 
-/// Returns the error 400 for a throughput outside its limits, in the service's words. All numbers are
-/// in RU/s.
+/// Returns the error 400 for a throughput outside its limits, in the service's words. All numbers
+/// are in RU/s.
 pub(crate) fn throughput_out_of_range(ru: i64, min: u32, step: u32) -> Error {
     let mut message = format!(
         "The offer should have valid throughput values between {min} and {THROUGHPUT_RU_MAX} \
