@@ -1,4 +1,5 @@
-//! Several operations in one request: transactional batches and bulk, and random ones against the same operations alone.
+//! Several operations in one request: transactional batches and bulk, with fixed cases and with
+//! random batches that are compared with the same operations alone.
 
 mod support;
 
@@ -13,23 +14,24 @@ use support::*;
 
 const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
 
-struct Room {
+/// An engine with one container.
+struct BatchTest {
     bench: Bench,
     container: Arc<Container>,
 }
 
-impl Room {
-    fn new(partitions: usize) -> Room {
+impl BatchTest {
+    fn new(partitions: usize) -> BatchTest {
         let bench = Bench::new(Profile::Modern, 5);
         let container = bench.container(BODY, partitions);
-        Room { bench, container }
+        BatchTest { bench, container }
     }
 
     fn batch(&self, mode: &BatchMode, operations: Vec<BatchOperation>) -> Outcome<BatchAnswer> {
         batch(&self.bench.engine, &self.container, mode, operations, None)
     }
 
-    /// A transactional batch in the logical partition `p`.
+    /// Executes a transactional batch in the logical partition `p`.
     fn atomic(&self, operations: Vec<BatchOperation>) -> Outcome<BatchAnswer> {
         self.batch(&in_p(), operations)
     }
@@ -38,7 +40,7 @@ impl Room {
         create(&self.bench.engine, &self.container, body);
     }
 
-    /// Ids of all items.
+    /// Returns the sorted ids of all items.
     fn ids(&self) -> Vec<String> {
         let mut query = query("SELECT VALUE c.id FROM c");
         query.page.max_items = Some(1000);
@@ -81,24 +83,24 @@ fn bulk(range: Option<u32>) -> BatchMode {
     }
 }
 
-fn written(operation: WriteOperation, body: &str) -> BatchOperation {
+fn write_operation(operation: WriteOperation, body: &str) -> BatchOperation {
     let body = (!body.is_empty()).then(|| Body::Text(Bytes::copy_from_slice(body.as_bytes())));
     BatchOperation::new(BatchAction::Write(operation), body)
 }
 
-fn creating(id: &str) -> BatchOperation {
-    written(
+fn create_operation(id: &str) -> BatchOperation {
+    write_operation(
         WriteOperation::Create,
         &format!(r#"{{"id":"{id}","pk":"p"}}"#),
     )
 }
 
-fn reading(id: &str) -> BatchOperation {
+fn read_operation(id: &str) -> BatchOperation {
     BatchOperation::new(BatchAction::Read(id.into()), None)
 }
 
-/// The operation in the logical partition of this key.
-fn of(pk: &str, operation: BatchOperation) -> BatchOperation {
+/// Sets the partition key of an operation.
+fn with_key(pk: &str, operation: BatchOperation) -> BatchOperation {
     BatchOperation {
         partition_key: Some(key(&format!(r#"["{pk}"]"#))),
         ..operation
@@ -109,7 +111,7 @@ fn answers(outcome: Outcome<BatchAnswer>) -> Vec<Outcome<BatchReply>> {
     outcome.result.expect("the batch is answered").results
 }
 
-/// The kind of each failure; `None` is success.
+/// Returns the kind of error of each operation; `None` is success.
 fn kinds(results: &[Outcome<BatchReply>]) -> Vec<Option<Kind>> {
     results
         .iter()
@@ -117,7 +119,7 @@ fn kinds(results: &[Outcome<BatchReply>]) -> Vec<Option<Kind>> {
         .collect()
 }
 
-/// The item that an operation answered.
+/// Returns the item in the result of an operation.
 #[track_caller]
 fn item(outcome: &Outcome<BatchReply>) -> Json {
     match outcome.result.as_ref().expect("the operation succeeded") {
@@ -130,36 +132,36 @@ fn item(outcome: &Outcome<BatchReply>) -> Json {
 }
 
 #[test]
-fn a_transactional_batch_takes_place_as_one_commit_whose_reads_see_its_writes() {
-    let room = Room::new(2);
+fn a_transactional_batch_is_one_commit_whose_reads_see_its_writes() {
+    let test = BatchTest::new(2);
     for id in ["old", "gone"] {
-        room.create(&format!(r#"{{"id":"{id}","pk":"p","n":1}}"#));
+        test.create(&format!(r#"{{"id":"{id}","pk":"p","n":1}}"#));
     }
-    let before = room
+    let before = test
         .bench
         .engine
-        .read_item(&room.container, &key(r#"["p"]"#), "old", None, None)
+        .read_item(&test.container, &key(r#"["p"]"#), "old", None, None)
         .wait();
-    let outcome = room.atomic(vec![
-        creating("new"),
-        written(WriteOperation::Upsert, r#"{"id":"new","pk":"p","n":2}"#),
-        written(
+    let outcome = test.atomic(vec![
+        create_operation("new"),
+        write_operation(WriteOperation::Upsert, r#"{"id":"new","pk":"p","n":2}"#),
+        write_operation(
             WriteOperation::Patch("new".into()),
             r#"[{"op":"incr","path":"/n","value":1}]"#,
         ),
-        reading("new"),
-        written(
+        read_operation("new"),
+        write_operation(
             WriteOperation::Replace("old".into()),
             r#"{"id":"renamed","pk":"p"}"#,
         ),
-        written(WriteOperation::Delete("gone".into()), ""),
-        creating("gone"),
+        write_operation(WriteOperation::Delete("gone".into()), ""),
+        create_operation("gone"),
     ]);
     let position = |outcome: &Outcome<BatchAnswer>| outcome.position.expect("a position").lsn;
     assert_eq!(
         position(&outcome),
         before.position.expect("a position").lsn + 1,
-        "it is one commit"
+        "the batch is one commit"
     );
     let charge = outcome.charge;
     let results = answers(outcome);
@@ -179,13 +181,13 @@ fn a_transactional_batch_takes_place_as_one_commit_whose_reads_see_its_writes() 
         })
         .collect();
     assert_eq!(created, [true, false, false, false, false, true]);
-    assert_eq!(room.ids(), ["gone", "new", "renamed"]);
-    // Everything has the LSN of the batch in the change feed.
+    assert_eq!(test.ids(), ["gone", "new", "renamed"]);
+    // All changes have the LSN of the batch in the change feed.
     let scope = Scope::Key(key(r#"["p"]"#));
-    let feed = room
+    let feed = test
         .bench
         .engine
-        .change_feed(&room.container, &scope, &FeedStart::Beginning, None, None)
+        .change_feed(&test.container, &scope, &FeedStart::Beginning, None, None)
         .wait();
     let lsns: Vec<Json> = feed
         .result
@@ -200,12 +202,12 @@ fn a_transactional_batch_takes_place_as_one_commit_whose_reads_see_its_writes() 
 
 #[test]
 fn one_failure_undoes_a_transactional_batch() {
-    let room = Room::new(1);
-    room.create(r#"{"id":"there","pk":"p","n":1}"#);
+    let test = BatchTest::new(1);
+    test.create(r#"{"id":"there","pk":"p","n":1}"#);
     let head = || {
-        room.bench
+        test.bench
             .engine
-            .partition_key_ranges(&room.container)
+            .partition_key_ranges(&test.container)
             .expect("ranges")
             .0[0]
             .lsn
@@ -214,66 +216,76 @@ fn one_failure_undoes_a_transactional_batch() {
         if_match: Some("\"stale\"".into()),
         ..operation
     };
-    let condition = r#"{"condition":"from c where c.n = 2","operations":[{"op":"incr","path":"/n","value":1}]}"#;
+    let condition = r#"{"condition":"from c where c.n = 2",
+        "operations":[{"op":"incr","path":"/n","value":1}]}"#;
     let other = r#"{"id":"x","pk":"q"}"#;
     let failing = [
-        (creating("there"), Kind::Conflict),
-        (reading("none"), Kind::NotFound),
+        (create_operation("there"), Kind::Conflict),
+        (read_operation("none"), Kind::NotFound),
         (
-            written(WriteOperation::Delete("none".into()), ""),
+            write_operation(WriteOperation::Delete("none".into()), ""),
             Kind::NotFound,
         ),
         (
-            stale(written(
+            stale(write_operation(
                 WriteOperation::Upsert,
                 r#"{"id":"there","pk":"p"}"#,
             )),
             Kind::PreconditionFailed,
         ),
         (
-            stale(written(WriteOperation::Delete("there".into()), "")),
+            stale(write_operation(WriteOperation::Delete("there".into()), "")),
             Kind::PreconditionFailed,
         ),
         (
-            written(WriteOperation::Patch("there".into()), condition),
+            write_operation(WriteOperation::Patch("there".into()), condition),
             Kind::PatchConditionNotMet,
         ),
         (
-            written(
+            write_operation(
                 WriteOperation::Patch("there".into()),
                 r#"[{"op":"remove","path":"/x"}]"#,
             ),
             Kind::BadRequest,
         ),
         (
-            written(WriteOperation::Create, other),
+            write_operation(WriteOperation::Create, other),
             Kind::PartitionKeyMismatch,
         ),
         (
-            written(WriteOperation::Create, r#"{"id":"x"}"#),
+            write_operation(WriteOperation::Create, r#"{"id":"x"}"#),
             Kind::PartitionKeyMismatch,
         ),
         (
-            written(WriteOperation::Create, r#"{"pk":"p"}"#),
+            write_operation(WriteOperation::Create, r#"{"pk":"p"}"#),
             Kind::BadRequest,
         ),
-        (written(WriteOperation::Create, "{"), Kind::BadRequest),
-        (written(WriteOperation::Create, ""), Kind::BadRequest),
-        (of("q", reading("there")), Kind::PartitionKeyMismatch),
+        (
+            write_operation(WriteOperation::Create, "{"),
+            Kind::BadRequest,
+        ),
+        (
+            write_operation(WriteOperation::Create, ""),
+            Kind::BadRequest,
+        ),
+        (
+            with_key("q", read_operation("there")),
+            Kind::PartitionKeyMismatch,
+        ),
     ];
     for (operation, kind) in failing {
-        let told = format!("{operation:?}");
+        let description = format!("{operation:?}");
         let before = head();
-        let outcome = room.atomic(vec![
-            creating("one"),
-            written(WriteOperation::Delete("there".into()), ""),
-            creating("there"),
-            written(
+        let outcome = test.atomic(vec![
+            create_operation("one"),
+            write_operation(WriteOperation::Delete("there".into()), ""),
+            create_operation("there"),
+            write_operation(
                 WriteOperation::Patch("there".into()),
                 r#"[{"op":"set","path":"/n","value":1}]"#,
             ),
             operation,
-            creating("last"),
+            create_operation("last"),
         ]);
         let charge = outcome.charge;
         let results = answers(outcome);
@@ -281,105 +293,122 @@ fn one_failure_undoes_a_transactional_batch() {
         assert_eq!(
             kinds(&results),
             [failed, failed, failed, failed, Some(kind), failed],
-            "{told}"
+            "{description}"
         );
         assert_eq!(results.iter().map(|r| r.charge).sum::<Charge>(), charge);
         assert!(
             results[4].charge > Charge(0) && results[5].charge == Charge(0),
-            "{told}"
+            "{description}"
         );
         assert_eq!(
-            (room.ids(), head()),
+            (test.ids(), head()),
             (vec!["there".to_owned()], before),
-            "{told}"
+            "{description}"
         );
     }
 }
 
 #[test]
-fn a_batch_as_a_whole_is_refused_for_its_count_its_key_and_its_session() {
-    let room = Room::new(1);
+fn a_batch_with_a_wrong_count_key_or_session_is_refused_as_a_whole() {
+    let test = BatchTest::new(1);
     let refused = |outcome: Outcome<BatchAnswer>| {
         assert!(outcome.charge > Charge(0));
         outcome.result.expect_err("refused")
     };
     for mode in [in_p(), bulk(Some(0))] {
         assert_eq!(
-            refused(room.batch(&mode, Vec::new())).message(),
+            refused(test.batch(&mode, Vec::new())).message(),
             "Batch request has no operations."
         );
         let many = (0..=limits::BATCH_OPERATIONS)
-            .map(|n| creating(&n.to_string()))
+            .map(|n| create_operation(&n.to_string()))
             .collect();
-        let told = refused(room.batch(&mode, many));
+        let error = refused(test.batch(&mode, many));
         assert_eq!(
-            told.message(),
+            error.message(),
             "Batch request has more operations than what is supported."
         );
     }
     let two_keys = BatchMode::Atomic(key(r#"["p","q"]"#));
     assert_eq!(
-        refused(room.batch(&two_keys, vec![creating("x")])).kind(),
+        refused(test.batch(&two_keys, vec![create_operation("x")])).kind(),
         Kind::PartitionKeyMismatch
     );
     assert_eq!(
-        refused(room.batch(&bulk(Some(9)), vec![creating("x")])).kind(),
+        refused(test.batch(&bulk(Some(9)), vec![create_operation("x")])).kind(),
         Kind::PartitionKeyRangeGone
     );
-    let (engine, container) = (&room.bench.engine, &room.container);
+    let (engine, container) = (&test.bench.engine, &test.container);
     let ahead = Some("0:1000000");
     assert!(
-        batch(engine, container, &in_p(), vec![creating("a")], ahead)
-            .result
-            .is_ok(),
-        "writes have not to wait"
+        batch(
+            engine,
+            container,
+            &in_p(),
+            vec![create_operation("a")],
+            ahead
+        )
+        .result
+        .is_ok(),
+        "writes do not wait for the session"
     );
     let error = refused(batch(
         engine,
         container,
         &in_p(),
-        vec![creating("b"), reading("a")],
+        vec![create_operation("b"), read_operation("a")],
         ahead,
     ));
     assert_eq!(error.kind(), Kind::SessionNotReached);
     assert_eq!(
-        refused(batch(engine, container, &in_p(), vec![reading("a")], ahead)).kind(),
+        refused(batch(
+            engine,
+            container,
+            &in_p(),
+            vec![read_operation("a")],
+            ahead
+        ))
+        .kind(),
         Kind::SessionNotReached
     );
-    assert_eq!(room.ids(), ["a"]);
+    assert_eq!(test.ids(), ["a"]);
 }
 
 #[test]
-fn a_reader_who_has_the_item_is_told_so_and_the_batch_goes_on() {
-    let room = Room::new(1);
-    room.create(r#"{"id":"i","pk":"p"}"#);
-    let etag = item(&answers(room.atomic(vec![reading("i")]))[0])
+fn a_read_whose_if_none_match_matches_is_not_modified_and_the_batch_continues() {
+    let test = BatchTest::new(1);
+    test.create(r#"{"id":"i","pk":"p"}"#);
+    let etag = item(&answers(test.atomic(vec![read_operation("i")]))[0])
         .get("_etag")
         .and_then(Json::as_str)
         .map(str::to_owned);
     let known = BatchOperation {
         if_none_match: etag.clone(),
-        ..reading("i")
+        ..read_operation("i")
     };
-    let results = answers(room.atomic(vec![known, creating("j")]));
-    let Ok(BatchReply::Read(ReadReply::NotModified { etag: told })) = &results[0].result else {
+    let results = answers(test.atomic(vec![known, create_operation("j")]));
+    let Ok(BatchReply::Read(ReadReply::NotModified { etag: found_etag })) = &results[0].result
+    else {
         panic!("{results:?}")
     };
-    assert_eq!(Some(told), etag.as_ref());
-    assert_eq!(room.ids(), ["i", "j"]);
+    assert_eq!(Some(found_etag), etag.as_ref());
+    assert_eq!(test.ids(), ["i", "j"]);
 }
 
 #[test]
-fn whoever_wants_little_gets_no_items_of_writes() {
-    let room = Room::new(1);
-    let little = |operation: BatchOperation| BatchOperation {
+fn minimal_operations_return_no_items_of_writes() {
+    let test = BatchTest::new(1);
+    let minimal = |operation: BatchOperation| BatchOperation {
         minimal: true,
         ..operation
     };
     for (mode, id) in [(in_p(), "a"), (bulk(Some(0)), "b")] {
-        let results = answers(room.batch(
+        let results = answers(test.batch(
             &mode,
-            vec![little(of("p", creating(id))), little(of("p", reading(id)))],
+            vec![
+                minimal(with_key("p", create_operation(id))),
+                minimal(with_key("p", read_operation(id))),
+            ],
         ));
         let Ok(BatchReply::Written(written)) = &results[0].result else {
             panic!("{results:?}")
@@ -389,7 +418,7 @@ fn whoever_wants_little_gets_no_items_of_writes() {
     }
 }
 
-/// An item whose text has about this many bytes.
+/// Returns an item whose text has about `bytes` bytes.
 fn large(id: &str, bytes: usize) -> String {
     format!(
         r#"{{"id":"{id}","pk":"p","n":0,"text":"{}"}}"#,
@@ -398,41 +427,42 @@ fn large(id: &str, bytes: usize) -> String {
 }
 
 #[test]
-fn answers_that_are_too_large_fail_the_last_operation_and_undo_the_batch() {
-    let room = Room::new(1);
-    room.create(&large("big", 1 << 20));
+fn a_response_over_the_limit_fails_the_last_operation_and_undoes_the_batch() {
+    let test = BatchTest::new(1);
+    test.create(&large("big", 1 << 20));
     let incr = || {
-        written(
+        write_operation(
             WriteOperation::Patch("big".into()),
             r#"[{"op":"incr","path":"/n","value":1}]"#,
         )
     };
-    let results = answers(room.atomic((0..5).map(|_| incr()).collect()));
+    let results = answers(test.atomic((0..5).map(|_| incr()).collect()));
     let (failed, last) = (
         Some(Kind::FailedDependency),
         Some(Kind::BatchResponseTooLarge),
     );
     assert_eq!(kinds(&results), [failed, failed, failed, failed, last]);
-    let little = |_| BatchOperation {
+    let minimal_incr = |_| BatchOperation {
         minimal: true,
         ..incr()
     };
     assert_eq!(
-        kinds(&answers(room.atomic((0..5).map(little).collect()))),
+        kinds(&answers(test.atomic((0..5).map(minimal_incr).collect()))),
         [None; 5]
     );
-    let read = read(&room.bench.engine, &room.container, r#"["p"]"#, "big").expect("it is there");
+    let read =
+        read(&test.bench.engine, &test.container, r#"["p"]"#, "big").expect("the item exists");
     assert_eq!(json(&read).get("n"), Some(&Json::from(5)));
 }
 
 #[test]
-fn bulk_carries_out_nothing_whose_answer_does_not_fit() {
-    let room = Room::new(1);
-    room.create(&large("big", 1 << 20));
+fn bulk_does_not_execute_operations_whose_results_do_not_fit() {
+    let test = BatchTest::new(1);
+    test.create(&large("big", 1 << 20));
     let incr = || {
-        of(
+        with_key(
             "p",
-            written(
+            write_operation(
                 WriteOperation::Patch("big".into()),
                 r#"[{"op":"incr","path":"/n","value":1}]"#,
             ),
@@ -440,28 +470,29 @@ fn bulk_carries_out_nothing_whose_answer_does_not_fit() {
     };
     let operations = vec![
         incr(),
-        of("p", reading("big")),
+        with_key("p", read_operation("big")),
         incr(),
         incr(),
-        of("p", reading("big")),
-        creating("small"),
+        with_key("p", read_operation("big")),
+        create_operation("small"),
     ];
-    let results = answers(room.batch(&bulk(Some(0)), operations));
+    let results = answers(test.batch(&bulk(Some(0)), operations));
     let large = Some(Kind::BatchResponseTooLarge);
     assert_eq!(kinds(&results), [None, None, None, large, large, None]);
-    let read = read(&room.bench.engine, &room.container, r#"["p"]"#, "big").expect("it is there");
+    let read =
+        read(&test.bench.engine, &test.container, r#"["p"]"#, "big").expect("the item exists");
     assert_eq!(json(&read).get("n"), Some(&Json::from(2)));
 }
 
 #[test]
-fn each_operation_of_bulk_stands_for_itself() {
-    let room = Room::new(2);
-    let (ranges, _) = room
+fn bulk_operations_succeed_and_fail_independently() {
+    let test = BatchTest::new(2);
+    let (ranges, _) = test
         .bench
         .engine
-        .partition_key_ranges(&room.container)
+        .partition_key_ranges(&test.container)
         .expect("ranges");
-    let definition = room.container.partition_key();
+    let definition = test.container.partition_key();
     let in_range = |pk: &&String| {
         ranges[0]
             .range
@@ -470,7 +501,7 @@ fn each_operation_of_bulk_stands_for_itself() {
     let keys: Vec<String> = (0..20).map(|n| n.to_string()).collect();
     let (own, foreign): (Vec<&String>, Vec<&String>) = keys.iter().partition(|pk| in_range(pk));
     let create = |pk: &str| {
-        written(
+        write_operation(
             WriteOperation::Create,
             &format!(r#"{{"id":"i{pk}","pk":"{pk}"}}"#),
         )
@@ -478,18 +509,18 @@ fn each_operation_of_bulk_stands_for_itself() {
     let operations = vec![
         create(own[0]),
         create(own[0]),
-        of(own[1], create(own[1])),
-        of(own[2], create(own[1])),
+        with_key(own[1], create(own[1])),
+        with_key(own[2], create(own[1])),
         create(foreign[0]),
-        of(own[0], reading(&format!("i{}", own[0]))),
-        of(
+        with_key(own[0], read_operation(&format!("i{}", own[0]))),
+        with_key(
             own[1],
-            written(WriteOperation::Delete(format!("i{}", own[1])), ""),
+            write_operation(WriteOperation::Delete(format!("i{}", own[1])), ""),
         ),
-        reading("i"),
-        of(own[0], reading("none")),
+        read_operation("i"),
+        with_key(own[0], read_operation("none")),
     ];
-    let outcome = room.batch(&bulk(Some(ranges[0].id)), operations.clone());
+    let outcome = test.batch(&bulk(Some(ranges[0].id)), operations.clone());
     assert_eq!(outcome.position.expect("a position").range_id, ranges[0].id);
     assert_eq!(
         outcome.position.expect("a position").lsn,
@@ -513,14 +544,15 @@ fn each_operation_of_bulk_stands_for_itself() {
         ]
     );
     assert_eq!(results.iter().map(|r| r.charge).sum::<Charge>(), charge);
-    assert_eq!(room.ids(), [format!("i{}", own[0])]);
-    // Without a range every partition takes its part; who stops at an error leaves the rest.
+    assert_eq!(test.ids(), [format!("i{}", own[0])]);
+    // A request without a range reaches all partitions; a request that stops at an error leaves out
+    // the operations after it.
     let stop = BatchMode::Each {
         range: None,
         key: None,
         continue_on_error: false,
     };
-    let results = answers(room.batch(
+    let results = answers(test.batch(
         &stop,
         vec![
             create(own[3]),
@@ -538,45 +570,49 @@ fn each_operation_of_bulk_stands_for_itself() {
             Some(Kind::FailedDependency)
         ]
     );
-    assert_eq!(room.ids().len(), 3);
+    assert_eq!(test.ids().len(), 3);
 }
 
 #[test]
 fn bulk_that_names_one_key_stays_in_its_logical_partition() {
-    let room = Room::new(1);
+    let test = BatchTest::new(1);
     let mode = BatchMode::Each {
         range: None,
         key: Some(key(r#"["p"]"#)),
         continue_on_error: true,
     };
-    let elsewhere = written(WriteOperation::Create, r#"{"id":"b","pk":"q"}"#);
+    let other_key = write_operation(WriteOperation::Create, r#"{"id":"b","pk":"q"}"#);
     let operations = vec![
-        creating("a"),
-        elsewhere.clone(),
-        of("q", elsewhere),
-        of("q", reading("a")),
-        reading("a"),
+        create_operation("a"),
+        other_key.clone(),
+        with_key("q", other_key),
+        with_key("q", read_operation("a")),
+        read_operation("a"),
     ];
     let other = Some(Kind::PartitionKeyMismatch);
     assert_eq!(
-        kinds(&answers(room.batch(&mode, operations))),
+        kinds(&answers(test.batch(&mode, operations))),
         [None, other, other, other, None]
     );
-    assert_eq!(room.ids(), ["a"]);
+    assert_eq!(test.ids(), ["a"]);
 }
 
 #[test]
-fn bulk_orders_everything_before_it_waits_for_anything() {
+fn bulk_submits_all_writes_before_it_waits_for_any() {
     let store = Arc::new(Crashing::new(None));
     let bench = Bench::on(Arc::clone(&store) as _, Profile::Modern, 5);
     let container = bench.container(BODY, 1);
     bench.engine.shut_down().expect("all is durable");
     let before = store.steps();
-    let operations: Vec<_> = (0..20).map(|n| creating(&n.to_string())).collect();
+    let operations: Vec<_> = (0..20).map(|n| create_operation(&n.to_string())).collect();
     let pending = bench
         .engine
         .batch(&container, &bulk(Some(0)), operations, None);
-    assert_eq!(store.steps(), before, "nothing was written to the disk yet");
+    assert_eq!(
+        store.steps(),
+        before,
+        "nothing is written to the disk before the wait"
+    );
     assert_eq!(kinds(&answers(pending.wait())), [None; 20]);
     assert!(store.steps() >= before + 20);
 }
@@ -587,7 +623,7 @@ struct Draft {
     kind: usize,
     id: usize,
     n: i64,
-    little: bool,
+    is_minimal: bool,
 }
 
 impl Draft {
@@ -596,17 +632,17 @@ impl Draft {
         let item = format!(r#"{{"id":"{id}","pk":"p","n":{}}}"#, self.n);
         let patch = format!(r#"[{{"op":"incr","path":"/n","value":{}}}]"#, self.n);
         let operation = match self.kind {
-            0 => written(WriteOperation::Create, &item),
-            1 => written(WriteOperation::Upsert, &item),
-            2 => written(WriteOperation::Replace(id), &item),
-            3 => written(WriteOperation::Patch(id), &patch),
-            4 => written(WriteOperation::Delete(id), ""),
-            _ => reading(&id),
+            0 => write_operation(WriteOperation::Create, &item),
+            1 => write_operation(WriteOperation::Upsert, &item),
+            2 => write_operation(WriteOperation::Replace(id), &item),
+            3 => write_operation(WriteOperation::Patch(id), &patch),
+            4 => write_operation(WriteOperation::Delete(id), ""),
+            _ => read_operation(&id),
         };
-        of(
+        with_key(
             "p",
             BatchOperation {
-                minimal: self.little,
+                minimal: self.is_minimal,
                 ..operation
             },
         )
@@ -615,21 +651,23 @@ impl Draft {
 
 fn drafts() -> impl Strategy<Value = Vec<Draft>> {
     let one =
-        (0..6usize, 0..4usize, -3..3i64, any::<bool>()).prop_map(|(kind, id, n, little)| Draft {
-            kind,
-            id,
-            n,
-            little,
+        (0..6usize, 0..4usize, -3..3i64, any::<bool>()).prop_map(|(kind, id, n, is_minimal)| {
+            Draft {
+                kind,
+                id,
+                n,
+                is_minimal,
+            }
         });
     prop::collection::vec(one, 1..12)
 }
 
-/// All items, without what differs between two engines by nature.
-fn contents(room: &Room) -> Vec<String> {
+/// Returns `id` and `n` of all items; other properties differ between two engines.
+fn contents(test: &BatchTest) -> Vec<String> {
     let query = query("SELECT c.id, c.n FROM c");
     let mut rows = rows(
-        &room.bench.engine,
-        &room.container,
+        &test.bench.engine,
+        &test.container,
         &Scope::Everything,
         &query,
         &[100],
@@ -640,34 +678,48 @@ fn contents(room: &Room) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: setting("ORRERY_BATCH_CASES", 64), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: setting("ORRERY_BATCH_CASES", 64),
+        ..ProptestConfig::default()
+    })]
 
-    /// Bulk does what its operations do alone; a transactional batch does the same, or nothing if one of them fails.
+    /// Bulk has the effect of its operations alone. A transactional batch has the same effect, or
+    /// none if one operation fails.
     #[test]
-    fn batches_do_what_their_operations_do_alone(history in prop::collection::vec(drafts(), 1..4)) {
-        let (alone, together, atomic) = (Room::new(1), Room::new(1), Room::new(1));
+    fn batches_have_the_same_effect_as_their_operations_alone(
+        history in prop::collection::vec(drafts(), 1..4),
+    ) {
+        let (alone, together, atomic) = (BatchTest::new(1), BatchTest::new(1), BatchTest::new(1));
         for drafts in history {
-            let begun = contents(&alone);
+            let before_alone = contents(&alone);
             let operations: Vec<BatchOperation> = drafts.iter().map(Draft::operation).collect();
-            let one = |operation: &BatchOperation| answers(alone.batch(&bulk(None), vec![operation.clone()])).remove(0);
-            let expected: Vec<Outcome<BatchReply>> = operations.iter().map(one).collect();
+            let run_alone = |operation: &BatchOperation| {
+                answers(alone.batch(&bulk(None), vec![operation.clone()])).remove(0)
+            };
+            let expected: Vec<Outcome<BatchReply>> = operations.iter().map(run_alone).collect();
             let found = answers(together.batch(&bulk(Some(0)), operations.clone()));
             prop_assert_eq!(kinds(&found), kinds(&expected));
-            let charges = |all: &[Outcome<BatchReply>]| all.iter().map(|r| r.charge).collect::<Vec<_>>();
+            let charges = |all: &[Outcome<BatchReply>]| -> Vec<Charge> {
+                all.iter().map(|outcome| outcome.charge).collect()
+            };
             prop_assert_eq!(charges(&found), charges(&expected));
             prop_assert_eq!(contents(&together), contents(&alone));
 
-            // From the same beginning the same end, or nothing at all.
+            // From the same items the batch gives the same items as its operations alone, or fails.
             let before = contents(&atomic);
             let results = answers(atomic.atomic(operations));
-            let reasons: Vec<Kind> =
-                kinds(&results).into_iter().flatten().filter(|kind| *kind != Kind::FailedDependency).collect();
-            prop_assert!(reasons.len() <= 1, "one operation has the reason");
+            let reasons: Vec<Kind> = kinds(&results)
+                .into_iter()
+                .flatten()
+                .filter(|kind| *kind != Kind::FailedDependency)
+                .collect();
+            prop_assert!(reasons.len() <= 1, "one operation at most has a kind of its own");
             if !reasons.is_empty() {
                 prop_assert_eq!(contents(&atomic), &before[..]);
             }
-            if before == begun {
-                prop_assert_eq!(reasons.first().copied(), kinds(&expected).into_iter().flatten().next());
+            if before == before_alone {
+                let first_failure = kinds(&expected).into_iter().flatten().next();
+                prop_assert_eq!(reasons.first().copied(), first_failure);
                 if reasons.is_empty() {
                     prop_assert_eq!(contents(&atomic), contents(&alone));
                 }

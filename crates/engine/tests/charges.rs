@@ -1,24 +1,26 @@
-//! The price function against charges that the service's documents, samples and users' logs print.
+//! Compares the price function with charges that the service's documents, samples and users' logs
+//! print.
 //!
-//! `charges.csv` holds all 174 public points that are known to us, each with its source and what is known of its inputs.
-//! Sizes are in kilobytes of 1024 bytes; a changed property removes one index entry and adds one; what a script did is in
-//! the column `inner`. The column `predicted` is the charge by the formula of `docs/request-units.md`, worked out apart
-//! from this program; points without one say in `left out` why there is none.
+//! `charges.csv` holds all 174 public points that are known to us, each with its source and its
+//! known inputs. Sizes are in kilobytes of 1024 bytes. A changed property removes one index entry
+//! and adds one. The column `inner` holds the steps of a script. The column `predicted` is the
+//! charge by the formula of `docs/request-units.md`, computed without this program; the column
+//! `left out` gives the reason if a point has no prediction.
 
 use orrery_engine::Profile;
 use orrery_model::work::{QueryWork, Step, Work};
 
-/// A line of the table.
+/// A line of the table: one published charge in request units.
 struct Point {
     id: &'static str,
     published: f64,
-    /// By the formula, and by the program.
+    /// The charges by the formula and by the program.
     charges: Option<(f64, f64)>,
     left_out: &'static str,
 }
 
 impl Point {
-    /// The error of the program, and of the formula.
+    /// Returns the relative errors of the program and of the formula.
     fn errors(&self) -> Option<(f64, f64)> {
         let error = |charge: f64| (charge - self.published).abs() / self.published;
         self.charges
@@ -27,7 +29,8 @@ impl Point {
 }
 
 fn number(text: &str) -> f64 {
-    text.parse().unwrap_or_else(|_| panic!("no number: {text}"))
+    text.parse()
+        .unwrap_or_else(|_| panic!("not a number: {text}"))
 }
 
 fn bytes(kb: f64) -> usize {
@@ -43,7 +46,7 @@ fn replace(kb: f64, changed: f64, patch_operations: u32) -> Step {
     }
 }
 
-/// A step of a script, as the table has it: its name and numbers.
+/// Parses a step of a script: its name and its numbers, separated by spaces.
 fn inner(text: &str) -> Step {
     let mut words = text.split(' ');
     let name = words.next().expect("a name");
@@ -73,7 +76,7 @@ fn point(line: &'static str) -> Point {
         profile,
         step,
         numbers @ ..,
-        did,
+        script_steps,
         published,
         _,
         _,
@@ -120,7 +123,7 @@ fn point(line: &'static str) -> Point {
         "metadata" => Some(Step::MetadataWrite { bytes: bytes(kb) }),
         "throttled" => Some(Step::Throttled),
         "script" => Some(Step::Script {
-            inner: did.split('+').map(inner).collect(),
+            inner: script_steps.split('+').map(inner).collect(),
             executions: 1,
         }),
         "query" => Some(Step::Query(QueryWork {
@@ -160,7 +163,7 @@ fn points() -> Vec<Point> {
         .collect()
 }
 
-/// The program's errors, the least first.
+/// Returns the relative errors of the program in ascending order.
 fn sorted_errors(points: &[Point]) -> Vec<f64> {
     let mut errors: Vec<f64> = points
         .iter()
@@ -195,7 +198,7 @@ fn published_charges_are_met_with_a_median_error_of_two_percent() {
 }
 
 #[test]
-fn no_charge_is_further_off_than_the_formula_by_more_than_one_percent() {
+fn no_charge_exceeds_the_error_of_the_formula_by_more_than_one_percent() {
     let points = points();
     let far = points.iter().filter(|p| {
         p.errors()
@@ -207,9 +210,10 @@ fn no_charge_is_further_off_than_the_formula_by_more_than_one_percent() {
     assert!(far.is_empty(), "{far:#?}");
 }
 
-/// The table of sizes is the service's own, so every row of it is met: to a hundredth, or to one in ten thousand.
+/// The table of sizes is the service's own, so each of its rows is reproduced to 0.01 RU or to one
+/// part in ten thousand.
 #[test]
-fn the_official_size_table_is_met() {
+fn every_row_of_the_official_size_table_is_reproduced() {
     let is_row = |p: &&Point| {
         (p.id.starts_with("rd-") || p.id.starts_with("wr-")) && !p.id.ends_with("-100")
     };
@@ -228,7 +232,7 @@ fn the_official_size_table_is_met() {
     }
 }
 
-/// Queries are where the model is least certain: the constants are fitted, the inputs counted by hand.
+/// The model is least certain for queries: the constants are fitted and the inputs counted by hand.
 #[test]
 fn published_query_charges_are_met_with_a_median_error_of_five_percent() {
     let queries: Vec<Point> = points()

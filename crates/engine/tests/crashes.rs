@@ -1,9 +1,12 @@
-//! Crashes and failures at every step of a history: what was acknowledged is there, nothing is there by half.
+//! Crashes and failures at every step of a history: acknowledged writes are kept, and no write is
+//! applied in part.
 //!
-//! The history makes a database and a container of two physical partitions, writes items one by one and several at a
-//! time, changes the indexing policy and deletes, splits a partition and merges two. It is run once for each step at which the store can crash or fail.
-//! Afterwards every item must be as it was acknowledged, or as a write says whose outcome the client did not learn; the
-//! index must find what a scan finds, the counters must count it, and no LSN or item number may come twice.
+//! The history creates a database and a container of two physical partitions, writes items one by
+//! one and several at a time, changes the indexing policy, deletes items, splits a partition and
+//! merges two. The history runs once for each step at which the store can crash or fail. Afterwards
+//! every item must have its acknowledged value, or the value of a write whose outcome the client
+//! did not learn. The index must find the same items as a scan, the counters must match, and no LSN
+//! or item number may occur twice.
 
 mod support;
 
@@ -18,7 +21,8 @@ use std::sync::Arc;
 use support::*;
 
 const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
-const OTHER_POLICY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
+const OTHER_POLICY: &str = r#"{"id":"items",
+    "partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
     "indexingPolicy":{"excludedPaths":[{"path":"/filler/?"}],"includedPaths":[{"path":"/*"}]}}"#;
 
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +34,8 @@ enum Write {
 }
 use Write::{Create, Delete, Replace, Upsert};
 
-/// Writes that are sent together, each before the one before it is answered.
+/// Writes before the change of the indexing policy. The writes of one list are sent together: each
+/// is submitted before the previous write is answered.
 const BEFORE: &[&[Write]] = &[
     &[Create(1, 10)],
     &[Create(2, 20), Replace(2, 21), Create(3, 30)],
@@ -38,10 +43,12 @@ const BEFORE: &[&[Write]] = &[
     &[Delete(2), Create(2, 22), Upsert(4, 40), Upsert(4, 41)],
     &[Create(5, 50), Delete(5)],
 ];
-const MEANWHILE: &[&[Write]] = &[
+/// Writes between the steps of a split or merge.
+const DURING_RANGE_CHANGE: &[&[Write]] = &[
     &[Upsert(1, 13), Upsert(6, 61)],
     &[Delete(6), Create(6, 62), Upsert(5, 51)],
 ];
+/// Writes between the steps of the reindexing.
 const AFTER: &[&[Write]] = &[
     &[Upsert(6, 60), Delete(1), Upsert(3, 31)],
     &[Create(1, 12)],
@@ -55,7 +62,7 @@ impl Write {
         }
     }
 
-    /// The value of `n` after it.
+    /// Returns the value of `n` after this write; `None` after a delete.
     fn value(self) -> Option<u32> {
         match self {
             Create(_, n) | Upsert(_, n) | Replace(_, n) => Some(n),
@@ -77,18 +84,20 @@ fn pk(id: u32) -> String {
     format!("p{}", id % 3)
 }
 
-/// What the client knows.
+/// The client's knowledge of the items.
 #[derive(Default)]
 struct Ledger {
-    /// `n` of each item as acknowledged.
+    /// Acknowledged value of `n` of each item; `None` is a deleted item.
     known: BTreeMap<u32, Option<u32>>,
-    /// What else it may be, since the outcome of a write was not learned.
+    /// Other possible values of `n`, from writes whose outcome the client did not learn.
     possible: BTreeMap<u32, BTreeSet<Option<u32>>>,
     numbers: BTreeSet<u64>,
     lsns: BTreeMap<u32, u64>,
 }
 
 impl Ledger {
+    /// Submits the writes together, waits for their outcomes and records them. Returns the last
+    /// error.
     fn send(
         &mut self,
         engine: &Engine,
@@ -135,11 +144,7 @@ impl Ledger {
                     self.possible.remove(&write.id());
                     let position = outcome.position.expect("a write has a position");
                     let last = self.lsns.entry(position.range_id).or_default();
-                    assert!(
-                        position.lsn > *last,
-                        "LSN {} comes after {last}",
-                        position.lsn
-                    );
+                    assert!(position.lsn > *last, "LSN {} follows {last}", position.lsn);
                     *last = position.lsn;
                     self.numbers
                         .extend(written.item.map(|item| number_of(&json(&text(&item)))));
@@ -156,9 +161,9 @@ impl Ledger {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Reads everything in every way and compares.
+    /// Compares point reads, queries, counters and change feeds with the known values.
     fn check(&mut self, engine: &Engine, container: &Container) {
-        let mut there = BTreeMap::new();
+        let mut stored = BTreeMap::new();
         for id in 1..8 {
             match read(
                 engine,
@@ -166,10 +171,10 @@ impl Ledger {
                 &format!("[\"{}\"]", pk(id)),
                 &format!("i{id}"),
             ) {
-                Ok(text) => _ = there.insert(id, json(&text)),
+                Ok(text) => _ = stored.insert(id, json(&text)),
                 Err(error) => assert_eq!(error.kind(), Kind::NotFound),
             }
-            let n = there
+            let n = stored
                 .get(&id)
                 .map(|item| item.get("n").and_then(|n| n.as_i64()).expect("n") as u32);
             let is_known = n == self.known.get(&id).copied().flatten();
@@ -183,7 +188,7 @@ impl Ledger {
             self.known.insert(id, n);
             self.possible.remove(&id);
         }
-        let mut wanted: Vec<String> = there.keys().map(|id| format!("\"i{id}\"")).collect();
+        let mut expected: Vec<String> = stored.keys().map(|id| format!("\"i{id}\"")).collect();
         for query_text in [
             "SELECT VALUE c.id FROM c",
             "SELECT VALUE c.id FROM c WHERE c.n >= 0",
@@ -199,9 +204,9 @@ impl Ledger {
             )
             .expect("rows");
             found.sort();
-            assert_eq!(found, wanted, "{query_text}");
+            assert_eq!(found, expected, "{query_text}");
         }
-        for item in there.values() {
+        for item in stored.values() {
             let text = format!(
                 "SELECT VALUE c.id FROM c WHERE c.n = {}",
                 item.get("n").expect("n")
@@ -212,7 +217,7 @@ impl Ledger {
         }
         let (_, usage) = engine.quota(container);
         assert!(
-            usage.contains(&format!("documentsCount={};", there.len())),
+            usage.contains(&format!("documentsCount={};", stored.len())),
             "{usage}"
         );
         check_counters(engine, container);
@@ -221,7 +226,7 @@ impl Ledger {
         for range in &ranges {
             assert!(
                 range.lsn >= self.lsns.get(&range.id).copied().unwrap_or(0),
-                "an acknowledged LSN is gone"
+                "an acknowledged LSN is lost"
             );
             let scope = Scope::Range {
                 id: range.id,
@@ -239,12 +244,12 @@ impl Ledger {
             );
         }
         changed.sort();
-        wanted.sort();
-        assert_eq!(changed, wanted, "the change feed");
+        expected.sort();
+        assert_eq!(changed, expected, "the change feed");
     }
 
-    /// Life goes on, and nothing is used twice.
-    fn go_on(&mut self, engine: &Engine, container: &Container) {
+    /// Checks that writes succeed and that no LSN or item number is used twice.
+    fn check_further_writes(&mut self, engine: &Engine, container: &Container) {
         let fresh = number_of(&json(&create(
             engine,
             container,
@@ -252,7 +257,7 @@ impl Ledger {
         )));
         assert!(
             self.numbers.iter().all(|used| *used < fresh),
-            "the number {fresh} is no new one"
+            "the number {fresh} is not new"
         );
         let options = WriteOptions {
             partition_key: Some(key("[\"fresh\"]")),
@@ -283,7 +288,7 @@ impl Ledger {
     }
 }
 
-/// The container, made if it is missing.
+/// Returns the container, and creates it if it is missing.
 fn set_up(engine: &Engine) -> Result<Arc<Container>, Error> {
     match engine.container(Id::Name("db"), Id::Name("items")) {
         Ok(container) => Ok(container),
@@ -291,6 +296,7 @@ fn set_up(engine: &Engine) -> Result<Arc<Container>, Error> {
     }
 }
 
+/// Runs the history described at the top of this file.
 fn history(engine: &Engine, ledger: &mut Ledger) -> Result<(), Error> {
     let container = set_up(engine)?;
     BEFORE
@@ -299,15 +305,16 @@ fn history(engine: &Engine, ledger: &mut Ledger) -> Result<(), Error> {
     engine
         .replace_container(&container, &object(OTHER_POLICY), None)
         .result?;
-    // Writes and steps of the rebuild in turn.
+    // Writes and steps of the reindexing alternate.
     for writes in AFTER {
         engine.reindex_some(1)?;
         ledger.send(engine, &container, writes)?;
     }
     engine.finish_reindexing()?;
-    // A split at the median, then a merge over it, with writes before, between and after their steps.
+    // A split at the median, then a merge of the resulting partitions, with writes before, between
+    // and after the steps.
     let split = RangeChange::Split {
-        range: fullest(engine, &container)?,
+        range: largest_range(engine, &container)?,
         at: SplitAt::Median,
     };
     for change in [split, RangeChange::Merge { ranges: Vec::new() }] {
@@ -321,7 +328,7 @@ fn history(engine: &Engine, ledger: &mut Ledger) -> Result<(), Error> {
             split => split,
         };
         let mut status = engine.begin_range_change(&container, change, true)?;
-        for writes in MEANWHILE {
+        for writes in DURING_RANGE_CHANGE {
             ledger.send(engine, &container, writes)?;
             status = engine.step_range_change(status.id)?;
         }
@@ -345,8 +352,8 @@ fn history(engine: &Engine, ledger: &mut Ledger) -> Result<(), Error> {
     Ok(())
 }
 
-/// The range with the most items.
-fn fullest(engine: &Engine, container: &Arc<Container>) -> Result<u32, Error> {
+/// Returns the id of the range with the most items.
+fn largest_range(engine: &Engine, container: &Arc<Container>) -> Result<u32, Error> {
     let statistics = engine.read_container_with_statistics(container).result?;
     let statistics = json(&text(&statistics.body));
     let partitions = statistics
@@ -367,11 +374,11 @@ fn world() -> Arc<SeededWorld> {
 
 #[test]
 fn a_crash_at_any_step_loses_nothing_that_was_acknowledged() {
-    let calm = Arc::new(Crashing::new(None));
-    let engine = open(calm.clone(), Profile::Modern, world()).expect("an engine");
+    let store = Arc::new(Crashing::new(None));
+    let engine = open(store.clone(), Profile::Modern, world()).expect("an engine");
     history(&engine, &mut Ledger::default()).expect("nothing fails");
     drop(engine);
-    let steps = calm.steps();
+    let steps = store.steps();
     assert!(steps > 30, "only {steps} steps");
     for step in 0..steps {
         let (mut ledger, world) = (Ledger::default(), world());
@@ -380,7 +387,7 @@ fn a_crash_at_any_step_loses_nothing_that_was_acknowledged() {
             let ended = history(&engine, &mut ledger);
             assert!(
                 ended.is_err() || step + 1 >= steps,
-                "step {step} went by unnoticed"
+                "no crash occurred at step {step}"
             );
         }
         let store = Arc::new(store.reopen(None));
@@ -398,14 +405,14 @@ fn a_crash_at_any_step_loses_nothing_that_was_acknowledged() {
             1
         );
         ledger.check(&engine, &container);
-        engine.finish_reindexing().expect("the index is finished");
+        engine.finish_reindexing().expect("reindexing completes");
         ledger.check(&engine, &container);
-        ledger.go_on(&engine, &container);
+        ledger.check_further_writes(&engine, &container);
     }
 }
 
 #[test]
-fn a_crash_within_a_reopened_store_is_survived_too() {
+fn a_second_crash_after_reopening_loses_no_acknowledged_write() {
     for step in 0..12 {
         let (mut ledger, world) = (Ledger::default(), world());
         let store = Arc::new(Crashing::new(Some(40)));
@@ -421,12 +428,12 @@ fn a_crash_within_a_reopened_store_is_survived_too() {
         let engine = open(Arc::new(store.reopen(None)), Profile::Modern, world).expect("an engine");
         let container = set_up(&engine).expect("the container");
         ledger.check(&engine, &container);
-        ledger.go_on(&engine, &container);
+        ledger.check_further_writes(&engine, &container);
     }
 }
 
 #[test]
-fn a_failed_write_is_resolved_when_the_store_is_well_again() {
+fn a_failed_write_is_resolved_when_the_store_recovers() {
     for fault in [Fault::Refused, Fault::Lost, Fault::Applied] {
         for writes in 0..30 {
             let (mut ledger, world) = (Ledger::default(), world());
@@ -448,18 +455,18 @@ fn a_failed_write_is_resolved_when_the_store_is_well_again() {
             }
             store.repair();
             ledger.check(&engine, &container);
-            ledger.go_on(&engine, &container);
+            ledger.check_further_writes(&engine, &container);
             drop(engine);
             let engine = open(memory, Profile::Modern, world).expect("an engine");
             let container = set_up(&engine).expect("the container");
             ledger.check(&engine, &container);
-            ledger.go_on(&engine, &container);
+            ledger.check_further_writes(&engine, &container);
         }
     }
 }
 
 #[test]
-fn a_write_that_a_busy_store_turns_away_is_429_and_may_be_sent_again() {
+fn a_write_refused_by_a_busy_store_is_429_and_may_be_retried() {
     let (mut ledger, world) = (Ledger::default(), world());
     let store = Arc::new(Failing::after(u64::MAX, Fault::Busy, MemoryStore::new()));
     let engine = open(store.clone(), Profile::Modern, world).expect("an engine");
@@ -488,10 +495,10 @@ fn a_write_that_a_busy_store_turns_away_is_429_and_may_be_sent_again() {
         ),
         (429, 3200, Some(1_000))
     );
-    write(item).expect("it was only for once");
+    write(item).expect("the store is busy only once");
     ledger
         .send(&engine, &container, &[Upsert(1, 81)])
-        .expect("nothing else suffered");
+        .expect("other writes succeed");
 }
 
 #[test]
@@ -501,7 +508,7 @@ fn a_reopened_directory_keeps_everything() {
     let open_store =
         || Arc::new(LocalStore::open(&path, LocalOptions::default()).expect("the store opens"));
     let (mut ledger, world) = (Ledger::default(), world());
-    let seen = |engine: &Engine| {
+    let contents = |engine: &Engine| {
         let container = set_up(engine).expect("the container");
         let database = engine.database(Id::Name("db")).expect("the database");
         let all = |feed: Feed<'_>| {
@@ -549,7 +556,7 @@ fn a_reopened_directory_keeps_everything() {
             .result
             .expect("the script is created");
     }
-    let before = seen(&engine);
+    let before = contents(&engine);
     assert!(before.0.iter().all(|list| !list.is_empty()) && !before.3.is_empty());
     let session: Vec<String> = ledger
         .lsns
@@ -560,7 +567,7 @@ fn a_reopened_directory_keeps_everything() {
     drop((container, engine, store));
     for _ in 0..2 {
         let engine = open(open_store(), Profile::Modern, world.clone()).expect("an engine");
-        assert_eq!(seen(&engine), before);
+        assert_eq!(contents(&engine), before);
         let container = set_up(&engine).expect("the container");
         ledger.check(&engine, &container);
         let read = engine.read_item(
@@ -576,12 +583,13 @@ fn a_reopened_directory_keeps_everything() {
         );
     }
     let engine = open(open_store(), Profile::Modern, world).expect("an engine");
-    ledger.go_on(&engine, &set_up(&engine).expect("the container"));
+    ledger.check_further_writes(&engine, &set_up(&engine).expect("the container"));
 }
 
-/// A write is refused by rows that are accepted and not yet durable, also where one commit removes and writes a key.
+/// Rows that are accepted but not yet durable refuse a conflicting write, also if one commit
+/// removes and writes the same key.
 #[test]
-fn an_expired_item_gives_way_to_one_new_item_only() {
+fn an_expired_item_is_replaced_by_one_new_item_only() {
     let world = world();
     let store = Arc::new(Crashing::new(None));
     let engine = open(store, Profile::Modern, world.clone()).expect("an engine");
@@ -601,7 +609,10 @@ fn an_expired_item_gives_way_to_one_new_item_only() {
     let first = send();
     assert!(!first.is_refused(), "the old item is expired");
     let second = send();
-    assert!(second.is_refused(), "the first has the id, durable or not");
+    assert!(
+        second.is_refused(),
+        "the first write holds the id before it is durable"
+    );
     let refusal = second.wait().result.expect_err("refused");
     assert_eq!(refusal.kind(), Kind::Conflict);
     assert!(first.wait().result.is_ok());

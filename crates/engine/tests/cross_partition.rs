@@ -1,4 +1,4 @@
-//! Queries over several physical partitions in an engine that leaves the merging to its clients.
+//! Queries over several physical partitions in an engine whose clients merge the results.
 
 mod support;
 
@@ -14,10 +14,12 @@ const PARTITIONS: usize = 3;
 const ITEMS: usize = 40;
 const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
     "indexingPolicy":{"fullTextIndexes":[{"path":"/text"}]},
-    "fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/text","language":"en-US"}]}}"#;
+    "fullTextPolicy":{"defaultLanguage":"en-US",
+        "fullTextPaths":[{"path":"/text","language":"en-US"}]}}"#;
 
-/// An engine that refuses to merge, with items in a container of so many physical partitions.
-fn refusing(partitions: usize) -> (Engine, Arc<Container>) {
+/// Opens an engine that does not merge, with items in a container of `partitions` physical
+/// partitions.
+fn engine_without_merging(partitions: usize) -> (Engine, Arc<Container>) {
     let options = EngineOptions {
         cross_partition_queries: CrossPartitionQueries::Refuse,
         ..options(Profile::Modern)
@@ -36,6 +38,7 @@ fn refusing(partitions: usize) -> (Engine, Arc<Container>) {
     (engine, container)
 }
 
+/// Returns the number of rows on the first page.
 fn first_page(
     engine: &Engine,
     container: &Container,
@@ -51,8 +54,8 @@ fn first_page(
 }
 
 #[test]
-fn a_query_that_needs_merging_is_refused_with_the_plan_for_it() {
-    let (engine, container) = refusing(PARTITIONS);
+fn a_query_that_needs_merging_is_refused_with_its_plan() {
+    let (engine, container) = engine_without_merging(PARTITIONS);
     for text in [
         "SELECT VALUE COUNT(1) FROM c",
         "SELECT COUNT(1) FROM c",
@@ -62,7 +65,8 @@ fn a_query_that_needs_merging_is_refused_with_the_plan_for_it() {
         "SELECT * FROM c ORDER BY c.n",
         "SELECT TOP 3 * FROM c",
         "SELECT * FROM c OFFSET 1 LIMIT 2",
-        "SELECT VALUE COUNT(1) FROM c WHERE c.pk IN ('key 1', 'key 2', 'key 3', 'key 4', 'key 5', 'key 6')",
+        "SELECT VALUE COUNT(1) FROM c \
+            WHERE c.pk IN ('key 1', 'key 2', 'key 3', 'key 4', 'key 5', 'key 6')",
         "SELECT AVG(c.n) FROM c WHERE c.pk = 'key 7'",
     ] {
         let refused = first_page(&engine, &container, &Scope::Everything, text).expect_err(text);
@@ -87,8 +91,8 @@ fn a_query_that_needs_merging_is_refused_with_the_plan_for_it() {
 }
 
 #[test]
-fn a_ranking_of_texts_is_refused_with_its_plan_and_its_statistics_are_had_for_one_partition() {
-    let (engine, container) = refusing(PARTITIONS);
+fn a_full_text_ranking_is_refused_with_its_plan_and_answered_for_one_partition() {
+    let (engine, container) = engine_without_merging(PARTITIONS);
     let text = "SELECT TOP 5 c.id FROM c ORDER BY RANK FullTextScore(c.text, 'snow')";
     let refused = first_page(&engine, &container, &Scope::Everything, text).expect_err(text);
     assert_eq!(
@@ -115,8 +119,8 @@ fn a_ranking_of_texts_is_refused_with_its_plan_and_its_statistics_are_had_for_on
 }
 
 #[test]
-fn a_query_that_one_partition_answers_is_served_whatever_it_merges() {
-    let (engine, container) = refusing(PARTITIONS);
+fn a_query_over_one_partition_is_answered_even_if_it_needs_merging() {
+    let (engine, container) = engine_without_merging(PARTITIONS);
     let texts = [
         "SELECT VALUE COUNT(1) FROM c",
         "SELECT * FROM c ORDER BY c.n",
@@ -147,8 +151,8 @@ fn a_query_that_one_partition_answers_is_served_whatever_it_merges() {
 }
 
 #[test]
-fn a_query_that_may_cross_is_refused_even_where_there_is_one_partition() {
-    let (engine, container) = refusing(1);
+fn a_cross_partition_query_that_needs_merging_is_refused_even_with_one_partition() {
+    let (engine, container) = engine_without_merging(1);
     for text in [
         "SELECT VALUE COUNT(1) FROM c",
         "SELECT * FROM c ORDER BY c.n",
@@ -173,9 +177,9 @@ fn a_query_that_may_cross_is_refused_even_where_there_is_one_partition() {
 }
 
 #[test]
-fn a_page_ends_with_its_partition_and_all_pages_are_the_whole_answer() {
-    let (engine, container) = refusing(PARTITIONS);
-    for (text, least_pages) in [
+fn a_page_ends_with_its_partition_and_all_pages_together_hold_every_row() {
+    let (engine, container) = engine_without_merging(PARTITIONS);
+    for (text, expected_pages) in [
         ("SELECT VALUE c.id FROM c", PARTITIONS),
         ("SELECT VALUE c.id FROM c WHERE c.n >= 0", PARTITIONS),
         ("SELECT VALUE c.id FROM c WHERE c.n < 0", PARTITIONS),
@@ -196,7 +200,7 @@ fn a_page_ends_with_its_partition_and_all_pages_are_the_whole_answer() {
             }
         }
         let expected = if text.ends_with("< 0") { 0 } else { ITEMS };
-        assert_eq!((pages, found), (least_pages, expected), "{text}");
+        assert_eq!((pages, found), (expected_pages, expected), "{text}");
         for size in [1, 2, 7] {
             let mut ids = rows(
                 &engine,

@@ -1,22 +1,25 @@
-//! Golden request scripts: requests and their answers as they read, charges included.
+//! Golden request scripts: requests with their answers and charges.
 //!
-//! A file in `golden/` holds comments (`#`), requests (`> …`) and below each request its answer. Each file is run on
-//! two new engines, one for each profile of prices; a charge is printed as `modern` or, where they differ, as
-//! `modern | y2019`. Bodies are printed without the properties that the server adds. `ORRERY_BLESS=1 cargo test` writes
-//! the answers anew: read the difference before you keep it.
+//! A file in `golden/` holds comments (`#`), requests (`> …`) and below each request its answer.
+//! Each file runs on two new engines, one for each pricing profile. A charge is printed once if
+//! both profiles agree, otherwise as `modern | y2019`. Bodies are printed without the properties
+//! that the server adds. `ORRERY_BLESS=1 cargo test` rewrites the answers; review the difference
+//! before you commit it.
 //!
 //! ```text
 //! > database NAME [ru=N | max=N]                     > container NAME {body} [ru=N | max=N]
-//! > replace-container NAME {body}                    > delete-container NAME | delete-database NAME
+//! > replace-container NAME {body}                    > delete-container NAME
+//! > delete-database NAME
 //! > ranges NAME                                      > offers
 //! > create|upsert NAME {item}                        > replace NAME id {item} [if-match=TAG]
 //! > big NAME id BYTES
 //! > read|delete NAME [key] id [if-match=TAG]         > changes NAME after=LSN
 //! > query NAME sql                                   > metrics NAME sql
-//! > plan NAME sql                                    > rebuild [ITEMS]
+//! > plan NAME sql                                    > reindex [ITEMS]
 //! > wait SECONDS                                     > procedure NAME id source
 //! > execute NAME [key] id [arguments]
 //! ```
+//!
 //! `if-match=now` stands for the item's current etag.
 
 mod support;
@@ -29,7 +32,7 @@ use std::path::Path;
 use std::sync::Arc;
 use support::*;
 
-/// An answer: what it says, and its charge.
+/// The text of an answer, and its charge.
 type Answer = (String, Option<Charge>);
 
 fn failure(error: &Error) -> String {
@@ -42,12 +45,12 @@ fn failure(error: &Error) -> String {
 }
 
 fn answer<T>(outcome: Outcome<T>, show: impl FnOnce(T) -> String) -> Answer {
-    let said = outcome.result.map_or_else(|error| failure(&error), show);
-    (said, Some(outcome.charge))
+    let answer_text = outcome.result.map_or_else(|error| failure(&error), show);
+    (answer_text, Some(outcome.charge))
 }
 
-/// A text without what the server adds.
-fn own_part(bytes: &[u8]) -> String {
+/// Returns a body without the properties that the server adds.
+fn without_system_properties(bytes: &[u8]) -> String {
     let Json::Object(mut object) = json(&text(bytes)) else {
         return text(bytes);
     };
@@ -63,19 +66,21 @@ fn own_part(bytes: &[u8]) -> String {
         "_sprocs",
         "_triggers",
         "_udfs",
+        "_conflicts",
+        "offerResourceId",
+        "resource",
     ];
-    added
-        .iter()
-        .chain(&["_conflicts", "offerResourceId", "resource"])
-        .for_each(|name| _ = object.remove(name));
+    for name in added {
+        object.remove(name);
+    }
     if object.get("offerVersion").is_some() {
         object.remove("id");
     }
     Json::Object(object).to_text()
 }
 
-/// Takes ` name=value` off the end of a request.
-fn option<'a>(request: &mut &'a str, name: &str) -> Option<&'a str> {
+/// Removes ` name=value` from the end of a request and returns the value.
+fn take_option<'a>(request: &mut &'a str, name: &str) -> Option<&'a str> {
     let (before, value) = request.rsplit_once(&format!(" {name}="))?;
     *request = before;
     Some(value)
@@ -83,10 +88,10 @@ fn option<'a>(request: &mut &'a str, name: &str) -> Option<&'a str> {
 
 fn throughput(request: &mut &str) -> Option<Throughput> {
     let number = |text: &str| text.parse().expect("a number");
-    option(request, "ru")
+    take_option(request, "ru")
         .map(|n| Throughput::Manual(number(n)))
         .or_else(|| {
-            option(request, "max").map(|n| Throughput::Autoscale {
+            take_option(request, "max").map(|n| Throughput::Autoscale {
                 max: number(n),
                 increment_percent: 0,
             })
@@ -100,12 +105,13 @@ fn container(bench: &Bench, name: &str) -> Result<Arc<Container>, Answer> {
         .map_err(|error| (failure(&error), None))
 }
 
-/// `[key] rest`.
-fn keyed(text: &str) -> (&str, &str) {
+/// Splits `[key] rest` into the key in brackets and the rest.
+fn split_key(text: &str) -> (&str, &str) {
     let end = text.find("] ").expect("a key in brackets");
     (&text[..=end], &text[end + 2..])
 }
 
+/// Runs one request.
 fn run(bench: &Bench, request: &str) -> Result<Answer, Answer> {
     let engine = &bench.engine;
     let (verb, mut rest) = request.split_once(' ').unwrap_or((request, ""));
@@ -117,11 +123,13 @@ fn run(bench: &Bench, request: &str) -> Result<Answer, Answer> {
     Ok(match verb {
         "database" => {
             let throughput = throughput(&mut rest);
-            let made = engine.create_database(
+            let created = engine.create_database(
                 &object(&format!("{{\"id\":{}}}", Json::from(rest))),
                 throughput,
             );
-            answer(made, |r| format!("201 {}", own_part(&r.body)))
+            answer(created, |r| {
+                format!("201 {}", without_system_properties(&r.body))
+            })
         }
         "delete-database" => match engine.database(Id::Name(rest)) {
             Ok(database) => answer(engine.delete_database(&database, None), |()| "204".into()),
@@ -134,7 +142,7 @@ fn run(bench: &Bench, request: &str) -> Result<Answer, Answer> {
                 .map_err(|error| (failure(&error), None))?;
             answer(
                 engine.create_container(&database, &object(rest), throughput),
-                |r| format!("201 {}", own_part(&r.body)),
+                |r| format!("201 {}", without_system_properties(&r.body)),
             )
         }
         "replace-container" => {
@@ -142,7 +150,7 @@ fn run(bench: &Bench, request: &str) -> Result<Answer, Answer> {
             let container = container(bench, &name)?;
             answer(
                 engine.replace_container(&container, &object(&body), None),
-                |r| format!("200 {}", own_part(&r.body)),
+                |r| format!("200 {}", without_system_properties(&r.body)),
             )
         }
         "delete-container" => answer(
@@ -169,7 +177,7 @@ fn run(bench: &Bench, request: &str) -> Result<Answer, Answer> {
         "offers" => answer(engine.list(Feed::Offers, &PageRequest::default()), |page| {
             lines(&page.rows)
         }),
-        "rebuild" => {
+        "reindex" => {
             let steps = if rest.is_empty() {
                 engine.finish_reindexing().map(|()| false)
             } else {
@@ -188,26 +196,26 @@ fn run(bench: &Bench, request: &str) -> Result<Answer, Answer> {
 }
 
 fn lines(rows: &[bytes::Bytes]) -> String {
-    let mut said = "200".to_owned();
+    let mut text = "200".to_owned();
     rows.iter()
-        .for_each(|row| _ = write!(said, "\n{}", own_part(row)));
-    said
+        .for_each(|row| _ = write!(text, "\n{}", without_system_properties(row)));
+    text
 }
 
-/// How each range was searched, and what it took.
+/// Returns the condition, and for each range the access path and the counted work.
 fn plan(explanation: &Json) -> String {
     let ranges = explanation
         .get("ranges")
         .and_then(Json::as_array)
         .expect("ranges");
     let range = |range: &Json| {
-        let told = |name: &str| range.get(name).expect("told").clone();
-        let access = told("access");
+        let field = |name: &str| range.get(name).expect("the field").clone();
+        let access = field("access");
         format!(
             "{}: {} {}",
-            told("range").as_str().expect("an id"),
+            field("range").as_str().expect("an id"),
             access.as_str().expect("words"),
-            told("work")
+            field("work")
         )
     };
     let condition = explanation
@@ -225,7 +233,7 @@ fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Ans
     let engine = &bench.engine;
     let (name, mut rest) = rest.split_once(' ').expect("a container's name");
     let container = &*container(bench, name)?;
-    let given = option(&mut rest, "if-match");
+    let if_match = take_option(&mut rest, "if-match");
     let tag_of = |key: &str, id: &str| {
         let item = read(engine, container, key, id).ok()?;
         json(&item).get("_etag")?.as_str().map(str::to_owned)
@@ -243,18 +251,22 @@ fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Ans
         answer(
             write(engine, container, &operation, body, &options),
             |w| match w.item {
-                Some(item) => format!("{} {}", if w.created { 201 } else { 200 }, own_part(&item)),
+                Some(item) => format!(
+                    "{} {}",
+                    if w.created { 201 } else { 200 },
+                    without_system_properties(&item)
+                ),
                 None => format!("{}", if deletes { 204 } else { 200 }),
             },
         )
     };
-    let ask = |text: &str, told: bool| {
+    let run_query = |text: &str, with_explanation: bool| {
         engine.query(
             container,
             &Scope::Everything,
             &QueryRequest {
-                metrics: told,
-                explain: told,
+                metrics: with_explanation,
+                explain: with_explanation,
                 ..query(text)
             },
             None,
@@ -268,13 +280,13 @@ fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Ans
             let item = format!(
                 "{{\"id\":\"{id}\",\"pk\":\"p\",\"slug\":\"{id}\",\"filler\":\"{filler}\"}}"
             );
-            let (said, charge) = written(WriteOperation::Create, Some(&item), None, None);
-            (said.replace(&filler, "…"), charge)
+            let (answer, charge) = written(WriteOperation::Create, Some(&item), None, None);
+            (answer.replace(&filler, "…"), charge)
         }
         "upsert" => written(WriteOperation::Upsert, Some(rest), None, None),
         "replace" => {
             let (id, body) = rest.split_once(' ').expect("an id and an item");
-            let if_match = match given {
+            let if_match = match if_match {
                 Some("now") => {
                     let pk = json(body)
                         .get("pk")
@@ -292,11 +304,11 @@ fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Ans
             )
         }
         "delete" => {
-            let (pk, id) = keyed(rest);
-            let if_match = if given == Some("now") {
+            let (pk, id) = split_key(rest);
+            let if_match = if if_match == Some("now") {
                 tag_of(pk, id)
             } else {
-                given.map(str::to_owned)
+                if_match.map(str::to_owned)
             };
             written(
                 WriteOperation::Delete(id.to_owned()),
@@ -306,11 +318,13 @@ fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Ans
             )
         }
         "read" => {
-            let (pk, id) = keyed(rest);
+            let (pk, id) = split_key(rest);
             answer(
                 engine.read_item(container, &key(pk), id, None, None).wait(),
                 |reply| match reply {
-                    ReadReply::Item { body, .. } => format!("200 {}", own_part(&body)),
+                    ReadReply::Item { body, .. } => {
+                        format!("200 {}", without_system_properties(&body))
+                    }
                     ReadReply::NotModified { .. } => "304".into(),
                 },
             )
@@ -331,14 +345,11 @@ fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Ans
                 format!("{} up to {}", lines(&page.rows), page.continue_after)
             })
         }
-        "query" => answer(ask(rest, false), |answer| lines(&answer.page.rows)),
-        "metrics" => {
-            let (said, charge) = answer(ask(rest, true), |answer| {
-                answer.index_metrics.expect("index metrics")
-            });
-            (said, charge)
-        }
-        "plan" => answer(ask(rest, true), |answer| {
+        "query" => answer(run_query(rest, false), |answer| lines(&answer.page.rows)),
+        "metrics" => answer(run_query(rest, true), |answer| {
+            answer.index_metrics.expect("index metrics")
+        }),
+        "plan" => answer(run_query(rest, true), |answer| {
             plan(&json(&answer.explanation.expect("an explanation")))
         }),
         "procedure" => {
@@ -354,43 +365,44 @@ fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Ans
             )
         }
         "execute" => {
-            let (pk, rest) = keyed(rest);
+            let (pk, rest) = split_key(rest);
             let (id, arguments) = rest.split_once(' ').expect("an id and arguments");
-            let done = engine.execute(
+            let pending = engine.execute(
                 container,
                 Id::Name(id),
                 &key(pk),
                 arguments.as_bytes(),
                 ExecuteOptions::default(),
             );
-            answer(done.wait(), |reply| format!("200 {}", reply.body))
+            answer(pending.wait(), |reply| format!("200 {}", reply.body))
         }
         other => panic!("no such request: {other}"),
     })
 }
 
-/// A script with the answers as they are now.
+/// Runs a script and returns it with the current answers.
 fn replay(script: &str) -> String {
     let benches = [Profile::Modern, Profile::Y2019].map(|profile| Bench::new(profile, 1));
     let mut out = String::new();
     let mut answered = false;
     for line in script.lines() {
         if let Some(request) = line.strip_prefix("> ") {
-            let [(said, modern), (again, y2019)] = benches
+            let [(modern_answer, modern), (y2019_answer, y2019)] = benches
                 .each_ref()
                 .map(|b| run(b, request).unwrap_or_else(|answer| answer));
-            // Prices decide what is counted, so a plan is that of the first profile.
-            let same = request.starts_with("plan ") || said == again;
+            // The counted work of a plan depends on the pricing profile; the script shows that of
+            // the first profile.
+            let same = request.starts_with("plan ") || modern_answer == y2019_answer;
             assert!(
                 same,
-                "the profile changes the answer of {request}: {said} and {again}"
+                "the profile changes the answer of {request}: {modern_answer} and {y2019_answer}"
             );
             let charge = match (modern, y2019) {
                 (Some(a), Some(b)) if a != b => format!("{a} | {b} RU\n"),
                 (Some(a), _) => format!("{a} RU\n"),
                 _ => String::new(),
             };
-            write!(out, "{line}\n{said}\n{charge}").expect("writing to a string");
+            write!(out, "{line}\n{modern_answer}\n{charge}").expect("writing to a string");
             answered = true;
         } else if line.starts_with('#') || line.is_empty() {
             answered = false;
@@ -402,39 +414,45 @@ fn replay(script: &str) -> String {
     out
 }
 
+/// Compares a golden script with the current answers, or rewrites it with `ORRERY_BLESS`.
 #[track_caller]
 fn check(name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
         .join(name);
     let script = std::fs::read_to_string(&path).expect("the script");
-    let now = replay(&script);
+    let current = replay(&script);
     if std::env::var_os("ORRERY_BLESS").is_some() {
-        std::fs::write(&path, now).expect("the script is written");
+        std::fs::write(&path, current).expect("the script is written");
         return;
     }
-    for (i, (now, then)) in now.lines().zip(script.lines()).enumerate() {
-        assert_eq!(now, then, "{name}:{}: left is now, right is written", i + 1);
+    for (i, (found, expected)) in current.lines().zip(script.lines()).enumerate() {
+        assert_eq!(
+            found,
+            expected,
+            "{name}:{}: left is the current answer, right is the script",
+            i + 1
+        );
     }
-    assert_eq!(now.lines().count(), script.lines().count(), "{name}");
+    assert_eq!(current.lines().count(), script.lines().count(), "{name}");
 }
 
 #[test]
-fn the_catalog_answers_as_written() {
+fn catalog_answers_match_the_golden_script() {
     check("catalog.txt");
 }
 
 #[test]
-fn items_answer_as_written() {
+fn item_answers_match_the_golden_script() {
     check("items.txt");
 }
 
 #[test]
-fn queries_are_searched_as_written() {
+fn query_plans_match_the_golden_script() {
     check("plans.txt");
 }
 
 #[test]
-fn queries_answer_as_written() {
+fn query_answers_match_the_golden_script() {
     check("queries.txt");
 }

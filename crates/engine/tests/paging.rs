@@ -1,5 +1,6 @@
-//! Pages and their continuations: they fit where a client says so, outlive the engine, go on behind what changed, and
-//! are refused when they are damaged or belong elsewhere.
+//! Pages and their continuations: continuations keep the client's size limit, stay valid after the
+//! engine is reopened and after changes of items, and are refused if they are damaged or belong to
+//! another query.
 
 mod support;
 
@@ -9,18 +10,23 @@ use orrery_storage::MemoryStore;
 use std::sync::Arc;
 use support::*;
 
-const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},"indexingPolicy":{
-    "compositeIndexes":[[{"path":"/a","order":"ascending"},{"path":"/b","order":"descending"},{"path":"/c","order":"ascending"},
-    {"path":"/d","order":"ascending"}]]}}"#;
+const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
+    "indexingPolicy":{"compositeIndexes":[[
+        {"path":"/a","order":"ascending"},
+        {"path":"/b","order":"descending"},
+        {"path":"/c","order":"ascending"},
+        {"path":"/d","order":"ascending"}
+    ]]}}"#;
 
-/// Texts that begin alike for longer than an index keeps.
+/// Returns a text whose prefix, common to all numbers, is longer than the indexed part of a value.
 fn long(n: usize) -> String {
     format!("{}{n:04}", "x".repeat(1_200))
 }
 
+/// Creates items with long values.
 fn fill(engine: &Engine, container: &Container, items: usize) {
     for n in 0..items {
-        // Out of order, and in several logical partitions.
+        // The items are created out of order and in several logical partitions.
         let at = n * 7 % items;
         let text = format!(
             r#"{{"id":"i{at}","pk":"p{}","n":{at},"a":"{}","b":"{}","c":"{}","d":"{}"}}"#,
@@ -67,7 +73,7 @@ fn page(engine: &Engine, container: &Container, request: &QueryRequest) -> Page 
         .page
 }
 
-/// All rows in pages of three, each continuation at most so long.
+/// Reads all rows in pages of three and checks the size of each continuation.
 fn in_pages(
     engine: &Engine,
     container: &Container,
@@ -142,7 +148,7 @@ fn objects_and_arrays_are_distinct_although_they_have_no_order_among_themselves(
 }
 
 #[test]
-fn continuations_fit_into_a_kilobyte_where_values_do_not() {
+fn continuations_fit_into_a_kilobyte_even_if_their_values_do_not() {
     let bench = Bench::new(Profile::Modern, 1);
     let container = bench.container(BODY, 3);
     fill(&bench.engine, &container, 40);
@@ -177,13 +183,13 @@ fn continuations_fit_into_a_kilobyte_where_values_do_not() {
 }
 
 #[test]
-fn a_query_goes_on_in_another_life_of_the_engine() {
+fn a_query_continues_after_the_engine_is_reopened() {
     let store = Arc::new(MemoryStore::new());
     let bench = Bench::on(store.clone(), Profile::Modern, 1);
     let container = bench.container(BODY, 3);
     fill(&bench.engine, &container, 30);
-    let again = Bench::on(store, Profile::Modern, 2);
-    let same = again
+    let reopened = Bench::on(store, Profile::Modern, 2);
+    let same_container = reopened
         .engine
         .container(Id::Name("db"), Id::Name("items"))
         .expect("the container");
@@ -194,13 +200,13 @@ fn a_query_goes_on_in_another_life_of_the_engine() {
     ] {
         let first = page(&bench.engine, &container, &request(text, 10, None, None));
         let rest = page(
-            &again.engine,
-            &same,
+            &reopened.engine,
+            &same_container,
             &request(text, 100, first.continuation, None),
         );
         let whole = rows(
-            &again.engine,
-            &same,
+            &reopened.engine,
+            &same_container,
             &Scope::Everything,
             &query(text),
             &[1_000],
@@ -214,7 +220,7 @@ fn a_query_goes_on_in_another_life_of_the_engine() {
             .collect();
         let mut whole = whole;
         if text.contains("DISTINCT") {
-            // Without ORDER BY their order is nobody's promise.
+            // DISTINCT without ORDER BY promises no order of the rows.
             both.sort();
             whole.sort();
         }
@@ -223,13 +229,13 @@ fn a_query_goes_on_in_another_life_of_the_engine() {
 }
 
 #[test]
-fn a_page_goes_on_behind_an_item_that_is_gone() {
+fn a_page_continues_after_a_deleted_item() {
     let bench = Bench::new(Profile::Modern, 1);
     let container = bench.container(BODY, 1);
     fill(&bench.engine, &container, 30);
     let text = "SELECT VALUE c.n FROM c ORDER BY c.n";
     let first = page(&bench.engine, &container, &request(text, 10, None, None));
-    let gone = WriteOptions {
+    let delete_options = WriteOptions {
         partition_key: Some(key("[\"p4\"]")),
         ..WriteOptions::default()
     };
@@ -238,7 +244,7 @@ fn a_page_goes_on_behind_an_item_that_is_gone() {
         &container,
         &WriteOperation::Delete("i9".into()),
         None,
-        &gone,
+        &delete_options,
     )
     .result
     .expect("deleted");
@@ -252,7 +258,7 @@ fn a_page_goes_on_behind_an_item_that_is_gone() {
 }
 
 #[test]
-fn a_shortened_continuation_whose_item_changed_says_so() {
+fn a_shortened_continuation_is_refused_after_its_item_changed() {
     let bench = Bench::new(Profile::Modern, 1);
     let container = bench.container(BODY, 1);
     fill(&bench.engine, &container, 30);
@@ -274,7 +280,7 @@ fn a_shortened_continuation_whose_item_changed_says_so() {
     let last = json(&support::text(&first.rows[2]));
     let id = last.as_str().expect("an id").to_owned();
     let number: usize = id[1..].parse().expect("a number");
-    let gone = WriteOptions {
+    let delete_options = WriteOptions {
         partition_key: Some(key(&format!("[\"p{}\"]", number % 5))),
         ..WriteOptions::default()
     };
@@ -283,7 +289,7 @@ fn a_shortened_continuation_whose_item_changed_says_so() {
         &container,
         &WriteOperation::Delete(id),
         None,
-        &gone,
+        &delete_options,
     )
     .result
     .expect("deleted");
@@ -331,8 +337,9 @@ fn damaged_and_foreign_continuations_are_refused() {
     refused("SELECT VALUE c.n FROM c", &token);
 }
 
-/// Items of which the middle one has the rows of a join that a page of this size cuts in two.
-fn joined(bench: &Bench, container: &Container, size: usize) -> (QueryRequest, Page) {
+/// Creates three items whose arrays are joined. Returns the first page of `size` rows and the
+/// request for the other rows. A size of 4 divides the rows of the second item.
+fn first_joined_page(bench: &Bench, container: &Container, size: usize) -> (QueryRequest, Page) {
     for text in [
         r#"{"id":"i0","pk":1,"n":0,"t":[1,2]}"#,
         r#"{"id":"i1","pk":1,"n":1,"t":[1,2,3]}"#,
@@ -346,12 +353,12 @@ fn joined(bench: &Bench, container: &Container, size: usize) -> (QueryRequest, P
 }
 
 #[test]
-fn a_page_that_ended_within_an_item_that_is_gone_takes_nothing_off_the_next() {
+fn a_page_that_ended_within_a_deleted_item_skips_no_rows_of_the_next_item() {
     let bench = Bench::new(Profile::Modern, 1);
     let container = bench.container(BODY, 1);
-    let (rest, first) = joined(&bench, &container, 4);
+    let (rest, first) = first_joined_page(&bench, &container, 4);
     assert_eq!(first.rows.len(), 4);
-    let gone = WriteOptions {
+    let delete_options = WriteOptions {
         partition_key: Some(key("[1]")),
         ..WriteOptions::default()
     };
@@ -360,7 +367,7 @@ fn a_page_that_ended_within_an_item_that_is_gone_takes_nothing_off_the_next() {
         &container,
         &WriteOperation::Delete("i1".into()),
         None,
-        &gone,
+        &delete_options,
     )
     .result
     .expect("deleted");
@@ -373,11 +380,12 @@ fn a_page_that_ended_within_an_item_that_is_gone_takes_nothing_off_the_next() {
 }
 
 #[test]
-fn a_page_goes_on_within_its_item_though_another_stands_in_front_of_it() {
+fn a_page_continues_within_its_item_although_a_new_item_precedes_it() {
     let bench = Bench::new(Profile::Modern, 1);
     let container = bench.container(BODY, 1);
-    let (rest, _) = joined(&bench, &container, 4);
-    // It comes first on the next page and has no rows, as what an index cannot tell apart may.
+    let (rest, _) = first_joined_page(&bench, &container, 4);
+    // The new item is the first of the next page and has no rows, as an item may that the index
+    // does not distinguish from the last item.
     create(
         &bench.engine,
         &container,

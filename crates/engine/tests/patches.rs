@@ -1,4 +1,4 @@
-//! Partial updates of stored items: conditions, keys, prices, and what a patch may not touch.
+//! Partial updates of stored items: conditions, protected properties, validation and charges.
 
 mod support;
 
@@ -8,22 +8,27 @@ use orrery_model::{Json, Kind, Result};
 use std::sync::Arc;
 use support::*;
 
-const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/place/pk"],"kind":"Hash","version":2},
+const BODY: &str = r#"{"id":"items",
+    "partitionKey":{"paths":["/place/pk"],"kind":"Hash","version":2},
     "uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/mail"]}]}}"#;
 
-struct Room {
+/// An engine with one container and one item.
+struct PatchTest {
     bench: Bench,
     container: Arc<Container>,
 }
 
-impl Room {
-    /// A container with one item `i` in the logical partition `p`.
-    fn new() -> Room {
+impl PatchTest {
+    /// Creates a container with one item `i` in the logical partition `p`.
+    fn new() -> PatchTest {
         let bench = Bench::new(Profile::Modern, 3);
         let container = bench.container(BODY, 2);
-        let room = Room { bench, container };
-        room.create(r#"{"id":"i","place":{"pk":"p"},"n":3,"big":12345678901234567890.50,"tags":["a","b"],"mail":"m"}"#);
-        room
+        let test = PatchTest { bench, container };
+        test.create(
+            r#"{"id":"i","place":{"pk":"p"},"n":3,"big":12345678901234567890.50,
+                "tags":["a","b"],"mail":"m"}"#,
+        );
+        test
     }
 
     fn create(&self, body: &str) -> String {
@@ -55,7 +60,7 @@ impl Room {
             .map(|written| text(&written.item.expect("a patch answers with the item")))
     }
 
-    /// The patch is refused so, and the item stays what it was.
+    /// Checks that a patch fails with `kind` and leaves the item unchanged. Returns the message.
     #[track_caller]
     fn refused(&self, body: &str, kind: Kind) -> String {
         let before = self.read();
@@ -67,25 +72,34 @@ impl Room {
 }
 
 #[test]
-fn a_patch_changes_what_it_names_and_keeps_the_rest_to_the_digit() {
-    let room = Room::new();
-    let operations = r#"[{"op":"incr","path":"/n","value":7},{"op":"add","path":"/tags/0","value":"z"},
-        {"op":"set","path":"/place/city","value":"Rom"},{"op":"move","from":"/mail","path":"/post"}]"#;
-    let before = object(&room.read());
-    let patched = room.patch(operations).expect("it can be patched");
-    assert!(patched.starts_with(
-        r#"{"id":"i","place":{"pk":"p","city":"Rom"},"n":10,"big":12345678901234567890.50,"tags":["z","a","b"],"post":"m","#
-    ));
-    assert_eq!(room.read(), patched);
+fn a_patch_changes_the_named_properties_and_keeps_all_others_exactly() {
+    let test = PatchTest::new();
+    let operations = r#"[
+        {"op":"incr","path":"/n","value":7},
+        {"op":"add","path":"/tags/0","value":"z"},
+        {"op":"set","path":"/place/city","value":"Rom"},
+        {"op":"move","from":"/mail","path":"/post"}
+    ]"#;
+    let before = object(&test.read());
+    let patched = test.patch(operations).expect("the item is patched");
+    assert!(patched.starts_with(concat!(
+        r#"{"id":"i","place":{"pk":"p","city":"Rom"},"n":10,"big":12345678901234567890.50,"#,
+        r#""tags":["z","a","b"],"post":"m","#
+    )));
+    assert_eq!(test.read(), patched);
     let after = object(&patched);
-    assert_eq!(after.get("_rid"), before.get("_rid"), "it is the same item");
+    assert_eq!(
+        after.get("_rid"),
+        before.get("_rid"),
+        "the item keeps its resource id"
+    );
     assert_ne!(after.get("_etag"), before.get("_etag"));
-    // The index has followed.
+    // The index contains the new values only.
     let found = |filter: &str| {
         let query = query(&format!("SELECT VALUE c.id FROM c WHERE {filter}"));
         rows(
-            &room.bench.engine,
-            &room.container,
+            &test.bench.engine,
+            &test.container,
             &Scope::Everything,
             &query,
             &[10],
@@ -100,21 +114,24 @@ fn a_patch_changes_what_it_names_and_keeps_the_rest_to_the_digit() {
 }
 
 #[test]
-fn a_patch_takes_place_only_where_its_condition_holds() {
-    let room = Room::new();
-    let with = |condition: &str| {
+fn a_patch_is_applied_only_if_its_condition_holds() {
+    let test = PatchTest::new();
+    let conditional_patch = |condition: &str| {
         let condition = Json::from(condition).to_text();
         format!(
             r#"{{"condition":{condition},"operations":[{{"op":"incr","path":"/n","value":1}}]}}"#
         )
     };
-    room.refused(
-        &with("from root where root.number = 4"),
+    test.refused(
+        &conditional_patch("from root where root.number = 4"),
         Kind::PatchConditionNotMet,
     );
-    room.refused(&with("FROM c WHERE c.n > 3"), Kind::PatchConditionNotMet);
-    room.refused(
-        &with("FROM c JOIN t IN c.tags WHERE t = 'x'"),
+    test.refused(
+        &conditional_patch("FROM c WHERE c.n > 3"),
+        Kind::PatchConditionNotMet,
+    );
+    test.refused(
+        &conditional_patch("FROM c JOIN t IN c.tags WHERE t = 'x'"),
         Kind::PatchConditionNotMet,
     );
     for (condition, n) in [
@@ -127,33 +144,33 @@ fn a_patch_takes_place_only_where_its_condition_holds() {
         ("FROM c", 7),
     ] {
         let patched = object(
-            &room
-                .patch(&with(condition))
+            &test
+                .patch(&conditional_patch(condition))
                 .unwrap_or_else(|e| panic!("{condition}: {e}")),
         );
         assert_eq!(patched.get("n"), Some(&Json::from(n)), "{condition}");
     }
-    for wrong in [
+    for invalid in [
         "WHERE c.n = 3",
         "FROM c WHERE",
         "FROM c WHERE udf.f(c.n)",
         "SELECT * FROM c",
     ] {
-        room.refused(&with(wrong), Kind::BadRequest);
+        test.refused(&conditional_patch(invalid), Kind::BadRequest);
     }
 }
 
 #[test]
-fn a_condition_that_explodes_is_ended_before_others_have_waited_long() {
-    let room = Room::new();
+fn an_expensive_condition_is_stopped_by_the_time_limit() {
+    let test = PatchTest::new();
     let numbers: Vec<String> = (0..3000).map(|n| n.to_string()).collect();
-    room.patch(&format!(
+    test.patch(&format!(
         r#"[{{"op":"set","path":"/many","value":[{}]}}]"#,
         numbers.join(",")
     ))
     .expect("an array");
-    // Time moves while the condition is decided, and nothing else does.
-    let world = Arc::clone(&room.bench.world);
+    // A thread advances the clock while the condition is evaluated.
+    let world = Arc::clone(&test.bench.world);
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let clock = std::thread::spawn(move || {
         while matches!(
@@ -165,7 +182,7 @@ fn a_condition_that_explodes_is_ended_before_others_have_waited_long() {
         }
     });
     let condition = "FROM c JOIN a IN c.many JOIN b IN c.many JOIN d IN c.many WHERE a + b + d < 0";
-    room.refused(
+    test.refused(
         &format!(
             r#"{{"condition":"{condition}","operations":[{{"op":"incr","path":"/n","value":1}}]}}"#
         ),
@@ -177,21 +194,21 @@ fn a_condition_that_explodes_is_ended_before_others_have_waited_long() {
 
 #[test]
 fn an_etag_is_checked_before_a_patch() {
-    let room = Room::new();
+    let test = PatchTest::new();
     let incr = r#"[{"op":"incr","path":"/n","value":1}]"#;
-    let stale = room
+    let stale = test
         .patch_if(incr, Some("\"other\""))
         .result
         .expect_err("stale");
     assert_eq!(stale.kind(), Kind::PreconditionFailed);
-    let etag = object(&room.read())
+    let etag = object(&test.read())
         .get("_etag")
         .and_then(Json::as_str)
         .expect("an etag")
         .to_owned();
-    assert!(room.patch_if(incr, Some(&etag)).result.is_ok());
+    assert!(test.patch_if(incr, Some(&etag)).result.is_ok());
     assert_eq!(
-        room.patch_if(incr, Some(&etag))
+        test.patch_if(incr, Some(&etag))
             .result
             .expect_err("stale")
             .kind(),
@@ -200,8 +217,8 @@ fn an_etag_is_checked_before_a_patch() {
 }
 
 #[test]
-fn what_names_an_item_cannot_be_patched() {
-    let room = Room::new();
+fn properties_that_identify_an_item_cannot_be_patched() {
+    let test = PatchTest::new();
     for path in [
         "id",
         "_ts",
@@ -212,19 +229,22 @@ fn what_names_an_item_cannot_be_patched() {
         "_etag/x",
     ] {
         for op in ["set", "remove", "incr"] {
-            let told = room.refused(
+            let message = test.refused(
                 &format!(r#"[{{"op":"{op}","path":"/{path}","value":1}}]"#),
                 Kind::BadRequest,
             );
-            assert!(told.contains("Cannot patch system property"), "{told}");
+            assert!(
+                message.contains("Cannot patch system property"),
+                "{message}"
+            );
         }
     }
-    let told = room.refused(
+    let message = test.refused(
         r#"[{"op":"move","from":"/id","path":"/other"}]"#,
         Kind::BadRequest,
     );
     assert_eq!(
-        told,
+        message,
         "Invalid patch request: Cannot patch system property 'id'."
     );
     for operation in [
@@ -233,37 +253,37 @@ fn what_names_an_item_cannot_be_patched() {
         r#"{"op":"replace","path":"/place","value":{}}"#,
         r#"{"op":"move","from":"/n","path":"/place"}"#,
     ] {
-        room.refused(&format!("[{operation}]"), Kind::PartitionKeyMismatch);
+        test.refused(&format!("[{operation}]"), Kind::PartitionKeyMismatch);
     }
     assert!(
-        room.patch(r#"[{"op":"replace","path":"/place","value":{"pk":"p","x":1}}]"#)
+        test.patch(r#"[{"op":"replace","path":"/place","value":{"pk":"p","x":1}}]"#)
             .is_ok(),
-        "the key stays"
+        "the partition key is unchanged"
     );
 }
 
 #[test]
-fn the_result_of_a_patch_is_checked_as_any_item() {
-    let room = Room::new();
-    room.create(r#"{"id":"j","place":{"pk":"p"},"mail":"taken"}"#);
-    room.refused(
+fn the_result_of_a_patch_is_validated_like_any_item() {
+    let test = PatchTest::new();
+    test.create(r#"{"id":"j","place":{"pk":"p"},"mail":"taken"}"#);
+    test.refused(
         r#"[{"op":"set","path":"/mail","value":"taken"}]"#,
         Kind::Conflict,
     );
-    room.refused(
+    test.refused(
         r#"[{"op":"set","path":"/ttl","value":0}]"#,
         Kind::BadRequest,
     );
     let large = "x".repeat(2 * 1024 * 1024);
-    room.refused(
+    test.refused(
         &format!(r#"[{{"op":"set","path":"/text","value":"{large}"}}]"#),
         Kind::RequestEntityTooLarge,
     );
-    let told = room.refused(
+    let message = test.refused(
         r#"[{"op":"incr","path":"/n","value":1},{"op":"remove","path":"/x"}]"#,
         Kind::BadRequest,
     );
-    assert!(told.starts_with("For Operation(2): "), "{told}");
+    assert!(message.starts_with("For Operation(2): "), "{message}");
     let missing = WriteOptions {
         partition_key: Some(key(r#"["q"]"#)),
         ..WriteOptions::default()
@@ -271,8 +291,8 @@ fn the_result_of_a_patch_is_checked_as_any_item() {
     let operation = WriteOperation::Patch("i".into());
     let body = Some(r#"[{"op":"incr","path":"/n","value":1}]"#);
     let found = write(
-        &room.bench.engine,
-        &room.container,
+        &test.bench.engine,
+        &test.container,
         &operation,
         body,
         &missing,
@@ -284,10 +304,10 @@ fn the_result_of_a_patch_is_checked_as_any_item() {
 }
 
 #[test]
-fn a_patch_costs_what_the_replacement_costs_and_its_operations_and_a_refused_one_less() {
-    let room = Room::new();
-    let patched = room.patch_if(r#"[{"op":"incr","path":"/n","value":1}]"#, None);
-    let own: Vec<(String, Json)> = object(&room.read())
+fn a_patch_costs_a_replace_plus_its_operations_and_a_refused_patch_costs_less() {
+    let test = PatchTest::new();
+    let patched = test.patch_if(r#"[{"op":"incr","path":"/n","value":1}]"#, None);
+    let own: Vec<(String, Json)> = object(&test.read())
         .into_iter()
         .filter(|(name, _)| !name.starts_with('_'))
         .map(|(name, value)| {
@@ -301,31 +321,33 @@ fn a_patch_costs_what_the_replacement_costs_and_its_operations_and_a_refused_one
     let body = Json::Object(own.into_iter().collect()).to_text();
     let operation = WriteOperation::Replace("i".into());
     let replaced = write(
-        &room.bench.engine,
-        &room.container,
+        &test.bench.engine,
+        &test.container,
         &operation,
         Some(&body),
         &WriteOptions::default(),
     );
     assert_eq!(patched.charge, Charge(replaced.charge.0 + 40));
-    let refused = room.patch_if(r#"[{"op":"remove","path":"/none"}]"#, None);
+    let refused = test.patch_if(r#"[{"op":"remove","path":"/none"}]"#, None);
     assert!(refused.charge > Charge(0) && refused.charge < patched.charge);
 }
 
 #[test]
 fn a_procedure_patches_items_with_etags_and_predicates() {
-    let room = Room::new();
+    let test = PatchTest::new();
     let source = r#"function(etag, predicate) {
         const c = getContext().getCollection();
         const link = c.getAltLink() + '/docs/i';
-        const answer = (error, item) => getContext().getResponse().setBody(error ? error.number : item.n);
-        c.patchDocument(link, [{op: 'incr', path: '/n', value: 1}], {etag, filterPredicate: predicate}, answer);
+        const answer = (error, item) =>
+            getContext().getResponse().setBody(error ? error.number : item.n);
+        const operations = [{op: 'incr', path: '/n', value: 1}];
+        c.patchDocument(link, operations, {etag, filterPredicate: predicate}, answer);
     }"#;
     let script = format!(r#"{{"id":"p","body":{}}}"#, Json::from(source).to_text());
-    let engine = &room.bench.engine;
+    let engine = &test.bench.engine;
     engine
         .create_script(
-            &room.container,
+            &test.container,
             ScriptKind::Procedure,
             &object(&script),
             false,
@@ -335,7 +357,7 @@ fn a_procedure_patches_items_with_etags_and_predicates() {
     let run = |etag: &str, predicate: &str| {
         let arguments = Json::Array(vec![etag.into(), predicate.into()]).to_text();
         let pending = engine.execute(
-            &room.container,
+            &test.container,
             Id::Name("p"),
             &key(r#"["p"]"#),
             arguments.as_bytes(),
@@ -347,5 +369,5 @@ fn a_procedure_patches_items_with_etags_and_predicates() {
     assert_eq!(run("*", "FROM c WHERE c.n = 3"), "412");
     assert_eq!(run("\"stale\"", "FROM c"), "412");
     assert_eq!(run("*", "FROM c"), "5");
-    assert_eq!(object(&room.read()).get("n"), Some(&Json::from(5)));
+    assert_eq!(object(&test.read()).get("n"), Some(&Json::from(5)));
 }

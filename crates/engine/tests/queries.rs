@@ -1,13 +1,16 @@
-//! Queries through partitions, indexes and pages give what the same query gives over a plain list of all items.
+//! Queries through partitions, indexes and pages return the same rows as the query over a plain
+//! list of all items.
 //!
-//! Each case makes a container of 1 to 4 physical partitions with a random policy, writes, replaces and deletes at
-//! random, may change the policy in between, and then asks random queries of random scopes in random pages. The
-//! expected rows come from the query alone, run over the items that the writes answered with. `ORRERY_QUERY_CASES` says
-//! how many cases; a failure prints the smallest one found.
+//! Each case creates a container of 1 to 4 physical partitions with a random policy, writes,
+//! replaces and deletes at random, may change the policy in between, and then runs random queries
+//! of random scopes in random pages. The expected rows come from the SQL executor over a list of
+//! the items that the writes returned. `ORRERY_QUERY_CASES` is the number of cases; a failure
+//! prints the smallest failing case found.
 //!
-//! The order is compared too: rows without ORDER BY come by partition and by creation, equal rows of ORDER BY by
-//! creation, latest first if it descends. Only among arrays and among objects the order is left open, as is that of
-//! DISTINCT without ORDER BY, and which of two spellings of a number stands for both.
+//! The order is compared as well: rows without ORDER BY come by partition and by creation; rows
+//! equal under ORDER BY come by creation, latest first if the order descends. The order is not
+//! compared among arrays and among objects, and of DISTINCT without ORDER BY. If two items spell
+//! the same number differently, either spelling is accepted.
 
 #[path = "support/random.rs"]
 mod random;
@@ -24,17 +27,17 @@ use random::{RandomQuery, members, partition_key, policy, random_query};
 use std::collections::BTreeMap;
 use support::*;
 
-/// One change of the container.
+/// A change of the container.
 #[derive(Clone, Debug)]
 enum Change {
     Create(Draft),
     Upsert(Draft),
-    /// Replaces the item at this place among the live ones, counted round and round.
+    /// Replaces the live item at this index, modulo the number of live items.
     Replace(usize, String),
     Delete(usize),
     Policy(String),
-    /// So many steps of the index towards its policy, of so many items.
-    Rebuild(usize, usize),
+    /// Runs a number of reindexing steps of a number of items each.
+    Reindex(usize, usize),
 }
 
 #[derive(Clone, Debug)]
@@ -54,18 +57,18 @@ impl Draft {
     }
 }
 
-/// Part of the container.
+/// The part of the container that a query covers.
 #[derive(Clone, Debug)]
 enum Part {
     Everything,
     Key(Option<String>),
     Range(usize),
-    /// A sixteenth of the hash space, in the physical partition that has its beginning.
+    /// A sixteenth of the hash space, cut to the physical partition that contains its start.
     Slice(usize),
 }
 
 #[derive(Clone, Debug)]
-struct Asked {
+struct QueryCase {
     query: RandomQuery,
     part: Part,
     pages: Vec<usize>,
@@ -76,10 +79,11 @@ struct Case {
     profile: Profile,
     partitions: usize,
     policy: String,
-    /// Created first, so many times each, for lists that are longer than planning looks.
-    crowd: (usize, Vec<Draft>),
+    /// Items created first, and the number of copies of each, for lists that are longer than the
+    /// number of entries that planning counts.
+    copies: (usize, Vec<Draft>),
     changes: Vec<Change>,
-    asked: Vec<Asked>,
+    queries: Vec<QueryCase>,
 }
 
 fn draft() -> impl Strategy<Value = Draft> {
@@ -97,7 +101,7 @@ fn change() -> impl Strategy<Value = Change> {
         3 => (any::<usize>(), members()).prop_map(|(at, members)| Change::Replace(at, members)),
         2 => any::<usize>().prop_map(Change::Delete),
         1 => policy().prop_map(Change::Policy),
-        2 => (1..4usize, 1..8usize).prop_map(|(steps, items)| Change::Rebuild(steps, items)),
+        2 => (1..4usize, 1..8usize).prop_map(|(steps, items)| Change::Reindex(steps, items)),
     ]
 }
 
@@ -110,16 +114,20 @@ fn part() -> impl Strategy<Value = Part> {
     ]
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn query_case() -> impl Strategy<Value = QueryCase> {
     let pages = prop_oneof![
         1 => Just(vec![1000]),
         3 => prop::collection::vec(prop_oneof![1..6usize, Just(100usize)], 1..4),
     ];
-    (random_query(), part(), pages).prop_map(|(query, part, pages)| Asked { query, part, pages })
+    (random_query(), part(), pages).prop_map(|(query, part, pages)| QueryCase {
+        query,
+        part,
+        pages,
+    })
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    let crowd = (
+    let copies = (
         prop_oneof![25 => Just(0usize), 1 => 50..120usize],
         prop::collection::vec(draft(), 1..6),
     );
@@ -127,23 +135,23 @@ fn case() -> impl Strategy<Value = Case> {
         prop_oneof![Just(Profile::Modern), Just(Profile::Y2019)],
         1..5usize,
         policy(),
-        crowd,
+        copies,
         prop::collection::vec(change(), 0..50),
-        prop::collection::vec(asked(), 1..6),
+        prop::collection::vec(query_case(), 1..6),
     )
         .prop_map(
-            |(profile, partitions, policy, crowd, changes, asked)| Case {
+            |(profile, partitions, policy, copies, changes, queries)| Case {
                 profile,
                 partitions,
                 policy,
-                crowd,
+                copies,
                 changes,
-                asked,
+                queries,
             },
         )
 }
 
-/// The items that should be there: by number.
+/// The expected items, by item number: effective partition key, value and text.
 #[derive(Default)]
 struct Expected {
     items: BTreeMap<u64, (Epk, Json, Bytes)>,
@@ -168,6 +176,7 @@ impl Expected {
     }
 }
 
+/// Applies a change to the container and to the expected items.
 fn apply(bench: &Bench, container: &Container, expected: &mut Expected, change: &Change) {
     let engine = &bench.engine;
     let definition = container.partition_key();
@@ -253,7 +262,7 @@ fn apply(bench: &Bench, container: &Container, expected: &mut Expected, change: 
                 .result
                 .expect("the policy changes");
         }
-        Change::Rebuild(steps, items) => {
+        Change::Reindex(steps, items) => {
             (0..*steps).for_each(|_| _ = engine.reindex_some(*items).expect("a step"));
         }
     }
@@ -261,7 +270,11 @@ fn apply(bench: &Bench, container: &Container, expected: &mut Expected, change: 
 
 fn container_body(policy: &str) -> String {
     format!(
-        r#"{{"id":"items","partitionKey":{{"paths":["/pk"],"kind":"Hash","version":2}},"indexingPolicy":{policy}}}"#
+        concat!(
+            r#"{{"id":"items","partitionKey":{{"paths":["/pk"],"kind":"Hash","version":2}},"#,
+            r#""indexingPolicy":{policy}}}"#,
+        ),
+        policy = policy,
     )
 }
 
@@ -272,10 +285,10 @@ fn header_key(key: &Option<String>) -> PartitionKey {
     )
 }
 
-/// Whether an item lies in a scope.
+/// Returns true if a scope contains the effective partition key.
 type IsWithin = Box<dyn Fn(&Epk) -> bool>;
 
-/// The scope of a request, and whether it has an item of this key.
+/// Returns the scope of a request, and a predicate for the keys in it.
 fn scope(bench: &Bench, container: &Container, part: &Part) -> (Scope, IsWithin) {
     let (ranges, _) = bench
         .engine
@@ -317,10 +330,10 @@ fn scope(bench: &Bench, container: &Container, part: &Part) -> (Scope, IsWithin)
     }
 }
 
-/// A list as a source that knows nothing of the query.
-struct Plain<'a>(std::slice::Iter<'a, Bytes>);
+/// A list of items as a source without index or order.
+struct ListSource<'a>(std::slice::Iter<'a, Bytes>);
 
-impl Source for Plain<'_> {
+impl Source for ListSource<'_> {
     fn next(&mut self) -> Result<Option<Candidate>, QueryError> {
         Ok(self.0.next().map(|text| Candidate {
             text: Some(text.clone()),
@@ -346,6 +359,7 @@ impl Functions for NoFunctions {
     }
 }
 
+/// Returns the rows of a query over a list of items.
 fn plain_rows(text: &str, items: &[Bytes]) -> Result<Vec<String>, QueryError> {
     let query = Query::compile(text, &[], &Environment::default())?;
     let mut never = || false;
@@ -359,7 +373,7 @@ fn plain_rows(text: &str, items: &[Bytes]) -> Result<Vec<String>, QueryError> {
         random_seed: 1,
     };
     let page = query.run(
-        &mut Plain(items.iter()),
+        &mut ListSource(items.iter()),
         &mut NoFunctions,
         None,
         &mut bounds,
@@ -368,8 +382,8 @@ fn plain_rows(text: &str, items: &[Bytes]) -> Result<Vec<String>, QueryError> {
     Ok(page.rows.iter().map(|row| support::text(row)).collect())
 }
 
-/// The value at `c.…` of an item.
-fn at<'a>(item: &'a Json, path: &str) -> Option<&'a Json> {
+/// Returns the value of an item at a path `c.…`.
+fn value_at<'a>(item: &'a Json, path: &str) -> Option<&'a Json> {
     match path {
         "c[\"odd name\"]" => item.get("odd name"),
         "c.t[0]" => item.get("t")?.as_array()?.first(),
@@ -380,36 +394,37 @@ fn at<'a>(item: &'a Json, path: &str) -> Option<&'a Json> {
     }
 }
 
-/// Whether ORDER BY leaves the order of values like this open.
-fn is_open(value: &Json) -> bool {
+/// Returns true if ORDER BY leaves the order among values of this type open.
+fn is_unordered(value: &Json) -> bool {
     matches!(value, Json::Array(_) | Json::Object(_))
 }
 
-/// A row in which equal numbers are spelled alike.
+/// Returns a row in which equal numbers have the same spelling.
 fn canonical(row: &str) -> String {
-    fn alike(value: &Json) -> Json {
+    fn canonical_value(value: &Json) -> Json {
         match value {
-            // A sum of large numbers depends on their order in its last digits.
+            // The last digits of a sum of large numbers depend on the order of addition.
             Json::Number(number) => Json::from(format!("{:.10e}", number.as_f64() + 0.0)),
-            Json::Array(elements) => Json::Array(elements.iter().map(alike).collect()),
+            Json::Array(elements) => Json::Array(elements.iter().map(canonical_value).collect()),
             Json::Object(members) => {
                 let mut out = orrery_model::Object::new();
                 members
                     .iter()
-                    .for_each(|(name, member)| out.push_new(name, alike(member)));
+                    .for_each(|(name, member)| out.push_new(name, canonical_value(member)));
                 Json::Object(out)
             }
             other => other.clone(),
         }
     }
-    alike(&json(row)).to_text()
+    canonical_value(&json(row)).to_text()
 }
 
+/// Runs one case.
 fn check(case: &Case) -> Result<(), TestCaseError> {
     let bench = Bench::new(case.profile, 7);
     let container = bench.container(&container_body(&case.policy), case.partitions);
     let mut expected = Expected::default();
-    let (times, drafts) = &case.crowd;
+    let (times, drafts) = &case.copies;
     for (turn, draft) in (0..*times).flat_map(|turn| {
         drafts
             .iter()
@@ -431,24 +446,25 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
         bench.world.advance_ms(300);
     }
     check_counters(&bench.engine, &container);
-    for asked in &case.asked {
-        check_query(&bench, &container, &expected, asked)?;
+    for query_case in &case.queries {
+        check_query(&bench, &container, &expected, query_case)?;
     }
     Ok(())
 }
 
+/// Runs one query and compares its rows with those of the plain list.
 fn check_query(
     bench: &Bench,
     container: &Container,
     expected: &Expected,
-    asked: &Asked,
+    query_case: &QueryCase,
 ) -> Result<(), TestCaseError> {
-    let (scope, is_in_scope) = scope(bench, container, &asked.part);
+    let (scope, is_in_scope) = scope(bench, container, &query_case.part);
     let (ranges, _) = bench
         .engine
         .partition_key_ranges(container)
         .expect("ranges");
-    let home = |epk: &Epk| {
+    let partition_index = |epk: &Epk| {
         ranges
             .iter()
             .position(|r| r.range.contains(epk))
@@ -460,55 +476,61 @@ fn check_query(
         .map(|(n, i)| (*n, i))
         .filter(|(_, (epk, ..))| is_in_scope(epk))
         .collect();
-    let order = &asked.query.order;
+    let order = &query_case.query.order;
     match order.first() {
-        None => items.sort_by_key(|(number, (epk, ..))| (home(epk), *number)),
+        None => items.sort_by_key(|(number, (epk, ..))| (partition_index(epk), *number)),
         Some((_, true)) => items.reverse(),
         Some((_, false)) => {}
     }
-    let has_open = |path: &str| {
+    let has_unordered = |path: &str| {
         items
             .iter()
-            .any(|(_, (_, item, _))| at(item, path).is_some_and(is_open))
+            .any(|(_, (_, item, _))| value_at(item, path).is_some_and(is_unordered))
     };
-    let is_distinct = asked.query.text.contains("DISTINCT");
-    let is_open = order.iter().any(|(path, _)| has_open(path)) || (is_distinct && order.is_empty());
+    let is_distinct = query_case.query.text.contains("DISTINCT");
+    let is_order_open =
+        order.iter().any(|(path, _)| has_unordered(path)) || (is_distinct && order.is_empty());
     let texts: Vec<Bytes> = items.iter().map(|(_, (_, _, text))| text.clone()).collect();
-    let wanted = plain_rows(&asked.query.text, &texts);
-    let given = rows(
+    let expected_rows = plain_rows(&query_case.query.text, &texts);
+    let found_rows = rows(
         &bench.engine,
         container,
         &scope,
-        &query(&asked.query.text),
-        &asked.pages,
+        &query(&query_case.query.text),
+        &query_case.pages,
     );
-    match (wanted, given) {
-        (Ok(mut wanted), Ok(mut given)) => {
-            let cuts = [" TOP ", " LIMIT "]
+    match (expected_rows, found_rows) {
+        (Ok(mut expected_rows), Ok(mut found_rows)) => {
+            let is_limited = [" TOP ", " LIMIT "]
                 .iter()
-                .any(|word| asked.query.text.contains(word));
-            if is_open && cuts {
-                prop_assert_eq!(wanted.len(), given.len(), "{:?}", asked);
+                .any(|word| query_case.query.text.contains(word));
+            if is_order_open && is_limited {
+                prop_assert_eq!(expected_rows.len(), found_rows.len(), "{:?}", query_case);
                 return Ok(());
             }
             if is_distinct || order.is_empty() {
-                wanted
+                expected_rows
                     .iter_mut()
-                    .chain(&mut given)
+                    .chain(&mut found_rows)
                     .for_each(|row| *row = canonical(row));
             }
-            if is_open {
-                wanted.sort();
-                given.sort();
+            if is_order_open {
+                expected_rows.sort();
+                found_rows.sort();
             }
-            prop_assert_eq!(wanted, given, "{:?}", asked);
+            prop_assert_eq!(expected_rows, found_rows, "{:?}", query_case);
         }
         (Err(_), Err(_)) => {}
         (Ok(_), Err(error)) => {
             let not_indexed = error.message().contains("does not have a corresponding");
-            prop_assert!(!order.is_empty() && not_indexed, "{:?}: {}", asked, error);
+            prop_assert!(
+                !order.is_empty() && not_indexed,
+                "{:?}: {}",
+                query_case,
+                error
+            );
         }
-        (Err(error), Ok(_)) => prop_assert!(false, "{:?} should fail: {}", asked, error),
+        (Err(error), Ok(_)) => prop_assert!(false, "{:?} should fail: {}", query_case, error),
     }
     Ok(())
 }
@@ -521,7 +543,7 @@ proptest! {
     })]
 
     #[test]
-    fn queries_give_what_a_plain_list_gives(case in case()) {
+    fn queries_return_the_same_rows_as_over_a_plain_list(case in case()) {
         check(&case)?;
     }
 }

@@ -1,5 +1,5 @@
-//! Many items by id and key in one query, as clients read them in bulk: the index finds them, and nothing else is
-//! loaded.
+//! Queries of the read-many operation of SDKs, which name many items by id and partition key: the
+//! index finds the items, and no other item is loaded.
 
 mod support;
 
@@ -9,10 +9,10 @@ use orrery_model::Json;
 use support::{Bench, create, json, key, query};
 
 const ITEMS: usize = 3_000;
-const ASKED: usize = 1_000;
+const REQUESTED: usize = 1_000;
 
-/// Rows, loaded items and the way of a query in one page.
-fn asked(
+/// Runs a query in one page. Returns the numbers of rows and loaded items, and the access path.
+fn run(
     bench: &Bench,
     scope: &Scope,
     text: String,
@@ -51,7 +51,7 @@ fn asked(
     let access = range
         .get("access")
         .and_then(Json::as_str)
-        .expect("a way")
+        .expect("an access path")
         .to_owned();
     (
         answer.page.rows.len(),
@@ -60,6 +60,7 @@ fn asked(
     )
 }
 
+/// Creates a container of [`ITEMS`] items; item `n` has the partition key `keys(n)`.
 fn items(keys: impl Fn(usize) -> String) -> Bench {
     let bench = Bench::new(Profile::Modern, 1);
     let container = bench.container(
@@ -79,10 +80,10 @@ fn items(keys: impl Fn(usize) -> String) -> Bench {
 #[test]
 fn a_thousand_pairs_of_id_and_key_load_a_thousand_items() {
     let bench = items(|n| format!("key {n}"));
-    let pairs: Vec<String> = (0..ASKED)
+    let pairs: Vec<String> = (0..REQUESTED)
         .map(|n| format!("(c.id = @id{n} AND c[\"pk\"] = @pk{n})"))
         .collect();
-    let parameters = (0..ASKED).flat_map(|n| {
+    let parameters = (0..REQUESTED).flat_map(|n| {
         let at = n * 2 + 1;
         [
             (format!("@id{n}"), Json::from(at.to_string())),
@@ -90,10 +91,10 @@ fn a_thousand_pairs_of_id_and_key_load_a_thousand_items() {
         ]
     });
     let text = format!("SELECT * FROM c WHERE ( {} )", pairs.join(" OR "));
-    let (rows, loaded, access) = asked(&bench, &Scope::Everything, text, parameters.collect());
-    assert_eq!(rows, ASKED);
+    let (rows, loaded, access) = run(&bench, &Scope::Everything, text, parameters.collect());
+    assert_eq!(rows, REQUESTED);
     assert!(
-        loaded <= ASKED as u64 && access.starts_with("index"),
+        loaded <= REQUESTED as u64 && access.starts_with("index"),
         "{loaded} items loaded by {access}"
     );
 }
@@ -101,7 +102,7 @@ fn a_thousand_pairs_of_id_and_key_load_a_thousand_items() {
 #[test]
 fn a_thousand_ids_of_one_key_load_a_thousand_items() {
     let bench = items(|_| "p".to_owned());
-    let names: Vec<String> = (0..ASKED).map(|n| format!("@id{n}")).collect();
+    let names: Vec<String> = (0..REQUESTED).map(|n| format!("@id{n}")).collect();
     let ids = names
         .iter()
         .enumerate()
@@ -111,7 +112,10 @@ fn a_thousand_ids_of_one_key_load_a_thousand_items() {
         "SELECT * FROM c WHERE c.pk = @pk AND c.id IN ({})",
         names.join(", ")
     );
-    let (rows, loaded, access) = asked(&bench, &Scope::Key(key(r#"["p"]"#)), text, parameters);
-    assert_eq!(rows, ASKED);
-    assert!(loaded <= ASKED as u64, "{loaded} items loaded by {access}");
+    let (rows, loaded, access) = run(&bench, &Scope::Key(key(r#"["p"]"#)), text, parameters);
+    assert_eq!(rows, REQUESTED);
+    assert!(
+        loaded <= REQUESTED as u64,
+        "{loaded} items loaded by {access}"
+    );
 }

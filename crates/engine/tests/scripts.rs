@@ -1,4 +1,5 @@
-//! Scripts in the engine: one transaction each, with the service's rules for triggers and functions.
+//! Scripts in the engine: each run is one transaction, with the service's rules for triggers and
+//! user-defined functions.
 
 mod support;
 
@@ -10,6 +11,7 @@ use support::*;
 
 const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"]}}"#;
 
+/// Creates a container with two items of the partition key `p` and one of `q`.
 fn with_items(partitions: usize) -> (Bench, Arc<Container>) {
     let bench = Bench::new(Profile::Modern, 3);
     let container = bench.container(BODY, partitions);
@@ -24,6 +26,7 @@ fn with_items(partitions: usize) -> (Bench, Arc<Container>) {
     (bench, container)
 }
 
+/// Creates a script, or replaces it.
 fn script(
     engine: &Engine,
     container: &Container,
@@ -39,6 +42,7 @@ fn script(
         .expect("the script is created");
 }
 
+/// Creates a procedure, or replaces it, and executes it with the partition key `p`.
 fn procedure(
     engine: &Engine,
     container: &Container,
@@ -87,20 +91,24 @@ fn lsns(engine: &Engine, container: &Container) -> Vec<u64> {
         .collect()
 }
 
-/// Adds one to `a`, creates `c`, and then does as it is told.
+/// Adds one to `a`, creates `c`, and then throws, causes a conflict or queries, as its argument
+/// says.
 const MOVES: &str = r#"
 function moves(how) {
-    var context = getContext(), collection = context.getCollection(), link = collection.getAltLink() + "/docs/a";
+    var context = getContext(), collection = context.getCollection();
+    var link = collection.getAltLink() + "/docs/a", self = collection.getSelfLink();
     var accepted = collection.readDocument(link, {}, function (error, item) {
         if (error) throw error;
         item.n += 1;
-        collection.replaceDocument(item._self, item, { etag: item._etag }, function (error, replaced) {
+        var options = { etag: item._etag };
+        collection.replaceDocument(item._self, item, options, function (error, replaced) {
             if (error) throw error;
-            collection.createDocument(collection.getSelfLink(), { id: "c", pk: "p", n: replaced.n }, function (error) {
+            var created = { id: "c", pk: "p", n: replaced.n };
+            collection.createDocument(self, created, function (error) {
                 if (error) throw error;
                 if (how === "throw") throw new Error("changed my mind");
-                if (how === "conflict") return collection.createDocument(collection.getSelfLink(), { id: "b", pk: "p" });
-                collection.queryDocuments(collection.getSelfLink(), "SELECT VALUE c.n FROM c ORDER BY c.n",
+                if (how === "conflict") return collection.createDocument(self, { id: "b", pk: "p" });
+                collection.queryDocuments(self, "SELECT VALUE c.n FROM c ORDER BY c.n",
                     function (error, found) {
                         if (error) throw error;
                         context.getResponse().setBody(found);
@@ -140,15 +148,23 @@ fn a_procedure_is_one_commit_and_reads_its_own_writes() {
 }
 
 #[test]
-fn a_procedure_that_fails_leaves_nothing() {
-    for (how, says) in [("throw", "changed my mind"), ("conflict", "exists")] {
+fn a_failed_procedure_leaves_no_changes() {
+    for (ending, expected_message) in [("throw", "changed my mind"), ("conflict", "exists")] {
         let (bench, container) = with_items(1);
         let before = lsns(&bench.engine, &container);
-        let outcome = procedure(&bench.engine, &container, MOVES, &format!(r#"["{how}"]"#));
+        let outcome = procedure(
+            &bench.engine,
+            &container,
+            MOVES,
+            &format!(r#"["{ending}"]"#),
+        );
         let error = outcome.result.expect_err("it fails");
         assert_eq!(error.status(), 400, "{error}");
-        assert!(error.message().contains(says), "{error}");
-        assert!(outcome.charge.0 > 0, "what was done is charged");
+        assert!(error.message().contains(expected_message), "{error}");
+        assert!(
+            outcome.charge.0 > 0,
+            "the work before the failure is charged"
+        );
         assert_eq!(n_of(&bench.engine, &container, "a"), Some(1));
         assert_eq!(n_of(&bench.engine, &container, "c"), None);
         assert_eq!(lsns(&bench.engine, &container), before);
@@ -161,7 +177,9 @@ fn a_procedure_stays_within_its_logical_partition() {
     let (bench, container) = with_items(1);
     let source = r#"function strays() {
         var collection = getContext().getCollection();
-        collection.createDocument(collection.getSelfLink(), { id: "x", pk: "q" }, function (error) { if (error) throw error; });
+        collection.createDocument(collection.getSelfLink(), { id: "x", pk: "q" }, function (error) {
+            if (error) throw error;
+        });
     }"#;
     let error = procedure(&bench.engine, &container, source, "[]")
         .result
@@ -172,7 +190,8 @@ fn a_procedure_stays_within_its_logical_partition() {
     );
     assert_eq!(count(&bench.engine, &container), "3");
     let all = "function all() { var c = getContext().getCollection();
-        c.queryDocuments(c.getSelfLink(), 'SELECT VALUE c.n FROM c', function (e, found) { getContext().getResponse().setBody(found); }); }";
+        c.queryDocuments(c.getSelfLink(), 'SELECT VALUE c.n FROM c', function (e, found) {
+            getContext().getResponse().setBody(found); }); }";
     assert_eq!(
         procedure(&bench.engine, &container, all, "[]")
             .result
@@ -191,7 +210,9 @@ fn concurrent_writers_and_procedures_lose_no_update() {
         collection.readDocument(collection.getAltLink() + "/docs/a", {}, function (error, item) {
             if (error) throw error;
             item.n += 1;
-            collection.replaceDocument(item._self, item, {}, function (error) { if (error) throw error; });
+            collection.replaceDocument(item._self, item, {}, function (error) {
+                if (error) throw error;
+            });
         });
     }"#;
     script(
@@ -247,17 +268,18 @@ fn concurrent_writers_and_procedures_lose_no_update() {
     assert_eq!(n_of(engine, container, "a"), Some(1 + 3 * EACH as i64));
 }
 
-fn create_with(
+/// Creates an item with a pre-trigger and a post-trigger.
+fn create_with_triggers(
     engine: &Engine,
     container: &Container,
     body: &str,
     pre: Option<&str>,
     post: Option<&str>,
 ) -> Result<String, Error> {
-    let named = |name: Option<&str>| name.map(str::to_owned);
+    let to_owned = |name: Option<&str>| name.map(str::to_owned);
     let options = WriteOptions {
-        pre_trigger: named(pre),
-        post_trigger: named(post),
+        pre_trigger: to_owned(pre),
+        post_trigger: to_owned(post),
         ..WriteOptions::default()
     };
     let written = write(
@@ -271,7 +293,8 @@ fn create_with(
     Ok(text(&written.item.expect("the item")))
 }
 
-fn triggers(engine: &Engine, container: &Container) {
+/// Creates the triggers of the tests.
+fn create_triggers(engine: &Engine, container: &Container) {
     let pre = |operation: &str| format!(r#","triggerType":"Pre","triggerOperation":"{operation}""#);
     let post = r#","triggerType":"Post","triggerOperation":"All""#;
     let stamps = r#"function stamps() {
@@ -315,7 +338,9 @@ fn triggers(engine: &Engine, container: &Container) {
             if (error) throw error;
             if (made.n > 50) throw new Error("too much");
             item.n += made.n;
-            collection.replaceDocument(item._self, item, {}, function (error) { if (error) throw error; });
+            collection.replaceDocument(item._self, item, {}, function (error) {
+                if (error) throw error;
+            });
         });
     }"#;
     script(
@@ -329,12 +354,12 @@ fn triggers(engine: &Engine, container: &Container) {
 }
 
 #[test]
-fn triggers_take_place_together_with_their_write() {
+fn triggers_commit_together_with_their_write() {
     let (bench, container) = with_items(2);
     let engine = &bench.engine;
-    triggers(engine, &container);
+    create_triggers(engine, &container);
     let before: u64 = lsns(engine, &container).iter().sum();
-    let made = create_with(
+    let created = create_with_triggers(
         engine,
         &container,
         r#"{"id":"t","pk":"p","n":5}"#,
@@ -342,51 +367,51 @@ fn triggers_take_place_together_with_their_write() {
         Some("counts"),
     )
     .expect("created");
-    assert_eq!(json(&made).get("stamped"), Some(&Json::Bool(true)));
+    assert_eq!(json(&created).get("stamped"), Some(&Json::Bool(true)));
     assert_eq!(
         read(engine, &container, "[\"p\"]", "t").expect("the item"),
-        made
+        created
     );
     assert_eq!(n_of(engine, &container, "a"), Some(6));
     assert_eq!(lsns(engine, &container).iter().sum::<u64>(), before + 1);
 }
 
 #[test]
-fn a_trigger_that_fails_takes_the_write_along() {
+fn a_failed_trigger_undoes_its_write() {
     let (bench, container) = with_items(2);
     let engine = &bench.engine;
-    triggers(engine, &container);
+    create_triggers(engine, &container);
     let before = lsns(engine, &container);
-    for (n, pre, post, says) in [
+    for (n, pre, post, expected_message) in [
         (-1, Some("stamps"), None, "no negative numbers"),
         (51, None, Some("counts"), "too much"),
         (1, Some("counts"), None, "no Pre-trigger"),
         (1, None, Some("stamps"), "no Post-trigger"),
         (1, Some("late"), None, "Delete"),
-        (1, Some("nobody"), None, "does not exist"),
+        (1, Some("missing"), None, "does not exist"),
         (1, Some("moves"), None, "Partition key"),
     ] {
-        let error = create_with(
+        let error = create_with_triggers(
             engine,
             &container,
             &format!(r#"{{"id":"t","pk":"p","n":{n}}}"#),
             pre,
             post,
         )
-        .expect_err(says);
+        .expect_err(expected_message);
         assert_eq!(error.status(), 400, "{error}");
         assert!(
-            error.message().contains(says),
-            "{error} does not say {says}"
+            error.message().contains(expected_message),
+            "{error} does not contain {expected_message}"
         );
-        assert_eq!(n_of(engine, &container, "t"), None, "{says}");
-        assert_eq!(n_of(engine, &container, "a"), Some(1), "{says}");
-        assert_eq!(lsns(engine, &container), before, "{says}");
+        assert_eq!(n_of(engine, &container, "t"), None, "{expected_message}");
+        assert_eq!(n_of(engine, &container, "a"), Some(1), "{expected_message}");
+        assert_eq!(lsns(engine, &container), before, "{expected_message}");
     }
 }
 
 #[test]
-fn functions_serve_in_every_part_of_a_query() {
+fn user_defined_functions_run_in_queries_and_in_queries_of_procedures() {
     let (bench, container) = with_items(2);
     let engine = &bench.engine;
     script(
@@ -405,24 +430,25 @@ fn functions_serve_in_every_part_of_a_query() {
         "function fails() { throw new Error('not me'); }",
         "",
     );
-    let ask = |text: &str| rows(engine, &container, &Scope::Everything, &query(text), &[2]);
+    let run = |text: &str| rows(engine, &container, &Scope::Everything, &query(text), &[2]);
     let mut found =
-        ask("SELECT VALUE udf.twice(c.n) FROM c WHERE udf.twice(c.n) > 2").expect("rows");
+        run("SELECT VALUE udf.twice(c.n) FROM c WHERE udf.twice(c.n) > 2").expect("rows");
     found.sort();
     assert_eq!(found, ["200", "4"]);
-    let error = ask("SELECT VALUE udf.fails(c.n) FROM c").expect_err("it throws");
+    let error = run("SELECT VALUE udf.fails(c.n) FROM c").expect_err("it throws");
     assert!(
         error.status() == 400 && error.message().contains("not me"),
         "{error}"
     );
     assert_eq!(
-        ask("SELECT VALUE udf.nobody(1) FROM c")
+        run("SELECT VALUE udf.missing(1) FROM c")
             .expect_err("no such function")
             .status(),
         400
     );
     let within = "function within() { var c = getContext().getCollection();
-        c.queryDocuments(c.getSelfLink(), 'SELECT VALUE udf.twice(c.n) FROM c', function (e, found) {
+        var text = 'SELECT VALUE udf.twice(c.n) FROM c';
+        c.queryDocuments(c.getSelfLink(), text, function (e, found) {
             if (e) throw e; getContext().getResponse().setBody(found); }); }";
     assert_eq!(
         procedure(engine, &container, within, "[]")
@@ -433,10 +459,10 @@ fn functions_serve_in_every_part_of_a_query() {
     );
 }
 
-/// The procedure's items are looked at before anybody has opened the writer; their paths must still be those that later
-/// writes use.
+/// The engine reads the paths of the procedure's items before the partition's writer is open. Later
+/// writes must use the same path numbers.
 #[test]
-fn the_first_write_of_a_partition_may_be_a_scripts() {
+fn the_first_write_of_a_partition_may_come_from_a_script() {
     let bench = Bench::new(Profile::Modern, 4);
     let container = bench.container(BODY, 1);
     let source = r#"function () {
@@ -459,7 +485,7 @@ fn the_first_write_of_a_partition_may_be_a_scripts() {
 }
 
 #[test]
-fn every_container_has_a_procedure_that_echoes() {
+fn every_container_has_the_echo_procedure() {
     let (bench, container) = with_items(1);
     let echo = bench.engine.execute(
         &container,
@@ -491,7 +517,7 @@ fn a_function_that_does_not_compile_fails_only_the_queries_that_name_it() {
         "function (x) { return 2 * x; }",
         "",
     );
-    let ask = |text: &str| {
+    let run = |text: &str| {
         rows(
             &bench.engine,
             &container,
@@ -501,18 +527,18 @@ fn a_function_that_does_not_compile_fails_only_the_queries_that_name_it() {
         )
     };
     assert_eq!(
-        ask("SELECT VALUE udf.twice(c.n) FROM c WHERE c.id = 'b'").expect("a row"),
+        run("SELECT VALUE udf.twice(c.n) FROM c WHERE c.id = 'b'").expect("a row"),
         ["4"]
     );
-    let error = ask("SELECT VALUE udf.broken(c.n) FROM c").expect_err("it does not compile");
+    let error = run("SELECT VALUE udf.broken(c.n) FROM c").expect_err("it does not compile");
     assert_eq!(
         (error.status(), error.sub_status()),
         (400, 65535),
         "{error}"
     );
     assert!(error.message().contains("SyntaxError"), "{error}");
-    // In one query, the broken one takes the other along.
-    ask("SELECT VALUE [udf.twice(c.n), udf.broken(c.n)] FROM c").expect_err("it does not compile");
+    // A query that names both functions fails, because one does not compile.
+    run("SELECT VALUE [udf.twice(c.n), udf.broken(c.n)] FROM c").expect_err("it does not compile");
 }
 
 #[test]
@@ -554,13 +580,13 @@ fn a_trigger_of_a_delete_reads_the_item() {
             )
             .result
         };
-        let kept = delete("b").expect_err("the trigger throws");
+        let refused = delete("b").expect_err("the trigger throws");
         assert!(
-            kept.status() == 400 && kept.message().contains("not 2"),
-            "{kept}"
+            refused.status() == 400 && refused.message().contains("not 2"),
+            "{refused}"
         );
-        delete("a").expect("the trigger lets it go");
-        assert_eq!(delete("a").expect_err("it is gone").status(), 404);
+        delete("a").expect("the trigger does not throw");
+        assert_eq!(delete("a").expect_err("the item is deleted").status(), 404);
         create(&bench.engine, &container, r#"{"id":"a","pk":"p","n":1}"#);
     }
     assert_eq!(n_of(&bench.engine, &container, "b"), Some(2));

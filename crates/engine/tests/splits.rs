@@ -1,9 +1,10 @@
-//! Splits and merges while a container is written and read, against a model.
+//! Splits and merges while a container is written and read, compared with a model.
 //!
-//! A run takes random steps: writes, steps of splits and merges, pages of queries that began earlier, pages of change
-//! feeds that follow ranges as the SDKs do. Whatever the steps, items, index and counters are what the model says; a
-//! paged query gives each item that stayed as it was exactly once; a change feed ends with the newest version of each
-//! item; the feed of all versions gives each change of each item, once and in order.
+//! A run takes random steps: writes, steps of splits and merges, pages of queries that began
+//! earlier, and pages of change feeds that follow ranges as the SDKs do. After any steps, items,
+//! index and counters equal the model; a paged query returns each unchanged item exactly once; a
+//! change feed ends with the newest version of each item; the feed of all versions contains each
+//! change of each item, once and in order.
 
 mod support;
 
@@ -18,12 +19,13 @@ use std::sync::Arc;
 use support::*;
 
 const HASH: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
-    "uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]},"defaultTtl":-1,"changeFeedPolicy":{"retentionDuration":60}}"#;
+    "uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]},"defaultTtl":-1,
+    "changeFeedPolicy":{"retentionDuration":60}}"#;
 const OLD_HASH: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"]}}"#;
 const LEVELS: &str =
     r#"{"id":"items","partitionKey":{"paths":["/pk","/sub"],"kind":"MultiHash","version":2}}"#;
 
-/// Queries that are read page by page while everything moves.
+/// Queries that are read page by page during splits and merges.
 const QUERIES: [&str; 4] = [
     "SELECT * FROM c",
     "SELECT * FROM c ORDER BY c.n",
@@ -31,17 +33,17 @@ const QUERIES: [&str; 4] = [
     "SELECT * FROM c WHERE c.n >= 0 AND c.parity = 'even'",
 ];
 
-/// A query on its way.
-struct Reading {
+/// A query with pages left to read.
+struct PagedQuery {
     request: QueryRequest,
-    /// Items as they were when it began, by id, with what was changed since left out.
+    /// Values by id of the items that did not change since the first page.
     unchanged: BTreeMap<String, u64>,
     seen: BTreeSet<String>,
 }
 
-/// A reader of changes: a stretch, and the LSN that it has read up to.
+/// A reader of a change feed: its EPK range, and the position of its next page.
 struct Follower {
-    stretch: EpkRange,
+    epk_range: EpkRange,
     start: FeedStart,
 }
 
@@ -49,20 +51,20 @@ struct Run {
     bench: Bench,
     container: Arc<Container>,
     levels: usize,
-    /// What every item is, by id: its value.
+    /// The value of every item, by id.
     model: BTreeMap<String, u64>,
     value: u64,
     operation: Option<u64>,
-    readings: Vec<Reading>,
+    paged_queries: Vec<PagedQuery>,
     followers: Vec<Follower>,
     /// The newest version of each item in the change feed.
     followed: BTreeMap<String, u64>,
-    /// Readers of all versions, where the container keeps them.
+    /// Readers of the feed of all versions, if the container keeps versions.
     version_followers: Vec<Follower>,
-    /// Every change of each item: its value, or that it was deleted.
+    /// All changes of each item in order: its value, or `None` for a delete.
     changes: BTreeMap<String, Vec<Option<u64>>>,
     followed_changes: BTreeMap<String, Vec<Option<u64>>>,
-    repartitions: usize,
+    range_changes: usize,
 }
 
 impl Run {
@@ -71,12 +73,12 @@ impl Run {
         let container = bench.container(body, 1);
         let levels = container.partition_key().paths().len();
         let followers = vec![Follower {
-            stretch: EpkRange::all(),
+            epk_range: EpkRange::all(),
             start: FeedStart::Beginning,
         }];
         let keeps_versions = body.contains("changeFeedPolicy");
         let versions = Follower {
-            stretch: EpkRange::all(),
+            epk_range: EpkRange::all(),
             start: FeedStart::Lsn(1),
         };
         Run {
@@ -86,13 +88,13 @@ impl Run {
             model: BTreeMap::new(),
             value: 0,
             operation: None,
-            readings: Vec::new(),
+            paged_queries: Vec::new(),
             followers,
             followed: BTreeMap::new(),
             version_followers: keeps_versions.then_some(versions).into_iter().collect(),
             changes: BTreeMap::new(),
             followed_changes: BTreeMap::new(),
-            repartitions: 0,
+            range_changes: 0,
         }
     }
 
@@ -111,6 +113,7 @@ impl Run {
         }
     }
 
+    /// Writes or deletes a random item.
     fn write(&mut self) {
         let item = self.random(60);
         let (id, partition_key) = (format!("i{item}"), Some(key(&self.key_of(item))));
@@ -138,7 +141,10 @@ impl Run {
             ""
         };
         let body = format!(
-            r#"{{"id":"{id}","pk":"p{}","sub":"s{}","n":{n},"u":{n},"parity":"{parity}","x{}":[{n},{{"y":1}}],"filler":"{filler}"{ttl}}}"#,
+            concat!(
+                r#"{{"id":"{id}","pk":"p{}","sub":"s{}","n":{n},"u":{n},"parity":"{parity}","#,
+                r#""x{}":[{n},{{"y":1}}],"filler":"{filler}"{ttl}}}"#,
+            ),
             if self.levels == 1 { item % 7 } else { item % 2 },
             item % 11,
             n % 9,
@@ -152,8 +158,8 @@ impl Run {
                 return;
             }
         }
-        for reading in &mut self.readings {
-            reading.unchanged.remove(&id);
+        for paged_query in &mut self.paged_queries {
+            paged_query.unchanged.remove(&id);
         }
         self.changes
             .entry(id.clone())
@@ -165,21 +171,21 @@ impl Run {
         }
     }
 
-    /// Begins a split or merge, or takes its next step.
+    /// Begins a split or merge, or runs or cancels the current one.
     fn range_change(&mut self) {
         if let Some(id) = self.operation {
-            let give_up = self.random(12) == 0;
+            let should_cancel = self.random(12) == 0;
             let engine = self.engine();
-            let status = if give_up {
+            let status = if should_cancel {
                 engine.cancel_range_change(id)
             } else {
                 engine.step_range_change(id)
             };
-            let status = status.expect("it is known");
+            let status = status.expect("the change is known");
             assert_eq!(status.failure, None);
             if status.stage.is_over() {
                 self.operation = None;
-                self.repartitions += usize::from(status.stage == RangeChangeStage::Done);
+                self.range_changes += usize::from(status.stage == RangeChangeStage::Done);
                 self.check();
             }
             return;
@@ -213,6 +219,7 @@ impl Run {
                 }
             }
         };
+        // A merge of one range and a split of a range of one key are refused.
         match self
             .engine()
             .begin_range_change(&self.container, change, true)
@@ -222,63 +229,67 @@ impl Run {
         }
     }
 
-    fn read_on(&mut self) {
-        if self.readings.is_empty() || self.readings.len() < 4 && self.random(4) == 0 {
+    /// Begins a query, or reads the next page of one, and checks its rows.
+    fn read_page(&mut self) {
+        if self.paged_queries.is_empty() || self.paged_queries.len() < 4 && self.random(4) == 0 {
             let text = QUERIES[self.random(QUERIES.len() as u64) as usize];
-            let of_it = |n: &u64| !text.contains("even") || n.is_multiple_of(2);
+            let matches_query = |n: &u64| !text.contains("even") || n.is_multiple_of(2);
             let unchanged = self
                 .model
                 .iter()
-                .filter(|(_, n)| of_it(n))
+                .filter(|(_, n)| matches_query(n))
                 .map(|(id, n)| (id.clone(), *n))
                 .collect();
-            self.readings.push(Reading {
+            self.paged_queries.push(PagedQuery {
                 request: query(text),
                 unchanged,
                 seen: BTreeSet::new(),
             });
         }
-        let at = self.random(self.readings.len() as u64) as usize;
+        let at = self.random(self.paged_queries.len() as u64) as usize;
         let size = 1 + self.random(6) as usize;
-        let mut reading = self.readings.swap_remove(at);
-        reading.request.page.max_items = Some(size);
-        let answer =
-            self.engine()
-                .query(&self.container, &Scope::Everything, &reading.request, None);
+        let mut paged_query = self.paged_queries.swap_remove(at);
+        paged_query.request.page.max_items = Some(size);
+        let answer = self.engine().query(
+            &self.container,
+            &Scope::Everything,
+            &paged_query.request,
+            None,
+        );
         let page = match answer.result {
             Ok(answer) => answer.page,
             Err(error) => {
                 assert_eq!(error.kind(), Kind::CompletingSplit, "{error:?}");
-                return self.readings.push(reading);
+                return self.paged_queries.push(paged_query);
             }
         };
         for row in &page.rows {
             let id = id_of(&json(&text(row)));
-            let is_new = reading.seen.insert(id.clone());
+            let is_new = paged_query.seen.insert(id.clone());
             assert!(
-                is_new || !reading.unchanged.contains_key(&id),
-                "{id} came twice: {}",
-                reading.request.text
+                is_new || !paged_query.unchanged.contains_key(&id),
+                "{id} is on two pages: {}",
+                paged_query.request.text
             );
         }
-        reading.request.page.continuation = page.continuation;
-        if reading.request.page.continuation.is_some() {
-            return self.readings.push(reading);
+        paged_query.request.page.continuation = page.continuation;
+        if paged_query.request.page.continuation.is_some() {
+            return self.paged_queries.push(paged_query);
         }
-        let missing: Vec<_> = reading
+        let missing: Vec<_> = paged_query
             .unchanged
             .keys()
-            .filter(|id| !reading.seen.contains(*id))
+            .filter(|id| !paged_query.seen.contains(*id))
             .collect();
         assert!(
             missing.is_empty(),
-            "{missing:?} never came: {}",
-            reading.request.text
+            "{missing:?} are missing: {}",
+            paged_query.request.text
         );
     }
 
-    /// Reads the changes of one stretch, as SDKs do: by the range that holds it, and where others took its place by
-    /// those.
+    /// Reads the changes of one EPK range as SDKs do: from the partition key range that contains
+    /// the EPK range, or from the successors of that partition key range.
     fn follow(&mut self) {
         let at = self.random(self.followers.len() as u64) as usize;
         let follower = self.followers.swap_remove(at);
@@ -287,11 +298,11 @@ impl Run {
         for row in rows {
             let (id, n) = (id_of(&row), number(&row, "n"));
             let last = self.followed.insert(id.clone(), n).unwrap_or(0);
-            assert!(n > last, "{id}: version {n} came after {last}");
+            assert!(n > last, "{id}: version {n} follows {last}");
         }
     }
 
-    /// The same with all versions.
+    /// Reads the changes of one EPK range from the feed of all versions.
     fn follow_versions(&mut self) {
         if self.version_followers.is_empty() {
             return;
@@ -310,33 +321,34 @@ impl Run {
         }
     }
 
-    /// A page of each range that has something of a follower's stretch; the followers that go on from there.
+    /// Reads a page from each partition that overlaps the follower's EPK range. Returns the
+    /// changes, and the followers that continue after the pages.
     fn changes_of(&self, follower: Follower, all_versions: bool) -> (Vec<Json>, Vec<Follower>) {
-        let Follower { stretch, start } = follower;
+        let Follower { epk_range, start } = follower;
         let (mut changes, mut followers) = (Vec::new(), Vec::new());
         let (ranges, _) = self
             .engine()
             .partition_key_ranges(&self.container)
             .expect("ranges");
         for range in ranges {
-            let Some(both) = range.range.intersection(&stretch) else {
+            let Some(overlap) = range.range.intersection(&epk_range) else {
                 continue;
             };
             let scope = Scope::Range {
                 id: range.id,
-                within: Some(both.clone()),
+                within: Some(overlap.clone()),
             };
-            let most = Some(1 + self.random(8) as usize);
+            let max_items = Some(1 + self.random(8) as usize);
             let page = match all_versions {
                 true => {
                     self.engine()
-                        .all_versions_feed(&self.container, &scope, &start, most, None)
+                        .all_versions_feed(&self.container, &scope, &start, max_items, None)
                         .wait()
                         .result
                 }
                 false => {
                     self.engine()
-                        .change_feed(&self.container, &scope, &start, most, None)
+                        .change_feed(&self.container, &scope, &start, max_items, None)
                         .wait()
                         .result
                 }
@@ -346,7 +358,7 @@ impl Run {
                 Err(error) => {
                     assert_eq!(error.kind(), Kind::CompletingSplit, "{error:?}");
                     followers.push(Follower {
-                        stretch: both,
+                        epk_range: overlap,
                         start: start.clone(),
                     });
                     continue;
@@ -354,14 +366,14 @@ impl Run {
             };
             changes.extend(page.rows.iter().map(|row| json(&text(row))));
             followers.push(Follower {
-                stretch: both,
+                epk_range: overlap,
                 start: FeedStart::Lsn(page.continue_after),
             });
         }
         (changes, followers)
     }
 
-    /// What is there is what the model says.
+    /// Compares items, index and counters with the model.
     fn check(&mut self) {
         let (engine, container) = (self.engine(), &self.container);
         check_counters(engine, container);
@@ -381,11 +393,11 @@ impl Run {
         assert_eq!((all.len(), &found), (self.model.len(), &self.model));
         let ordered = query("SELECT VALUE c.n FROM c WHERE c.n > 0 ORDER BY c.n");
         let numbers = rows(engine, container, &Scope::Everything, &ordered, &[5]).expect("rows");
-        let mut wanted: Vec<u64> = self.model.values().copied().collect();
-        wanted.sort_unstable();
+        let mut expected: Vec<u64> = self.model.values().copied().collect();
+        expected.sort_unstable();
         assert_eq!(
             numbers,
-            wanted.iter().map(u64::to_string).collect::<Vec<_>>()
+            expected.iter().map(u64::to_string).collect::<Vec<_>>()
         );
         let one = |text: &str| {
             rows(engine, container, &Scope::Everything, &query(text), &[1])
@@ -408,22 +420,26 @@ impl Run {
         );
         for item in 0..60 {
             let id = format!("i{item}");
-            let there = read(engine, container, &self.key_of(item), &id)
+            let stored = read(engine, container, &self.key_of(item), &id)
                 .ok()
                 .map(|text| number(&json(&text), "n"));
-            assert_eq!(there, self.model.get(&id).copied(), "{id}");
+            assert_eq!(stored, self.model.get(&id).copied(), "{id}");
         }
     }
 
+    /// Completes the current split or merge and all readers, and compares everything with the
+    /// model. Returns the number of completed splits and merges.
     fn finish(mut self) -> usize {
         if let Some(id) = self.operation.take() {
-            self.engine().finish_range_change(id).expect("it is known");
+            self.engine()
+                .finish_range_change(id)
+                .expect("the change is known");
         }
         self.engine()
             .destroy_deleted()
-            .expect("old homes are given back");
-        while !self.readings.is_empty() {
-            self.read_on();
+            .expect("the data of old partitions is deleted");
+        while !self.paged_queries.is_empty() {
+            self.read_page();
         }
         for _ in 0..self.followers.len() * 30 {
             self.follow();
@@ -439,11 +455,11 @@ impl Run {
             assert_eq!(
                 self.followed.get(id),
                 Some(n),
-                "the newest version of {id} never came"
+                "the newest version of {id} is missing"
             );
         }
         self.check();
-        self.repartitions
+        self.range_changes
     }
 }
 
@@ -466,8 +482,8 @@ fn seeds() -> u64 {
 }
 
 #[test]
-fn whatever_is_split_and_merged_nothing_is_lost_doubled_or_out_of_order() {
-    let mut repartitions = 0;
+fn splits_and_merges_lose_duplicate_and_reorder_nothing() {
+    let mut range_changes = 0;
     for seed in 0..seeds() {
         for body in [HASH, OLD_HASH, LEVELS] {
             let mut run = Run::new(body, seed);
@@ -475,7 +491,7 @@ fn whatever_is_split_and_merged_nothing_is_lost_doubled_or_out_of_order() {
                 match run.random(10) {
                     0..4 => run.write(),
                     4..6 => run.range_change(),
-                    6..8 => run.read_on(),
+                    6..8 => run.read_page(),
                     8 => {
                         run.follow();
                         run.follow_versions();
@@ -483,20 +499,20 @@ fn whatever_is_split_and_merged_nothing_is_lost_doubled_or_out_of_order() {
                     _ => run
                         .engine()
                         .destroy_deleted()
-                        .expect("old homes are given back"),
+                        .expect("the data of old partitions is deleted"),
                 }
             }
-            repartitions += run.finish();
+            range_changes += run.finish();
         }
     }
     assert!(
-        repartitions as u64 > seeds() * 30,
-        "only {repartitions} splits and merges"
+        range_changes as u64 > seeds() * 30,
+        "only {range_changes} splits and merges"
     );
 }
 
 #[test]
-fn a_partition_that_holds_too_much_is_split() {
+fn a_partition_over_its_storage_limit_is_split() {
     let world = Arc::new(SeededWorld::new(START_MS, 1));
     let options = EngineOptions {
         partition_bytes: 20_000,
@@ -515,22 +531,23 @@ fn a_partition_that_holds_too_much_is_split() {
         );
     }
     engine.split_where_needed().expect("partitions are split");
-    let held = engine
+    let statistics = engine
         .read_container_with_statistics(&container)
         .result
         .expect("statistics")
         .body;
-    let held = json(&text(&held))
+    let partitions = json(&text(&statistics))
         .get("statistics")
         .and_then(Json::as_array)
         .expect("a list")
         .to_vec();
-    // Below one first level of the key, too; what has one key only stays in one piece.
-    assert!((4..8).contains(&held.len()), "{held:?}");
+    // Items with the same first level of the key are split as well; items with one key are not.
+    assert!((4..8).contains(&partitions.len()), "{partitions:?}");
     assert!(
-        held.iter()
+        partitions
+            .iter()
             .all(|partition| number(partition, "sizeInKB") <= 20),
-        "{held:?}"
+        "{partitions:?}"
     );
     for item in 0..100 {
         read(
@@ -539,7 +556,7 @@ fn a_partition_that_holds_too_much_is_split() {
             &format!("[\"one\",\"s{item}\"]"),
             &format!("i{item}"),
         )
-        .expect("it is there");
+        .expect("the item exists");
     }
     let prefix = Scope::Key(key("[\"one\"]"));
     assert_eq!(
@@ -561,12 +578,12 @@ fn a_partition_that_holds_too_much_is_split() {
     create(&engine, &container, &large);
     engine
         .split_where_needed()
-        .expect("there is nothing more to part");
-    read(&engine, &container, "[\"two\",\"s\"]", "large").expect("it is there");
+        .expect("a partition of one key is not split");
+    read(&engine, &container, "[\"two\",\"s\"]", "large").expect("the item exists");
 }
 
 #[test]
-fn what_is_no_split_or_merge_is_refused_and_changes_nothing() {
+fn an_invalid_split_or_merge_is_refused_and_changes_nothing() {
     let bench = Bench::new(Profile::Modern, 1);
     let container = bench.container(OLD_HASH, 4);
     let refused = |change: RangeChange| {
@@ -587,8 +604,8 @@ fn what_is_no_split_or_merge_is_refused_and_changes_nothing() {
     assert_eq!(refused(merge(&[1, 9])), (410, 1002));
     assert_eq!(refused(split(9, SplitAt::Middle)), (410, 1002));
     assert_eq!(refused(split(0, SplitAt::Median)), (400, 0));
-    let elsewhere = container.partitions()[2].range.min.clone();
-    assert_eq!(refused(split(0, SplitAt::Border(elsewhere))), (400, 0));
+    let outside = container.partitions()[2].range.min.clone();
+    assert_eq!(refused(split(0, SplitAt::Border(outside))), (400, 0));
     let begun = bench
         .engine
         .begin_range_change(&container, merge(&[0, 1]), true)
@@ -630,7 +647,7 @@ fn what_is_no_split_or_merge_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_deleted_container_ends_its_splits() {
+fn deleting_a_container_ends_its_splits() {
     let bench = Bench::new(Profile::Modern, 1);
     let container = bench.container(HASH, 1);
     let split = RangeChange::Split {
@@ -652,14 +669,14 @@ fn a_deleted_container_ends_its_splits() {
     bench
         .engine
         .destroy_deleted()
-        .expect("all homes are given back");
+        .expect("the data of all partitions is deleted");
 }
 
 #[test]
-fn a_range_that_is_being_split_says_so() {
+fn the_list_of_ranges_marks_a_range_that_is_being_split() {
     let bench = Bench::new(Profile::Modern, 1);
     let container = bench.container(HASH, 2);
-    let shown = || {
+    let splitting_ranges = || {
         let (ranges, etag) = bench
             .engine
             .partition_key_ranges(&container)
@@ -671,7 +688,7 @@ fn a_range_that_is_being_split_says_so() {
             .collect();
         (splitting, etag)
     };
-    let before = shown();
+    let before = splitting_ranges();
     assert!(before.0.is_empty());
     let split = RangeChange::Split {
         range: 1,
@@ -681,13 +698,13 @@ fn a_range_that_is_being_split_says_so() {
         .engine
         .begin_range_change(&container, split, true)
         .expect("it begins");
-    let meanwhile = shown();
+    let meanwhile = splitting_ranges();
     assert_eq!(meanwhile.0, [1]);
     assert_ne!(
         meanwhile.1, before.1,
-        "clients that ask for changes are told"
+        "the etag changes, so clients read the list again"
     );
     bench.engine.finish_range_change(begun.id).expect("known");
-    let after = shown();
+    let after = splitting_ranges();
     assert!(after.0.is_empty() && after.1 != meanwhile.1);
 }

@@ -1,4 +1,5 @@
-//! What is kept of what was asked: where in the hash space, of which keys, by which queries.
+//! Traffic statistics of a container: the heat map of the hash space, the most requested keys and
+//! the forms of queries.
 
 mod support;
 
@@ -10,14 +11,15 @@ use std::sync::Arc;
 use support::*;
 
 const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
-const EVER: u64 = u64::MAX;
+/// The end of a time span without end, in milliseconds.
+const END_OF_TIME_MS: u64 = u64::MAX;
 
 fn item(pk: &str, id: &str, n: u64) -> String {
     format!(r#"{{"id":"{id}","pk":"{pk}","n":{n}}}"#)
 }
 
 #[test]
-fn every_request_for_one_key_is_in_the_part_of_the_hash_space_where_the_key_lies() {
+fn requests_for_one_key_are_counted_in_the_heat_map_bucket_of_its_epk() {
     for (hashing, bench) in [
         (1, Bench::new(Profile::Modern, 1)),
         (2, Bench::new(Profile::Modern, 1)),
@@ -46,10 +48,10 @@ fn every_request_for_one_key_is_in_the_part_of_the_hash_space_where_the_key_lies
             .read_item(&container, &key("[\"a\"]"), "2", None, None)
             .wait();
         let scope = Scope::Key(key("[\"a\"]"));
-        let asked = bench
+        let queried = bench
             .engine
             .query(&container, &scope, &query("SELECT * FROM c"), None);
-        let columns = bench.engine.heat_map(&container, 0, EVER);
+        let columns = bench.engine.heat_map(&container, 0, END_OF_TIME_MS);
         assert_eq!(columns.len(), 1);
         assert_eq!(
             (columns[0].start_ms, columns[0].width_ms),
@@ -64,34 +66,34 @@ fn every_request_for_one_key_is_in_the_part_of_the_hash_space_where_the_key_lies
             HEAT_BUCKETS,
         );
         assert!(ranges[usize::from(bucket)].contains(&epk));
-        let charge = [created.charge, found.charge, missing.charge, asked.charge]
+        let charge = [created.charge, found.charge, missing.charge, queried.charge]
             .into_iter()
             .sum();
         assert_eq!((heat.charge, heat.requests, heat.throttled), (charge, 4, 0));
-        let stored = read(&bench.engine, &container, "[\"a\"]", "1").expect("it is there");
+        let stored = read(&bench.engine, &container, "[\"a\"]", "1").expect("the item exists");
         assert_eq!(heat.bytes_written, stored.len() as u64);
         assert_eq!(columns[0].scans, Heat::default());
     }
 }
 
 #[test]
-fn requests_over_many_keys_are_told_apart_from_those_for_one() {
+fn requests_over_many_keys_are_counted_apart_from_requests_for_one_key() {
     let bench = Bench::new(Profile::Modern, 1);
     let container = bench.container(BODY, 3);
-    let asked = bench.engine.query(
+    let queried = bench.engine.query(
         &container,
         &Scope::Everything,
         &query("SELECT * FROM c"),
         None,
     );
-    let columns = bench.engine.heat_map(&container, 0, EVER);
+    let columns = bench.engine.heat_map(&container, 0, END_OF_TIME_MS);
     assert_eq!(
         (columns[0].buckets.len(), columns[0].scans.charge),
-        (0, asked.charge)
+        (0, queried.charge)
     );
-    // One request at each physical partition.
+    // The query is one request to each physical partition.
     assert_eq!(columns[0].scans.requests, 3);
-    // A condition that pins the key makes it a request for one key.
+    // A query whose condition fixes the key is a request for one key.
     bench.engine.query(
         &container,
         &Scope::Everything,
@@ -99,13 +101,15 @@ fn requests_over_many_keys_are_told_apart_from_those_for_one() {
         None,
     );
     assert_eq!(
-        bench.engine.heat_map(&container, 0, EVER)[0].buckets.len(),
+        bench.engine.heat_map(&container, 0, END_OF_TIME_MS)[0]
+            .buckets
+            .len(),
         1
     );
 }
 
 #[test]
-fn requests_that_were_throttled_are_counted_and_cost_nothing() {
+fn throttled_requests_are_counted_and_cost_nothing() {
     let world = Arc::new(SeededWorld::new(START_MS, 1));
     let throughput = ThroughputOptions {
         enforce: true,
@@ -129,7 +133,7 @@ fn requests_that_were_throttled_are_counted_and_cost_nothing() {
         .filter(|o| o.result.as_ref().is_err_and(|e| e.status() == 429))
         .count();
     assert!(throttled > 0 && throttled < reads);
-    let heat = engine.heat_map(&container, 0, EVER)[0].buckets[0].1;
+    let heat = engine.heat_map(&container, 0, END_OF_TIME_MS)[0].buckets[0].1;
     assert_eq!(
         (heat.requests as usize, heat.throttled as usize),
         (reads, throttled)
@@ -138,7 +142,7 @@ fn requests_that_were_throttled_are_counted_and_cost_nothing() {
 }
 
 #[test]
-fn the_columns_of_later_requests_follow_the_worlds_clock() {
+fn heat_map_columns_follow_the_clock_of_the_engine() {
     let bench = Bench::new(Profile::Modern, 1);
     let container = bench.container(BODY, 1);
     for n in 0..3 {
@@ -160,19 +164,19 @@ fn the_columns_of_later_requests_follow_the_worlds_clock() {
     assert_eq!(
         starts(0, 60_000),
         [0],
-        "they are one column of a minute now"
+        "the columns are merged into a column of one minute"
     );
 }
 
 #[test]
-fn the_keys_of_which_most_was_asked_are_named_by_their_items() {
+fn the_most_requested_keys_are_named_by_their_items() {
     let bench = Bench::new(Profile::Modern, 1);
     let container = bench.container(BODY, 2);
     for n in 0..50 {
         create(&bench.engine, &container, &item(&format!("k{n}"), "1", n));
     }
     for _ in 0..100 {
-        read(&bench.engine, &container, "[\"k7\"]", "1").expect("it is there");
+        read(&bench.engine, &container, "[\"k7\"]", "1").expect("the item exists");
     }
     let top = bench
         .engine
@@ -192,11 +196,11 @@ fn the_keys_of_which_most_was_asked_are_named_by_their_items() {
         .top_keys(&container, KeyMeasure::BytesWritten, KeyWindow::Minute)
         .expect("ranks");
     let stored = read(&bench.engine, &container, "[\"k7\"]", "1")
-        .expect("it is there")
+        .expect("the item exists")
         .len() as u64;
-    // The numbers of the other items have one digit more.
+    // Names and numbers of 40 other items have one digit more each.
     assert_eq!(bytes.total, 10 * stored + 40 * (stored + 2));
-    // A key without items has no name.
+    // The name of a key is read from its items, so a key without items has no name.
     let delete = WriteOptions {
         partition_key: Some(key("[\"k7\"]")),
         ..WriteOptions::default()
@@ -261,7 +265,7 @@ fn queries_are_counted_by_their_form_without_their_values() {
     let advice = json(
         many.index_advice
             .as_deref()
-            .expect("indexes were looked at"),
+            .expect("the query has index advice"),
     );
     assert!(advice.to_text().contains("/n/?"), "{advice}");
     assert_eq!(
@@ -275,7 +279,7 @@ fn queries_are_counted_by_their_form_without_their_values() {
 }
 
 #[test]
-fn what_clients_did_not_ask_for_is_not_in_their_answers() {
+fn metrics_are_absent_from_answers_unless_requested() {
     let bench = Bench::new(Profile::Modern, 1);
     let container = bench.container(BODY, 1);
     let page = bench

@@ -1,5 +1,5 @@
-//! The change feed with all versions and deletes: it replays to the items that are there, has each change that was made
-//! exactly once, goes as far back as the container keeps versions and says so when it does not.
+//! The change feed with all versions and deletes: replaying the feed gives the current items, each
+//! change occurs exactly once, and a position older than the retention is refused.
 
 mod support;
 
@@ -13,11 +13,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use support::*;
 
-const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},"defaultTtl":-1,
+const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
+    "defaultTtl":-1,
     "changeFeedPolicy":{"retentionDuration":10}}"#;
-const WITHOUT: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},"defaultTtl":-1,
+const WITHOUT_VERSIONS: &str = r#"{"id":"items",
+    "partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},"defaultTtl":-1,
     "changeFeedPolicy":{"retentionDuration":0}}"#;
-const MINUTE: u64 = 60_000;
+const MINUTE_MS: u64 = 60_000;
 
 fn range(id: u32) -> Scope {
     Scope::Range { id, within: None }
@@ -28,37 +30,37 @@ fn page(
     container: &Container,
     scope: &Scope,
     start: FeedStart,
-    most: usize,
+    page_size: usize,
 ) -> Outcome<FeedPage> {
     engine
-        .all_versions_feed(container, scope, &start, Some(most), None)
+        .all_versions_feed(container, scope, &start, Some(page_size), None)
         .wait()
 }
 
-/// Where each range stands now.
-fn now(engine: &Engine, container: &Container) -> Vec<u64> {
+/// Returns the current LSN of each range.
+fn current_lsns(engine: &Engine, container: &Container) -> Vec<u64> {
     let (ranges, _) = engine.partition_key_ranges(container).expect("ranges");
-    let at = |info: &RangeInfo| {
+    let current_lsn = |info: &RangeInfo| {
         let page = page(engine, container, &range(info.id), FeedStart::Now, 10)
             .result
             .expect("a page");
         assert!(page.rows.is_empty() && !page.cut);
         page.continue_after
     };
-    ranges.iter().map(at).collect()
+    ranges.iter().map(current_lsn).collect()
 }
 
-/// All changes of a scope after an LSN, in pages of this size.
+/// Returns all changes of a scope after an LSN, read in pages of `page_size`.
 fn changes(
     engine: &Engine,
     container: &Container,
     scope: &Scope,
     after: u64,
-    most: usize,
+    page_size: usize,
 ) -> Vec<Json> {
     let (mut all, mut after) = (Vec::new(), after);
     loop {
-        let page = page(engine, container, scope, FeedStart::Lsn(after), most)
+        let page = page(engine, container, scope, FeedStart::Lsn(after), page_size)
             .result
             .expect("a page");
         assert!(page.continue_after >= after, "an etag went back");
@@ -71,7 +73,7 @@ fn changes(
         assert!(
             all.last()
                 .is_none_or(|before| metadata(before, "lsn") < metadata(&rows[0], "lsn")),
-            "an LSN was cut"
+            "the changes of one LSN are on two pages"
         );
         assert!(last <= after as i64);
         all.extend(rows);
@@ -98,7 +100,8 @@ fn member<'a>(item: &'a Json, name: &str) -> &'a str {
     item.get(name).and_then(Json::as_str).expect(name)
 }
 
-/// What a reader of the feed knows of a range: the items by resource id, with the LSN of their last change.
+/// The items that a reader of the feed knows of a range, by resource id, with the LSN of their last
+/// change.
 #[derive(Default)]
 struct Replica {
     items: BTreeMap<String, (Json, i64)>,
@@ -106,6 +109,7 @@ struct Replica {
 }
 
 impl Replica {
+    /// Applies a change and checks its metadata.
     fn apply(&mut self, change: &Json) {
         let (current, previous) = (
             change.get("current").expect("current"),
@@ -124,31 +128,36 @@ impl Replica {
                 let known = self
                     .items
                     .insert(member(current, "_rid").to_owned(), (current.clone(), lsn));
-                assert!(known.is_none(), "it was there before: {change}");
+                assert!(known.is_none(), "the item existed before: {change}");
             }
             "replace" => {
-                assert!(previous.is_none(), "the service does not show it either");
+                assert!(
+                    previous.is_none(),
+                    "a replace does not contain the previous version, as in the service"
+                );
                 let known = self
                     .items
                     .insert(member(current, "_rid").to_owned(), (current.clone(), lsn));
-                assert_eq!(known.expect("it was there before").1, before);
+                assert_eq!(known.expect("the item existed before").1, before);
             }
             "delete" => {
                 assert_eq!(current.to_text(), "{}");
-                let previous = previous.expect("a deletion shows what there was");
+                let previous = previous.expect("a delete contains the previous version");
                 let known = self
                     .items
                     .remove(member(previous, "_rid"))
-                    .expect("it was there before");
+                    .expect("the item existed before");
                 assert_eq!((&known.0, known.1), (previous, before));
-                let told = change.get("metadata").expect("metadata");
-                assert_eq!(told.get("id"), previous.get("id"));
+                let change_metadata = change.get("metadata").expect("metadata");
+                assert_eq!(change_metadata.get("id"), previous.get("id"));
                 assert_eq!(
-                    told.get("partitionKey").and_then(|key| key.get("pk")),
+                    change_metadata
+                        .get("partitionKey")
+                        .and_then(|key| key.get("pk")),
                     previous.get("pk")
                 );
             }
-            other => panic!("an operation '{other}'"),
+            other => panic!("unknown operation '{other}'"),
         }
     }
 }
@@ -165,9 +174,11 @@ enum Step {
         id: usize,
         pk: usize,
     },
-    Clear(usize),
+    /// Deletes all items of a partition key.
+    DeleteByKey(usize),
     Wait(u64),
-    /// Work beside requests: expired items, deleted logical partitions, old versions.
+    /// Runs the background tasks, which remove expired items, deleted logical partitions and old
+    /// versions.
     Maintain,
 }
 
@@ -175,14 +186,16 @@ fn step() -> impl Strategy<Value = Step> {
     let size = prop_oneof![8 => 0..50usize, 1 => 60_000..130_000usize];
     let ttl = prop_oneof![4 => Just(None), 1 => (1..30).prop_map(Some)];
     prop_oneof![
-        8 => (0..5usize, 0..3usize, size, ttl).prop_map(|(id, pk, size, ttl)| Step::Upsert { id, pk, size, ttl }),
+        8 => (0..5usize, 0..3usize, size, ttl)
+            .prop_map(|(id, pk, size, ttl)| Step::Upsert { id, pk, size, ttl }),
         3 => (0..5usize, 0..3usize).prop_map(|(id, pk)| Step::Delete { id, pk }),
-        1 => (0..3usize).prop_map(Step::Clear),
+        1 => (0..3usize).prop_map(Step::DeleteByKey),
         1 => (1..8_000u64).prop_map(Step::Wait),
         1 => Just(Step::Maintain),
     ]
 }
 
+/// Runs the background tasks until none has work left.
 fn maintain(engine: &Engine) {
     while engine.remove_expired().expect("expired items are removed") > 0 {}
     engine.finish_deletes_by_key().expect("rows are removed");
@@ -191,8 +204,8 @@ fn maintain(engine: &Engine) {
         .expect("old versions are removed");
 }
 
-/// Carries a step out; the etag of the item that it wrote, if it did.
-fn take(bench: &Bench, container: &Container, step: &Step) -> Option<String> {
+/// Runs a step. Returns the etag of the item if the step wrote one.
+fn run_step(bench: &Bench, container: &Container, step: &Step) -> Option<String> {
     let engine = &bench.engine;
     let options = |pk: usize| WriteOptions {
         partition_key: Some(key(&format!("[\"p{pk}\"]"))),
@@ -223,7 +236,7 @@ fn take(bench: &Bench, container: &Container, step: &Step) -> Option<String> {
                 &options(*pk),
             );
         }
-        Step::Clear(pk) => {
+        Step::DeleteByKey(pk) => {
             let key = key(&format!("[\"p{pk}\"]"));
             engine
                 .delete_logical_partition(container, &key, AdmissionOptions::default())
@@ -245,37 +258,40 @@ proptest! {
     })]
 
     #[test]
-    fn the_feed_replays_to_what_is_there(
+    fn replaying_the_feed_gives_the_current_items(
         partitions in 1..3usize,
         steps in prop::collection::vec(step(), 1..60),
-        most in 1..5usize,
+        page_size in 1..5usize,
     ) {
         let bench = Bench::new(Profile::Modern, 11);
         let container = bench.container(BODY, partitions);
-        let starts = now(&bench.engine, &container);
-        let etags: Vec<String> = steps.iter().filter_map(|step| take(&bench, &container, step)).collect();
+        let starts = current_lsns(&bench.engine, &container);
+        let mut written = Vec::new();
+        for step in &steps {
+            written.extend(run_step(&bench, &container, step));
+        }
         maintain(&bench.engine);
-        let (mut seen, mut there) = (Vec::new(), Vec::new());
+        let (mut seen, mut replayed) = (Vec::new(), Vec::new());
         for (id, start) in (0..).zip(starts) {
             let mut replica = Replica::default();
-            for change in changes(&bench.engine, &container, &range(id), start, most) {
+            for change in changes(&bench.engine, &container, &range(id), start, page_size) {
                 if operation(&change) != "delete" {
                     seen.push(member(change.get("current").expect("current"), "_etag").to_owned());
                 }
                 replica.apply(&change);
             }
-            there.extend(replica.items.into_values().map(|(item, _)| item.to_text()));
+            replayed.extend(replica.items.into_values().map(|(item, _)| item.to_text()));
         }
-        let mut wanted = rows(&bench.engine, &container, &Scope::Everything, &query("SELECT * FROM c"), &[100])
+        let all = query("SELECT * FROM c");
+        let mut expected = rows(&bench.engine, &container, &Scope::Everything, &all, &[100])
             .expect("rows");
-        wanted.iter_mut().for_each(|row| *row = json(row).to_text());
-        wanted.sort();
-        there.sort();
-        prop_assert_eq!(there, wanted);
-        let mut each = etags;
-        each.sort();
+        expected.iter_mut().for_each(|row| *row = json(row).to_text());
+        expected.sort();
+        replayed.sort();
+        prop_assert_eq!(replayed, expected);
+        written.sort();
         seen.sort();
-        prop_assert_eq!(seen, each, "each version that was written comes once");
+        prop_assert_eq!(seen, written, "each written version occurs once");
     }
 }
 
@@ -284,7 +300,7 @@ fn a_scope_sees_its_own_changes_only() {
     let bench = Bench::new(Profile::Modern, 3);
     let engine = &bench.engine;
     let container = bench.container(BODY, 1);
-    let start = now(engine, &container)[0];
+    let start = current_lsns(engine, &container)[0];
     for n in 0..20 {
         create(
             engine,
@@ -295,31 +311,37 @@ fn a_scope_sees_its_own_changes_only() {
     let mut found = 0;
     for pk in ["p0", "p1", "p2"] {
         let scope = Scope::Key(key(&format!("[\"{pk}\"]")));
-        let own = changes(engine, &container, &scope, start, 2);
+        let own_changes = changes(engine, &container, &scope, start, 2);
         assert!(
-            own.iter()
+            own_changes
+                .iter()
                 .all(|change| member(change.get("current").expect("current"), "pk") == pk)
         );
-        found += own.len();
+        found += own_changes.len();
         let epk = container
             .partition_key()
             .epk_range(&key(&format!("[\"{pk}\"]")));
         assert_eq!(
             changes(engine, &container, &Scope::Epk(epk), start, 3).len(),
-            own.len()
+            own_changes.len()
         );
     }
     assert_eq!(found, 20);
 }
 
-/// A page looks at a bounded number of changes. One that found nothing on the way says that there is more.
+/// A page reads a bounded number of changes. A page that found none of its scope says that more
+/// changes follow.
 #[test]
-fn a_feed_of_few_among_many_comes_in_pages_that_end_in_time() {
+fn a_page_of_a_sparse_feed_ends_after_a_bounded_number_of_changes() {
     let bench = Bench::new(Profile::Modern, 3);
     let engine = &bench.engine;
     let container = bench.container(BODY, 1);
-    let start = now(engine, &container)[0];
-    let body = r#"{"id":"many","body":"function many(from) { var c = getContext().getCollection(); for (var i = 0; i < 500; i++) c.createDocument(c.getSelfLink(), {id: 'i' + (from + i), pk: 'p'}); }"}"#;
+    let start = current_lsns(engine, &container)[0];
+    let body = concat!(
+        r#"{"id":"many","body":"function many(from) { var c = getContext().getCollection(); "#,
+        r#"for (var i = 0; i < 500; i++) "#,
+        r#"c.createDocument(c.getSelfLink(), {id: 'i' + (from + i), pk: 'p'}); }"}"#,
+    );
     engine
         .create_script(&container, ScriptKind::Procedure, &object(body), false)
         .result
@@ -351,30 +373,30 @@ fn a_feed_of_few_among_many_comes_in_pages_that_end_in_time() {
     for first in [latest(FeedStart::Lsn(start)), all(FeedStart::Lsn(start))] {
         assert!(
             first.rows.is_empty() && first.cut,
-            "it ends before it finds any, and says so"
+            "the page ends before a change of the scope, and says that more changes follow"
         );
     }
-    for (first, read) in [
+    for (first, is_latest) in [
         (latest(FeedStart::Lsn(start)), true),
         (all(FeedStart::Lsn(start)), false),
     ] {
         let next = FeedStart::Lsn(first.continue_after);
-        let second = if read { latest(next) } else { all(next) };
+        let second = if is_latest { latest(next) } else { all(next) };
         assert_eq!((second.rows.len(), second.cut), (1, false));
     }
 }
 
 #[test]
-fn an_expired_item_and_a_deleted_one_are_told_apart() {
+fn the_feed_distinguishes_expired_and_deleted_items() {
     let bench = Bench::new(Profile::Modern, 3);
     let engine = &bench.engine;
     let container = bench.container(BODY, 1);
     create(engine, &container, r#"{"id":"old","pk":"p","ttl":5}"#);
     create(engine, &container, r#"{"id":"gone","pk":"p"}"#);
-    let start = now(engine, &container)[0];
+    let start = current_lsns(engine, &container)[0];
     bench.world.advance_ms(6_000);
     maintain(engine);
-    take(&bench, &container, &Step::Clear(9));
+    run_step(&bench, &container, &Step::DeleteByKey(9));
     let options = WriteOptions {
         partition_key: Some(key(r#"["p"]"#)),
         ..WriteOptions::default()
@@ -388,7 +410,7 @@ fn an_expired_item_and_a_deleted_one_are_told_apart() {
     )
     .result
     .expect("deleted");
-    let told = |change: &Json| {
+    let describe = |change: &Json| {
         let metadata = change.get("metadata").expect("metadata");
         (
             member(metadata, "id").to_owned(),
@@ -397,7 +419,7 @@ fn an_expired_item_and_a_deleted_one_are_told_apart() {
     };
     let changes: Vec<_> = changes(engine, &container, &range(0), start, 10)
         .iter()
-        .map(told)
+        .map(describe)
         .collect();
     assert_eq!(
         changes,
@@ -409,7 +431,7 @@ fn an_expired_item_and_a_deleted_one_are_told_apart() {
 }
 
 #[test]
-fn it_starts_from_now_or_a_continuation_and_only_where_versions_are_kept() {
+fn the_feed_starts_from_now_or_a_continuation_and_requires_kept_versions() {
     let bench = Bench::new(Profile::Modern, 3);
     let engine = &bench.engine;
     let container = bench.container(BODY, 2);
@@ -432,104 +454,114 @@ fn it_starts_from_now_or_a_continuation_and_only_where_versions_are_kept() {
         refused(&Scope::Everything, FeedStart::Now).contains("one partition key range at a time")
     );
     engine
-        .replace_container(&container, &object(WITHOUT), None)
+        .replace_container(&container, &object(WITHOUT_VERSIONS), None)
         .result
         .expect("the policy is changed");
-    let told = refused(&range(0), FeedStart::Now);
+    let message = refused(&range(0), FeedStart::Now);
     assert!(
-        told.contains("All Versions and Deletes") && told.contains("must be enabled"),
-        "{told}"
+        message.contains("All Versions and Deletes") && message.contains("must be enabled"),
+        "{message}"
     );
 }
 
 #[test]
-fn what_is_older_than_the_retention_is_refused_before_and_after_it_is_removed() {
+fn positions_older_than_the_retention_are_refused_before_and_after_removal() {
     let bench = Bench::new(Profile::Modern, 3);
     let engine = &bench.engine;
     let container = bench.container(BODY, 1);
-    let start = now(engine, &container)[0];
+    let start = current_lsns(engine, &container)[0];
     create(engine, &container, r#"{"id":"a","pk":"p"}"#);
-    let quiet = now(engine, &container)[0];
-    bench.world.advance_ms(6 * MINUTE);
+    let after_first = current_lsns(engine, &container)[0];
+    bench.world.advance_ms(6 * MINUTE_MS);
     create(engine, &container, r#"{"id":"b","pk":"p"}"#);
     assert_eq!(changes(engine, &container, &range(0), start, 1).len(), 2);
-    bench.world.advance_ms(6 * MINUTE);
-    let check = || {
+    bench.world.advance_ms(6 * MINUTE_MS);
+    let check_refused = || {
         let error = page(engine, &container, &range(0), FeedStart::Lsn(start), 10)
             .result
             .expect_err("too old");
         assert_eq!(error.kind(), Kind::BadRequest);
         assert!(error.message().contains("retention"), "{error}");
         assert_eq!(
-            changes(engine, &container, &range(0), quiet, 1).len(),
+            changes(engine, &container, &range(0), after_first, 1).len(),
             1,
-            "the younger version is there"
+            "the newer version is kept"
         );
     };
-    check();
+    check_refused();
     assert_eq!(engine.remove_old_versions().expect("removed"), 1);
-    check();
-    // A reader that has seen all is not late, however long nothing happens.
-    let head = now(engine, &container)[0];
-    bench.world.advance_ms(60 * MINUTE);
+    check_refused();
+    // A reader at the end of the feed is not refused after any time without changes.
+    let head = current_lsns(engine, &container)[0];
+    bench.world.advance_ms(60 * MINUTE_MS);
     assert_eq!(engine.remove_old_versions().expect("removed"), 1);
     assert!(changes(engine, &container, &range(0), head, 1).is_empty());
     assert_eq!(engine.remove_old_versions().expect("removed"), 0);
 }
 
 #[test]
-fn a_gap_in_the_versions_is_never_read_over() {
+fn a_position_before_a_gap_in_the_versions_is_refused() {
     let bench = Bench::new(Profile::Modern, 3);
     let engine = &bench.engine;
-    let container = bench.container(WITHOUT, 1);
+    let container = bench.container(WITHOUT_VERSIONS, 1);
     create(engine, &container, r#"{"id":"a","pk":"p"}"#);
     assert_eq!(
         engine.remove_old_versions().expect("removed"),
         0,
-        "nothing is kept unless asked for"
+        "no version is kept without a policy"
     );
-    let policy = |body: &str| {
+    let set_policy = |body: &str| {
         engine
             .replace_container(&container, &object(body), None)
             .result
             .expect("replaced")
     };
-    policy(BODY);
-    let start = now(engine, &container)[0];
-    let late = |after: u64| {
+    set_policy(BODY);
+    let start = current_lsns(engine, &container)[0];
+    let is_refused = |after: u64| {
         let result = page(engine, &container, &range(0), FeedStart::Lsn(after), 10).result;
         result.is_err_and(|error| error.message().contains("retention"))
     };
-    assert!(late(start - 2), "the version before was not kept");
+    assert!(is_refused(start - 2), "the version before was not kept");
     create(engine, &container, r#"{"id":"b","pk":"p"}"#);
     assert_eq!(changes(engine, &container, &range(0), start, 10).len(), 1);
-    policy(WITHOUT);
+    set_policy(WITHOUT_VERSIONS);
     create(engine, &container, r#"{"id":"c","pk":"p"}"#);
-    policy(BODY);
-    assert!(late(start), "the version of c was not kept");
-    let again = now(engine, &container)[0];
+    set_policy(BODY);
+    assert!(is_refused(start), "the version of c was not kept");
+    let second_start = current_lsns(engine, &container)[0];
     create(engine, &container, r#"{"id":"d","pk":"p"}"#);
-    assert!(late(start), "the version of c was not kept");
-    assert_eq!(changes(engine, &container, &range(0), again, 10).len(), 1);
+    assert!(is_refused(start), "the version of c was not kept");
+    assert_eq!(
+        changes(engine, &container, &range(0), second_start, 10).len(),
+        1
+    );
     assert_eq!(
         engine.remove_old_versions().expect("removed"),
         1,
-        "what lies below the gap goes"
+        "versions before the gap are removed"
     );
-    assert_eq!(changes(engine, &container, &range(0), again, 10).len(), 1);
+    assert_eq!(
+        changes(engine, &container, &range(0), second_start, 10).len(),
+        1
+    );
 }
 
 #[test]
-fn changes_of_one_transaction_are_never_cut_apart() {
+fn changes_of_one_transaction_are_never_divided_between_pages() {
     let bench = Bench::new(Profile::Modern, 3);
     let engine = &bench.engine;
     let container = bench.container(BODY, 1);
-    let body = r#"{"id":"many","body":"function many(n) { var c = getContext().getCollection(); for (var i = 0; i < n; i++) c.createDocument(c.getSelfLink(), {id: 'i' + i, pk: 'p'}); }"}"#;
+    let body = concat!(
+        r#"{"id":"many","body":"function many(n) { var c = getContext().getCollection(); "#,
+        r#"for (var i = 0; i < n; i++) "#,
+        r#"c.createDocument(c.getSelfLink(), {id: 'i' + i, pk: 'p'}); }"}"#,
+    );
     engine
         .create_script(&container, ScriptKind::Procedure, &object(body), false)
         .result
         .expect("a procedure");
-    let start = now(engine, &container)[0];
+    let start = current_lsns(engine, &container)[0];
     let run = engine.execute(
         &container,
         Id::Name("many"),
@@ -546,7 +578,7 @@ fn changes_of_one_transaction_are_never_cut_apart() {
 }
 
 #[test]
-fn a_crash_at_any_step_leaves_items_and_versions_in_step() {
+fn a_crash_at_any_step_keeps_items_and_versions_consistent() {
     let world = || Arc::new(SeededWorld::new(START_MS, 5));
     let steps: Vec<Step> = (0..12)
         .map(|n| match n % 4 {
@@ -563,7 +595,7 @@ fn a_crash_at_any_step_leaves_items_and_versions_in_step() {
         let memory = Arc::new(Crashing::new(None));
         let engine = open(memory.clone(), Profile::Modern, world()).expect("an engine");
         let container = create_container(&engine, BODY, 1).expect("the container");
-        let start = now(&engine, &container)[0];
+        let start = current_lsns(&engine, &container)[0];
         drop((container, engine));
         let store = Arc::new(memory.reopen(Some(crash)));
         if let Ok(engine) = open(store.clone(), Profile::Modern, world()) {
@@ -602,7 +634,7 @@ fn a_crash_at_any_step_leaves_items_and_versions_in_step() {
         changes(&engine, &container, &range(0), start, 2)
             .iter()
             .for_each(|change| replica.apply(change));
-        let mut wanted = rows(
+        let mut expected = rows(
             &engine,
             &container,
             &Scope::Everything,
@@ -610,14 +642,16 @@ fn a_crash_at_any_step_leaves_items_and_versions_in_step() {
             &[100],
         )
         .expect("rows");
-        wanted.iter_mut().for_each(|row| *row = json(row).to_text());
-        let mut there: Vec<String> = replica
+        expected
+            .iter_mut()
+            .for_each(|row| *row = json(row).to_text());
+        let mut replayed: Vec<String> = replica
             .items
             .into_values()
             .map(|(item, _)| item.to_text())
             .collect();
-        wanted.sort();
-        there.sort();
-        assert_eq!(there, wanted, "after a crash at step {crash}");
+        expected.sort();
+        replayed.sort();
+        assert_eq!(replayed, expected, "after a crash at step {crash}");
     }
 }

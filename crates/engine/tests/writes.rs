@@ -1,7 +1,9 @@
-//! Writes against a model: statuses, etags, counts, point reads, read feed and change feed after random histories.
+//! Writes compared with a model: statuses, etags, counts, point reads, read feed and change feed
+//! after random histories.
 //!
-//! The model is a map of (key, id) to what was written last. Time moves between requests, so items with a time to live
-//! expire in the middle of a history. `ORRERY_WRITE_CASES` says how many histories; a failure prints the smallest.
+//! The model is a map from (key, id) to the last written item. Time advances between requests, so
+//! items with a time to live expire in the middle of a history. `ORRERY_WRITE_CASES` is the number
+//! of histories; a failure prints the smallest failing history.
 
 mod support;
 
@@ -12,7 +14,8 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use support::*;
 
-const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},"defaultTtl":20,
+const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
+    "defaultTtl":20,
     "uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/mail"]},{"paths":["/first","/last"]}]}}"#;
 
 #[derive(Clone, Debug)]
@@ -24,8 +27,9 @@ enum Step {
     Wait(u64),
     RemoveExpired,
     /// Deletes all items of a partition key.
-    Clear(usize),
-    ClearSome,
+    DeleteByKey(usize),
+    /// Removes some rows of deleted items.
+    RemoveSomeDeleted,
 }
 
 #[derive(Clone, Debug)]
@@ -35,11 +39,11 @@ struct Draft {
     mail: usize,
     name: (usize, usize),
     ttl: Option<i32>,
-    /// So that items are of several chunks at times.
+    /// Characters of the filler. Large items have several chunks.
     size: usize,
 }
 
-/// What `If-Match` says.
+/// The value of `If-Match`.
 #[derive(Clone, Copy, Debug)]
 enum Condition {
     None,
@@ -91,7 +95,14 @@ fn draft() -> impl Strategy<Value = Draft> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let condition = || prop_oneof![4 => Just(Condition::None), 1 => Just(Condition::Any), 2 => Just(Condition::Current), 1 => Just(Condition::Stale)];
+    let condition = || {
+        prop_oneof![
+            4 => Just(Condition::None),
+            1 => Just(Condition::Any),
+            2 => Just(Condition::Current),
+            1 => Just(Condition::Stale),
+        ]
+    };
     prop_oneof![
         5 => draft().prop_map(Step::Create),
         3 => (draft(), condition()).prop_map(|(d, c)| Step::Upsert(d, c)),
@@ -99,14 +110,14 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..3usize, 0..6usize, condition()).prop_map(|(pk, id, c)| Step::Delete(pk, id, c)),
         2 => (1..8_000u64).prop_map(Step::Wait),
         1 => Just(Step::RemoveExpired),
-        1 => (0..3usize).prop_map(Step::Clear),
-        1 => Just(Step::ClearSome),
+        1 => (0..3usize).prop_map(Step::DeleteByKey),
+        1 => Just(Step::RemoveSomeDeleted),
     ]
 }
 
-/// An item as it should be.
+/// An item of the model.
 #[derive(Clone)]
-struct Kept {
+struct ModelItem {
     draft: Draft,
     number: u64,
     etag: String,
@@ -114,7 +125,8 @@ struct Kept {
     written: u64,
 }
 
-impl Kept {
+impl ModelItem {
+    /// Returns true if the item is not expired at `now`, in seconds since 1970.
     fn is_live(&self, now: u64) -> bool {
         match self.draft.ttl {
             Some(-1) => true,
@@ -127,7 +139,7 @@ impl Kept {
 struct Model {
     bench: Bench,
     container: std::sync::Arc<Container>,
-    items: BTreeMap<(usize, usize), Kept>,
+    items: BTreeMap<(usize, usize), ModelItem>,
     /// Keys in the order of their last writes.
     history: Vec<(usize, usize)>,
     etags: BTreeSet<String>,
@@ -153,23 +165,24 @@ impl Model {
         orrery_model::world::World::now_seconds(self.bench.world.as_ref())
     }
 
-    /// Forgets what is expired: nobody sees it any more.
+    /// Removes expired items from the model.
     fn expire(&mut self) {
         let now = self.now();
-        self.items.retain(|_, kept| kept.is_live(now));
+        self.items.retain(|_, stored| stored.is_live(now));
     }
 
-    /// Whether another item of the logical partition holds one of the draft's unique keys.
-    fn is_taken(&self, draft: &Draft, own: Option<(usize, usize)>) -> bool {
+    /// Returns true if another item of the logical partition has one of the draft's unique keys.
+    fn has_taken_unique_key(&self, draft: &Draft, own: Option<(usize, usize)>) -> bool {
         let mut others = self
             .items
             .iter()
             .filter(|(key, _)| key.0 == draft.pk && Some(**key) != own);
-        others.any(|(_, kept)| kept.draft.mail == draft.mail || kept.draft.name == draft.name)
+        others.any(|(_, stored)| stored.draft.mail == draft.mail || stored.draft.name == draft.name)
     }
 
+    /// Returns the value of `If-Match`, and true if an existing item satisfies the condition.
     fn if_match(&self, key: (usize, usize), condition: Condition) -> (Option<String>, bool) {
-        let current = self.items.get(&key).map(|kept| kept.etag.clone());
+        let current = self.items.get(&key).map(|stored| stored.etag.clone());
         match condition {
             Condition::None => (None, true),
             Condition::Any => (Some("*".into()), true),
@@ -201,11 +214,12 @@ impl Model {
             body,
             &options,
         );
-        assert!(outcome.charge.0 > 0, "every answer is charged");
+        assert!(outcome.charge.0 > 0, "every answer has a charge");
         outcome.result.map_err(|error| error.kind())
     }
 
-    fn keep(&mut self, draft: &Draft, old: Option<(usize, usize)>, written: Written) {
+    /// Checks a written item and adds it to the model. `old` is the key of the replaced item.
+    fn add(&mut self, draft: &Draft, old: Option<(usize, usize)>, written: Written) {
         let text = text(&written.item.expect("the item"));
         let item = json(&text);
         let etag = written.etag.expect("an etag");
@@ -213,13 +227,13 @@ impl Model {
             item.get("_etag").and_then(Json::as_str),
             Some(etag.as_str())
         );
-        assert!(self.etags.insert(etag.clone()), "an etag came twice");
+        assert!(self.etags.insert(etag.clone()), "the etag is used twice");
         let number = number_of(&item);
         match old.and_then(|old| self.items.remove(&old)) {
             Some(before) => assert_eq!(before.number, number, "a replaced item keeps its number"),
             None => assert!(
                 self.numbers.insert(number),
-                "the number {number} came twice"
+                "the number {number} is used twice"
             ),
         }
         let written = self.now();
@@ -229,7 +243,7 @@ impl Model {
         self.history.push(draft.key());
         self.items.insert(
             draft.key(),
-            Kept {
+            ModelItem {
                 draft: draft.clone(),
                 number,
                 etag,
@@ -239,74 +253,77 @@ impl Model {
         );
     }
 
-    fn take(&mut self, step: &Step) {
+    /// Runs a step and compares its outcome with the model.
+    fn run_step(&mut self, step: &Step) {
         self.expire();
         match step {
             Step::Create(draft) => {
-                let refused = self.items.contains_key(&draft.key()) || self.may_clash(draft, None);
-                let given = self.send(&WriteOperation::Create, Some(&draft.text()), draft.pk, None);
-                self.conclude(given, refused.then_some(Kind::Conflict), draft, None);
+                let refused =
+                    self.items.contains_key(&draft.key()) || self.has_taken_unique_key(draft, None);
+                let result =
+                    self.send(&WriteOperation::Create, Some(&draft.text()), draft.pk, None);
+                self.conclude(result, refused.then_some(Kind::Conflict), draft, None);
             }
             Step::Upsert(draft, condition) => {
-                let there = self.items.contains_key(&draft.key()).then(|| draft.key());
-                let (if_match, fits) = self.if_match(draft.key(), *condition);
-                let wanted = match (there, fits) {
+                let existing = self.items.contains_key(&draft.key()).then(|| draft.key());
+                let (if_match, is_satisfied) = self.if_match(draft.key(), *condition);
+                let expected = match (existing, is_satisfied) {
                     (Some(_), false) => Some(Kind::PreconditionFailed),
-                    _ if self.may_clash(draft, there) => Some(Kind::Conflict),
+                    _ if self.has_taken_unique_key(draft, existing) => Some(Kind::Conflict),
                     _ => None,
                 };
-                let given = self.send(
+                let result = self.send(
                     &WriteOperation::Upsert,
                     Some(&draft.text()),
                     draft.pk,
                     if_match,
                 );
-                if let Ok(written) = &given {
-                    assert_eq!(written.created, there.is_none());
+                if let Ok(written) = &result {
+                    assert_eq!(written.created, existing.is_none());
                 }
-                self.conclude(given, wanted, draft, there);
+                self.conclude(result, expected, draft, existing);
             }
             Step::Replace(id, draft, condition) => {
                 let key = (draft.pk, *id);
-                let (if_match, fits) = self.if_match(key, *condition);
+                let (if_match, is_satisfied) = self.if_match(key, *condition);
                 let new_id_is_taken = draft.id != *id && self.items.contains_key(&draft.key());
-                let wanted = match (self.items.contains_key(&key), fits) {
+                let expected = match (self.items.contains_key(&key), is_satisfied) {
                     (false, _) => Some(Kind::NotFound),
                     (true, false) => Some(Kind::PreconditionFailed),
-                    _ if new_id_is_taken || self.may_clash(draft, Some(key)) => {
+                    _ if new_id_is_taken || self.has_taken_unique_key(draft, Some(key)) => {
                         Some(Kind::Conflict)
                     }
                     _ => None,
                 };
-                let given = self.send(
+                let result = self.send(
                     &WriteOperation::Replace(format!("i{id}")),
                     Some(&draft.text()),
                     draft.pk,
                     if_match,
                 );
-                self.conclude(given, wanted, draft, Some(key));
+                self.conclude(result, expected, draft, Some(key));
             }
             Step::Delete(pk, id, condition) => {
                 let key = (*pk, *id);
-                let (if_match, fits) = self.if_match(key, *condition);
-                let given = self.send(
+                let (if_match, is_satisfied) = self.if_match(key, *condition);
+                let result = self.send(
                     &WriteOperation::Delete(format!("i{id}")),
                     None,
                     *pk,
                     if_match,
                 );
-                match (self.items.contains_key(&key), fits) {
-                    (false, _) => assert_eq!(given.err(), Some(Kind::NotFound)),
-                    (true, false) => assert_eq!(given.err(), Some(Kind::PreconditionFailed)),
+                match (self.items.contains_key(&key), is_satisfied) {
+                    (false, _) => assert_eq!(result.err(), Some(Kind::NotFound)),
+                    (true, false) => assert_eq!(result.err(), Some(Kind::PreconditionFailed)),
                     (true, true) => {
-                        let deleted = given.expect("the item is deleted");
+                        let deleted = result.expect("the item is deleted");
                         assert!(deleted.item.is_none() && deleted.etag.is_none());
                         self.items.remove(&key);
                         self.history.retain(|other| *other != key);
                     }
                 }
             }
-            Step::Clear(pk) => {
+            Step::DeleteByKey(pk) => {
                 let key = key(&format!("[\"p{pk}\"]"));
                 self.bench
                     .engine
@@ -317,7 +334,7 @@ impl Model {
                 self.items.retain(|key, _| key.0 != *pk);
                 self.history.retain(|key| key.0 != *pk);
             }
-            Step::ClearSome => {
+            Step::RemoveSomeDeleted => {
                 _ = self
                     .bench
                     .engine
@@ -337,25 +354,23 @@ impl Model {
         }
     }
 
-    fn may_clash(&self, draft: &Draft, own: Option<(usize, usize)>) -> bool {
-        self.is_taken(draft, own)
-    }
-
+    /// Compares the result of a write with the expected error, and adds a written item to the
+    /// model.
     fn conclude(
         &mut self,
-        given: Result<Written, Kind>,
-        wanted: Option<Kind>,
+        result: Result<Written, Kind>,
+        expected: Option<Kind>,
         draft: &Draft,
         old: Option<(usize, usize)>,
     ) {
-        match (given, wanted) {
-            (Ok(written), None) => self.keep(draft, old, written),
-            (Err(kind), Some(wanted)) => assert_eq!(kind, wanted),
-            (given, wanted) => panic!("{draft:?}: expected {wanted:?}, got {given:?}"),
+        match (result, expected) {
+            (Ok(written), None) => self.add(draft, old, written),
+            (Err(kind), Some(expected)) => assert_eq!(kind, expected),
+            (result, expected) => panic!("{draft:?}: expected {expected:?}, got {result:?}"),
         }
     }
 
-    /// Everything that can be read says what the model says.
+    /// Compares point reads, read feed, change feed and a count with the model.
     fn compare(&mut self) {
         self.expire();
         let engine = &self.bench.engine;
@@ -367,14 +382,14 @@ impl Model {
                 &format!("i{id}"),
             );
             match self.items.get(&(pk, id)) {
-                Some(kept) => assert_eq!(found.expect("the item is there"), kept.text),
+                Some(stored) => assert_eq!(found.expect("the item is there"), stored.text),
                 None => assert_eq!(found.expect_err("no such item").kind(), Kind::NotFound),
             }
         }
         let (ranges, _) = engine
             .partition_key_ranges(&self.container)
             .expect("ranges");
-        let home = |pk: usize| {
+        let partition_index = |pk: usize| {
             let epk = self
                 .container
                 .partition_key()
@@ -384,22 +399,25 @@ impl Model {
                 .position(|r| r.range.contains(&epk))
                 .expect("a range")
         };
-        let mut by_creation: Vec<&Kept> = self.items.values().collect();
-        by_creation.sort_by_key(|kept| (home(kept.draft.pk), kept.number));
-        let wanted: Vec<&str> = by_creation.iter().map(|kept| kept.text.as_str()).collect();
+        let mut by_creation: Vec<&ModelItem> = self.items.values().collect();
+        by_creation.sort_by_key(|stored| (partition_index(stored.draft.pk), stored.number));
+        let expected: Vec<&str> = by_creation
+            .iter()
+            .map(|stored| stored.text.as_str())
+            .collect();
         assert_eq!(
             read_feed(&self.bench, &self.container, 2),
-            wanted,
+            expected,
             "the read feed"
         );
         for (at, range) in ranges.iter().enumerate() {
-            let wanted: Vec<&Kept> = self
+            let expected: Vec<&ModelItem> = self
                 .history
                 .iter()
-                .filter(|key| home(key.0) == at)
+                .filter(|key| partition_index(key.0) == at)
                 .filter_map(|key| self.items.get(key))
                 .collect();
-            check_changes(&self.bench, &self.container, range, &wanted);
+            check_changes(&self.bench, &self.container, range, &expected);
         }
         if self.items.len() == self.history.len() {
             let counted = rows(
@@ -413,13 +431,13 @@ impl Model {
         }
     }
 
-    /// After expired and deleted items are gone, nothing is left of them.
+    /// Removes expired and deleted items and compares the counters with the model.
     fn compare_counts(&mut self) {
         self.bench
             .engine
             .finish_deletes_by_key()
             .expect("rows are removed");
-        self.take(&Step::RemoveExpired);
+        self.run_step(&Step::RemoveExpired);
         self.expire();
         let (_, usage) = self.bench.engine.quota(&self.container);
         assert!(
@@ -430,6 +448,7 @@ impl Model {
     }
 }
 
+/// Reads the whole read feed in pages of `size`.
 fn read_feed(bench: &Bench, container: &Container, size: usize) -> Vec<String> {
     let mut page = PageRequest {
         max_items: Some(size),
@@ -450,8 +469,9 @@ fn read_feed(bench: &Bench, container: &Container, size: usize) -> Vec<String> {
     }
 }
 
-/// Every live item once, in the order of the last writes, from the beginning and from every etag on the way.
-fn check_changes(bench: &Bench, container: &Container, range: &RangeInfo, wanted: &[&Kept]) {
+/// Checks that the change feed contains each live item once, in the order of the last writes, read
+/// from the beginning and continued after every page.
+fn check_changes(bench: &Bench, container: &Container, range: &RangeInfo, expected: &[&ModelItem]) {
     let scope = Scope::Range {
         id: range.id,
         within: None,
@@ -464,7 +484,7 @@ fn check_changes(bench: &Bench, container: &Container, range: &RangeInfo, wanted
             .wait()
             .result
             .expect("a page");
-        assert!(page.continue_after >= last, "an etag went back");
+        assert!(page.continue_after >= last, "the position goes back");
         start = FeedStart::Lsn(page.continue_after);
         if page.rows.is_empty() {
             break;
@@ -474,15 +494,15 @@ fn check_changes(bench: &Bench, container: &Container, range: &RangeInfo, wanted
             let lsn = item.get("_lsn").and_then(Json::as_i64).expect("an LSN") as u64;
             assert!(lsn > last && lsn <= page.continue_after, "LSNs rise");
             last = lsn;
-            assert!(seen < wanted.len(), "{item} is one too many");
+            assert!(seen < expected.len(), "{item} is unexpected");
             assert_eq!(
                 item.get("_etag").and_then(Json::as_str),
-                Some(wanted[seen].etag.as_str())
+                Some(expected[seen].etag.as_str())
             );
             seen += 1;
         }
     }
-    assert_eq!(seen, wanted.len(), "each live item comes once");
+    assert_eq!(seen, expected.len(), "each live item occurs once");
     assert!(last <= range.lsn);
 }
 
@@ -494,10 +514,13 @@ proptest! {
     })]
 
     #[test]
-    fn writes_do_what_a_map_does(partitions in 1..4usize, steps in prop::collection::vec(step(), 1..60)) {
+    fn writes_have_the_same_effect_as_on_a_map(
+        partitions in 1..4usize,
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
         let mut model = Model::new(partitions);
         for (i, step) in steps.iter().enumerate() {
-            model.take(step);
+            model.run_step(step);
             if i % 10 == 0 {
                 model.compare();
             }

@@ -1,6 +1,7 @@
-//! What the tests of this crate stand on: an engine in memory, short ways to ask it, and the answers as text.
+//! Helpers of this crate's integration tests: an engine in memory, short forms of its calls, and
+//! answers as text.
 
-#![allow(dead_code)] // each test file uses its own part
+#![allow(dead_code)] // each test file uses a part of the helpers
 
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, EngineOptions, PartitionInventory, Profile};
@@ -12,22 +13,22 @@ use orrery_script::{HostCommand, PoolOptions};
 use orrery_storage::{MemoryStore, Store};
 use std::sync::Arc;
 
-/// The moment at which every test begins, in milliseconds since 1970.
+/// The time at which every test begins, in milliseconds since 1970.
 pub const START_MS: u64 = 1_767_225_600_000;
 
-/// An engine with the world that moves its clock.
+/// An engine under test, and the world whose clock the test advances.
 pub struct Bench {
     pub engine: Engine,
     pub world: Arc<SeededWorld>,
 }
 
 impl Bench {
-    /// A new engine in memory.
+    /// Opens a new engine on a memory store.
     pub fn new(profile: Profile, seed: u64) -> Bench {
         Bench::on(Arc::new(MemoryStore::new()), profile, seed)
     }
 
-    /// An engine over a store.
+    /// Opens an engine on `store`.
     pub fn on(store: Arc<dyn Store>, profile: Profile, seed: u64) -> Bench {
         let world = Arc::new(SeededWorld::new(START_MS, seed));
         Bench {
@@ -36,13 +37,14 @@ impl Bench {
         }
     }
 
-    /// The container `db`/`items`, made with this body, of so many physical partitions.
+    /// Creates the container `db`/`items` with the definition `body` and `partitions` physical
+    /// partitions.
     pub fn container(&self, body: &str, partitions: usize) -> Arc<Container> {
         create_container(&self.engine, body, partitions).expect("the container is created")
     }
 }
 
-/// Opens an engine.
+/// Opens an engine on `store`.
 pub fn open(
     store: Arc<dyn Store>,
     profile: Profile,
@@ -51,7 +53,7 @@ pub fn open(
     Engine::open(store, options(profile), world)
 }
 
-/// How the engine of a test is set up.
+/// Returns the engine options of the tests.
 pub fn options(profile: Profile) -> EngineOptions {
     let command = HostCommand {
         program: env!("CARGO_BIN_EXE_engine-script-host").into(),
@@ -64,7 +66,9 @@ pub fn options(profile: Profile) -> EngineOptions {
     }
 }
 
-/// Creates `db` if it is missing and the container of this body in it.
+/// Creates the database `db` if it is missing, and the container defined by `body` in it.
+///
+/// The throughput is chosen so that the container has `partitions` physical partitions.
 pub fn create_container(
     engine: &Engine,
     body: &str,
@@ -76,6 +80,7 @@ pub fn create_container(
             .result?;
     }
     let database = engine.database(Id::Name("db"))?;
+    // A new container has one physical partition for each 6,000 RU/s.
     let throughput = Throughput::Manual(if partitions == 1 {
         400
     } else {
@@ -87,10 +92,10 @@ pub fn create_container(
     engine.container(Id::Name("db"), Id::Rid(created.rid))
 }
 
-/// Checks that the counters of each physical partition are what its rows add up to.
+/// Checks that the counters of each physical partition equal the sums over its rows.
 #[track_caller]
 pub fn check_counters(engine: &Engine, container: &Container) {
-    let figures = |all: Vec<PartitionInventory>| -> Vec<_> {
+    let counters = |all: Vec<PartitionInventory>| -> Vec<_> {
         all.iter()
             .map(|partition| {
                 (
@@ -102,35 +107,35 @@ pub fn check_counters(engine: &Engine, container: &Container) {
             })
             .collect()
     };
-    let counted = figures(engine.partition_inventory(container).expect("the counters"));
+    let counted = counters(engine.partition_inventory(container).expect("the counters"));
     assert_eq!(
         counted,
-        figures(engine.partition_recount(container).expect("the rows"))
+        counters(engine.partition_recount(container).expect("the rows"))
     );
 }
 
-/// JSON text as an object.
+/// Parses a JSON object.
 #[track_caller]
 pub fn object(text: &str) -> Object {
     match json(text) {
         Json::Object(object) => object,
-        other => panic!("no object: {other}"),
+        other => panic!("not an object: {other}"),
     }
 }
 
-/// JSON text as a value.
+/// Parses a JSON value.
 #[track_caller]
 pub fn json(text: &str) -> Json {
-    parse(text.as_bytes()).unwrap_or_else(|e| panic!("no JSON: {e}: {text}"))
+    parse(text.as_bytes()).unwrap_or_else(|e| panic!("not JSON: {e}: {text}"))
 }
 
-/// A partition key as its header has it.
+/// Parses a partition key in the form of the request header, a JSON array.
 #[track_caller]
 pub fn key(text: &str) -> PartitionKey {
     PartitionKey::from_header(text).expect("a partition key")
 }
 
-/// Writes and waits.
+/// Writes an item and waits for the commit.
 pub fn write(
     engine: &Engine,
     container: &Container,
@@ -143,7 +148,7 @@ pub fn write(
         .wait()
 }
 
-/// Creates an item and gives its text.
+/// Creates an item and returns its stored text.
 #[track_caller]
 pub fn create(engine: &Engine, container: &Container, body: &str) -> String {
     let written = write(
@@ -162,7 +167,7 @@ pub fn create(engine: &Engine, container: &Container, body: &str) -> String {
     )
 }
 
-/// Reads an item's text.
+/// Returns the text of an item.
 pub fn read(engine: &Engine, container: &Container, pk: &str, id: &str) -> Result<String, Error> {
     match engine
         .read_item(container, &key(pk), id, None, None)
@@ -170,16 +175,16 @@ pub fn read(engine: &Engine, container: &Container, pk: &str, id: &str) -> Resul
         .result?
     {
         ReadReply::Item { body, .. } => Ok(text(&body)),
-        ReadReply::NotModified { .. } => panic!("nothing was known"),
+        ReadReply::NotModified { .. } => panic!("the read had no condition"),
     }
 }
 
-/// Bytes as text.
+/// Converts bytes to text.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("answers are UTF-8")
 }
 
-/// A query over everything, its first page not bounded.
+/// Returns a request for a query over the whole container, without a limit for the first page.
 pub fn query(text: &str) -> QueryRequest {
     QueryRequest {
         cross_partition: true,
@@ -187,7 +192,7 @@ pub fn query(text: &str) -> QueryRequest {
     }
 }
 
-/// All rows of a query, in pages of these sizes in turn.
+/// Returns all rows of a query. The sizes of its pages are those of `pages` in turn.
 pub fn rows(
     engine: &Engine,
     container: &Container,
@@ -214,7 +219,7 @@ pub fn rows(
     panic!("the query never ends: {}", query.text);
 }
 
-/// The number of an item in its container, out of its text.
+/// Returns the number of an item in its container, which its resource id contains.
 #[track_caller]
 pub fn number_of(item: &Json) -> u64 {
     let rid = item
@@ -222,10 +227,10 @@ pub fn number_of(item: &Json) -> u64 {
         .and_then(Json::as_str)
         .and_then(Rid::parse)
         .expect("an item has a resource id");
-    rid.child_number().expect("an item's number").1
+    rid.child_number().expect("the number of an item").1
 }
 
-/// A number out of the environment, for longer runs.
+/// Returns the number in the environment variable `name`, or `default`.
 pub fn setting(name: &str, default: u32) -> u32 {
     std::env::var(name)
         .ok()

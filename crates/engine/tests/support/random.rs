@@ -1,13 +1,14 @@
-//! Random items, policies and queries: small worlds of names and values, so that queries find something.
+//! Random items, policies and queries. Names and values come from small sets, so that queries match
+//! items.
 
 use orrery_model::Json;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
-/// JSON texts of values that are equal, nearly equal, or hard to keep in an index.
+/// Returns JSON texts of scalars that are equal, nearly equal, or edge cases of the index encoding.
 fn scalar() -> impl Strategy<Value = String> {
     let long = |end: &str| Json::from(format!("{}{end}", "x".repeat(1022))).to_text();
-    let hard = vec![
+    let edge_cases = vec![
         "-0".to_owned(),
         "1.0".to_owned(),
         "1e300".to_owned(),
@@ -31,12 +32,17 @@ fn scalar() -> impl Strategy<Value = String> {
         "null", "true", "false", "0", "1", "2", "-1", "1.5", r#""""#, r#""a""#, r#""ab""#,
         r#""abc""#, r#""b""#,
     ];
-    prop_oneof![4 => select(plain.map(str::to_owned).to_vec()), 1 => select(hard)]
+    prop_oneof![4 => select(plain.map(str::to_owned).to_vec()), 1 => select(edge_cases)]
 }
 
-/// Any value: mostly scalars, some arrays and objects.
+/// Returns any value: mostly scalars, some arrays and objects.
 fn value() -> impl Strategy<Value = String> {
-    prop_oneof![8 => scalar(), 1 => array(), 1 => select(vec!["{}".to_owned(), r#"{"x":1}"#.into(), r#"{"x":"a","y":[1]}"#.into()])]
+    let objects = ["{}", r#"{"x":1}"#, r#"{"x":"a","y":[1]}"#];
+    prop_oneof![
+        8 => scalar(),
+        1 => array(),
+        1 => select(objects.map(str::to_owned).to_vec()),
+    ]
 }
 
 fn array() -> impl Strategy<Value = String> {
@@ -47,7 +53,7 @@ fn array() -> impl Strategy<Value = String> {
     .prop_map(|elements| format!("[{}]", elements.join(",")))
 }
 
-/// Partition key values as items have them; `None` is no property.
+/// Returns partition key values of items; `None` is an item without the property.
 pub fn partition_key() -> impl Strategy<Value = Option<String>> {
     prop_oneof![9 => some_key().prop_map(Some), 1 => Just(None)]
 }
@@ -59,19 +65,20 @@ fn some_key() -> impl Strategy<Value = String> {
     select(keys.map(str::to_owned).to_vec())
 }
 
-/// GeoJSON values, near each other and far, and some that are none.
-fn figure() -> impl Strategy<Value = String> {
-    let place = || {
+/// Returns GeoJSON values, near each other and far apart, and some invalid values.
+fn geometry() -> impl Strategy<Value = String> {
+    let position = || {
         (
             select(vec![-180.0, -179.9, -60.0, 0.0, 8.5, 8.6, 40.0, 180.0]),
             select(vec![-89.0, -1.0, 0.0, 47.3, 47.4, 80.0, 90.0]),
         )
     };
-    let point = place().prop_map(|(x, y)| format!(r#"{{"type":"Point","coordinates":[{x},{y}]}}"#));
-    let line = (place(), place()).prop_map(|((a, b), (c, d))| {
+    let point =
+        position().prop_map(|(x, y)| format!(r#"{{"type":"Point","coordinates":[{x},{y}]}}"#));
+    let line = (position(), position()).prop_map(|((a, b), (c, d))| {
         format!(r#"{{"type":"LineString","coordinates":[[{a},{b}],[{c},{d}]]}}"#)
     });
-    let turns = (place(), select(vec![0.05, 1.0, 30.0]), any::<bool>()).prop_map(
+    let polygon = (position(), select(vec![0.05, 1.0, 30.0]), any::<bool>()).prop_map(
         |((x, y), size, clockwise)| {
             let (x, y) = (f64::clamp(x, -150.0, 149.0), f64::clamp(y, -59.0, 59.0));
             let mut ring = [
@@ -91,10 +98,16 @@ fn figure() -> impl Strategy<Value = String> {
             )
         },
     );
-    prop_oneof![4 => point, 1 => line, 2 => turns, 1 => Just(r#"{"type":"Point"}"#.to_owned()), 1 => scalar()]
+    prop_oneof![
+        4 => point,
+        1 => line,
+        2 => polygon,
+        1 => Just(r#"{"type":"Point"}"#.to_owned()),
+        1 => scalar(),
+    ]
 }
 
-/// An item's members but for `id` and `pk`, each with its comma.
+/// Returns the members of an item except `id` and `pk`, each with a leading comma.
 pub fn members() -> impl Strategy<Value = String> {
     let member = |name: &'static str, value: BoxedStrategy<String>| {
         prop::option::weighted(0.7, value)
@@ -121,17 +134,18 @@ pub fn members() -> impl Strategy<Value = String> {
         member("t", prop_oneof![5 => array(), 1 => value()].boxed()),
         member("o", objects.boxed()),
         member("odd name", scalar().boxed()),
-        prop::option::weighted(0.4, figure())
+        prop::option::weighted(0.4, geometry())
             .prop_map(|v| v.map_or_else(String::new, |v| format!(",\"g\":{v}"))),
     )
         .prop_map(|(a, b, n, t, o, odd, g)| [a, b, n, t, o, odd, g].concat())
 }
 
-/// A policy that names scalars only, at paths where there are arrays and objects too.
-const NARROW: &str = r#"{"includedPaths":[{"path":"/a/?"},{"path":"/n/?"},{"path":"/n/y/?"},{"path":"/t/?"}],
+/// A policy that includes scalar paths only, although items have arrays and objects there as well.
+const NARROW: &str = r#"{
+    "includedPaths":[{"path":"/a/?"},{"path":"/n/?"},{"path":"/n/y/?"},{"path":"/t/?"}],
     "excludedPaths":[{"path":"/*"}]}"#;
 
-/// An indexing policy.
+/// Returns an indexing policy.
 pub fn policy() -> impl Strategy<Value = String> {
     let paths: Vec<&'static str> = vec![
         "/a/?",
@@ -155,15 +169,15 @@ pub fn policy() -> impl Strategy<Value = String> {
         subsequence(paths, 0..=count / 2),
         prop::collection::vec(any::<bool>(), count),
     );
-    let random = lists.prop_map(|(root, paths, sides)| {
+    let random = lists.prop_map(|(is_root_included, paths, choices)| {
         let (mut included, mut excluded) = (Vec::new(), Vec::new());
-        if root {
+        if is_root_included {
             included.push("/*")
         } else {
             excluded.push("/*")
         }
-        for (path, side) in paths.into_iter().zip(sides) {
-            if side {
+        for (path, is_included) in paths.into_iter().zip(choices) {
+            if is_included {
                 included.push(path)
             } else {
                 excluded.push(path)
@@ -185,19 +199,25 @@ pub fn policy() -> impl Strategy<Value = String> {
     let random = (random, composites()).prop_map(with_composites);
     let everything =
         composites().prop_map(|composites| with_composites(("{}".to_owned(), composites)));
-    prop_oneof![3 => everything, 1 => Just(NARROW.to_owned()), 4 => random, 1 => Just(r#"{"indexingMode":"none"}"#.to_owned())]
+    prop_oneof![
+        3 => everything,
+        1 => Just(NARROW.to_owned()),
+        4 => random,
+        1 => Just(r#"{"indexingMode":"none"}"#.to_owned()),
+    ]
 }
 
-/// Composite indexes over a few paths, so that orders meet them.
+/// Returns composite indexes over a few paths, so that some orders of queries have an index.
 fn composites() -> impl Strategy<Value = Vec<Vec<(&'static str, bool)>>> {
     let paths = subsequence(vec!["/a", "/b", "/n/x", "/pk", "/_ts", "/t"], 2..4).prop_shuffle();
     let one = (paths, prop::collection::vec(any::<bool>(), 4))
-        .prop_map(|(paths, ways)| paths.into_iter().zip(ways).collect());
+        .prop_map(|(paths, directions)| paths.into_iter().zip(directions).collect());
     prop::collection::vec(one, 0..4)
 }
 
-/// The index of figures, for every other policy that has composite indexes.
-const SPATIAL: &str = r#""spatialIndexes":[{"path":"/g/*","types":["Point","LineString","Polygon","MultiPolygon"]}],"#;
+/// The spatial index, added to policies with an even number of composite indexes.
+const SPATIAL: &str = r#""spatialIndexes":[
+    {"path":"/g/*","types":["Point","LineString","Polygon","MultiPolygon"]}],"#;
 
 fn with_composites((policy, composites): (String, Vec<Vec<(&'static str, bool)>>)) -> String {
     let part = |(path, ascending): &(&str, bool)| {
@@ -261,7 +281,7 @@ fn text_constant() -> impl Strategy<Value = String> {
     ])
 }
 
-/// A WHERE clause's condition.
+/// Returns the condition of a WHERE clause.
 fn condition() -> impl Strategy<Value = String> {
     let compare = || select(vec!["=", "=", "=", "!=", "<", "<=", ">", ">="]);
     let functions = vec!["STARTSWITH", "CONTAINS", "ENDSWITH", "STRINGEQUALS"];
@@ -285,39 +305,55 @@ fn condition() -> impl Strategy<Value = String> {
         1 => (path(), compare(), path()).prop_map(|(p, op, q)| format!("{p} {op} {q}")),
         2 => key().prop_map(|v| format!("c.pk = {v}")),
         1 => prop::collection::vec(key(), 1..3).prop_map(|v| format!("c.pk IN ({})", v.join(", "))),
-        2 => (path(), prop::collection::vec(constant(), 1..4)).prop_map(|(p, v)| format!("{p} IN ({})", v.join(", "))),
-        1 => (path(), scalar(), scalar()).prop_map(|(p, v, w)| format!("({p} BETWEEN {v} AND {w})")),
-        1 => (path(), scalar(), scalar()).prop_map(|(p, v, w)| format!("({p} >= {v} AND {p} < {w})")),
-        2 => (select(functions), path(), text_constant()).prop_map(|(f, p, v)| format!("{f}({p}, {v})")),
-        1 => (path(), select(vec!["a%", "%b", "%b%", "ab", "_b%"])).prop_map(|(p, v)| format!("{p} LIKE \"{v}\"")),
+        2 => (path(), prop::collection::vec(constant(), 1..4))
+            .prop_map(|(p, v)| format!("{p} IN ({})", v.join(", "))),
+        1 => (path(), scalar(), scalar())
+            .prop_map(|(p, v, w)| format!("({p} BETWEEN {v} AND {w})")),
+        1 => (path(), scalar(), scalar())
+            .prop_map(|(p, v, w)| format!("({p} >= {v} AND {p} < {w})")),
+        2 => (select(functions), path(), text_constant())
+            .prop_map(|(f, p, v)| format!("{f}({p}, {v})")),
+        1 => (path(), select(vec!["a%", "%b", "%b%", "ab", "_b%"]))
+            .prop_map(|(p, v)| format!("{p} LIKE \"{v}\"")),
         2 => (select(checks), path()).prop_map(|(f, p)| format!("{f}({p})")),
-        2 => (select(vec!["c.t", "c.n.y", "c.a"]), element()).prop_map(|(p, v)| format!("ARRAY_CONTAINS({p}, {v})")),
+        2 => (select(vec!["c.t", "c.n.y", "c.a"]), element())
+            .prop_map(|(p, v)| format!("ARRAY_CONTAINS({p}, {v})")),
         1 => scalar().prop_map(|v| format!("ARRAY_CONTAINS(c.o, {{\"k\": {v}}}, true)")),
-        1 => (compare(), scalar()).prop_map(|(op, v)| format!("EXISTS(SELECT VALUE e FROM e IN c.t WHERE e {op} {v})")),
+        1 => (compare(), scalar())
+            .prop_map(|(op, v)| format!("EXISTS(SELECT VALUE e FROM e IN c.t WHERE e {op} {v})")),
         1 => path().prop_map(str::to_owned),
         1 => path().prop_map(|p| format!("{p} % 2 = 0")),
-        1 => (select(vec!["ST_WITHIN", "ST_INTERSECTS"]), figure(), any::<bool>())
-            .prop_map(|(f, g, first)| if first { format!("{f}({g}, c.g)") } else { format!("{f}(c.g, {g})") }),
-        1 => (figure(), select(vec!["<", "<=", ">"]), select(vec![0.0, 10_000.0, 20_000.0, 8_000_000.0]))
+        1 => (select(vec!["ST_WITHIN", "ST_INTERSECTS"]), geometry(), any::<bool>())
+            .prop_map(|(f, g, is_constant_first)| match is_constant_first {
+                true => format!("{f}({g}, c.g)"),
+                false => format!("{f}(c.g, {g})"),
+            }),
+        1 => (
+            geometry(),
+            select(vec!["<", "<=", ">"]),
+            select(vec![0.0, 10_000.0, 20_000.0, 8_000_000.0]),
+        )
             .prop_map(|(g, op, d)| format!("ST_DISTANCE(c.g, {g}) {op} {d}")),
     ];
     leaf.prop_recursive(3, 8, 3, |inner| {
         prop_oneof![
-            3 => prop::collection::vec(inner.clone(), 2..4).prop_map(|parts| format!("({})", parts.join(" AND "))),
-            2 => prop::collection::vec(inner.clone(), 2..4).prop_map(|parts| format!("({})", parts.join(" OR "))),
+            3 => prop::collection::vec(inner.clone(), 2..4)
+                .prop_map(|parts| format!("({})", parts.join(" AND "))),
+            2 => prop::collection::vec(inner.clone(), 2..4)
+                .prop_map(|parts| format!("({})", parts.join(" OR "))),
             1 => inner.prop_map(|part| format!("NOT ({part})")),
         ]
     })
 }
 
-/// A query, and the paths that it orders by.
+/// A query with the paths of its ORDER BY clause; `true` is descending.
 #[derive(Clone, Debug)]
 pub struct RandomQuery {
     pub text: String,
     pub order: Vec<(&'static str, bool)>,
 }
 
-/// A query with its parts.
+/// Returns a random query.
 pub fn random_query() -> impl Strategy<Value = RandomQuery> {
     let plain = vec![
         ("*", ""),
@@ -329,7 +365,7 @@ pub fn random_query() -> impl Strategy<Value = RandomQuery> {
         ("DISTINCT c.a, c.b", ""),
         ("VALUE e", " JOIN e IN c.t"),
     ];
-    let folded = vec![
+    let aggregates = vec![
         ("VALUE COUNT(1)", ""),
         ("VALUE COUNT(c.a)", ""),
         ("VALUE SUM(c.b)", ""),
@@ -350,7 +386,12 @@ pub fn random_query() -> impl Strategy<Value = RandomQuery> {
             .prop_map(|(offset, limit)| format!(" OFFSET {offset} LIMIT {limit}"));
         prop_oneof![4 => Just(String::new()), 1 => offset]
     };
-    let top = || prop_oneof![5 => Just(String::new()), 1 => (1..12usize).prop_map(|n| format!("TOP {n} "))];
+    let top = || {
+        prop_oneof![
+            5 => Just(String::new()),
+            1 => (1..12usize).prop_map(|n| format!("TOP {n} ")),
+        ]
+    };
     let several = prop::collection::vec(
         (
             select(vec!["c.a", "c.b", "c.n.x", "c.pk", "c._ts", "c.t"]),
@@ -364,10 +405,10 @@ pub fn random_query() -> impl Strategy<Value = RandomQuery> {
         2 => several,
     ];
     let rows = (select(plain), top(), filter(), order, window()).prop_map(
-        |((what, join), top, filter, order, window)| {
-            let (distinct, what) = what
+        |((selection, join), top, filter, order, window)| {
+            let (distinct, selection) = selection
                 .strip_prefix("DISTINCT ")
-                .map_or(("", what), |rest| ("DISTINCT ", rest));
+                .map_or(("", selection), |rest| ("DISTINCT ", rest));
             let window = if top.is_empty() {
                 window
             } else {
@@ -375,7 +416,9 @@ pub fn random_query() -> impl Strategy<Value = RandomQuery> {
             };
             let keys: Vec<String> = order
                 .iter()
-                .map(|(path, down)| format!("{path}{}", if *down { " DESC" } else { "" }))
+                .map(|(path, is_descending)| {
+                    format!("{path}{}", if *is_descending { " DESC" } else { "" })
+                })
                 .collect();
             let by = if keys.is_empty() {
                 String::new()
@@ -383,23 +426,23 @@ pub fn random_query() -> impl Strategy<Value = RandomQuery> {
                 format!(" ORDER BY {}", keys.join(", "))
             };
             RandomQuery {
-                text: format!("SELECT {distinct}{top}{what} FROM c{join}{filter}{by}{window}"),
+                text: format!("SELECT {distinct}{top}{selection} FROM c{join}{filter}{by}{window}"),
                 order,
             }
         },
     );
-    let folds = (select(folded), filter()).prop_map(|((what, rest), filter)| {
+    let aggregated = (select(aggregates), filter()).prop_map(|((selection, rest), filter)| {
         let text = match rest.strip_prefix(" GROUP") {
-            Some(_) => format!("SELECT {what} FROM c{filter}{rest}"),
-            None => format!("SELECT {what} FROM c{rest}{filter}"),
+            Some(_) => format!("SELECT {selection} FROM c{filter}{rest}"),
+            None => format!("SELECT {selection} FROM c{rest}{filter}"),
         };
         RandomQuery {
             text,
             order: Vec::new(),
         }
     });
-    // What looks at one path only, filter and all.
-    let own = (
+    // Queries whose SELECT and WHERE clauses read one path only, which an index may answer alone.
+    let one_path = (
         select(vec![
             "VALUE MIN(@)",
             "VALUE MAX(@)",
@@ -422,13 +465,13 @@ pub fn random_query() -> impl Strategy<Value = RandomQuery> {
             " WHERE @ < 9007199254740993",
         ]),
     )
-        .prop_map(|(what, path, filter)| RandomQuery {
+        .prop_map(|(selection, path, filter)| RandomQuery {
             text: format!(
                 "SELECT {} FROM c{}",
-                what.replace("@", path),
+                selection.replace("@", path),
                 filter.replace("@", path)
             ),
             order: Vec::new(),
         });
-    prop_oneof![6 => rows, 2 => folds, 1 => own]
+    prop_oneof![6 => rows, 2 => aggregated, 1 => one_path]
 }

@@ -1,5 +1,5 @@
-//! Deletion of all items of a logical partition: nobody sees them from the answer on, whatever of them is still stored,
-//! and it comes to its end through any crash.
+//! Deletion of all items of a logical partition: clients do not see the items after the answer,
+//! even while their rows are still stored, and the removal of the rows completes after a crash.
 
 mod support;
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use support::*;
 
 const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
-/// More than one commit removes.
+/// Number of items of the deleted partition, more than one commit removes.
 const ITEMS: u32 = 450;
 
 fn fill(engine: &Engine, container: &Container, pk: &str, count: u32) {
@@ -39,13 +39,14 @@ fn fill(engine: &Engine, container: &Container, pk: &str, count: u32) {
     }
 }
 
-fn clear(engine: &Engine, container: &Container, pk: &str) -> Outcome<()> {
+fn delete_by_key(engine: &Engine, container: &Container, pk: &str) -> Outcome<()> {
     engine
         .delete_logical_partition(container, &key(pk), AdmissionOptions::default())
         .wait()
 }
 
-/// Queries that an index would answer alone, and what they give when of `b` three items are left and of `a` one.
+/// Queries that an index could answer alone, with their rows once three items of `b` and one item
+/// of `a` are left.
 const QUERIES: [(&str, &[&str]); 8] = [
     ("SELECT VALUE COUNT(1) FROM c", &["4"]),
     ("SELECT VALUE COUNT(1) FROM c WHERE c.n < 100", &["3"]),
@@ -60,15 +61,16 @@ const QUERIES: [(&str, &[&str]); 8] = [
     ("SELECT VALUE c.n FROM c WHERE c.pk = 'a'", &["900"]),
 ];
 
+/// Checks queries, the change feed and a point read while rows of deleted items are stored.
 fn check(engine: &Engine, container: &Container) {
-    for (text, wanted) in QUERIES {
+    for (text, expected) in QUERIES {
         for size in [1, 100] {
             let mut found =
                 rows(engine, container, &Scope::Everything, &query(text), &[size]).expect(text);
             if !text.contains("ORDER BY") {
                 found.sort();
             }
-            assert_eq!(found, wanted, "{text}");
+            assert_eq!(found, expected, "{text}");
         }
     }
     let scope = Scope::Range {
@@ -90,7 +92,7 @@ fn check(engine: &Engine, container: &Container) {
 }
 
 #[test]
-fn a_deleted_logical_partition_is_gone_at_once_and_its_rows_by_and_by() {
+fn a_deleted_logical_partition_is_invisible_at_once_and_its_rows_are_removed_in_steps() {
     let bench = Bench::new(Profile::Modern, 3);
     let engine = &bench.engine;
     let container = bench.container(BODY, 1);
@@ -101,15 +103,15 @@ fn a_deleted_logical_partition_is_gone_at_once_and_its_rows_by_and_by() {
         .wait()
         .position
         .expect("a position");
-    let cleared = clear(engine, &container, r#"["a"]"#);
-    cleared.result.expect("all is deleted");
-    assert!(cleared.position.expect("a position").lsn > session.lsn);
+    let deleted = delete_by_key(engine, &container, r#"["a"]"#);
+    deleted.result.expect("all is deleted");
+    assert!(deleted.position.expect("a position").lsn > session.lsn);
     assert_eq!(
-        cleared.charge.to_string(),
+        deleted.charge.to_string(),
         "4.95",
-        "one small row, however many items"
+        "the charge is that of one small row for any number of items"
     );
-    // The ids are free, and what is new stays.
+    // The ids of deleted items can be used again, and new items are not removed.
     create(
         engine,
         &container,
@@ -123,30 +125,33 @@ fn a_deleted_logical_partition_is_gone_at_once_and_its_rows_by_and_by() {
     {
         commits += 1;
         check(engine, &container);
-        assert!(commits < 20, "it never ends");
+        assert!(commits < 20, "the removal does not end");
     }
-    assert!(commits > 2, "{ITEMS} items went in {commits} commits");
+    assert!(
+        commits > 2,
+        "{ITEMS} items were removed in {commits} commits"
+    );
     let (_, usage) = engine.quota(&container);
     assert!(usage.contains("documentsCount=4;"), "{usage}");
 }
 
 #[test]
-fn deleting_again_takes_what_was_written_meanwhile() {
+fn a_second_delete_removes_items_written_after_the_first() {
     let bench = Bench::new(Profile::Modern, 3);
     let engine = &bench.engine;
     let container = bench.container(BODY, 2);
     fill(engine, &container, "a", ITEMS);
-    clear(engine, &container, r#"["a"]"#)
+    delete_by_key(engine, &container, r#"["a"]"#)
         .result
         .expect("all is deleted");
     engine
         .remove_some_deleted_by_key()
         .expect("rows are removed");
     fill(engine, &container, "a", 5);
-    clear(engine, &container, r#"["a"]"#)
+    delete_by_key(engine, &container, r#"["a"]"#)
         .result
         .expect("all is deleted");
-    let all = || {
+    let ids = || {
         rows(
             engine,
             &container,
@@ -155,16 +160,16 @@ fn deleting_again_takes_what_was_written_meanwhile() {
             &[100],
         )
     };
-    assert!(all().expect("rows").is_empty());
+    assert!(ids().expect("rows").is_empty());
     fill(engine, &container, "a", 2);
     engine.finish_deletes_by_key().expect("rows are removed");
-    assert_eq!(all().expect("rows").len(), 2);
+    assert_eq!(ids().expect("rows").len(), 2);
     let (_, usage) = engine.quota(&container);
     assert!(usage.contains("documentsCount=2;"), "{usage}");
 }
 
 #[test]
-fn a_prefix_of_a_hierarchical_key_is_refused_and_a_whole_one_served() {
+fn a_prefix_of_a_hierarchical_key_is_refused_and_a_full_key_is_accepted() {
     let bench = Bench::new(Profile::Modern, 3);
     let engine = &bench.engine;
     let body =
@@ -172,11 +177,11 @@ fn a_prefix_of_a_hierarchical_key_is_refused_and_a_whole_one_served() {
     let container = bench.container(body, 1);
     create(engine, &container, r#"{"id":"a","t":"1","u":"1"}"#);
     create(engine, &container, r#"{"id":"b","t":"1","u":"2"}"#);
-    let refused = clear(engine, &container, r#"["1"]"#)
+    let refused = delete_by_key(engine, &container, r#"["1"]"#)
         .result
         .expect_err("a prefix");
     assert_eq!(refused.kind(), Kind::PartitionKeyMismatch);
-    clear(engine, &container, r#"["1","1"]"#)
+    delete_by_key(engine, &container, r#"["1","1"]"#)
         .result
         .expect("all is deleted");
     let left = rows(
@@ -190,27 +195,29 @@ fn a_prefix_of_a_hierarchical_key_is_refused_and_a_whole_one_served() {
 }
 
 #[test]
-fn a_crash_at_any_step_neither_forgets_a_deletion_nor_takes_more() {
+fn a_crash_at_any_step_neither_loses_a_delete_nor_deletes_other_items() {
     let world = || Arc::new(SeededWorld::new(START_MS, 5));
-    let before = |store: Arc<Crashing>| {
+    let prepare = |store: Arc<Crashing>| {
         let engine = open(store, Profile::Modern, world()).expect("an engine");
         let container = create_container(&engine, BODY, 1).expect("the container");
         fill(&engine, &container, "a", ITEMS);
         fill(&engine, &container, "b", 3);
     };
     for step in 0..8 {
-        let calm = Arc::new(Crashing::new(None));
-        before(calm.clone());
-        let store = Arc::new(calm.reopen(Some(step)));
+        let stable_store = Arc::new(Crashing::new(None));
+        prepare(stable_store.clone());
+        let store = Arc::new(stable_store.reopen(Some(step)));
         let mut acknowledged = false;
         if let Ok(engine) = open(store.clone(), Profile::Modern, world())
             && let Ok(container) = engine.container(Id::Name("db"), Id::Name("items"))
         {
-            acknowledged = clear(&engine, &container, r#"["a"]"#).result.is_ok();
+            acknowledged = delete_by_key(&engine, &container, r#"["a"]"#)
+                .result
+                .is_ok();
             let removed = acknowledged.then(|| engine.finish_deletes_by_key());
             assert!(
                 step > 4 || removed.is_none_or(|r| r.is_err()),
-                "step {step} went by unnoticed"
+                "no crash occurred at step {step}"
             );
         }
         let engine =
@@ -232,9 +239,9 @@ fn a_crash_at_any_step_neither_forgets_a_deletion_nor_takes_more() {
         };
         assert!(
             !acknowledged || count("a") == "0",
-            "step {step}: what was deleted is there"
+            "step {step}: deleted items are visible"
         );
-        clear(&engine, &container, r#"["a"]"#)
+        delete_by_key(&engine, &container, r#"["a"]"#)
             .result
             .expect("all is deleted");
         engine.finish_deletes_by_key().expect("rows are removed");

@@ -1,5 +1,5 @@
-//! Stretches of the hash space that are not a whole physical partition: what of them is answered; and changes from a
-//! time on.
+//! Requests for EPK ranges that are not a whole physical partition, and change feeds that start at
+//! a time.
 
 mod support;
 
@@ -12,8 +12,8 @@ use support::{Bench, create, query, rows};
 
 const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
 
-/// Two physical partitions with some items in each.
-fn halves() -> (Bench, Arc<Container>) {
+/// Creates a container of two physical partitions with some items in each.
+fn two_partitions() -> (Bench, Arc<Container>) {
     let bench = Bench::new(Profile::Modern, 1);
     let container = bench.container(BODY, 2);
     for n in 0..40 {
@@ -30,7 +30,7 @@ fn epk(hex: &str) -> Epk {
     Epk::from_hex(hex).expect("a key in hexadecimal")
 }
 
-/// A page of changes from the beginning, or from an LSN.
+/// Returns a page of the change feed of `scope` from `start`.
 fn changes(bench: &Bench, container: &Container, scope: &Scope, start: &FeedStart) -> FeedPage {
     bench
         .engine
@@ -41,8 +41,8 @@ fn changes(bench: &Bench, container: &Container, scope: &Scope, start: &FeedStar
 }
 
 #[test]
-fn a_stretch_outside_of_its_range_or_of_no_length_holds_nothing() {
-    let (bench, container) = halves();
+fn an_empty_epk_range_or_one_outside_its_partition_returns_nothing() {
+    let (bench, container) = two_partitions();
     let (ranges, _) = bench
         .engine
         .partition_key_ranges(&container)
@@ -75,7 +75,7 @@ fn a_stretch_outside_of_its_range_or_of_no_length_holds_nothing() {
             .read_feed(&container, &scope, &PageRequest::default(), None);
         assert!(
             feed.position.is_some(),
-            "an answer about one range says where that stands"
+            "an answer for one range has the position of the range"
         );
         assert!(feed.result.expect("a page").rows.is_empty(), "{within:?}");
         let page = changes(&bench, &container, &scope, &FeedStart::Beginning);
@@ -106,7 +106,7 @@ fn a_stretch_outside_of_its_range_or_of_no_length_holds_nothing() {
 }
 
 #[test]
-fn changes_from_a_time_on_are_found_whatever_came_before() {
+fn changes_after_a_time_are_found_regardless_of_earlier_changes() {
     let bench = Bench::new(Profile::Modern, 1);
     let container = bench.container(BODY, 1);
     let mut seconds = Vec::new();
