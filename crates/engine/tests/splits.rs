@@ -148,6 +148,11 @@ impl Run {
             if self.levels == 1 { item % 7 } else { item % 2 },
             item % 11,
             n % 9,
+            id = id,
+            n = n,
+            parity = parity,
+            filler = filler,
+            ttl = ttl,
         );
         let body = (!matches!(operation, WriteOperation::Delete(_))).then_some(&body[..]);
         let done = write(self.engine(), &self.container, &operation, body, &options);
