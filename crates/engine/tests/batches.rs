@@ -200,18 +200,9 @@ fn a_transactional_batch_is_one_commit_whose_reads_see_its_writes() {
     assert!(lsns.iter().all(|lsn| *lsn == lsns[0]));
 }
 
-#[test]
-fn one_failure_undoes_a_transactional_batch() {
-    let test = BatchTest::new(1);
-    test.create(r#"{"id":"there","pk":"p","n":1}"#);
-    let head = || {
-        test.bench
-            .engine
-            .partition_key_ranges(&test.container)
-            .expect("ranges")
-            .0[0]
-            .lsn
-    };
+/// Returns operations that fail in a batch in the logical partition `p` with an item `there`, and
+/// the kind of each failure.
+fn failing_operations() -> Vec<(BatchOperation, Kind)> {
     let stale = |operation: BatchOperation| BatchOperation {
         if_match: Some("\"stale\"".into()),
         ..operation
@@ -219,7 +210,7 @@ fn one_failure_undoes_a_transactional_batch() {
     let condition = r#"{"condition":"from c where c.n = 2",
         "operations":[{"op":"incr","path":"/n","value":1}]}"#;
     let other = r#"{"id":"x","pk":"q"}"#;
-    let failing = [
+    vec![
         (create_operation("there"), Kind::Conflict),
         (read_operation("none"), Kind::NotFound),
         (
@@ -272,8 +263,22 @@ fn one_failure_undoes_a_transactional_batch() {
             with_key("q", read_operation("there")),
             Kind::PartitionKeyMismatch,
         ),
-    ];
-    for (operation, kind) in failing {
+    ]
+}
+
+#[test]
+fn one_failure_undoes_a_transactional_batch() {
+    let test = BatchTest::new(1);
+    test.create(r#"{"id":"there","pk":"p","n":1}"#);
+    let head = || {
+        test.bench
+            .engine
+            .partition_key_ranges(&test.container)
+            .expect("ranges")
+            .0[0]
+            .lsn
+    };
+    for (operation, kind) in failing_operations() {
         let description = format!("{operation:?}");
         let before = head();
         let outcome = test.atomic(vec![

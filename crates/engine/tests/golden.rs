@@ -25,7 +25,7 @@
 mod support;
 
 use orrery_engine::request::*;
-use orrery_engine::{Container, Feed, Profile};
+use orrery_engine::{Container, Engine, Feed, Profile};
 use orrery_model::{Error, Json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -229,37 +229,85 @@ fn plan(explanation: &Json) -> String {
         .join("\n")
 }
 
-fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Answer> {
-    let engine = &bench.engine;
-    let (name, mut rest) = rest.split_once(' ').expect("a container's name");
-    let container = &*container(bench, name)?;
-    let if_match = take_option(&mut rest, "if-match");
-    let tag_of = |key: &str, id: &str| {
-        let item = read(engine, container, key, id).ok()?;
-        json(&item).get("_etag")?.as_str().map(str::to_owned)
-    };
-    let written = |operation: WriteOperation,
-                   body: Option<&str>,
-                   pk: Option<&str>,
-                   if_match: Option<String>| {
+/// Returns the etag of an item; `None` if the item does not exist.
+fn etag_of(engine: &Engine, container: &Container, pk: &str, id: &str) -> Option<String> {
+    let item = read(engine, container, pk, id).ok()?;
+    json(&item).get("_etag")?.as_str().map(str::to_owned)
+}
+
+/// Runs a request that writes an item.
+fn run_write(
+    engine: &Engine,
+    container: &Container,
+    verb: &str,
+    rest: &str,
+    if_match: Option<&str>,
+) -> Answer {
+    let run = |operation, body: Option<&str>, pk: Option<&str>, if_match: Option<String>| {
         let options = WriteOptions {
             partition_key: pk.map(key),
             if_match,
             ..WriteOptions::default()
         };
-        let deletes = matches!(operation, WriteOperation::Delete(_));
-        answer(
-            write(engine, container, &operation, body, &options),
-            |w| match w.item {
-                Some(item) => format!(
-                    "{} {}",
-                    if w.created { 201 } else { 200 },
-                    without_system_properties(&item)
-                ),
-                None => format!("{}", if deletes { 204 } else { 200 }),
-            },
-        )
+        let is_delete = matches!(operation, WriteOperation::Delete(_));
+        let outcome = write(engine, container, &operation, body, &options);
+        answer(outcome, |written| match written.item {
+            Some(item) => {
+                let status = if written.created { 201 } else { 200 };
+                format!("{status} {}", without_system_properties(&item))
+            }
+            None if is_delete => "204".to_owned(),
+            None => "200".to_owned(),
+        })
     };
+    match verb {
+        "create" => run(WriteOperation::Create, Some(rest), None, None),
+        "upsert" => run(WriteOperation::Upsert, Some(rest), None, None),
+        "big" => {
+            let (id, bytes) = rest.split_once(' ').expect("an id and a number");
+            let filler = "x".repeat(bytes.parse().expect("a number"));
+            let item = format!(
+                "{{\"id\":\"{id}\",\"pk\":\"p\",\"slug\":\"{id}\",\"filler\":\"{filler}\"}}"
+            );
+            // The script contains an ellipsis instead of the long filler.
+            let (answer, charge) = run(WriteOperation::Create, Some(&item), None, None);
+            (answer.replace(&filler, "…"), charge)
+        }
+        "replace" => {
+            let (id, body) = rest.split_once(' ').expect("an id and an item");
+            let if_match = match if_match {
+                Some("now") => {
+                    let pk = json(body).get("pk").expect("the partition key").to_text();
+                    etag_of(engine, container, &format!("[{pk}]"), id)
+                }
+                other => other.map(str::to_owned),
+            };
+            let operation = WriteOperation::Replace(id.to_owned());
+            run(operation, Some(body), None, if_match)
+        }
+        "delete" => {
+            let (pk, id) = split_key(rest);
+            let if_match = match if_match {
+                Some("now") => etag_of(engine, container, pk, id),
+                other => other.map(str::to_owned),
+            };
+            run(
+                WriteOperation::Delete(id.to_owned()),
+                None,
+                Some(pk),
+                if_match,
+            )
+        }
+        other => panic!("no such write: {other}"),
+    }
+}
+
+/// Runs a request whose first argument is the name of a container.
+fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Answer> {
+    let engine = &bench.engine;
+    let (name, mut rest) = rest.split_once(' ').expect("a container's name");
+    let container = &*container(bench, name)?;
+    let if_match = take_option(&mut rest, "if-match");
     let run_query = |text: &str, with_explanation: bool| {
         engine.query(
             container,
@@ -273,49 +321,8 @@ fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Ans
         )
     };
     Ok(match verb {
-        "create" => written(WriteOperation::Create, Some(rest), None, None),
-        "big" => {
-            let (id, bytes) = rest.split_once(' ').expect("an id and a number");
-            let filler = "x".repeat(bytes.parse().expect("a number"));
-            let item = format!(
-                "{{\"id\":\"{id}\",\"pk\":\"p\",\"slug\":\"{id}\",\"filler\":\"{filler}\"}}"
-            );
-            let (answer, charge) = written(WriteOperation::Create, Some(&item), None, None);
-            (answer.replace(&filler, "…"), charge)
-        }
-        "upsert" => written(WriteOperation::Upsert, Some(rest), None, None),
-        "replace" => {
-            let (id, body) = rest.split_once(' ').expect("an id and an item");
-            let if_match = match if_match {
-                Some("now") => {
-                    let pk = json(body)
-                        .get("pk")
-                        .map(|pk| format!("[{pk}]"))
-                        .expect("the key");
-                    tag_of(&pk, id)
-                }
-                other => other.map(str::to_owned),
-            };
-            written(
-                WriteOperation::Replace(id.to_owned()),
-                Some(body),
-                None,
-                if_match,
-            )
-        }
-        "delete" => {
-            let (pk, id) = split_key(rest);
-            let if_match = if if_match == Some("now") {
-                tag_of(pk, id)
-            } else {
-                if_match.map(str::to_owned)
-            };
-            written(
-                WriteOperation::Delete(id.to_owned()),
-                None,
-                Some(pk),
-                if_match,
-            )
+        "create" | "big" | "upsert" | "replace" | "delete" => {
+            run_write(engine, container, verb, rest, if_match)
         }
         "read" => {
             let (pk, id) = split_key(rest);

@@ -5,8 +5,9 @@ mod support;
 #[path = "support/throughput.rs"]
 mod throughput;
 
-use orrery_engine::ThroughputOptions;
 use orrery_engine::request::*;
+use orrery_engine::{Container, Engine, ThroughputOptions};
+use orrery_model::partition_key::PartitionKey;
 use support::*;
 use throughput::*;
 
@@ -29,6 +30,37 @@ fn requests_beyond_the_budget_of_a_second_are_refused() {
     );
 }
 
+/// Checks that each kind of write is refused.
+fn check_writes_are_refused(engine: &Engine, container: &Container, pk: PartitionKey) {
+    let options = WriteOptions {
+        partition_key: Some(pk),
+        ..WriteOptions::default()
+    };
+    let there = || "there".to_owned();
+    let patch = r#"{"operations":[{"op":"add","path":"/a","value":1}]}"#;
+    for (operation, body) in [
+        (WriteOperation::Create, Some(item_text("p", "new"))),
+        (WriteOperation::Upsert, Some(item_text("p", "there"))),
+        (
+            WriteOperation::Replace(there()),
+            Some(item_text("p", "there")),
+        ),
+        (WriteOperation::Patch(there()), Some(patch.to_owned())),
+        (WriteOperation::Delete(there()), None),
+    ] {
+        assert!(
+            is_throttled(&write(
+                engine,
+                container,
+                &operation,
+                body.as_deref(),
+                &options
+            )),
+            "{operation:?}"
+        );
+    }
+}
+
 #[test]
 fn every_kind_of_request_is_refused_without_any_effect() {
     let bench = new_bench(ENFORCED);
@@ -49,33 +81,7 @@ fn every_kind_of_request_is_refused_without_any_effect() {
     spend_budget(engine, &container, "p", AdmissionOptions::default());
 
     let p = || key(r#"["p"]"#);
-    let options = WriteOptions {
-        partition_key: Some(p()),
-        ..WriteOptions::default()
-    };
-    let there = || "there".to_owned();
-    let patch = r#"{"operations":[{"op":"add","path":"/a","value":1}]}"#;
-    for (operation, body) in [
-        (WriteOperation::Create, Some(item_text("p", "new"))),
-        (WriteOperation::Upsert, Some(item_text("p", "there"))),
-        (
-            WriteOperation::Replace(there()),
-            Some(item_text("p", "there")),
-        ),
-        (WriteOperation::Patch(there()), Some(patch.to_owned())),
-        (WriteOperation::Delete(there()), None),
-    ] {
-        assert!(
-            is_throttled(&write(
-                engine,
-                &container,
-                &operation,
-                body.as_deref(),
-                &options
-            )),
-            "{operation:?}"
-        );
-    }
+    check_writes_are_refused(engine, &container, p());
     let all = Scope::Everything;
     assert!(is_throttled(&engine.query(
         &container,

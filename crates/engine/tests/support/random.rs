@@ -353,9 +353,15 @@ pub struct RandomQuery {
     pub order: Vec<(&'static str, bool)>,
 }
 
-/// Returns a random query.
-pub fn random_query() -> impl Strategy<Value = RandomQuery> {
-    let plain = vec![
+/// Returns an optional WHERE clause.
+fn filter() -> impl Strategy<Value = String> {
+    prop::option::weighted(0.8, condition())
+        .prop_map(|c| c.map_or_else(String::new, |c| format!(" WHERE {c}")))
+}
+
+/// Returns a query of rows, with ORDER BY, TOP and OFFSET LIMIT in part of the cases.
+fn row_query() -> impl Strategy<Value = RandomQuery> {
+    let selections = vec![
         ("*", ""),
         ("*", ""),
         ("VALUE c.id", ""),
@@ -365,22 +371,6 @@ pub fn random_query() -> impl Strategy<Value = RandomQuery> {
         ("DISTINCT c.a, c.b", ""),
         ("VALUE e", " JOIN e IN c.t"),
     ];
-    let aggregates = vec![
-        ("VALUE COUNT(1)", ""),
-        ("VALUE COUNT(c.a)", ""),
-        ("VALUE SUM(c.b)", ""),
-        ("VALUE MIN(c.a)", ""),
-        ("VALUE MAX(c.n.x)", ""),
-        ("VALUE AVG(c.b)", ""),
-        ("COUNT(1) AS n, MAX(c.b) AS m", ""),
-        ("c.a, COUNT(1) AS n", " GROUP BY c.a"),
-        ("c.b, c.pk, SUM(c.n.x) AS s", " GROUP BY c.b, c.pk"),
-        ("VALUE COUNT(1)", " JOIN e IN c.t"),
-    ];
-    let filter = || {
-        prop::option::weighted(0.8, condition())
-            .prop_map(|c| c.map_or_else(String::new, |c| format!(" WHERE {c}")))
-    };
     let window = || {
         let offset = (0..6usize, 0..12usize)
             .prop_map(|(offset, limit)| format!(" OFFSET {offset} LIMIT {limit}"));
@@ -404,7 +394,7 @@ pub fn random_query() -> impl Strategy<Value = RandomQuery> {
         4 => (path(), any::<bool>()).prop_map(|key| vec![key]),
         2 => several,
     ];
-    let rows = (select(plain), top(), filter(), order, window()).prop_map(
+    (select(selections), top(), filter(), order, window()).prop_map(
         |((selection, join), top, filter, order, window)| {
             let (distinct, selection) = selection
                 .strip_prefix("DISTINCT ")
@@ -430,8 +420,24 @@ pub fn random_query() -> impl Strategy<Value = RandomQuery> {
                 order,
             }
         },
-    );
-    let aggregated = (select(aggregates), filter()).prop_map(|((selection, rest), filter)| {
+    )
+}
+
+/// Returns a query with aggregates.
+fn aggregate_query() -> impl Strategy<Value = RandomQuery> {
+    let selections = vec![
+        ("VALUE COUNT(1)", ""),
+        ("VALUE COUNT(c.a)", ""),
+        ("VALUE SUM(c.b)", ""),
+        ("VALUE MIN(c.a)", ""),
+        ("VALUE MAX(c.n.x)", ""),
+        ("VALUE AVG(c.b)", ""),
+        ("COUNT(1) AS n, MAX(c.b) AS m", ""),
+        ("c.a, COUNT(1) AS n", " GROUP BY c.a"),
+        ("c.b, c.pk, SUM(c.n.x) AS s", " GROUP BY c.b, c.pk"),
+        ("VALUE COUNT(1)", " JOIN e IN c.t"),
+    ];
+    (select(selections), filter()).prop_map(|((selection, rest), filter)| {
         let text = match rest.strip_prefix(" GROUP") {
             Some(_) => format!("SELECT {selection} FROM c{filter}{rest}"),
             None => format!("SELECT {selection} FROM c{rest}{filter}"),
@@ -440,9 +446,13 @@ pub fn random_query() -> impl Strategy<Value = RandomQuery> {
             text,
             order: Vec::new(),
         }
-    });
-    // Queries whose SELECT and WHERE clauses read one path only, which an index may answer alone.
-    let one_path = (
+    })
+}
+
+/// Returns a query whose SELECT and WHERE clauses read one path only, which an index may answer
+/// alone.
+fn one_path_query() -> impl Strategy<Value = RandomQuery> {
+    (
         select(vec![
             "VALUE MIN(@)",
             "VALUE MAX(@)",
@@ -472,6 +482,10 @@ pub fn random_query() -> impl Strategy<Value = RandomQuery> {
                 filter.replace("@", path)
             ),
             order: Vec::new(),
-        });
-    prop_oneof![6 => rows, 2 => aggregated, 1 => one_path]
+        })
+}
+
+/// Returns a random query.
+pub fn random_query() -> impl Strategy<Value = RandomQuery> {
+    prop_oneof![6 => row_query(), 2 => aggregate_query(), 1 => one_path_query()]
 }
