@@ -489,47 +489,52 @@ fn bulk_does_not_execute_operations_whose_results_do_not_fit() {
     assert_eq!(json(&read).get("n"), Some(&Json::from(2)));
 }
 
-#[test]
-fn bulk_operations_succeed_and_fail_independently() {
-    let test = BatchTest::new(2);
-    let (ranges, _) = test
+/// Returns the first partition key range, and partition key values inside and outside of the range.
+fn keys_of_first_range(test: &BatchTest) -> (RangeInfo, Vec<String>, Vec<String>) {
+    let (mut ranges, _) = test
         .bench
         .engine
         .partition_key_ranges(&test.container)
         .expect("ranges");
+    let range = ranges.remove(0);
     let definition = test.container.partition_key();
-    let in_range = |pk: &&String| {
-        ranges[0]
-            .range
-            .contains(&definition.epk(&key(&format!(r#"["{pk}"]"#))))
-    };
-    let keys: Vec<String> = (0..20).map(|n| n.to_string()).collect();
-    let (own, foreign): (Vec<&String>, Vec<&String>) = keys.iter().partition(|pk| in_range(pk));
-    let create = |pk: &str| {
-        write_operation(
-            WriteOperation::Create,
-            &format!(r#"{{"id":"i{pk}","pk":"{pk}"}}"#),
-        )
-    };
+    let keys = (0..20).map(|n| n.to_string());
+    let (own, foreign) = keys.partition(|pk| {
+        let epk = definition.epk(&key(&format!(r#"["{pk}"]"#)));
+        range.range.contains(&epk)
+    });
+    (range, own, foreign)
+}
+
+/// Returns the create of an item in the logical partition `pk`.
+fn create_in(pk: &str) -> BatchOperation {
+    let item = format!(r#"{{"id":"i{pk}","pk":"{pk}"}}"#);
+    write_operation(WriteOperation::Create, &item)
+}
+
+#[test]
+fn bulk_operations_succeed_and_fail_independently() {
+    let test = BatchTest::new(2);
+    let (range, own, foreign) = keys_of_first_range(&test);
     let operations = vec![
-        create(own[0]),
-        create(own[0]),
-        with_key(own[1], create(own[1])),
-        with_key(own[2], create(own[1])),
-        create(foreign[0]),
-        with_key(own[0], read_operation(&format!("i{}", own[0]))),
+        create_in(&own[0]),
+        create_in(&own[0]),
+        with_key(&own[1], create_in(&own[1])),
+        with_key(&own[2], create_in(&own[1])),
+        create_in(&foreign[0]),
+        with_key(&own[0], read_operation(&format!("i{}", own[0]))),
         with_key(
-            own[1],
+            &own[1],
             write_operation(WriteOperation::Delete(format!("i{}", own[1])), ""),
         ),
         read_operation("i"),
-        with_key(own[0], read_operation("none")),
+        with_key(&own[0], read_operation("none")),
     ];
-    let outcome = test.batch(&bulk(Some(ranges[0].id)), operations.clone());
-    assert_eq!(outcome.position.expect("a position").range_id, ranges[0].id);
+    let outcome = test.batch(&bulk(Some(range.id)), operations);
+    assert_eq!(outcome.position.expect("a position").range_id, range.id);
     assert_eq!(
         outcome.position.expect("a position").lsn,
-        ranges[0].lsn + 3,
+        range.lsn + 3,
         "each write is a commit"
     );
     let charge = outcome.charge;
@@ -550,8 +555,13 @@ fn bulk_operations_succeed_and_fail_independently() {
     );
     assert_eq!(results.iter().map(|r| r.charge).sum::<Charge>(), charge);
     assert_eq!(test.ids(), [format!("i{}", own[0])]);
-    // A request without a range reaches all partitions; a request that stops at an error leaves out
-    // the operations after it.
+}
+
+#[test]
+fn bulk_without_a_range_reaches_all_partitions_and_may_stop_at_an_error() {
+    let test = BatchTest::new(2);
+    let (_, own, foreign) = keys_of_first_range(&test);
+    test.create(&format!(r#"{{"id":"i{0}","pk":"{0}"}}"#, own[0]));
     let stop = BatchMode::Each {
         range: None,
         key: None,
@@ -560,10 +570,10 @@ fn bulk_operations_succeed_and_fail_independently() {
     let results = answers(test.batch(
         &stop,
         vec![
-            create(own[3]),
-            create(foreign[0]),
-            create(own[0]),
-            create(own[4]),
+            create_in(&own[3]),
+            create_in(&foreign[0]),
+            create_in(&own[0]),
+            create_in(&own[4]),
         ],
     ));
     assert_eq!(

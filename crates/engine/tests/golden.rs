@@ -111,6 +111,17 @@ fn split_key(text: &str) -> (&str, &str) {
     (&text[..=end], &text[end + 2..])
 }
 
+/// Returns a line for each physical partition: its id and its EPK range.
+fn ranges_text(engine: &Engine, container: &Container) -> String {
+    let (ranges, _) = engine.partition_key_ranges(container).expect("ranges");
+    let mut lines = Vec::new();
+    for range in &ranges {
+        let (min, max) = (range.range.min.to_string(), range.range.max.to_string());
+        lines.push(format!("{}: {min:?}..{max:?}", range.id));
+    }
+    lines.join("\n")
+}
+
 /// Runs one request.
 fn run(bench: &Bench, request: &str) -> Result<Answer, Answer> {
     let engine = &bench.engine;
@@ -157,23 +168,7 @@ fn run(bench: &Bench, request: &str) -> Result<Answer, Answer> {
             engine.delete_container(&*container(bench, rest)?, None),
             |()| "204".into(),
         ),
-        "ranges" => {
-            let (ranges, _) = engine
-                .partition_key_ranges(&*container(bench, rest)?)
-                .expect("ranges");
-            let lines: Vec<String> = ranges
-                .iter()
-                .map(|r| {
-                    format!(
-                        "{}: {:?}..{:?}",
-                        r.id,
-                        r.range.min.to_string(),
-                        r.range.max.to_string()
-                    )
-                })
-                .collect();
-            (lines.join("\n"), None)
-        }
+        "ranges" => (ranges_text(engine, &*container(bench, rest)?), None),
         "offers" => answer(engine.list(Feed::Offers, &PageRequest::default()), |page| {
             lines(&page.rows)
         }),

@@ -61,6 +61,33 @@ fn check_writes_are_refused(engine: &Engine, container: &Container, pk: Partitio
     }
 }
 
+/// Checks that a query, the read feed and both change feeds are refused.
+fn check_reads_are_refused(engine: &Engine, container: &Container) {
+    let all = Scope::Everything;
+    assert!(is_throttled(&engine.query(
+        container,
+        &all,
+        &query("SELECT * FROM c"),
+        None
+    )));
+    assert!(is_throttled(&engine.read_feed(
+        container,
+        &all,
+        &PageRequest::default(),
+        None
+    )));
+    assert!(is_throttled(
+        &engine
+            .change_feed(container, &all, &FeedStart::Beginning, None, None)
+            .wait()
+    ));
+    assert!(is_throttled(
+        &engine
+            .all_versions_feed(container, &all, &FeedStart::Now, None, None)
+            .wait()
+    ));
+}
+
 #[test]
 fn every_kind_of_request_is_refused_without_any_effect() {
     let bench = new_bench(ENFORCED);
@@ -82,29 +109,7 @@ fn every_kind_of_request_is_refused_without_any_effect() {
 
     let p = || key(r#"["p"]"#);
     check_writes_are_refused(engine, &container, p());
-    let all = Scope::Everything;
-    assert!(is_throttled(&engine.query(
-        &container,
-        &all,
-        &query("SELECT * FROM c"),
-        None
-    )));
-    assert!(is_throttled(&engine.read_feed(
-        &container,
-        &all,
-        &PageRequest::default(),
-        None
-    )));
-    assert!(is_throttled(
-        &engine
-            .change_feed(&container, &all, &FeedStart::Beginning, None, None)
-            .wait()
-    ));
-    assert!(is_throttled(
-        &engine
-            .all_versions_feed(&container, &all, &FeedStart::Now, None, None)
-            .wait()
-    ));
+    check_reads_are_refused(engine, &container);
     assert!(is_throttled(
         &engine
             .delete_logical_partition(&container, &p(), AdmissionOptions::default())
@@ -135,7 +140,12 @@ fn every_kind_of_request_is_refused_without_any_effect() {
     );
     bench.world.advance_ms(1_000);
     let after = engine
-        .query(&container, &all, &query("SELECT * FROM c"), None)
+        .query(
+            &container,
+            &Scope::Everything,
+            &query("SELECT * FROM c"),
+            None,
+        )
         .result
         .expect("a page")
         .page
@@ -282,32 +292,33 @@ fn a_query_needs_budget_in_every_partition_that_it_reads() {
     assert!(!is_throttled(&query_key(&other)));
 }
 
+/// Creates 200 items, repeats each create, which fails, and returns the sum of the charges.
+fn charge_of_creates(engine: &Engine, container: &Container) -> Charge {
+    let mut charged = Charge::default();
+    for n in 0..200 {
+        let body = item_text(&format!("p{}", n % 17), &format!("i{n}"));
+        let create = || {
+            write(
+                engine,
+                container,
+                &WriteOperation::Create,
+                Some(&body),
+                &WriteOptions::default(),
+            )
+        };
+        let (created, repeated) = (create(), create());
+        assert!(repeated.result.is_err());
+        charged.0 += created.charge.0 + repeated.charge.0;
+    }
+    charged
+}
+
 #[test]
 fn recorded_charges_of_the_partitions_add_up_to_the_charges_of_the_clients() {
     let bench = new_bench(ThroughputOptions::default());
     let (engine, container) = (&bench.engine, bench.container(BODY, 4));
-    let mut charged = Charge::default();
+    let mut charged = charge_of_creates(engine, &container);
     let mut add = |charge: Charge| charged.0 += charge.0;
-    for n in 0..200 {
-        let body = item_text(&format!("p{}", n % 17), &format!("i{n}"));
-        add(write(
-            engine,
-            &container,
-            &WriteOperation::Create,
-            Some(&body),
-            &WriteOptions::default(),
-        )
-        .charge);
-        let repeated = write(
-            engine,
-            &container,
-            &WriteOperation::Create,
-            Some(&body),
-            &WriteOptions::default(),
-        );
-        assert!(repeated.result.is_err());
-        add(repeated.charge);
-    }
     for text in [
         "SELECT * FROM c",
         "SELECT * FROM c ORDER BY c.id",

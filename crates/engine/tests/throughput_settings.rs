@@ -352,13 +352,8 @@ fn containers_of_a_database_share_its_budget_unless_they_have_their_own() {
     assert_eq!(refused.status(), 400);
 }
 
-#[test]
-fn a_custom_distribution_keeps_the_total_throughput() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let first = open_on(Arc::clone(&store), ENFORCED);
-    let container = first.container(BODY, 2);
-    let engine = &first.engine;
-    let [hot, other] = keys_of_two(&container);
+/// Checks that invalid distributions of 12,000 RU/s over the partitions 0 and 1 are refused.
+fn check_invalid_distributions(engine: &Engine, container: &Container) {
     for (distribution, reason) in [
         (&[(0, 6_000)][..], "a partition is missing"),
         (&[(0, 6_000), (0, 6_000)], "a partition is named twice"),
@@ -375,13 +370,23 @@ fn a_custom_distribution_keeps_the_total_throughput() {
     ] {
         assert_eq!(
             engine
-                .distribute_throughput(&container, Some(distribution))
+                .distribute_throughput(container, Some(distribution))
                 .expect_err(reason)
                 .status(),
             400,
             "{reason}"
         );
     }
+}
+
+#[test]
+fn a_custom_distribution_keeps_the_total_throughput() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let first = open_on(Arc::clone(&store), ENFORCED);
+    let container = first.container(BODY, 2);
+    let engine = &first.engine;
+    let [hot, other] = keys_of_two(&container);
+    check_invalid_distributions(engine, &container);
     engine
         .distribute_throughput(&container, Some(&[(0, 9_000), (1, 3_000)]))
         .expect("it is distributed");

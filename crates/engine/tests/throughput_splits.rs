@@ -33,25 +33,10 @@ fn throughput_is_redistributed_after_a_split_or_merge() {
             .map(|p| p.ru_per_second.expect("each is limited"))
             .collect::<Vec<f64>>()
     };
-    let ids = || {
-        engine
-            .throughput_of(&container)
-            .partitions
-            .iter()
-            .map(|p| p.id)
-            .collect::<Vec<u32>>()
-    };
     engine
         .distribute_throughput(&container, Some(&[(0, 8_000), (1, 4_000)]))
         .expect("it is distributed");
-    change_ranges(
-        engine,
-        &container,
-        RangeChange::Split {
-            range: 0,
-            at: SplitAt::Middle,
-        },
-    );
+    split(engine, &container, 0);
     assert_eq!(
         provisioned(),
         [4_000.0, 4_000.0, 4_000.0],
@@ -60,23 +45,10 @@ fn throughput_is_redistributed_after_a_split_or_merge() {
     engine
         .distribute_throughput(&container, None)
         .expect("the throughput is distributed equally");
-    change_ranges(
-        engine,
-        &container,
-        RangeChange::Split {
-            range: 1,
-            at: SplitAt::Middle,
-        },
-    );
+    // Partition 1 is the third partition after the split of partition 0.
+    split(engine, &container, 2);
     assert_eq!(provisioned(), [3_000.0; 4]);
-    let first = ids();
-    change_ranges(
-        engine,
-        &container,
-        RangeChange::Merge {
-            ranges: first[..2].to_vec(),
-        },
-    );
+    merge(engine, &container, 0);
     assert_eq!(provisioned(), [4_000.0; 3]);
     let merged = engine.throughput_of(&container).partitions.remove(0);
     assert_eq!((merged.requests, merged.charged), (0, Charge(0)));

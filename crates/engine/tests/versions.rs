@@ -577,6 +577,31 @@ fn changes_of_one_transaction_are_never_divided_between_pages() {
     assert_eq!(first.continue_after, start + 1);
 }
 
+/// Runs the upserts and deletes of `steps`. Writes fail after the store has crashed.
+fn write_while_possible(engine: &Engine, container: &Container, steps: &[Step]) {
+    for step in steps {
+        let (Step::Upsert { pk, .. } | Step::Delete { pk, .. }) = step else {
+            continue;
+        };
+        let partition_key = Some(key(&format!("[\"p{pk}\"]")));
+        let options = WriteOptions {
+            partition_key,
+            ..WriteOptions::default()
+        };
+        let (operation, body) = match step {
+            Step::Upsert { id, pk, size, .. } => {
+                let body = format!(
+                    r#"{{"id":"i{id}","pk":"p{pk}","filler":"{}"}}"#,
+                    "f".repeat(*size)
+                );
+                (WriteOperation::Upsert, Some(body))
+            }
+            _ => (WriteOperation::Delete("i1".into()), None),
+        };
+        _ = write(engine, container, &operation, body.as_deref(), &options);
+    }
+}
+
 #[test]
 fn a_crash_at_any_step_keeps_items_and_versions_consistent() {
     let world = || Arc::new(SeededWorld::new(START_MS, 5));
@@ -602,27 +627,7 @@ fn a_crash_at_any_step_keeps_items_and_versions_consistent() {
             let container = engine
                 .container(Id::Name("db"), Id::Name("items"))
                 .expect("the container");
-            for step in &steps {
-                let (Step::Upsert { pk, .. } | Step::Delete { pk, .. }) = step else {
-                    continue;
-                };
-                let partition_key = Some(key(&format!("[\"p{pk}\"]")));
-                let options = WriteOptions {
-                    partition_key,
-                    ..WriteOptions::default()
-                };
-                let (operation, body) = match step {
-                    Step::Upsert { id, pk, size, .. } => {
-                        let body = format!(
-                            r#"{{"id":"i{id}","pk":"p{pk}","filler":"{}"}}"#,
-                            "f".repeat(*size)
-                        );
-                        (WriteOperation::Upsert, Some(body))
-                    }
-                    _ => (WriteOperation::Delete("i1".into()), None),
-                };
-                _ = write(&engine, &container, &operation, body.as_deref(), &options);
-            }
+            write_while_possible(&engine, &container, &steps);
         }
         let engine =
             open(Arc::new(store.reopen(None)), Profile::Modern, world()).expect("an engine");

@@ -283,46 +283,8 @@ impl Model {
                 }
                 self.conclude(result, expected, draft, existing);
             }
-            Step::Replace(id, draft, condition) => {
-                let key = (draft.pk, *id);
-                let (if_match, is_satisfied) = self.if_match(key, *condition);
-                let new_id_is_taken = draft.id != *id && self.items.contains_key(&draft.key());
-                let expected = match (self.items.contains_key(&key), is_satisfied) {
-                    (false, _) => Some(Kind::NotFound),
-                    (true, false) => Some(Kind::PreconditionFailed),
-                    _ if new_id_is_taken || self.has_taken_unique_key(draft, Some(key)) => {
-                        Some(Kind::Conflict)
-                    }
-                    _ => None,
-                };
-                let result = self.send(
-                    &WriteOperation::Replace(format!("i{id}")),
-                    Some(&draft.text()),
-                    draft.pk,
-                    if_match,
-                );
-                self.conclude(result, expected, draft, Some(key));
-            }
-            Step::Delete(pk, id, condition) => {
-                let key = (*pk, *id);
-                let (if_match, is_satisfied) = self.if_match(key, *condition);
-                let result = self.send(
-                    &WriteOperation::Delete(format!("i{id}")),
-                    None,
-                    *pk,
-                    if_match,
-                );
-                match (self.items.contains_key(&key), is_satisfied) {
-                    (false, _) => assert_eq!(result.err(), Some(Kind::NotFound)),
-                    (true, false) => assert_eq!(result.err(), Some(Kind::PreconditionFailed)),
-                    (true, true) => {
-                        let deleted = result.expect("the item is deleted");
-                        assert!(deleted.item.is_none() && deleted.etag.is_none());
-                        self.items.remove(&key);
-                        self.history.retain(|other| *other != key);
-                    }
-                }
-            }
+            Step::Replace(id, draft, condition) => self.replace(*id, draft, *condition),
+            Step::Delete(pk, id, condition) => self.delete(*pk, *id, *condition),
             Step::DeleteByKey(pk) => {
                 let key = key(&format!("[\"p{pk}\"]"));
                 self.bench
@@ -350,6 +312,50 @@ impl Model {
                     .expect("expired items are removed")
                     > 0
                 {}
+            }
+        }
+    }
+
+    /// Replaces an item and compares the outcome with the model.
+    fn replace(&mut self, id: usize, draft: &Draft, condition: Condition) {
+        let key = (draft.pk, id);
+        let (if_match, is_satisfied) = self.if_match(key, condition);
+        let new_id_is_taken = draft.id != id && self.items.contains_key(&draft.key());
+        let expected = match (self.items.contains_key(&key), is_satisfied) {
+            (false, _) => Some(Kind::NotFound),
+            (true, false) => Some(Kind::PreconditionFailed),
+            _ if new_id_is_taken || self.has_taken_unique_key(draft, Some(key)) => {
+                Some(Kind::Conflict)
+            }
+            _ => None,
+        };
+        let result = self.send(
+            &WriteOperation::Replace(format!("i{id}")),
+            Some(&draft.text()),
+            draft.pk,
+            if_match,
+        );
+        self.conclude(result, expected, draft, Some(key));
+    }
+
+    /// Deletes an item and compares the outcome with the model.
+    fn delete(&mut self, pk: usize, id: usize, condition: Condition) {
+        let key = (pk, id);
+        let (if_match, is_satisfied) = self.if_match(key, condition);
+        let result = self.send(
+            &WriteOperation::Delete(format!("i{id}")),
+            None,
+            pk,
+            if_match,
+        );
+        match (self.items.contains_key(&key), is_satisfied) {
+            (false, _) => assert_eq!(result.err(), Some(Kind::NotFound)),
+            (true, false) => assert_eq!(result.err(), Some(Kind::PreconditionFailed)),
+            (true, true) => {
+                let deleted = result.expect("the item is deleted");
+                assert!(deleted.item.is_none() && deleted.etag.is_none());
+                self.items.remove(&key);
+                self.history.retain(|other| *other != key);
             }
         }
     }
