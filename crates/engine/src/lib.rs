@@ -29,7 +29,8 @@
 //! # A query, step by step
 //!
 //! 1. [`Engine::query`] compiles the text and resolves the scope to physical partitions.
-//! 2. The partitions are admitted, and one snapshot of each is taken.
+//! 2. One snapshot of each partition is taken, the session token is checked, and every partition
+//!    admits the request.
 //! 3. `AccessPath::choose` picks an access path in each partition.
 //! 4. `Candidates` merges the items of the partitions, `orrery_sql` turns them into rows.
 //! 5. The charge is divided over the partitions by the work that each did.
