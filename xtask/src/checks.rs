@@ -6,7 +6,7 @@
 use crate::run::{Outcome, cargo, must};
 
 /// Runs `cargo fmt`; the arguments go to it.
-pub fn format(arguments: &[String]) -> Outcome {
+pub(crate) fn format(arguments: &[String]) -> Outcome {
     let mut command = cargo(&["fmt", "--all"]);
     match must(command.args(arguments)) {
         Err(error) if !arguments.is_empty() => {
@@ -17,26 +17,26 @@ pub fn format(arguments: &[String]) -> Outcome {
 }
 
 /// Runs clippy on all targets, with warnings as errors.
-pub fn clippy(arguments: &[String]) -> Outcome {
+pub(crate) fn clippy(arguments: &[String]) -> Outcome {
     let mut command = cargo(&["clippy", "--workspace", "--all-targets", "--locked"]);
     must(command.args(arguments).args(["--", "-D", "warnings"]))
 }
 
 /// Runs rustdoc on the crates of the workspace, with warnings as errors.
-pub fn docs(arguments: &[String]) -> Outcome {
+pub(crate) fn docs(arguments: &[String]) -> Outcome {
     let mut command = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
     must(command.args(arguments).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
 /// Runs every Rust test; the arguments go to `cargo test`.
-pub fn test(arguments: &[String]) -> Outcome {
+pub(crate) fn test(arguments: &[String]) -> Outcome {
     let mut command = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
     must(command.args(arguments))
 }
 
 /// Runs the tests that need neither a server process nor many random cases: the unit tests of all
 /// crates and the golden files.
-pub fn quick_test() -> Outcome {
+pub(crate) fn quick_test() -> Outcome {
     let mut command = cargo(&[
         "test",
         "--workspace",

@@ -92,7 +92,7 @@ enum End {
 }
 
 /// Runs `ci [--quick]`: every step, then the table.
-pub fn run(arguments: &[String]) -> Outcome {
+pub(crate) fn run(arguments: &[String]) -> Outcome {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let steps = match arguments[..] {
         [] => STEPS,
@@ -110,7 +110,7 @@ pub fn run(arguments: &[String]) -> Outcome {
 }
 
 /// Returns the help text of the command: the steps of both lists.
-pub fn help() -> String {
+pub(crate) fn help() -> String {
     let names = |steps: &[Step]| {
         let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
         names.join("; ")

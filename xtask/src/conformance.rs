@@ -44,7 +44,7 @@ const SUITES: &[Suite] = &[
 ];
 
 /// Runs `conformance [SUITE] [arguments for the runner]`; without a name, every suite.
-pub fn run(arguments: &[String]) -> Outcome {
+pub(crate) fn run(arguments: &[String]) -> Outcome {
     let Some((name, rest)) = arguments.split_first() else {
         // A failed suite does not keep the later ones from running; the first failure is reported.
         let ends: Vec<Outcome> = SUITES.iter().map(|(_, _, suite)| suite(&[])).collect();
@@ -60,7 +60,7 @@ pub fn run(arguments: &[String]) -> Outcome {
 }
 
 /// Returns the help text of the command: the suites and how to run one test of each.
-pub fn help() -> String {
+pub(crate) fn help() -> String {
     format!(
         "Without a suite, every suite runs. Further arguments go to the suite's runner.\n\
          Suites: {}.\n\n\
@@ -79,28 +79,28 @@ fn suite_names() -> String {
 }
 
 /// Runs the tests of the code that compares a run with its list of expected failures.
-pub fn ratchet(arguments: &[String]) -> Outcome {
+pub(crate) fn ratchet(arguments: &[String]) -> Outcome {
     pytest("ratchet", arguments)
 }
 
 /// Runs our suite for the Python SDK.
-pub fn python(arguments: &[String]) -> Outcome {
+pub(crate) fn python(arguments: &[String]) -> Outcome {
     pytest("python", arguments)
 }
 
 /// Runs the few tests of the Python SDK that show that the server starts, writes, reads and
 /// queries: the smoke test of `ci --quick`.
-pub fn python_smoke() -> Outcome {
+pub(crate) fn python_smoke() -> Outcome {
     pytest("python", &["-q".to_owned(), "test_items.py".to_owned()])
 }
 
 /// Runs queries with known rows, through the Python SDK.
-pub fn sql_cases(arguments: &[String]) -> Outcome {
+pub(crate) fn sql_cases(arguments: &[String]) -> Outcome {
     pytest("sql-cases", arguments)
 }
 
 /// Runs the Python SDK's own test suite; without arguments, every test listed in `chosen.py`.
-pub fn official_python(arguments: &[String]) -> Outcome {
+pub(crate) fn official_python(arguments: &[String]) -> Outcome {
     ratchet(&[])?;
     let suite = root().join("conformance/official-python");
     let cache = target_directory().join("conformance/official-python");
@@ -120,13 +120,13 @@ pub fn official_python(arguments: &[String]) -> Outcome {
 }
 
 /// Runs the part of the Python SDK's own suite that is quick enough for every change.
-pub fn official_python_quick() -> Outcome {
+pub(crate) fn official_python_quick() -> Outcome {
     official_python(&["--quick".to_owned()])
 }
 
 /// Runs the mixed workload of the Python and JavaScript SDKs; without arguments, the tests of its
 /// checker and then a small workload.
-pub fn splits(arguments: &[String]) -> Outcome {
+pub(crate) fn splits(arguments: &[String]) -> Outcome {
     const SMALL: &str = "--actions mixed --splits 3 --merges 2 --kills 2 --operations 500";
     if arguments.is_empty() {
         pytest("splits", &[])?;
@@ -142,7 +142,7 @@ pub fn splits(arguments: &[String]) -> Outcome {
 }
 
 /// Runs the load on one hot key beside even keys; without arguments, its tests alone.
-pub fn hot_key(arguments: &[String]) -> Outcome {
+pub(crate) fn hot_key(arguments: &[String]) -> Outcome {
     if arguments.is_empty() {
         return pytest("hot-key", &[]);
     }
@@ -152,7 +152,7 @@ pub fn hot_key(arguments: &[String]) -> Outcome {
 }
 
 /// Runs the suite of the JavaScript SDK.
-pub fn javascript(arguments: &[String]) -> Outcome {
+pub(crate) fn javascript(arguments: &[String]) -> Outcome {
     let server = server()?;
     let suite = root().join("conformance/javascript");
     node_modules(&suite)?;

@@ -112,7 +112,7 @@ const RUNS: &[Run] = &[
 ];
 
 /// Runs `long [NAME...]`: the named runs, in this order.
-pub fn run(arguments: &[String]) -> Outcome {
+pub(crate) fn run(arguments: &[String]) -> Outcome {
     if arguments.is_empty() {
         return Err(format!("name the runs to do\n\n{}", help()));
     }
@@ -139,7 +139,7 @@ pub fn run(arguments: &[String]) -> Outcome {
 }
 
 /// Returns the help text of the command: the list of runs.
-pub fn help() -> String {
+pub(crate) fn help() -> String {
     let mut text = String::from("The runs, none of which is part of `ci`:\n\n");
     for run in RUNS {
         text.push_str(&format!("  {:<16} {}\n", run.name, run.summary));

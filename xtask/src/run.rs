@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Result of a command or step; the error is the reason of the failure, in one line.
-pub type Outcome = Result<(), String>;
+pub(crate) type Outcome = Result<(), String>;
 
 /// Returns the root of the repository.
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().unwrap_or(manifest).to_path_buf()
 }
 
 /// Returns the directory of cargo's build output.
-pub fn target_directory() -> PathBuf {
+pub(crate) fn target_directory() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(directory) => root().join(directory),
         None => root().join("target"),
@@ -24,7 +24,7 @@ pub fn target_directory() -> PathBuf {
 }
 
 /// Creates a `cargo` command with these arguments, for the cargo that runs this program.
-pub fn cargo(arguments: &[&str]) -> Command {
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments);
     command.current_dir(root());
@@ -32,7 +32,7 @@ pub fn cargo(arguments: &[&str]) -> Command {
 }
 
 /// Creates a command for a program, to be run in this directory.
-pub fn program(name: impl AsRef<Path>, directory: &Path) -> Command {
+pub(crate) fn program(name: impl AsRef<Path>, directory: &Path) -> Command {
     let mut command = Command::new(name.as_ref());
     command.current_dir(directory);
     command
@@ -42,7 +42,7 @@ pub fn program(name: impl AsRef<Path>, directory: &Path) -> Command {
 ///
 /// # Errors
 /// The command line and the exit status, or the reason why the program did not start.
-pub fn must(command: &mut Command) -> Outcome {
+pub(crate) fn must(command: &mut Command) -> Outcome {
     let line = command_line(command);
     match command.status() {
         Ok(status) if status.success() => Ok(()),
@@ -52,7 +52,7 @@ pub fn must(command: &mut Command) -> Outcome {
 }
 
 /// Runs the command and returns its standard output without surrounding white space.
-pub fn output_of(command: &mut Command) -> Result<String, String> {
+pub(crate) fn output_of(command: &mut Command) -> Result<String, String> {
     let line = command_line(command);
     let output = command
         .output()

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 /// The kind of a piece of a source text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Code without comments and literals.
     Code,
     /// A line comment without its line end, or a block comment.
@@ -21,7 +21,7 @@ pub enum Kind {
 
 /// A function that has a body.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Function {
+pub(crate) struct Function {
     /// Name of the function.
     pub name: String,
     /// Number of lines from `fn` to the closing brace, both included.
@@ -29,7 +29,7 @@ pub struct Function {
 }
 
 /// Returns the pieces of a source text, in order.
-pub fn pieces(text: &str) -> Vec<(Kind, Range<usize>)> {
+pub(crate) fn pieces(text: &str) -> Vec<(Kind, Range<usize>)> {
     let bytes = text.as_bytes();
     let mut pieces = Vec::new();
     let mut code_start = 0;
@@ -150,7 +150,7 @@ fn is_word_byte(byte: u8) -> bool {
 
 /// Returns the text with comments and literals replaced by spaces; line ends stay, so that lines
 /// keep their numbers.
-pub fn code_only(text: &str) -> String {
+pub(crate) fn code_only(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     for (kind, range) in pieces(text) {
         let piece = &text[range];
@@ -166,7 +166,7 @@ pub fn code_only(text: &str) -> String {
 }
 
 /// Returns the words of a text: runs of letters, digits and underscores, with their byte offsets.
-pub fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(crate) fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     text.split(|character: char| !character.is_alphanumeric() && character != '_')
         .map(move |word| {
@@ -180,7 +180,7 @@ pub fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// Returns the functions of a source text that have a body, in the order of their names.
-pub fn functions(text: &str) -> Vec<Function> {
+pub(crate) fn functions(text: &str) -> Vec<Function> {
     let code = code_only(text);
     let mut functions = Vec::new();
     let mut words = words(&code).peekable();

@@ -21,29 +21,29 @@ const DIRECTORY: &str = "conformance/scenarios";
 type Driver = Vec<OsString>;
 
 /// Runs the tests of the code that judges a run, and of the table's form.
-pub fn judge(arguments: &[String]) -> Outcome {
+pub(crate) fn judge(arguments: &[String]) -> Outcome {
     pytest("scenarios", arguments)
 }
 
 /// Runs the table through the Go SDK.
-pub fn go(arguments: &[String]) -> Outcome {
+pub(crate) fn go(arguments: &[String]) -> Outcome {
     run_table("go", "go", &go_driver()?, arguments)
 }
 
 /// Runs the table through the Java SDK, over https unless the arguments say otherwise.
-pub fn java(arguments: &[String]) -> Outcome {
+pub(crate) fn java(arguments: &[String]) -> Outcome {
     let https = ["--scheme".to_owned(), "https".to_owned()];
     let arguments = [&https, arguments].concat();
     run_table("java", "java", &java_driver()?, &arguments)
 }
 
 /// Runs the table through the Rust SDK.
-pub fn rust(arguments: &[String]) -> Outcome {
+pub(crate) fn rust(arguments: &[String]) -> Outcome {
     run_table("rust", "rust", &rust_driver()?, arguments)
 }
 
 /// Runs the table through the Python SDK that `conformance/python` pins.
-pub fn python(arguments: &[String]) -> Outcome {
+pub(crate) fn python(arguments: &[String]) -> Outcome {
     let python = python_program(&root())?;
     let driver = vec![
         python.get_program().to_owned(),
@@ -55,7 +55,7 @@ pub fn python(arguments: &[String]) -> Outcome {
 }
 
 /// Runs the table through the JavaScript SDK that `conformance/javascript` pins.
-pub fn javascript(arguments: &[String]) -> Outcome {
+pub(crate) fn javascript(arguments: &[String]) -> Outcome {
     node_modules(&root().join("conformance/javascript"))?;
     let script = format!("{DIRECTORY}/javascript/driver.js");
     let driver = vec!["node".into(), script.into()];

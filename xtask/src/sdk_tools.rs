@@ -12,11 +12,11 @@ use std::process::Command;
 use crate::run::{Outcome, cargo, must, output_of, program, root, target_directory};
 
 /// The environment variable by which a suite finds the server program.
-pub const PROGRAM_VARIABLE: &str = "ORRERY_BIN";
+pub(crate) const PROGRAM_VARIABLE: &str = "ORRERY_BIN";
 
 /// Returns the server program: the one named in the environment, or else a fresh build of the dev
 /// profile.
-pub fn server() -> Result<PathBuf, String> {
+pub(crate) fn server() -> Result<PathBuf, String> {
     let named = std::env::var_os(PROGRAM_VARIABLE).filter(|name| !name.is_empty());
     if let Some(named) = named {
         let path = root().join(named);
@@ -47,7 +47,7 @@ pub fn server() -> Result<PathBuf, String> {
 }
 
 /// Runs a suite of `conformance/` with pytest; the arguments go to pytest.
-pub fn pytest(suite: &str, arguments: &[String]) -> Outcome {
+pub(crate) fn pytest(suite: &str, arguments: &[String]) -> Outcome {
     let mut pytest = python_program(&root().join("conformance").join(suite))?;
     pytest
         .args(["-m", "pytest", "-p", "no:cacheprovider"])
@@ -59,7 +59,7 @@ pub fn pytest(suite: &str, arguments: &[String]) -> Outcome {
 }
 
 /// Creates a command for the Python of the suites, to be run in this directory.
-pub fn python_program(directory: &Path) -> Result<Command, String> {
+pub(crate) fn python_program(directory: &Path) -> Result<Command, String> {
     let pins = root().join("conformance/python");
     let environment = target_directory().join("conformance/python");
     let python = python_environment(&pins, &environment)?;
@@ -109,7 +109,7 @@ fn python_environment(suite: &Path, environment: &Path) -> Result<PathBuf, Strin
 }
 
 /// Installs the pinned packages of a JavaScript suite into its directory.
-pub fn node_modules(suite: &Path) -> Outcome {
+pub(crate) fn node_modules(suite: &Path) -> Outcome {
     let version = output_of(program("node", suite).arg("--version"))
         .map_err(|error| format!("{error}; the suite needs Node.js 20 or newer"))?;
     let lock = read(&suite.join("package-lock.json"))?;
@@ -128,7 +128,7 @@ pub fn node_modules(suite: &Path) -> Outcome {
 }
 
 /// A file that records what an installation was made from.
-pub struct Stamp {
+pub(crate) struct Stamp {
     /// Path of the file, inside of the installation.
     pub file: PathBuf,
     /// Content of the file if the installation is up to date.
@@ -137,19 +137,19 @@ pub struct Stamp {
 
 impl Stamp {
     /// Returns true if the installation is up to date.
-    pub fn is_current(&self) -> bool {
+    pub(crate) fn is_current(&self) -> bool {
         fs::read_to_string(&self.file).is_ok_and(|found| found == self.wanted)
     }
 
     /// Records that the installation is up to date.
-    pub fn set(&self) -> Outcome {
+    pub(crate) fn set(&self) -> Outcome {
         fs::write(&self.file, &self.wanted)
             .map_err(|error| format!("cannot write {}: {error}", self.file.display()))
     }
 }
 
 /// Returns the text of a file.
-pub fn read(file: &Path) -> Result<String, String> {
+pub(crate) fn read(file: &Path) -> Result<String, String> {
     fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
 }
 

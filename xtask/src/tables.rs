@@ -20,7 +20,7 @@ use std::fs;
 use crate::run::{Outcome, root};
 
 /// Path of the document.
-pub const DOCUMENT: &str = "docs/compat.md";
+pub(crate) const DOCUMENT: &str = "docs/compat.md";
 
 const END: &str = "<!-- end -->";
 
@@ -65,7 +65,7 @@ const SOURCES: &[Source] = &[
 ];
 
 /// Writes the tables into the document.
-pub fn write(arguments: &[String]) -> Outcome {
+pub(crate) fn write(arguments: &[String]) -> Outcome {
     if let Some(argument) = arguments.first() {
         return Err(format!("compat takes no arguments, not `{argument}`"));
     }
@@ -83,7 +83,7 @@ pub fn write(arguments: &[String]) -> Outcome {
 }
 
 /// Returns the help text of the command: the files that the tables are made from.
-pub fn help() -> String {
+pub(crate) fn help() -> String {
     let mut text = String::from("The tables are made from the rows of these files:\n\n");
     for source in SOURCES {
         text.push_str(&format!("  {}\n", source.path));
@@ -95,7 +95,10 @@ pub fn help() -> String {
 ///
 /// # Errors
 /// A sentence if the marks of a table are missing from the document, or if a source has no rows.
-pub fn written(document: &str, text_of: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+pub(crate) fn written(
+    document: &str,
+    text_of: &dyn Fn(&str) -> Option<String>,
+) -> Result<String, String> {
     let mut document = document.to_owned();
     for source in SOURCES {
         // The table stands between two marks; the text between them is replaced as a whole.

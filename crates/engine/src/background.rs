@@ -8,12 +8,13 @@
 //! | `reindex` | brings indexes to a new indexing policy |
 //! | `split` | splits and merges physical partitions |
 //!
-//! Each step of the first four is the same: look at a snapshot without a lock, and if there is work,
-//! wait for compaction, lock the writer, look again, submit one commit and wait until it is durable.
-//! `Engine::for_each_partition` runs the steps, `Engine::transaction_step` the part under the lock.
+//! Each step of the first four is the same: look at a snapshot without a lock, and if there is
+//! work, wait for compaction, lock the writer, look again, submit one commit and wait until it is
+//! durable. `Engine::for_each_partition` runs the steps, `Engine::transaction_step` the part under
+//! the lock.
 //!
-//! Promises: a step that fails changes nothing and is repeated later; a process that ends between two
-//! steps goes on where it was.
+//! Promises: a step that fails changes nothing and is repeated later; a process that ends between
+//! two steps goes on where it was.
 
 mod delete_by_key;
 mod expiry;
@@ -33,9 +34,9 @@ use orrery_storage::Snapshot;
 use std::sync::Arc;
 
 impl Engine {
-    /// Runs one step in each physical partition of the containers that `has_work` names. Partitions that
-    /// are split or merged meanwhile are left to the next round. Returns what the steps returned, added
-    /// up.
+    /// Runs one step in each physical partition of the containers that `has_work` names. Partitions
+    /// that are split or merged meanwhile are left to the next round. Returns what the steps
+    /// returned, added up.
     ///
     /// # Errors
     /// The first error of a step; the remaining partitions get their turn in the next round.
@@ -56,7 +57,8 @@ impl Engine {
         Ok(sum)
     }
 
-    /// Runs `change` in a transaction under the writer's lock and waits until the commit is durable.
+    /// Runs `change` in a transaction under the writer's lock and waits until the commit is
+    /// durable.
     ///
     /// # Errors
     /// 410 if the partition is split or merged, the errors of `change`, and those of the commit.

@@ -26,18 +26,18 @@ mod records;
 mod row_sets;
 mod scripts;
 mod search;
-pub mod settings;
+pub(crate) mod settings;
 mod snapshots;
 
 pub use access_resources::{AccessResource, TokenSigner};
 pub use containers::Container;
 pub use databases::Database;
-pub use offers::Offer;
+pub(crate) use offers::Offer;
 pub use permissions::{Grant, PermissionMode};
-pub use ranges::{RangeRecord, Successors};
-pub use records::Meta;
-pub use scripts::Script;
-pub use snapshots::HighWaterMarks;
+pub(crate) use ranges::{RangeRecord, Successors};
+pub(crate) use records::Meta;
+pub(crate) use scripts::Script;
+pub(crate) use snapshots::HighWaterMarks;
 
 use crate::errors::{outcome_error, storage_failure};
 use crate::partition::staging::StagingWriter;
@@ -58,7 +58,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 
 /// All resources but items.
-pub struct Catalog {
+pub(crate) struct Catalog {
     store: Arc<dyn Store>,
     world: Arc<dyn World>,
     /// True if unused throughput is saved for bursts.
@@ -113,7 +113,7 @@ impl Catalog {
     ///
     /// # Errors
     /// 500 if the store cannot be read or holds damaged records.
-    pub fn open(
+    pub(crate) fn open(
         store: Arc<dyn Store>,
         world: Arc<dyn World>,
         throughput: ThroughputOptions,
@@ -171,7 +171,7 @@ impl Catalog {
 
     /// Returns the same catalog in which `bytes` count as one gigabyte in rules that derive
     /// throughput from stored bytes. Zero counts as 1.
-    pub fn with_gigabyte_bytes(self, bytes: u64) -> Self {
+    pub(crate) fn with_gigabyte_bytes(self, bytes: u64) -> Self {
         Catalog {
             gigabyte_bytes: bytes.max(1),
             ..self
@@ -215,7 +215,7 @@ impl Catalog {
     }
 
     /// Returns the lock that is held while a snapshot is taken, restored or deleted.
-    pub fn snapshot_lock(&self) -> &Mutex<()> {
+    pub(crate) fn snapshot_lock(&self) -> &Mutex<()> {
         &self.snapshot_lock
     }
 
@@ -299,7 +299,7 @@ impl Catalog {
     ///
     /// # Errors
     /// 500 if they cannot.
-    pub fn probe(&self) -> Result<()> {
+    pub(crate) fn probe(&self) -> Result<()> {
         let snapshot = self.partition.snapshot()?;
         Partition::counters(snapshot.as_ref())?;
         Ok(())
@@ -341,7 +341,7 @@ impl Catalog {
     ///
     /// # Errors
     /// The store's error; the orphan stays queued.
-    pub fn destroy_one_orphan(&self) -> Result<bool> {
+    pub(crate) fn destroy_one_orphan(&self) -> Result<bool> {
         let Some(orphan) = lock(&self.orphans).pop() else {
             return Ok(false);
         };
@@ -367,7 +367,7 @@ impl Catalog {
     ///
     /// # Errors
     /// 404 if there is none.
-    pub fn database(&self, id: Id<'_>) -> Result<Arc<Database>> {
+    pub(crate) fn database(&self, id: Id<'_>) -> Result<Arc<Database>> {
         let state = self.state();
         let found = match id {
             Id::Rid(rid) => state.databases.get(&rid),
@@ -380,7 +380,7 @@ impl Catalog {
     ///
     /// # Errors
     /// 404 if the container is missing, 404/1003 if its database is.
-    pub fn container(&self, database: Id<'_>, container: Id<'_>) -> Result<Arc<Container>> {
+    pub(crate) fn container(&self, database: Id<'_>, container: Id<'_>) -> Result<Arc<Container>> {
         let database = self
             .database(database)
             .map_err(|_| Error::owner_not_found())?;
@@ -398,14 +398,14 @@ impl Catalog {
     }
 
     /// Returns all databases, the oldest first.
-    pub fn databases(&self) -> Vec<Arc<Database>> {
+    pub(crate) fn databases(&self) -> Vec<Arc<Database>> {
         let mut all: Vec<_> = self.state().databases.values().cloned().collect();
         all.sort_by_key(|d| (d.meta().ts, d.rid()));
         all
     }
 
     /// Returns all containers of a database, the oldest first.
-    pub fn containers(&self, database: &Database) -> Vec<Arc<Container>> {
+    pub(crate) fn containers(&self, database: &Database) -> Vec<Arc<Container>> {
         let mut all = self.all_containers();
         all.retain(|c| c.rid().database_part() == database.rid());
         all.sort_by_key(|c| (c.created(), c.rid()));
@@ -413,7 +413,7 @@ impl Catalog {
     }
 
     /// Returns the containers of all databases, in no particular order.
-    pub fn all_containers(&self) -> Vec<Arc<Container>> {
+    pub(crate) fn all_containers(&self) -> Vec<Arc<Container>> {
         self.state().containers.values().cloned().collect()
     }
 
@@ -459,7 +459,7 @@ fn orphan_key(storage_id: PartitionId) -> Vec<u8> {
 /// # Errors
 /// 400 if the id is missing, is no string, is empty, has more than
 /// [`limits::RESOURCE_ID_CHARS`] characters, ends with a space, or contains `/`, `\`, `?` or `#`.
-pub fn resource_id(body: &Object) -> Result<&str> {
+pub(crate) fn resource_id(body: &Object) -> Result<&str> {
     let missing = || {
         Error::bad(
             "The input content is invalid because the required properties - 'id; ' - are missing",

@@ -8,7 +8,7 @@ use orrery_sql::QueryError;
 use orrery_storage::{CommitOutcome, StoreError};
 
 /// Returns the error 410/1002 for a partition that successors have replaced, by its range id.
-pub fn gone_error(id: u32) -> Error {
+pub(crate) fn gone_error(id: u32) -> Error {
     Error::new(
         Kind::PartitionKeyRangeGone,
         format!("The partition key range {id} is gone: it does not exist or was split."),
@@ -16,12 +16,12 @@ pub fn gone_error(id: u32) -> Error {
 }
 
 /// Returns the error 500 for a failure of the store. The cause goes to the log only.
-pub fn storage_failure(error: StoreError) -> Error {
+pub(crate) fn storage_failure(error: StoreError) -> Error {
     Error::internal(error)
 }
 
 /// Returns the error for the outcome of a commit, or `None` if the commit is durable.
-pub fn outcome_error(outcome: &CommitOutcome) -> Option<Error> {
+pub(crate) fn outcome_error(outcome: &CommitOutcome) -> Option<Error> {
     match outcome {
         CommitOutcome::Ok => None,
         CommitOutcome::TooLarge => Some(Error::new(
@@ -47,13 +47,13 @@ pub fn outcome_error(outcome: &CommitOutcome) -> Option<Error> {
 }
 
 /// Returns the error 500 for a damaged stored row. `what` is the subject of the message.
-pub fn damaged(what: &str) -> Error {
+pub(crate) fn damaged(what: &str) -> Error {
     Error::internal(format!("{what} is damaged"))
 }
 
 /// Returns the error 449 for a write that lost a race against another write of the same logical
 /// partition.
-pub fn conflicting_write() -> Error {
+pub(crate) fn conflicting_write() -> Error {
     Error::new(
         Kind::RetryWith,
         "Conflicting request to resource has been attempted. Retry to avoid conflicts.",
@@ -61,7 +61,7 @@ pub fn conflicting_write() -> Error {
 }
 
 /// Returns the error for a failed query.
-pub fn query_error(error: QueryError) -> Error {
+pub(crate) fn query_error(error: QueryError) -> Error {
     let message = || error.to_json().to_text();
     match error {
         QueryError::NonFinite => Error::new(Kind::NotRepresentable, error.to_string()),

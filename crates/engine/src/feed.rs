@@ -1,8 +1,9 @@
-//! Feeds: the read feed with all items in natural order, and the two change feeds in the order of LSNs.
+//! Feeds: the read feed with all items in natural order, and the two change feeds in the order of
+//! LSNs.
 //!
-//! A page of a change feed reads one physical partition, because its etag is an LSN of one history. The
-//! changes of one transaction stay on one page, and a page ends at a bounded number of items, bytes and
-//! visited changes.
+//! A page of a change feed reads one physical partition, because its etag is an LSN of one history.
+//! The changes of one transaction stay on one page, and a page ends at a bounded number of items,
+//! bytes and visited changes.
 
 mod all_versions;
 mod latest;
@@ -33,8 +34,8 @@ use std::sync::Arc;
 /// The subject of the error for a damaged row.
 const ROW: &str = "a row of the change feed";
 
-/// Changes that a page visits at most, shown or not, so that a feed of few items among many answers in
-/// time.
+/// Changes that a page visits at most, shown or not, so that a feed of few items among many answers
+/// in time.
 const VISITED_PER_PAGE: usize = 20_000;
 
 /// Reads one page of a change feed.
@@ -74,8 +75,8 @@ impl Engine {
         self.outcome(result.map(|query| query.page), work, position)
     }
 
-    /// Returns a page of the change feed of latest versions, of one physical partition or the part of
-    /// it that `scope` covers.
+    /// Returns a page of the change feed of latest versions, of one physical partition or the part
+    /// of it that `scope` covers.
     pub fn change_feed<'a>(
         &self,
         container: &Container,
@@ -95,8 +96,8 @@ impl Engine {
         )
     }
 
-    /// Returns a page of the change feed with all versions and deletes, of one physical partition or
-    /// the part of it that `scope` covers.
+    /// Returns a page of the change feed with all versions and deletes, of one physical partition
+    /// or the part of it that `scope` covers.
     pub fn all_versions_feed<'a>(
         &self,
         container: &Container,
@@ -245,8 +246,8 @@ impl FeedReader<'_> {
     }
 }
 
-/// Collects a page of changes. The changes of one transaction stay together, even beyond the size of
-/// the page.
+/// Collects a page of changes. The changes of one transaction stay together, even beyond the size
+/// of the page.
 struct FeedPageBuilder {
     rows: Vec<Bytes>,
     bytes: usize,
@@ -296,8 +297,8 @@ impl FeedPageBuilder {
         }
     }
 
-    /// Ends a page at the head of the history. The next poll starts there, so that it does not visit
-    /// changes again whose items were deleted.
+    /// Ends a page at the head of the history. The next poll starts there, so that it does not
+    /// visit changes again whose items were deleted.
     fn end(self, head: u64) -> FeedPage {
         FeedPage {
             rows: self.rows,
@@ -311,7 +312,7 @@ impl FeedPageBuilder {
 ///
 /// # Errors
 /// 500 if the row is damaged.
-pub fn read_change(key: &[u8], value: &[u8]) -> Result<(u64, ItemNumber, EpkPrefix)> {
+pub(crate) fn read_change(key: &[u8], value: &[u8]) -> Result<(u64, ItemNumber, EpkPrefix)> {
     let (lsn, number) = keys::read_feed(key).ok_or_else(|| damaged(ROW))?;
     let epk_prefix = value.try_into().map_err(|_| damaged(ROW))?;
     Ok((lsn, number, epk_prefix))

@@ -14,10 +14,10 @@
 //! | `value` | the encoding of values |
 //! | `composite`, `cells` | values of composite and of spatial indexes |
 
-pub mod cells;
-pub mod composite;
-pub mod generations;
-pub mod paths;
-pub mod policy;
-pub mod terms;
-pub mod value;
+pub(crate) mod cells;
+pub(crate) mod composite;
+pub(crate) mod generations;
+pub(crate) mod paths;
+pub(crate) mod policy;
+pub(crate) mod terms;
+pub(crate) mod value;

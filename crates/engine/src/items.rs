@@ -4,13 +4,13 @@
 //! [`CheckedWrite`], which cannot hold a write without its body; [`apply`] carries it out in a
 //! transaction.
 
-pub mod batch;
-pub mod patch;
+pub(crate) mod batch;
+pub(crate) mod patch;
 mod script_host;
-pub mod scripts;
+pub(crate) mod scripts;
 mod user_functions;
 
-pub use user_functions::UserFunctions;
+pub(crate) use user_functions::UserFunctions;
 
 use crate::Engine;
 use crate::catalog::Container;
@@ -67,12 +67,12 @@ impl CheckedOperation<'_> {
 
 impl<'a> CheckedWrite<'a> {
     /// Returns the item that the request brings, if it brings one.
-    pub fn item(&self) -> Option<&Object> {
+    pub(crate) fn item(&self) -> Option<&Object> {
         self.operation.item()
     }
 
     /// Returns the same write with another item, or `None` if the write brings no item.
-    pub fn with_item(&self, item: Object) -> Option<CheckedWrite<'a>> {
+    pub(crate) fn with_item(&self, item: Object) -> Option<CheckedWrite<'a>> {
         let operation = match &self.operation {
             CheckedOperation::Create(_) => CheckedOperation::Create(item),
             CheckedOperation::Upsert(_) => CheckedOperation::Upsert(item),
@@ -90,7 +90,7 @@ impl<'a> CheckedWrite<'a> {
     ///
     /// # Errors
     /// 500 if the store cannot be read.
-    pub fn find(
+    pub(crate) fn find(
         &self,
         transaction: &Transaction<'_>,
         view: ReadView<'_>,
@@ -110,8 +110,8 @@ impl<'a> CheckedWrite<'a> {
 impl Engine {
     /// Reads an item by its id or its resource id. `if_none_match` is the etag that the client has.
     ///
-    /// The outcome has 404 for a missing item, 404/1002 if the partition has not reached the session
-    /// token, 400/1001 for a partition key of the wrong shape, 429 if the budget is spent.
+    /// The outcome has 404 for a missing item, 404/1002 if the partition has not reached the
+    /// session token, 400/1001 for a partition key of the wrong shape, 429 if the budget is spent.
     pub fn read_item<'a, 'b>(
         &self,
         container: &Container,
@@ -238,8 +238,8 @@ impl Engine {
     }
 }
 
-/// Returns the answer to a read of `stored` and the step that it is charged as: 304 if the client has
-/// the item already.
+/// Returns the answer to a read of `stored` and the step that it is charged as: 304 if the client
+/// has the item already.
 pub(crate) fn read_reply(
     container: Rid,
     stored: &StoredItem,
@@ -264,7 +264,7 @@ pub(crate) struct Applied {
 
 impl Applied {
     /// Returns the answer to the write.
-    pub fn answer(self, container: Rid) -> Written {
+    pub(crate) fn answer(self, container: Rid) -> Written {
         Written {
             etag: self.stored.as_ref().map(|stored| stored.row.etag_text()),
             item: self
@@ -278,8 +278,8 @@ impl Applied {
 /// Carries out a checked write in a transaction.
 ///
 /// # Errors
-/// 404 if the item to change is missing; those of [`Transaction::create`], [`Transaction::replace`],
-/// [`Transaction::delete`] and [`Transaction::patch`].
+/// 404 if the item to change is missing; those of [`Transaction::create`],
+/// [`Transaction::replace`], [`Transaction::delete`] and [`Transaction::patch`].
 pub(crate) fn apply(
     transaction: &mut Transaction<'_>,
     view: ReadView<'_>,
@@ -416,7 +416,8 @@ fn key_of_item(
 /// Returns the partition key of an operation that brings no item to take the key from.
 ///
 /// # Errors
-/// 400 if no key is named and the container has no system key, 400/1001 for a key of the wrong shape.
+/// 400 if no key is named and the container has no system key, 400/1001 for a key of the wrong
+/// shape.
 pub(crate) fn named_key(
     container: &Container,
     named: Option<&PartitionKey>,

@@ -1,9 +1,9 @@
 //! The engine: databases, containers, physical partitions, items, index, queries, change feed,
 //! scripts and throughput.
 //!
-//! The engine knows no HTTP and no clock. Requests are plain types ([`request`]), time and randomness
-//! come from a [`World`], bytes go to a [`Store`]. Everything here is a plain call. A request that may
-//! write returns [`Pending`]: a thread waits for it, async code awaits it.
+//! The engine knows no HTTP and no clock. Requests are plain types ([`request`]), time and
+//! randomness come from a [`World`], bytes go to a [`Store`]. Everything here is a plain call. A
+//! request that may write returns [`Pending`]: a thread waits for it, async code awaits it.
 //!
 //! # A point read, step by step
 //!
@@ -11,8 +11,8 @@
 //! 2. `Engine::at_partition` finds the physical partition of the EPK (`Container::partition_of`).
 //! 3. `Engine::with_admission` takes the request through the budget of the partition.
 //! 4. `Engine::read_stored` takes a snapshot of the partition and checks the session token.
-//! 5. `ItemReader::find` reads the primary key row, the item row, and decides whether clients see the
-//!    item.
+//! 5. `ItemReader::find` reads the primary key row, the item row, and decides whether clients see
+//!    the item.
 //! 6. `read_reply` compares the etag and copies the text of the item.
 //! 7. `Engine::charge` enters the charge at the partition.
 //!
@@ -20,10 +20,11 @@
 //!
 //! 1. [`Engine::write_item`] parses and checks the item (`items::check`).
 //! 2. `Engine::at_partition` and `Engine::with_admission`, as above.
-//! 3. `Engine::write_alone` locks the partition's writer, takes a snapshot and begins a `Transaction`.
+//! 3. `Engine::write_alone` locks the partition's writer, takes a snapshot and begins a
+//!    `Transaction`.
 //! 4. `Transaction::create` looks the id up, checks unique keys and computes the index terms.
-//! 5. `Transaction::commit` turns the change into rows, `Writer::submit` gives them an LSN and hands
-//!    them to the store. The lock is free again.
+//! 5. `Transaction::commit` turns the change into rows, `Writer::submit` gives them an LSN and
+//!    hands them to the store. The lock is free again.
 //! 6. The caller waits for the [`Pending`], which ends when the store has synced the commit.
 //!
 //! # A query, step by step
@@ -77,9 +78,7 @@ mod throughput;
 mod traffic;
 
 pub use background::ITEMS_PER_STEP;
-pub use catalog::{
-    AccessResource, Container, Database, Grant, PermissionMode, RangeRecord, TokenSigner,
-};
+pub use catalog::{AccessResource, Container, Database, Grant, PermissionMode, TokenSigner};
 pub use metadata::Feed;
 pub use operator::{Meters, PartitionInventory};
 pub use pending::{Pending, PendingBatch};
@@ -105,8 +104,8 @@ pub enum CrossPartitionQueries {
     /// The engine merges, and a page may hold rows of several partitions.
     #[default]
     Merge,
-    /// The client merges, as with the service's gateway: a query that needs merging is refused with the
-    /// plan for the client, and a page ends with its partition.
+    /// The client merges, as with the service's gateway: a query that needs merging is refused with
+    /// the plan for the client, and a page ends with its partition.
     Refuse,
 }
 
@@ -123,8 +122,8 @@ pub struct EngineOptions {
     /// Bytes of items beyond which a physical partition is split. The service's limit is
     /// [`limits::PARTITION_BYTES`].
     pub partition_bytes: u64,
-    /// Bytes of items that count as a gigabyte where throughput follows the stored data. The service
-    /// counts 2^30.
+    /// Bytes of items that count as a gigabyte where throughput follows the stored data. The
+    /// service counts 2^30.
     pub gigabyte: u64,
 }
 

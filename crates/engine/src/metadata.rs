@@ -120,8 +120,8 @@ impl Engine {
         self.metadata_resource(body, created)
     }
 
-    /// Begins to keep versions if the container asks for them. A failure is no failure of the request:
-    /// [`Engine::remove_old_versions`] tries again.
+    /// Begins to keep versions if the container asks for them. A failure is no failure of the
+    /// request: [`Engine::remove_old_versions`] tries again.
     fn keep_versions(&self, container: &Container) {
         let _ = self.begin_versions(container);
     }
@@ -145,8 +145,8 @@ impl Engine {
         self.metadata_read(result)
     }
 
-    /// Replaces the settings of a container. The index follows a new indexing policy step by step, see
-    /// [`Engine::reindex_some`].
+    /// Replaces the settings of a container. The index follows a new indexing policy step by step,
+    /// see [`Engine::reindex_some`].
     pub fn replace_container(
         &self,
         container: &Container,
@@ -166,8 +166,9 @@ impl Engine {
         self.metadata_write(0, deleted)
     }
 
-    /// Returns `x-ms-resource-quota` and `x-ms-resource-usage` of a container. Sizes are in kilobytes:
-    /// `documentsSize` is that of the items, `collectionSize` that of the items and the index.
+    /// Returns `x-ms-resource-quota` and `x-ms-resource-usage` of a container. Sizes are in
+    /// kilobytes: `documentsSize` is that of the items, `collectionSize` that of the items and the
+    /// index.
     pub fn quota(&self, container: &Container) -> (String, String) {
         let stored = container.counters().unwrap_or_default();
         let items = stored.items;
@@ -261,8 +262,8 @@ impl Engine {
         self.metadata_write(0, deleted)
     }
 
-    /// Returns `x-ms-resource-quota` and `x-ms-resource-usage` of the scripts of a container: how many
-    /// of each kind there may be and are.
+    /// Returns `x-ms-resource-quota` and `x-ms-resource-usage` of the scripts of a container: how
+    /// many of each kind there may be and are.
     pub fn script_quota(&self, container: &Container) -> (String, String) {
         let counts = |count: fn(&Container, ScriptKind) -> usize| {
             let [procedures, triggers, functions] =

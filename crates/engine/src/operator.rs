@@ -1,4 +1,5 @@
-//! Questions and commands of the person who runs the server: inventory, statistics, meters, snapshots.
+//! Questions and commands of the person who runs the server: inventory, statistics, meters,
+//! snapshots.
 
 mod inventory;
 mod meters;

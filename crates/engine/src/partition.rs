@@ -11,13 +11,14 @@
 //!                        └─ Snapshot::head: what readers and the change feed see
 //! ```
 //!
-//! A write locks the writer, computes its rows and calls [`Writer::submit`], which returns at once: the
-//! lock is held for computing and never for a sync. The rows of 42 and 43 wait in the writer's memory,
-//! where only the next write of this partition sees them.
+//! A write locks the writer, computes its rows and calls [`Writer::submit`], which returns at once:
+//! the lock is held for computing and never for a sync. The rows of 42 and 43 wait in the writer's
+//! memory, where only the next write of this partition sees them.
 //!
-//! If the store cannot say what became of 43, the writer is dropped ([`Partition::abandon_writer`]). The
-//! next writer opens a newer lease, which stops every older one, and the commit log in the partition
-//! tells whether 43 took place ([`Partition::is_committed`]).
+//! If the store cannot say what became of 43, the writer is dropped
+//! ([`Partition::abandon_writer`]). The next writer opens a newer lease, which stops every older
+//! one, and the commit log in the partition tells whether 43 took place
+//! ([`Partition::is_committed`]).
 //!
 //! A partition that is split or merged goes through three phases:
 //!
@@ -30,32 +31,34 @@
 //! A request that still holds a partition that is gone is told so by [`Partition::lock`] and
 //! [`Partition::snapshot`] and repeats its look-up, see [`retry_if_moved`].
 //!
-//! The modules: `keys` draws every key, `row` and `item_rows` are the rows of an item, `transaction`
-//! turns changes into commits, `writer` submits them; `visibility`, `versions` and `session` are rules of
-//! readers; `change_capture` and `staging` serve splits and merges.
+//! The modules: `keys` draws every key, `row` and `item_rows` are the rows of an item,
+//! `transaction` turns changes into commits, `writer` submits them; `visibility`, `versions` and
+//! `session` are rules of readers; `change_capture` and `staging` serve splits and merges.
 //!
 //! Left out: the catalog, which knows the partitions of a container, and the network.
 
-pub mod change_capture;
-pub mod container_view;
+pub(crate) mod change_capture;
+pub(crate) mod container_view;
 mod counts;
 mod dictionary;
-pub mod item;
+pub(crate) mod item;
 mod item_rows;
-pub mod key_deletion;
-pub mod keys;
-pub mod row;
-pub mod row_reader;
-pub mod session;
-pub mod staging;
-pub mod transaction;
-pub mod versions;
-pub mod visibility;
+pub(crate) mod key_deletion;
+pub(crate) mod keys;
+pub(crate) mod row;
+pub(crate) mod row_reader;
+pub(crate) mod session;
+pub(crate) mod staging;
+pub(crate) mod transaction;
+pub(crate) mod versions;
+pub(crate) mod visibility;
 mod writer;
 
-pub use counts::{Counters, summary_rows};
-pub use dictionary::PathsRef;
-pub use writer::{CommitChanges, SubmittedCommit, WriteBlock, Writer, WriterGuard, token_of};
+pub(crate) use counts::{Counters, summary_rows};
+pub(crate) use dictionary::PathsRef;
+pub(crate) use writer::{
+    CommitChanges, SubmittedCommit, WriteBlock, Writer, WriterGuard, token_of,
+};
 
 use crate::errors::{damaged, gone_error, outcome_error, storage_failure};
 use crate::index::generations::PolicyGenerations;
@@ -85,8 +88,8 @@ pub struct Partition {
     /// The version in session tokens: the millisecond in which the container was created, so that a
     /// token of an earlier container of the same name is told apart.
     pub version: u64,
-    /// The LSN up to which changes stand in the order of several merged histories and not in that of
-    /// time.
+    /// The LSN up to which changes stand in the order of several merged histories and not in that
+    /// of time.
     pub mixed_until: u64,
     /// The budget, and the account of what was served.
     pub(crate) meter: Arc<Meter>,
@@ -181,8 +184,8 @@ impl Partition {
     /// 410/1002 if the partition is gone, 410/1007 if it is completing.
     pub fn snapshot(&self) -> Result<Box<dyn Snapshot>> {
         let snapshot = self.snapshot_in_any_phase()?;
-        // The phase is checked after the snapshot is taken: a snapshot from before the partition was
-        // gone holds everything that was ever written to it.
+        // The phase is checked after the snapshot is taken: a snapshot from before the partition
+        // was gone holds everything that was ever written to it.
         self.check_phase()?;
         Ok(snapshot)
     }
@@ -354,7 +357,8 @@ impl Partition {
         }
     }
 
-    /// Drops the writer after a commit whose outcome is not known. The next write opens a new writer.
+    /// Drops the writer after a commit whose outcome is not known. The next write opens a new
+    /// writer.
     pub fn abandon_writer(&self) {
         if let Some(capture) = &mut *lock(&self.change_capture) {
             // Captured commits may never have taken place.
@@ -363,8 +367,8 @@ impl Partition {
         *lock(&self.writer) = None;
     }
 
-    /// Returns true if the commit that carried `token` as LSN `lsn` took place. Decided under a newer
-    /// lease than that of the commit, so that the commit cannot take place afterwards.
+    /// Returns true if the commit that carried `token` as LSN `lsn` took place. Decided under a
+    /// newer lease than that of the commit, so that the commit cannot take place afterwards.
     ///
     /// # Errors
     /// 500 if nobody can say.
@@ -382,7 +386,7 @@ impl Partition {
 }
 
 /// Iterates over the rows of a key range, which excludes its end.
-pub fn scan<'a>(
+pub(crate) fn scan<'a>(
     snapshot: &'a dyn Snapshot,
     range: &(Vec<u8>, Vec<u8>),
     direction: Direction,
@@ -396,12 +400,12 @@ pub fn scan<'a>(
 const ATTEMPTS: usize = 20;
 
 /// Runs an operation, and runs it again if the partition that it found was gone when it came to use
-/// it: the next attempt finds the successors. An operation that names a range that is gone fails every
-/// time.
+/// it: the next attempt finds the successors. An operation that names a range that is gone fails
+/// every time.
 ///
 /// # Errors
 /// The error of the operation.
-pub fn retry_if_moved<T>(mut operation: impl FnMut() -> Result<T>) -> Result<T> {
+pub(crate) fn retry_if_moved<T>(mut operation: impl FnMut() -> Result<T>) -> Result<T> {
     for _ in 1..ATTEMPTS {
         match operation() {
             Err(error) if error.kind() == Kind::PartitionKeyRangeGone => {}
@@ -416,7 +420,7 @@ pub fn retry_if_moved<T>(mut operation: impl FnMut() -> Result<T>) -> Result<T> 
 ///
 /// # Errors
 /// Every other error.
-pub fn skip_if_moved<T: Default>(done: Result<T>) -> Result<T> {
+pub(crate) fn skip_if_moved<T: Default>(done: Result<T>) -> Result<T> {
     match done {
         Err(error)
             if matches!(
@@ -435,7 +439,7 @@ pub fn skip_if_moved<T: Default>(done: Result<T>) -> Result<T> {
 ///
 /// # Errors
 /// 500, 503 and 429 as the store reports.
-pub fn wait_durable(partition: &Partition, commit: SubmittedCommit) -> Result<()> {
+pub(crate) fn wait_durable(partition: &Partition, commit: SubmittedCommit) -> Result<()> {
     match outcome_error(&commit.receipt.wait()) {
         None => Ok(()),
         Some(error) => {

@@ -10,8 +10,8 @@
 //! 5. repeats 1 to 4 if a split or merge replaced the partition in the meantime;
 //! 6. puts charge and position on the outcome, and makes the outcome wait for the commit.
 //!
-//! Left out: queries, which ask several partitions and keep [`crate::throughput::PartitionCharges`],
-//! and metadata, which is not admitted.
+//! Left out: queries, which ask several partitions and keep
+//! [`crate::throughput::PartitionCharges`], and metadata, which is not admitted.
 
 use crate::Engine;
 use crate::catalog::Container;
@@ -56,7 +56,7 @@ pub(crate) struct Found<'k> {
 
 impl<'k> Found<'k> {
     /// Finds the partition of a logical partition.
-    pub fn by_key(container: &Container, epk: &'k Epk) -> Found<'k> {
+    pub(crate) fn by_key(container: &Container, epk: &'k Epk) -> Found<'k> {
         Found {
             partition: container.partition_of(epk),
             key: Some(Cow::Borrowed(epk)),
@@ -86,7 +86,7 @@ pub(crate) struct Done<T> {
 
 impl<T> Done<T> {
     /// An answer that waits for no commit.
-    pub fn read(value: T) -> Self {
+    pub(crate) fn read(value: T) -> Self {
         Done {
             value,
             commit: None,

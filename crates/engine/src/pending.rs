@@ -1,9 +1,9 @@
 //! Answers that wait until a commit is durable.
 //!
-//! A write is *submitted* when its commit has an LSN and is in the store's hands, and *durable* when
-//! the commit is on disk. The engine returns as soon as a write is submitted, so that one sync serves
-//! many writes; [`Pending`] is the answer in between. A thread waits with [`Pending::wait`], async
-//! code awaits it.
+//! A write is *submitted* when its commit has an LSN and is in the store's hands, and *durable*
+//! when the commit is on disk. The engine returns as soon as a write is submitted, so that one sync
+//! serves many writes; [`Pending`] is the answer in between. A thread waits with [`Pending::wait`],
+//! async code awaits it.
 //!
 //! Promises: no answer is released before its commit is durable; an outcome that the store does not
 //! know is looked up in the commit log before the client is told anything.

@@ -7,8 +7,8 @@
 //!            page ◀── orrery_sql runs the query ◀── source.rs ◀─┘ cursors, merged
 //! ```
 //!
-//! One executor serves a logical partition, one partition key range as SDKs ask for it, and whole queries
-//! over all partitions.
+//! One executor serves a logical partition, one partition key range as SDKs ask for it, and whole
+//! queries over all partitions.
 //!
 //! | module | holds |
 //! |---|---|
@@ -47,9 +47,9 @@ mod token;
 mod values;
 mod walk;
 
-pub use plan::client_plan;
-pub use rows::{ListedRow, NoFunctions, has_row, query_rows};
-pub use scope::scope_reach;
+pub(crate) use plan::client_plan;
+pub(crate) use rows::{ListedRow, NoFunctions, has_row, query_rows};
+pub(crate) use scope::scope_reach;
 
 use crate::Engine;
 use crate::catalog::Container;
@@ -103,8 +103,8 @@ impl Engine {
         outcome
     }
 
-    /// Runs a page of a query. Returns the work of each partition as well, which is not charged yet, and
-    /// the position if the scope is one partition.
+    /// Runs a page of a query. Returns the work of each partition as well, which is not charged
+    /// yet, and the position if the scope is one partition.
     pub(crate) fn run_query(
         &self,
         container: &Container,
@@ -151,13 +151,13 @@ fn position_of_one(container: &Container, scope: &Scope) -> Option<Position> {
 }
 
 /// Returns the rows wanted on a page.
-pub fn page_items(page: &PageRequest) -> usize {
+pub(crate) fn page_items(page: &PageRequest) -> usize {
     let wanted = page.max_items.unwrap_or(limits::PAGE_ITEMS_DEFAULT);
     wanted.clamp(1, PAGE_ITEMS_MAX)
 }
 
 /// Returns what the queries of a container may name: functions, computed properties, search paths.
-pub fn environment(container: &Container) -> Environment {
+pub(crate) fn environment(container: &Container) -> Environment {
     let settings = container.settings();
     let functions = container.scripts(ScriptKind::Function);
     Environment {
@@ -185,7 +185,7 @@ fn key_paths(container: &Container) -> Vec<Path> {
 ///
 /// # Errors
 /// 400 with the code of the service and the place of the mistake.
-pub fn compile(
+pub(crate) fn compile(
     text: &str,
     parameters: &[(String, Json)],
     environment: &Environment,
@@ -204,7 +204,7 @@ pub fn compile(
 ///
 /// # Errors
 /// The failures of the source and of the executor, among them that the time of a request is over.
-pub fn run_page(
+pub(crate) fn run_page(
     world: &dyn World,
     query: &Query,
     source: &mut dyn Source,

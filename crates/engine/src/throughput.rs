@@ -1,5 +1,5 @@
-//! Throughput: the price of requests, the budget of a physical partition, and the admission that joins
-//! both.
+//! Throughput: the price of requests, the budget of a physical partition, and the admission that
+//! joins both.
 //!
 //! ```text
 //! prices             counted work as request units: the one file with such numbers
@@ -12,8 +12,8 @@
 //! partition_charges  the charges of a request that asks several partitions
 //! ```
 //!
-//! Promises: a refused request has done nothing; an admitted request is carried out, whatever it turns
-//! out to cost. Only the milliseconds of the `World` enter as time.
+//! Promises: a refused request has done nothing; an admitted request is carried out, whatever it
+//! turns out to cost. Only the milliseconds of the `World` enter as time.
 //!
 //! Left out: metadata has no budget, and scripts reserve nothing before they run.
 

@@ -1,5 +1,5 @@
-//! Traffic: the requests of a container, summed up for charts: where in the EPK space and when, for which
-//! partition keys, by which queries.
+//! Traffic: the requests of a container, summed up for charts: where in the EPK space and when, for
+//! which partition keys, by which queries.
 //!
 //! ```text
 //! heat_map      256 parts of the EPK space x time; old columns are summed into wider ones
@@ -10,8 +10,8 @@
 //! read          the view of the engine's callers
 //! ```
 //!
-//! Promises: memory is bounded whatever is requested (see [`Traffic`]); a container without requests
-//! allocates nothing; the only time read here is the duration of a query.
+//! Promises: memory is bounded whatever is requested (see [`Traffic`]); a container without
+//! requests allocates nothing; the only time read here is the duration of a query.
 //!
 //! Left out: survival of a restart. The figures begin anew with the process.
 
@@ -44,8 +44,8 @@ pub struct Seen<'a> {
     pub throttled: bool,
 }
 
-/// The traffic of one container: at most 4 MB for the heat map after a week in which every part of the
-/// EPK space was always busy, 0.1 MB for the top keys, 0.4 MB and 200 texts for the queries.
+/// The traffic of one container: at most 4 MB for the heat map after a week in which every part of
+/// the EPK space was always busy, 0.1 MB for the top keys, 0.4 MB and 200 texts for the queries.
 #[derive(Debug, Default)]
 pub struct Traffic(Mutex<Option<Box<Kept>>>);
 

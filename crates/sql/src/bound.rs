@@ -184,13 +184,13 @@ pub(crate) enum Output {
 
 impl Block {
     /// Returns true if the block must read all of its input before its first row.
-    pub fn is_blocking(&self) -> bool {
+    pub(crate) fn is_blocking(&self) -> bool {
         self.grouping.is_some() || self.distinct
     }
 
     /// Returns the first subquery of FROM if its rows come only after all items were read, as with
     /// `FROM (SELECT DISTINCT ...)`.
-    pub fn blocking_subquery(&self) -> Option<&Block> {
+    pub(crate) fn blocking_subquery(&self) -> Option<&Block> {
         let Input::Subquery(inner) = &self.sources.first()?.input else {
             return None;
         };
@@ -199,7 +199,7 @@ impl Block {
     }
 
     /// Returns true if the block can return more than one row.
-    pub fn can_return_many_rows(&self) -> bool {
+    pub(crate) fn can_return_many_rows(&self) -> bool {
         let has_one_group = self.grouping.as_ref().is_some_and(|g| g.keys.is_empty());
         if has_one_group {
             return false;
@@ -216,14 +216,14 @@ impl Block {
 
 impl Expr {
     /// Returns true if the expression is a constant.
-    pub fn is_constant(&self) -> bool {
+    pub(crate) fn is_constant(&self) -> bool {
         matches!(self, Expr::Constant(_))
     }
 
     /// Calls `visit` for this expression and every expression inside it, those of subqueries
     /// included. The second argument is `added` plus the number of frames that the visited
     /// expression sees in addition to those that `self` sees.
-    pub fn walk(&self, added: usize, visit: &mut dyn FnMut(&Expr, usize)) {
+    pub(crate) fn walk(&self, added: usize, visit: &mut dyn FnMut(&Expr, usize)) {
         // An expression comes before its parts; `NeededProperties` and `Query::covered_path` rely
         // on it.
         visit(self, added);
@@ -274,12 +274,12 @@ impl Expr {
 
 impl Block {
     /// Calls `visit` for all expressions of the block, as [`Expr::walk`] does.
-    pub fn walk(&self, added: usize, visit: &mut dyn FnMut(&Expr, usize)) {
+    pub(crate) fn walk(&self, added: usize, visit: &mut dyn FnMut(&Expr, usize)) {
         self.walk_parts(added, true, visit);
     }
 
     /// Calls `visit` for all expressions of the block, with or without the block's own filters.
-    pub fn walk_parts(
+    pub(crate) fn walk_parts(
         &self,
         added: usize,
         with_filters: bool,

@@ -62,7 +62,7 @@ pub(crate) struct Word {
 
 impl Analyzer {
     /// Creates the analyzer of a language. An unknown code stands for the default language.
-    pub fn of(language: &str) -> Self {
+    pub(crate) fn of(language: &str) -> Self {
         let algorithm = match LANGUAGES.iter().find(|(code, _)| *code == language) {
             Some((_, algorithm)) => *algorithm,
             None => Algorithm::English,
@@ -74,7 +74,7 @@ impl Analyzer {
     }
 
     /// Returns the words of a text, without stop words.
-    pub fn words<'t>(&'t self, text: &'t str) -> impl Iterator<Item = Word> + 't {
+    pub(crate) fn words<'t>(&'t self, text: &'t str) -> impl Iterator<Item = Word> + 't {
         text.split(|c: char| !c.is_alphanumeric())
             .filter(|piece| !piece.is_empty())
             .map(str::to_lowercase)
@@ -96,7 +96,7 @@ pub(crate) struct Term {
 impl Term {
     /// Parses a string, or an object `{"term": "...", "distance": 0..2}`. Returns `None` for any
     /// other value.
-    pub fn parse(json: &Json, analyzer: &Analyzer) -> Option<Self> {
+    pub(crate) fn parse(json: &Json, analyzer: &Analyzer) -> Option<Self> {
         let (text, max_distance) = match json {
             Json::String(text) => (text.as_str(), 0),
             Json::Object(members) => {

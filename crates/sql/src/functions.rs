@@ -178,37 +178,37 @@ impl fmt::Debug for Function {
 pub(crate) struct Arguments<'v, 'a>(pub &'v [Option<Cow<'a, Json>>]);
 
 impl<'v> Arguments<'v, '_> {
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    pub fn get(&self, index: usize) -> Option<&'v Json> {
+    pub(crate) fn get(&self, index: usize) -> Option<&'v Json> {
         self.0.get(index)?.as_deref()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = Option<&'v Json>> + use<'v, '_> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Option<&'v Json>> + use<'v, '_> {
         self.0.iter().map(|v| v.as_deref())
     }
 
-    pub fn text(&self, index: usize) -> Option<&'v str> {
+    pub(crate) fn text(&self, index: usize) -> Option<&'v str> {
         self.get(index)?.as_str()
     }
 
-    pub fn number(&self, index: usize) -> Option<f64> {
+    pub(crate) fn number(&self, index: usize) -> Option<f64> {
         self.get(index)?.as_f64()
     }
 
-    pub fn array(&self, index: usize) -> Option<&'v [Json]> {
+    pub(crate) fn array(&self, index: usize) -> Option<&'v [Json]> {
         self.get(index)?.as_array()
     }
 
     /// Returns an integer. A number with a fraction counts as another type.
-    pub fn integer(&self, index: usize) -> Option<i64> {
+    pub(crate) fn integer(&self, index: usize) -> Option<i64> {
         self.get(index)?.as_i64()
     }
 
     /// Returns an optional number.
-    pub fn number_or(&self, index: usize, default: f64) -> Option<f64> {
+    pub(crate) fn number_or(&self, index: usize, default: f64) -> Option<f64> {
         if index < self.len() {
             self.number(index)
         } else {
@@ -217,7 +217,7 @@ impl<'v> Arguments<'v, '_> {
     }
 
     /// Returns an optional integer.
-    pub fn integer_or(&self, index: usize, default: i64) -> Option<i64> {
+    pub(crate) fn integer_or(&self, index: usize, default: i64) -> Option<i64> {
         if index < self.len() {
             self.integer(index)
         } else {
@@ -226,7 +226,7 @@ impl<'v> Arguments<'v, '_> {
     }
 
     /// Returns an optional string.
-    pub fn text_or(&self, index: usize, default: &'static str) -> Option<&'v str> {
+    pub(crate) fn text_or(&self, index: usize, default: &'static str) -> Option<&'v str> {
         if index < self.len() {
             self.text(index)
         } else {
@@ -235,7 +235,7 @@ impl<'v> Arguments<'v, '_> {
     }
 
     /// Returns an optional boolean that is false by default.
-    pub fn flag(&self, index: usize) -> Option<bool> {
+    pub(crate) fn flag(&self, index: usize) -> Option<bool> {
         if index < self.len() {
             self.get(index)?.as_bool()
         } else {
@@ -294,7 +294,7 @@ pub(crate) const fn metered(
 
 impl Function {
     /// Returns the entry with another index use.
-    pub const fn index_use(mut self, index_use: IndexUse) -> Self {
+    pub(crate) const fn index_use(mut self, index_use: IndexUse) -> Self {
         self.index_use = index_use;
         self
     }

@@ -1,5 +1,5 @@
-//! Runs the golden scripts, `tests/golden/*.txt`, and compares the answers. With `ORRERY_BLESS=1` it
-//! rewrites the scripts with the answers of the crate.
+//! Runs the golden scripts, `tests/golden/*.txt`, and compares the answers. With `ORRERY_BLESS=1`
+//! it rewrites the scripts with the answers of the crate.
 //!
 //! The scripts are a tour of the language in the order of their file names. Their items are in
 //! three data sets of our own in `tests/golden/data` (a blog, devices with their readings, and a

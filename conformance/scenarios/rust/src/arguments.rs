@@ -1,4 +1,5 @@
-//! The arguments of one operation. An argument that no code asks for is one that the SDK has no option for.
+//! The arguments of one operation. An argument that no code asks for is one that the SDK has no
+//! option for.
 
 use std::collections::BTreeSet;
 

@@ -1,11 +1,11 @@
 //! Deletion of all items of a logical partition.
 //!
-//! The request writes one small row: the items of this effective partition key that were last written
-//! up to this commit are deleted. From then on no client sees them (see `partition/visibility.rs`),
-//! their ids and unique values are free, and new items live beside what is left of the old ones. The
-//! rows are removed afterwards in steps; the row says how far the removal is, so the removal goes on
-//! after a crash, and the row disappears with the last item. In the change feed with all versions each
-//! deletion stands where the rows of its item were removed.
+//! The request writes one small row: the items of this effective partition key that were last
+//! written up to this commit are deleted. From then on no client sees them (see
+//! `partition/visibility.rs`), their ids and unique values are free, and new items live beside what
+//! is left of the old ones. The rows are removed afterwards in steps; the row says how far the
+//! removal is, so the removal goes on after a crash, and the row disappears with the last item. In
+//! the change feed with all versions each deletion stands where the rows of its item were removed.
 //!
 //! Left out: prefixes of hierarchical keys, which the service refuses too.
 
@@ -31,9 +31,9 @@ const ITEMS_PER_COMMIT: usize = 200;
 const BYTES_PER_COMMIT: usize = 4 << 20;
 
 impl Engine {
-    /// Deletes all items of a logical partition. Clients see none of them once this is answered; their
-    /// rows are removed later, see [`Engine::remove_some_deleted_by_key`]. The charge is that of one
-    /// small row, however many items there are.
+    /// Deletes all items of a logical partition. Clients see none of them once this is answered;
+    /// their rows are removed later, see [`Engine::remove_some_deleted_by_key`]. The charge is that
+    /// of one small row, however many items there are.
     ///
     /// The outcome has 400/1001 for a key with too few or too many components, 429 if the budget is
     /// spent.
@@ -91,8 +91,8 @@ impl Engine {
         Ok(writer.submit(partition, changes, self.world().random()))
     }
 
-    /// Removes some items of deleted logical partitions from each physical partition. Returns true if
-    /// there may be more to do.
+    /// Removes some items of deleted logical partitions from each physical partition. Returns true
+    /// if there may be more to do.
     ///
     /// # Errors
     /// 500 and 503 as the store reports; the next call goes on.
@@ -127,7 +127,8 @@ impl Engine {
             return Ok(false);
         }
         self.transaction_step(container, partition, |transaction, snapshot| {
-            // Read again under the lock: a newer deletion of the same key may have replaced the row.
+            // Read again under the lock: a newer deletion of the same key may have replaced the
+            // row.
             if let Some((epk, deletion)) = KeyDeletion::first(snapshot)? {
                 let next = erase_some(transaction, snapshot, &epk, deletion)?;
                 // The row says where the next step begins, and goes with the last item.
@@ -139,8 +140,8 @@ impl Engine {
     }
 }
 
-/// Removes items of a deleted logical partition, as many as one commit should. Returns the number of
-/// the item at which the next step begins, or `None` if all are removed.
+/// Removes items of a deleted logical partition, as many as one commit should. Returns the number
+/// of the item at which the next step begins, or `None` if all are removed.
 fn erase_some(
     transaction: &mut Transaction<'_>,
     snapshot: &dyn Snapshot,

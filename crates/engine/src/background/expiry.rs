@@ -1,6 +1,7 @@
 //! Removal of expired items, and of the space of deleted containers.
 //!
-//! Clients see an expired item no more, see `partition/visibility.rs`; the removal here frees its rows.
+//! Clients see an expired item no more, see `partition/visibility.rs`; the removal here frees its
+//! rows.
 
 use crate::Engine;
 use crate::catalog::Container;

@@ -1,9 +1,9 @@
 //! Reindexing: indexes follow a new indexing policy step by step, while reads and writes go on.
 //!
-//! A step locks the writer of one partition, compares the index entries of some items with those that
-//! the newest policy asks for, and writes the difference. The progress is part of the same commit
-//! (`index/generations.rs`): a process that ends in between goes on where it was, and queries use every
-//! path that all policies in force have in common.
+//! A step locks the writer of one partition, compares the index entries of some items with those
+//! that the newest policy asks for, and writes the difference. The progress is part of the same
+//! commit (`index/generations.rs`): a process that ends in between goes on where it was, and
+//! queries use every path that all policies in force have in common.
 
 use crate::Engine;
 use crate::catalog::Container;
@@ -28,8 +28,8 @@ const ROWS_PER_STEP: usize = 4_000;
 pub const ITEMS_PER_STEP: usize = 1_000;
 
 impl Engine {
-    /// Runs one step of reindexing, which visits at most `items` items. Returns true if there is more to
-    /// do.
+    /// Runs one step of reindexing, which visits at most `items` items. Returns true if there is
+    /// more to do.
     ///
     /// # Errors
     /// 500 and 503 as the store reports; the next call repeats the step.

@@ -1,4 +1,5 @@
-//! Splits and merges: physical partitions are replaced by their successors while clients read and write.
+//! Splits and merges: physical partitions are replaced by their successors while clients read and
+//! write.
 //!
 //! ```text
 //! Copying ──▶ Copied ──▶ Completing ──▶ Done
@@ -8,14 +9,15 @@
 //! ```
 //!
 //! The successors are written to new key spaces of the store that belong to no partition (see
-//! `catalog.rs`), so a process that ends on the way leaves nothing behind that the next one would not
-//! remove. One commit of the catalog makes them partitions of the container and retires the old ones:
-//! before that commit everything is as it was, after it everything is new. The writers of the old
-//! partitions are locked from the last round of copying to that commit; clients wait for these few
-//! milliseconds, unless the steps are taken one by one.
+//! `catalog.rs`), so a process that ends on the way leaves nothing behind that the next one would
+//! not remove. One commit of the catalog makes them partitions of the container and retires the old
+//! ones: before that commit everything is as it was, after it everything is new. The writers of the
+//! old partitions are locked from the last round of copying to that commit; clients wait for these
+//! few milliseconds, unless the steps are taken one by one.
 //!
-//! Splits begin by themselves when the container is provisioned with more throughput than its partitions
-//! carry, and when a partition holds more bytes than it may. Merges are made on request only.
+//! Splits begin by themselves when the container is provisioned with more throughput than its
+//! partitions carry, and when a partition holds more bytes than it may. Merges are made on request
+//! only.
 //!
 //! | module | holds |
 //! |---|---|
@@ -75,13 +77,13 @@ impl Operation {
 
 /// Requests of the operator.
 impl Engine {
-    /// Begins a split or merge. A stepwise one is continued by [`Engine::step_range_change`], any other by
-    /// [`Engine::finish_range_change`] or by the next [`Engine::split_where_needed`].
+    /// Begins a split or merge. A stepwise one is continued by [`Engine::step_range_change`], any
+    /// other by [`Engine::finish_range_change`] or by the next [`Engine::split_where_needed`].
     ///
     /// # Errors
-    /// 400 for a border with nothing on one side, for ranges that are not adjacent and for fewer than two
-    /// ranges; 404 for a container that is gone; 409 if a partition is being split or merged already;
-    /// 410/1002 for a range that does not exist.
+    /// 400 for a border with nothing on one side, for ranges that are not adjacent and for fewer
+    /// than two ranges; 404 for a container that is gone; 409 if a partition is being split or
+    /// merged already; 410/1002 for a range that does not exist.
     pub fn begin_range_change(
         &self,
         container: &Arc<Container>,
@@ -269,8 +271,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets the copy of an operation that waits for its next step follow the commits of its sources, so
-    /// that captured commits do not pile up in memory.
+    /// Lets the copy of an operation that waits for its next step follow the commits of its
+    /// sources, so that captured commits do not pile up in memory.
     fn follow(&self, operation: &Operation) {
         let Ok(mut taken) = operation.copy.try_lock() else {
             return;
@@ -321,11 +323,12 @@ impl Engine {
 /// Splits that begin by themselves.
 impl Engine {
     /// Raises the throughput that scales with the stored data, begins and finishes the splits that
-    /// throughput and size ask for, finishes operations that are not stepwise, and lets those that wait
-    /// for their next step follow their partitions.
+    /// throughput and size ask for, finishes operations that are not stepwise, and lets those that
+    /// wait for their next step follow their partitions.
     ///
     /// # Errors
-    /// The first failure. The rest is done nevertheless, and the next call begins the failed split again.
+    /// The first failure. The rest is done nevertheless, and the next call begins the failed split
+    /// again.
     pub fn split_where_needed(&self) -> Result<()> {
         let mut first_failure = self.catalog().raise_autoscale_offers().err();
         for container in self.catalog().all_containers() {
@@ -380,7 +383,8 @@ impl Engine {
         ranges
     }
 
-    /// Returns the ranges that have to be split for the throughput of the container, the widest first.
+    /// Returns the ranges that have to be split for the throughput of the container, the widest
+    /// first.
     fn ranges_for_throughput(&self, container: &Container) -> Vec<u32> {
         let needed = match self.catalog().offer_of(container.rid()) {
             Some(offer) => offer.partitions(),
@@ -479,8 +483,8 @@ fn plan_merge(container: &Container, ranges: &[u32]) -> Result<Plan> {
     }
 }
 
-/// Returns the first partition key behind about half of a partition's items, or `None` if all items have
-/// one partition key.
+/// Returns the first partition key behind about half of a partition's items, or `None` if all items
+/// have one partition key.
 fn median(partition: &Partition) -> Result<Option<Epk>> {
     let snapshot = partition.snapshot()?;
     let half = Partition::counters(snapshot.as_ref())?.items / 2;

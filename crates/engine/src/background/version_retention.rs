@@ -1,5 +1,5 @@
-//! The beginning and the end of kept versions: marks the LSN after which a partition keeps versions,
-//! and removes versions that are older than the container keeps them.
+//! The beginning and the end of kept versions: marks the LSN after which a partition keeps
+//! versions, and removes versions that are older than the container keeps them.
 
 use crate::Engine;
 use crate::catalog::Container;
@@ -34,7 +34,8 @@ impl Engine {
             return Ok(());
         }
         let mut writer = partition.lock()?;
-        // Checked again under the lock: a commit may have marked it, or the policy may have changed.
+        // Checked again under the lock: a commit may have marked it, or the policy may have
+        // changed.
         if !keeps_versions(container) || writer.versions_after.is_some() {
             return Ok(());
         }
@@ -110,8 +111,8 @@ struct Obsolete {
     last_lsn: u64,
 }
 
-/// Returns the oldest version rows, as far as they are from before second `oldest_kept` or below the
-/// floor, and as many as one commit should remove.
+/// Returns the oldest version rows, as far as they are from before second `oldest_kept` or below
+/// the floor, and as many as one commit should remove.
 fn find_obsolete(snapshot: &dyn Snapshot, oldest_kept: u64) -> Result<Obsolete> {
     let floor = floor(snapshot)?;
     let mut obsolete = Obsolete {
@@ -126,8 +127,8 @@ fn find_obsolete(snapshot: &dyn Snapshot, oldest_kept: u64) -> Result<Obsolete> 
         if !same_commit && obsolete.keys.len() >= ROWS_PER_COMMIT {
             break;
         }
-        // All changes of a commit have one second, which the first chunk of each version holds. A row
-        // below the floor goes whatever it holds.
+        // All changes of a commit have one second, which the first chunk of each version holds. A
+        // row below the floor goes whatever it holds.
         let is_obsolete =
             lsn <= floor || same_commit || (chunk == 0 && crts_of(&value)? < oldest_kept);
         if !is_obsolete {

@@ -230,7 +230,7 @@ impl State {
 
 impl Catalog {
     /// Returns the resources of a kind that an owner has, the oldest first.
-    pub fn access_resources(
+    pub(crate) fn access_resources(
         &self,
         owner: Rid,
         kind: AccessResourceKind,
@@ -245,7 +245,7 @@ impl Catalog {
     ///
     /// # Errors
     /// 404 if there is none.
-    pub fn access_resource(
+    pub(crate) fn access_resource(
         &self,
         owner: Rid,
         kind: AccessResourceKind,
@@ -267,7 +267,7 @@ impl Catalog {
     /// 400 for an invalid body, 403 if the owner has the maximum number already, 404/1003 if the
     /// owner is gone, 409 if the id is taken or the user has another permission for the same
     /// resource.
-    pub fn create_access_resource(
+    pub(crate) fn create_access_resource(
         &self,
         owner: Rid,
         kind: AccessResourceKind,
@@ -310,7 +310,7 @@ impl Catalog {
     ///
     /// # Errors
     /// 400 for an invalid body, 404, 409 as for a creation, 412.
-    pub fn replace_access_resource(
+    pub(crate) fn replace_access_resource(
         &self,
         old: &AccessResource,
         body: &Object,
@@ -334,7 +334,7 @@ impl Catalog {
     ///
     /// # Errors
     /// 404, 412.
-    pub fn delete_access_resource(
+    pub(crate) fn delete_access_resource(
         &self,
         old: &AccessResource,
         if_match: Option<&str>,

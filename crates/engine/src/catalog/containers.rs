@@ -483,7 +483,7 @@ impl Catalog {
     ///
     /// # Errors
     /// 400 for an invalid body, 404/1003 if the database is gone, 409 if the id is taken.
-    pub fn create_container(
+    pub(crate) fn create_container(
         &self,
         database: &Database,
         body: &Object,
@@ -598,7 +598,7 @@ impl Catalog {
     ///
     /// # Errors
     /// 400 for an invalid body or a changed property that cannot change, 404, 412.
-    pub fn replace_container(
+    pub(crate) fn replace_container(
         &self,
         container: &Container,
         body: &Object,
@@ -629,7 +629,7 @@ impl Catalog {
     ///
     /// # Errors
     /// The store's error.
-    pub fn retire_policies(&self, container: &Container, newest: Generation) -> Result<()> {
+    pub(crate) fn retire_policies(&self, container: &Container, newest: Generation) -> Result<()> {
         let _writing = lock(&self.write_lock);
         if !self.is_current(container) {
             return Ok(());
@@ -646,7 +646,7 @@ impl Catalog {
     ///
     /// # Errors
     /// 404 if the container is gone; the errors of `decide` and of the store.
-    pub fn decide(
+    pub(crate) fn decide(
         &self,
         container: &Container,
         decide: impl FnOnce(&Given) -> Result<Decisions>,
@@ -694,7 +694,11 @@ impl Catalog {
     ///
     /// # Errors
     /// 404, 412.
-    pub fn delete_container(&self, container: &Container, if_match: Option<&str>) -> Result<()> {
+    pub(crate) fn delete_container(
+        &self,
+        container: &Container,
+        if_match: Option<&str>,
+    ) -> Result<()> {
         read(&container.state).meta.check_if_match(if_match)?;
         let _writing = lock(&self.write_lock);
         if !self.is_current(container) {

@@ -82,7 +82,7 @@ impl Catalog {
     ///
     /// # Errors
     /// 400 for an invalid body or throughput, 409 if the id is taken.
-    pub fn create_database(
+    pub(crate) fn create_database(
         &self,
         body: &Object,
         throughput: Option<Throughput>,
@@ -130,7 +130,11 @@ impl Catalog {
     ///
     /// # Errors
     /// 404, 412.
-    pub fn delete_database(&self, database: &Database, if_match: Option<&str>) -> Result<()> {
+    pub(crate) fn delete_database(
+        &self,
+        database: &Database,
+        if_match: Option<&str>,
+    ) -> Result<()> {
         database.meta.check_if_match(if_match)?;
         let _writing = lock(&self.write_lock);
         if !self.state().databases.contains_key(&database.rid()) {

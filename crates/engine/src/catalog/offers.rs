@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 /// A throughput offer.
 #[derive(Clone, Debug)]
-pub struct Offer {
+pub(crate) struct Offer {
     meta: Meta,
     /// The resource id of the container or database that has the throughput.
     pub target: Rid,
@@ -100,13 +100,13 @@ impl Offer {
     }
 
     /// Returns the number of physical partitions that the throughput needs.
-    pub fn partitions(&self) -> usize {
+    pub(crate) fn partitions(&self) -> usize {
         let ru = self.throughput.ru_max();
         ru.div_ceil(limits::PARTITION_RU_PER_SECOND) as usize
     }
 
     /// Returns the resource id of the offer, which is also its id.
-    pub fn rid(&self) -> Rid {
+    pub(crate) fn rid(&self) -> Rid {
         self.meta.rid
     }
 
@@ -258,7 +258,7 @@ impl Catalog {
     }
 
     /// Returns the offer of a container or database, or `None` if it has none of its own.
-    pub fn offer_of(&self, target: Rid) -> Option<Arc<Offer>> {
+    pub(crate) fn offer_of(&self, target: Rid) -> Option<Arc<Offer>> {
         let state = self.state();
         let found = state.offers.values().find(|offer| offer.target == target);
         found.cloned()
@@ -268,7 +268,7 @@ impl Catalog {
     ///
     /// # Errors
     /// 500 if the store cannot be read.
-    pub fn offers(&self) -> Result<Vec<Resource>> {
+    pub(crate) fn offers(&self) -> Result<Vec<Resource>> {
         let mut all: Vec<_> = self.state().offers.values().cloned().collect();
         all.sort_by_key(|offer| offer.rid());
         let mut resources = Vec::with_capacity(all.len());
@@ -282,7 +282,7 @@ impl Catalog {
     ///
     /// # Errors
     /// 404 if there is none, 500 if the store cannot be read.
-    pub fn offer(&self, rid: Rid) -> Result<Offered> {
+    pub(crate) fn offer(&self, rid: Rid) -> Result<Offered> {
         let offer = self.find_offer(rid)?;
         self.read_offer(&offer)
     }
@@ -372,7 +372,7 @@ impl Catalog {
     /// # Errors
     /// 400 for an invalid body, a throughput outside the limits, or a container whose throughput is
     /// distributed by hand; 404, 412.
-    pub fn replace_offer(
+    pub(crate) fn replace_offer(
         &self,
         rid: Rid,
         change: &OfferChange,
@@ -393,7 +393,7 @@ impl Catalog {
     ///
     /// # Errors
     /// The store's error. The next call raises the remaining offers.
-    pub fn raise_autoscale_offers(&self) -> Result<()> {
+    pub(crate) fn raise_autoscale_offers(&self) -> Result<()> {
         let all: Vec<_> = self.state().offers.values().cloned().collect();
         for offer in all {
             // Most offers need no change, so they are checked without the write lock.

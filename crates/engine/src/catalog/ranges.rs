@@ -40,7 +40,7 @@ pub struct RangeRecord {
 }
 
 /// All partitions that a container has or had, by range id.
-pub type Lineage = BTreeMap<u32, RangeRecord>;
+pub(crate) type Lineage = BTreeMap<u32, RangeRecord>;
 
 impl RangeRecord {
     /// Returns the value of the row.
@@ -195,7 +195,7 @@ fn ended_ranges(
 }
 
 /// The partitions that replace others in a split or merge.
-pub struct Successors {
+pub(crate) struct Successors {
     /// The key space and EPK range of each, in the order of the ranges.
     pub partitions: Vec<(PartitionId, EpkRange)>,
     /// The value of [`RangeRecord::mixed_until`] for each.
@@ -208,7 +208,7 @@ impl Catalog {
     ///
     /// # Errors
     /// The store's error.
-    pub fn new_storage_ids(&self, count: usize) -> Result<Vec<PartitionId>> {
+    pub(crate) fn new_storage_ids(&self, count: usize) -> Result<Vec<PartitionId>> {
         let _writing = lock(&self.write_lock);
         let first = self.state().last_storage_id + 1;
         let storage_ids: Vec<_> = (first..).take(count).map(PartitionId).collect();
@@ -228,7 +228,7 @@ impl Catalog {
     }
 
     /// Gives back key spaces that [`Catalog::new_storage_ids`] reserved and nothing uses.
-    pub fn release_storage_ids(&self, storage_ids: impl IntoIterator<Item = PartitionId>) {
+    pub(crate) fn release_storage_ids(&self, storage_ids: impl IntoIterator<Item = PartitionId>) {
         self.queue_orphans(storage_ids.into_iter().collect());
     }
 
@@ -240,7 +240,7 @@ impl Catalog {
     /// # Errors
     /// 404 if the container is gone, 410 if a source is gone, and the error of `finish`. Nothing
     /// has changed then.
-    pub fn replace_partitions(
+    pub(crate) fn replace_partitions(
         &self,
         container: &Container,
         sources: &[Arc<Partition>],

@@ -14,7 +14,7 @@ use orrery_model::{Error, Json, Object, Result, Rid, object};
 
 /// The kinds of records. The number of an owner is lower than those of its resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A database.
     Database = 0,
     /// A container.
@@ -104,7 +104,7 @@ impl Meta {
 
 /// One resource as it is stored.
 #[derive(Clone, Debug)]
-pub struct Record {
+pub(crate) struct Record {
     /// The kind of the resource.
     pub kind: Kind,
     /// The system properties of the resource.
@@ -116,18 +116,18 @@ pub struct Record {
 }
 
 /// Returns the key of a record.
-pub fn key(kind: Kind, rid: Rid) -> Vec<u8> {
+pub(crate) fn key(kind: Kind, rid: Rid) -> Vec<u8> {
     [&[super::RECORD, kind as u8][..], rid.as_bytes()].concat()
 }
 
 impl Record {
     /// Returns the key of this record.
-    pub fn key(&self) -> Vec<u8> {
+    pub(crate) fn key(&self) -> Vec<u8> {
         key(self.kind, self.meta.rid)
     }
 
     /// Returns the value of this record.
-    pub fn text(&self) -> Vec<u8> {
+    pub(crate) fn text(&self) -> Vec<u8> {
         let record = object! {
             "kind" => self.kind as i64,
             "rid" => self.meta.rid.to_string(),
@@ -143,7 +143,7 @@ impl Record {
     ///
     /// # Errors
     /// 500 if the value is damaged.
-    pub fn read(value: &[u8]) -> Result<Record> {
+    pub(crate) fn read(value: &[u8]) -> Result<Record> {
         let json = parse_stored(value)?;
         Self::from_json(&json).ok_or_else(Self::damaged)
     }
@@ -164,22 +164,22 @@ impl Record {
 
     /// Returns the millisecond since 1970 in which the resource was created, of kinds that store
     /// it.
-    pub fn created(&self) -> Option<u64> {
+    pub(crate) fn created(&self) -> Option<u64> {
         self.internal.get("created").and_then(as_u64)
     }
 
     /// Returns the error for a damaged row of the catalog.
-    pub fn damaged() -> Error {
+    pub(crate) fn damaged() -> Error {
         damaged("a record of the catalog")
     }
 }
 
 /// Returns a stored number that is not negative.
-pub fn as_u64(json: &Json) -> Option<u64> {
+pub(crate) fn as_u64(json: &Json) -> Option<u64> {
     u64::try_from(json.as_i64()?).ok()
 }
 
 /// Returns a stored number that is not negative and fits in 32 bits.
-pub fn as_u32(json: &Json) -> Option<u32> {
+pub(crate) fn as_u32(json: &Json) -> Option<u32> {
     u32::try_from(json.as_i64()?).ok()
 }

@@ -229,7 +229,7 @@ impl Catalog {
     ///
     /// # Errors
     /// 404 if there is none.
-    pub fn find_script(
+    pub(crate) fn find_script(
         &self,
         container: &Container,
         kind: ScriptKind,
@@ -250,7 +250,7 @@ impl Catalog {
     /// # Errors
     /// 400 for an invalid body, 403 if the container has the maximum number already, 409 if the id
     /// is taken.
-    pub fn create_script(
+    pub(crate) fn create_script(
         &self,
         container: &Container,
         kind: ScriptKind,
@@ -289,7 +289,7 @@ impl Catalog {
     ///
     /// # Errors
     /// 400 for an invalid body, 404, 409 if the new id is taken, 412.
-    pub fn replace_script(
+    pub(crate) fn replace_script(
         &self,
         container: &Container,
         kind: ScriptKind,
@@ -316,7 +316,7 @@ impl Catalog {
     ///
     /// # Errors
     /// 404, 412.
-    pub fn delete_script(
+    pub(crate) fn delete_script(
         &self,
         container: &Container,
         kind: ScriptKind,

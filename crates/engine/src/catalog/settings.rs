@@ -232,7 +232,7 @@ impl Settings {
 ///
 /// # Errors
 /// 400 if one does not.
-pub fn check_computed_properties(properties: &[(String, String)]) -> Result<()> {
+pub(crate) fn check_computed_properties(properties: &[(String, String)]) -> Result<()> {
     let environment = Environment {
         computed_properties: properties.to_vec(),
         ..Environment::default()
@@ -243,11 +243,11 @@ pub fn check_computed_properties(properties: &[(String, String)]) -> Result<()> 
 }
 
 /// The service's message for an invalid `ttl` or `defaultTtl`.
-pub const TTL_INVALID: &str = "The input ttl is invalid. Ensure to provide a nonzero positive \
+pub(crate) const TTL_INVALID: &str = "The input ttl is invalid. Ensure to provide a nonzero positive \
                                integer less than or equal to '2147483647', or -1 for never.";
 
 /// Reads `ttl` or `defaultTtl`: -1, or 1 to 2,147,483,647 seconds. Returns `None` for other values.
-pub fn read_ttl(value: &Json) -> Option<i32> {
+pub(crate) fn read_ttl(value: &Json) -> Option<i32> {
     let seconds = i32::try_from(value.as_i64()?).ok()?;
     (seconds == -1 || seconds > 0).then_some(seconds)
 }

@@ -30,10 +30,10 @@ use std::sync::{Arc, MutexGuard};
 const SNAPSHOT: u8 = 0x23;
 
 /// The storage id of each partition with the storage id of its copy.
-pub type CopyIds = HashMap<PartitionId, PartitionId>;
+pub(crate) type CopyIds = HashMap<PartitionId, PartitionId>;
 
 /// The catalog and all partitions at one moment.
-pub struct CapturedState {
+pub(crate) struct CapturedState {
     rows: Vec<Row>,
     /// A store snapshot of each live partition.
     pub partitions: Vec<(PartitionId, Box<dyn Snapshot>)>,
@@ -44,7 +44,7 @@ pub struct CapturedState {
 }
 
 /// A snapshot that was read from the catalog.
-pub struct StoredSnapshot {
+pub(crate) struct StoredSnapshot {
     number: u64,
     rows: Vec<Row>,
     /// The storage ids of its partitions, each with the resource id of its container.
@@ -53,7 +53,7 @@ pub struct StoredSnapshot {
 
 /// Bounds of the numbers that a container has used. A restored history continues above them.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct HighWaterMarks {
+pub(crate) struct HighWaterMarks {
     /// The highest LSN of the container's partitions.
     pub lsn: u64,
     /// A number above every item number.
@@ -61,7 +61,7 @@ pub struct HighWaterMarks {
 }
 
 /// The catalog while neither the catalog nor any partition accepts writes.
-pub struct BlockedCatalog<'a> {
+pub(crate) struct BlockedCatalog<'a> {
     catalog: &'a Catalog,
     partitions: Vec<Arc<Partition>>,
     _write_blocks: Vec<WriteBlock<'a>>,
@@ -150,7 +150,7 @@ impl BlockedCatalog<'_> {
     ///
     /// # Errors
     /// 500 if the store cannot be read.
-    pub fn high_water_marks(&self) -> Result<HashMap<Rid, HighWaterMarks>> {
+    pub(crate) fn high_water_marks(&self) -> Result<HashMap<Rid, HighWaterMarks>> {
         let mut all = HashMap::new();
         for container in self.catalog.all_containers() {
             let mut lsn = 0;
@@ -170,7 +170,7 @@ impl BlockedCatalog<'_> {
     ///
     /// # Errors
     /// 500 if the store cannot be read.
-    pub fn capture(&self) -> Result<CapturedState> {
+    pub(crate) fn capture(&self) -> Result<CapturedState> {
         let mut captured = CapturedState {
             rows: self.catalog.rows()?,
             partitions: Vec::new(),
@@ -225,7 +225,7 @@ impl BlockedCatalog<'_> {
     ///
     /// # Errors
     /// The store's error. Nothing has changed then.
-    pub fn replace_all(self, restored: Option<(&StoredSnapshot, &CopyIds)>) -> Result<()> {
+    pub(crate) fn replace_all(self, restored: Option<(&StoredSnapshot, &CopyIds)>) -> Result<()> {
         let catalog = self.catalog;
         catalog.delete_other_row_sets()?;
         let rows = match restored {
@@ -320,7 +320,7 @@ impl Catalog {
     ///
     /// # Errors
     /// 500 if the store cannot be synced, and the error of `work`.
-    pub fn with_writes_blocked<T>(
+    pub(crate) fn with_writes_blocked<T>(
         &self,
         work: impl FnOnce(BlockedCatalog<'_>) -> Result<T>,
     ) -> Result<T> {
@@ -369,7 +369,7 @@ impl Catalog {
     ///
     /// # Errors
     /// The store's error.
-    pub fn new_copy_ids(
+    pub(crate) fn new_copy_ids(
         &self,
         originals: impl ExactSizeIterator<Item = PartitionId>,
     ) -> Result<CopyIds> {
@@ -381,7 +381,7 @@ impl Catalog {
     ///
     /// # Errors
     /// 500 if the store cannot be read.
-    pub fn snapshots(&self) -> Result<Vec<SnapshotInfo>> {
+    pub(crate) fn snapshots(&self) -> Result<Vec<SnapshotInfo>> {
         let heads = self.snapshot_heads()?;
         let mut all: Vec<SnapshotInfo> = heads.into_iter().map(|(_, head)| head).collect();
         all.sort_by(|a, b| a.name.cmp(&b.name));
@@ -411,7 +411,7 @@ impl Catalog {
     ///
     /// # Errors
     /// 404 if there is none, 500 if the store cannot be read.
-    pub fn find_snapshot(&self, name: &str) -> Result<StoredSnapshot> {
+    pub(crate) fn find_snapshot(&self, name: &str) -> Result<StoredSnapshot> {
         let heads = self.snapshot_heads()?;
         let found = heads.into_iter().find(|(_, head)| head.name == name);
         let (number, _) = found.ok_or_else(|| snapshot_not_found(name))?;
@@ -441,7 +441,7 @@ impl Catalog {
     ///
     /// # Errors
     /// The store's error. No snapshot has changed then.
-    pub fn store_snapshot(
+    pub(crate) fn store_snapshot(
         &self,
         name: &str,
         captured: &CapturedState,
@@ -484,7 +484,7 @@ impl Catalog {
     ///
     /// # Errors
     /// 404 if there is none; the store's error.
-    pub fn delete_snapshot(&self, name: &str) -> Result<()> {
+    pub(crate) fn delete_snapshot(&self, name: &str) -> Result<()> {
         let _writing = lock(&self.write_lock);
         let snapshot = self.find_snapshot(name)?;
         let mut changes = RowChanges::default();

@@ -9,8 +9,8 @@ use orrery_model::{Error, Result};
 /// Reads a page of at most `page_items` changes.
 ///
 /// # Errors
-/// 400 if the container keeps no versions, if the feed starts at the beginning or at a point in time,
-/// and if versions after the start are gone; 500 if the store cannot be read.
+/// 400 if the container keeps no versions, if the feed starts at the beginning or at a point in
+/// time, and if versions after the start are gone; 500 if the store cannot be read.
 pub(super) fn read_page(
     reader: &FeedReader<'_>,
     start: &FeedStart,

@@ -66,9 +66,9 @@ fn changes_after(
 
 /// Returns an LSN before the first change after `second`.
 ///
-/// Rows carry the seconds of their changes in the order of the feed, with two exceptions: a clock may
-/// have been set back, and changes of merged histories are not in the order of time. The search skips
-/// as much as is safe, and then looks at each change.
+/// Rows carry the seconds of their changes in the order of the feed, with two exceptions: a clock
+/// may have been set back, and changes of merged histories are not in the order of time. The search
+/// skips as much as is safe, and then looks at each change.
 fn lsn_before(reader: &FeedReader<'_>, second: u64) -> Result<u64> {
     // Bisection over LSNs above the merged part: `old` is old enough, `new` may be too new.
     let head = reader.snapshot.head().lsn;
@@ -80,7 +80,8 @@ fn lsn_before(reader: &FeedReader<'_>, second: u64) -> Result<u64> {
             _ => new = middle,
         }
     }
-    // No change in the order of time is old enough, so the merged part may hold newer changes anywhere.
+    // No change in the order of time is old enough, so the merged part may hold newer changes
+    // anywhere.
     if old == reader.mixed_until {
         old = 0;
     }

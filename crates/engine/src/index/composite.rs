@@ -18,7 +18,7 @@ impl Composite {
 }
 
 /// Returns the value of an item in a composite index. `ts` is the `_ts` of the item, in seconds.
-pub fn encode(composite: &Composite, item: &Object, ts: u64) -> Vec<u8> {
+pub(crate) fn encode(composite: &Composite, item: &Object, ts: u64) -> Vec<u8> {
     let ts = Json::from(ts);
     let mut encoded = Vec::new();
     for (path, ascending) in &composite.paths {
@@ -35,7 +35,7 @@ pub fn encode(composite: &Composite, item: &Object, ts: u64) -> Vec<u8> {
 
 /// Returns the value of an item at a path of names. `ts` is the value of `_ts`, which is not among
 /// the members of the item.
-pub fn value_at<'a>(path: &[Step], item: &'a Object, ts: &'a Json) -> Option<&'a Json> {
+pub(crate) fn value_at<'a>(path: &[Step], item: &'a Object, ts: &'a Json) -> Option<&'a Json> {
     let (Step::Name(first), rest) = path.split_first()? else {
         return None;
     };
@@ -57,7 +57,7 @@ pub fn value_at<'a>(path: &[Step], item: &'a Object, ts: &'a Json) -> Option<&'a
 /// [hides order](value::hides_order), or `None` if all values keep their order.
 ///
 /// The bytes after that beginning do not order the items that share the beginning.
-pub fn hides_order_from(composite: &Composite, bytes: &[u8]) -> Option<usize> {
+pub(crate) fn hides_order_from(composite: &Composite, bytes: &[u8]) -> Option<usize> {
     let mut length = 0;
     for (_, ascending) in &composite.paths {
         let rest = bytes.get(length..)?;

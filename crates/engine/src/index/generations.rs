@@ -16,7 +16,7 @@ use crate::partition::keys::{self, ItemNumber};
 use std::sync::Arc;
 
 /// Sequence number of an indexing policy of a container, from 0.
-pub type Generation = u32;
+pub(crate) type Generation = u32;
 
 /// Bytes of one entry in the stored row.
 const ENTRY_BYTES: usize = 12;

@@ -19,7 +19,7 @@ pub enum Step {
 }
 
 /// Number of the path of the item itself.
-pub const ROOT: PathNumber = 0;
+pub(crate) const ROOT: PathNumber = 0;
 
 /// A dictionary of paths.
 #[derive(Debug, Default)]

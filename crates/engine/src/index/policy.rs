@@ -16,7 +16,7 @@ use std::collections::HashMap;
 const SEARCH_INDEXES: [&str; 3] = ["spatialIndexes", "vectorIndexes", "fullTextIndexes"];
 
 /// A path of an index or of ORDER BY, and true if it ascends.
-pub type OrderedPath = (Vec<Step>, bool);
+pub(crate) type OrderedPath = (Vec<Step>, bool);
 
 /// A checked indexing policy.
 #[derive(Clone, Debug)]
@@ -567,7 +567,7 @@ fn read_search_indexes(list: &str, given: &Json) -> Result<Vec<SearchIndex>> {
 }
 
 /// Returns a path as policies write it, without `/?` or `/*` at its end.
-pub fn path_text(steps: &[Step]) -> String {
+pub(crate) fn path_text(steps: &[Step]) -> String {
     let mut text = String::new();
     for step in steps {
         text.push('/');
@@ -586,7 +586,7 @@ fn needs_no_quotes(name: &str) -> bool {
 }
 
 /// Returns the names of a path that names one value and is written without an ending, as `/a/b`.
-pub fn names_of(path: &str) -> Option<Vec<String>> {
+pub(crate) fn names_of(path: &str) -> Option<Vec<String>> {
     scalar_names(&format!("{path}/?"))
 }
 

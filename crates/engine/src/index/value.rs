@@ -15,7 +15,7 @@ use orrery_model::Json;
 use orrery_model::json::Number;
 
 /// Maximum length of an encoded string, in bytes.
-pub const STRING_BYTES: usize = 1024;
+pub(crate) const STRING_BYTES: usize = 1024;
 
 const UNDEFINED: u8 = 0x08;
 /// The first whole number, 2^53, that shares its double with another whole number.
@@ -33,7 +33,7 @@ const CUT: [u8; 2] = [0x00, 0x02];
 
 /// The encoding of a value in an index key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Encoded {
+pub(crate) struct Encoded {
     /// The bytes.
     pub bytes: Vec<u8>,
     /// True if only equal values have these bytes.
@@ -41,12 +41,12 @@ pub struct Encoded {
 }
 
 /// Encodes a value.
-pub fn encode(value: &Json) -> Encoded {
+pub(crate) fn encode(value: &Json) -> Encoded {
     encode_within(value, STRING_BYTES)
 }
 
 /// Encodes a value. The encoding of a string has at most `string_bytes` bytes before its end mark.
-pub fn encode_within(value: &Json, string_bytes: usize) -> Encoded {
+pub(crate) fn encode_within(value: &Json, string_bytes: usize) -> Encoded {
     let exact = |bytes: Vec<u8>| Encoded {
         bytes,
         is_exact: true,
@@ -92,7 +92,7 @@ fn encode_string(text: &str, string_bytes: usize) -> Encoded {
 
 /// Returns the encoded beginning that all strings with a prefix share, without an end mark, and
 /// true if the whole prefix fits into `string_bytes` bytes.
-pub fn string_start(prefix: &str, string_bytes: usize) -> (Vec<u8>, bool) {
+pub(crate) fn string_start(prefix: &str, string_bytes: usize) -> (Vec<u8>, bool) {
     let mut bytes = vec![STRING];
     for &byte in prefix.as_bytes() {
         let encoded: &[u8] = if byte == 0 {
@@ -110,7 +110,7 @@ pub fn string_start(prefix: &str, string_bytes: usize) -> (Vec<u8>, bool) {
 
 /// The types of values. The encodings of each type are one range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TypeBand {
+pub(crate) enum TypeBand {
     /// `null`
     Null,
     /// Booleans.
@@ -128,7 +128,7 @@ pub enum TypeBand {
 impl TypeBand {
     /// Returns the range of the first bytes of the type's encodings: from (inclusive) and to
     /// (exclusive).
-    pub fn bounds(self) -> (u8, u8) {
+    pub(crate) fn bounds(self) -> (u8, u8) {
         match self {
             TypeBand::Null => (NULL, NULL + 1),
             TypeBand::Bool => (FALSE, TRUE + 1),
@@ -140,7 +140,7 @@ impl TypeBand {
     }
 
     /// Returns the type of a value.
-    pub fn of(value: &Json) -> Self {
+    pub(crate) fn of(value: &Json) -> Self {
         match value {
             Json::Null => TypeBand::Null,
             Json::Bool(_) => TypeBand::Bool,
@@ -153,7 +153,7 @@ impl TypeBand {
 }
 
 /// Decodes a string, or returns `None` for a truncated string and for other types.
-pub fn decode_string(bytes: &[u8]) -> Option<String> {
+pub(crate) fn decode_string(bytes: &[u8]) -> Option<String> {
     let mut rest = bytes.strip_prefix(&[STRING])?.strip_suffix(&END)?;
     let mut out = Vec::with_capacity(rest.len());
     while let Some((&byte, tail)) = rest.split_first() {
@@ -168,7 +168,7 @@ pub fn decode_string(bytes: &[u8]) -> Option<String> {
 }
 
 /// Encodes a value that may be missing, for composite indexes.
-pub fn encode_or_undefined(value: Option<&Json>, string_bytes: usize) -> Vec<u8> {
+pub(crate) fn encode_or_undefined(value: Option<&Json>, string_bytes: usize) -> Vec<u8> {
     match value {
         Some(value) => encode_within(value, string_bytes).bytes,
         None => vec![UNDEFINED],
@@ -176,12 +176,12 @@ pub fn encode_or_undefined(value: Option<&Json>, string_bytes: usize) -> Vec<u8>
 }
 
 /// Returns the bytes with all bits inverted, which sort in the opposite order.
-pub fn inverted(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn inverted(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().map(|byte| !byte).collect()
 }
 
 /// Returns true if different values may have this encoding.
-pub fn is_inexact(bytes: &[u8]) -> bool {
+pub(crate) fn is_inexact(bytes: &[u8]) -> bool {
     match bytes.first() {
         Some(&STRING) => bytes.ends_with(&CUT),
         Some(&NUMBER) => {
@@ -194,12 +194,12 @@ pub fn is_inexact(bytes: &[u8]) -> bool {
 
 /// Returns true if values that differ in order may share this encoding: truncated strings and large
 /// numbers. Arrays have no order among each other, nor have objects.
-pub fn hides_order(bytes: &[u8]) -> bool {
+pub(crate) fn hides_order(bytes: &[u8]) -> bool {
     is_inexact(bytes) && !matches!(bytes.first(), Some(&(ARRAY | OBJECT)))
 }
 
 /// Decodes a scalar, or returns `None` for an inexact encoding.
-pub fn decode(bytes: &[u8]) -> Option<Json> {
+pub(crate) fn decode(bytes: &[u8]) -> Option<Json> {
     match *bytes.first()? {
         _ if is_inexact(bytes) => None,
         NULL => Some(Json::Null),
@@ -223,7 +223,7 @@ fn decode_double(bytes: &[u8]) -> Option<f64> {
 
 /// Returns the length of the first of several concatenated encodings, or `None` if it is
 /// incomplete.
-pub fn first_length(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn first_length(bytes: &[u8]) -> Option<usize> {
     match *bytes.first()? {
         NUMBER => Some(9),
         STRING => {

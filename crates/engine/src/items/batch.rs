@@ -1,12 +1,13 @@
 //! Several operations in one request.
 //!
-//! A transactional batch is one transaction under the writer's lock, hence one commit: its reads see
-//! its earlier writes, and the first failure undoes everything. In bulk each operation is a commit of
-//! its own; all commits are submitted before the first is waited for, so that they share the store's
-//! syncs.
+//! A transactional batch is one transaction under the writer's lock, hence one commit: its reads
+//! see its earlier writes, and the first failure undoes everything. In bulk each operation is a
+//! commit of its own; all commits are submitted before the first is waited for, so that they share
+//! the store's syncs.
 //!
-//! Promises: one outcome for each operation, in order; a batch is answered only when everything that
-//! it has read is durable; an operation whose answer would not fit the response is not carried out.
+//! Promises: one outcome for each operation, in order; a batch is answered only when everything
+//! that it has read is durable; an operation whose answer would not fit the response is not carried
+//! out.
 
 use crate::Engine;
 use crate::catalog::Container;
@@ -55,14 +56,14 @@ enum Task<'a> {
 type OperationResult = (Result<BatchReply>, Vec<Step>);
 
 impl Engine {
-    /// Carries out the operations of one request. The writes are submitted when this returns; wait for
-    /// the answer before passing it on.
+    /// Carries out the operations of one request. The writes are submitted when this returns; wait
+    /// for the answer before passing it on.
     ///
     /// The outcome has one outcome for each operation, or an error that concerns the request as a
-    /// whole: 400 for no operations, for more than [`limits::BATCH_OPERATIONS`] and for a partition key
-    /// of the wrong shape; 404/1002 for a batch that reads from a partition that has not reached the
-    /// session token; 410/1002 for a partition key range that does not exist; 429 if the budget is
-    /// spent.
+    /// whole: 400 for no operations, for more than [`limits::BATCH_OPERATIONS`] and for a partition
+    /// key of the wrong shape; 404/1002 for a batch that reads from a partition that has not
+    /// reached the session token; 410/1002 for a partition key range that does not exist; 429 if
+    /// the budget is spent.
     pub fn batch<'a>(
         &self,
         container: &Container,
@@ -128,8 +129,9 @@ impl Engine {
         )
     }
 
-    /// Runs a transactional batch and commits it if every operation succeeded. `operations` is emptied
-    /// after the last step that can find the partition gone, so that another attempt has them all.
+    /// Runs a transactional batch and commits it if every operation succeeded. `operations` is
+    /// emptied after the last step that can find the partition gone, so that another attempt has
+    /// them all.
     fn run_atomic(
         &self,
         container: &Container,
@@ -179,7 +181,8 @@ impl Engine {
             }
         }
 
-        // Each operation is priced by itself, as clients see its charge, and the batch is their sum.
+        // Each operation is priced by itself, as clients see its charge, and the batch is their
+        // sum.
         let position = partition.position(lsn, None);
         let mut results = Vec::with_capacity(batch.results.len());
         for (result, steps) in batch.results {
@@ -202,8 +205,8 @@ struct BatchRun {
     succeeded: bool,
 }
 
-/// Carries out operations one after the other until one fails. If one fails, it keeps its error, and
-/// all others fail with 424 because of it.
+/// Carries out operations one after the other until one fails. If one fails, it keeps its error,
+/// and all others fail with 424 because of it.
 fn run_all(
     container: &Container,
     transaction: &mut Transaction<'_>,
@@ -412,7 +415,8 @@ fn find_in_range<'k>(container: &Container, range: Option<u32>, epk: &'k Epk) ->
 }
 
 impl Draft {
-    /// Splits an operation into a draft and its parsed body. `key` is the key that the request names.
+    /// Splits an operation into a draft and its parsed body. `key` is the key that the request
+    /// names.
     fn of(
         container: &Container,
         key: Option<&PartitionKey>,

@@ -1,8 +1,8 @@
 //! Partial updates of items: the properties that may be patched, the condition, and the patch as a
 //! replacement.
 //!
-//! `orrery_model::patch` changes JSON. Here an item is read, patched and replaced in one transaction,
-//! so that no other write comes between.
+//! `orrery_model::patch` changes JSON. Here an item is read, patched and replaced in one
+//! transaction, so that no other write comes between.
 
 use crate::catalog::Container;
 use crate::partition::item::StoredItem;
@@ -15,7 +15,7 @@ use orrery_model::{Error, Json, Object, Result};
 use orrery_sql::{Environment, Query};
 
 /// A patch that has passed every check that does not need the item.
-pub struct CheckedPatch {
+pub(crate) struct CheckedPatch {
     patch: Patch,
     condition: Option<Box<Query>>,
 }
@@ -24,9 +24,9 @@ impl CheckedPatch {
     /// Reads a patch for an item of `container`. `predicate` replaces the condition in the patch.
     ///
     /// # Errors
-    /// 400 for a document that is no patch, for a property that cannot be patched, and for a condition
-    /// that is no query of an item.
-    pub fn read(
+    /// 400 for a document that is no patch, for a property that cannot be patched, and for a
+    /// condition that is no query of an item.
+    pub(crate) fn read(
         container: &Container,
         json: &Json,
         predicate: Option<&str>,
@@ -63,10 +63,10 @@ impl Transaction<'_> {
     /// Patches an item.
     ///
     /// # Errors
-    /// 412 if `if_match` is not the etag of the item; 412/1110 if the condition does not hold; 400 with
-    /// the number of the operation if the patch cannot be applied; 400/1001 if the partition key would
-    /// change; the errors of [`Transaction::replace`].
-    pub fn patch(
+    /// 412 if `if_match` is not the etag of the item; 412/1110 if the condition does not hold; 400
+    /// with the number of the operation if the patch cannot be applied; 400/1001 if the partition
+    /// key would change; the errors of [`Transaction::replace`].
+    pub(crate) fn patch(
         &mut self,
         view: ReadView<'_>,
         old: &StoredItem,

@@ -43,11 +43,12 @@ impl Host for ScriptHost<'_, '_> {
 }
 
 impl ScriptHost<'_, '_> {
-    /// Returns the text of the item that a write is to delete, or `None` if the write deletes nothing.
+    /// Returns the text of the item that a write is to delete, or `None` if the write deletes
+    /// nothing.
     ///
     /// # Errors
     /// 404 if the item is missing.
-    pub fn item_to_delete(&mut self, write: &CheckedWrite<'_>) -> Result<Option<String>> {
+    pub(crate) fn item_to_delete(&mut self, write: &CheckedWrite<'_>) -> Result<Option<String>> {
         let CheckedOperation::Delete { id } = &write.operation else {
             return Ok(None);
         };
@@ -234,7 +235,8 @@ impl ScriptHost<'_, '_> {
             &mut functions,
             &mut work,
         )?;
-        // The script's own partition is asked by one seek; the charge follows from what it returned.
+        // The script's own partition is asked by one seek; the charge follows from what it
+        // returned.
         let loaded_bytes = answer.rows.iter().map(|row| row.len() as u64).sum();
         self.transaction.work.push(Step::Query(QueryWork {
             seeks: 1,

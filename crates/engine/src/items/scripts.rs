@@ -11,8 +11,8 @@
 //! ```
 //!
 //! The writer's lock is not held while a script runs, so a slow script does not stop the writes of
-//! other logical partitions; only the last attempt holds it. Scripts of one logical partition run one
-//! at a time, so that they do not make each other repeat.
+//! other logical partitions; only the last attempt holds it. Scripts of one logical partition run
+//! one at a time, so that they do not make each other repeat.
 //!
 //! `script_host.rs` answers the calls that a script makes, `crate::catalog` keeps the scripts.
 
@@ -55,11 +55,12 @@ struct Committed<T> {
 }
 
 impl Engine {
-    /// Executes a stored procedure in a logical partition. Blocks while the procedure runs. Its writes
-    /// are submitted when this returns; wait for the answer before passing it on.
+    /// Executes a stored procedure in a logical partition. Blocks while the procedure runs. Its
+    /// writes are submitted when this returns; wait for the answer before passing it on.
     ///
-    /// The outcome has 404 for an unknown procedure, 429 if the budget is spent, 400 for an exception
-    /// of the procedure (its number is the sub-status), 408 for a procedure that runs too long.
+    /// The outcome has 404 for an unknown procedure, 429 if the budget is spent, 400 for an
+    /// exception of the procedure (its number is the sub-status), 408 for a procedure that runs too
+    /// long.
     pub fn execute(
         &self,
         container: &Container,
@@ -156,8 +157,8 @@ impl Engine {
     /// Carries out a write between its triggers, as one commit.
     ///
     /// # Errors
-    /// 400 for a trigger that does not exist or does not fit the write, and for what a trigger throws;
-    /// the errors of the write.
+    /// 400 for a trigger that does not exist or does not fit the write, and for what a trigger
+    /// throws; the errors of the write.
     pub(super) fn write_with_triggers(
         &self,
         container: &Container,
@@ -218,8 +219,8 @@ impl Engine {
         Ok(written)
     }
 
-    /// Runs `body` in a transaction of one logical partition until the transaction is committed. See
-    /// the module's text. `steps` gets the work of the last run.
+    /// Runs `body` in a transaction of one logical partition until the transaction is committed.
+    /// See the module's text. `steps` gets the work of the last run.
     ///
     /// # Errors
     /// The error of `body`; 449 if other writes came between every time.
@@ -313,8 +314,8 @@ impl Engine {
         Ok(Some(item))
     }
 
-    /// Runs a trigger. Returns the body that the trigger set: of the request before the write, of the
-    /// response after it.
+    /// Runs a trigger. Returns the body that the trigger set: of the request before the write, of
+    /// the response after it.
     fn run_trigger(
         &self,
         host: &mut ScriptHost<'_, '_>,

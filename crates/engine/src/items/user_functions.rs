@@ -1,7 +1,8 @@
 //! The user-defined functions of a container as the functions of a query.
 //!
-//! A script host is started only when a query calls a function, and compiles only the functions that
-//! the query names: a function that does not compile does no harm to queries that do not name it.
+//! A script host is started only when a query calls a function, and compiles only the functions
+//! that the query names: a function that does not compile does no harm to queries that do not name
+//! it.
 
 use crate::Engine;
 use crate::catalog::Container;
@@ -13,7 +14,7 @@ use orrery_script::{FunctionSession, ScriptError};
 use orrery_sql::{Functions, QueryError};
 
 /// The user-defined functions of a container, for one query.
-pub struct UserFunctions<'a> {
+pub(crate) struct UserFunctions<'a> {
     engine: &'a Engine,
     container: &'a Container,
     /// The functions that the query names.
@@ -24,7 +25,7 @@ pub struct UserFunctions<'a> {
 
 impl<'a> UserFunctions<'a> {
     /// Creates the functions of a container.
-    pub fn new(engine: &'a Engine, container: &'a Container) -> Self {
+    pub(crate) fn new(engine: &'a Engine, container: &'a Container) -> Self {
         UserFunctions {
             engine,
             container,

@@ -56,8 +56,8 @@ impl Engine {
         self.inventory(container, Partition::counters)
     }
 
-    /// Returns the physical partitions with figures that are counted row by row, to check the counters.
-    /// Reads every row.
+    /// Returns the physical partitions with figures that are counted row by row, to check the
+    /// counters. Reads every row.
     ///
     /// # Errors
     /// 500 if the store cannot be read.

@@ -1,18 +1,20 @@
-//! Snapshots of everything, for test suites: the whole contents kept under a name, restored, or deleted.
+//! Snapshots of everything, for test suites: the whole contents kept under a name, restored, or
+//! deleted.
 //!
-//! A snapshot is a copy: the rows of each partition in a key space of the snapshot's own, and the rows of
-//! the catalog beside them. A snapshot is of one moment: writers are blocked while the moment is fixed,
-//! which takes no longer than the commits under way; the rows are copied beside requests, from snapshots
-//! of the store.
+//! A snapshot is a copy: the rows of each partition in a key space of the snapshot's own, and the
+//! rows of the catalog beside them. A snapshot is of one moment: writers are blocked while the
+//! moment is fixed, which takes no longer than the commits under way; the rows are copied beside
+//! requests, from snapshots of the store.
 //!
-//! A restoration copies again, into new key spaces, and replaces everything in one commit of the catalog; a
-//! process that ends on the way finds the contents from before or those from after. After a restoration:
+//! A restoration copies again, into new key spaces, and replaces everything in one commit of the
+//! catalog; a process that ends on the way finds the contents from before or those from after.
+//! After a restoration:
 //!
-//! - resource ids, etags, `_ts`, item numbers, LSNs of changes, partition key ranges, scripts and offers are
-//!   as they were, so that clients' knowledge of them stays right;
-//! - histories go on above the LSNs that they had reached before the restoration. So a position in a change
-//!   feed from after the snapshot shows every later write, and no new item has the resource id of a deleted
-//!   one;
+//! - resource ids, etags, `_ts`, item numbers, LSNs of changes, partition key ranges, scripts and
+//!   offers are as they were, so that clients' knowledge of them stays right;
+//! - histories go on above the LSNs that they had reached before the restoration. So a position in
+//!   a change feed from after the snapshot shows every later write, and no new item has the
+//!   resource id of a deleted one;
 //! - session tokens from after the snapshot name another version of the container (see
 //!   `partition/session.rs`) and demand nothing.
 //!
@@ -36,11 +38,12 @@ const COPIED_BYTES: usize = 2 << 20;
 const LAST_BYTES: usize = 64 << 10;
 
 impl Engine {
-    /// Takes a snapshot of everything under a name, and replaces an older snapshot of that name. `note` is
-    /// stored with it.
+    /// Takes a snapshot of everything under a name, and replaces an older snapshot of that name.
+    /// `note` is stored with it.
     ///
     /// # Errors
-    /// 400 for a name that is not allowed, 500 and 503 as the store reports. A failure changes nothing.
+    /// 400 for a name that is not allowed, 500 and 503 as the store reports. A failure changes
+    /// nothing.
     pub fn take_snapshot(&self, name: &str, note: &Object) -> Result<SnapshotInfo> {
         check_name(name)?;
         let _alone = lock(self.catalog().snapshot_lock());
@@ -59,7 +62,8 @@ impl Engine {
             )
         });
         copied.inspect_err(|_| self.catalog().release_storage_ids(homes.values().copied()))?;
-        // If the outcome of this commit is not known, the catalog still tells whose the key spaces are.
+        // If the outcome of this commit is not known, the catalog still tells whose the key spaces
+        // are.
         self.catalog().store_snapshot(name, &moment, &homes, note)?;
         self.snapshot_info(name)
     }
@@ -96,7 +100,8 @@ impl Engine {
     /// Replaces everything by a snapshot. The snapshot stays.
     ///
     /// # Errors
-    /// 404 if there is none of this name, 500 and 503 as the store reports. A failure changes nothing.
+    /// 404 if there is none of this name, 500 and 503 as the store reports. A failure changes
+    /// nothing.
     pub fn restore_snapshot(&self, name: &str) -> Result<SnapshotInfo> {
         let _alone = lock(self.catalog().snapshot_lock());
         let kept = self.catalog().find_snapshot(name)?;
@@ -141,8 +146,8 @@ impl Engine {
             .with_writes_blocked(|blocked| blocked.replace_all(None))
     }
 
-    /// Copies the rows of a partition to an empty key space. A few rows are left for the last commit, so that
-    /// a short history is copied in no more commits than it had.
+    /// Copies the rows of a partition to an empty key space. A few rows are left for the last
+    /// commit, so that a short history is copied in no more commits than it had.
     fn copy_rows(&self, from: &dyn Snapshot, to: PartitionId) -> Result<StagingWriter> {
         let mut copy = StagingWriter::open(&self.store, &self.world, to)?;
         for row in from.scan((Bound::Unbounded, Bound::Unbounded), Direction::Forward) {

@@ -1,8 +1,9 @@
-//! Statistics of the physical partitions of a container: the member `statistics` of a container that is read
-//! with `x-ms-documentdb-populatepartitionstatistics`.
+//! Statistics of the physical partitions of a container: the member `statistics` of a container
+//! that is read with `x-ms-documentdb-populatepartitionstatistics`.
 //!
-//! Items and sizes are exact. Logical partitions are listed from a gigabyte on, as the service does; their
-//! sizes are estimated from their share of the items, so that only one item of each is read.
+//! Items and sizes are exact. Logical partitions are listed from a gigabyte on, as the service
+//! does; their sizes are estimated from their share of the items, so that only one item of each is
+//! read.
 
 use crate::catalog::Container;
 use crate::errors::storage_failure;
@@ -21,7 +22,7 @@ const LARGE_BYTES: u64 = 1 << 30;
 ///
 /// # Errors
 /// 500 if the store cannot be read.
-pub fn of_container(container: &Container) -> Result<Json> {
+pub(crate) fn of_container(container: &Container) -> Result<Json> {
     retry_if_moved(|| {
         let partitions = container.partitions();
         let rows = partitions
@@ -52,8 +53,8 @@ fn of_partition(container: &Container, partition: &Partition, large_bytes: u64) 
     }))
 }
 
-/// Returns the logical partitions with at least the listed size if each item has `item_bytes`, the largest
-/// first.
+/// Returns the logical partitions with at least the listed size if each item has `item_bytes`, the
+/// largest first.
 fn large_keys(
     container: &Container,
     snapshot: &dyn Snapshot,

@@ -1,14 +1,15 @@
 //! The changes that commits make in a partition while the partition is copied for a split or merge.
 //!
-//! A copy reads one snapshot after the other; a commit that changes rows which are copied already must
-//! be copied as well. The writer adds the rows of each commit here, in order, and the copy takes them as
-//! far as they are durable. The capture is in memory only: a process that ends loses the copy with it.
+//! A copy reads one snapshot after the other; a commit that changes rows which are copied already
+//! must be copied as well. The writer adds the rows of each commit here, in order, and the copy
+//! takes them as far as they are durable. The capture is in memory only: a process that ends loses
+//! the copy with it.
 
 use orrery_model::{Error, Kind, Result};
 use std::collections::VecDeque;
 
-/// Bytes of rows that are captured at most. A copy takes them faster than they come; only a copy that has
-/// stopped reaches the limit.
+/// Bytes of rows that are captured at most. A copy takes them faster than they come; only a copy
+/// that has stopped reaches the limit.
 const BYTES_MOST: usize = 256 << 20;
 
 /// The rows of one commit.
@@ -22,7 +23,7 @@ pub struct CapturedCommit {
 
 /// The commits since the capture began.
 #[derive(Default)]
-pub struct ChangeCapture {
+pub(crate) struct ChangeCapture {
     commits: VecDeque<CapturedCommit>,
     bytes: usize,
     is_incomplete: bool,
@@ -30,7 +31,7 @@ pub struct ChangeCapture {
 
 impl ChangeCapture {
     /// Adds an accepted commit.
-    pub fn add(&mut self, lsn: u64, puts: &[(Vec<u8>, Vec<u8>)], deletes: &[Vec<u8>]) {
+    pub(crate) fn add(&mut self, lsn: u64, puts: &[(Vec<u8>, Vec<u8>)], deletes: &[Vec<u8>]) {
         if self.is_incomplete {
             return;
         }
@@ -46,7 +47,7 @@ impl ChangeCapture {
     }
 
     /// Marks that a commit is missing or wrong: the copy has to begin again.
-    pub fn mark_incomplete(&mut self) {
+    pub(crate) fn mark_incomplete(&mut self) {
         *self = ChangeCapture {
             is_incomplete: true,
             ..ChangeCapture::default()
@@ -57,7 +58,7 @@ impl ChangeCapture {
     ///
     /// # Errors
     /// 449 if a commit is missing.
-    pub fn take(&mut self, up_to: u64) -> Result<Vec<CapturedCommit>> {
+    pub(crate) fn take(&mut self, up_to: u64) -> Result<Vec<CapturedCommit>> {
         if self.is_incomplete {
             return Err(Error::new(
                 Kind::RetryWith,

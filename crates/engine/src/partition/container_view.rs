@@ -11,7 +11,7 @@ use orrery_model::Rid;
 use std::sync::Arc;
 
 /// The container whose items a transaction changes.
-pub trait ContainerView: Sync {
+pub(crate) trait ContainerView: Sync {
     /// Returns the resource id of the container.
     fn rid(&self) -> Rid;
 

@@ -81,7 +81,7 @@ pub(super) fn count_row(counts: &[u64], block: u32) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// Returns the rows with the counters of a partition and the number of index entries of each path.
-pub fn summary_rows(counters: Counters, counts: &[u64]) -> Vec<(Vec<u8>, Vec<u8>)> {
+pub(crate) fn summary_rows(counters: Counters, counts: &[u64]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let blocks = 0..(counts.len() as u32).div_ceil(COUNT_BLOCK);
     blocks
         .map(|block| count_row(counts, block))

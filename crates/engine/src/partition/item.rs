@@ -7,7 +7,7 @@ use orrery_model::{Error, Json, Object, Result, limits};
 
 /// A stored item with its number.
 #[derive(Clone, Debug)]
-pub struct StoredItem {
+pub(crate) struct StoredItem {
     /// The number of the item in its container.
     pub number: ItemNumber,
     /// The stored row.
@@ -19,7 +19,7 @@ impl StoredItem {
     ///
     /// # Errors
     /// 500 if the stored text is no JSON object.
-    pub fn item(&self) -> Result<Object> {
+    pub(crate) fn item(&self) -> Result<Object> {
         match parse(&self.row.body) {
             Ok(Json::Object(item)) => Ok(item),
             _ => Err(damaged()),
@@ -30,9 +30,9 @@ impl StoredItem {
 /// Returns the id of an item.
 ///
 /// # Errors
-/// 400 if the id is missing, no string, empty, longer than [`limits::ITEM_ID_BYTES`] or contains `/` or
-/// `\`. The SDKs refuse more characters than the service does.
-pub fn item_id(item: &Object) -> Result<&str> {
+/// 400 if the id is missing, no string, empty, longer than [`limits::ITEM_ID_BYTES`] or contains
+/// `/` or `\`. The SDKs refuse more characters than the service does.
+pub(crate) fn item_id(item: &Object) -> Result<&str> {
     let missing = || {
         Error::bad(
             "The input content is invalid because the required properties - 'id; ' - are missing",
@@ -66,6 +66,6 @@ pub fn item_id(item: &Object) -> Result<&str> {
 }
 
 /// Returns the error for rows of one item that contradict each other.
-pub fn damaged() -> Error {
+pub(crate) fn damaged() -> Error {
     Error::internal("an item and its primary key row do not agree")
 }

@@ -17,7 +17,7 @@ use orrery_model::{Json, Object};
 
 /// A row of an item with everything that follows from the row.
 #[derive(Clone)]
-pub struct ItemState {
+pub(crate) struct ItemState {
     /// The item row.
     pub row: Row,
     /// The id of the item.
@@ -30,7 +30,7 @@ pub struct ItemState {
 
 impl ItemState {
     /// Returns the keys of the rows that only one item may own: its id and its unique values.
-    pub fn owned_keys(&self) -> Vec<Vec<u8>> {
+    pub(crate) fn owned_keys(&self) -> Vec<Vec<u8>> {
         let mut own = self.unique_keys.clone();
         own.push(keys::primary(&self.row.epk, &self.id));
         own
@@ -44,7 +44,7 @@ impl ItemState {
 }
 
 /// One item before and after a transaction. `None` stands for an item that does not exist.
-pub struct ItemChange {
+pub(crate) struct ItemChange {
     /// The number of the item.
     pub number: ItemNumber,
     /// The item before the transaction.
@@ -55,13 +55,13 @@ pub struct ItemChange {
 
 impl ItemChange {
     /// Returns true if the item exists neither before nor after the transaction.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.old.is_none() && self.new.is_none()
     }
 
-    /// Gives the new state its place in the change feed: the LSN of the commit, and a sequence number
-    /// that orders the changes of the commit.
-    pub fn set_feed_position(&mut self, lsn: u64, sequence: u32) {
+    /// Gives the new state its place in the change feed: the LSN of the commit, and a sequence
+    /// number that orders the changes of the commit.
+    pub(crate) fn set_feed_position(&mut self, lsn: u64, sequence: u32) {
         if let Some(new) = &mut self.new {
             (new.row.lsn, new.row.sequence) = (lsn, sequence);
         }
@@ -70,14 +70,14 @@ impl ItemChange {
     /// Returns the change as a version for the change feed with all versions and deletes, or `None`
     /// if nothing changed. `now_seconds` and the container's `default_ttl` tell an expiry from a
     /// deletion.
-    pub fn version(&self, now_seconds: u64, default_ttl: Option<i32>) -> Option<Version> {
+    pub(crate) fn version(&self, now_seconds: u64, default_ttl: Option<i32>) -> Option<Version> {
         let old = self.old.as_ref().map(|state| &state.row);
         let new = self.new.as_ref().map(|state| &state.row);
         Version::between(self.number, old, new, now_seconds, default_ttl)
     }
 
     /// Turns the change into rows of a commit.
-    pub fn write(self, out: &mut CommitChanges) {
+    pub(crate) fn write(self, out: &mut CommitChanges) {
         let Some(epk_prefix) = self.epk_prefix() else {
             return;
         };
@@ -181,7 +181,7 @@ impl ItemChange {
 /// of the container.
 ///
 /// A key holds a hash of the values: rows have a bounded size however long the values are.
-pub fn unique_keys_of(settings: &Settings, epk: &Epk, item: &Object) -> Vec<Vec<u8>> {
+pub(crate) fn unique_keys_of(settings: &Settings, epk: &Epk, item: &Object) -> Vec<Vec<u8>> {
     let mut unique_keys = Vec::with_capacity(settings.unique_keys.len());
     for (paths, policy) in settings.unique_keys.iter().zip(0u8..) {
         let mut bytes = Vec::new();
@@ -216,7 +216,7 @@ fn value_at<'i>(item: &'i Object, path: &[String]) -> Option<&'i Json> {
 }
 
 /// Returns how many index terms the unique keys of a container count as in the charge of a write.
-pub fn unique_key_units(settings: &Settings) -> u32 {
+pub(crate) fn unique_key_units(settings: &Settings) -> u32 {
     settings
         .unique_keys
         .iter()

@@ -1,4 +1,5 @@
-//! The row of a deletion of a logical partition: which items are deleted, and how far their removal is.
+//! The row of a deletion of a logical partition: which items are deleted, and how far their removal
+//! is.
 
 use crate::errors::damaged;
 use crate::partition::keys::{self, ItemNumber};
@@ -8,11 +9,11 @@ use orrery_model::partition_key::Epk;
 use orrery_storage::{Direction, Snapshot};
 
 /// The subject of the error for a damaged row.
-pub const ROW: &str = "the row of a deletion";
+pub(crate) const ROW: &str = "the row of a deletion";
 
 /// The deletion of a logical partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyDeletion {
+pub(crate) struct KeyDeletion {
     /// Items last written up to this LSN are deleted.
     pub up_to: u64,
     /// Items below this number have been visited.
@@ -23,7 +24,7 @@ pub struct KeyDeletion {
 
 impl KeyDeletion {
     /// Encodes the row: three numbers of eight bytes.
-    pub fn encode(self) -> Vec<u8> {
+    pub(crate) fn encode(self) -> Vec<u8> {
         [self.up_to, self.from, self.until]
             .iter()
             .flat_map(|n| n.to_be_bytes())
@@ -31,7 +32,7 @@ impl KeyDeletion {
     }
 
     /// Decodes the row. Returns `None` for bytes that are no such row.
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let at = |i: usize| keys::number(bytes.get(i * 8..i * 8 + 8)?);
         Some(KeyDeletion {
             up_to: at(0)?,
@@ -44,7 +45,7 @@ impl KeyDeletion {
     ///
     /// # Errors
     /// 500 if the store cannot be read or the row is damaged.
-    pub fn first(snapshot: &dyn Snapshot) -> Result<Option<(Epk, KeyDeletion)>> {
+    pub(crate) fn first(snapshot: &dyn Snapshot) -> Result<Option<(Epk, KeyDeletion)>> {
         let Some(entry) = scan(snapshot, &keys::key_deletions(), Direction::Forward).next() else {
             return Ok(None);
         };

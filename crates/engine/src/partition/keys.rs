@@ -20,22 +20,22 @@
 //! 90   path·4 value number·8 prefix·8        (empty)         index term (index/value.rs)
 //! ```
 //!
-//! Numbers are big-endian, so that bytes sort as numbers do. *number* is the number of the item in its
-//! container, which is part of its `_rid`: index entries with one value are in the order of `_rid`s, by
-//! which clients break ties. *prefix* is the EPK prefix, the first eight bytes of the effective partition
-//! key: items of one logical partition lie side by side, and an index entry leads to its item in one
-//! step.
+//! Numbers are big-endian, so that bytes sort as numbers do. *number* is the number of the item in
+//! its container, which is part of its `_rid`: index entries with one value are in the order of
+//! `_rid`s, by which clients break ties. *prefix* is the EPK prefix, the first eight bytes of the
+//! effective partition key: items of one logical partition lie side by side, and an index entry
+//! leads to its item in one step.
 //!
 //! Tags from 90 up are index entries; the store keeps them apart (see `orrery_storage`).
 
 use orrery_model::partition_key::Epk;
 
 /// The number of an item in its container.
-pub type ItemNumber = u64;
+pub(crate) type ItemNumber = u64;
 /// The first eight bytes of an effective partition key.
-pub type EpkPrefix = [u8; 8];
+pub(crate) type EpkPrefix = [u8; 8];
 /// The number of a path in the dictionary of its partition.
-pub type PathNumber = u32;
+pub(crate) type PathNumber = u32;
 
 const ITEM: u8 = 0x10;
 const ITEM_REST: u8 = 0x11;
@@ -55,12 +55,12 @@ const VERSIONS_AFTER: u8 = 0x1E;
 const TERM: u8 = 0x90;
 
 /// Commits that the commit log holds.
-pub const LOG_LENGTH: u64 = 4096;
+pub(crate) const LOG_LENGTH: u64 = 4096;
 
 /// Returns the EPK prefix of an effective partition key, padded with zeros.
 ///
 /// Prefixes sort as the keys do, up to the eighth byte.
-pub fn epk_prefix(epk: &Epk) -> EpkPrefix {
+pub(crate) fn epk_prefix(epk: &Epk) -> EpkPrefix {
     let bytes = epk.as_bytes();
     let mut epk_prefix = [0; 8];
     let kept = bytes.len().min(8);
@@ -76,56 +76,56 @@ fn key(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
 }
 
 /// Returns the key of an item row.
-pub fn item(epk_prefix: EpkPrefix, number: ItemNumber) -> Vec<u8> {
+pub(crate) fn item(epk_prefix: EpkPrefix, number: ItemNumber) -> Vec<u8> {
     key(ITEM, &[&epk_prefix, &number.to_be_bytes()])
 }
 
 /// Returns the range of the item rows with an EPK prefix and a number of at least `from`.
-pub fn items_of(epk_prefix: EpkPrefix, from: ItemNumber) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn items_of(epk_prefix: EpkPrefix, from: ItemNumber) -> (Vec<u8>, Vec<u8>) {
     let mut end = item(epk_prefix, ItemNumber::MAX);
     end.push(0);
     (item(epk_prefix, from), end)
 }
 
 /// Reads EPK prefix and number from the key of an item row.
-pub fn read_item(key: &[u8]) -> Option<(EpkPrefix, ItemNumber)> {
+pub(crate) fn read_item(key: &[u8]) -> Option<(EpkPrefix, ItemNumber)> {
     let rest = key.strip_prefix(&[ITEM])?;
     Some((array(rest.get(..8)?)?, number(rest.get(8..)?)?))
 }
 
 /// Returns the key of a further chunk of an item row.
-pub fn item_rest(number: ItemNumber, chunk: u32) -> Vec<u8> {
+pub(crate) fn item_rest(number: ItemNumber, chunk: u32) -> Vec<u8> {
     key(ITEM_REST, &[&number.to_be_bytes(), &chunk.to_be_bytes()])
 }
 
 /// Returns the key of the primary key row of an id in a logical partition.
-pub fn primary(epk: &Epk, id: &str) -> Vec<u8> {
+pub(crate) fn primary(epk: &Epk, id: &str) -> Vec<u8> {
     let epk = epk.as_bytes();
     key(PRIMARY, &[&[epk.len() as u8], epk, id.as_bytes()])
 }
 
 /// Returns the range of all primary key rows.
-pub fn primaries() -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn primaries() -> (Vec<u8>, Vec<u8>) {
     tagged(PRIMARY)
 }
 
 /// Returns the key of the natural order row of an item.
-pub fn natural(number: ItemNumber) -> Vec<u8> {
+pub(crate) fn natural(number: ItemNumber) -> Vec<u8> {
     key(NATURAL, &[&number.to_be_bytes()])
 }
 
 /// Returns the range of the natural order rows from number `from` on.
-pub fn naturals_from(from: ItemNumber) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn naturals_from(from: ItemNumber) -> (Vec<u8>, Vec<u8>) {
     (natural(from), vec![NATURAL + 1])
 }
 
 /// Reads the number from the key of a natural order row.
-pub fn read_natural(key: &[u8]) -> Option<ItemNumber> {
+pub(crate) fn read_natural(key: &[u8]) -> Option<ItemNumber> {
     number(key.strip_prefix(&[NATURAL])?)
 }
 
 /// Returns the key of a change feed row. The number tells rows of merged histories apart.
-pub fn feed(lsn: u64, sequence: u32, number: ItemNumber) -> Vec<u8> {
+pub(crate) fn feed(lsn: u64, sequence: u32, number: ItemNumber) -> Vec<u8> {
     key(
         FEED,
         &[
@@ -137,53 +137,53 @@ pub fn feed(lsn: u64, sequence: u32, number: ItemNumber) -> Vec<u8> {
 }
 
 /// Returns the range of the change feed rows after `lsn`.
-pub fn feed_after(lsn: u64) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn feed_after(lsn: u64) -> (Vec<u8>, Vec<u8>) {
     (feed(lsn.saturating_add(1), 0, 0), vec![FEED + 1])
 }
 
 /// Reads LSN and item number from the key of a change feed row.
-pub fn read_feed(key: &[u8]) -> Option<(u64, ItemNumber)> {
+pub(crate) fn read_feed(key: &[u8]) -> Option<(u64, ItemNumber)> {
     let rest = key.strip_prefix(&[FEED])?;
     Some((number(rest.get(..8)?)?, number(rest.get(12..)?)?))
 }
 
 /// Returns the key of the counters row.
-pub fn counters() -> Vec<u8> {
+pub(crate) fn counters() -> Vec<u8> {
     vec![COUNTERS]
 }
 
 /// Returns the key of a row of the path dictionary.
-pub fn path(path: PathNumber) -> Vec<u8> {
+pub(crate) fn path(path: PathNumber) -> Vec<u8> {
     key(PATH, &[&path.to_be_bytes()])
 }
 
 /// Returns the range of the rows of the path dictionary.
-pub fn paths() -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn paths() -> (Vec<u8>, Vec<u8>) {
     tagged(PATH)
 }
 
 /// Reads the path number from the key of a dictionary row.
-pub fn read_path(key: &[u8]) -> Option<PathNumber> {
+pub(crate) fn read_path(key: &[u8]) -> Option<PathNumber> {
     Some(u32::from_be_bytes(array(key.strip_prefix(&[PATH])?)?))
 }
 
 /// Returns the key of a block of entry counts.
-pub fn path_counts(block: u32) -> Vec<u8> {
+pub(crate) fn path_counts(block: u32) -> Vec<u8> {
     key(PATH_COUNTS, &[&block.to_be_bytes()])
 }
 
 /// Returns the key of the commit log row of a commit.
-pub fn log(lsn: u64) -> Vec<u8> {
+pub(crate) fn log(lsn: u64) -> Vec<u8> {
     key(LOG, &[&((lsn % LOG_LENGTH) as u16).to_be_bytes()])
 }
 
 /// Returns the key of an expiry row.
-pub fn expiry(second: u64, number: ItemNumber) -> Vec<u8> {
+pub(crate) fn expiry(second: u64, number: ItemNumber) -> Vec<u8> {
     key(EXPIRY, &[&second.to_be_bytes(), &number.to_be_bytes()])
 }
 
 /// Returns the range of the expiry rows up to and including `second`.
-pub fn expiries_until(second: u64) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn expiries_until(second: u64) -> (Vec<u8>, Vec<u8>) {
     (
         vec![EXPIRY],
         key(EXPIRY, &[&second.saturating_add(1).to_be_bytes()]),
@@ -191,38 +191,38 @@ pub fn expiries_until(second: u64) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// Reads the item number from the key of an expiry row.
-pub fn read_expiry(key: &[u8]) -> Option<ItemNumber> {
+pub(crate) fn read_expiry(key: &[u8]) -> Option<ItemNumber> {
     number(key.strip_prefix(&[EXPIRY])?.get(8..)?)
 }
 
 /// Returns the key of a unique key row. `values` is a digest, because values may be long.
-pub fn unique(policy: u8, epk: &Epk, values: &[u8]) -> Vec<u8> {
+pub(crate) fn unique(policy: u8, epk: &Epk, values: &[u8]) -> Vec<u8> {
     let epk = epk.as_bytes();
     key(UNIQUE, &[&[policy, epk.len() as u8], epk, values])
 }
 
 /// Returns the key of the row of policy generations.
-pub fn policy_generations() -> Vec<u8> {
+pub(crate) fn policy_generations() -> Vec<u8> {
     vec![POLICY_GENERATIONS]
 }
 
 /// Returns the key of the row of a deletion of a logical partition.
-pub fn key_deletion(epk: &Epk) -> Vec<u8> {
+pub(crate) fn key_deletion(epk: &Epk) -> Vec<u8> {
     key(KEY_DELETION, &[epk.as_bytes()])
 }
 
 /// Returns the range of the rows of deletions of logical partitions.
-pub fn key_deletions() -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn key_deletions() -> (Vec<u8>, Vec<u8>) {
     tagged(KEY_DELETION)
 }
 
 /// Reads the EPK from the key of the row of a deletion of a logical partition.
-pub fn read_key_deletion(key: &[u8]) -> Option<Epk> {
+pub(crate) fn read_key_deletion(key: &[u8]) -> Option<Epk> {
     key.strip_prefix(&[KEY_DELETION]).map(Epk::from_bytes)
 }
 
 /// Returns the key of a chunk of a version.
-pub fn version(lsn: u64, sequence: u32, number: ItemNumber, chunk: u32) -> Vec<u8> {
+pub(crate) fn version(lsn: u64, sequence: u32, number: ItemNumber, chunk: u32) -> Vec<u8> {
     key(
         VERSION,
         &[
@@ -235,15 +235,15 @@ pub fn version(lsn: u64, sequence: u32, number: ItemNumber, chunk: u32) -> Vec<u
 }
 
 /// Returns the range of the versions after `lsn`.
-pub fn versions_after(lsn: u64) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn versions_after(lsn: u64) -> (Vec<u8>, Vec<u8>) {
     (version(lsn.saturating_add(1), 0, 0, 0), vec![VERSION + 1])
 }
 
 /// The position of a version: LSN of the commit, sequence number in the commit, item number.
-pub type VersionAt = (u64, u32, ItemNumber);
+pub(crate) type VersionAt = (u64, u32, ItemNumber);
 
 /// Reads the position of a version and the chunk from the key.
-pub fn read_version(key: &[u8]) -> Option<(VersionAt, u32)> {
+pub(crate) fn read_version(key: &[u8]) -> Option<(VersionAt, u32)> {
     let rest = key.strip_prefix(&[VERSION])?;
     let short = |range: std::ops::Range<usize>| Some(u32::from_be_bytes(array(rest.get(range)?)?));
     Some((
@@ -257,12 +257,17 @@ pub fn read_version(key: &[u8]) -> Option<(VersionAt, u32)> {
 }
 
 /// Returns the key of the row with the LSN after which versions are kept.
-pub fn versions_floor() -> Vec<u8> {
+pub(crate) fn versions_floor() -> Vec<u8> {
     vec![VERSIONS_AFTER]
 }
 
 /// Returns the key of an index term.
-pub fn term(path: PathNumber, value: &[u8], number: ItemNumber, epk_prefix: EpkPrefix) -> Vec<u8> {
+pub(crate) fn term(
+    path: PathNumber,
+    value: &[u8],
+    number: ItemNumber,
+    epk_prefix: EpkPrefix,
+) -> Vec<u8> {
     key(
         TERM,
         &[
@@ -274,18 +279,19 @@ pub fn term(path: PathNumber, value: &[u8], number: ItemNumber, epk_prefix: EpkP
     )
 }
 
-/// Returns the prefix of the keys of all index terms of a path whose encoded value begins with `value`.
-pub fn terms(path: PathNumber, value: &[u8]) -> Vec<u8> {
+/// Returns the prefix of the keys of all index terms of a path whose encoded value begins with
+/// `value`.
+pub(crate) fn terms(path: PathNumber, value: &[u8]) -> Vec<u8> {
     key(TERM, &[&path.to_be_bytes(), value])
 }
 
 /// Returns true if a key is that of an index term.
-pub fn is_term(key: &[u8]) -> bool {
+pub(crate) fn is_term(key: &[u8]) -> bool {
     key.first() == Some(&TERM)
 }
 
 /// Reads encoded value, item number and EPK prefix from the key of an index term.
-pub fn read_term(key: &[u8]) -> Option<(&[u8], ItemNumber, EpkPrefix)> {
+pub(crate) fn read_term(key: &[u8]) -> Option<(&[u8], ItemNumber, EpkPrefix)> {
     let rest = key.strip_prefix(&[TERM])?.get(4..)?;
     let (value, tail) = rest.split_at_checked(rest.len().checked_sub(16)?)?;
     Some((value, number(&tail[..8])?, array(&tail[8..])?))
@@ -293,7 +299,7 @@ pub fn read_term(key: &[u8]) -> Option<(&[u8], ItemNumber, EpkPrefix)> {
 
 /// The kind of a row, for a copy of a partition row by row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept<'a> {
+pub(crate) enum Kept<'a> {
     /// An item row.
     Item(EpkPrefix, ItemNumber),
     /// A further chunk of an item row.
@@ -315,7 +321,7 @@ pub enum Kept<'a> {
 }
 
 /// Returns the kind of a row, or `None` for a key that is not in the drawing.
-pub fn kept(key: &[u8]) -> Option<Kept<'_>> {
+pub(crate) fn kept(key: &[u8]) -> Option<Kept<'_>> {
     let (tag, rest) = key.split_first()?;
     let sized = |at: usize| {
         rest.get(at + 1..at + 1 + usize::from(*rest.get(at)?))
@@ -347,19 +353,19 @@ pub fn kept(key: &[u8]) -> Option<Kept<'_>> {
 }
 
 /// Returns the key of an index term under another path number.
-pub fn with_path(term: &[u8], path: PathNumber) -> Vec<u8> {
+pub(crate) fn with_path(term: &[u8], path: PathNumber) -> Vec<u8> {
     let mut key = term.to_vec();
     key[1..5].copy_from_slice(&path.to_be_bytes());
     key
 }
 
 /// Returns the range of all keys that begin with a tag. The tag is not the highest one.
-pub fn tagged(tag: u8) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn tagged(tag: u8) -> (Vec<u8>, Vec<u8>) {
     (vec![tag], vec![tag + 1])
 }
 
 /// Returns the lowest key after all keys that begin with `prefix`.
-pub fn after(prefix: &[u8]) -> Vec<u8> {
+pub(crate) fn after(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
         if last < 0xFF {
@@ -372,7 +378,7 @@ pub fn after(prefix: &[u8]) -> Vec<u8> {
 }
 
 /// Reads a number from eight big-endian bytes.
-pub fn number(bytes: &[u8]) -> Option<u64> {
+pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(array(bytes)?))
 }
 

@@ -4,9 +4,10 @@
 //! version·1 flags·1 lsn·8 sequence·4 ts·8 etag·8 ttl·4 epk length·1 epk  body
 //! ```
 //!
-//! The body is the compact JSON of the item without system properties. The system properties follow from
-//! the header and are appended when the item is answered, so a point read copies bytes and parses
-//! nothing. A row longer than the store's largest value goes on in further chunks, see [`split`].
+//! The body is the compact JSON of the item without system properties. The system properties follow
+//! from the header and are appended when the item is answered, so a point read copies bytes and
+//! parses nothing. A row longer than the store's largest value goes on in further chunks, see
+//! [`split`].
 
 use crate::errors::damaged;
 use crate::partition::keys::ItemNumber;
@@ -16,7 +17,8 @@ use orrery_model::partition_key::Epk;
 use orrery_model::rid::ChildKind;
 use orrery_model::{Object, Result, Rid};
 
-/// The properties of an item that mean something to the server. Every other property is the client's.
+/// The properties of an item that mean something to the server. Every other property is the
+/// client's.
 const PROPERTIES: &[Property] = &[
     stored("id", "kept: text of 1 to 1,023 bytes without `/` and `\\`"),
     stored("ttl", "kept: -1, or 1 to 2,147,483,647 seconds"),
@@ -31,7 +33,7 @@ const PROPERTIES: &[Property] = &[
 ];
 
 /// Returns true if the server owns this property of items, so that a client's value is dropped.
-pub fn is_system(name: &str) -> bool {
+pub(crate) fn is_system(name: &str) -> bool {
     name.starts_with('_') && is_server_set(PROPERTIES, name)
 }
 
@@ -42,11 +44,11 @@ const HEADER: usize = 35;
 const CHUNK: usize = 60 * 1024;
 
 /// The LSN of a row that is not committed yet. It is higher than every other LSN.
-pub const UNCOMMITTED: u64 = u64::MAX;
+pub(crate) const UNCOMMITTED: u64 = u64::MAX;
 
 /// The stored form of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub(crate) struct Row {
     /// LSN of the last write.
     pub lsn: u64,
     /// Sequence number among the items that one commit wrote.
@@ -67,7 +69,7 @@ pub struct Row {
 
 impl Row {
     /// Encodes the row.
-    pub fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let epk = self.epk.as_bytes();
         let mut out = Vec::with_capacity(HEADER + epk.len() + self.body.len());
         out.push(VERSION);
@@ -91,7 +93,7 @@ impl Row {
     ///
     /// # Errors
     /// 500 for bytes that are no row: the data file is damaged.
-    pub fn decode(bytes: &Bytes) -> Result<Row> {
+    pub(crate) fn decode(bytes: &Bytes) -> Result<Row> {
         Self::read(bytes).ok_or_else(|| damaged("an item row"))
     }
 
@@ -113,22 +115,22 @@ impl Row {
         })
     }
 
-    /// Returns the second from which on the item is expired in a container with this `defaultTtl`, or
-    /// `None` if the item never expires.
-    pub fn expires(&self, default_ttl: Option<i32>) -> Option<u64> {
+    /// Returns the second from which on the item is expired in a container with this `defaultTtl`,
+    /// or `None` if the item never expires.
+    pub(crate) fn expires(&self, default_ttl: Option<i32>) -> Option<u64> {
         let default_ttl = default_ttl?;
         let ttl = if self.ttl == 0 { default_ttl } else { self.ttl };
         u64::try_from(ttl).ok().map(|ttl| self.ts + ttl)
     }
 
     /// Returns true if the item is not expired.
-    pub fn is_live(&self, now_seconds: u64, default_ttl: Option<i32>) -> bool {
+    pub(crate) fn is_live(&self, now_seconds: u64, default_ttl: Option<i32>) -> bool {
         self.expires(default_ttl)
             .is_none_or(|second| now_seconds < second)
     }
 
     /// Returns `_etag` with its quotes.
-    pub fn etag_text(&self) -> String {
+    pub(crate) fn etag_text(&self) -> String {
         format!("\"{}\"", self.etag_inner())
     }
 
@@ -144,12 +146,12 @@ impl Row {
     }
 
     /// Returns the text that clients read: the body and the system properties.
-    pub fn text(&self, container: Rid, number: ItemNumber) -> Bytes {
+    pub(crate) fn text(&self, container: Rid, number: ItemNumber) -> Bytes {
         self.text_with(container, number, None)
     }
 
     /// Returns the text with `_lsn`, as the change feed shows it.
-    pub fn feed_text(&self, container: Rid, number: ItemNumber) -> Bytes {
+    pub(crate) fn feed_text(&self, container: Rid, number: ItemNumber) -> Bytes {
         self.text_with(container, number, Some(self.lsn))
     }
 
@@ -176,7 +178,7 @@ impl Row {
     }
 
     /// Returns the bytes of the text that clients read: the size that is charged and limited.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         // The system properties have a fixed length, except for the digits of `_ts`.
         const SYSTEM: usize = 194;
         let comma = usize::from(self.body.len() > "{}".len());
@@ -185,7 +187,7 @@ impl Row {
 }
 
 /// Returns the members of an item as compact JSON, without system properties.
-pub fn body_text(item: &Object) -> Bytes {
+pub(crate) fn body_text(item: &Object) -> Bytes {
     let mut out = vec![b'{'];
     for (name, value) in item.iter().filter(|(name, _)| !is_system(name)) {
         if out.len() > 1 {
@@ -200,7 +202,7 @@ pub fn body_text(item: &Object) -> Bytes {
 }
 
 /// Cuts an encoded row into the first value and the further chunks.
-pub fn split(encoded: Vec<u8>) -> (Vec<u8>, Vec<Vec<u8>>) {
+pub(crate) fn split(encoded: Vec<u8>) -> (Vec<u8>, Vec<Vec<u8>>) {
     if encoded.len() <= CHUNK {
         return (encoded, Vec::new());
     }
@@ -209,12 +211,12 @@ pub fn split(encoded: Vec<u8>) -> (Vec<u8>, Vec<Vec<u8>>) {
 }
 
 /// Returns the number of further chunks of a row of `length` encoded bytes.
-pub fn chunks_of(length: usize) -> u32 {
+pub(crate) fn chunks_of(length: usize) -> u32 {
     (length.saturating_sub(1) / CHUNK) as u32
 }
 
 /// Returns true if a first value may have chunks after it.
-pub fn may_go_on(first: &[u8]) -> bool {
+pub(crate) fn may_go_on(first: &[u8]) -> bool {
     first.len() == CHUNK
 }
 

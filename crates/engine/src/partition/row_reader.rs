@@ -21,7 +21,7 @@ use orrery_storage::{Direction, Snapshot};
 ///
 /// # Errors
 /// The error of `get`; 500 for a row that cannot be decoded.
-pub fn read_row(
+pub(crate) fn read_row(
     epk_prefix: EpkPrefix,
     number: ItemNumber,
     mut get: impl FnMut(&[u8]) -> Result<Option<Bytes>>,
@@ -37,7 +37,7 @@ pub fn read_row(
 ///
 /// # Errors
 /// As for [`read_row`].
-pub fn complete_row(
+pub(crate) fn complete_row(
     first: Bytes,
     number: ItemNumber,
     mut get: impl FnMut(&[u8]) -> Result<Option<Bytes>>,
@@ -58,7 +58,7 @@ pub fn complete_row(
 /// Iterates over the items with an EPK prefix in natural order, beginning with number `from`.
 ///
 /// Different logical partitions can share a prefix, though rarely: callers compare the whole EPK.
-pub fn rows_of_epk_prefix(
+pub(crate) fn rows_of_epk_prefix(
     snapshot: &dyn Snapshot,
     epk_prefix: EpkPrefix,
     from: ItemNumber,
@@ -76,7 +76,7 @@ pub fn rows_of_epk_prefix(
 
 /// Returns the number of the item that a resource id names, or `None` if the resource id names
 /// something else or an item of another container.
-pub fn number_of_rid(container: Rid, rid: Rid) -> Option<ItemNumber> {
+pub(crate) fn number_of_rid(container: Rid, rid: Rid) -> Option<ItemNumber> {
     match rid.child_number() {
         Some((ChildKind::Item, number)) if rid.container_part() == container => Some(number),
         _ => None,
@@ -85,7 +85,7 @@ pub fn number_of_rid(container: Rid, rid: Rid) -> Option<ItemNumber> {
 
 /// Reads single items of one snapshot as clients see them: without expired items and without items
 /// of deleted logical partitions.
-pub struct ItemReader<'a> {
+pub(crate) struct ItemReader<'a> {
     /// The snapshot of the partition.
     pub snapshot: &'a dyn Snapshot,
     /// Resource id of the container.
@@ -102,7 +102,7 @@ impl ItemReader<'_> {
     ///
     /// # Errors
     /// 500 if the store cannot be read or rows contradict each other.
-    pub fn find(&self, epk: &Epk, id: Id<'_>) -> Result<Option<StoredItem>> {
+    pub(crate) fn find(&self, epk: &Epk, id: Id<'_>) -> Result<Option<StoredItem>> {
         let number = match id {
             Id::Name(name) => self.number_of_id(epk, name)?,
             Id::Rid(rid) => number_of_rid(self.container, rid),

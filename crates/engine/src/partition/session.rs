@@ -1,17 +1,22 @@
-//! Session tokens: the LSN that a client has seen, compared with the LSN that a partition has reached.
+//! Session tokens: the LSN that a client has seen, compared with the LSN that a partition has
+//! reached.
 
 use crate::partition::Partition;
 use orrery_model::{Error, Kind, Result};
 
 /// Checks that a partition has reached the LSN that a session token names for it.
 ///
-/// The header holds entries `{range}:{lsn}` or `{range}:{version}#{lsn}[#{region}={lsn}…]`, separated
-/// by commas. Entries of ranges that the partition did not come from are ignored. So are entries of an
-/// earlier container of the same name, which have another version.
+/// The header holds entries `{range}:{lsn}` or `{range}:{version}#{lsn}[#{region}={lsn}…]`,
+/// separated by commas. Entries of ranges that the partition did not come from are ignored. So are
+/// entries of an earlier container of the same name, which have another version.
 ///
 /// # Errors
 /// 400 for a token that cannot be read, 404/1002 for a token that is ahead of `committed`.
-pub fn check_session(header: Option<&str>, partition: &Partition, committed: u64) -> Result<()> {
+pub(crate) fn check_session(
+    header: Option<&str>,
+    partition: &Partition,
+    committed: u64,
+) -> Result<()> {
     let Some(header) = header.filter(|h| !h.trim().is_empty()) else {
         return Ok(());
     };
@@ -32,7 +37,8 @@ pub fn check_session(header: Option<&str>, partition: &Partition, committed: u64
     Ok(())
 }
 
-/// Parses an entry: range id, version if the entry has one (`None` for a negative version), and LSN.
+/// Parses an entry: range id, version if the entry has one (`None` for a negative version), and
+/// LSN.
 fn parse_entry(entry: &str) -> Option<(u32, Option<u64>, u64)> {
     let (range, token) = entry.split_once(':')?;
     let range = range.parse().ok()?;

@@ -1,9 +1,9 @@
-//! Writing to a key space of the store that belongs to no partition: to fill it with a copy before a
-//! partition uses it, and to empty it when no partition does any more.
+//! Writing to a key space of the store that belongs to no partition: to fill it with a copy before
+//! a partition uses it, and to empty it when no partition does any more.
 //!
-//! Rows are gathered and go to the store in commits of bounded size, in order, under a lease of their
-//! own. A process that ends on the way leaves a key space that still belongs to no partition; the
-//! catalog destroys it at the next start.
+//! Rows are gathered and go to the store in commits of bounded size, in order, under a lease of
+//! their own. A process that ends on the way leaves a key space that still belongs to no partition;
+//! the catalog destroys it at the next start.
 
 use crate::errors::{outcome_error, storage_failure};
 use crate::partition::token_of;
@@ -18,7 +18,7 @@ const COMMIT_BYTES: usize = 4 << 20;
 const COMMIT_ROWS: usize = 50_000;
 
 /// The writer of a key space that belongs to no partition.
-pub struct StagingWriter {
+pub(crate) struct StagingWriter {
     store: Arc<dyn Store>,
     world: Arc<dyn World>,
     lease: Lease,
@@ -36,7 +36,7 @@ impl StagingWriter {
     ///
     /// # Errors
     /// 500 if the store cannot be opened.
-    pub fn open(
+    pub(crate) fn open(
         store: &Arc<dyn Store>,
         world: &Arc<dyn World>,
         storage_id: PartitionId,
@@ -54,12 +54,12 @@ impl StagingWriter {
     }
 
     /// Returns the id of the key space.
-    pub fn storage_id(&self) -> PartitionId {
+    pub(crate) fn storage_id(&self) -> PartitionId {
         self.lease.partition()
     }
 
     /// Returns the LSN of the last commit.
-    pub fn lsn(&self) -> u64 {
+    pub(crate) fn lsn(&self) -> u64 {
         self.lsn
     }
 
@@ -67,34 +67,35 @@ impl StagingWriter {
     ///
     /// # Errors
     /// 500 if the store cannot be read.
-    pub fn snapshot(&self) -> Result<Box<dyn Snapshot>> {
+    pub(crate) fn snapshot(&self) -> Result<Box<dyn Snapshot>> {
         self.store
             .snapshot(self.storage_id())
             .map_err(storage_failure)
     }
 
     /// Returns the bytes of rows that are not submitted yet.
-    pub fn gathered_bytes(&self) -> usize {
+    pub(crate) fn gathered_bytes(&self) -> usize {
         self.gathered_bytes
     }
 
-    /// Writes a row. Of several rows with one key in one commit the last counts, and a row that is both
-    /// written and removed is written.
-    pub fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
+    /// Writes a row. Of several rows with one key in one commit the last counts, and a row that is
+    /// both written and removed is written.
+    pub(crate) fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
         self.submit_if_full();
         self.gathered_bytes += key.len() + value.len();
         self.gathered.puts.push((key, value));
     }
 
     /// Removes a row.
-    pub fn delete(&mut self, key: Vec<u8>) {
+    pub(crate) fn delete(&mut self, key: Vec<u8>) {
         self.submit_if_full();
         self.gathered_bytes += key.len();
         self.gathered.deletes.push(key);
     }
 
-    /// Submits the gathered rows as a commit with LSN `lsn_min` or the next LSN, whichever is higher.
-    pub fn submit(&mut self, lsn_min: u64) {
+    /// Submits the gathered rows as a commit with LSN `lsn_min` or the next LSN, whichever is
+    /// higher.
+    pub(crate) fn submit(&mut self, lsn_min: u64) {
         let new_lsn = lsn_min.max(self.lsn + 1);
         let token = token_of(new_lsn, self.world.random());
         let gathered = std::mem::take(&mut self.gathered);
@@ -110,7 +111,7 @@ impl StagingWriter {
     }
 
     /// Submits the gathered rows, if there are any.
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         if self.gathered_bytes > 0 {
             self.submit(0);
         }
@@ -120,7 +121,7 @@ impl StagingWriter {
     ///
     /// # Errors
     /// The failure of the first commit that failed.
-    pub fn wait_durable(&mut self) -> Result<()> {
+    pub(crate) fn wait_durable(&mut self) -> Result<()> {
         wait_all_durable(self.receipts.drain(..))
     }
 
@@ -136,7 +137,7 @@ impl StagingWriter {
 ///
 /// # Errors
 /// The failure of the first commit that failed.
-pub fn wait_all_durable(receipts: impl IntoIterator<Item = Receipt>) -> Result<()> {
+pub(crate) fn wait_all_durable(receipts: impl IntoIterator<Item = Receipt>) -> Result<()> {
     let mut failure = None;
     for receipt in receipts {
         // A failure ends no wait: when this returns, the store is done with every commit.

@@ -20,8 +20,9 @@
 //! 3. the durable snapshot.
 //!
 //! A transaction begins in one of two ways. Under the writer's lock nothing can come between the
-//! reads and the commit. Scripts run on a durable snapshot without the lock ([`ReadView::Durable`]);
-//! their commit is refused with 449 if the logical partition was written in the meantime.
+//! reads and the commit. Scripts run on a durable snapshot without the lock
+//! ([`ReadView::Durable`]); their commit is refused with 449 if the logical partition was written
+//! in the meantime.
 //!
 //! Left out: transactions over several physical partitions, and isolation levels; there is only
 //! serializable.
@@ -57,7 +58,7 @@ const LARGE_BYTES: usize = 2 << 20;
 
 /// Options of a write to one item.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ItemOptions<'a> {
+pub(crate) struct ItemOptions<'a> {
     /// The etag that the stored item must have.
     pub if_match: Option<&'a str>,
     /// Write no index terms for the item.
@@ -66,7 +67,7 @@ pub struct ItemOptions<'a> {
 
 /// The rows that a transaction sees below its own changes.
 #[derive(Clone, Copy)]
-pub enum ReadView<'w> {
+pub(crate) enum ReadView<'w> {
     /// The writer is locked: accepted commits count, durable or not.
     Writer(&'w Writer),
     /// The snapshot only: durable commits count.
@@ -74,7 +75,7 @@ pub enum ReadView<'w> {
 }
 
 /// Changes to items of one partition that are committed together.
-pub struct Transaction<'a> {
+pub(crate) struct Transaction<'a> {
     container: &'a dyn ContainerView,
     partition: &'a Partition,
     settings: Arc<Settings>,
@@ -102,7 +103,7 @@ pub struct Transaction<'a> {
 
 impl<'a> Transaction<'a> {
     /// Begins a transaction on a snapshot of a partition.
-    pub fn begin(
+    pub(crate) fn begin(
         container: &'a dyn ContainerView,
         partition: &'a Partition,
         snapshot: &'a dyn Snapshot,
@@ -128,43 +129,44 @@ impl<'a> Transaction<'a> {
     }
 
     /// Returns the resource id of the container.
-    pub fn container_rid(&self) -> Rid {
+    pub(crate) fn container_rid(&self) -> Rid {
         self.container.rid()
     }
 
     /// Returns the partition key definition of the container.
-    pub fn key_definition(&self) -> &Definition {
+    pub(crate) fn key_definition(&self) -> &Definition {
         &self.settings.partition_key
     }
 
     /// Returns the source of time and randomness.
-    pub fn world(&self) -> &'a dyn World {
+    pub(crate) fn world(&self) -> &'a dyn World {
         self.world
     }
 
     /// Returns the effective partition key of a partition key.
-    pub fn epk(&self, key: &PartitionKey) -> Epk {
+    pub(crate) fn epk(&self, key: &PartitionKey) -> Epk {
         self.settings.partition_key.epk(key)
     }
 
     /// Returns the LSN of the snapshot on which the transaction began.
-    pub fn base_lsn(&self) -> u64 {
+    pub(crate) fn base_lsn(&self) -> u64 {
         self.base_lsn
     }
 
     /// Returns true if the transaction has changed no item.
-    pub fn is_clean(&self) -> bool {
+    pub(crate) fn is_clean(&self) -> bool {
         self.changes.is_empty()
     }
 
     /// Returns true if the transaction is large enough that work beside requests should commit now,
     /// so that the writer's lock is free for requests again.
-    pub fn is_large(&self) -> bool {
+    pub(crate) fn is_large(&self) -> bool {
         self.entry_count >= LARGE_ENTRIES || self.item_bytes >= LARGE_BYTES
     }
 
-    /// Adds a row that belongs to no item: written with the commit, or removed if `value` is `None`.
-    pub fn add_row(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
+    /// Adds a row that belongs to no item: written with the commit, or removed if `value` is
+    /// `None`.
+    pub(crate) fn add_row(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
         self.other_rows.push((key, value));
     }
 
@@ -172,7 +174,12 @@ impl<'a> Transaction<'a> {
     ///
     /// # Errors
     /// 500 if the store cannot be read or rows contradict each other.
-    pub fn find(&self, view: ReadView<'_>, epk: &Epk, id: Id<'_>) -> Result<Option<StoredItem>> {
+    pub(crate) fn find(
+        &self,
+        view: ReadView<'_>,
+        epk: &Epk,
+        id: Id<'_>,
+    ) -> Result<Option<StoredItem>> {
         let found = match id {
             Id::Name(name) => self.find_by_id(view, epk, name)?,
             Id::Rid(rid) => self.find_by_rid(view, epk, rid)?,
@@ -260,12 +267,12 @@ impl<'a> Transaction<'a> {
         Ok(is_live && !is_deleted_by_key(row, |key| self.get(view, key))?)
     }
 
-    /// Returns the visible items of a logical partition in natural order, as this transaction leaves
-    /// them: its own changes over the snapshot.
+    /// Returns the visible items of a logical partition in natural order, as this transaction
+    /// leaves them: its own changes over the snapshot.
     ///
     /// # Errors
     /// 500 if the store cannot be read.
-    pub fn logical_partition(&self, epk: &Epk) -> Result<Vec<StoredItem>> {
+    pub(crate) fn logical_partition(&self, epk: &Epk) -> Result<Vec<StoredItem>> {
         let mut items: Vec<StoredItem> = Vec::new();
         let visibility = Visibility::of(self.snapshot, self.ts, self.settings.default_ttl)?;
         for stored in rows_of_epk_prefix(self.snapshot, keys::epk_prefix(epk), 0) {
@@ -293,7 +300,7 @@ impl<'a> Transaction<'a> {
     ///
     /// # Errors
     /// 409 if the id or a unique value is taken; 400 and 413 for an item that breaks a rule.
-    pub fn create(
+    pub(crate) fn create(
         &mut self,
         view: ReadView<'_>,
         key: &PartitionKey,
@@ -331,7 +338,7 @@ impl<'a> Transaction<'a> {
     /// # Errors
     /// 412 if `if_match` is not the etag of the item, 409 if the new id or a unique value is taken,
     /// 400/1001 if the partition key would change, 400 and 413 as for [`Self::create`].
-    pub fn replace(
+    pub(crate) fn replace(
         &mut self,
         view: ReadView<'_>,
         old: &StoredItem,
@@ -384,7 +391,7 @@ impl<'a> Transaction<'a> {
     ///
     /// # Errors
     /// 412 if `if_match` is not the etag of the item.
-    pub fn delete(
+    pub(crate) fn delete(
         &mut self,
         view: ReadView<'_>,
         old: &StoredItem,
@@ -404,7 +411,7 @@ impl<'a> Transaction<'a> {
     ///
     /// # Errors
     /// 500 if what is stored is no item.
-    pub fn erase(&mut self, old: &StoredItem) -> Result<()> {
+    pub(crate) fn erase(&mut self, old: &StoredItem) -> Result<()> {
         let before = self.state_of(&old.row)?;
         self.record(old.number, Some(before), None)?;
         Ok(())
@@ -415,7 +422,7 @@ impl<'a> Transaction<'a> {
     ///
     /// # Errors
     /// 412 if the item has another etag.
-    pub fn check_etag(
+    pub(crate) fn check_etag(
         &mut self,
         old: &StoredItem,
         bytes: usize,
@@ -595,7 +602,8 @@ impl<'a> Transaction<'a> {
     }
 
     /// Gives each changed item the terms of the policy that the item's number follows now. Needed
-    /// while a reindex runs, see `index/generations.rs`. The charge stays that of the newest policy.
+    /// while a reindex runs, see `index/generations.rs`. The charge stays that of the newest
+    /// policy.
     fn apply_policy_generations(&mut self, generations: &PolicyGenerations) -> Result<()> {
         let policies = self.container.policies();
         let mut changes = std::mem::take(&mut self.changes);
@@ -624,13 +632,13 @@ impl<'a> Transaction<'a> {
     /// # Errors
     /// 449 if that logical partition was written since the transaction began; 500 if a stored item
     /// cannot be read.
-    pub fn commit(
+    pub(crate) fn commit(
         mut self,
         writer: &mut Writer,
         unlocked_epk: Option<EpkPrefix>,
     ) -> Result<Option<SubmittedCommit>> {
-        // Reads made without the lock may be stale. The writer remembers recent writes by prefix, so
-        // this costs one look-up; a forgotten write counts as one.
+        // Reads made without the lock may be stale. The writer remembers recent writes by prefix,
+        // so this costs one look-up; a forgotten write counts as one.
         if let Some(epk_prefix) = unlocked_epk
             && writer.was_written_since(epk_prefix, self.base_lsn)
         {
@@ -639,7 +647,8 @@ impl<'a> Transaction<'a> {
         if self.changes.iter().all(ItemChange::is_empty) && self.other_rows.is_empty() {
             return Ok(None);
         }
-        // The reindex moves under the writer's lock only, so the generations are stable from here on.
+        // The reindex moves under the writer's lock only, so the generations are stable from here
+        // on.
         if !writer.generations.are_all(self.policies.newest.0) {
             self.apply_policy_generations(&writer.generations)?;
         }

@@ -1,13 +1,15 @@
 //! Versions of items, for the change feed with all versions and deletes.
 //!
-//! A container with a `changeFeedPolicy` and a retention gets a row for each change that a commit makes: the
-//! item after the change, or before a deletion. Versions are part of the commit that makes the change, so
-//! no version is missing and none is too many. All writes of a transaction to one item are one change.
+//! A container with a `changeFeedPolicy` and a retention gets a row for each change that a commit
+//! makes: the item after the change, or before a deletion. Versions are part of the commit that
+//! makes the change, so no version is missing and none is too many. All writes of a transaction to
+//! one item are one change.
 //!
-//! The row `versions_floor` holds the LSN after which every version is kept. The row is written when the
-//! container gets its policy, or by the first commit that keeps versions; it is raised when old versions are
-//! removed, and removed by the first commit that keeps none. A reader that begins at or above the floor
-//! misses nothing. A container without such a policy writes and reads no row for it.
+//! The row `versions_floor` holds the LSN after which every version is kept. The row is written
+//! when the container gets its policy, or by the first commit that keeps versions; it is raised
+//! when old versions are removed, and removed by the first commit that keeps none. A reader that
+//! begins at or above the floor misses nothing. A container without such a policy writes and reads
+//! no row for it.
 //!
 //! ```text
 //! row: format·1 operation·1 flags·1 second·8 number·8 previous LSN·8  item row
@@ -26,7 +28,7 @@ use orrery_storage::{Direction, Snapshot};
 use std::iter::Peekable;
 
 /// The subject of the error for a damaged row.
-pub const ROW: &str = "a version of an item";
+pub(crate) const ROW: &str = "a version of an item";
 
 const FORMAT: u8 = 1;
 const EXPIRED: u8 = 1;
@@ -54,7 +56,7 @@ impl Operation {
 
 /// A change of one item.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Version {
+pub(crate) struct Version {
     operation: Operation,
     /// True for a deletion because the time to live was over.
     expired: bool,
@@ -68,9 +70,9 @@ pub struct Version {
 }
 
 impl Version {
-    /// Returns the change between two states of an item at a second, in a container with this `defaultTtl`,
-    /// or `None` if neither state exists.
-    pub fn between(
+    /// Returns the change between two states of an item at a second, in a container with this
+    /// `defaultTtl`, or `None` if neither state exists.
+    pub(crate) fn between(
         number: ItemNumber,
         old: Option<&Row>,
         new: Option<&Row>,
@@ -96,7 +98,7 @@ impl Version {
     }
 
     /// Writes the version as the change `sequence` of the commit `lsn`.
-    pub fn put(&self, lsn: u64, sequence: u32, out: &mut CommitChanges) {
+    pub(crate) fn put(&self, lsn: u64, sequence: u32, out: &mut CommitChanges) {
         let (first, rest) = row::split(self.encode());
         let chunks = std::iter::once(first).chain(rest);
         let key = |chunk| keys::version(lsn, sequence, self.number, chunk);
@@ -147,7 +149,7 @@ impl Version {
     }
 
     /// Returns the effective partition key of a version from its first chunk.
-    pub fn epk_of(first: &Bytes) -> Result<Epk> {
+    pub(crate) fn epk_of(first: &Bytes) -> Result<Epk> {
         Ok(Row::decode(&first.slice(HEADER.min(first.len())..))?.epk)
     }
 
@@ -155,7 +157,7 @@ impl Version {
     ///
     /// # Errors
     /// 500 for a row that is no item.
-    pub fn text(&self, container: &Container, lsn: u64) -> Result<Bytes> {
+    pub(crate) fn text(&self, container: &Container, lsn: u64) -> Result<Bytes> {
         let mut metadata = object! {
             "operationType" => self.operation.name(),
             "lsn" => lsn,
@@ -201,13 +203,13 @@ fn key_members(container: &Container, item: &Json) -> Object {
 type Entries<'a> = Box<dyn Iterator<Item = Result<(Bytes, Bytes)>> + 'a>;
 
 /// The versions of a snapshot after an LSN, each with its LSN, in the order of the changes.
-pub struct Versions<'a> {
+pub(crate) struct Versions<'a> {
     rows: Peekable<Entries<'a>>,
 }
 
 impl<'a> Versions<'a> {
     /// Reads the versions after an LSN.
-    pub fn after(snapshot: &'a dyn Snapshot, after: u64) -> Self {
+    pub(crate) fn after(snapshot: &'a dyn Snapshot, after: u64) -> Self {
         let rows: Entries<'a> = Box::new(scan(
             snapshot,
             &keys::versions_after(after),
@@ -253,12 +255,12 @@ impl Iterator for Versions<'_> {
 ///
 /// # Errors
 /// 500 if the store cannot be read.
-pub fn floor(snapshot: &dyn Snapshot) -> Result<u64> {
+pub(crate) fn floor(snapshot: &dyn Snapshot) -> Result<u64> {
     Ok(Partition::versions_after(snapshot)?.unwrap_or(snapshot.head().lsn))
 }
 
 /// Returns the second of a version's change from its first chunk.
-pub fn crts_of(value: &[u8]) -> Result<u64> {
+pub(crate) fn crts_of(value: &[u8]) -> Result<u64> {
     value
         .get(3..11)
         .and_then(keys::number)

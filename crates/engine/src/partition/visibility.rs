@@ -1,8 +1,8 @@
 //! Visibility: the stored items of a partition that clients may see.
 //!
 //! Rows outlive their visibility: an expired item waits for its removal, and so do the items of a
-//! deleted logical partition. Readers of many items build a [`Visibility`] for a snapshot; readers of
-//! one item use [`is_deleted_by_key`].
+//! deleted logical partition. Readers of many items build a [`Visibility`] for a snapshot; readers
+//! of one item use [`is_deleted_by_key`].
 
 use crate::errors::damaged;
 use crate::partition::key_deletion::{KeyDeletion, ROW};
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 /// The visibility of the items of a snapshot.
 #[derive(Clone, Debug, Default)]
-pub struct Visibility {
+pub(crate) struct Visibility {
     now_seconds: u64,
     default_ttl: Option<i32>,
     /// Logical partitions that are being deleted, with the LSN up to which their items are deleted.
@@ -28,7 +28,11 @@ impl Visibility {
     ///
     /// # Errors
     /// 500 if the store cannot be read or a row is damaged.
-    pub fn of(snapshot: &dyn Snapshot, now_seconds: u64, default_ttl: Option<i32>) -> Result<Self> {
+    pub(crate) fn of(
+        snapshot: &dyn Snapshot,
+        now_seconds: u64,
+        default_ttl: Option<i32>,
+    ) -> Result<Self> {
         let mut deleted = HashMap::new();
         for entry in scan(snapshot, &keys::key_deletions(), Direction::Forward) {
             let (key, value) = entry?;
@@ -44,17 +48,18 @@ impl Visibility {
     }
 
     /// Returns true if clients may see an item.
-    pub fn has(&self, row: &Row) -> bool {
+    pub(crate) fn has(&self, row: &Row) -> bool {
         row.is_live(self.now_seconds, self.default_ttl) && !self.is_deleted(row)
     }
 
-    /// Returns true if clients may see every stored item, so that an index entry answers for its item.
-    pub fn is_everything(&self) -> bool {
+    /// Returns true if clients may see every stored item, so that an index entry answers for its
+    /// item.
+    pub(crate) fn is_everything(&self) -> bool {
         self.default_ttl.is_none() && !self.has_key_deletions()
     }
 
     /// Returns true if logical partitions are being deleted.
-    pub fn has_key_deletions(&self) -> bool {
+    pub(crate) fn has_key_deletions(&self) -> bool {
         !self.deleted.is_empty()
     }
 
@@ -71,7 +76,7 @@ impl Visibility {
 ///
 /// # Errors
 /// The error of `get`; 500 for a damaged row.
-pub fn is_deleted_by_key(
+pub(crate) fn is_deleted_by_key(
     row: &Row,
     get: impl FnOnce(&[u8]) -> Result<Option<bytes::Bytes>>,
 ) -> Result<bool> {

@@ -1,5 +1,5 @@
-//! The writer of a partition: accepted rows that are not durable yet, the logical partitions written
-//! recently, and the way from changes to a commit.
+//! The writer of a partition: accepted rows that are not durable yet, the logical partitions
+//! written recently, and the way from changes to a commit.
 
 use super::counts::{COUNT_BLOCK, count_row};
 use super::{Counters, Partition, dictionary};
@@ -45,8 +45,8 @@ struct PendingRows {
     commits: VecDeque<(u64, Vec<Vec<u8>>)>,
 }
 
-/// The last write of each recently written logical partition, so that a script that ran on a snapshot
-/// can tell whether its reads are stale.
+/// The last write of each recently written logical partition, so that a script that ran on a
+/// snapshot can tell whether its reads are stale.
 #[derive(Default)]
 struct RecentWrites {
     last_write: HashMap<EpkPrefix, u64>,
@@ -113,7 +113,8 @@ impl Writer {
     /// # Errors
     /// 500 if the store cannot be opened or read.
     pub(super) fn open(partition: &Partition) -> Result<Self> {
-        // The lease comes before the snapshot: no commit of an earlier writer can follow the snapshot.
+        // The lease comes before the snapshot: no commit of an earlier writer can follow the
+        // snapshot.
         let lease = partition
             .store
             .open(partition.storage_id)
@@ -148,7 +149,8 @@ impl Writer {
         }
     }
 
-    /// Returns true if a logical partition was written after `lsn`. A forgotten write counts as one.
+    /// Returns true if a logical partition was written after `lsn`. A forgotten write counts as
+    /// one.
     pub fn was_written_since(&self, epk_prefix: EpkPrefix, lsn: u64) -> bool {
         if lsn < self.recent.forgotten_until {
             return true;
@@ -157,8 +159,8 @@ impl Writer {
         last_write.is_some_and(|&last| last > lsn)
     }
 
-    /// Submits a commit and returns without waiting for the sync. `random` is a number that no other
-    /// commit has.
+    /// Submits a commit and returns without waiting for the sync. `random` is a number that no
+    /// other commit has.
     pub fn submit(
         &mut self,
         partition: &Partition,
@@ -177,8 +179,8 @@ impl Writer {
             versions_after,
         } = changes;
 
-        // Every commit carries its counters and its row in the commit log, which later tells whether
-        // the commit took place.
+        // Every commit carries its counters and its row in the commit log, which later tells
+        // whether the commit took place.
         puts.push((keys::counters(), counters.encode()));
         puts.push((keys::log(lsn), log_row(lsn, token).to_vec()));
         if let Some(generations) = generations {
@@ -195,7 +197,8 @@ impl Writer {
         }
         self.count_entries(entries, &mut puts);
 
-        // Terms refer to paths by number, so new paths go into the same commit as their first terms.
+        // Terms refer to paths by number, so new paths go into the same commit as their first
+        // terms.
         if let Some(paths) = &mut *write(&partition.paths) {
             for (number, row) in paths.take_unsaved() {
                 puts.push((keys::path(number), row));
@@ -267,8 +270,8 @@ impl Writer {
 fn load_dictionary(partition: &Partition, snapshot: &dyn Snapshot) -> Result<()> {
     let stored = dictionary::load_paths(snapshot)?;
     match &mut *write(&partition.paths) {
-        // Transactions that are running use the numbers in memory, so those stay. Paths that the store
-        // lacks, because their commit never took place, go along with the next commit.
+        // Transactions that are running use the numbers in memory, so those stay. Paths that the
+        // store lacks, because their commit never took place, go along with the next commit.
         Some(paths) => paths.set_saved(&stored),
         none => *none = Some(stored),
     }
@@ -359,7 +362,7 @@ impl std::ops::DerefMut for WriterGuard<'_> {
 }
 
 /// Returns the token of an attempt to commit: the LSN and a random number, eight bytes each.
-pub fn token_of(lsn: u64, random: u64) -> Token {
+pub(crate) fn token_of(lsn: u64, random: u64) -> Token {
     let mut token: Token = [0; 16];
     token[..8].copy_from_slice(&lsn.to_be_bytes());
     token[8..].copy_from_slice(&random.to_be_bytes());

@@ -52,7 +52,7 @@ const SORTED_ENTRIES_PER_ITEM: usize = 10;
 
 /// The source of the candidates.
 #[derive(Debug)]
-pub enum AccessMethod {
+pub(crate) enum AccessMethod {
     /// All items, in natural order.
     FullScan,
     /// The rows of a logical partition, in natural order.
@@ -74,7 +74,7 @@ pub enum AccessMethod {
 
 /// A condition that the index checks on each candidate before the item is loaded.
 #[derive(Debug)]
-pub enum IndexCheck {
+pub(crate) enum IndexCheck {
     /// The item has an index term.
     Term(PathNumber, Vec<u8>),
     /// The item is among those of a lookup.
@@ -83,7 +83,7 @@ pub enum IndexCheck {
 
 /// The access path of a query in one partition.
 #[derive(Debug)]
-pub struct AccessPath {
+pub(crate) struct AccessPath {
     /// The source of the candidates.
     pub method: AccessMethod,
     /// Checks by the index.
@@ -115,7 +115,7 @@ impl AccessPath {
     ///
     /// # Errors
     /// 500 if the store cannot be read, 410 if the partition is split or merged.
-    pub fn choose(
+    pub(crate) fn choose(
         query: &PartitionQuery<'_>,
         partition: &Partition,
         snapshot: &dyn Snapshot,
@@ -160,7 +160,7 @@ impl AccessPath {
     }
 
     /// Returns true if candidates come in the order of ORDER BY, or if there are none.
-    pub fn is_ordered(&self) -> bool {
+    pub(crate) fn is_ordered(&self) -> bool {
         matches!(
             self.method,
             AccessMethod::OrderWalk(_) | AccessMethod::Empty
@@ -169,7 +169,7 @@ impl AccessPath {
 
     /// Returns the id of the index in whose order candidates come, if they come in the order of an
     /// index.
-    pub fn index_id(&self) -> Option<u32> {
+    pub(crate) fn index_id(&self) -> Option<u32> {
         match &self.method {
             AccessMethod::OrderWalk(walk) => Some(walk.index_id()),
             AccessMethod::ValueScan(scan) => Some(scan.index_id()),
@@ -178,7 +178,7 @@ impl AccessPath {
     }
 
     /// Returns the walk in the order of ORDER BY, if the access path is one.
-    pub fn walk(&self) -> Option<&OrderWalk> {
+    pub(crate) fn walk(&self) -> Option<&OrderWalk> {
         match &self.method {
             AccessMethod::OrderWalk(walk) => Some(walk),
             _ => None,
@@ -187,7 +187,7 @@ impl AccessPath {
 
     /// Changes an index lookup to a full scan, because its entries are too many to be sorted into
     /// natural order.
-    pub fn read_through(&mut self) {
+    pub(crate) fn read_through(&mut self) {
         self.checks.clear();
         self.tests.clone_from(&self.indexed);
         self.is_read_through = true;
@@ -195,7 +195,7 @@ impl AccessPath {
     }
 
     /// Returns true if the access path reads items in place of index entries.
-    pub fn is_read_through(&self) -> bool {
+    pub(crate) fn is_read_through(&self) -> bool {
         self.is_read_through
     }
 }

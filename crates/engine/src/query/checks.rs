@@ -21,7 +21,7 @@ const ENTRIES_PER_LOOKUP: usize = 16;
 const LIST_ITEMS_MAX: usize = 1 << 20;
 
 /// A check that candidates have to pass.
-pub struct Check {
+pub(crate) struct Check {
     /// The path and encoded value, if the check is for a single term.
     term: Option<(PathNumber, Vec<u8>)>,
     /// Look-ups so far.
@@ -32,7 +32,7 @@ pub struct Check {
 
 impl Check {
     /// Returns the check for the term of a path and an encoded value.
-    pub fn of_term(path: PathNumber, value: Vec<u8>) -> Self {
+    pub(crate) fn of_term(path: PathNumber, value: Vec<u8>) -> Self {
         Check {
             term: Some((path, value)),
             lookups: 0,
@@ -44,7 +44,7 @@ impl Check {
     ///
     /// # Errors
     /// 500 if the store cannot be read.
-    pub fn of_lookup(lookup: &Lookup, snapshot: &dyn Snapshot) -> Result<Self> {
+    pub(crate) fn of_lookup(lookup: &Lookup, snapshot: &dyn Snapshot) -> Result<Self> {
         let matches = lookup.collect(snapshot, 0, usize::MAX)?.unwrap_or_default();
         Ok(Check {
             term: None,
@@ -57,7 +57,7 @@ impl Check {
     ///
     /// # Errors
     /// 500 if the store cannot be read.
-    pub fn passes(
+    pub(crate) fn passes(
         &mut self,
         snapshot: &dyn Snapshot,
         number: ItemNumber,

@@ -9,7 +9,7 @@ use crate::partition::keys::{self, PathNumber};
 use orrery_sql::{Condition, Test};
 
 /// A range of values of a composite index.
-pub struct CompositeRange {
+pub(crate) struct CompositeRange {
     /// First encoded value.
     from: Vec<u8>,
     /// End of the encoded values (exclusive); empty for the end of the index.
@@ -24,7 +24,7 @@ pub struct CompositeRange {
 
 impl CompositeRange {
     /// Returns the range of keys under the path number of the index.
-    pub fn keys(&self, number: PathNumber) -> KeyRange {
+    pub(crate) fn keys(&self, number: PathNumber) -> KeyRange {
         let end = if self.to.is_empty() {
             keys::after(&keys::terms(number, &[]))
         } else {
@@ -36,7 +36,7 @@ impl CompositeRange {
 
 /// Returns the range of a composite index that conditions leave: equalities on its first paths, and
 /// a range on the path after them.
-pub fn composite_range(composite: &Composite, conditions: &[&Condition]) -> CompositeRange {
+pub(crate) fn composite_range(composite: &Composite, conditions: &[&Condition]) -> CompositeRange {
     let mut prefix: Vec<u8> = Vec::new();
     let mut range = CompositeRange {
         from: Vec::new(),
@@ -96,7 +96,10 @@ pub fn composite_range(composite: &Composite, conditions: &[&Condition]) -> Comp
 
 /// Returns the tests on a path, each with the index of its condition and true if the test is the
 /// whole condition of the query.
-pub fn tests_on<'a>(path: &[Step], conditions: &[&'a Condition]) -> Vec<(usize, &'a Test, bool)> {
+pub(crate) fn tests_on<'a>(
+    path: &[Step],
+    conditions: &[&'a Condition],
+) -> Vec<(usize, &'a Test, bool)> {
     let mut tests = Vec::new();
     for (at, condition) in conditions.iter().enumerate() {
         if let Condition::Term {

@@ -14,7 +14,7 @@ use std::ops::Bound;
 const VALUES_END: u8 = 0xF0;
 
 /// Returns the steps of a query's path as steps of the index.
-pub fn steps(path: &Path) -> Vec<Step> {
+pub(crate) fn steps(path: &Path) -> Vec<Step> {
     let mut steps = Vec::with_capacity(path.0.len());
     for step in &path.0 {
         steps.push(match step {
@@ -26,7 +26,7 @@ pub fn steps(path: &Path) -> Vec<Step> {
 }
 
 /// Returns the conditions that must all hold.
-pub fn conjuncts(condition: &Condition) -> Vec<&Condition> {
+pub(crate) fn conjuncts(condition: &Condition) -> Vec<&Condition> {
     match condition {
         Condition::All => Vec::new(),
         Condition::And(parts) => parts.iter().collect(),
@@ -35,7 +35,7 @@ pub fn conjuncts(condition: &Condition) -> Vec<&Condition> {
 }
 
 /// Returns true if the index answers a test without reading every value of its path.
-pub fn is_selective(test: &Test) -> bool {
+pub(crate) fn is_selective(test: &Test) -> bool {
     matches!(
         test,
         Test::Equals(_) | Test::In(_) | Test::Range { .. } | Test::Prefix(_)
@@ -43,12 +43,12 @@ pub fn is_selective(test: &Test) -> bool {
 }
 
 /// Returns true if an index of values can answer a test.
-pub fn is_answerable(test: &Test) -> bool {
+pub(crate) fn is_answerable(test: &Test) -> bool {
     !matches!(test, Test::NotDefined | Test::Near { .. })
 }
 
 /// The ranges of encoded values that a test accepts.
-pub struct ValueRanges {
+pub(crate) struct ValueRanges {
     /// The ranges, ascending and without overlap.
     pub ranges: Vec<KeyRange>,
     /// Number of equality values that are looked up; 0 for scans.
@@ -69,7 +69,7 @@ impl ValueRanges {
 
 /// Returns the ranges of encoded values that a test accepts, or `None` if the test cannot be
 /// answered by an index of values. The index keeps at most `string_bytes` bytes of a string.
-pub fn value_ranges(test: &Test, string_bytes: usize) -> Option<ValueRanges> {
+pub(crate) fn value_ranges(test: &Test, string_bytes: usize) -> Option<ValueRanges> {
     Some(match test {
         Test::Equals(value) => {
             let (range, is_exact) = range_of_value(value, string_bytes);
@@ -196,7 +196,7 @@ fn range_between(
 }
 
 /// Returns true if an item fulfils a condition.
-pub fn holds(condition: &Condition, item: &Json) -> bool {
+pub(crate) fn holds(condition: &Condition, item: &Json) -> bool {
     match condition {
         Condition::All => true,
         Condition::Never => false,
@@ -268,7 +268,7 @@ fn passes(test: &Test, value: Option<&Json>) -> bool {
 
 /// Returns the values that a condition allows at a path, or `None` if it leaves the path open. Used
 /// to find the partition keys that a condition names.
-pub fn pinned<'a>(condition: &'a Condition, names: &[String]) -> Option<Vec<&'a Json>> {
+pub(crate) fn pinned<'a>(condition: &'a Condition, names: &[String]) -> Option<Vec<&'a Json>> {
     match condition {
         Condition::Term { path, test, .. } if is_path_of(path, names) => match test {
             Test::Equals(value) => Some(vec![value]),
@@ -289,7 +289,7 @@ pub fn pinned<'a>(condition: &'a Condition, names: &[String]) -> Option<Vec<&'a 
 }
 
 /// Returns true if a path consists of these names.
-pub fn is_path_of(path: &Path, names: &[String]) -> bool {
+pub(crate) fn is_path_of(path: &Path, names: &[String]) -> bool {
     let mut pairs = path.0.iter().zip(names);
     path.0.len() == names.len()
         && pairs.all(|(step, name)| matches!(step, orrery_sql::Step::Name(own) if own == name))

@@ -29,7 +29,7 @@ use orrery_sql::{Condition, Demand, read_members};
 use orrery_storage::{Direction, Snapshot};
 
 /// A candidate with its position.
-pub struct CursorItem {
+pub(crate) struct CursorItem {
     /// The position of the item.
     pub position: IndexPosition,
     /// The text of the item; `None` if the query counts items only.
@@ -39,7 +39,7 @@ pub struct CursorItem {
 }
 
 /// The candidates of one partition.
-pub struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     container: &'a Container,
     snapshot: &'a dyn Snapshot,
     query: PartitionQuery<'a>,
@@ -59,7 +59,7 @@ impl<'a> Cursor<'a> {
     ///
     /// # Errors
     /// 500 if the store cannot be read.
-    pub fn open(
+    pub(crate) fn open(
         container: &'a Container,
         snapshot: &'a dyn Snapshot,
         query: PartitionQuery<'a>,
@@ -105,18 +105,18 @@ impl<'a> Cursor<'a> {
     }
 
     /// Returns true if candidates come in the order that the query asks for.
-    pub fn is_ordered(&self) -> bool {
+    pub(crate) fn is_ordered(&self) -> bool {
         self.query.query.order().is_empty() || self.access.is_ordered()
     }
 
     /// Returns the id of the index in whose order candidates come, if they come in the order of an
     /// index.
-    pub fn index_id(&self) -> Option<u32> {
+    pub(crate) fn index_id(&self) -> Option<u32> {
         self.access.index_id()
     }
 
     /// Returns the access path.
-    pub fn access(&self) -> &AccessPath {
+    pub(crate) fn access(&self) -> &AccessPath {
         &self.access
     }
 
@@ -125,7 +125,7 @@ impl<'a> Cursor<'a> {
     ///
     /// # Errors
     /// 500 if the store cannot be read.
-    pub fn peek(&mut self) -> Result<Option<&IndexPosition>> {
+    pub(crate) fn peek(&mut self) -> Result<Option<&IndexPosition>> {
         while self.peeked.is_none() {
             let Some(posting) = self.postings.next() else {
                 return Ok(None);
@@ -169,7 +169,7 @@ impl<'a> Cursor<'a> {
     ///
     /// # Errors
     /// 500 if the store cannot be read.
-    pub fn next(&mut self) -> Result<Option<CursorItem>> {
+    pub(crate) fn next(&mut self) -> Result<Option<CursorItem>> {
         loop {
             self.peek()?;
             let Some(posting) = self.peeked.take() else {
@@ -186,7 +186,7 @@ impl<'a> Cursor<'a> {
     ///
     /// # Errors
     /// 500 if the store cannot be read.
-    pub fn take_at(&mut self, position: &IndexPosition) -> Result<Option<CursorItem>> {
+    pub(crate) fn take_at(&mut self, position: &IndexPosition) -> Result<Option<CursorItem>> {
         match self.peeked.take_if(|posting| posting.position == *position) {
             Some(posting) => self.load(posting),
             None => Ok(None),

@@ -14,7 +14,7 @@ use orrery_storage::Snapshot;
 use std::sync::Arc;
 
 /// The index of a partition.
-pub struct IndexView<'a> {
+pub(crate) struct IndexView<'a> {
     /// The policies that the index entries follow: several while a reindex runs.
     policies: Vec<Arc<Policy>>,
     paths: PathsRef<'a>,
@@ -26,7 +26,7 @@ impl<'a> IndexView<'a> {
     ///
     /// # Errors
     /// 500 if the store cannot be read, 410 if the partition is split or merged.
-    pub fn of(
+    pub(crate) fn of(
         partition: &'a Partition,
         snapshot: &dyn Snapshot,
         policies: &Policies,
@@ -42,7 +42,7 @@ impl<'a> IndexView<'a> {
     }
 
     /// Returns true if every item that has a scalar at the path has an entry for it.
-    pub fn covers(&self, path: &Path) -> bool {
+    pub(crate) fn covers(&self, path: &Path) -> bool {
         let path = steps(path);
         if path.is_empty() || is_unindexed(&path) {
             return false;
@@ -51,13 +51,13 @@ impl<'a> IndexView<'a> {
     }
 
     /// Returns the number of a path, if some item has the path.
-    pub fn number(&self, path: &Path) -> Option<PathNumber> {
+    pub(crate) fn number(&self, path: &Path) -> Option<PathNumber> {
         self.paths.find(&steps(path))
     }
 
     /// Returns the grid and the path number of the spatial index of a path, if all policies have
     /// the index. The path number is `None` if no item has a geometry there.
-    pub fn spatial(&self, path: &Path) -> Option<(SpatialGrid, Option<PathNumber>)> {
+    pub(crate) fn spatial(&self, path: &Path) -> Option<(SpatialGrid, Option<PathNumber>)> {
         let path = steps(path);
         let (first, others) = self.policies.split_first()?;
         let index = first.spatial_index(&path)?;
@@ -71,7 +71,7 @@ impl<'a> IndexView<'a> {
 
     /// Returns the composite indexes that all policies have, with their path numbers. The number is
     /// `None` if no item is in the index.
-    pub fn composites(&self) -> Vec<(&Composite, Option<PathNumber>)> {
+    pub(crate) fn composites(&self) -> Vec<(&Composite, Option<PathNumber>)> {
         let Some((first, others)) = self.policies.split_first() else {
             return Vec::new();
         };

@@ -35,7 +35,7 @@ const MERGED_LISTS: usize = 32;
 
 /// Index entries that lead to every item that fulfils a condition.
 #[derive(Clone, Debug)]
-pub enum Lookup {
+pub(crate) enum Lookup {
     /// No item fulfils the condition.
     Nothing,
     /// The entries in some ranges of keys.
@@ -55,7 +55,7 @@ pub enum Lookup {
 
 /// An item that a lookup leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ItemMatch {
+pub(crate) struct ItemMatch {
     /// The number of the item.
     pub number: ItemNumber,
     /// The EPK prefix of the item.
@@ -69,7 +69,7 @@ type Matches<'a> = Box<dyn Iterator<Item = Result<ItemMatch>> + 'a>;
 
 /// A lookup with its properties for the planner.
 #[derive(Clone, Debug)]
-pub struct PlannedLookup {
+pub(crate) struct PlannedLookup {
     /// The entries.
     pub lookup: Lookup,
     /// True if the entries lead only to items that fulfil the condition.
@@ -103,7 +103,7 @@ impl PlannedLookup {
 }
 
 /// Returns the lookup of a condition, if the index can answer the condition.
-pub fn plan(index: &IndexView<'_>, condition: &Condition) -> Option<PlannedLookup> {
+pub(crate) fn plan(index: &IndexView<'_>, condition: &Condition) -> Option<PlannedLookup> {
     match condition {
         Condition::All => None,
         Condition::Never => Some(PlannedLookup::nothing("never".into(), 0)),
@@ -247,7 +247,7 @@ fn plan_spatial(
 
 /// Returns the lookup in a composite index, and the indexes of the conditions that it covers.
 /// Returns `None` if the lookup would cover fewer than two conditions.
-pub fn plan_composite(
+pub(crate) fn plan_composite(
     composite: &Composite,
     number: Option<PathNumber>,
     conditions: &[&Condition],
@@ -287,7 +287,7 @@ impl Lookup {
     ///
     /// # Errors
     /// 500 if the store cannot be read or an entry is damaged.
-    pub fn matches<'a>(
+    pub(crate) fn matches<'a>(
         &self,
         snapshot: &'a dyn Snapshot,
         from: ItemNumber,
@@ -348,7 +348,7 @@ impl Lookup {
     ///
     /// # Errors
     /// 500 if the store cannot be read or an entry is damaged.
-    pub fn collect(
+    pub(crate) fn collect(
         &self,
         snapshot: &dyn Snapshot,
         from: ItemNumber,
@@ -408,7 +408,7 @@ impl Lookup {
     }
 
     /// Returns true if the lookup tests strings, which the index may have truncated.
-    pub fn scans_strings(&self) -> bool {
+    pub(crate) fn scans_strings(&self) -> bool {
         match self {
             Lookup::Nothing => false,
             Lookup::Entries { string_test, .. } => string_test.is_some(),
@@ -417,7 +417,10 @@ impl Lookup {
     }
 
     /// Returns an iterator over the entries that counts them for an estimate.
-    pub fn count<'a>(&'a self, snapshot: &'a dyn Snapshot) -> Box<dyn Iterator<Item = ()> + 'a> {
+    pub(crate) fn count<'a>(
+        &'a self,
+        snapshot: &'a dyn Snapshot,
+    ) -> Box<dyn Iterator<Item = ()> + 'a> {
         // The intersection has as many items as its shortest part at most; the first part serves as
         // the estimate.
         let parts = match self {

@@ -31,7 +31,7 @@ const UNMEASURED_TIMES: [&str; 9] = [
 
 /// Returns the value of the header `x-ms-documentdb-query-metrics`. Of the times only the total
 /// time of the page is measured.
-pub fn query_metrics(partitions: &[PartitionWork], work: &Work, total_ms: u64) -> String {
+pub(crate) fn query_metrics(partitions: &[PartitionWork], work: &Work, total_ms: u64) -> String {
     let mut loaded = 0;
     let mut loaded_bytes = 0;
     for partition in partitions {
@@ -93,7 +93,7 @@ impl<'q> PathUse<'q> {
 ///
 /// `key_paths`: the paths of the partition key, if the request names it. The filter on it uses its
 /// index as any other filter does.
-pub fn index_metrics(
+pub(crate) fn index_metrics(
     query: &Query,
     policy: &Policy,
     partitions: &[PartitionWork],
@@ -222,7 +222,7 @@ fn add_path(paths: &mut Vec<OrderedPath>, path: &Path, ascending: bool) {
 
 /// Returns the EXPLAIN document: condition and order of the query, and the access path, work and
 /// charge of each partition. `charges` are the charges of `partitions` as text.
-pub fn explain(
+pub(crate) fn explain(
     query: &Query,
     partitions: &[PartitionWork],
     work: &Work,

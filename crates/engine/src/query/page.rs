@@ -77,12 +77,14 @@ struct Counts {
 }
 
 impl PageRun<'_> {
-    /// Runs the page. Adds the work to `charges`, and sets `position` if the scope is one partition.
+    /// Runs the page. Adds the work to `charges`, and sets `position` if the scope is one
+    /// partition.
     ///
     /// # Errors
-    /// 400 for queries and continuations that are wrong, 404/1002 if a partition has not reached the
-    /// session token, 410 for partitions that are gone, 429 if the budget of a partition is spent.
-    pub fn run(
+    /// 400 for queries and continuations that are wrong, 404/1002 if a partition has not reached
+    /// the session token, 410 for partitions that are gone, 429 if the budget of a partition is
+    /// spent.
+    pub(crate) fn run(
         &self,
         charges: &mut PartitionCharges,
         position: &mut Option<Position>,
@@ -90,8 +92,8 @@ impl PageRun<'_> {
         let mut prepared = self.prepare()?;
         let mut reach = self.resolve(&prepared)?;
 
-        // A client that merges by itself gets one partition a page, and a refusal with the plan where
-        // rows of several would have to be merged.
+        // A client that merges by itself gets one partition a page, and a refusal with the plan
+        // where rows of several would have to be merged.
         let next_part = match self.cross_partition_queries {
             CrossPartitionQueries::Merge => None,
             CrossPartitionQueries::Refuse => reach.keep_first(),
@@ -179,7 +181,8 @@ impl PageRun<'_> {
     /// Resolves the scope to the partitions that the query has to ask from its continuation on.
     ///
     /// # Errors
-    /// 400 for a query that may not cross partitions, and 400/1004 for one that its client has to merge.
+    /// 400 for a query that may not cross partitions, and 400/1004 for one that its client has to
+    /// merge.
     fn resolve(&self, prepared: &Prepared) -> Result<Reach> {
         let Prepared { query, resume } = prepared;
         let mut reach = scope_reach(self.container, self.scope)?;
@@ -193,7 +196,8 @@ impl PageRun<'_> {
         if is_client_merging && query.needs_merging() && self.names_several(&reach) {
             return Err(self.not_servable());
         }
-        // A query with ORDER BY keeps its place in the index, not in the natural order of partitions.
+        // A query with ORDER BY keeps its place in the index, not in the natural order of
+        // partitions.
         if query.order().is_empty()
             && let Some(resume) = resume
             && let Some(last) = QueryPosition::read(&resume.position)?
@@ -203,11 +207,12 @@ impl PageRun<'_> {
         Ok(reach)
     }
 
-    /// Returns true if the request is for several physical partitions as the service's gateway sees it.
+    /// Returns true if the request is for several physical partitions as the service's gateway sees
+    /// it.
     ///
-    /// The gateway goes by the headers. If a request may cross partitions, a condition that needs only
-    /// one partition does not count, nor that the container has only one; the Python SDK counts on the
-    /// plan in both cases.
+    /// The gateway goes by the headers. If a request may cross partitions, a condition that needs
+    /// only one partition does not count, nor that the container has only one; the Python SDK
+    /// counts on the plan in both cases.
     fn names_several(&self, reach: &Reach) -> bool {
         if reach.partitions.is_empty() || !self.request.cross_partition {
             return reach.partitions.len() > 1;
@@ -235,8 +240,8 @@ impl PageRun<'_> {
         }
     }
 
-    /// Returns the statistics that a ranking of texts needs. They cover the whole container, whatever the
-    /// scope, and are merged here, whichever side merges the rows.
+    /// Returns the statistics that a ranking of texts needs. They cover the whole container,
+    /// whatever the scope, and are merged here, whichever side merges the rows.
     fn statistics(&self, text: &str, charges: &mut PartitionCharges) -> Result<Json> {
         let request = QueryRequest {
             cross_partition: true,
@@ -327,8 +332,8 @@ impl PageRun<'_> {
 
     /// Takes one snapshot of each partition and checks that it has reached the session token.
     fn open<'r>(&self, reach: &'r Reach, position: &mut Option<Position>) -> Result<Opened<'r>> {
-        // Settings and policies come before the snapshots: a policy that is newer than a snapshot does
-        // no harm, a policy that is not known would.
+        // Settings and policies come before the snapshots: a policy that is newer than a snapshot
+        // does no harm, a policy that is not known would.
         let settings = self.container.settings();
         let policies = self.container.policies();
         let now_seconds = self.engine.world().now_seconds();
@@ -355,8 +360,8 @@ impl PageRun<'_> {
         })
     }
 
-    /// Adds the reports that the request asks for to an answer. `first_step` is the index in `charges`
-    /// of the first step of this page.
+    /// Adds the reports that the request asks for to an answer. `first_step` is the index in
+    /// `charges` of the first step of this page.
     fn report(
         &self,
         answer: &mut QueryPage,
@@ -400,8 +405,8 @@ impl PageRun<'_> {
     }
 }
 
-/// Translates a failure of a resume filter. The filter is no continuation token, so its own message says
-/// what is wrong.
+/// Translates a failure of a resume filter. The filter is no continuation token, so its own message
+/// says what is wrong.
 fn resume_filter_error(error: QueryError) -> Error {
     match error {
         QueryError::Resume(message) => Error::bad(message),
@@ -440,8 +445,8 @@ fn check_order(query: &Query, policy: &Policy) -> Result<()> {
     }
 }
 
-/// Adds the work of a page to the charges: each partition that was asked is one step, and the work of the
-/// executor is part of the first.
+/// Adds the work of a page to the charges: each partition that was asked is one step, and the work
+/// of the executor is part of the first.
 fn add_work(query: &Query, counts: &Counts, reach: &Reach, charges: &mut PartitionCharges) {
     let Counts {
         partitions, work, ..

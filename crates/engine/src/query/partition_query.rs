@@ -9,7 +9,7 @@ use orrery_sql::Query;
 
 /// A query as one partition has to answer it.
 #[derive(Clone, Copy)]
-pub struct PartitionQuery<'a> {
+pub(crate) struct PartitionQuery<'a> {
     /// The query.
     pub query: &'a Query,
     /// The settings of the container.
@@ -38,7 +38,7 @@ pub struct PartitionQuery<'a> {
 
 /// The way in which ORDER BY is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FixedOrder {
+pub(crate) enum FixedOrder {
     /// The executor sorts all matches.
     Sort,
     /// Candidates come in the order of the index with this id.

@@ -13,7 +13,7 @@ use orrery_sql::PlanInfo;
 ///
 /// # Errors
 /// 400 for queries that do not compile or need a feature that the client does not support.
-pub fn client_plan(
+pub(crate) fn client_plan(
     container: &Container,
     text: &str,
     parameters: &[(String, Json)],

@@ -27,7 +27,7 @@ const SHORT_VALUE_BYTES: usize = 256;
 
 /// A part of a partition key range.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct RangePart {
+pub(crate) struct RangePart {
     /// Id of the partition key range, which may be gone.
     pub range: u32,
     /// EPK at which the part begins, if not where the range begins.
@@ -36,7 +36,7 @@ pub struct RangePart {
 
 /// The position behind a candidate.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct QueryPosition {
+pub(crate) struct QueryPosition {
     /// The part of a range that holds the candidate.
     pub part: RangePart,
     /// The number of the item.
@@ -65,10 +65,10 @@ impl RangePart {
 
 impl QueryPosition {
     /// The bytes of the position before all candidates.
-    pub const BEGINNING: [u8; 1] = [0];
+    pub(crate) const BEGINNING: [u8; 1] = [0];
 
     /// Returns the bytes of the position before all items of a part.
-    pub fn start_of(part: &RangePart) -> Vec<u8> {
+    pub(crate) fn start_of(part: &RangePart) -> Vec<u8> {
         let mut out = part.prefix();
         out.push(3);
         out.extend_from_slice(&part.range.to_be_bytes());
@@ -76,7 +76,7 @@ impl QueryPosition {
     }
 
     /// Returns the position behind a candidate.
-    pub fn behind(part: RangePart, index: Option<u32>, position: IndexPosition) -> Self {
+    pub(crate) fn behind(part: RangePart, index: Option<u32>, position: IndexPosition) -> Self {
         QueryPosition {
             part,
             number: position.number,
@@ -87,7 +87,7 @@ impl QueryPosition {
     }
 
     /// Returns a hash of a value; 0 for a missing value.
-    pub fn digest_of(value: Option<&[u8]>) -> u64 {
+    pub(crate) fn digest_of(value: Option<&[u8]>) -> u64 {
         match value {
             Some(value) => keys::number(&murmur3_128(value)[..8]).unwrap_or(0),
             None => 0,
@@ -95,7 +95,7 @@ impl QueryPosition {
     }
 
     /// Returns the bytes of the position. `is_short`: the digest replaces a long value.
-    pub fn write(&self, is_short: bool) -> Vec<u8> {
+    pub(crate) fn write(&self, is_short: bool) -> Vec<u8> {
         if self.is_start {
             return Self::start_of(&self.part);
         }
@@ -123,7 +123,7 @@ impl QueryPosition {
     ///
     /// # Errors
     /// 400 for bytes that are no position.
-    pub fn read(bytes: &[u8]) -> Result<Option<Self>> {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Option<Self>> {
         match bytes {
             [] | [0] => Ok(None),
             [3, range @ ..] => {
@@ -193,7 +193,7 @@ impl QueryPosition {
     }
 
     /// Returns the error for a position that does not belong to the container or query.
-    pub fn mismatch_error() -> Error {
+    pub(crate) fn mismatch_error() -> Error {
         Error::bad(
             "The continuation token is invalid: it does not belong to this container or query.",
         )

@@ -13,14 +13,14 @@ use orrery_storage::{Direction, Snapshot};
 use std::cmp::Ordering;
 
 /// A range of keys: from (inclusive) and to (exclusive).
-pub type KeyRange = (Vec<u8>, Vec<u8>);
+pub(crate) type KeyRange = (Vec<u8>, Vec<u8>);
 
 /// A value that items are ordered by, and true if it ascends.
-pub type OrderValue = (Option<Json>, bool);
+pub(crate) type OrderValue = (Option<Json>, bool);
 
 /// The position of an item in the order of the candidates.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct IndexPosition {
+pub(crate) struct IndexPosition {
     /// The encoded value; in a run, the encoding that all values of the run begin with. `None` in
     /// natural order, and in ORDER BY for items that lack the path. Such items come before all
     /// values.
@@ -33,7 +33,7 @@ pub struct IndexPosition {
 
 impl IndexPosition {
     /// Returns the position of an item in natural order.
-    pub fn natural(number: ItemNumber) -> Self {
+    pub(crate) fn natural(number: ItemNumber) -> Self {
         IndexPosition {
             number,
             ..IndexPosition::default()
@@ -41,7 +41,7 @@ impl IndexPosition {
     }
 
     /// Compares two positions in the order of a merge.
-    pub fn compare(&self, other: &IndexPosition, descending: bool) -> Ordering {
+    pub(crate) fn compare(&self, other: &IndexPosition, descending: bool) -> Ordering {
         let order = self
             .value
             .cmp(&other.value)
@@ -76,7 +76,7 @@ fn compare_values((a, ascending): &OrderValue, (b, _): &OrderValue) -> Ordering 
 }
 
 /// A reference to an item that may be a candidate.
-pub struct Posting {
+pub(crate) struct Posting {
     /// The position of the item.
     pub position: IndexPosition,
     /// The EPK prefix of the item.
@@ -91,7 +91,7 @@ pub struct Posting {
 
 impl Posting {
     /// Returns the posting of an item at a position.
-    pub fn new(position: IndexPosition, epk_prefix: EpkPrefix) -> Self {
+    pub(crate) fn new(position: IndexPosition, epk_prefix: EpkPrefix) -> Self {
         Posting {
             position,
             epk_prefix,
@@ -103,10 +103,10 @@ impl Posting {
 }
 
 /// Postings in the order of an access path.
-pub type Postings<'a> = Box<dyn Iterator<Item = Result<Posting>> + 'a>;
+pub(crate) type Postings<'a> = Box<dyn Iterator<Item = Result<Posting>> + 'a>;
 
 /// An entry of an index.
-pub struct IndexEntry {
+pub(crate) struct IndexEntry {
     /// The encoded value.
     pub value: Vec<u8>,
     /// The number of the item.
@@ -116,10 +116,10 @@ pub struct IndexEntry {
 }
 
 /// Index entries in ascending or descending order.
-pub type Entries<'a> = Box<dyn Iterator<Item = Result<IndexEntry>> + 'a>;
+pub(crate) type Entries<'a> = Box<dyn Iterator<Item = Result<IndexEntry>> + 'a>;
 
 /// Returns the index entries in a range of keys.
-pub fn entries<'a>(
+pub(crate) fn entries<'a>(
     snapshot: &'a dyn Snapshot,
     range: &KeyRange,
     direction: Direction,
@@ -139,7 +139,7 @@ pub fn entries<'a>(
 ///
 /// # Errors
 /// 500 for a damaged key.
-pub fn read_entry(key: &[u8]) -> Result<(&[u8], ItemNumber, EpkPrefix)> {
+pub(crate) fn read_entry(key: &[u8]) -> Result<(&[u8], ItemNumber, EpkPrefix)> {
     keys::read_term(key).ok_or_else(damaged_row)
 }
 
@@ -147,7 +147,7 @@ pub fn read_entry(key: &[u8]) -> Result<(&[u8], ItemNumber, EpkPrefix)> {
 ///
 /// # Errors
 /// 500 if the store cannot be read.
-pub fn has_entry(
+pub(crate) fn has_entry(
     snapshot: &dyn Snapshot,
     path: PathNumber,
     value: &[u8],
@@ -160,6 +160,6 @@ pub fn has_entry(
 }
 
 /// Returns the error for a row that does not decode.
-pub fn damaged_row() -> Error {
+pub(crate) fn damaged_row() -> Error {
     damaged("a row of the index")
 }

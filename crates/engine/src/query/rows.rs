@@ -15,7 +15,7 @@ use orrery_sql::{Candidate, Environment, Functions, Query, QueryError, Source, W
 
 /// A row of a list.
 #[derive(Clone, Debug)]
-pub struct ListedRow {
+pub(crate) struct ListedRow {
     /// Sort key of the row: unique in the list and constant.
     pub key: Vec<u8>,
     /// JSON text.
@@ -58,7 +58,7 @@ impl Source for ListSource<'_> {
 ///
 /// # Errors
 /// 400 as for any query.
-pub fn query_rows(
+pub(crate) fn query_rows(
     world: &dyn World,
     environment: &Environment,
     rows: &[ListedRow],
@@ -102,7 +102,7 @@ pub fn query_rows(
 ///
 /// # Errors
 /// 400 as for any query; 408 after [`limits::CONDITION_TIME_MS`].
-pub fn has_row(world: &dyn World, query: &Query, item: Bytes) -> Result<bool> {
+pub(crate) fn has_row(world: &dyn World, query: &Query, item: Bytes) -> Result<bool> {
     let now_ms = world.now_ms();
     let mut expired = || world.now_ms().saturating_sub(now_ms) > limits::CONDITION_TIME_MS;
     let mut bounds = bounds(world, now_ms, 1, &mut expired);
@@ -129,7 +129,7 @@ pub fn has_row(world: &dyn World, query: &Query, item: Bytes) -> Result<bool> {
 }
 
 /// The user-defined functions of a query that may call none.
-pub struct NoFunctions;
+pub(crate) struct NoFunctions;
 
 impl Functions for NoFunctions {
     fn call(

@@ -1,9 +1,9 @@
 //! The physical partitions that a query has to ask.
 //!
-//! A request names a scope: a logical partition, a partition key range, an EPK range, or everything. The
-//! scope is resolved once to the partitions that hold it ([`scope_reach`]). The condition of the query
-//! may narrow them ([`Reach::narrow_to_pinned_keys`]), a continuation cuts what was read already
-//! ([`Reach::continue_after`]).
+//! A request names a scope: a logical partition, a partition key range, an EPK range, or
+//! everything. The scope is resolved once to the partitions that hold it ([`scope_reach`]). The
+//! condition of the query may narrow them ([`Reach::narrow_to_pinned_keys`]), a continuation cuts
+//! what was read already ([`Reach::continue_after`]).
 
 use super::condition::pinned;
 use super::position::{QueryPosition, RangePart};
@@ -19,21 +19,21 @@ use std::sync::Arc;
 const PINNED_KEYS_MAX: usize = 1_000;
 
 /// A partition, and the EPK range of it that is wanted if not all of it is.
-pub type PartitionPart = (Arc<Partition>, Option<EpkRange>);
+pub(crate) type PartitionPart = (Arc<Partition>, Option<EpkRange>);
 
 /// The partitions that hold a scope, in order of their ranges.
-pub struct Reach {
+pub(crate) struct Reach {
     /// The partitions.
     pub partitions: Vec<PartitionPart>,
     /// The one logical partition, if the scope or the query names just one.
     pub key: Option<Epk>,
     /// Partitions of the scope, before the condition of the query narrowed them.
     pub partitions_in_scope: usize,
-    /// The first partitions are read as one if they are the successors of one that was split: the part
-    /// by which positions name them, and their count.
+    /// The first partitions are read as one if they are the successors of one that was split: the
+    /// part by which positions name them, and their count.
     pub merged_successors: Option<(RangePart, usize)>,
-    /// The point from which on the partition behind the successors is read, if a part of it was read
-    /// before a merge.
+    /// The point from which on the partition behind the successors is read, if a part of it was
+    /// read before a merge.
     rest_from: Option<Epk>,
 }
 
@@ -49,17 +49,17 @@ impl Reach {
     }
 
     /// Drops all partitions. For a query that no item can satisfy.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.partitions.clear();
         self.key = None;
     }
 
-    /// Drops the partitions of which an empty range is wanted, and those that hold none of the partition
-    /// keys that the condition of the query pins.
+    /// Drops the partitions of which an empty range is wanted, and those that hold none of the
+    /// partition keys that the condition of the query pins.
     ///
     /// # Errors
     /// 400 if the query covers everything, pins no key and may not cross partitions.
-    pub fn narrow_to_pinned_keys(
+    pub(crate) fn narrow_to_pinned_keys(
         &mut self,
         container: &Container,
         scope: &Scope,
@@ -88,13 +88,17 @@ impl Reach {
         Ok(())
     }
 
-    /// Keeps what lies behind a position in natural order. If the partition of the position was split,
-    /// its successors are read as one; if it was merged with others, the merged partition is cut where
-    /// the old one ended.
+    /// Keeps what lies behind a position in natural order. If the partition of the position was
+    /// split, its successors are read as one; if it was merged with others, the merged partition is
+    /// cut where the old one ended.
     ///
     /// # Errors
     /// 400 if the position is none of this scope.
-    pub fn continue_after(&mut self, container: &Container, last: &QueryPosition) -> Result<()> {
+    pub(crate) fn continue_after(
+        &mut self,
+        container: &Container,
+        last: &QueryPosition,
+    ) -> Result<()> {
         let RangePart { range, from } = &last.part;
         let mut current = container
             .epk_range_of(*range)
@@ -133,7 +137,7 @@ impl Reach {
     }
 
     /// Returns the part by which positions name the partition at an index.
-    pub fn part_at(&self, at: usize) -> RangePart {
+    pub(crate) fn part_at(&self, at: usize) -> RangePart {
         let mut is_behind_successors = false;
         if let Some((part, count)) = &self.merged_successors {
             if at < *count {
@@ -148,9 +152,9 @@ impl Reach {
         }
     }
 
-    /// Keeps the partition (or the successors that are read as one) in which the page begins. Returns
-    /// the part after it, if there is one.
-    pub fn keep_first(&mut self) -> Option<RangePart> {
+    /// Keeps the partition (or the successors that are read as one) in which the page begins.
+    /// Returns the part after it, if there is one.
+    pub(crate) fn keep_first(&mut self) -> Option<RangePart> {
         let first = match &self.merged_successors {
             Some((_, count)) => *count,
             None => 1,
@@ -177,7 +181,7 @@ fn holds_key((partition, within): &PartitionPart, key: &Epk) -> bool {
 ///
 /// # Errors
 /// 410/1002 for a partition key range that is gone, 400/1001 for a key of the wrong shape.
-pub fn scope_reach(container: &Container, scope: &Scope) -> Result<Reach> {
+pub(crate) fn scope_reach(container: &Container, scope: &Scope) -> Result<Reach> {
     let all = || -> Vec<PartitionPart> {
         let partitions = container.partitions();
         partitions.iter().map(|p| (Arc::clone(p), None)).collect()
@@ -187,8 +191,8 @@ pub fn scope_reach(container: &Container, scope: &Scope) -> Result<Reach> {
         Scope::Epk(range) => Reach::of(Reach::of(all()).parts_within(range)),
         Scope::Range { id, within } => {
             let partition = container.partition_by_id(*id)?;
-            // An EPK range outside of the partition leaves nothing of it. That differs from no EPK range,
-            // which leaves all of it.
+            // An EPK range outside of the partition leaves nothing of it. That differs from no EPK
+            // range, which leaves all of it.
             let within = match within {
                 Some(wanted) => {
                     let both = partition.range.intersection(wanted);
@@ -221,7 +225,7 @@ pub fn scope_reach(container: &Container, scope: &Scope) -> Result<Reach> {
 
 /// Returns the whole partition keys that the condition of a query pins, or `None` if the condition
 /// leaves the key open or pins more than [`PINNED_KEYS_MAX`].
-pub fn pinned_keys(container: &Container, query: &Query) -> Option<Vec<Epk>> {
+pub(crate) fn pinned_keys(container: &Container, query: &Query) -> Option<Vec<Epk>> {
     let definition = container.partition_key();
     // One list of components for each key; every path multiplies the lists by its values.
     let mut keys: Vec<Vec<Component>> = vec![Vec::new()];

@@ -26,7 +26,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// A partition that a query reads.
-pub struct Target<'a> {
+pub(crate) struct Target<'a> {
     /// The partition.
     pub partition: &'a Partition,
     /// The part of a partition key range by which positions name the target.
@@ -40,7 +40,7 @@ pub struct Target<'a> {
 }
 
 /// The work of a query in one partition.
-pub struct PartitionWork {
+pub(crate) struct PartitionWork {
     /// Id of the partition key range.
     pub range: u32,
     /// The counted work.
@@ -52,7 +52,7 @@ pub struct PartitionWork {
 }
 
 /// The candidates of several partitions.
-pub struct Candidates<'a> {
+pub(crate) struct Candidates<'a> {
     container: &'a Container,
     targets: &'a [Target<'a>],
     /// The parameters that all targets share.
@@ -81,7 +81,7 @@ impl<'a> Candidates<'a> {
     ///
     /// # Errors
     /// 400 if the position does not belong to the query, 500 if the store cannot be read.
-    pub fn open(
+    pub(crate) fn open(
         container: &'a Container,
         targets: &'a [Target<'a>],
         merged_successors: usize,
@@ -120,7 +120,7 @@ impl<'a> Candidates<'a> {
 
     /// Returns the time that planning and opening cursors has taken so far, in all partitions.
     /// Reads of the index between two candidates are not included.
-    pub fn lookup_time(&self) -> Duration {
+    pub(crate) fn lookup_time(&self) -> Duration {
         self.lookup_time
     }
 
@@ -286,7 +286,7 @@ impl<'a> Candidates<'a> {
     }
 
     /// Returns the work in each partition that was read.
-    pub fn work(&self) -> Vec<PartitionWork> {
+    pub(crate) fn work(&self) -> Vec<PartitionWork> {
         let mut all = Vec::new();
         for (target, cursor) in self.targets.iter().zip(&self.cursors) {
             if let Some(cursor) = cursor {

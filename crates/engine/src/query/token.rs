@@ -20,7 +20,7 @@ const VERSION: u8 = 1;
 ///
 /// # Errors
 /// 400 if the token would be longer.
-pub fn write(resume: &ResumePoint, limit_kb: Option<usize>) -> Result<String> {
+pub(crate) fn write(resume: &ResumePoint, limit_kb: Option<usize>) -> Result<String> {
     let body = resume.encode();
     let mut bytes = vec![VERSION];
     bytes.extend_from_slice(&crc32fast::hash(&body).to_be_bytes());
@@ -39,7 +39,7 @@ pub fn write(resume: &ResumePoint, limit_kb: Option<usize>) -> Result<String> {
 ///
 /// # Errors
 /// 400 if the token is invalid.
-pub fn read(token: &str) -> Result<ResumePoint> {
+pub(crate) fn read(token: &str) -> Result<ResumePoint> {
     let invalid = || Error::bad("The continuation token is invalid.");
     let bytes = URL_SAFE_NO_PAD
         .decode(token.trim())

@@ -21,7 +21,7 @@ const ENTRIES_BEFORE_SEEK: usize = 8;
 
 /// A scan of the values of a path.
 #[derive(Clone, Debug)]
-pub struct ValueScan {
+pub(crate) struct ValueScan {
     covered: CoveredPath,
     number: PathNumber,
     /// Ranges of keys, ascending and without overlap.
@@ -46,7 +46,7 @@ impl fmt::Display for ValueScan {
 ///
 /// # Errors
 /// 500 if the store cannot be read.
-pub fn plan(
+pub(crate) fn plan(
     query: &PartitionQuery<'_>,
     index: &IndexView<'_>,
     conditions: &[&Condition],
@@ -147,13 +147,13 @@ fn scanned_ranges(
 
 impl ValueScan {
     /// Returns the id of the scan in continuations.
-    pub fn index_id(&self) -> u32 {
+    pub(crate) fn index_id(&self) -> u32 {
         crc32fast::hash(self.to_string().as_bytes())
     }
 
     /// Returns the values behind `after`. A posting has no value if its item has to be loaded,
     /// because the index keeps only a part of the value.
-    pub fn postings<'a>(
+    pub(crate) fn postings<'a>(
         &self,
         snapshot: &'a dyn Snapshot,
         after: Option<&IndexPosition>,

@@ -39,7 +39,7 @@ use std::iter::Peekable;
 
 /// Factor by which a sort must be cheaper than a walk. A sort holds all matches in memory and is
 /// repeated for every page, a walk continues where the page before ended.
-pub const SORT_PENALTY: u64 = 2;
+pub(crate) const SORT_PENALTY: u64 = 2;
 
 /// The index that a walk reads.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ enum WalkedIndex {
 
 /// A walk along an index in the order of ORDER BY.
 #[derive(Clone, Debug)]
-pub struct OrderWalk {
+pub(crate) struct OrderWalk {
     index: WalkedIndex,
     /// Number of the index's path, if some item has the path.
     number: Option<PathNumber>,
@@ -67,7 +67,7 @@ pub struct OrderWalk {
 }
 
 /// Returns the walks that have the order of ORDER BY.
-pub fn options(
+pub(crate) fn options(
     order: &[OrderKey],
     conditions: &[&Condition],
     index: &IndexView<'_>,
@@ -195,12 +195,12 @@ impl OrderWalk {
     }
 
     /// Returns the indexes of the conditions that hold for every entry of the walk.
-    pub fn covers(&self) -> &[usize] {
+    pub(crate) fn covers(&self) -> &[usize] {
         &self.covers
     }
 
     /// Returns the composite index of the walk, if it has one.
-    pub fn composite(&self) -> Option<&Composite> {
+    pub(crate) fn composite(&self) -> Option<&Composite> {
         match &self.index {
             WalkedIndex::Path(_) => None,
             WalkedIndex::Composite(composite) => Some(composite),
@@ -208,18 +208,18 @@ impl OrderWalk {
     }
 
     /// Returns true if the walk reads less than its whole index.
-    pub fn is_narrowed(&self) -> bool {
+    pub(crate) fn is_narrowed(&self) -> bool {
         !self.includes_missing && self.range.is_some()
     }
 
     /// Returns the id of the walk's index in continuations. A position is valid only for the same
     /// index.
-    pub fn index_id(&self) -> u32 {
+    pub(crate) fn index_id(&self) -> u32 {
         crc32fast::hash(self.to_string().as_bytes())
     }
 
     /// Counts the entries of the walk, up to `entries_max`.
-    pub fn count(&self, snapshot: &dyn Snapshot, entries_max: usize) -> usize {
+    pub(crate) fn count(&self, snapshot: &dyn Snapshot, entries_max: usize) -> usize {
         match self.key_range() {
             Some(range) => scan(snapshot, &range, Direction::Forward)
                 .take(entries_max)
@@ -230,7 +230,7 @@ impl OrderWalk {
 
     /// Returns true if the index of a path has arrays or objects. Equal arrays are not adjacent in
     /// it.
-    pub fn has_structures(&self, snapshot: &dyn Snapshot) -> bool {
+    pub(crate) fn has_structures(&self, snapshot: &dyn Snapshot) -> bool {
         let (WalkedIndex::Path(_), Some(number)) = (&self.index, self.number) else {
             return false;
         };
@@ -272,7 +272,7 @@ impl OrderWalk {
     }
 
     /// Returns true if a position lies in a run.
-    pub fn is_in_run(&self, position: &IndexPosition) -> bool {
+    pub(crate) fn is_in_run(&self, position: &IndexPosition) -> bool {
         match &position.value {
             Some(value) => self.run_of(value).is_some(),
             None => false,
@@ -283,7 +283,7 @@ impl OrderWalk {
     ///
     /// # Errors
     /// 500 if the store cannot be read or the item is damaged.
-    pub fn position_of(
+    pub(crate) fn position_of(
         &self,
         snapshot: &dyn Snapshot,
         number: ItemNumber,
@@ -339,7 +339,7 @@ impl OrderWalk {
     ///
     /// # Errors
     /// 500 if the store cannot be read or an entry is damaged.
-    pub fn postings<'a>(
+    pub(crate) fn postings<'a>(
         &self,
         snapshot: &'a dyn Snapshot,
         after: Option<&IndexPosition>,
@@ -548,12 +548,12 @@ impl Iterator for ValuePostings<'_> {
 /// Returns the estimated cost of a walk that reads entries until the page is full, and loads the
 /// items of the page, in 1/10,000 RU. `items` are the entries of the walk, `matches` the items that
 /// match.
-pub fn walk_cost(profile: Profile, items: usize, matches: usize, rows_wanted: usize) -> u64 {
+pub(crate) fn walk_cost(profile: Profile, items: usize, matches: usize, rows_wanted: usize) -> u64 {
     let entries = rows_wanted.saturating_mul(items) / matches.max(1);
     profile.cost_of_walking(entries.min(items) as u64) + profile.cost_of_loading(rows_wanted as u64)
 }
 
 /// Returns the estimated cost of reading and sorting all matches, in 1/10,000 RU.
-pub fn sort_cost(profile: Profile, matches: usize) -> u64 {
+pub(crate) fn sort_cost(profile: Profile, matches: usize) -> u64 {
     profile.cost_of_walking(matches as u64) + profile.cost_of_loading(matches as u64)
 }

@@ -1,9 +1,10 @@
 //! Admission: every request for items passes here at every physical partition that it asks, before
 //! it runs and after.
 //!
-//! A request is admitted ([`Engine::admit`]) and charged afterwards ([`Engine::charge`]). A request at
-//! one partition does both with [`Engine::with_admission`]; a query, which may ask several partitions,
-//! keeps [`PartitionCharges`]. [`Engine::observe`] sees every request at every partition.
+//! A request is admitted ([`Engine::admit`]) and charged afterwards ([`Engine::charge`]). A request
+//! at one partition does both with [`Engine::with_admission`]; a query, which may ask several
+//! partitions, keeps [`PartitionCharges`]. [`Engine::observe`] sees every request at every
+//! partition.
 //!
 //! Left out: metadata, which has no budget.
 
@@ -137,8 +138,8 @@ impl Engine {
         result
     }
 
-    /// Admits and charges a request for one logical partition that does nothing and costs nothing, to
-    /// measure what metering takes.
+    /// Admits and charges a request for one logical partition that does nothing and costs nothing,
+    /// to measure what metering takes.
     ///
     /// # Errors
     /// 429/3200.
@@ -176,8 +177,8 @@ impl Engine {
     }
 }
 
-/// Returns true if a request was answered with 429, by the budget or by a part of the server that is
-/// busy.
+/// Returns true if a request was answered with 429, by the budget or by a part of the server that
+/// is busy.
 pub(crate) fn is_throttled<T>(result: &Result<T>) -> bool {
     match result {
         Err(error) => error.status() == Kind::Throttled.status(),

@@ -1,7 +1,7 @@
 //! The parts of a charge, on demand.
 //!
-//! The parts come from the same table as the price (`prices.rs`), so the two can differ only by rounding,
-//! and rounding is a part of its own: the parts of a charge always add up to the charge.
+//! The parts come from the same table as the price (`prices.rs`), so the two can differ only by
+//! rounding, and rounding is a part of its own: the parts of a charge always add up to the charge.
 
 use super::Profile;
 use crate::Engine;
@@ -12,8 +12,8 @@ use orrery_model::work::Work;
 const PER_HUNDREDTH: i64 = 100;
 
 impl Engine {
-    /// Returns the parts of a charge: one for each kind of work in the order of first occurrence, and one
-    /// for rounding if rounding changed the sum.
+    /// Returns the parts of a charge: one for each kind of work in the order of first occurrence,
+    /// and one for rounding if rounding changed the sum.
     pub fn charge_parts(&self, work: &Work, charge: Charge) -> Vec<ChargePart> {
         parts(self.profile, work, charge)
     }

@@ -1,23 +1,24 @@
 //! A budget of request units: an amount for each second, which may be overdrawn.
 //!
-//! The seconds are the budget's own: one begins with the first request after a pause, and they follow
-//! each other as long as there are requests. Each second adds its whole amount at once; what is left at
-//! its end is lost, and an overdraft is taken from the seconds after it. The charge of a request is known
-//! only afterwards, so a request is admitted while anything is left: a request that costs more than a
-//! second is served once, and paid off.
+//! The seconds are the budget's own: one begins with the first request after a pause, and they
+//! follow each other as long as there are requests. Each second adds its whole amount at once; what
+//! is left at its end is lost, and an overdraft is taken from the seconds after it. The charge of a
+//! request is known only afterwards, so a request is admitted while anything is left: a request
+//! that costs more than a second is served once, and paid off.
 //!
-//! Seconds alone would let a client spend one late and the next early. So the spending of the last ten
-//! seconds is kept too ([`Recent`]), and a request waits while that is more than ten seconds add.
+//! Seconds alone would let a client spend one late and the next early. So the spending of the last
+//! ten seconds is kept too ([`Recent`]), and a request waits while that is more than ten seconds
+//! add.
 //!
 //! Promises: in any ten seconds no more is admitted than they add and one percent of it, plus the
 //! overdraft of the last admitted request; a constant load gets all that is provisioned. With burst
-//! capacity only the second promise holds. A clock that goes backwards or leaps has no effect beyond the
-//! second in which it does.
+//! capacity only the second promise holds. A clock that goes backwards or leaps has no effect
+//! beyond the second in which it does.
 //!
-//! Budgets are merged and split with their partitions ([`Budget::merge`], [`Budget::split`]) and change
-//! their rates ([`Budget::set_rate`]). Spent, owed and saved amounts are neither lost nor doubled by that:
-//! they add up, and are divided in the proportion of the rates. Where a rate falls, the recent spending
-//! under the lost part goes to the budget that gets that part.
+//! Budgets are merged and split with their partitions ([`Budget::merge`], [`Budget::split`]) and
+//! change their rates ([`Budget::set_rate`]). Spent, owed and saved amounts are neither lost nor
+//! doubled by that: they add up, and are divided in the proportion of the rates. Where a rate
+//! falls, the recent spending under the lost part goes to the budget that gets that part.
 //!
 //! Amounts are thousandths of a request unit, times are milliseconds.
 
@@ -33,13 +34,13 @@ const SECOND: u64 = 1000;
 const MILLI_PER_HUNDREDTH: i64 = 10;
 /// Seconds of unused budget that burst capacity keeps.
 const BURST_SECONDS: i64 = 300;
-/// The rate up to which burst capacity lets a partition spend. A partition with this rate or more has
-/// no burst capacity.
+/// The rate up to which burst capacity lets a partition spend. A partition with this rate or more
+/// has no burst capacity.
 const BURST_RATE_MAX: i64 = 3_000_000;
 
 /// The budget of a partition, of a throughput bucket or of a database.
 #[derive(Clone, Debug)]
-pub struct Budget {
+pub(crate) struct Budget {
     /// Amount that each second adds.
     rate: i64,
     bursts: bool,
@@ -57,7 +58,8 @@ struct Spending {
     bank: i64,
     /// Amount that the current second spent of `bank`.
     from_bank: i64,
-    /// Amounts that requests of high priority spent in the current second, and are expected to spend.
+    /// Amounts that requests of high priority spent in the current second, and are expected to
+    /// spend.
     high: i64,
     high_expected: i64,
     recent: Recent,
@@ -99,8 +101,9 @@ impl Spending {
 }
 
 impl Budget {
-    /// Creates a budget of `rate` thousandths of a request unit a second, with the amount of one second.
-    pub fn new(rate: u64, bursts: bool) -> Self {
+    /// Creates a budget of `rate` thousandths of a request unit a second, with the amount of one
+    /// second.
+    pub(crate) fn new(rate: u64, bursts: bool) -> Self {
         Budget {
             rate: amount(rate),
             bursts,
@@ -110,13 +113,13 @@ impl Budget {
     }
 
     /// Returns the amount that each second adds, in thousandths of a request unit.
-    pub fn rate(&self) -> u64 {
+    pub(crate) fn rate(&self) -> u64 {
         self.rate.unsigned_abs()
     }
 
-    /// Changes the rate from the current second on. Spent amounts stay spent. Returns the part of the
-    /// recent spending that belongs to the lost part of the rate; an overdraft stays here.
-    pub fn set_rate(&mut self, now: u64, rate: u64) -> Recent {
+    /// Changes the rate from the current second on. Spent amounts stay spent. Returns the part of
+    /// the recent spending that belongs to the lost part of the rate; an overdraft stays here.
+    pub(crate) fn set_rate(&mut self, now: u64, rate: u64) -> Recent {
         self.advance(now);
         let rate = amount(rate);
         let lost = (self.rate - rate).max(0);
@@ -129,12 +132,13 @@ impl Budget {
     }
 
     /// Adds recent spending of another budget.
-    pub fn remember(&mut self, recent: Recent) {
+    pub(crate) fn remember(&mut self, recent: Recent) {
         self.spending.recent.join(recent);
     }
 
-    /// Adds another budget. The current second is the one that began last, so that no amount comes early.
-    pub fn merge(&mut self, now: u64, mut other: Budget) {
+    /// Adds another budget. The current second is the one that began last, so that no amount comes
+    /// early.
+    pub(crate) fn merge(&mut self, now: u64, mut other: Budget) {
         self.advance(now);
         other.advance(now);
         self.rate = self.rate.saturating_add(other.rate);
@@ -144,7 +148,7 @@ impl Budget {
     }
 
     /// Divides the budget into budgets of these rates, which should add up to its rate.
-    pub fn split(mut self, rates: &[u64]) -> Vec<Budget> {
+    pub(crate) fn split(mut self, rates: &[u64]) -> Vec<Budget> {
         let mut left: i64 = rates.iter().map(|rate| amount(*rate)).sum();
         let share = |rate: &u64| {
             let rate = amount(*rate);
@@ -161,7 +165,7 @@ impl Budget {
     }
 
     /// Returns the unused budget of earlier seconds, in thousandths of a request unit.
-    pub fn banked(&self) -> u64 {
+    pub(crate) fn banked(&self) -> u64 {
         self.spending.bank.unsigned_abs()
     }
 
@@ -182,7 +186,7 @@ impl Budget {
     ///
     /// # Errors
     /// Milliseconds until the request may be admitted, at least 1.
-    pub fn admit(&mut self, now: u64, priority: Option<Priority>) -> Result<(), u64> {
+    pub(crate) fn admit(&mut self, now: u64, priority: Option<Priority>) -> Result<(), u64> {
         self.advance(now);
         let reserved = match priority {
             Some(Priority::Low) => (self.spending.high_expected - self.spending.high).max(0),
@@ -194,15 +198,15 @@ impl Budget {
             return Ok(());
         }
         if priority == Some(Priority::High) {
-            // Requests of high priority want more than there is: low priority gets nothing of the next
-            // second.
+            // Requests of high priority want more than there is: low priority gets nothing of the
+            // next second.
             self.spending.high = self.spending.high.max(self.rate);
         }
         Err(self.wait(now, reserved).max(1))
     }
 
     /// Takes the charge of an admitted request.
-    pub fn take(&mut self, now: u64, charge: Charge, priority: Option<Priority>) {
+    pub(crate) fn take(&mut self, now: u64, charge: Charge, priority: Option<Priority>) {
         self.advance(now);
         let amount = i64::try_from(charge.0)
             .unwrap_or(i64::MAX)
@@ -257,7 +261,8 @@ impl Budget {
         };
     }
 
-    /// Returns the milliseconds until more than `reserved` is left and the last ten seconds allow it.
+    /// Returns the milliseconds until more than `reserved` is left and the last ten seconds allow
+    /// it.
     fn wait(&self, now: u64, reserved: i64) -> u64 {
         // The reserve of the next second is not known yet, so only this one counts.
         let lacking = -self.left().min(0);

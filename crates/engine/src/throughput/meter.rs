@@ -1,10 +1,11 @@
 //! The budget of a physical partition, and the account of what the partition served.
 //!
-//! The account is kept whether budgets are enforced or not. If they are not, a request that would have
-//! been refused is counted as such and takes nothing from the budget, so that the count is the one that
-//! enforcement would have had.
+//! The account is kept whether budgets are enforced or not. If they are not, a request that would
+//! have been refused is counted as such and takes nothing from the budget, so that the count is the
+//! one that enforcement would have had.
 //!
-//! The meter of a partition that is gone passes later requests on to its successors, see `succession.rs`.
+//! The meter of a partition that is gone passes later requests on to its successors, see
+//! `succession.rs`.
 
 use super::Budget;
 use super::budget::Recent;
@@ -16,16 +17,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 const SECONDS: usize = 60;
 
 /// A budget that several partitions share.
-pub type SharedBudget = Arc<Mutex<Budget>>;
+pub(crate) type SharedBudget = Arc<Mutex<Budget>>;
 
 /// Creates a budget to share, see [`Budget::new`].
-pub fn new_shared(rate: u64, bursts: bool) -> SharedBudget {
+pub(crate) fn new_shared(rate: u64, bursts: bool) -> SharedBudget {
     Arc::new(Mutex::new(Budget::new(rate, bursts)))
 }
 
 /// The budget that a partition spends of.
 #[derive(Clone, Debug, Default)]
-pub enum Allowance {
+pub(crate) enum Allowance {
     /// No limit: no throughput is known yet.
     #[default]
     Unlimited,
@@ -37,7 +38,7 @@ pub enum Allowance {
 
 /// Budget and account of one physical partition.
 #[derive(Debug, Default)]
-pub struct Meter(Mutex<State>);
+pub(crate) struct Meter(Mutex<State>);
 
 /// The state of a meter.
 #[derive(Debug, Default)]
@@ -57,10 +58,10 @@ pub(super) struct Account {
     seconds: Box<[PartitionSecond; SECONDS]>,
 }
 
-/// The sums of what a partition served since it was opened, with its part of the sums of the partitions
-/// that it replaced.
+/// The sums of what a partition served since it was opened, with its part of the sums of the
+/// partitions that it replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub(crate) struct Totals {
     /// Charges of its requests.
     pub charged: Charge,
     /// Requests that were carried out.
@@ -73,7 +74,7 @@ pub struct Totals {
 
 /// A reading of a meter.
 #[derive(Clone, Debug)]
-pub struct Reading {
+pub(crate) struct Reading {
     /// Sums since the partition was opened.
     pub totals: Totals,
     /// Amount of a second in thousandths of a request unit; `None` if the partition is not limited.
@@ -99,9 +100,9 @@ impl Meter {
     }
 
     /// Gives the partition a budget of its own of `rate` thousandths of a request unit a second. An
-    /// existing budget changes its rate and keeps its spending. Returns the gain of the rate, and the recent
-    /// spending under the lost part of the rate.
-    pub fn give(&self, now: u64, rate: u64, bursts: bool) -> (u64, Recent) {
+    /// existing budget changes its rate and keeps its spending. Returns the gain of the rate, and
+    /// the recent spending under the lost part of the rate.
+    pub(crate) fn give(&self, now: u64, rate: u64, bursts: bool) -> (u64, Recent) {
         match &mut self.state().allowance {
             Allowance::Own(budget) => (
                 rate.saturating_sub(budget.rate()),
@@ -115,21 +116,21 @@ impl Meter {
     }
 
     /// Adds recent spending of another budget.
-    pub fn remember(&self, recent: Recent) {
+    pub(crate) fn remember(&self, recent: Recent) {
         self.state().allowance.on(|budget| budget.remember(recent));
     }
 
     /// Lets the partition spend of a shared budget, or without limit if there is none.
-    pub fn share(&self, budget: Option<SharedBudget>) {
+    pub(crate) fn share(&self, budget: Option<SharedBudget>) {
         self.state().allowance = budget.map_or(Allowance::Unlimited, Allowance::Shared);
     }
 
-    /// Admits a request. Returns true if its charge is to be taken from the budget. `refused` is the wait
-    /// for which a throughput bucket refuses the request; the longer wait counts.
+    /// Admits a request. Returns true if its charge is to be taken from the budget. `refused` is
+    /// the wait for which a throughput bucket refuses the request; the longer wait counts.
     ///
     /// # Errors
     /// Milliseconds to wait, if budgets are enforced.
-    pub fn admit(
+    pub(crate) fn admit(
         &self,
         now: u64,
         priority: Option<Priority>,
@@ -157,7 +158,7 @@ impl Meter {
     }
 
     /// Charges a request that was carried out. `takes` is the result of [`Meter::admit`].
-    pub fn charge(&self, now: u64, charge: Charge, priority: Option<Priority>, takes: bool) {
+    pub(crate) fn charge(&self, now: u64, charge: Charge, priority: Option<Priority>, takes: bool) {
         self.enter(now, (1, charge), priority, takes);
     }
 
@@ -199,7 +200,7 @@ impl Meter {
     }
 
     /// Returns the reading at a millisecond.
-    pub fn read(&self, now: u64) -> Reading {
+    pub(crate) fn read(&self, now: u64) -> Reading {
         let mut state = self.state();
         let (rate, banked) = state.allowance.read();
         Reading {
@@ -242,7 +243,7 @@ impl Account {
     }
 
     /// Adds another account.
-    pub fn join(&mut self, mut other: Account) {
+    pub(crate) fn join(&mut self, mut other: Account) {
         for (own, other) in self.seconds.iter_mut().zip(other.seconds.iter_mut()) {
             if own.second < other.second {
                 *own = std::mem::take(other);
@@ -252,7 +253,7 @@ impl Account {
     }
 
     /// Takes the share `of / all` out of the account.
-    pub fn part(&mut self, of: u64, all: u64) -> Account {
+    pub(crate) fn part(&mut self, of: u64, all: u64) -> Account {
         let mut part = Account::default();
         for (own, part) in self.seconds.iter().zip(part.seconds.iter_mut()) {
             part.second = own.second;

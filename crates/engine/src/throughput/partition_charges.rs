@@ -33,7 +33,7 @@ struct Part {
 
 impl PartitionCharges {
     /// Creates the charges of a query.
-    pub fn of_query(index_advice: bool) -> Self {
+    pub(crate) fn of_query(index_advice: bool) -> Self {
         PartitionCharges {
             index_advice,
             ..PartitionCharges::default()
@@ -41,7 +41,7 @@ impl PartitionCharges {
     }
 
     /// Forgets an attempt whose partitions were gone.
-    pub fn begin_again(&mut self) {
+    pub(crate) fn begin_again(&mut self) {
         *self = PartitionCharges::of_query(self.index_advice);
     }
 
@@ -49,7 +49,7 @@ impl PartitionCharges {
     ///
     /// # Errors
     /// 429/3200 with the longest wait, if one of the partitions refuses the request.
-    pub fn admit<'p>(
+    pub(crate) fn admit<'p>(
         &mut self,
         engine: &Engine,
         container: &Container,
@@ -88,7 +88,7 @@ impl PartitionCharges {
     }
 
     /// Adds a step of the partition with this range id.
-    pub fn add_step(&mut self, range: u32, step: Step) {
+    pub(crate) fn add_step(&mut self, range: u32, step: Step) {
         // The newest admission comes first: statistics of a ranking ask the same partitions before.
         for part in self.parts.iter_mut().rev() {
             if part.partition.id == range {
@@ -101,7 +101,7 @@ impl PartitionCharges {
 
     /// Repeats each read at a second replica of its partition, as strong consistency and bounded
     /// staleness ask for.
-    pub fn add_second_replica_reads(&mut self) {
+    pub(crate) fn add_second_replica_reads(&mut self) {
         let count = self.work.steps.len();
         Step::add_second_replica_reads(&mut self.work.steps, 0);
         // Only queries have such charges, so every step got its second one, in the same order.
@@ -117,7 +117,7 @@ impl PartitionCharges {
     }
 
     /// Charges each partition its share of `total`, in the proportion of the work at the partition.
-    pub fn charge(
+    pub(crate) fn charge(
         &self,
         engine: &Engine,
         container: &Container,

@@ -1,10 +1,10 @@
 //! The price of requests: the one file with request-unit numbers.
 //!
-//! A price is a function of counted work, never of time, so the same request costs the same on every
-//! machine. Storage work is counted in *units* (21 of them are one RU; a committed write pays on each of
-//! four replicas), query work in 1/10,000 RU. The sum is rounded once, half up, to hundredths. The numbers
-//! are fitted to public charges of the service; the profile [`Profile::Y2019`] holds the prices of spring
-//! 2019, at which the blog article was measured.
+//! A price is a function of counted work, never of time, so the same request costs the same on
+//! every machine. Storage work is counted in *units* (21 of them are one RU; a committed write pays
+//! on each of four replicas), query work in 1/10,000 RU. The sum is rounded once, half up, to
+//! hundredths. The numbers are fitted to public charges of the service; the profile
+//! [`Profile::Y2019`] holds the prices of spring 2019, at which the blog article was measured.
 
 use crate::request::Charge;
 use orrery_model::limits;
@@ -94,7 +94,8 @@ const SCRIPT: u64 = 22_000;
 const FURTHER_WRITE_PERCENT: u64 = 13;
 /// The addition for each operation of a patch to the price of the replacement.
 const PATCH_OPERATION: u64 = 4_000;
-/// Units of a request that was refused for lack of budget. The client sees them; no budget pays them.
+/// Units of a request that was refused for lack of budget. The client sees them; no budget pays
+/// them.
 const THROTTLED_UNITS: u64 = 8;
 
 impl Profile {
@@ -145,8 +146,8 @@ impl Profile {
         }
     }
 
-    /// Returns true if the work of a query costs as much as a partition may spend in a second, so that the
-    /// page ends.
+    /// Returns true if the work of a query costs as much as a partition may spend in a second, so
+    /// that the page ends.
     pub fn is_a_full_page(self, work: &QueryWork) -> bool {
         self.fine(&Step::Query(*work)) >= u64::from(limits::PARTITION_RU_PER_SECOND) * FINE
     }
@@ -161,8 +162,8 @@ impl Profile {
             Amount::Units(units) => all_units += units,
             Amount::Fine(more) => fine += more,
         });
-        // Units are converted together: 21 does not divide 10,000, so rounding each part would show in the
-        // last digit.
+        // Units are converted together: 21 does not divide 10,000, so rounding each part would show
+        // in the last digit.
         units(all_units) + fine
     }
 
@@ -302,8 +303,8 @@ impl Profile {
         bytes("bytes returned", p.out_kb, work.returned_bytes);
     }
 
-    /// Returns the price of a script: the most expensive write in full, every other write at a share, all
-    /// other steps in full.
+    /// Returns the price of a script: the most expensive write in full, every other write at a
+    /// share, all other steps in full.
     fn script(self, inner: &[Step], executions: u32) -> u64 {
         let (writes, others): (Vec<&Step>, Vec<&Step>) =
             inner.iter().partition(|step| is_write(step));

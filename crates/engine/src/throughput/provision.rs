@@ -1,9 +1,9 @@
-//! Provision: the throughput of a container, its division over the partitions, and the decisions about it
-//! that the offer does not hold.
+//! Provision: the throughput of a container, its division over the partitions, and the decisions
+//! about it that the offer does not hold.
 //!
-//! A container spends the throughput of its own offer or shares that of its database. Its partitions have
-//! equal parts, or parts that were set by hand. The decisions are stored with the container's record
-//! ([`Decisions::kept`]); rates are computed again whenever the offer changes
+//! A container spends the throughput of its own offer or shares that of its database. Its
+//! partitions have equal parts, or parts that were set by hand. The decisions are stored with the
+//! container's record ([`Decisions::kept`]); rates are computed again whenever the offer changes
 //! ([`Container::share_throughput`]) or the partitions do (`succession.rs`).
 
 use super::Budget;
@@ -21,11 +21,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The number of throughput buckets of a container.
-pub const BUCKETS: usize = Bucket::MAX as usize;
+pub(crate) const BUCKETS: usize = Bucket::MAX as usize;
 
 /// The throughput of a container, in the form that every request needs.
 #[derive(Debug, Default)]
-pub struct Provision {
+pub(crate) struct Provision {
     /// 0: the server decides; 1: enforced; 2: not enforced.
     enforced: AtomicU8,
     state: Mutex<State>,
@@ -41,7 +41,7 @@ pub(super) struct State {
 
 /// The source of a container's throughput.
 #[derive(Clone, Debug, Default)]
-pub enum Given {
+pub(crate) enum Given {
     /// Not known yet.
     #[default]
     Nothing,
@@ -54,7 +54,7 @@ pub enum Given {
 /// Decisions about a container's throughput that its offer does not hold. They are stored with the
 /// container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Decisions {
+pub(crate) struct Decisions {
     /// True if budgets are enforced; `None` leaves the decision to the server.
     pub enforced: Option<bool>,
     /// The ceiling of each throughput bucket in percent of the container's RU/s.
@@ -65,7 +65,7 @@ pub struct Decisions {
 
 impl Decisions {
     /// Decodes the stored form. Returns `None` if it is damaged.
-    pub fn read(kept: Option<&Json>) -> Option<Self> {
+    pub(crate) fn read(kept: Option<&Json>) -> Option<Self> {
         let Some(kept) = kept else {
             return Some(Decisions::default());
         };
@@ -99,9 +99,9 @@ impl Decisions {
     }
 
     /// Encodes the stored form:
-    /// `{"enforced":true,"buckets":[[1,50]],"shares":[[0,4000],[1,6000]]}`. Returns `None` if nothing is
-    /// decided.
-    pub fn kept(&self) -> Option<Object> {
+    /// `{"enforced":true,"buckets":[[1,50]],"shares":[[0,4000],[1,6000]]}`. Returns `None` if
+    /// nothing is decided.
+    pub(crate) fn kept(&self) -> Option<Object> {
         if *self == Decisions::default() {
             return None;
         }
@@ -132,7 +132,7 @@ impl Decisions {
 
 impl Provision {
     /// Creates the provision of a container whose throughput is not known yet.
-    pub fn new(decisions: Decisions) -> Self {
+    pub(crate) fn new(decisions: Decisions) -> Self {
         let provision = Provision::default();
         // There is no budget yet that time could matter to.
         provision.decide(0, decisions);
@@ -144,7 +144,7 @@ impl Provision {
     }
 
     /// Returns true if budgets are enforced, or `None` if the server decides.
-    pub fn enforced(&self) -> Option<bool> {
+    pub(crate) fn enforced(&self) -> Option<bool> {
         match self.enforced.load(Ordering::Relaxed) {
             1 => Some(true),
             2 => Some(false),
@@ -153,22 +153,22 @@ impl Provision {
     }
 
     /// Returns the decisions.
-    pub fn decisions(&self) -> Decisions {
+    pub(crate) fn decisions(&self) -> Decisions {
         self.state().decisions.clone()
     }
 
     /// Returns the source of the throughput.
-    pub fn given(&self) -> Given {
+    pub(crate) fn given(&self) -> Given {
         self.state().given.clone()
     }
 
     /// Returns true if the throughput is distributed by hand.
-    pub fn is_distributed(&self) -> bool {
+    pub(crate) fn is_distributed(&self) -> bool {
         !self.state().decisions.shares.is_empty()
     }
 
     /// Replaces the decisions.
-    pub fn decide(&self, now: u64, decisions: Decisions) {
+    pub(crate) fn decide(&self, now: u64, decisions: Decisions) {
         let enforced = decisions
             .enforced
             .map_or(0, |enforced| if enforced { 1 } else { 2 });
@@ -188,14 +188,14 @@ impl Provision {
     ///
     /// # Errors
     /// Milliseconds to wait.
-    pub fn bucket_admits(&self, now: u64, bucket: Bucket) -> std::result::Result<(), u64> {
+    pub(crate) fn bucket_admits(&self, now: u64, bucket: Bucket) -> std::result::Result<(), u64> {
         self.state().buckets[bucket.index()]
             .as_mut()
             .map_or(Ok(()), |budget| budget.admit(now, None))
     }
 
     /// Takes a charge from a bucket.
-    pub fn bucket_takes(&self, now: u64, bucket: Bucket, charge: Charge) {
+    pub(crate) fn bucket_takes(&self, now: u64, bucket: Bucket, charge: Charge) {
         if let Some(budget) = &mut self.state().buckets[bucket.index()] {
             budget.take(now, charge, None);
         }
@@ -264,10 +264,10 @@ pub(super) fn rates(total: u32, shares: &[(u32, u32)], live: &[Arc<Partition>]) 
     rates_of(total, shares, &live)
 }
 
-/// Returns the rate of each live partition (given with its ancestors), in thousandths of RU/s: an equal
-/// part, or the share that was set by hand. The share of a partition that was split since goes to its
-/// descendants in equal parts; shares of merged partitions add up, as far as one partition can carry
-/// them.
+/// Returns the rate of each live partition (given with its ancestors), in thousandths of RU/s: an
+/// equal part, or the share that was set by hand. The share of a partition that was split since
+/// goes to its descendants in equal parts; shares of merged partitions add up, as far as one
+/// partition can carry them.
 fn rates_of(total: u32, shares: &[(u32, u32)], live: &[(u32, &[u32])]) -> Vec<u64> {
     let (total, most) = (
         u64::from(total) * 1000,
@@ -293,7 +293,8 @@ fn rates_of(total: u32, shares: &[(u32, u32)], live: &[(u32, &[u32])]) -> Vec<u6
 }
 
 impl Engine {
-    /// Returns the throughput of a container, the decisions about it, and the account of each partition.
+    /// Returns the throughput of a container, the decisions about it, and the account of each
+    /// partition.
     pub fn throughput_of(&self, container: &Container) -> ContainerThroughput {
         let now = self.world().now_ms();
         let (decisions, provisioned) = {
@@ -358,8 +359,8 @@ impl Engine {
         self.catalog().replace_offer(offer.rid(), change, None)
     }
 
-    /// Sets whether a container's budgets are enforced; `None` leaves the decision to the server. The change
-    /// is durable when this returns.
+    /// Sets whether a container's budgets are enforced; `None` leaves the decision to the server.
+    /// The change is durable when this returns.
     ///
     /// # Errors
     /// 404 if the container is gone, 500 and 503 as the store reports.
@@ -372,8 +373,8 @@ impl Engine {
         })
     }
 
-    /// Sets the ceilings of a container's throughput buckets, in percent of its RU/s. A bucket without a
-    /// ceiling is not limited. The change is durable when this returns.
+    /// Sets the ceilings of a container's throughput buckets, in percent of its RU/s. A bucket
+    /// without a ceiling is not limited. The change is durable when this returns.
     ///
     /// # Errors
     /// 400 outside 1 to 100, 404 if the container is gone, 500 and 503 as the store reports.
@@ -399,14 +400,14 @@ impl Engine {
         })
     }
 
-    /// Distributes the RU/s of a container over its physical partitions by hand, by range id; `None` gives
-    /// all partitions equal parts again. While the RU/s are distributed by hand the offer cannot be changed.
-    /// The change is durable when this returns.
+    /// Distributes the RU/s of a container over its physical partitions by hand, by range id;
+    /// `None` gives all partitions equal parts again. While the RU/s are distributed by hand the
+    /// offer cannot be changed. The change is durable when this returns.
     ///
     /// # Errors
     /// 400 if a live partition is missing or named twice, if a partition gets nothing or more than
-    /// [`limits::PARTITION_RU_PER_SECOND`], if the parts do not add up to the RU/s of the container, and if
-    /// the container has no throughput of its own; 404 if the container is gone.
+    /// [`limits::PARTITION_RU_PER_SECOND`], if the parts do not add up to the RU/s of the
+    /// container, and if the container has no throughput of its own; 404 if the container is gone.
     pub fn distribute_throughput(
         &self,
         container: &Container,

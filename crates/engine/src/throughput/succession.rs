@@ -8,12 +8,12 @@
 //! ```
 //!
 //! The throughput of a container is divided over other partitions afterwards, so the rates of the
-//! partitions that stay change too. All amounts are kept: spent of the current second, owed, saved by
-//! burst capacity, spent in the last ten seconds, and the account. So the container as a whole never
-//! serves more than it is given, and a sum over accounts never falls.
+//! partitions that stay change too. All amounts are kept: spent of the current second, owed, saved
+//! by burst capacity, spent in the last ten seconds, and the account. So the container as a whole
+//! never serves more than it is given, and a sum over accounts never falls.
 //!
-//! A request that was admitted before the change and is charged after it finds the meter of a partition
-//! that is gone; that meter passes the charge on to its successors.
+//! A request that was admitted before the change and is charged after it finds the meter of a
+//! partition that is gone; that meter passes the charge on to its successors.
 
 use super::budget::{Budget, Recent};
 use super::meter::{Account, Allowance, Meter, State};
@@ -22,7 +22,8 @@ use crate::catalog::Container;
 use crate::partition::Partition;
 use std::sync::{Arc, MutexGuard};
 
-/// The locked meters of partitions that go. Requests wait at them until their successors are registered.
+/// The locked meters of partitions that go. Requests wait at them until their successors are
+/// registered.
 struct Leaving<'a>(Vec<MutexGuard<'a, State>>);
 
 impl<'a> Leaving<'a> {
@@ -30,8 +31,8 @@ impl<'a> Leaving<'a> {
         Leaving(meters.map(Meter::state).collect())
     }
 
-    /// Takes the merged budget of the partitions, or returns `None` if one of them has no budget of its
-    /// own.
+    /// Takes the merged budget of the partitions, or returns `None` if one of them has no budget of
+    /// its own.
     fn take_budget(&mut self, now: u64) -> Option<Budget> {
         let mut merged: Option<Budget> = None;
         let mut all_own = true;
@@ -47,8 +48,8 @@ impl<'a> Leaving<'a> {
         merged.filter(|_| all_own)
     }
 
-    /// Hands the accounts, and every charge that still comes, to successors. Each gets its number of
-    /// parts.
+    /// Hands the accounts, and every charge that still comes, to successors. Each gets its number
+    /// of parts.
     fn hand_over(mut self, successors: &[(Arc<Meter>, u64)]) {
         let mut account = Account::default();
         for state in &mut self.0 {
@@ -64,9 +65,9 @@ impl<'a> Leaving<'a> {
 }
 
 impl Container {
-    /// Hands the spending, savings and accounts of partitions that go to their successors, and divides the
-    /// throughput of the container anew. `before` and `live` are all partitions before and after the
-    /// change. Called before a request can find the successors.
+    /// Hands the spending, savings and accounts of partitions that go to their successors, and
+    /// divides the throughput of the container anew. `before` and `live` are all partitions before
+    /// and after the change. Called before a request can find the successors.
     pub(crate) fn pass_throughput_on(
         &self,
         now: u64,
@@ -117,8 +118,9 @@ impl Container {
     }
 }
 
-/// Divides the budget of the partitions that go into budgets of these rates, and gives the partitions
-/// that stay their new rates. Recent spending goes along with the part of a rate that changes hands.
+/// Divides the budget of the partitions that go into budgets of these rates, and gives the
+/// partitions that stay their new rates. Recent spending goes along with the part of a rate that
+/// changes hands.
 fn divide(
     now: u64,
     mut leaving: Budget,

@@ -1,11 +1,11 @@
 //! The heat map: parts of the EPK space x time, in layers. Older layers have wider columns.
 //!
-//! The layers keep a week: 5 s for ten minutes, 1 min for two hours, 10 min for a day, 1 h for a week.
-//! Columns that are too old for their layer are summed into one of the next, all columns of the wider
-//! column's time at once, so no two columns cover the same moment.
+//! The layers keep a week: 5 s for ten minutes, 1 min for two hours, 10 min for a day, 1 h for a
+//! week. Columns that are too old for their layer are summed into one of the next, all columns of
+//! the wider column's time at once, so no two columns cover the same moment.
 //!
-//! Promises: until the last layer drops a column, the sum over all columns is the sum of all additions. A
-//! clock that goes back adds to the newest column.
+//! Promises: until the last layer drops a column, the sum over all columns is the sum of all
+//! additions. A clock that goes back adds to the newest column.
 
 use crate::request::{HEAT_BUCKETS, Heat, HeatColumn};
 use std::collections::VecDeque;
@@ -55,7 +55,7 @@ impl AddAssign for Heat {
 /// The heat map of one container: at most 539 closed columns with 25 bytes for each part that had
 /// requests, 3.5 MB.
 #[derive(Debug, Default)]
-pub struct HeatMap {
+pub(crate) struct HeatMap {
     /// The latest time of a request.
     newest_ms: u64,
     open: Option<Box<Open>>,
@@ -81,7 +81,7 @@ struct Column {
 
 impl HeatMap {
     /// Adds to a part of the EPK space, or to the requests for several parts, at a time.
-    pub fn add(&mut self, now_ms: u64, bucket: Option<u8>, heat: Heat) {
+    pub(crate) fn add(&mut self, now_ms: u64, bucket: Option<u8>, heat: Heat) {
         self.go_on(now_ms);
         let start_ms = self.newest_ms - self.newest_ms % LAYERS[0].width_ms;
         self.open.get_or_insert_with(|| Open::at(start_ms));
@@ -93,7 +93,7 @@ impl HeatMap {
     }
 
     /// Returns the columns that overlap `from_ms..to_ms`, the oldest first.
-    pub fn columns(&mut self, now_ms: u64, from_ms: u64, to_ms: u64) -> Vec<HeatColumn> {
+    pub(crate) fn columns(&mut self, now_ms: u64, from_ms: u64, to_ms: u64) -> Vec<HeatColumn> {
         self.go_on(now_ms);
         self.settle();
         let newest = self.open.as_ref().map(|open| open.closed());
@@ -121,8 +121,8 @@ impl HeatMap {
         }
     }
 
-    /// Moves columns that are too old for their layer into the next, and drops those that are too old for
-    /// the last.
+    /// Moves columns that are too old for their layer into the next, and drops those that are too
+    /// old for the last.
     fn settle(&mut self) {
         for (at, Layer { width_ms, span_ms }) in LAYERS.into_iter().enumerate() {
             let wider_ms = LAYERS.get(at + 1).map_or(width_ms, |wider| wider.width_ms);

@@ -1,7 +1,8 @@
-//! Quantiles of many numbers in little memory: counts by class, with eight classes in each power of two.
+//! Quantiles of many numbers in little memory: counts by class, with eight classes in each power of
+//! two.
 //!
-//! Promises: a quantile is never less than the number that it stands for, and at most an eighth greater,
-//! for numbers below 2^34. A greater number counts as that bound.
+//! Promises: a quantile is never less than the number that it stands for, and at most an eighth
+//! greater, for numbers below 2^34. A greater number counts as that bound.
 
 /// Classes in each octave.
 const PARTS: usize = 8;
@@ -11,14 +12,14 @@ const CLASSES: usize = (BITS_MOST - PART_BITS + 1) as usize * PARTS;
 
 /// The count of each class of numbers; 1 KiB once a number was added.
 #[derive(Debug, Default)]
-pub struct Histogram {
+pub(crate) struct Histogram {
     counts: Vec<u32>,
     total: u64,
 }
 
 impl Histogram {
     /// Adds a number.
-    pub fn add(&mut self, number: u64) {
+    pub(crate) fn add(&mut self, number: u64) {
         if self.counts.is_empty() {
             self.counts = vec![0; CLASSES];
         }
@@ -27,8 +28,9 @@ impl Histogram {
         self.total += 1;
     }
 
-    /// Returns the lowest class bound that `percent` of a hundred numbers do not exceed; 0 without numbers.
-    pub fn percentile(&self, percent: u64) -> u64 {
+    /// Returns the lowest class bound that `percent` of a hundred numbers do not exceed; 0 without
+    /// numbers.
+    pub(crate) fn percentile(&self, percent: u64) -> u64 {
         let wanted = (self.total * percent).div_ceil(100).max(1);
         let mut sum = 0;
         for (class, count) in self.counts.iter().enumerate() {
@@ -41,8 +43,8 @@ impl Histogram {
     }
 }
 
-/// Returns the class of a number. Numbers below eight have classes of their own; the class of every other
-/// number follows from its leading four bits.
+/// Returns the class of a number. Numbers below eight have classes of their own; the class of every
+/// other number follows from its leading four bits.
 fn class_of(number: u64) -> usize {
     let number = number.min((1 << BITS_MOST) - 1);
     let octave = (u64::BITS - number.leading_zeros()).saturating_sub(PART_BITS + 1);

@@ -1,7 +1,7 @@
 //! Queries by their form: the text without its values, with count, charge and partitions.
 //!
-//! Promises: at most [`FORMS`] forms are kept; a new form replaces the least used one, and among several of
-//! those the one that was not used for the longest time. No value of a query is kept.
+//! Promises: at most [`FORMS`] forms are kept; a new form replaces the least used one, and among
+//! several of those the one that was not used for the longest time. No value of a query is kept.
 
 use super::histogram::Histogram;
 use crate::request::{Charge, QueryForm};
@@ -17,7 +17,7 @@ const ADVICE_EVERY: u64 = 64;
 
 /// An answered page of a query.
 #[derive(Debug)]
-pub struct QueryRun<'a> {
+pub(crate) struct QueryRun<'a> {
     /// The hash of the form.
     pub form: u64,
     /// The text without values.
@@ -42,7 +42,7 @@ pub struct QueryRun<'a> {
 
 /// The forms of a container's queries.
 #[derive(Debug, Default)]
-pub struct QueryForms(HashMap<u64, Entry>);
+pub(crate) struct QueryForms(HashMap<u64, Entry>);
 
 #[derive(Debug, Default)]
 struct Entry {
@@ -61,7 +61,7 @@ struct Entry {
 
 impl QueryForms {
     /// Adds a page.
-    pub fn add(&mut self, run: QueryRun<'_>) {
+    pub(crate) fn add(&mut self, run: QueryRun<'_>) {
         if self.0.len() >= FORMS && !self.0.contains_key(&run.form) {
             self.make_room();
         }
@@ -98,14 +98,14 @@ impl QueryForms {
     }
 
     /// Returns true if the next query of a form is to be asked for index advice.
-    pub fn wants_advice(&self, form: u64) -> bool {
+    pub(crate) fn wants_advice(&self, form: u64) -> bool {
         self.0
             .get(&form)
             .is_none_or(|entry| entry.count % ADVICE_EVERY == 0)
     }
 
     /// Returns all forms, the most expensive in total first.
-    pub fn all(&self) -> Vec<QueryForm> {
+    pub(crate) fn all(&self) -> Vec<QueryForm> {
         let mut all: Vec<QueryForm> = self.0.values().map(Entry::shown).collect();
         all.sort_by(|a, b| (Reverse(a.charge), &a.text).cmp(&(Reverse(b.charge), &b.text)));
         all

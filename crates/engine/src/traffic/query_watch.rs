@@ -17,7 +17,7 @@ pub(crate) struct QueryWatch {
 
 impl QueryWatch {
     /// Begins to measure.
-    pub fn begin(container: &Container, text: &str) -> Self {
+    pub(crate) fn begin(container: &Container, text: &str) -> Self {
         let form = QueryForm::of(text);
         let wants_advice = form
             .as_ref()
@@ -29,9 +29,9 @@ impl QueryWatch {
         }
     }
 
-    /// Adds an answered page to the forms. A refused page is not added. `is_single_key` is true if the query
-    /// is for a single logical partition.
-    pub fn end(
+    /// Adds an answered page to the forms. A refused page is not added. `is_single_key` is true if
+    /// the query is for a single logical partition.
+    pub(crate) fn end(
         self,
         now_ms: u64,
         container: &Container,

@@ -14,15 +14,17 @@ use orrery_model::{Json, Result};
 const LOOKED_AT: usize = 64;
 
 impl Engine {
-    /// Returns the columns of a container's heat map that overlap `from_ms..to_ms` (milliseconds since
-    /// 1970), the oldest first. Older columns are wider. The map begins with the start of the process.
+    /// Returns the columns of a container's heat map that overlap `from_ms..to_ms` (milliseconds
+    /// since 1970), the oldest first. Older columns are wider. The map begins with the start of the
+    /// process.
     pub fn heat_map(&self, container: &Container, from_ms: u64, to_ms: u64) -> Vec<HeatColumn> {
         container
             .traffic()
             .heat_map(self.world().now_ms(), from_ms, to_ms)
     }
 
-    /// Returns the partition keys with the greatest sums. Their values are read from an item of the key.
+    /// Returns the partition keys with the greatest sums. Their values are read from an item of the
+    /// key.
     ///
     /// # Errors
     /// 500 if the store cannot be read.

@@ -1,17 +1,17 @@
 //! The partition keys with the greatest sums, of any number of keys, in bounded memory.
 //!
-//! The method is Filtered Space-Saving (Homem and Carvalho, "Finding top-k elements in data streams",
-//! 2010): a list of the greatest keys, and beside the list sums of all other keys by a hash of the key. A
-//! key enters the list when the sum at its hash could make the key one of the greatest; what other keys
-//! have added to that sum is its error. So a flood of keys with small sums rarely touches the list, and
-//! costs one addition each.
+//! The method is Filtered Space-Saving (Homem and Carvalho, "Finding top-k elements in data
+//! streams", 2010): a list of the greatest keys, and beside the list sums of all other keys by a
+//! hash of the key. A key enters the list when the sum at its hash could make the key one of the
+//! greatest; what other keys have added to that sum is its error. So a flood of keys with small
+//! sums rarely touches the list, and costs one addition each.
 //!
-//! Promises: the true sum of a listed key is at most its amount and at least its amount less its error;
-//! the true sum of an unlisted key is at most [`Sketch::others_at_most`]. Both still hold after
-//! [`Sketch::merge`].
+//! Promises: the true sum of a listed key is at most its amount and at least its amount less its
+//! error; the true sum of an unlisted key is at most [`Sketch::others_at_most`]. Both still hold
+//! after [`Sketch::merge`].
 //!
-//! Sums are kept for minutes, which are merged into hours, which are merged into days. Keys are told apart
-//! by 64 bits of a hash of their EPK.
+//! Sums are kept for minutes, which are merged into hours, which are merged into days. Keys are
+//! told apart by 64 bits of a hash of their EPK.
 
 use crate::request::KeyWindow;
 use orrery_model::partition_key::Epk;
@@ -26,7 +26,7 @@ const OTHERS: usize = 256;
 
 /// The greatest keys of a time span, by a hash of their EPK.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ranks {
+pub(crate) struct Ranks {
     /// Milliseconds since 1970 from which on requests count.
     pub since_ms: u64,
     /// Hash, sum and error, the greatest sum first.
@@ -171,7 +171,7 @@ const WIDTHS: [u64; 3] = [60_000, 3_600_000, 86_400_000];
 
 /// The greatest keys of the current and the last minute, hour and day.
 #[derive(Debug, Default)]
-pub struct RankedKeys {
+pub(crate) struct RankedKeys {
     /// The starts of the current minute, hour and day.
     starts: [u64; 3],
     current: [Sketch; 3],
@@ -180,7 +180,7 @@ pub struct RankedKeys {
 
 impl RankedKeys {
     /// Adds to a key's sum.
-    pub fn add(&mut self, now_ms: u64, epk: &Epk, amount: u64) {
+    pub(crate) fn add(&mut self, now_ms: u64, epk: &Epk, amount: u64) {
         if now_ms >= self.starts[0] + WIDTHS[0] {
             self.turn(now_ms);
         }
@@ -205,7 +205,7 @@ impl RankedKeys {
     }
 
     /// Returns the greatest keys since the beginning of the last full window.
-    pub fn top(&mut self, now_ms: u64, window: KeyWindow) -> Ranks {
+    pub(crate) fn top(&mut self, now_ms: u64, window: KeyWindow) -> Ranks {
         self.turn(now_ms);
         let at = match window {
             KeyWindow::Minute => 0,

@@ -14,22 +14,22 @@ use orrery_storage::{MemoryStore, Store};
 use std::sync::Arc;
 
 /// The time at which every test begins, in milliseconds since 1970.
-pub const START_MS: u64 = 1_767_225_600_000;
+pub(crate) const START_MS: u64 = 1_767_225_600_000;
 
 /// An engine under test, and the world whose clock the test advances.
-pub struct Bench {
+pub(crate) struct Bench {
     pub engine: Engine,
     pub world: Arc<SeededWorld>,
 }
 
 impl Bench {
     /// Opens a new engine on a memory store.
-    pub fn new(profile: Profile, seed: u64) -> Bench {
+    pub(crate) fn new(profile: Profile, seed: u64) -> Bench {
         Bench::on(Arc::new(MemoryStore::new()), profile, seed)
     }
 
     /// Opens an engine on `store`.
-    pub fn on(store: Arc<dyn Store>, profile: Profile, seed: u64) -> Bench {
+    pub(crate) fn on(store: Arc<dyn Store>, profile: Profile, seed: u64) -> Bench {
         let world = Arc::new(SeededWorld::new(START_MS, seed));
         Bench {
             engine: open(store, profile, Arc::clone(&world)).expect("the engine opens"),
@@ -39,13 +39,13 @@ impl Bench {
 
     /// Creates the container `db`/`items` with the definition `body` and `partitions` physical
     /// partitions.
-    pub fn container(&self, body: &str, partitions: usize) -> Arc<Container> {
+    pub(crate) fn container(&self, body: &str, partitions: usize) -> Arc<Container> {
         create_container(&self.engine, body, partitions).expect("the container is created")
     }
 }
 
 /// Opens an engine on `store`.
-pub fn open(
+pub(crate) fn open(
     store: Arc<dyn Store>,
     profile: Profile,
     world: Arc<SeededWorld>,
@@ -54,7 +54,7 @@ pub fn open(
 }
 
 /// Returns the engine options of the tests.
-pub fn options(profile: Profile) -> EngineOptions {
+pub(crate) fn options(profile: Profile) -> EngineOptions {
     let command = HostCommand {
         program: env!("CARGO_BIN_EXE_engine-script-host").into(),
         arguments: Vec::new(),
@@ -69,7 +69,7 @@ pub fn options(profile: Profile) -> EngineOptions {
 /// Creates the database `db` if it is missing, and the container defined by `body` in it.
 ///
 /// The throughput is chosen so that the container has `partitions` physical partitions.
-pub fn create_container(
+pub(crate) fn create_container(
     engine: &Engine,
     body: &str,
     partitions: usize,
@@ -94,7 +94,7 @@ pub fn create_container(
 
 /// Checks that the counters of each physical partition equal the sums over its rows.
 #[track_caller]
-pub fn check_counters(engine: &Engine, container: &Container) {
+pub(crate) fn check_counters(engine: &Engine, container: &Container) {
     let counters = |all: Vec<PartitionInventory>| -> Vec<_> {
         all.iter()
             .map(|partition| {
@@ -116,7 +116,7 @@ pub fn check_counters(engine: &Engine, container: &Container) {
 
 /// Parses a JSON object.
 #[track_caller]
-pub fn object(text: &str) -> Object {
+pub(crate) fn object(text: &str) -> Object {
     match json(text) {
         Json::Object(object) => object,
         other => panic!("not an object: {other}"),
@@ -125,18 +125,18 @@ pub fn object(text: &str) -> Object {
 
 /// Parses a JSON value.
 #[track_caller]
-pub fn json(text: &str) -> Json {
+pub(crate) fn json(text: &str) -> Json {
     parse(text.as_bytes()).unwrap_or_else(|e| panic!("not JSON: {e}: {text}"))
 }
 
 /// Parses a partition key in the form of the request header, a JSON array.
 #[track_caller]
-pub fn key(text: &str) -> PartitionKey {
+pub(crate) fn key(text: &str) -> PartitionKey {
     PartitionKey::from_header(text).expect("a partition key")
 }
 
 /// Writes an item and waits for the commit.
-pub fn write(
+pub(crate) fn write(
     engine: &Engine,
     container: &Container,
     operation: &WriteOperation,
@@ -150,7 +150,7 @@ pub fn write(
 
 /// Creates an item and returns its stored text.
 #[track_caller]
-pub fn create(engine: &Engine, container: &Container, body: &str) -> String {
+pub(crate) fn create(engine: &Engine, container: &Container, body: &str) -> String {
     let written = write(
         engine,
         container,
@@ -168,7 +168,12 @@ pub fn create(engine: &Engine, container: &Container, body: &str) -> String {
 }
 
 /// Returns the text of an item.
-pub fn read(engine: &Engine, container: &Container, pk: &str, id: &str) -> Result<String, Error> {
+pub(crate) fn read(
+    engine: &Engine,
+    container: &Container,
+    pk: &str,
+    id: &str,
+) -> Result<String, Error> {
     match engine
         .read_item(container, &key(pk), id, None, None)
         .wait()
@@ -180,12 +185,12 @@ pub fn read(engine: &Engine, container: &Container, pk: &str, id: &str) -> Resul
 }
 
 /// Converts bytes to text.
-pub fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("answers are UTF-8")
 }
 
 /// Returns a request for a query over the whole container, without a limit for the first page.
-pub fn query(text: &str) -> QueryRequest {
+pub(crate) fn query(text: &str) -> QueryRequest {
     QueryRequest {
         cross_partition: true,
         ..QueryRequest::of(text, Vec::new(), PageRequest::default())
@@ -193,7 +198,7 @@ pub fn query(text: &str) -> QueryRequest {
 }
 
 /// Returns all rows of a query. The sizes of its pages are those of `pages` in turn.
-pub fn rows(
+pub(crate) fn rows(
     engine: &Engine,
     container: &Container,
     scope: &Scope,
@@ -221,7 +226,7 @@ pub fn rows(
 
 /// Returns the number of an item in its container, which its resource id contains.
 #[track_caller]
-pub fn number_of(item: &Json) -> u64 {
+pub(crate) fn number_of(item: &Json) -> u64 {
     let rid = item
         .get("_rid")
         .and_then(Json::as_str)
@@ -231,7 +236,7 @@ pub fn number_of(item: &Json) -> u64 {
 }
 
 /// Returns the number in the environment variable `name`, or `default`.
-pub fn setting(name: &str, default: u32) -> u32 {
+pub(crate) fn setting(name: &str, default: u32) -> u32 {
     std::env::var(name)
         .ok()
         .and_then(|text| text.parse().ok())

@@ -54,7 +54,7 @@ fn array() -> impl Strategy<Value = String> {
 }
 
 /// Returns partition key values of items; `None` is an item without the property.
-pub fn partition_key() -> impl Strategy<Value = Option<String>> {
+pub(crate) fn partition_key() -> impl Strategy<Value = Option<String>> {
     prop_oneof![9 => some_key().prop_map(Some), 1 => Just(None)]
 }
 
@@ -108,7 +108,7 @@ fn geometry() -> impl Strategy<Value = String> {
 }
 
 /// Returns the members of an item except `id` and `pk`, each with a leading comma.
-pub fn members() -> impl Strategy<Value = String> {
+pub(crate) fn members() -> impl Strategy<Value = String> {
     let member = |name: &'static str, value: BoxedStrategy<String>| {
         prop::option::weighted(0.7, value)
             .prop_map(move |v| v.map_or_else(String::new, |v| format!(",\"{name}\":{v}")))
@@ -146,7 +146,7 @@ const NARROW: &str = r#"{
     "excludedPaths":[{"path":"/*"}]}"#;
 
 /// Returns an indexing policy.
-pub fn policy() -> impl Strategy<Value = String> {
+pub(crate) fn policy() -> impl Strategy<Value = String> {
     let paths: Vec<&'static str> = vec![
         "/a/?",
         "/a/*",
@@ -348,7 +348,7 @@ fn condition() -> impl Strategy<Value = String> {
 
 /// A query with the paths of its ORDER BY clause; `true` is descending.
 #[derive(Clone, Debug)]
-pub struct RandomQuery {
+pub(crate) struct RandomQuery {
     pub text: String,
     pub order: Vec<(&'static str, bool)>,
 }
@@ -486,6 +486,6 @@ fn one_path_query() -> impl Strategy<Value = RandomQuery> {
 }
 
 /// Returns a random query.
-pub fn random_query() -> impl Strategy<Value = RandomQuery> {
+pub(crate) fn random_query() -> impl Strategy<Value = RandomQuery> {
     prop_oneof![6 => row_query(), 2 => aggregate_query(), 1 => one_path_query()]
 }

@@ -11,22 +11,22 @@ use orrery_model::{Json, Kind, Rid};
 use orrery_storage::{MemoryStore, Store};
 use std::sync::Arc;
 
-pub const BODY: &str =
+pub(crate) const BODY: &str =
     r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
 /// Budgets are enforced, without burst capacity and priorities.
-pub const ENFORCED: ThroughputOptions = ThroughputOptions {
+pub(crate) const ENFORCED: ThroughputOptions = ThroughputOptions {
     enforce: true,
     burst_capacity: false,
     priorities: false,
 };
 
 /// Opens an engine on a new memory store. Its clock advances only if the test advances it.
-pub fn new_bench(throughput: ThroughputOptions) -> Bench {
+pub(crate) fn new_bench(throughput: ThroughputOptions) -> Bench {
     open_on(Arc::new(MemoryStore::new()), throughput)
 }
 
 /// Opens an engine on `store` with the given throughput options.
-pub fn open_on(store: Arc<dyn Store>, throughput: ThroughputOptions) -> Bench {
+pub(crate) fn open_on(store: Arc<dyn Store>, throughput: ThroughputOptions) -> Bench {
     let world = Arc::new(SeededWorld::new(START_MS, 1));
     let options = EngineOptions {
         throughput,
@@ -37,12 +37,12 @@ pub fn open_on(store: Arc<dyn Store>, throughput: ThroughputOptions) -> Bench {
 }
 
 /// Returns the JSON text of an item.
-pub fn item_text(pk: &str, id: &str) -> String {
+pub(crate) fn item_text(pk: &str, id: &str) -> String {
     format!(r#"{{"id":"{id}","pk":"{pk}"}}"#)
 }
 
 /// Reads an item that does not exist, for 1 RU.
-pub fn read_missing(
+pub(crate) fn read_missing(
     engine: &Engine,
     container: &Container,
     pk: &str,
@@ -64,7 +64,7 @@ pub fn read_missing(
 }
 
 /// Reads for 1 RU each until a read is refused. Returns the number of served reads.
-pub fn spend_budget(
+pub(crate) fn spend_budget(
     engine: &Engine,
     container: &Container,
     pk: &str,
@@ -76,7 +76,7 @@ pub fn spend_budget(
 }
 
 /// Returns true if a request was refused for its budget, and checks the error of such a request.
-pub fn is_throttled<T>(outcome: &Outcome<T>) -> bool {
+pub(crate) fn is_throttled<T>(outcome: &Outcome<T>) -> bool {
     let throttled = outcome
         .result
         .as_ref()
@@ -104,12 +104,12 @@ pub fn is_throttled<T>(outcome: &Outcome<T>) -> bool {
 }
 
 /// Returns the throughput of the first partition of a container.
-pub fn only_partition(engine: &Engine, container: &Container) -> PartitionThroughput {
+pub(crate) fn only_partition(engine: &Engine, container: &Container) -> PartitionThroughput {
     engine.throughput_of(container).partitions.remove(0)
 }
 
 /// Returns a key in each of the two partitions of a container.
-pub fn keys_of_two(container: &Container) -> [String; 2] {
+pub(crate) fn keys_of_two(container: &Container) -> [String; 2] {
     let range = |pk: &str| {
         container
             .partition_of(&container.partition_key().epk(&key(&format!("[\"{pk}\"]"))))
@@ -126,7 +126,7 @@ pub fn keys_of_two(container: &Container) -> [String; 2] {
 }
 
 /// Replaces the only offer.
-pub fn replace_offer(engine: &Engine, ru: u32) -> Outcome<Offered> {
+pub(crate) fn replace_offer(engine: &Engine, ru: u32) -> Outcome<Offered> {
     let offers = engine
         .list(Feed::Offers, &PageRequest::default())
         .result

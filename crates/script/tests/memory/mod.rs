@@ -11,26 +11,26 @@ use orrery_script::{
     TriggerOutcome, TriggerTime,
 };
 
-pub const LINKS: ContainerLinks<'_> = ContainerLinks {
+pub(crate) const LINKS: ContainerLinks<'_> = ContainerLinks {
     self_link: "dbs/AAAAAA==/colls/AAAAAJAAAAA=/",
     alt_link: "dbs/d/colls/c",
 };
-pub const QUOTA: Quota<'_> = Quota {
+pub(crate) const QUOTA: Quota<'_> = Quota {
     current: "documentSize=0;documentsSize=1;collectionSize=1;",
     maximum: "documentSize=10;collectionSize=10;",
 };
-pub const AMBIENT: Ambient = Ambient {
+pub(crate) const AMBIENT: Ambient = Ambient {
     now_ms: 1_700_000_000_000,
     seed: 42,
 };
 
 /// Returns a pool of the test program's processes, with bounds too wide to be reached by chance.
-pub fn pool() -> ScriptPool {
+pub(crate) fn pool() -> ScriptPool {
     ScriptPool::new(options())
 }
 
 /// Returns the options of `pool`.
-pub fn options() -> PoolOptions {
+pub(crate) fn options() -> PoolOptions {
     let command = HostCommand {
         program: env!("CARGO_BIN_EXE_orrery-script-host").into(),
         arguments: Vec::new(),
@@ -46,7 +46,7 @@ pub fn options() -> PoolOptions {
 
 /// A host with items by id, which records all calls.
 #[derive(Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     pub items: BTreeMap<String, String>,
     pub etags: BTreeMap<String, u32>,
     pub calls: Vec<HostCall>,
@@ -55,7 +55,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub fn with(items: &[(&str, &str)]) -> Self {
+    pub(crate) fn with(items: &[(&str, &str)]) -> Self {
         let mut memory = Self::default();
         for (id, text) in items {
             memory.put((*id).into(), (*text).into());
@@ -64,7 +64,7 @@ impl Memory {
     }
 
     /// Returns a host with `count` items: `{"id":"000","n":0}` and so on.
-    pub fn numbered(count: usize) -> Self {
+    pub(crate) fn numbered(count: usize) -> Self {
         let mut memory = Self::default();
         for n in 0..count {
             memory.put(format!("{n:03}"), format!(r#"{{"id":"{n:03}","n":{n}}}"#));
@@ -117,7 +117,7 @@ impl Memory {
 }
 
 /// Returns a refusal.
-pub fn failure(number: u16, message: &str) -> HostFailure {
+pub(crate) fn failure(number: u16, message: &str) -> HostFailure {
     HostFailure {
         number,
         message: message.into(),
@@ -126,7 +126,7 @@ pub fn failure(number: u16, message: &str) -> HostFailure {
 }
 
 /// Returns the value of `"id":"…"` in a JSON text of the tests.
-pub fn id_in(body: &str) -> Option<String> {
+pub(crate) fn id_in(body: &str) -> Option<String> {
     let (_, rest) = body.split_once(r#""id":""#)?;
     Some(rest.split_once('"')?.0.to_string())
 }
@@ -205,7 +205,7 @@ impl Host for Memory {
 }
 
 /// Returns a call of a procedure with the log.
-pub fn procedure<'a>(body: &'a str, arguments: &'a str) -> Procedure<'a> {
+pub(crate) fn procedure<'a>(body: &'a str, arguments: &'a str) -> Procedure<'a> {
     Procedure {
         id: "p",
         body,
@@ -218,7 +218,7 @@ pub fn procedure<'a>(body: &'a str, arguments: &'a str) -> Procedure<'a> {
 }
 
 /// Runs a procedure on a host.
-pub fn run_on(
+pub(crate) fn run_on(
     pool: &ScriptPool,
     body: &str,
     arguments: &str,
@@ -229,13 +229,19 @@ pub fn run_on(
 
 /// Checks the response body of a procedure on an empty container.
 #[track_caller]
-pub fn check(pool: &ScriptPool, body: &str, arguments: &str, expected: &str) {
+pub(crate) fn check(pool: &ScriptPool, body: &str, arguments: &str, expected: &str) {
     check_on(pool, body, arguments, &mut Memory::default(), expected);
 }
 
 /// Checks the response body of a procedure on a host.
 #[track_caller]
-pub fn check_on(pool: &ScriptPool, body: &str, arguments: &str, host: &mut Memory, expected: &str) {
+pub(crate) fn check_on(
+    pool: &ScriptPool,
+    body: &str,
+    arguments: &str,
+    host: &mut Memory,
+    expected: &str,
+) {
     match run_on(pool, body, arguments, host) {
         Ok(outcome) => assert_eq!(outcome.body, expected),
         Err(error) => panic!("{error}\n{error:?}"),
@@ -244,7 +250,7 @@ pub fn check_on(pool: &ScriptPool, body: &str, arguments: &str, host: &mut Memor
 
 /// Returns the source of a procedure whose main function is these statements. They may use `coll`,
 /// `self`, `alt`, `res` and `put`.
-pub fn main_of(statements: &str) -> String {
+pub(crate) fn main_of(statements: &str) -> String {
     format!(
         "function main(a, b, c) {{ \
          const coll = getContext().getCollection(), res = getContext().getResponse(), \
@@ -254,7 +260,7 @@ pub fn main_of(statements: &str) -> String {
 }
 
 /// Returns a call of a trigger of a create.
-pub fn trigger<'a>(
+pub(crate) fn trigger<'a>(
     body: &'a str,
     time: TriggerTime,
     request: Option<&'a str>,
@@ -275,6 +281,9 @@ pub fn trigger<'a>(
 }
 
 /// Runs a trigger on an empty container.
-pub fn run_trigger(pool: &ScriptPool, call: Trigger<'_>) -> Result<TriggerOutcome, ScriptError> {
+pub(crate) fn run_trigger(
+    pool: &ScriptPool,
+    call: Trigger<'_>,
+) -> Result<TriggerOutcome, ScriptError> {
     pool.run_trigger(call, &mut Memory::default())
 }

@@ -8,16 +8,16 @@ use std::io::{self, BufReader, Write};
 use std::net::TcpStream;
 
 /// A connection that is reopened if the server closes it.
-pub struct Connection(BufReader<TcpStream>);
+pub(crate) struct Connection(BufReader<TcpStream>);
 
 impl Connection {
-    pub fn open(server: &Server) -> Self {
+    pub(crate) fn open(server: &Server) -> Self {
         Connection(BufReader::new(server.stream()))
     }
 
     /// Sends a request and returns the response; if the connection was closed meanwhile, sends it
     /// once more on a new one.
-    pub fn send(&mut self, server: &Server, request: &RawRequest) -> Answer {
+    pub(crate) fn send(&mut self, server: &Server, request: &RawRequest) -> Answer {
         self.try_send(request).unwrap_or_else(|_| {
             *self = Connection::open(server);
             self.try_send(request)
@@ -38,7 +38,7 @@ impl Connection {
 }
 
 /// Returns the defect of a response, if there is one.
-pub fn defect(request: &RawRequest, answer: &Answer) -> Option<String> {
+pub(crate) fn defect(request: &RawRequest, answer: &Answer) -> Option<String> {
     let has_body = request.method != "HEAD" && !matches!(answer.status, 204 | 304);
     let json = || parse(&answer.body).ok();
     if answer.status >= 400 {

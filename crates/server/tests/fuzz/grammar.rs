@@ -14,7 +14,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::fmt;
 
 /// A request: its method and all its bytes.
-pub struct RawRequest {
+pub(crate) struct RawRequest {
     pub method: String,
     pub bytes: Vec<u8>,
 }
@@ -31,7 +31,7 @@ impl fmt::Display for RawRequest {
 
 /// Values seen in responses.
 #[derive(Default)]
-pub struct SeenValues {
+pub(crate) struct SeenValues {
     rids: Vec<String>,
     etags: Vec<String>,
     continuations: Vec<String>,
@@ -41,7 +41,7 @@ pub struct SeenValues {
 
 impl SeenValues {
     /// Remembers the values of a response that later requests may use.
-    pub fn collect_from(&mut self, answer: &Answer) {
+    pub(crate) fn collect_from(&mut self, answer: &Answer) {
         remember(&mut self.etags, answer.header("etag"));
         remember(&mut self.continuations, answer.header("x-ms-continuation"));
         remember(&mut self.sessions, answer.header("x-ms-session-token"));
@@ -68,7 +68,7 @@ fn remember(list: &mut Vec<String>, value: Option<&str>) {
     }
 }
 
-pub struct Grammar {
+pub(crate) struct Grammar {
     random: RandomSource,
     routes: Vec<KnownRoute>,
     address: String,
@@ -76,7 +76,7 @@ pub struct Grammar {
 }
 
 impl Grammar {
-    pub fn new(random: RandomSource, address: &str, key: &str) -> Self {
+    pub(crate) fn new(random: RandomSource, address: &str, key: &str) -> Self {
         let key = STANDARD.decode(key).expect("base64");
         Grammar {
             random,
@@ -86,7 +86,7 @@ impl Grammar {
         }
     }
 
-    pub fn request(&mut self, seen: &SeenValues) -> RawRequest {
+    pub(crate) fn request(&mut self, seen: &SeenValues) -> RawRequest {
         let at = match self.random.below(20) {
             0..=9 => self.random.below(3),
             // Containers and databases are created again from time to time, because most other

@@ -5,30 +5,30 @@ use orrery_model::world::split_mix;
 use std::sync::LazyLock;
 
 /// A source of random numbers with a seed.
-pub struct RandomSource(u64);
+pub(crate) struct RandomSource(u64);
 
 impl RandomSource {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         RandomSource(split_mix(seed) ^ 0x5851_F42D_4C95_7F2D)
     }
 
     /// Returns a number below `end`.
-    pub fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         (split_mix(self.0) % end.max(1) as u64) as usize
     }
 
     /// Returns true with a probability of 1/`n`.
-    pub fn one_in(&mut self, n: usize) -> bool {
+    pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    pub fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
+    pub(crate) fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
         from[self.below(from.len())]
     }
 
     /// Returns one of `from` as a string.
-    pub fn text(&mut self, from: &[&str]) -> String {
+    pub(crate) fn text(&mut self, from: &[&str]) -> String {
         self.pick(from).to_owned()
     }
 }
@@ -86,7 +86,7 @@ const HOSTILE: &[&str] = &[
     "\t",
 ];
 
-pub fn hostile(random: &mut RandomSource) -> String {
+pub(crate) fn hostile(random: &mut RandomSource) -> String {
     match random.below(40) {
         0 => "x".repeat(1 + random.below(3_000)),
         1 => "é".repeat(1 + random.below(600)),
@@ -95,7 +95,7 @@ pub fn hostile(random: &mut RandomSource) -> String {
 }
 
 /// Returns mostly 0, so that requests name resources that exist and written items fit together.
-pub fn first_or_below(random: &mut RandomSource, end: usize) -> usize {
+pub(crate) fn first_or_below(random: &mut RandomSource, end: usize) -> usize {
     if random.one_in(3) {
         random.below(end)
     } else {
@@ -104,7 +104,7 @@ pub fn first_or_below(random: &mut RandomSource, end: usize) -> usize {
 }
 
 /// Returns a small JSON value, sometimes an unusual one.
-pub fn json(random: &mut RandomSource, depth: usize) -> String {
+pub(crate) fn json(random: &mut RandomSource, depth: usize) -> String {
     match random.below(if depth == 0 { 9 } else { 12 }) {
         0 => "null".into(),
         1 => random.text(&["true", "false"]),
@@ -137,13 +137,13 @@ pub fn json(random: &mut RandomSource, depth: usize) -> String {
 }
 
 /// Returns the name of a member that items have or that has a meaning.
-pub fn name(random: &mut RandomSource) -> String {
+pub(crate) fn name(random: &mut RandomSource) -> String {
     random.text(&[
         "a", "b", "n", "s", "list", "pk", "id", "ttl", "_ts", "_etag", "_rid", "deep", "x y", "😀",
     ])
 }
 
-pub fn item(random: &mut RandomSource) -> String {
+pub(crate) fn item(random: &mut RandomSource) -> String {
     let mut members = vec![format!("\"id\":\"i{}\"", random.below(8))];
     if !random.one_in(8) {
         members.push(format!("\"pk\":\"p{}\"", first_or_below(random, 3)));
@@ -153,11 +153,11 @@ pub fn item(random: &mut RandomSource) -> String {
     format!("{{{}}}", members.join(","))
 }
 
-pub fn database(random: &mut RandomSource) -> String {
+pub(crate) fn database(random: &mut RandomSource) -> String {
     format!("{{\"id\":\"d{}\"}}", first_or_below(random, 3))
 }
 
-pub fn container(random: &mut RandomSource) -> String {
+pub(crate) fn container(random: &mut RandomSource) -> String {
     let key = random.text(&[
         r#"{"paths":["/pk"],"kind":"Hash","version":2}"#,
         r#"{"paths":["/pk"],"kind":"Hash","version":2}"#,
@@ -193,7 +193,7 @@ pub fn container(random: &mut RandomSource) -> String {
     )
 }
 
-pub fn script(random: &mut RandomSource) -> String {
+pub(crate) fn script(random: &mut RandomSource) -> String {
     let body = random.text(&[
         "function f(a) { getContext().getResponse().setBody(a === undefined ? 1 : a); }",
         "function f(n) { return n + 1; }",
@@ -218,7 +218,7 @@ pub fn script(random: &mut RandomSource) -> String {
     )
 }
 
-pub fn query(random: &mut RandomSource) -> String {
+pub(crate) fn query(random: &mut RandomSource) -> String {
     let text = match random.below(3) {
         0 => random.text(&[
             "SELECT * FROM c",
@@ -261,7 +261,7 @@ pub fn query(random: &mut RandomSource) -> String {
     )
 }
 
-pub fn patch(random: &mut RandomSource) -> String {
+pub(crate) fn patch(random: &mut RandomSource) -> String {
     let operations: Vec<String> = (0..1 + random.below(3))
         .map(|_| {
             let kind = random.text(&[
@@ -286,7 +286,7 @@ pub fn patch(random: &mut RandomSource) -> String {
     format!("{{\"operations\":[{}]{condition}}}", operations.join(","))
 }
 
-pub fn batch(random: &mut RandomSource) -> String {
+pub(crate) fn batch(random: &mut RandomSource) -> String {
     let operations: Vec<String> = (0..random.below(5))
         .map(|_| {
             let kind = random.text(&[
@@ -312,7 +312,7 @@ pub fn batch(random: &mut RandomSource) -> String {
     format!("[{}]", operations.join(","))
 }
 
-pub fn offer(random: &mut RandomSource) -> String {
+pub(crate) fn offer(random: &mut RandomSource) -> String {
     let content = random.text(&[
         r#"{"offerThroughput":400}"#,
         r#"{"offerThroughput":1000000}"#,
@@ -326,11 +326,11 @@ pub fn offer(random: &mut RandomSource) -> String {
     )
 }
 
-pub fn user(random: &mut RandomSource) -> String {
+pub(crate) fn user(random: &mut RandomSource) -> String {
     format!("{{\"id\":\"u{}\"}}", first_or_below(random, 3))
 }
 
-pub fn permission(random: &mut RandomSource) -> String {
+pub(crate) fn permission(random: &mut RandomSource) -> String {
     let mode = random.text(&["Read", "All", "None", ""]);
     let resource = random.text(&[
         "dbs/d0/colls/c0",
@@ -346,7 +346,7 @@ pub fn permission(random: &mut RandomSource) -> String {
 }
 
 /// Returns a body with a few bytes changed, cut or doubled.
-pub fn damaged(random: &mut RandomSource, body: &[u8]) -> Vec<u8> {
+pub(crate) fn damaged(random: &mut RandomSource, body: &[u8]) -> Vec<u8> {
     let mut body = body.to_vec();
     for _ in 0..1 + random.below(3) {
         let at = random.below(body.len());

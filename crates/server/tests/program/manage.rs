@@ -5,7 +5,7 @@ use std::io::{BufReader, Write};
 use std::net::TcpStream;
 
 /// A connection that stays open and sends a key with every request.
-pub struct Manager {
+pub(crate) struct Manager {
     stream: BufReader<TcpStream>,
     host: String,
     key: String,
@@ -13,7 +13,7 @@ pub struct Manager {
 
 impl Manager {
     /// Opens a connection.
-    pub fn connect(address: &str, key: &str) -> Self {
+    pub(crate) fn connect(address: &str, key: &str) -> Self {
         let stream = TcpStream::connect(address).expect("the management API listens");
         stream.set_nodelay(true).expect("a socket");
         stream.set_read_timeout(Some(TIMEOUT)).expect("a socket");
@@ -25,19 +25,19 @@ impl Manager {
     }
 
     /// Sends another key from now on, or no key if it is empty.
-    pub fn with_key(mut self, key: &str) -> Self {
+    pub(crate) fn with_key(mut self, key: &str) -> Self {
         self.key = key.to_owned();
         self
     }
 
     /// Sends another host name from now on.
-    pub fn with_host(mut self, host: &str) -> Self {
+    pub(crate) fn with_host(mut self, host: &str) -> Self {
         self.host = host.to_owned();
         self
     }
 
     /// Sends a request and returns the response.
-    pub fn call(&mut self, method: &str, path: &str, body: &str) -> Answer {
+    pub(crate) fn call(&mut self, method: &str, path: &str, body: &str) -> Answer {
         let mut head = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n",
             self.host,
@@ -60,7 +60,7 @@ impl Manager {
 
     /// Sends a GET that must succeed and returns the response.
     #[track_caller]
-    pub fn get(&mut self, path: &str) -> Answer {
+    pub(crate) fn get(&mut self, path: &str) -> Answer {
         let answer = self.call("GET", path, "");
         assert_eq!(answer.status, 200, "{}", answer.text());
         answer
@@ -68,7 +68,7 @@ impl Manager {
 
     /// Sends a request that must succeed and returns the response.
     #[track_caller]
-    pub fn ok(&mut self, method: &str, path: &str, body: &str) -> Answer {
+    pub(crate) fn ok(&mut self, method: &str, path: &str, body: &str) -> Answer {
         let answer = self.call(method, path, body);
         assert!(
             (200..300).contains(&answer.status),
@@ -81,7 +81,7 @@ impl Manager {
 
     /// Sends a request that must be refused with `status` and returns the error message.
     #[track_caller]
-    pub fn refused(&mut self, method: &str, path: &str, body: &str, status: u16) -> String {
+    pub(crate) fn refused(&mut self, method: &str, path: &str, body: &str, status: u16) -> String {
         let answer = self.call(method, path, body);
         assert_eq!(answer.status, status, "{}", answer.text());
         let json = answer.json();

@@ -10,7 +10,7 @@ use std::io::{self, BufRead};
 
 /// A request, which is signed when it is sent.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub(crate) struct Request {
     method: &'static str,
     path: String,
     resource_type: &'static str,
@@ -39,7 +39,7 @@ const RESOURCE_TYPES: &[&str] = &[
 impl Request {
     /// Creates a request. The signature covers the last resource type in `path` and the link up to
     /// the last id.
-    pub fn new(method: &'static str, path: &str) -> Self {
+    pub(crate) fn new(method: &'static str, path: &str) -> Self {
         // An operation on a container is signed as the container.
         let link = path
             .trim_matches('/')
@@ -70,20 +70,20 @@ impl Request {
     }
 
     /// Signs for a time that is so many seconds ago.
-    pub fn signed_seconds_ago(mut self, seconds: i64) -> Self {
+    pub(crate) fn signed_seconds_ago(mut self, seconds: i64) -> Self {
         self.age = SignedDuration::from_secs(seconds);
         self
     }
 
     /// Signs for another resource than the path names.
-    pub fn signed_as(mut self, resource_type: &'static str, resource_link: &str) -> Self {
+    pub(crate) fn signed_as(mut self, resource_type: &'static str, resource_link: &str) -> Self {
         self.resource_type = resource_type;
         self.resource_link = resource_link.to_owned();
         self
     }
 
     /// Signs as paths by resource id are signed: only the last id of the link, in lower case.
-    pub fn by_rid(mut self) -> Self {
+    pub(crate) fn by_rid(mut self) -> Self {
         self.resource_link = self
             .resource_link
             .rsplit('/')
@@ -95,19 +95,19 @@ impl Request {
     }
 
     /// Adds a header.
-    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+    pub(crate) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
     /// Adds the header with the partition key.
-    pub fn key(self, key: &str) -> Self {
+    pub(crate) fn key(self, key: &str) -> Self {
         let header = Json::Array(vec![key.into()]).to_text();
         self.header("x-ms-documentdb-partitionkey", header)
     }
 
     /// Sends a token instead of a signature.
-    pub fn token(self, token: &str) -> Self {
+    pub(crate) fn token(self, token: &str) -> Self {
         let encoded =
             percent_encoding::utf8_percent_encode(token, percent_encoding::NON_ALPHANUMERIC)
                 .to_string();
@@ -115,13 +115,13 @@ impl Request {
     }
 
     /// Sets the body.
-    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
         self
     }
 
     /// Adds a member to the JSON object in the body; `value` is a JSON text.
-    pub fn with_member(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn with_member(mut self, name: &str, value: &str) -> Self {
         let Some((_, open)) = self.body.split_last() else {
             panic!("the request has no body")
         };
@@ -130,7 +130,7 @@ impl Request {
     }
 
     /// Creates a query over all partitions.
-    pub fn query(path: &str, text: &str) -> Self {
+    pub(crate) fn query(path: &str, text: &str) -> Self {
         Request::new("POST", path)
             .header("Content-Type", "application/query+json")
             .header("x-ms-documentdb-isquery", "True")
@@ -139,7 +139,7 @@ impl Request {
     }
 
     /// Returns the headers with a signature by `key` for the current time.
-    pub fn signed_headers(&self, key: &str) -> Vec<(&'static str, String)> {
+    pub(crate) fn signed_headers(&self, key: &str) -> Vec<(&'static str, String)> {
         let date = jiff::fmt::rfc2822::DateTimePrinter::new()
             .timestamp_to_rfc9110_string(&(Timestamp::now() - self.age));
         let date = date.expect("a date");
@@ -173,7 +173,7 @@ impl Request {
     }
 
     /// Reads the response, which has no body if the method is HEAD.
-    pub fn read_answer(&self, stream: &mut impl BufRead) -> io::Result<Answer> {
+    pub(crate) fn read_answer(&self, stream: &mut impl BufRead) -> io::Result<Answer> {
         if self.method == "HEAD" {
             Answer::read_head(stream)
         } else {
@@ -182,7 +182,7 @@ impl Request {
     }
 
     /// Returns the bytes of the request.
-    pub fn bytes(&self, address: &str, key: &str) -> Vec<u8> {
+    pub(crate) fn bytes(&self, address: &str, key: &str) -> Vec<u8> {
         let mut text = format!(
             "{} {} HTTP/1.1\r\nHost: {address}\r\n",
             self.method, self.path
@@ -206,7 +206,7 @@ fn last_resource_type(path: &str) -> Option<&'static str> {
 
 /// A response.
 #[derive(Debug)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// The status code.
     pub status: u16,
     head: String,
@@ -216,7 +216,7 @@ pub struct Answer {
 
 impl Answer {
     /// Reads one response.
-    pub fn read(stream: &mut impl BufRead) -> io::Result<Self> {
+    pub(crate) fn read(stream: &mut impl BufRead) -> io::Result<Self> {
         let mut answer = Self::read_head(stream)?;
         let length = answer.header("content-length").map_or(Ok(0), str::parse);
         answer
@@ -227,7 +227,7 @@ impl Answer {
     }
 
     /// Reads the response to a HEAD request, which has no body whatever its headers say.
-    pub fn read_head(stream: &mut impl BufRead) -> io::Result<Self> {
+    pub(crate) fn read_head(stream: &mut impl BufRead) -> io::Result<Self> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             if stream.read_line(&mut head)? == 0 {
@@ -247,12 +247,12 @@ impl Answer {
     }
 
     /// Returns the lines of the head after the status line.
-    pub fn head_lines(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn head_lines(&self) -> impl Iterator<Item = &str> {
         self.head.lines().skip(1)
     }
 
     /// Returns the value of a header.
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head_lines().find_map(|line| {
             let (n, value) = line.split_once(':')?;
             n.eq_ignore_ascii_case(name).then(|| value.trim())
@@ -260,17 +260,17 @@ impl Answer {
     }
 
     /// Returns the body as text.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
     /// Returns the body as JSON.
-    pub fn json(&self) -> Json {
+    pub(crate) fn json(&self) -> Json {
         parse(&self.body).expect("the body is JSON")
     }
 
     /// Returns the status and the sub-status, 0 if there is none.
-    pub fn code(&self) -> (u16, u32) {
+    pub(crate) fn code(&self) -> (u16, u32) {
         (
             self.status,
             self.header("x-ms-substatus")
@@ -280,7 +280,7 @@ impl Answer {
 
     /// Checks the properties of every error and returns its message.
     #[track_caller]
-    pub fn error(&self, status: u16, sub_status: Option<&str>, code: &str) -> String {
+    pub(crate) fn error(&self, status: u16, sub_status: Option<&str>, code: &str) -> String {
         assert_eq!(self.status, status, "{}", self.text());
         assert_eq!(self.header("x-ms-substatus"), sub_status, "{}", self.text());
         assert_eq!(self.header("content-type"), Some("application/json"));
@@ -304,7 +304,7 @@ impl Answer {
     }
 
     /// Returns the LSN of the session token.
-    pub fn lsn(&self) -> u64 {
+    pub(crate) fn lsn(&self) -> u64 {
         let token = self.header("x-ms-session-token").expect("a session token");
         token
             .rsplit('#')
@@ -314,12 +314,12 @@ impl Answer {
     }
 
     /// Returns the rows of a feed of items or of a query for items.
-    pub fn rows(&self) -> Vec<Json> {
+    pub(crate) fn rows(&self) -> Vec<Json> {
         self.members("Documents")
     }
 
     /// Returns the rows of a feed, which are in this member.
-    pub fn members(&self, member: &str) -> Vec<Json> {
+    pub(crate) fn members(&self, member: &str) -> Vec<Json> {
         assert_eq!(self.status, 200, "{}", self.text());
         self.json()
             .get(member)

@@ -9,8 +9,8 @@
 mod manage;
 mod message;
 
-pub use manage::Manager;
-pub use message::{Answer, Request};
+pub(crate) use manage::Manager;
+pub(crate) use message::{Answer, Request};
 
 use orrery_model::Json;
 use orrery_model::json::parse;
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server for one test; dropping it kills the process.
-pub struct Server {
+pub(crate) struct Server {
     process: Child,
     stderr: Option<JoinHandle<String>>,
     /// Address and port for clients.
@@ -42,7 +42,7 @@ pub struct Server {
 
 /// The end of a process.
 #[derive(Debug)]
-pub struct Exit {
+pub(crate) struct Exit {
     /// Exit code; `None` if a signal ended the process.
     pub code: Option<i32>,
     /// Text on standard error.
@@ -50,12 +50,12 @@ pub struct Exit {
 }
 
 /// Runs `orrery start` with a free port and `arguments`.
-pub fn start(arguments: &[&str]) -> Result<Server, Exit> {
+pub(crate) fn start(arguments: &[&str]) -> Result<Server, Exit> {
     start_at("127.0.0.1:0", arguments)
 }
 
 /// Starts a server that keeps its data in memory and creates the container `posts`.
-pub fn start_with_posts() -> (Server, Client) {
+pub(crate) fn start_with_posts() -> (Server, Client) {
     let server = start(&["--memory"]).expect("it starts");
     let mut client = server.client();
     client.make_posts();
@@ -63,14 +63,14 @@ pub fn start_with_posts() -> (Server, Client) {
 }
 
 /// Does the same as [`start_with_posts`] and creates the item `a` with the partition key `p1`.
-pub fn start_with_item() -> (Server, Client) {
+pub(crate) fn start_with_item() -> (Server, Client) {
     let (server, mut client) = start_with_posts();
     client.create(ITEMS, r#"{"id":"a","postId":"p1"}"#);
     (server, client)
 }
 
 /// Runs `orrery start` with the listen address `listen` and `arguments`.
-pub fn start_at(listen: &str, arguments: &[&str]) -> Result<Server, Exit> {
+pub(crate) fn start_at(listen: &str, arguments: &[&str]) -> Result<Server, Exit> {
     let started = Instant::now();
     let mut process = Command::new(env!("CARGO_BIN_EXE_orrery"))
         .args(["start", "--listen", listen, "--ready-json"])
@@ -129,7 +129,7 @@ pub fn start_at(listen: &str, arguments: &[&str]) -> Result<Server, Exit> {
 }
 
 /// Runs `orrery start` with a data directory.
-pub fn start_on(directory: &Path) -> Result<Server, Exit> {
+pub(crate) fn start_on(directory: &Path) -> Result<Server, Exit> {
     start(&["--data-dir", directory.to_str().expect("a path in UTF-8")])
 }
 
@@ -144,35 +144,35 @@ impl Exit {
 
 impl Server {
     /// Opens a connection that signs with the primary key.
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::connect(&self.address, &self.key).expect("the server listens")
     }
 
     /// Opens a connection to the management API that sends the key.
-    pub fn manager(&self) -> Manager {
+    pub(crate) fn manager(&self) -> Manager {
         Manager::connect(&self.admin_address, &self.admin_key)
     }
 
     /// Opens a connection without a client, for bytes that no client would send.
-    pub fn stream(&self) -> TcpStream {
+    pub(crate) fn stream(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).expect("the server listens");
         stream.set_read_timeout(Some(TIMEOUT)).expect("a socket");
         stream
     }
 
     /// Returns the id of the process.
-    pub fn process_id(&self) -> u32 {
+    pub(crate) fn process_id(&self) -> u32 {
         self.process.id()
     }
 
     /// Sends SIGKILL and waits for the end of the process.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.process.kill().expect("it can be killed");
         self.process.wait().expect("it ends");
     }
 
     /// Sends SIGTERM and returns the end of the process.
-    pub fn stop(mut self) -> Exit {
+    pub(crate) fn stop(mut self) -> Exit {
         let id = self.process.id().to_string();
         assert!(
             Command::new("kill")
@@ -186,7 +186,7 @@ impl Server {
     }
 
     /// Returns true if the process has not ended.
-    pub fn is_running(&mut self) -> bool {
+    pub(crate) fn is_running(&mut self) -> bool {
         self.process.try_wait().expect("it can be asked").is_none()
     }
 }
@@ -200,7 +200,7 @@ impl Drop for Server {
 }
 
 /// A connection that stays open.
-pub struct Client {
+pub(crate) struct Client {
     stream: BufReader<TcpStream>,
     address: String,
     key: String,
@@ -208,7 +208,7 @@ pub struct Client {
 
 impl Client {
     /// Opens a connection.
-    pub fn connect(address: &str, key: &str) -> io::Result<Self> {
+    pub(crate) fn connect(address: &str, key: &str) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
@@ -221,7 +221,7 @@ impl Client {
 
     /// Sends a request and returns the response. After an error it is not known whether the request
     /// was carried out.
-    pub fn try_call(&mut self, request: &Request) -> io::Result<Answer> {
+    pub(crate) fn try_call(&mut self, request: &Request) -> io::Result<Answer> {
         self.stream
             .get_mut()
             .write_all(&request.bytes(&self.address, &self.key))?;
@@ -229,18 +229,18 @@ impl Client {
     }
 
     /// Sends a request to a server that must answer, and returns the response.
-    pub fn call(&mut self, request: &Request) -> Answer {
+    pub(crate) fn call(&mut self, request: &Request) -> Answer {
         self.try_call(request).expect("the server answers")
     }
 
     /// Creates a resource; the request must succeed.
-    pub fn create(&mut self, path: &str, body: &str) {
+    pub(crate) fn create(&mut self, path: &str, body: &str) {
         let answer = self.call(&Request::new("POST", path).body(body));
         assert_eq!(answer.status, 201, "{}", answer.text());
     }
 
     /// Creates a database `blog` with a container `posts` whose partition key is `/postId`.
-    pub fn make_posts(&mut self) {
+    pub(crate) fn make_posts(&mut self) {
         self.create("/dbs", r#"{"id":"blog"}"#);
         let body =
             r#"{"id":"posts","partitionKey":{"paths":["/postId"],"kind":"Hash","version":2}}"#;
@@ -248,7 +248,7 @@ impl Client {
     }
 
     /// Creates a stored procedure in the container `posts`.
-    pub fn make_procedure(&mut self, id: &str, source: &str) {
+    pub(crate) fn make_procedure(&mut self, id: &str, source: &str) {
         let body = format!(
             "{{\"id\":{},\"body\":{}}}",
             Json::from(id).to_text(),
@@ -258,7 +258,7 @@ impl Client {
     }
 
     /// Returns the partition key range ids of a container.
-    pub fn range_ids(&mut self, container: &str) -> Vec<String> {
+    pub(crate) fn range_ids(&mut self, container: &str) -> Vec<String> {
         let ranges = self
             .call(&Request::new("GET", &format!("{container}/pkranges")))
             .members("PartitionKeyRanges");
@@ -266,7 +266,7 @@ impl Client {
     }
 
     /// Reads all pages of a request; returns all rows and the last response.
-    pub fn pages(&mut self, request: &Request) -> (Vec<Json>, Answer) {
+    pub(crate) fn pages(&mut self, request: &Request) -> (Vec<Json>, Answer) {
         let (mut rows, mut next) = (Vec::new(), request.clone());
         loop {
             let answer = self.call(&next);
@@ -282,15 +282,15 @@ impl Client {
 }
 
 /// Path of the items of the container `posts`.
-pub const ITEMS: &str = "/dbs/blog/colls/posts/docs";
+pub(crate) const ITEMS: &str = "/dbs/blog/colls/posts/docs";
 
 /// Returns the path of an item.
-pub fn item(id: &str) -> String {
+pub(crate) fn item(id: &str) -> String {
     format!("{ITEMS}/{id}")
 }
 
 /// Returns a string member of a row.
-pub fn text(row: &Json, name: &str) -> String {
+pub(crate) fn text(row: &Json, name: &str) -> String {
     row.get(name)
         .and_then(Json::as_str)
         .unwrap_or_else(|| panic!("no text '{name}' in {}", row.to_text()))
@@ -298,7 +298,7 @@ pub fn text(row: &Json, name: &str) -> String {
 }
 
 /// Returns an integer member of a row.
-pub fn number(row: &Json, name: &str) -> u64 {
+pub(crate) fn number(row: &Json, name: &str) -> u64 {
     let value = row
         .get(name)
         .map(Json::to_text)

@@ -29,12 +29,12 @@ pub(crate) struct ItemPath {
 
 impl ItemPath {
     /// Returns the path. If it is widened the path is that of every element.
-    pub fn path(&self) -> Path {
+    pub(crate) fn path(&self) -> Path {
         Path(self.steps.clone())
     }
 
     /// Returns the path unless it is widened.
-    pub fn exact(&self) -> Option<Path> {
+    pub(crate) fn exact(&self) -> Option<Path> {
         if self.is_widened {
             return None;
         }
@@ -44,7 +44,7 @@ impl ItemPath {
 
 impl Mapping {
     /// Returns the mapping of the item itself.
-    pub fn root() -> Self {
+    pub(crate) fn root() -> Self {
         Mapping::Path(ItemPath {
             steps: Vec::new(),
             is_widened: false,
@@ -52,12 +52,12 @@ impl Mapping {
     }
 
     /// Returns true for the item itself.
-    pub fn is_root(&self) -> bool {
+    pub(crate) fn is_root(&self) -> bool {
         matches!(self, Mapping::Path(path) if path.steps.is_empty())
     }
 
     /// Returns the mapping of an element of an array with this mapping.
-    pub fn element(self) -> Self {
+    pub(crate) fn element(self) -> Self {
         match self {
             Mapping::Path(mut path) => {
                 path.steps.push(Step::Element);

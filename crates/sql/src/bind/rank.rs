@@ -48,7 +48,7 @@ pub(crate) enum ScoreCall<'q> {
 
 impl<'q> RankExpression<'q> {
     /// Recognizes a score or an RRF call. Returns `None` for any other expression.
-    pub fn of(expr: &'q ast::Expr) -> Option<Self> {
+    pub(crate) fn of(expr: &'q ast::Expr) -> Option<Self> {
         if let Some(score) = ScoreCall::of(expr) {
             return Some(RankExpression {
                 scores: vec![score],
@@ -99,7 +99,7 @@ impl<'q> ScoreCall<'q> {
 
     /// Makes the call of an internal function that computes the score, as client plans contain it.
     /// `statistics` are the arguments that follow the terms of a text.
-    pub fn to_internal_call(&self, statistics: Vec<ast::Expr>) -> ast::Expr {
+    pub(crate) fn to_internal_call(&self, statistics: Vec<ast::Expr>) -> ast::Expr {
         match self {
             ScoreCall::Vector(arguments) => build::call("_VectorScore", arguments.to_vec()),
             ScoreCall::Text { text, terms } => {

@@ -44,7 +44,7 @@ pub(crate) enum PatternKind {
 
 impl Pattern {
     /// Parses a pattern. A character after the escape character is a literal.
-    pub fn new(text: &str, escape: Option<char>) -> Self {
+    pub(crate) fn new(text: &str, escape: Option<char>) -> Self {
         let chars: Vec<char> = text.chars().collect();
         let mut parts = Vec::with_capacity(chars.len());
         let mut at = 0;
@@ -74,7 +74,7 @@ impl Pattern {
     }
 
     /// Returns true if the whole text matches.
-    pub fn matches(&self, text: &str) -> bool {
+    pub(crate) fn matches(&self, text: &str) -> bool {
         self.matches_within(text, &mut |_| Ok(())).unwrap_or(false)
     }
 
@@ -83,7 +83,7 @@ impl Pattern {
     ///
     /// # Errors
     /// The error of `report`, which ends the matching.
-    pub fn matches_within(
+    pub(crate) fn matches_within(
         &self,
         text: &str,
         report: &mut dyn FnMut(u64) -> Result<(), QueryError>,
@@ -142,7 +142,7 @@ impl Pattern {
     }
 
     /// Returns the kind of the pattern.
-    pub fn kind(&self) -> PatternKind {
+    pub(crate) fn kind(&self) -> PatternKind {
         let (parts, is_prefix) = match self.parts.split_last() {
             Some((Part::AnyCharacters, before)) => (before, true),
             _ => (&self.parts[..], false),

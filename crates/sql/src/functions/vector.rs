@@ -19,7 +19,7 @@ pub(crate) enum DistanceFunction {
 
 impl DistanceFunction {
     /// Finds a distance function by its name, in any case.
-    pub fn parse(name: &str) -> Option<Self> {
+    pub(crate) fn parse(name: &str) -> Option<Self> {
         let all = [
             DistanceFunction::Cosine,
             DistanceFunction::DotProduct,
@@ -30,7 +30,7 @@ impl DistanceFunction {
     }
 
     /// Returns the name in vector policies and in the options of VectorDistance.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             DistanceFunction::Cosine => "cosine",
             DistanceFunction::DotProduct => "dotproduct",
@@ -39,7 +39,7 @@ impl DistanceFunction {
     }
 
     /// Returns true if a larger value means that the vectors are nearer.
-    pub fn is_similarity(self) -> bool {
+    pub(crate) fn is_similarity(self) -> bool {
         self != DistanceFunction::Euclidean
     }
 }

@@ -8,7 +8,7 @@ pub(super) struct RequiredFeatures(Vec<&'static str>);
 
 impl RequiredFeatures {
     /// Adds a feature if `is_required` is true.
-    pub fn require_if(&mut self, is_required: bool, feature: &'static str) {
+    pub(super) fn require_if(&mut self, is_required: bool, feature: &'static str) {
         if is_required && !self.0.contains(&feature) {
             self.0.push(feature);
         }
@@ -19,7 +19,7 @@ impl RequiredFeatures {
     ///
     /// # Errors
     /// [`QueryError::Plan`] with the missing features.
-    pub fn check(&self, supported: &str) -> Result<(), QueryError> {
+    pub(super) fn check(&self, supported: &str) -> Result<(), QueryError> {
         let supported: Vec<&str> = supported
             .split(',')
             .map(str::trim)

@@ -85,7 +85,7 @@ impl RowParts {
     ///
     /// # Errors
     /// [`QueryError::Plan`] if FROM does not read items of the container.
-    pub fn of(
+    pub(super) fn of(
         query: &Query,
         parameter: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, QueryError> {
@@ -125,7 +125,7 @@ impl RowParts {
 
     /// Makes the query whose rows have resource id, sort values and payload. Its filter contains
     /// the placeholder for the filter with which a client resumes.
-    pub fn into_ordered_query(self) -> Query {
+    pub(super) fn into_ordered_query(self) -> Query {
         let mut query = self.query;
         let keys = match &query.order_by {
             Some(order) => order.keys.iter().map(|key| as_item(&key.expr)).collect(),
@@ -142,7 +142,7 @@ impl RowParts {
     }
 
     /// Makes the query whose rows have resource id, payload and scores.
-    pub fn into_scored_query(self, scores: Expr) -> Query {
+    pub(super) fn into_scored_query(self, scores: Expr) -> Query {
         let mut query = self.query;
         query.projection = Projection::List(vec![
             self.rid,

@@ -32,7 +32,7 @@ const DIGEST_BYTES: usize = 24;
 
 impl Block {
     /// Passes every value of the block to `sink` until it returns false.
-    pub fn for_each_value(
+    pub(crate) fn for_each_value(
         &self,
         cx: &mut Context<'_>,
         scope: &Scope<'_>,
@@ -50,7 +50,7 @@ impl Block {
 
     /// Passes every tuple that fulfils the filters to `sink`. With `checks_filters` false the
     /// filters are known to hold and are not evaluated.
-    pub fn for_each_tuple(
+    pub(crate) fn for_each_tuple(
         &self,
         checks_filters: bool,
         cx: &mut Context<'_>,
@@ -70,7 +70,7 @@ impl Block {
     }
 
     /// Passes every tuple to `sink` whose first source is `first`.
-    pub fn for_each_tuple_of(
+    pub(crate) fn for_each_tuple_of(
         &self,
         first: &Json,
         cx: &mut Context<'_>,
@@ -169,7 +169,7 @@ impl SourceLoops<'_> {
 
 impl Output {
     /// Evaluates the row as a value.
-    pub fn eval<'s>(
+    pub(crate) fn eval<'s>(
         &'s self,
         cx: &mut Context<'_>,
         scope: &'s Scope<'s>,
@@ -190,7 +190,7 @@ pub(crate) struct Collector<'q> {
 }
 
 impl<'q> Collector<'q> {
-    pub fn new(block: &'q Block) -> Self {
+    pub(crate) fn new(block: &'q Block) -> Self {
         Collector {
             block,
             groups: block.grouping.as_ref().map(Groups::new),
@@ -199,7 +199,7 @@ impl<'q> Collector<'q> {
     }
 
     /// Adds a tuple to its group. Without groups the tuple is a row and goes to `sink`.
-    pub fn add_tuple(
+    pub(crate) fn add_tuple(
         &mut self,
         cx: &mut Context<'_>,
         tuple: &Scope<'_>,
@@ -216,7 +216,7 @@ impl<'q> Collector<'q> {
     }
 
     /// Passes the rows of the groups to `sink`, after the last tuple.
-    pub fn finish(
+    pub(crate) fn finish(
         &mut self,
         cx: &mut Context<'_>,
         scope: &Scope<'_>,
@@ -235,7 +235,7 @@ impl<'q> Collector<'q> {
 
     /// Returns the partial aggregates of a query without GROUP BY, for a continuation. Returns
     /// `None` for other queries and for aggregates that have no short form.
-    pub fn save(&self) -> Option<Vec<u8>> {
+    pub(crate) fn save(&self) -> Option<Vec<u8>> {
         let has_one_group = self.block.grouping.as_ref()?.keys.is_empty() && self.seen.is_none();
         if has_one_group {
             self.groups.as_ref()?.save()
@@ -246,7 +246,7 @@ impl<'q> Collector<'q> {
 
     /// Continues from the partial aggregates of an earlier page. Returns `None` if the bytes
     /// belong to another query.
-    pub fn restore(&mut self, saved: &[u8]) -> Option<()> {
+    pub(crate) fn restore(&mut self, saved: &[u8]) -> Option<()> {
         self.groups.as_mut()?.restore(saved)
     }
 

@@ -30,7 +30,7 @@ type Truth = Result<Option<bool>, QueryError>;
 impl Expr {
     /// Returns true if the value is the boolean true. WHERE keeps a row only then: false, undefined
     /// and values of other types drop the row.
-    pub fn is_true<'s>(
+    pub(crate) fn is_true<'s>(
         &'s self,
         cx: &mut Context<'_>,
         scope: &'s Scope<'s>,
@@ -98,7 +98,7 @@ impl Expr {
     }
 
     /// Evaluates the expression.
-    pub fn eval<'s>(&'s self, cx: &mut Context<'_>, scope: &'s Scope<'s>) -> Evaluated<'s> {
+    pub(crate) fn eval<'s>(&'s self, cx: &mut Context<'_>, scope: &'s Scope<'s>) -> Evaluated<'s> {
         match self {
             // A literal, a parameter, or an expression that the compiler evaluated.
             Expr::Constant(value) => Ok(value.as_ref().map(Cow::Borrowed)),

@@ -32,7 +32,7 @@ enum Frame<'a> {
 
 impl<'a> Scope<'a> {
     /// Creates the outermost frame: the item, if the query reads any.
-    pub fn root(item: Option<&'a Json>) -> Self {
+    pub(crate) fn root(item: Option<&'a Json>) -> Self {
         Scope {
             parent: None,
             frame: Frame::Value(item),
@@ -40,7 +40,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Returns the scope with one more frame that holds a value.
-    pub fn with_value(&'a self, value: Option<&'a Json>) -> Self {
+    pub(crate) fn with_value(&'a self, value: Option<&'a Json>) -> Self {
         Scope {
             parent: Some(self),
             frame: Frame::Value(value),
@@ -48,7 +48,11 @@ impl<'a> Scope<'a> {
     }
 
     /// Returns the scope with one more frame that holds a group.
-    pub fn with_group(&'a self, keys: &'a [Option<Json>], aggregates: &'a [Option<Json>]) -> Self {
+    pub(crate) fn with_group(
+        &'a self,
+        keys: &'a [Option<Json>],
+        aggregates: &'a [Option<Json>],
+    ) -> Self {
         Scope {
             parent: Some(self),
             frame: Frame::Group { keys, aggregates },
@@ -68,7 +72,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Returns the value of the frame that is `hops` frames further out.
-    pub fn value(&self, hops: usize) -> Option<&'a Json> {
+    pub(crate) fn value(&self, hops: usize) -> Option<&'a Json> {
         match self.frame_at(hops) {
             Frame::Value(value) => value,
             Frame::Group { .. } => None,
@@ -76,7 +80,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Returns a key of the group that is `hops` frames further out.
-    pub fn group_key(&self, hops: usize, index: usize) -> Option<&'a Json> {
+    pub(crate) fn group_key(&self, hops: usize, index: usize) -> Option<&'a Json> {
         match self.frame_at(hops) {
             Frame::Group { keys, .. } => keys.get(index)?.as_ref(),
             Frame::Value(_) => None,
@@ -84,7 +88,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Returns an aggregate of the group that is `hops` frames further out.
-    pub fn aggregate(&self, hops: usize, index: usize) -> Option<&'a Json> {
+    pub(crate) fn aggregate(&self, hops: usize, index: usize) -> Option<&'a Json> {
         match self.frame_at(hops) {
             Frame::Group { aggregates, .. } => aggregates.get(index)?.as_ref(),
             Frame::Value(_) => None,
@@ -133,7 +137,7 @@ const BYTES_PER_ITERATION: usize = 256;
 
 impl<'a> Context<'a> {
     /// Creates a context at time 0 with the random seed 0.
-    pub fn new(
+    pub(crate) fn new(
         functions: &'a mut dyn Functions,
         work: &'a mut Work,
         is_expired: &'a mut dyn FnMut() -> bool,
@@ -165,7 +169,7 @@ impl Context<'_> {
     ///
     /// # Errors
     /// As [`Context::count_iterations`].
-    pub fn count_iteration(&mut self) -> Result<(), QueryError> {
+    pub(crate) fn count_iteration(&mut self) -> Result<(), QueryError> {
         self.count_iterations(1)
     }
 
@@ -173,7 +177,7 @@ impl Context<'_> {
     ///
     /// # Errors
     /// [`QueryError::Timeout`] if the time is over and the grace of the current item is used up.
-    pub fn count_iterations(&mut self, count: u64) -> Result<(), QueryError> {
+    pub(crate) fn count_iterations(&mut self, count: u64) -> Result<(), QueryError> {
         self.iterations = self.iterations.saturating_add(count);
         if self.iterations < self.next_clock_check {
             return Ok(());
@@ -192,18 +196,18 @@ impl Context<'_> {
     ///
     /// # Errors
     /// As [`Context::count_iterations`].
-    pub fn count_bytes(&mut self, bytes: usize) -> Result<(), QueryError> {
+    pub(crate) fn count_bytes(&mut self, bytes: usize) -> Result<(), QueryError> {
         self.count_iterations((bytes / BYTES_PER_ITERATION) as u64)
     }
 
     /// Returns true if the clock should be read before the next item, because it would otherwise be
     /// read soon after the item has begun.
-    pub fn is_clock_check_due(&self) -> bool {
+    pub(crate) fn is_clock_check_due(&self) -> bool {
         self.iterations.saturating_add(CLOCK_INTERVAL / 2) >= self.next_clock_check
     }
 
     /// Reads the clock between two items. Returns true if the time is over.
-    pub fn is_time_over(&mut self) -> bool {
+    pub(crate) fn is_time_over(&mut self) -> bool {
         self.next_clock_check = self.iterations.saturating_add(CLOCK_INTERVAL);
         self.expired_at.is_some() || (self.is_expired)()
     }
@@ -212,7 +216,7 @@ impl Context<'_> {
     ///
     /// # Errors
     /// As [`Context::count_iterations`].
-    pub fn count_value_read(&mut self, value: &Json) -> Result<(), QueryError> {
+    pub(crate) fn count_value_read(&mut self, value: &Json) -> Result<(), QueryError> {
         match value {
             Json::String(_) | Json::Array(_) | Json::Object(_) => self.count_bytes(weight(value)),
             _ => Ok(()),
@@ -223,7 +227,7 @@ impl Context<'_> {
     ///
     /// # Errors
     /// As [`Context::count_iterations`] and [`Context::check_memory`].
-    pub fn count_value_made(&mut self, value: &Json) -> Result<(), QueryError> {
+    pub(crate) fn count_value_made(&mut self, value: &Json) -> Result<(), QueryError> {
         let bytes = weight(value);
         self.held_bytes = self.held_bytes.saturating_add(bytes);
         self.count_bytes(bytes)?;
@@ -235,7 +239,7 @@ impl Context<'_> {
     ///
     /// # Errors
     /// The error of `work`.
-    pub fn releasing<T>(
+    pub(crate) fn releasing<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, QueryError>,
     ) -> Result<T, QueryError> {
@@ -249,7 +253,7 @@ impl Context<'_> {
     ///
     /// # Errors
     /// [`QueryError::Memory`] if the limit is exceeded.
-    pub fn check_memory(&self, bytes: usize) -> Result<(), QueryError> {
+    pub(crate) fn check_memory(&self, bytes: usize) -> Result<(), QueryError> {
         if bytes > self.max_memory {
             return Err(QueryError::Memory(
                 "The query collects more than fits into its memory.".into(),
@@ -259,7 +263,7 @@ impl Context<'_> {
     }
 
     /// Returns the next random number in [0, 1). The generator is splitmix64.
-    pub fn next_random(&mut self) -> f64 {
+    pub(crate) fn next_random(&mut self) -> f64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.random;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -47,7 +47,7 @@ impl Group {
 }
 
 impl Groups {
-    pub fn new(grouping: &Grouping) -> Self {
+    pub(crate) fn new(grouping: &Grouping) -> Self {
         let mut groups = Groups {
             index_by_key: HashMap::new(),
             groups: Vec::new(),
@@ -63,7 +63,7 @@ impl Groups {
     ///
     /// # Errors
     /// Those of the evaluation.
-    pub fn add(
+    pub(crate) fn add(
         &mut self,
         grouping: &Grouping,
         cx: &mut Context<'_>,
@@ -123,12 +123,12 @@ impl Groups {
     }
 
     /// Returns the bytes that the groups hold.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.memory
     }
 
     /// Returns the keys and the results of every group.
-    pub fn finish(self) -> impl Iterator<Item = (Vec<Option<Json>>, Vec<Option<Json>>)> {
+    pub(crate) fn finish(self) -> impl Iterator<Item = (Vec<Option<Json>>, Vec<Option<Json>>)> {
         self.groups.into_iter().map(|group| {
             let results = group.states.into_iter().map(State::finish).collect();
             (group.keys, results)
@@ -137,14 +137,14 @@ impl Groups {
 
     /// Returns the partial aggregates of the only group of a query without GROUP BY, as a JSON
     /// array with an object for each. Returns `None` if one of them has no short form.
-    pub fn save(&self) -> Option<Vec<u8>> {
+    pub(crate) fn save(&self) -> Option<Vec<u8>> {
         let group = self.groups.first()?;
         let states: Option<Vec<Json>> = group.states.iter().map(State::save).collect();
         Some(Json::Array(states?).to_text().into_bytes())
     }
 
     /// Continues from the bytes of [`Groups::save`]. Returns `None` for any other bytes.
-    pub fn restore(&mut self, saved: &[u8]) -> Option<()> {
+    pub(crate) fn restore(&mut self, saved: &[u8]) -> Option<()> {
         let Json::Array(saved) = parse(saved).ok()? else {
             return None;
         };

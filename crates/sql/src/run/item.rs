@@ -21,7 +21,7 @@ pub(crate) struct NeededProperties {
 const MAX_NAMES: usize = 12;
 
 impl NeededProperties {
-    pub fn of_names(names: Vec<String>) -> Self {
+    pub(crate) fn of_names(names: Vec<String>) -> Self {
         NeededProperties {
             names: Some(names),
             open_paths: 0,
@@ -30,20 +30,20 @@ impl NeededProperties {
 
     /// Adds the properties that an expression reads. `depth` is the number of frames up to and
     /// including that of the item.
-    pub fn add_expression(&mut self, expr: &Expr, depth: usize) {
+    pub(crate) fn add_expression(&mut self, expr: &Expr, depth: usize) {
         expr.walk(0, &mut |node, added| self.add_node(node, depth + added));
     }
 
     /// Adds the properties that a block reads whose outermost frame is the item, with or without
     /// the filters of the block itself.
-    pub fn add_block(&mut self, block: &Block, with_filters: bool) {
+    pub(crate) fn add_block(&mut self, block: &Block, with_filters: bool) {
         block.walk_parts(1, with_filters, &mut |node, depth| {
             self.add_node(node, depth)
         });
     }
 
     /// Adds a property.
-    pub fn add_property(&mut self, name: &str) {
+    pub(crate) fn add_property(&mut self, name: &str) {
         let Some(names) = &mut self.names else { return };
         if !names.iter().any(|n| n == name) {
             names.push(name.to_owned());
@@ -54,7 +54,7 @@ impl NeededProperties {
     }
 
     /// Adds all of the item.
-    pub fn require_all(&mut self) {
+    pub(crate) fn require_all(&mut self) {
         self.names = None;
     }
 
@@ -80,7 +80,7 @@ impl NeededProperties {
     }
 
     /// Returns true if the query needs nothing of the item.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.names.as_ref().is_some_and(Vec::is_empty)
     }
 }

@@ -60,7 +60,7 @@ struct PoolEntry {
 
 impl<'q> RankPool<'q> {
     /// Creates an empty pool. With `rows_needed` `None` it keeps every row.
-    pub fn new(ranking: &'q Ranking, rows_needed: Option<u64>) -> Self {
+    pub(crate) fn new(ranking: &'q Ranking, rows_needed: Option<u64>) -> Self {
         let max_rows = match rows_needed {
             Some(rows) => usize::try_from(pool_size(rows)).unwrap_or(usize::MAX),
             None => usize::MAX,
@@ -82,7 +82,11 @@ impl<'q> RankPool<'q> {
 
     /// Evaluates the scores of a row, one for each component. A score that is undefined or no
     /// number becomes the component's score for undefined, which is worse than all others.
-    pub fn scores(&self, cx: &mut Context<'_>, tuple: &Scope<'_>) -> Result<Vec<f64>, QueryError> {
+    pub(crate) fn scores(
+        &self,
+        cx: &mut Context<'_>,
+        tuple: &Scope<'_>,
+    ) -> Result<Vec<f64>, QueryError> {
         let mut scores = Vec::with_capacity(self.ranking.components.len());
         for component in &self.ranking.components {
             let value = component.score.eval(cx, tuple)?;
@@ -96,7 +100,7 @@ impl<'q> RankPool<'q> {
     }
 
     /// Returns true if a row with these scores would be kept.
-    pub fn would_keep(&self, scores: &[f64]) -> bool {
+    pub(crate) fn would_keep(&self, scores: &[f64]) -> bool {
         for (at, best) in self.best.iter().enumerate() {
             if best.len() < self.max_rows {
                 return true;
@@ -113,7 +117,7 @@ impl<'q> RankPool<'q> {
     }
 
     /// Adds a row. Returns the bytes of all rows in the pool.
-    pub fn add(&mut self, scores: Vec<f64>, row: Bytes) -> usize {
+    pub(crate) fn add(&mut self, scores: Vec<f64>, row: Bytes) -> usize {
         // The row first enters the best rows of every component.
         let sequence = self.next_sequence;
         self.next_sequence += 1;
@@ -149,7 +153,7 @@ impl<'q> RankPool<'q> {
 
     /// Returns the rows in order. Rows with equal results stay in the order in which they were
     /// added.
-    pub fn finish(self) -> impl Iterator<Item = Bytes> {
+    pub(crate) fn finish(self) -> impl Iterator<Item = Bytes> {
         let rows: Vec<PooledRow> = self.rows.into_values().collect();
         let mut order: Vec<(f64, usize)> = match self.ranking.components.as_slice() {
             // A single component orders by its score.

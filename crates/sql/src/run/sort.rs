@@ -51,7 +51,7 @@ pub(crate) struct SortedRow {
 }
 
 impl<'q> Sorter<'q> {
-    pub fn new(descending: &'q [bool], rows_to_keep: usize, max_memory: usize) -> Self {
+    pub(crate) fn new(descending: &'q [bool], rows_to_keep: usize, max_memory: usize) -> Self {
         Sorter {
             heap: BinaryHeap::new(),
             rows_to_keep,
@@ -63,7 +63,7 @@ impl<'q> Sorter<'q> {
     }
 
     /// Returns true if a row with these sort values would be kept.
-    pub fn would_keep(&self, keys: &[Option<Json>]) -> bool {
+    pub(crate) fn would_keep(&self, keys: &[Option<Json>]) -> bool {
         if self.heap.len() < self.rows_to_keep {
             return true;
         }
@@ -77,7 +77,7 @@ impl<'q> Sorter<'q> {
     ///
     /// # Errors
     /// [`QueryError::Memory`] if the kept rows exceed the memory limit.
-    pub fn add(&mut self, row: SortedRow) -> Result<(), QueryError> {
+    pub(crate) fn add(&mut self, row: SortedRow) -> Result<(), QueryError> {
         self.memory += row.size();
         self.sequence += 1;
         self.heap.push(Entry {
@@ -99,7 +99,7 @@ impl<'q> Sorter<'q> {
     }
 
     /// Returns the kept rows in order.
-    pub fn finish(self) -> Vec<SortedRow> {
+    pub(crate) fn finish(self) -> Vec<SortedRow> {
         let entries = self.heap.into_sorted_vec();
         entries.into_iter().map(|entry| entry.row).collect()
     }
@@ -135,7 +135,7 @@ impl SortPosition {
     /// Returns the position of row `last` of a page that began at `start`. Returns `None` if the
     /// next page must skip rows by their number: the item has no number, or the sort values are
     /// long and all pages are of one query.
-    pub fn after_row(
+    pub(crate) fn after_row(
         rows: &[SortedRow],
         last: usize,
         start: Option<&SortPosition>,
@@ -180,7 +180,7 @@ impl SortPosition {
 
     /// Returns true if a row comes after this position. `tied_rows` counts the rows of the
     /// position's item and sort values so far, over all calls.
-    pub fn precedes(
+    pub(crate) fn precedes(
         &self,
         keys: &Keys,
         item_number: Option<u64>,
@@ -206,7 +206,7 @@ impl SortPosition {
 
     /// Encodes the position: item number, tied rows and fingerprint as little-endian u64, then a
     /// JSON array with `[value]` for each sort value and `[]` for undefined.
-    pub fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for number in [self.item_number, self.tied_rows, self.fingerprint] {
             out.extend_from_slice(&number.to_le_bytes());
@@ -220,7 +220,7 @@ impl SortPosition {
     }
 
     /// Decodes the bytes of [`SortPosition::encode`]. Returns `None` for any other bytes.
-    pub fn decode(bytes: &[u8]) -> Option<SortPosition> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<SortPosition> {
         let (numbers, keys) = bytes.split_at_checked(24)?;
         let number = |at: usize| {
             let bytes = numbers.get(at..at + 8)?;
@@ -243,7 +243,7 @@ impl SortPosition {
     }
 
     /// Returns the number of sort values.
-    pub fn key_count(&self) -> usize {
+    pub(crate) fn key_count(&self) -> usize {
         self.keys.len()
     }
 }

@@ -24,7 +24,7 @@ enum Location {
 }
 
 impl<S: Surface> Shape<S> {
-    pub fn of(geometry: &Geometry) -> Self {
+    pub(super) fn of(geometry: &Geometry) -> Self {
         match geometry {
             Geometry::Point(position) => Shape::Point(S::point(*position)),
             Geometry::Line(line) => Shape::Line(points::<S>(line)),
@@ -44,7 +44,7 @@ impl<S: Surface> Shape<S> {
     }
 
     /// Returns the lines that make or bound the shape. A point is a line of one point.
-    pub fn lines(&self) -> Vec<&[S::Point]> {
+    pub(super) fn lines(&self) -> Vec<&[S::Point]> {
         match self {
             Shape::Point(point) => vec![std::slice::from_ref(point)],
             Shape::Line(line) => vec![line],
@@ -53,7 +53,7 @@ impl<S: Surface> Shape<S> {
     }
 
     /// Returns all segments. A point is a segment from itself to itself.
-    pub fn segments(&self) -> Vec<(S::Point, S::Point)> {
+    pub(super) fn segments(&self) -> Vec<(S::Point, S::Point)> {
         let mut segments = Vec::new();
         for line in self.lines() {
             match line {

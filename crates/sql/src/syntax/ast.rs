@@ -254,7 +254,7 @@ pub(crate) struct OrderItem {
 
 impl Expr {
     /// Calls `visit` for each direct operand of the expression. Subqueries are not entered.
-    pub fn for_each_operand<'e>(&'e self, visit: &mut dyn FnMut(&'e Expr)) {
+    pub(crate) fn for_each_operand<'e>(&'e self, visit: &mut dyn FnMut(&'e Expr)) {
         match &self.kind {
             Kind::Undefined
             | Kind::Constant(_)
@@ -305,7 +305,7 @@ impl Expr {
 
 impl BinaryOp {
     /// Returns true for `=`, `!=`, `<`, `<=`, `>` and `>=`.
-    pub fn is_comparison(self) -> bool {
+    pub(crate) fn is_comparison(self) -> bool {
         matches!(
             self,
             BinaryOp::Equal

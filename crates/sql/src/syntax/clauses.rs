@@ -13,7 +13,7 @@ const QUERY_WEIGHT: usize = 5;
 
 impl Parser<'_> {
     /// Parses a query or subquery.
-    pub fn query(&mut self) -> ParseResult<Query> {
+    pub(super) fn query(&mut self) -> ParseResult<Query> {
         self.nested_by(QUERY_WEIGHT, Self::query_clauses)
     }
 

@@ -23,7 +23,7 @@ const SUBQUERY_WORDS: &[(&str, SubqueryKind)] = &[
 
 impl Parser<'_> {
     /// `coalesce [? expr : expr]`
-    pub fn expression(&mut self) -> ParseResult<Expr> {
+    pub(super) fn expression(&mut self) -> ParseResult<Expr> {
         self.nested(|p| {
             let start = p.start();
             let condition = p.coalesce()?;
@@ -371,7 +371,7 @@ impl Parser<'_> {
     }
 
     /// A step in brackets in FROM: a string, a number or a parameter.
-    pub fn constant_step(&mut self) -> ParseResult<Expr> {
+    pub(super) fn constant_step(&mut self) -> ParseResult<Expr> {
         match self.token() {
             TokenKind::String(_) | TokenKind::Number(_) | TokenKind::Parameter => self.primary(),
             _ => Err(self.unexpected()),

@@ -56,28 +56,28 @@ pub(super) struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     /// Returns the current token. The parser never advances beyond the last token, `End`.
-    pub fn token(&self) -> &TokenKind {
+    pub(super) fn token(&self) -> &TokenKind {
         &self.tokens[self.at].kind
     }
 
     /// Returns the token `n` places after the current one.
-    pub fn peek(&self, n: usize) -> &TokenKind {
+    pub(super) fn peek(&self, n: usize) -> &TokenKind {
         &self.tokens[(self.at + n).min(self.tokens.len() - 1)].kind
     }
 
     /// Returns the text of the current token, as written.
-    pub fn token_text(&self) -> &'a str {
+    pub(super) fn token_text(&self) -> &'a str {
         let (start, end) = self.tokens[self.at].span;
         &self.text[start..end]
     }
 
     /// Returns the offset at which the current token begins.
-    pub fn start(&self) -> usize {
+    pub(super) fn start(&self) -> usize {
         self.tokens[self.at].span.0
     }
 
     /// Returns the span from `start` to the end of the token taken last.
-    pub fn span_from(&self, start: usize) -> Span {
+    pub(super) fn span_from(&self, start: usize) -> Span {
         let end = if self.at == 0 {
             start
         } else {
@@ -87,22 +87,22 @@ impl<'a> Parser<'a> {
     }
 
     /// Moves to the next token.
-    pub fn advance(&mut self) {
+    pub(super) fn advance(&mut self) {
         self.at = (self.at + 1).min(self.tokens.len() - 1);
     }
 
     /// Returns true if the current token is this operator or punctuation mark.
-    pub fn is_symbol(&self, symbol: &str) -> bool {
+    pub(super) fn is_symbol(&self, symbol: &str) -> bool {
         matches!(self.token(), TokenKind::Symbol(s) if *s == symbol)
     }
 
     /// Returns true if the current token is this reserved word.
-    pub fn is_keyword(&self, word: &str) -> bool {
+    pub(super) fn is_keyword(&self, word: &str) -> bool {
         matches!(self.token(), TokenKind::Keyword(w) if *w == word)
     }
 
     /// Takes the current token if it is this symbol. Returns true if it was.
-    pub fn take_symbol(&mut self, symbol: &str) -> bool {
+    pub(super) fn take_symbol(&mut self, symbol: &str) -> bool {
         let is_present = self.is_symbol(symbol);
         if is_present {
             self.advance();
@@ -111,7 +111,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Takes the current token if it is this reserved word. Returns true if it was.
-    pub fn take_keyword(&mut self, word: &str) -> bool {
+    pub(super) fn take_keyword(&mut self, word: &str) -> bool {
         let is_present = self.is_keyword(word);
         if is_present {
             self.advance();
@@ -120,7 +120,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Takes this symbol; any other token is an error.
-    pub fn expect_symbol(&mut self, symbol: &str) -> ParseResult<()> {
+    pub(super) fn expect_symbol(&mut self, symbol: &str) -> ParseResult<()> {
         if self.take_symbol(symbol) {
             Ok(())
         } else {
@@ -129,7 +129,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Takes this reserved word; any other token is an error.
-    pub fn expect_keyword(&mut self, word: &str) -> ParseResult<()> {
+    pub(super) fn expect_keyword(&mut self, word: &str) -> ParseResult<()> {
         if self.take_keyword(word) {
             Ok(())
         } else {
@@ -138,7 +138,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Takes an identifier; any other token is an error.
-    pub fn identifier(&mut self) -> ParseResult<String> {
+    pub(super) fn identifier(&mut self) -> ParseResult<String> {
         if *self.token() != TokenKind::Identifier {
             return Err(self.unexpected());
         }
@@ -148,7 +148,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Makes the error for an unexpected token: SC1001, or SC1002 at the end of the text.
-    pub fn unexpected(&self) -> QueryError {
+    pub(super) fn unexpected(&self) -> QueryError {
         if *self.token() == TokenKind::End {
             return end_of_file(self.text);
         }
@@ -166,12 +166,15 @@ impl<'a> Parser<'a> {
     }
 
     /// Runs a recursive part of the grammar, one level deeper.
-    pub fn nested<T>(&mut self, part: impl FnOnce(&mut Self) -> ParseResult<T>) -> ParseResult<T> {
+    pub(super) fn nested<T>(
+        &mut self,
+        part: impl FnOnce(&mut Self) -> ParseResult<T>,
+    ) -> ParseResult<T> {
         self.nested_by(1, part)
     }
 
     /// Runs a recursive part of the grammar that needs as much stack as `weight` levels.
-    pub fn nested_by<T>(
+    pub(super) fn nested_by<T>(
         &mut self,
         weight: usize,
         part: impl FnOnce(&mut Self) -> ParseResult<T>,

@@ -6,7 +6,7 @@
 
 #![allow(dead_code)] // each test file uses its own part
 
-pub mod script;
+pub(crate) mod script;
 
 use bytes::Bytes;
 use orrery_model::json::{Json, TypeRank, compare, parse};
@@ -19,7 +19,7 @@ use std::ops::Bound;
 
 /// A source of items in memory. Its positions read `at <index>`.
 #[derive(Clone)]
-pub struct Items {
+pub(crate) struct Items {
     pub items: Vec<Bytes>,
     /// The index of the next item.
     pub at: usize,
@@ -30,7 +30,7 @@ pub struct Items {
 
 impl Items {
     /// Creates a source without an index.
-    pub fn new(items: &[Bytes]) -> Self {
+    pub(crate) fn new(items: &[Bytes]) -> Self {
         Items {
             items: items.to_vec(),
             at: 0,
@@ -41,7 +41,7 @@ impl Items {
     }
 
     /// Creates a source with an index for every path, see [`served_by_index`].
-    pub fn indexed(query: &Query, items: &[Bytes]) -> Self {
+    pub(crate) fn indexed(query: &Query, items: &[Bytes]) -> Self {
         let (items, is_ordered) = served_by_index(query, items);
         Items {
             items,
@@ -53,7 +53,7 @@ impl Items {
     }
 
     /// Returns the source at a resume point. Without a position it begins with the first item.
-    pub fn starting_at(&self, resume: Option<&ResumePoint>) -> Self {
+    pub(crate) fn starting_at(&self, resume: Option<&ResumePoint>) -> Self {
         let position = resume.map(|point| String::from_utf8_lossy(&point.position).into_owned());
         let at = position
             .as_deref()
@@ -90,7 +90,7 @@ impl Source for Items {
 
 /// The user-defined functions of the tests: `add` adds numbers, `nothing` is undefined, `fail`
 /// fails.
-pub struct Udfs;
+pub(crate) struct Udfs;
 
 impl Functions for Udfs {
     fn call(&mut self, name: &str, arguments: &[Option<Json>]) -> Result<Option<Json>, QueryError> {
@@ -114,7 +114,7 @@ impl Functions for Udfs {
     }
 }
 
-pub fn environment() -> Environment {
+pub(crate) fn environment() -> Environment {
     let computed = |name: &str, text: &str| (name.to_owned(), text.to_owned());
     Environment {
         user_functions: ["add", "nothing", "fail"].map(str::to_owned).into(),
@@ -129,7 +129,7 @@ pub fn environment() -> Environment {
 
 /// Returns the environment of a container with these settings: `planar`, `vectors` (distance
 /// function by path), `dataType` (of all vectors), `languages` (by path), `defaultLanguage`.
-pub fn environment_of(settings: &Json) -> Environment {
+pub(crate) fn environment_of(settings: &Json) -> Environment {
     let text = |name: &str| settings.get(name).and_then(Json::as_str).map(str::to_owned);
     let data_type = text("dataType").unwrap_or_else(|| "float32".to_owned());
     let vector_paths = texts_by_path(settings, "vectors")
@@ -167,7 +167,7 @@ fn texts_by_path(settings: &Json, name: &str) -> Vec<(Path, String)> {
 }
 
 /// Compiles a query, and runs the query for the statistics that it needs over all items.
-pub fn compile(
+pub(crate) fn compile(
     text: &str,
     parameters: &[(String, Json)],
     environment: &Environment,
@@ -184,7 +184,7 @@ pub fn compile(
 
 /// The limits of the pages, and the kind of source.
 #[derive(Clone, Copy)]
-pub struct RunOptions {
+pub(crate) struct RunOptions {
     pub max_items: usize,
     pub max_bytes: usize,
     /// The source applies the condition and, if it can, the order; see [`Items::indexed`].
@@ -192,7 +192,7 @@ pub struct RunOptions {
 }
 
 /// One page, from a source without an index.
-pub const FULL_SCAN: RunOptions = RunOptions {
+pub(crate) const FULL_SCAN: RunOptions = RunOptions {
     max_items: usize::MAX,
     max_bytes: usize::MAX,
     uses_index: false,
@@ -200,7 +200,7 @@ pub const FULL_SCAN: RunOptions = RunOptions {
 
 /// Returns bounds without limits other than 256 MiB of memory, at a fixed time and with a fixed
 /// seed.
-pub fn bounds(is_expired: &mut dyn FnMut() -> bool) -> Bounds<'_> {
+pub(crate) fn bounds(is_expired: &mut dyn FnMut() -> bool) -> Bounds<'_> {
     Bounds {
         max_items: usize::MAX,
         max_bytes: usize::MAX,
@@ -213,7 +213,7 @@ pub fn bounds(is_expired: &mut dyn FnMut() -> bool) -> Bounds<'_> {
 }
 
 /// Returns all rows of a query, page by page. Every resume point is encoded and decoded.
-pub fn rows(
+pub(crate) fn rows(
     query: &Query,
     items: &[Bytes],
     options: RunOptions,
@@ -246,14 +246,14 @@ pub fn rows(
 }
 
 /// Returns the rows of a page as texts.
-pub fn texts(page: &Page) -> impl Iterator<Item = String> {
+pub(crate) fn texts(page: &Page) -> impl Iterator<Item = String> {
     page.rows
         .iter()
         .map(|row| String::from_utf8(row.to_vec()).expect("rows are UTF-8"))
 }
 
 /// Returns one page whose time is over at the `checks`th reading of the clock.
-pub fn page(
+pub(crate) fn page(
     query: &Query,
     items: &[Bytes],
     resume: Option<&ResumePoint>,
@@ -280,7 +280,7 @@ pub fn page(
 /// Returns the items as an engine with an index for every path returns them: only items that fulfil
 /// the condition, and in the order of ORDER BY if all its keys are paths. The boolean is true if
 /// the items are in that order.
-pub fn served_by_index(query: &Query, items: &[Bytes]) -> (Vec<Bytes>, bool) {
+pub(crate) fn served_by_index(query: &Query, items: &[Bytes]) -> (Vec<Bytes>, bool) {
     let mut kept: Vec<(Json, Bytes)> = Vec::new();
     for text in items {
         let item = parse(text).expect("items are JSON");
@@ -335,7 +335,7 @@ fn values_at<'j>(path: &Path, item: &'j Json) -> Vec<&'j Json> {
 }
 
 /// Returns true if an item fulfils a condition.
-pub fn fulfils(condition: &Condition, item: &Json) -> bool {
+pub(crate) fn fulfils(condition: &Condition, item: &Json) -> bool {
     match condition {
         Condition::All => true,
         Condition::Never => false,

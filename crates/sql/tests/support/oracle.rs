@@ -63,7 +63,7 @@ fn compile(text: &str) -> Result<Query, QueryError> {
 
 /// Compiles, plans and prints a text. Nothing panics, errors and printed texts have a bounded
 /// length, rewritten queries compile, and a printed text prints as itself.
-pub fn check_compile_plan_and_print(text: &str) {
+pub(crate) fn check_compile_plan_and_print(text: &str) {
     let compiled = compile(text);
     if let Err(error) = &compiled {
         let message = error.to_json().to_text();
@@ -150,7 +150,7 @@ fn is_limit(error: &QueryError) -> bool {
 
 /// Runs a text over a few items. Nothing panics, the bounds are kept, and the rows are the same
 /// with every page size and with and without an index.
-pub fn check_run(text: &str) {
+pub(crate) fn check_run(text: &str) {
     let Ok(query) = compile(text) else { return };
     let items: Vec<Bytes> = ITEMS
         .iter()

@@ -10,22 +10,22 @@ use orrery_storage::{
 };
 
 /// The partition of tests that need only one partition.
-pub const P: PartitionId = PartitionId(7);
+pub(crate) const P: PartitionId = PartitionId(7);
 
 /// The range of all keys.
-pub const ALL: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
+pub(crate) const ALL: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
 
-pub type Pair = (Vec<u8>, Vec<u8>);
+pub(crate) type Pair = (Vec<u8>, Vec<u8>);
 
 /// Returns the token that holds a number.
-pub fn token(n: u64) -> Token {
+pub(crate) fn token(n: u64) -> Token {
     let mut token = [0; 16];
     token[..8].copy_from_slice(&n.to_le_bytes());
     token
 }
 
 /// Returns the commit from `lsn - 1` to `lsn` with these puts.
-pub fn commit(lsn: Lsn, puts: &[(&[u8], &[u8])]) -> Commit {
+pub(crate) fn commit(lsn: Lsn, puts: &[(&[u8], &[u8])]) -> Commit {
     let puts = puts
         .iter()
         .map(|(key, value)| (key.to_vec(), value.to_vec()))
@@ -40,7 +40,7 @@ pub fn commit(lsn: Lsn, puts: &[(&[u8], &[u8])]) -> Commit {
 }
 
 /// Returns all keys and values of a range.
-pub fn rows(
+pub(crate) fn rows(
     snapshot: &dyn Snapshot,
     range: (Bound<&[u8]>, Bound<&[u8]>),
     direction: Direction,
@@ -55,7 +55,7 @@ pub fn rows(
 }
 
 /// Returns all keys and values of a partition.
-pub fn everything(store: &dyn Store, partition: PartitionId) -> Vec<Pair> {
+pub(crate) fn everything(store: &dyn Store, partition: PartitionId) -> Vec<Pair> {
     rows(
         &*store.snapshot(partition).unwrap(),
         ALL,
@@ -64,21 +64,21 @@ pub fn everything(store: &dyn Store, partition: PartitionId) -> Vec<Pair> {
 }
 
 /// Returns a list of keys and values as `rows` returns it.
-pub fn pairs(list: &[(&[u8], &[u8])]) -> Vec<Pair> {
+pub(crate) fn pairs(list: &[(&[u8], &[u8])]) -> Vec<Pair> {
     list.iter()
         .map(|(key, value)| (key.to_vec(), value.to_vec()))
         .collect()
 }
 
 /// The writer of one partition, which numbers its commits.
-pub struct PartitionWriter<'a> {
+pub(crate) struct PartitionWriter<'a> {
     pub store: &'a dyn Store,
     pub lease: Lease,
     pub lsn: Lsn,
 }
 
 impl<'a> PartitionWriter<'a> {
-    pub fn open(store: &'a dyn Store, partition: PartitionId) -> PartitionWriter<'a> {
+    pub(crate) fn open(store: &'a dyn Store, partition: PartitionId) -> PartitionWriter<'a> {
         let lease = store.open(partition).unwrap();
         PartitionWriter {
             store,
@@ -88,7 +88,7 @@ impl<'a> PartitionWriter<'a> {
     }
 
     /// Fills in LSNs and token, commits, and waits for the outcome.
-    pub fn commit(&mut self, change: Commit) -> CommitOutcome {
+    pub(crate) fn commit(&mut self, change: Commit) -> CommitOutcome {
         let (expect_lsn, new_lsn) = (self.lsn, self.lsn + 1);
         let outcome = self
             .store
@@ -109,7 +109,7 @@ impl<'a> PartitionWriter<'a> {
     }
 
     /// Commits these puts, which must succeed.
-    pub fn put(&mut self, puts: &[(&[u8], &[u8])]) {
+    pub(crate) fn put(&mut self, puts: &[(&[u8], &[u8])]) {
         assert_eq!(self.commit(commit(1, puts)), CommitOutcome::Ok);
     }
 }

@@ -7,14 +7,14 @@
 //!                        (from the captured commits)                 (as the snapshot has them)
 //! ```
 //!
-//! After each round the targets hold exactly the rows below the cursor as of one moment. No snapshot is
-//! held for long, and memory holds two rounds: one that the store is writing, and the next, which is read
-//! meanwhile. When everything is copied, the writer of the source is locked for a last round, which is
-//! short.
+//! After each round the targets hold exactly the rows below the cursor as of one moment. No
+//! snapshot is held for long, and memory holds two rounds: one that the store is writing, and the
+//! next, which is read meanwhile. When everything is copied, the writer of the source is locked for
+//! a last round, which is short.
 //!
-//! Rows keep their bytes with one exception: where dictionaries of paths meet in a merge, index terms get
-//! the number of their path in the target. LSNs stay, so positions in the change feed stay valid; the
-//! LSNs of a target go on above those of all its sources.
+//! Rows keep their bytes with one exception: where dictionaries of paths meet in a merge, index
+//! terms get the number of their path in the target. LSNs stay, so positions in the change feed
+//! stay valid; the LSNs of a target go on above those of all its sources.
 
 use super::routing::Routing;
 use crate::catalog::Container;
@@ -40,12 +40,12 @@ use std::sync::Arc;
 /// The subject of the error for a damaged row.
 const ROW: &str = "a row of a partition";
 
-/// Bytes of rows that a round copies. Commits of clients wait about as long as the store takes to write
-/// them.
+/// Bytes of rows that a round copies. Commits of clients wait about as long as the store takes to
+/// write them.
 const ROUND_BYTES: usize = 64 << 10;
 
 /// A running copy.
-pub struct PartitionCopy {
+pub(crate) struct PartitionCopy {
     store: Arc<dyn Store>,
     sources: Vec<Source>,
     targets: Vec<Target>,
@@ -97,8 +97,9 @@ impl PartitionCopy {
     /// Begins a copy into key spaces that are empty and belong to no partition.
     ///
     /// # Errors
-    /// 409 if a source is being split or merged already, 410 if it is gone, 500 as the store reports.
-    pub fn begin(
+    /// 409 if a source is being split or merged already, 410 if it is gone, 500 as the store
+    /// reports.
+    pub(crate) fn begin(
         store: &Arc<dyn Store>,
         world: &Arc<dyn World>,
         hashing: Hashing,
@@ -139,7 +140,7 @@ impl PartitionCopy {
     }
 
     /// Returns the storage ids and EPK ranges of the targets.
-    pub fn targets(&self) -> Vec<(PartitionId, EpkRange)> {
+    pub(crate) fn targets(&self) -> Vec<(PartitionId, EpkRange)> {
         self.targets
             .iter()
             .map(|target| (target.writer.storage_id(), target.range.clone()))
@@ -150,7 +151,7 @@ impl PartitionCopy {
     ///
     /// # Errors
     /// 449 if a commit is missing from the capture, 500 as the store reports.
-    pub fn round(&mut self) -> Result<bool> {
+    pub(crate) fn round(&mut self) -> Result<bool> {
         self.store.wait_for_compaction();
         let next = self
             .sources
@@ -173,12 +174,16 @@ impl PartitionCopy {
         Ok(self.sources.iter().all(|source| source.cursor.is_none()))
     }
 
-    /// Runs the last round, with the writers of the sources locked. Afterwards the targets hold everything,
-    /// and their LSNs are above all LSNs of the sources.
+    /// Runs the last round, with the writers of the sources locked. Afterwards the targets hold
+    /// everything, and their LSNs are above all LSNs of the sources.
     ///
     /// # Errors
     /// As for [`PartitionCopy::round`]; 449 if the sources differ in their policy generations.
-    pub fn finish(&mut self, container: &Container, writers: &[WriterGuard<'_>]) -> Result<()> {
+    pub(crate) fn finish(
+        &mut self,
+        container: &Container,
+        writers: &[WriterGuard<'_>],
+    ) -> Result<()> {
         self.store.sync().map_err(storage_failure)?;
         self.wait_durable()?;
         for (at, writer) in writers.iter().enumerate() {
@@ -200,8 +205,9 @@ impl PartitionCopy {
         self.wait_durable()
     }
 
-    /// Returns the LSN up to which changes of the target stand in the order of several merged histories.
-    pub fn mixed_until(&self) -> u64 {
+    /// Returns the LSN up to which changes of the target stand in the order of several merged
+    /// histories.
+    pub(crate) fn mixed_until(&self) -> u64 {
         let before = self
             .sources
             .iter()
@@ -215,7 +221,7 @@ impl PartitionCopy {
     }
 
     /// Iterates over the sources in order of their ranges.
-    pub fn sources(&self) -> impl Iterator<Item = &Arc<Partition>> {
+    pub(crate) fn sources(&self) -> impl Iterator<Item = &Arc<Partition>> {
         self.sources.iter().map(|source| &source.partition)
     }
 
@@ -243,8 +249,8 @@ impl PartitionCopy {
         Ok(())
     }
 
-    /// Copies a row of a source. `existed` is `None` if the row is copied for the first time, else it says
-    /// whether the row existed before the followed commits.
+    /// Copies a row of a source. `existed` is `None` if the row is copied for the first time, else
+    /// it says whether the row existed before the followed commits.
     fn put(
         &mut self,
         at: usize,
@@ -288,8 +294,8 @@ impl PartitionCopy {
         Ok(())
     }
 
-    /// Removes the copy of a row that a source has removed. `existed` says whether the row existed before
-    /// the followed commits.
+    /// Removes the copy of a row that a source has removed. `existed` says whether the row existed
+    /// before the followed commits.
     fn delete(&mut self, at: usize, key: &[u8], existed: bool) -> Result<()> {
         let kept = keys::kept(key).ok_or_else(|| damaged(ROW))?;
         // A key without EPK and prefix does not name its target: the row is removed in all of them.
@@ -321,7 +327,8 @@ impl PartitionCopy {
         Ok(())
     }
 
-    /// Returns the target of a row, or `None` if the snapshot does not have the item of the row any more.
+    /// Returns the target of a row, or `None` if the snapshot does not have the item of the row any
+    /// more.
     fn target_of(
         &mut self,
         at: usize,
@@ -472,7 +479,8 @@ impl Target {
         Ok(row.map_err(storage_failure)?.is_some())
     }
 
-    /// Takes an item out of the counters if it was copied. Rows of earlier rounds are durable by now.
+    /// Takes an item out of the counters if it was copied. Rows of earlier rounds are durable by
+    /// now.
     fn forget_item(&mut self, key: &[u8], number: ItemNumber) -> Result<()> {
         let snapshot = self.writer.snapshot()?;
         let get = |key: &[u8]| snapshot.get(key).map_err(storage_failure);
@@ -485,8 +493,8 @@ impl Target {
         Ok(())
     }
 
-    /// Submits the last commit, after which the target can serve: counters and the rows for the partition
-    /// as a whole, with an LSN of at least `lsn_min`.
+    /// Submits the last commit, after which the target can serve: counters and the rows for the
+    /// partition as a whole, with an LSN of at least `lsn_min`.
     fn finish(
         &mut self,
         lsn_min: u64,
@@ -523,8 +531,8 @@ fn partition_rows(writers: &[WriterGuard<'_>]) -> Result<Vec<(Vec<u8>, Vec<u8>)>
         ));
     }
     let mut rows = vec![(keys::policy_generations(), generations.encode())];
-    // After the highest floor no version of any source is missing. Where a source has none, the first
-    // commit of the target sets the floor.
+    // After the highest floor no version of any source is missing. Where a source has none, the
+    // first commit of the target sets the floor.
     let floors: Option<Vec<u64>> = writers.iter().map(|writer| writer.versions_after).collect();
     if let Some(floor) = floors.and_then(|floors| floors.into_iter().max()) {
         rows.push((keys::versions_floor(), floor.to_be_bytes().to_vec()));

@@ -1,7 +1,7 @@
 //! Routing: the target of each row of a partition that is split or merged.
 //!
-//! For most rows the EPK prefix names the target. Where a border runs through a prefix, as it may between
-//! the keys below one first level of a hierarchical key, the item itself is read.
+//! For most rows the EPK prefix names the target. Where a border runs through a prefix, as it may
+//! between the keys below one first level of a hierarchical key, the item itself is read.
 
 use crate::errors::storage_failure;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
@@ -11,7 +11,7 @@ use orrery_model::partition_key::{Epk, EpkRange};
 use orrery_storage::Snapshot;
 
 /// The borders between the targets of a split or merge.
-pub struct Routing {
+pub(crate) struct Routing {
     /// The lower bound of each target except the first.
     borders: Vec<Border>,
 }
@@ -27,9 +27,9 @@ struct Border {
 }
 
 impl Routing {
-    /// Creates the routing between adjacent EPK ranges. `whole_hashes` is true if every key has at least as
-    /// many bytes as a prefix.
-    pub fn new(targets: &[EpkRange], whole_hashes: bool) -> Self {
+    /// Creates the routing between adjacent EPK ranges. `whole_hashes` is true if every key has at
+    /// least as many bytes as a prefix.
+    pub(crate) fn new(targets: &[EpkRange], whole_hashes: bool) -> Self {
         let border = |range: &EpkRange| {
             let bytes = range.min.as_bytes();
             let tail = bytes.get(8..).unwrap_or_default();
@@ -45,12 +45,13 @@ impl Routing {
     }
 
     /// Returns the target of a key.
-    pub fn of_key(&self, epk: &Epk) -> usize {
+    pub(crate) fn of_key(&self, epk: &Epk) -> usize {
         self.borders.partition_point(|border| border.at <= *epk)
     }
 
-    /// Returns the target of all items with an EPK prefix, or `None` if a border runs through the prefix.
-    pub fn of_epk_prefix(&self, epk_prefix: EpkPrefix) -> Option<usize> {
+    /// Returns the target of all items with an EPK prefix, or `None` if a border runs through the
+    /// prefix.
+    pub(crate) fn of_epk_prefix(&self, epk_prefix: EpkPrefix) -> Option<usize> {
         let target = self.borders.partition_point(|border| {
             border.epk_prefix < epk_prefix || border.epk_prefix == epk_prefix && border.is_sharp
         });
@@ -65,7 +66,7 @@ impl Routing {
     ///
     /// # Errors
     /// 500 if the store cannot be read or the row is damaged.
-    pub fn of_item(
+    pub(crate) fn of_item(
         &self,
         epk_prefix: EpkPrefix,
         number: ItemNumber,

@@ -11,7 +11,7 @@ pub(super) const SLOTS: usize = 101;
 
 /// The amounts spent in the last ten seconds.
 #[derive(Clone, Debug)]
-pub struct Recent {
+pub(crate) struct Recent {
     spent: Box<[i64; SLOTS]>,
     /// The number of the newest slot: time divided by its length.
     newest: u64,
@@ -82,7 +82,7 @@ impl Recent {
     }
 
     /// Takes the share `of / all` out of each slot.
-    pub fn part(&mut self, of: i64, all: i64) -> Recent {
+    pub(crate) fn part(&mut self, of: i64, all: i64) -> Recent {
         let mut part = Recent {
             newest: self.newest,
             ..Recent::default()
@@ -97,7 +97,7 @@ impl Recent {
     }
 
     /// Adds the amounts of another, slot by slot.
-    pub fn join(&mut self, mut other: Recent) {
+    pub(crate) fn join(&mut self, mut other: Recent) {
         let newest = self.newest.max(other.newest);
         self.advance(newest * SLOT);
         other.advance(newest * SLOT);

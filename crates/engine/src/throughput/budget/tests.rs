@@ -14,7 +14,8 @@ fn budget(ru: u64) -> Budget {
     Budget::new(ru * 1000, false)
 }
 
-/// Sends requests of `charge` one after the other until one is refused; how many were admitted, and the wait.
+/// Sends requests of `charge` one after the other until one is refused; how many were admitted, and
+/// the wait.
 fn drain(budget: &mut Budget, now: u64, charge: Charge, priority: Option<Priority>) -> (u64, u64) {
     for admitted in 0.. {
         match budget.admit(now, priority) {
