@@ -173,7 +173,7 @@ impl BenchEngine {
     }
 
     /// Splits or merges partitions and waits until the change is complete.
-    pub(crate) fn repartition(&self, change: RangeChange) -> Result<RangeChangeStatus> {
+    pub(crate) fn change_ranges(&self, change: RangeChange) -> Result<RangeChangeStatus> {
         let change = self
             .engine
             .begin_range_change(&self.container, change, false)?;

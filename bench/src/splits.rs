@@ -88,7 +88,7 @@ fn split_or_merge(engine: &BenchEngine) -> Result<ChangeMeasurement> {
         copied_bytes,
         failure,
         ..
-    } = engine.repartition(change)?;
+    } = engine.change_ranges(change)?;
     let seconds = started.elapsed().as_secs_f64();
     // The server deletes the data of old partitions within a second; here the caller must do so.
     engine.destroy_deleted()?;

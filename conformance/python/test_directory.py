@@ -95,7 +95,7 @@ def test_an_identity_manages_nothing_above_items(believing):
         (token(audience="https://other.example"), 5008),
         ("no-token", 5003),
     ],
-    ids=["expired", "for somebody else", "no token"],
+    ids=["expired", "for another audience", "no token"],
 )
 def test_what_is_wrong_with_a_token_is_said(believing, text, sub_status):
     with pytest.raises(CosmosHttpResponseError) as refused:

@@ -306,12 +306,12 @@ fn the_estimator_counts_remaining_changes_by_subtracting_lsns() {
         .iter()
         .map(|range| estimate(&mut client, range, Some("*")).1)
         .collect();
-    let homes = |client: &mut Client, range: &str| {
+    let changes_in = |client: &mut Client, range: &str| {
         client.call(&changes(range, None, 100)).rows().len() as u64
     };
     (0..20).for_each(|n| write(&mut client, &format!("order{n}")));
     for (range, begun) in ranges.iter().zip(&begun) {
-        let written = homes(&mut client, range);
+        let written = changes_in(&mut client, range);
         assert!(written > 0, "the keys fall into both ranges");
         let (left, next) = estimate(&mut client, range, Some(begun));
         assert_eq!(left, written, "nothing is handled yet");

@@ -27,10 +27,12 @@ use Scope::{Name, Part, Prose};
 type Entry = (Scope, &'static str, &'static str);
 
 const WORDS: &[Entry] = &[
+    (Name, "Ask", "PartitionQuery, RequestHeaders"),
     (Name, "Ground", "a noun for the data that it holds"),
     (Name, "Manner", "AdmissionOptions"),
     (Name, "Mint", "TokenSigner"),
     (Name, "PlainKind", "AccessResourceKind"),
+    (Name, "Room", "ScriptHost, ResponseBudget"),
     (Name, "Spot", "RequestTarget, IndexPosition"),
     (Name, "Stretch", "EpkRange, TypeBand"),
     (Name, "Stretches", "PolicyGenerations"),
@@ -39,19 +41,28 @@ const WORDS: &[Entry] = &[
     (Name, "wait_settled", "wait_durable"),
     (Part, "chore", "task, command"),
     (Part, "clearing", "delete_by_key"),
+    (Part, "doomed", "a word for what is deleted and when"),
     (Part, "foretold", "expected_charge"),
+    (Part, "heirs", "successors"),
+    (Part, "homes", "storage ids"),
     (Part, "manieth", "sequence number"),
     (Part, "prey", "fault_target"),
     (Prose, "chore", "task, command"),
     (Prose, "chores", "tasks, commands"),
+    (Prose, "doomed", "to be deleted"),
+    (Prose, "everybody", "every client, every request"),
     (Prose, "foretold", "expected"),
     (Prose, "heir", "successor"),
+    (Prose, "heirs", "successors"),
     (Prose, "house rule", "rule of this repository"),
     (Prose, "house rules", "rules of this repository"),
     (Prose, "made room", "freed space, removed an entry"),
     (Prose, "make room", "free space, remove an entry"),
     (Prose, "making room", "freeing space"),
+    (Prose, "neighbour", "adjacent partition"),
     (Prose, "prey", "fault target"),
+    (Prose, "rooms", "modules, files"),
+    (Prose, "somebody", "another request"),
 ];
 
 /// Files in which prose is judged as a whole.

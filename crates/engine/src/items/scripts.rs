@@ -6,7 +6,7 @@
 //! take the script lock of the logical partition
 //! up to OPTIMISTIC_RUNS times:
 //!     snapshot with every accepted commit ── run the script ── lock the writer ── commit
-//!                                                              (449: somebody wrote, run again)
+//!                                                              (449: a write came, run again)
 //! once more: lock the writer ── snapshot ── run the script ── commit
 //! ```
 //!

@@ -50,21 +50,28 @@ impl Engine {
         let moment = self
             .catalog()
             .with_writes_blocked(|blocked| blocked.capture())?;
-        let homes = self
+        let storage_ids = self
             .catalog()
-            .new_copy_ids(moment.partitions.iter().map(|(home, _)| *home))?;
-        let copied = moment.partitions.iter().try_for_each(|(home, snapshot)| {
-            let copy = self.copy_rows(snapshot.as_ref(), homes[home])?;
-            end(
-                copy,
-                Partition::counters(snapshot.as_ref())?,
-                snapshot.head().lsn,
-            )
-        });
-        copied.inspect_err(|_| self.catalog().release_storage_ids(homes.values().copied()))?;
+            .new_copy_ids(moment.partitions.iter().map(|(storage_id, _)| *storage_id))?;
+        let copied = moment
+            .partitions
+            .iter()
+            .try_for_each(|(storage_id, snapshot)| {
+                let copy = self.copy_rows(snapshot.as_ref(), storage_ids[storage_id])?;
+                end(
+                    copy,
+                    Partition::counters(snapshot.as_ref())?,
+                    snapshot.head().lsn,
+                )
+            });
+        copied.inspect_err(|_| {
+            self.catalog()
+                .release_storage_ids(storage_ids.values().copied())
+        })?;
         // If the outcome of this commit is not known, the catalog still tells whose the key spaces
         // are.
-        self.catalog().store_snapshot(name, &moment, &homes, note)?;
+        self.catalog()
+            .store_snapshot(name, &moment, &storage_ids, note)?;
         self.snapshot_info(name)
     }
 
@@ -105,22 +112,24 @@ impl Engine {
     pub fn restore_snapshot(&self, name: &str) -> Result<SnapshotInfo> {
         let _alone = lock(self.catalog().snapshot_lock());
         let kept = self.catalog().find_snapshot(name)?;
-        let homes = self
+        let storage_ids = self
             .catalog()
-            .new_copy_ids(kept.partitions.iter().map(|(home, _)| *home))?;
-        let copy = |(home, container): &(PartitionId, Rid)| -> Result<_> {
-            let snapshot = self.store.snapshot(*home).map_err(storage_failure)?;
+            .new_copy_ids(kept.partitions.iter().map(|(storage_id, _)| *storage_id))?;
+        let copy = |(storage_id, container): &(PartitionId, Rid)| -> Result<_> {
+            let snapshot = self.store.snapshot(*storage_id).map_err(storage_failure)?;
             let counters = Partition::counters(snapshot.as_ref())?;
             Ok((
                 *container,
                 counters,
                 snapshot.head().lsn,
-                self.copy_rows(snapshot.as_ref(), homes[home])?,
+                self.copy_rows(snapshot.as_ref(), storage_ids[storage_id])?,
             ))
         };
         let copies = kept.partitions.iter().map(copy).collect::<Result<Vec<_>>>();
-        let copies =
-            copies.inspect_err(|_| self.catalog().release_storage_ids(homes.values().copied()))?;
+        let copies = copies.inspect_err(|_| {
+            self.catalog()
+                .release_storage_ids(storage_ids.values().copied())
+        })?;
         self.catalog().with_writes_blocked(|blocked| {
             let reached = blocked.high_water_marks()?;
             for (container, mut counters, lsn, copy) in copies {
@@ -131,7 +140,7 @@ impl Engine {
                 counters.next_number = counters.next_number.max(next_number);
                 end(copy, counters, lsn.max(floor))?;
             }
-            blocked.replace_all(Some((&kept, &homes)))
+            blocked.replace_all(Some((&kept, &storage_ids)))
         })?;
         self.snapshot_info(name)
     }
