@@ -29,8 +29,9 @@
 //!
 //! # A query, step by step
 //!
-//! 1. [`Engine::query`] compiles the text and resolves the scope to physical partitions.
-//! 2. One snapshot of each partition is taken, the session token is checked, and every partition
+//! 1. [`Engine::query`] resolves the scope to physical partitions, takes one snapshot of each and
+//!    checks the session token.
+//! 2. The text is compiled, its condition narrows the partitions, and every partition that is left
 //!    admits the request.
 //! 3. `AccessPath::choose` picks an access path in each partition.
 //! 4. `Candidates` merges the items of the partitions, `orrery_sql` turns them into rows.

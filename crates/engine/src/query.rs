@@ -132,21 +132,7 @@ impl Engine {
         if options.admission.two_replicas {
             charges.add_second_replica_reads();
         }
-        // A page that read nothing still tells how far its one partition is.
-        let position = position.or_else(|| position_of_one(container, scope));
         (result, charges, position)
-    }
-}
-
-/// Returns the durable position of the partition of a scope, if the scope is one partition.
-fn position_of_one(container: &Container, scope: &Scope) -> Option<Position> {
-    let reach = scope_reach(container, scope).ok()?;
-    match &reach.partitions[..] {
-        [(partition, _)] => {
-            let snapshot = partition.snapshot().ok()?;
-            Some(partition.position(snapshot.head().lsn, None))
-        }
-        _ => None,
     }
 }
 

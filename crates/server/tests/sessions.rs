@@ -127,3 +127,27 @@ fn a_token_binds_only_the_ranges_that_it_names() {
     );
     assert_eq!(client.range_ids("/dbs/blog/colls/wide"), ["0", "1"]);
 }
+
+#[test]
+fn a_query_checks_the_token_of_its_whole_scope_before_its_text() {
+    let server = start(&["--memory"]).expect("it starts");
+    let mut client = server.client();
+    client.make_posts();
+    let texts = [
+        "SELECT * FROM c",
+        "SELECT * FROM c WHERE false",
+        "SELECT VALUE 1",
+        "SELECT TOP 0 * FROM c",
+        "SELECT * FROM c WHERE c.postId = 'p1'",
+        "SELECT * FROM c ORDER BY c.a, c.b",
+        "SELEC",
+    ];
+    let ahead = |query: Request| query.header("x-ms-session-token", "0:-1#999999");
+    for text in texts {
+        let answer = client.call(&ahead(Request::query(ITEMS, text)));
+        assert_eq!(answer.code(), (404, 1002), "{text}");
+    }
+    let wrong_continuation = Request::query(ITEMS, texts[0]).header("x-ms-continuation", "zz");
+    let answer = client.call(&ahead(wrong_continuation));
+    assert_eq!(answer.code(), (404, 1002), "a wrong continuation");
+}

@@ -23,6 +23,8 @@ use orrery_model::json::parse;
 use orrery_model::work::{QueryWork, Step};
 use orrery_model::{Error, Json, Kind, Result};
 use orrery_sql::{Demand, Query, QueryError, ResumeFilter, ResumePoint, Work, query_advice};
+use orrery_storage::Snapshot;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,11 +53,11 @@ struct Prepared {
     resume: Option<ResumePoint>,
 }
 
-/// The partitions of a query, one snapshot each, and the settings to read them with.
-struct Opened<'r> {
+/// The partitions of a scope, one snapshot each by range id, and the settings to read them with.
+struct Opened {
     settings: Arc<Settings>,
     policies: Arc<Policies>,
-    targets: Vec<Target<'r>>,
+    snapshots: BTreeMap<u32, Box<dyn Snapshot>>,
 }
 
 /// The rows of a page, or the failure, and what it took.
@@ -89,8 +91,13 @@ impl PageRun<'_> {
         charges: &mut PartitionCharges,
         position: &mut Option<Position>,
     ) -> Result<QueryPage> {
+        // A partition of the scope that is behind the session token answers 404/1002, whatever the
+        // text, the partitions that the text excludes, and the budget.
+        let mut reach = scope_reach(self.container, self.scope)?;
+        let opened = self.open(&reach, position)?;
+
         let mut prepared = self.prepare()?;
-        let mut reach = self.resolve(&prepared)?;
+        self.narrow(&mut reach, &prepared)?;
 
         // A client that merges by itself gets one partition a page, and a refusal with the plan
         // where rows of several would have to be merged.
@@ -98,9 +105,6 @@ impl PageRun<'_> {
             CrossPartitionQueries::Merge => None,
             CrossPartitionQueries::Refuse => reach.keep_first(),
         };
-
-        // A partition that is behind the session token answers 404/1002, whatever its budget.
-        let opened = self.open(&reach, position)?;
 
         // All partitions admit the request, or nothing is read anywhere.
         charges.key.clone_from(&reach.key);
@@ -178,14 +182,13 @@ impl PageRun<'_> {
         Ok(Prepared { query, resume })
     }
 
-    /// Resolves the scope to the partitions that the query has to ask from its continuation on.
+    /// Narrows the scope to the partitions that the query has to ask from its continuation on.
     ///
     /// # Errors
     /// 400 for a query that may not cross partitions, and 400/1004 for one that its client has to
     /// merge.
-    fn resolve(&self, prepared: &Prepared) -> Result<Reach> {
+    fn narrow(&self, reach: &mut Reach, prepared: &Prepared) -> Result<()> {
         let Prepared { query, resume } = prepared;
-        let mut reach = scope_reach(self.container, self.scope)?;
         if query.demand() == Demand::Nothing {
             reach.clear();
         } else {
@@ -193,7 +196,7 @@ impl PageRun<'_> {
             reach.narrow_to_pinned_keys(self.container, self.scope, query, cross_partition)?;
         }
         let is_client_merging = self.cross_partition_queries == CrossPartitionQueries::Refuse;
-        if is_client_merging && query.needs_merging() && self.names_several(&reach) {
+        if is_client_merging && query.needs_merging() && self.names_several(reach) {
             return Err(self.not_servable());
         }
         // A query with ORDER BY keeps its place in the index, not in the natural order of
@@ -204,7 +207,7 @@ impl PageRun<'_> {
         {
             reach.continue_after(self.container, &last)?;
         }
-        Ok(reach)
+        Ok(())
     }
 
     /// Returns true if the request is for several physical partitions as the service's gateway sees
@@ -270,19 +273,15 @@ impl PageRun<'_> {
     }
 
     /// Runs the query over the snapshots of its partitions.
-    fn execute(&self, prepared: &Prepared, reach: &Reach, opened: &Opened<'_>) -> Result<Executed> {
+    fn execute(&self, prepared: &Prepared, reach: &Reach, opened: &Opened) -> Result<Executed> {
         let Prepared { query, resume } = prepared;
-        let Opened {
-            settings,
-            policies,
-            targets,
-        } = opened;
+        let targets = self.targets(reach, opened)?;
         let began_ms = self.engine.world().now_ms();
         let no_visibility = Visibility::default();
         let partition_query = PartitionQuery {
             query,
-            settings,
-            policies,
+            settings: &opened.settings,
+            policies: &opened.policies,
             key: reach.key.as_ref(),
             within: None,
             visible: &no_visibility,
@@ -304,7 +303,7 @@ impl PageRun<'_> {
         };
         let mut source = Candidates::open(
             self.container,
-            targets,
+            &targets,
             read_as_one,
             partition_query,
             after,
@@ -330,34 +329,47 @@ impl PageRun<'_> {
         Ok(Executed { page, counts })
     }
 
-    /// Takes one snapshot of each partition and checks that it has reached the session token.
-    fn open<'r>(&self, reach: &'r Reach, position: &mut Option<Position>) -> Result<Opened<'r>> {
+    /// Takes one snapshot of each partition of the scope and checks that it has reached the session
+    /// token.
+    fn open(&self, scope: &Reach, position: &mut Option<Position>) -> Result<Opened> {
         // Settings and policies come before the snapshots: a policy that is newer than a snapshot
         // does no harm, a policy that is not known would.
         let settings = self.container.settings();
         let policies = self.container.policies();
-        let now_seconds = self.engine.world().now_seconds();
-        let mut targets = Vec::with_capacity(reach.partitions.len());
-        for (at, (partition, within)) in reach.partitions.iter().enumerate() {
+        let mut snapshots = BTreeMap::new();
+        for (partition, _) in &scope.partitions {
             let snapshot = partition.snapshot()?;
             let lsn = snapshot.head().lsn;
-            if reach.partitions_in_scope == 1 {
+            if scope.partitions_in_scope == 1 {
                 *position = Some(partition.position(lsn, None));
             }
             check_session(self.options.session, partition, lsn)?;
-            targets.push(Target {
-                partition: partition.as_ref(),
-                part: reach.part_at(at),
-                visible: Visibility::of(snapshot.as_ref(), now_seconds, settings.default_ttl)?,
-                snapshot,
-                within: within.clone(),
-            });
+            snapshots.insert(partition.id, snapshot);
         }
         Ok(Opened {
             settings,
             policies,
-            targets,
+            snapshots,
         })
+    }
+
+    /// Returns the parts of partitions to read. A partition that was merged after an earlier page
+    /// may be two parts.
+    fn targets<'r>(&self, reach: &'r Reach, opened: &'r Opened) -> Result<Vec<Target<'r>>> {
+        let now_seconds = self.engine.world().now_seconds();
+        let time_to_live = opened.settings.default_ttl;
+        let mut targets = Vec::with_capacity(reach.partitions.len());
+        for (at, (partition, within)) in reach.partitions.iter().enumerate() {
+            let snapshot = opened.snapshots[&partition.id].as_ref();
+            targets.push(Target {
+                partition: partition.as_ref(),
+                part: reach.part_at(at),
+                visible: Visibility::of(snapshot, now_seconds, time_to_live)?,
+                snapshot,
+                within: within.clone(),
+            });
+        }
+        Ok(targets)
     }
 
     /// Adds the reports that the request asks for to an answer. `first_step` is the index in

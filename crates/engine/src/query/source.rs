@@ -32,7 +32,7 @@ pub(crate) struct Target<'a> {
     /// The part of a partition key range by which positions name the target.
     pub part: RangePart,
     /// The snapshot that is read.
-    pub snapshot: Box<dyn Snapshot>,
+    pub snapshot: &'a dyn Snapshot,
     /// The EPK range that is read, if not the whole partition.
     pub within: Option<EpkRange>,
     /// The items that the query may see.
@@ -197,7 +197,7 @@ impl<'a> Candidates<'a> {
             return Ok(written);
         }
 
-        let snapshot = self.targets[target].snapshot.as_ref();
+        let snapshot = self.targets[target].snapshot;
         let row = snapshot.get(&keys::natural(last.number));
         let epk_prefix: Option<EpkPrefix> = match row.map_err(storage_failure)? {
             Some(value) => value[..].try_into().ok(),
@@ -268,7 +268,7 @@ impl<'a> Candidates<'a> {
         let mut paths = Vec::with_capacity(self.targets.len());
         for (at, target) in self.targets.iter().enumerate() {
             let query = self.query_of(at, order);
-            let snapshot = target.snapshot.as_ref();
+            let snapshot = target.snapshot;
             paths.push(AccessPath::choose(&query, target.partition, snapshot)?);
         }
         Ok(paths)
@@ -280,7 +280,7 @@ impl<'a> Candidates<'a> {
         path: AccessPath,
         after: Option<&IndexPosition>,
     ) -> Result<Cursor<'a>> {
-        let snapshot = self.targets[target].snapshot.as_ref();
+        let snapshot = self.targets[target].snapshot;
         let query = self.query_of(target, None);
         Cursor::open(self.container, snapshot, query, path, after)
     }
@@ -361,7 +361,7 @@ impl<'a> Candidates<'a> {
         let is_among_items = last.is_some_and(|last| last.index.is_none());
         let mut query = self.query_of(target, index.map(FixedOrder::Index));
         query.may_scan_values &= !is_among_items;
-        let path = AccessPath::choose(&query, partition, snapshot.as_ref())?;
+        let path = AccessPath::choose(&query, partition, *snapshot)?;
         if index.is_some() && path.index_id() != index {
             return Err(QueryPosition::mismatch_error());
         }
