@@ -138,13 +138,7 @@ impl PageRun<'_> {
             (None, Some(part)) => Some(query.resume_at(QueryPosition::start_of(&part))),
             (None, None) => None,
         };
-        let continuation = match resume {
-            Some(resume) => {
-                let limit_kb = self.request.page.continuation_limit_kb;
-                Some(token::write(&resume, limit_kb)?)
-            }
-            None => None,
-        };
+        let continuation = self.continuation(resume.as_ref())?;
         let mut answer = QueryPage {
             page: Page {
                 rows: page.rows,
@@ -370,6 +364,15 @@ impl PageRun<'_> {
             });
         }
         Ok(targets)
+    }
+
+    /// Writes the continuation of the next page, within the size that the request allows.
+    fn continuation(&self, resume: Option<&ResumePoint>) -> Result<Option<String>> {
+        let Some(resume) = resume else {
+            return Ok(None);
+        };
+        let limit_kb = self.request.page.continuation_limit_kb;
+        token::write(resume, limit_kb).map(Some)
     }
 
     /// Adds the reports that the request asks for to an answer. `first_step` is the index in
