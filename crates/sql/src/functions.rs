@@ -244,6 +244,22 @@ impl<'v> Arguments<'v, '_> {
     }
 }
 
+/// Makes a table entry. No index answers the function, unless [`Function::index_use`] names one.
+pub(crate) const fn entry(
+    names: &'static [&'static str],
+    arity: (usize, usize),
+    doc: &'static str,
+    run: Implementation,
+) -> Function {
+    Function {
+        names,
+        arity,
+        index_use: IndexUse::FullScan,
+        doc,
+        run,
+    }
+}
+
 /// Makes the table entry of a strict function.
 pub(crate) const fn strict(
     names: &'static [&'static str],
@@ -251,13 +267,7 @@ pub(crate) const fn strict(
     doc: &'static str,
     run: fn(Arguments<'_, '_>) -> Option<Json>,
 ) -> Function {
-    Function {
-        names,
-        arity,
-        index_use: IndexUse::FullScan,
-        doc,
-        run: Implementation::Strict(run),
-    }
+    entry(names, arity, doc, Implementation::Strict(run))
 }
 
 /// Makes the table entry of a function that handles undefined arguments.
@@ -267,13 +277,7 @@ pub(crate) const fn non_strict(
     doc: &'static str,
     run: fn(Arguments<'_, '_>) -> Option<Json>,
 ) -> Function {
-    Function {
-        names,
-        arity,
-        index_use: IndexUse::FullScan,
-        doc,
-        run: Implementation::NonStrict(run),
-    }
+    entry(names, arity, doc, Implementation::NonStrict(run))
 }
 
 /// Makes the table entry of a function that checks the limits of time and memory.
@@ -283,13 +287,7 @@ pub(crate) const fn metered(
     doc: &'static str,
     run: MeteredFunction,
 ) -> Function {
-    Function {
-        names,
-        arity,
-        index_use: IndexUse::FullScan,
-        doc,
-        run: Implementation::Metered(run),
-    }
+    entry(names, arity, doc, Implementation::Metered(run))
 }
 
 impl Function {

@@ -4,7 +4,7 @@
 //! functions read a date, or a date and time with `T` or a space between them, any number of
 //! fraction digits, and an optional `Z`. They write `yyyy-MM-ddTHH:mm:ss.fffffffZ`.
 
-use super::{Arguments, Function, Implementation, IndexUse, strict};
+use super::{Arguments, Function, Implementation, entry, strict};
 use jiff::civil::{Date, DateTime};
 use orrery_model::json::Json;
 
@@ -23,13 +23,7 @@ const fn clock(
     doc: &'static str,
     run: fn(&mut crate::run::frame::Context<'_>, Arguments<'_, '_>) -> Option<Json>,
 ) -> Function {
-    Function {
-        names,
-        arity,
-        index_use: IndexUse::FullScan,
-        doc,
-        run: Implementation::Context(run),
-    }
+    entry(names, arity, doc, Implementation::Context(run))
 }
 
 pub(super) const TABLE: &[Function] = &[

@@ -1,7 +1,7 @@
 //! Full-text functions. The binder puts the language of the text before the arguments of each, so
 //! argument 0 is the language and argument 1 the text. The computations are in `src/full_text.rs`.
 
-use super::{ANY, Arguments, Function, Implementation, IndexUse, MeteredFunction};
+use super::{ANY, Arguments, Function, Implementation, MeteredFunction, entry};
 use crate::error::QueryError;
 use crate::full_text::{Analyzer, Counts, Statistics, Term, count, score};
 use crate::run::frame::Context;
@@ -13,23 +13,11 @@ const fn full_text(
     doc: &'static str,
     run: MeteredFunction,
 ) -> Function {
-    Function {
-        names,
-        arity,
-        index_use: IndexUse::FullScan,
-        doc,
-        run: Implementation::FullText(run),
-    }
+    entry(names, arity, doc, Implementation::FullText(run))
 }
 
 const fn rank(names: &'static [&'static str], doc: &'static str) -> Function {
-    Function {
-        names,
-        arity: (2, ANY),
-        index_use: IndexUse::FullScan,
-        doc,
-        run: Implementation::Rank,
-    }
+    entry(names, (2, ANY), doc, Implementation::Rank)
 }
 
 pub(super) const TABLE: &[Function] = &[

@@ -1,7 +1,7 @@
 //! Mathematical functions on doubles. NaN and infinities are allowed here; a row that contains one
 //! is an error.
 
-use super::{Arguments, Function, Implementation, IndexUse, strict};
+use super::{Arguments, Function, Implementation, entry, strict};
 use crate::value::number;
 use orrery_model::json::Json;
 use std::f64::consts::PI;
@@ -98,13 +98,12 @@ pub(super) const TABLE: &[Function] = &[
         "the number rounded down to a multiple of the size",
         number_bin,
     ),
-    Function {
-        names: &["RAND"],
-        arity: (0, 0),
-        index_use: IndexUse::FullScan,
-        doc: "a random number from 0 to below 1, new for each row",
-        run: Implementation::Context(|cx, _| Some(number(cx.next_random()))),
-    },
+    entry(
+        &["RAND"],
+        (0, 0),
+        "a random number from 0 to below 1, new for each row",
+        Implementation::Context(|cx, _| Some(number(cx.next_random()))),
+    ),
 ];
 
 fn round(a: Arguments<'_, '_>) -> Option<Json> {

@@ -3,7 +3,7 @@
 //! A pattern that does not compile makes the function undefined. A pattern that is too slow on a
 //! text is an error; see `compiled_regex.rs` for the limits.
 
-use super::{Arguments, Function, Implementation, IndexUse};
+use super::{Arguments, Function, IndexUse, MeteredFunction, metered};
 use crate::error::QueryError;
 use crate::run::frame::Context;
 use orrery_model::json::Json;
@@ -15,15 +15,9 @@ const CALL_ITERATIONS: u64 = 16;
 const fn with_pattern(
     names: &'static [&'static str],
     doc: &'static str,
-    run: fn(&mut Context<'_>, Arguments<'_, '_>) -> Result<Option<Json>, QueryError>,
+    run: MeteredFunction,
 ) -> Function {
-    Function {
-        names,
-        arity: (2, 3),
-        index_use: IndexUse::FullScan,
-        doc,
-        run: Implementation::Metered(run),
-    }
+    metered(names, (2, 3), doc, run)
 }
 
 pub(super) const TABLE: &[Function] = &[

@@ -1,7 +1,7 @@
 //! Spatial functions on GeoJSON values. An argument that is no valid geometry makes a function
 //! undefined; ST_ISVALID and ST_ISVALIDDETAILED report it. The computations are in `src/spatial`.
 
-use super::{Arguments, Function, Implementation, IndexUse, MeteredFunction};
+use super::{Arguments, Function, MeteredFunction, metered};
 use crate::error::QueryError;
 use crate::run::frame::Context;
 use crate::spatial::{self, Geometry, IterationCounter};
@@ -14,13 +14,7 @@ const fn spatial(
     doc: &'static str,
     run: MeteredFunction,
 ) -> Function {
-    Function {
-        names,
-        arity: (arity, arity),
-        index_use: IndexUse::FullScan,
-        doc,
-        run: Implementation::Metered(run),
-    }
+    metered(names, (arity, arity), doc, run)
 }
 
 pub(super) const TABLE: &[Function] = &[

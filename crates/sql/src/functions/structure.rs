@@ -1,6 +1,6 @@
 //! Functions on objects, choices between values, and aggregates.
 
-use super::{ANY, AggregateKind, Arguments, Function, Implementation, IndexUse, metered, strict};
+use super::{ANY, AggregateKind, Arguments, Function, Implementation, entry, metered, strict};
 use crate::error::QueryError;
 use crate::resume_filter::item_number;
 use crate::run::frame::Context;
@@ -11,13 +11,7 @@ const fn aggregate(
     doc: &'static str,
     kind: AggregateKind,
 ) -> Function {
-    Function {
-        names,
-        arity: (1, 1),
-        index_use: IndexUse::FullScan,
-        doc,
-        run: Implementation::Aggregate(kind),
-    }
+    entry(names, (1, 1), doc, Implementation::Aggregate(kind))
 }
 
 pub(super) const TABLE: &[Function] = &[
@@ -33,20 +27,18 @@ pub(super) const TABLE: &[Function] = &[
         "the number of an item in its container, from its resource id (_rid)",
         |a| document_id(a.get(0)?),
     ),
-    Function {
-        names: &["IIF"],
-        arity: (3, 3),
-        index_use: IndexUse::FullScan,
-        doc: "the second argument if the first is true, else the third",
-        run: Implementation::Conditional,
-    },
-    Function {
-        names: &["CHOOSE"],
-        arity: (2, ANY),
-        index_use: IndexUse::FullScan,
-        doc: "the argument with that number among the others, from 1",
-        run: Implementation::Choose,
-    },
+    entry(
+        &["IIF"],
+        (3, 3),
+        "the second argument if the first is true, else the third",
+        Implementation::Conditional,
+    ),
+    entry(
+        &["CHOOSE"],
+        (2, ANY),
+        "the argument with that number among the others, from 1",
+        Implementation::Choose,
+    ),
     aggregate(
         &["COUNT"],
         "the number of defined values",

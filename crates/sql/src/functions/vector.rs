@@ -5,7 +5,7 @@
 //! distance is undefined unless both vectors are arrays of numbers of the same length that fit the
 //! data type.
 
-use super::{Arguments, Function, Implementation, IndexUse};
+use super::{Arguments, Function, Implementation, entry};
 use crate::value::number;
 use orrery_model::json::Json;
 
@@ -52,13 +52,7 @@ const fn vector(
     doc: &'static str,
     run: fn(Arguments<'_, '_>) -> Option<Json>,
 ) -> Function {
-    Function {
-        names,
-        arity: (2, 4),
-        index_use: IndexUse::FullScan,
-        doc,
-        run: Implementation::Vector(run),
-    }
+    entry(names, (2, 4), doc, Implementation::Vector(run))
 }
 
 pub(super) const TABLE: &[Function] = &[
