@@ -371,7 +371,7 @@ impl Partition {
     /// newer lease than that of the commit, so that the commit cannot take place afterwards.
     ///
     /// # Errors
-    /// 500 if nobody can say.
+    /// 500 if the partition is gone or the store fails: the outcome stays unknown.
     pub fn is_committed(&self, lsn: u64, token: Token) -> Result<bool> {
         self.abandon_writer();
         // The log of a partition that is gone says nothing any more; a client that is sent to the

@@ -203,7 +203,8 @@ pub(crate) fn work_of(results: &[Outcome<BatchReply>]) -> Work {
 /// Decides the outcome of a request once the store has answered its commit.
 ///
 /// If the store does not know whether the commit took place, the commit log is asked under a newer
-/// lease: 449 means that the write did not take place, 500 that nobody can say.
+/// lease: 449 means that the write did not take place, 500 that the outcome stays
+/// unknown.
 fn conclude<T>(
     outcome: Outcome<T>,
     committed: CommitOutcome,

@@ -649,7 +649,7 @@ fn commits_are_accepted_in_call_order_before_any_is_durable(new_store: NewStore<
     );
 }
 
-/// Promise 13: `sync` makes commits durable whose receipts nobody waits for.
+/// Promise 13: `sync` makes commits durable even if no caller waits for their receipts.
 fn sync_makes_every_accepted_commit_durable(new_store: NewStore<'_>) {
     let store = new_store();
     let lease = store.open(P).unwrap();

@@ -119,8 +119,8 @@ impl Driver {
         wanted.ok_or_else(|| Failure::Raised("no throughput is given".to_owned()))
     }
 
-    /// What the SDK understood of an offer: RU/s, or the most of autoscale. It says nothing where
-    /// there is none.
+    /// Answers an offer as the SDK read it: its RU/s, or the maximum RU/s of autoscale; 404 if
+    /// there is no offer.
     fn offer(&mut self, offer: Option<ThroughputProperties>) -> Answer {
         let Some(offer) = offer else { return Answer::status(404) };
         self.reach("ThroughputProperties::throughput");

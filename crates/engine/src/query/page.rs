@@ -325,16 +325,16 @@ impl PageRun<'_> {
 
     /// Takes one snapshot of each partition of the scope and checks that it has reached the session
     /// token.
-    fn open(&self, scope: &Reach, position: &mut Option<Position>) -> Result<Opened> {
+    fn open(&self, reach: &Reach, position: &mut Option<Position>) -> Result<Opened> {
         // Settings and policies come before the snapshots: a policy that is newer than a snapshot
         // does no harm, a policy that is not known would.
         let settings = self.container.settings();
         let policies = self.container.policies();
         let mut snapshots = BTreeMap::new();
-        for (partition, _) in &scope.partitions {
+        for (partition, _) in &reach.partitions {
             let snapshot = partition.snapshot()?;
             let lsn = snapshot.head().lsn;
-            if scope.partitions_in_scope == 1 {
+            if reach.partitions_in_scope == 1 {
                 *position = Some(partition.position(lsn, None));
             }
             check_session(self.options.session, partition, lsn)?;
