@@ -3,12 +3,13 @@
 //! All other crates use these types: JSON values and their order ([`json`]), resource ids
 //! ([`rid`]), partition keys and their position in the hash space ([`partition_key`]), partial
 //! updates ([`patch`]), the table of errors ([`error`]), limits ([`limits`]), counted work
-//! ([`work`]), counters for operators ([`metrics`]), locks that survive a panic ([`sync`]), and the
-//! interface for time and randomness ([`world`]).
+//! ([`work`]), counters for operators ([`metrics`]), budgets of memory ([`memory`]), locks that
+//! survive a panic ([`sync`]), and the interface for time and randomness ([`world`]).
 
 pub mod error;
 pub mod json;
 pub mod limits;
+pub mod memory;
 pub mod metrics;
 pub mod partition_key;
 pub mod patch;
