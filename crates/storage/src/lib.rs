@@ -23,7 +23,7 @@ pub mod testing;
 
 pub use commit::{Commit, CommitOutcome, Head, Limits, Lsn, PartitionId, Token};
 pub use error::StoreError;
-pub use local::{LocalOptions, LocalStore};
+pub use local::{LocalOptions, LocalStore, Loss, LostCommit};
 pub use memory::MemoryStore;
 pub use receipt::{Pending, Receipt};
 pub use store::{Bytes, Capabilities, Direction, KeyRange, Lease, Rows, Snapshot, Store};

@@ -320,6 +320,73 @@ fn a_refusal_names_the_loss_and_changes_nothing_and_the_loss_can_be_accepted() {
 }
 
 #[test]
+fn a_loss_is_described_and_its_remains_are_kept_before_it_is_accepted() {
+    let original = in_journal();
+    let dir = tempfile::tempdir().unwrap();
+    copy(original.dir.path(), dir.path());
+    assert_eq!(LocalStore::examine(dir.path()).unwrap(), None);
+    let journal = files(&dir.path().join("store"))
+        .into_iter()
+        .find(|file| file.extension().is_some_and(|e| e == "jnl"));
+    let journal = journal.unwrap();
+    change(&journal, |bytes| {
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+    });
+    let damaged = std::fs::read(&journal).unwrap();
+
+    let loss = LocalStore::examine(dir.path()).unwrap().unwrap();
+    assert!(
+        loss.problem.contains(&journal.display().to_string()),
+        "{}",
+        loss.problem
+    );
+    assert!(
+        loss.last_group < loss.acknowledged_group.unwrap(),
+        "{loss:?}"
+    );
+    // Only the commit that holds the damaged byte cannot be read any more.
+    let lsns: Vec<_> = loss.commits.iter().map(|commit| commit.lsn).collect();
+    let first = lsns[0];
+    assert_eq!(lsns, (first..=original.lsn).collect::<Vec<_>>());
+    for commit in &loss.commits {
+        let key = (commit.lsn - 1).to_be_bytes();
+        assert_eq!(commit.partition, P);
+        assert!(commit.keys.contains(&key.to_vec()), "{commit:?}");
+    }
+
+    let remains = dir.path().join("remains");
+    loss.keep_remains(dir.path(), &remains).unwrap();
+    let kept = std::fs::read(remains.join("journal-remains")).unwrap();
+    assert_eq!(kept.len() as u64, loss.bytes);
+    assert_eq!(kept, &damaged[loss.offset as usize..][..kept.len()]);
+    assert_eq!(
+        std::fs::read(&journal).unwrap(),
+        damaged,
+        "the journal was changed"
+    );
+    let accepting = LocalOptions {
+        accept_loss: true,
+        ..LocalOptions::default()
+    };
+    let writer = LocalStore::open(dir.path(), accepting).unwrap();
+    assert_eq!(writer.snapshot(P).unwrap().head().lsn, first - 2);
+    drop(writer);
+    assert_eq!(LocalStore::examine(dir.path()).unwrap(), None);
+}
+
+#[test]
+fn a_directory_without_data_is_not_examined_and_not_created() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("missing");
+    let refusal = LocalStore::examine(&missing).unwrap_err().to_string();
+    assert!(
+        refusal.contains("missing") && !missing.exists(),
+        "{refusal}"
+    );
+}
+
+#[test]
 fn other_directories_and_other_formats_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("thesis.txt"), "precious").unwrap();

@@ -77,6 +77,13 @@ impl Directory {
         Ok(directory)
     }
 
+    /// Locks a directory that exists, and creates nothing.
+    pub(super) fn claim_existing(root: &Path) -> Result<Directory, StoreError> {
+        let format_file = root.join(FORMAT_FILE);
+        std::fs::metadata(&format_file).map_err(StoreError::io("read", &format_file))?;
+        Directory::claim(root)
+    }
+
     pub(super) fn store(&self) -> PathBuf {
         self.root.join(STORE_DIRECTORY)
     }

@@ -131,7 +131,7 @@ impl HighWater {
 
 /// The advice to accept the loss, for messages.
 pub(super) const ACCEPT_ADVICE: &str =
-    "To go on with what is left, open it once with the option to accept the loss";
+    "To see what is lost and to go on with what is left, use 'orrery repair'";
 
 fn encode(mark: Mark) -> [u8; SLOT_BYTES] {
     let mut slot = [0; SLOT_BYTES];

@@ -298,6 +298,15 @@ fn read_batch(reader: &mut impl Read) -> std::io::Result<Option<Batch>> {
 
 /// Reads the next batch; fails with `InvalidData` or `UnexpectedEof` if there is no whole one.
 fn try_read_batch(reader: &mut impl Read) -> std::io::Result<Batch> {
+    try_read_items(reader, |_, _| {})
+}
+
+/// Does the same as [`try_read_batch`], and passes the key and the stored value of each item to
+/// `visit`. The items count only if the result is a batch: its checksum comes last.
+fn try_read_items(
+    reader: &mut impl Read,
+    mut visit: impl FnMut(&[u8], &[u8]),
+) -> std::io::Result<Batch> {
     let start: [u8; BATCH_FRAME_BYTES] = read_array(reader)?;
     ensure(start[0] == 1)?;
     let items = u32::from_le_bytes([start[1], start[2], start[3], start[4]]);
@@ -320,9 +329,11 @@ fn try_read_batch(reader: &mut impl Read) -> std::io::Result<Batch> {
         reader.read_exact(&mut body)?;
         hash.update(&head);
         hash.update(&body);
-        if &body[..key_len] == GROUP_KEY {
-            batch.record = GroupRecord::decode(&body[key_len..]);
+        let (key, value) = body.split_at(key_len);
+        if key == GROUP_KEY {
+            batch.record = GroupRecord::decode(value);
         }
+        visit(key, value);
         batch.bytes += (ITEM_HEAD_BYTES + body.len()) as u64;
     }
     // The checksum covers the items only; `check_batch` checks the sequence number.
@@ -330,6 +341,29 @@ fn try_read_batch(reader: &mut impl Read) -> std::io::Result<Batch> {
     ensure(end[0] == 3 && end[9..] == *b"FJL\x03" && end[1..9] == hash.digest().to_le_bytes())?;
     batch.bytes += BATCH_FRAME_BYTES as u64;
     Ok(batch)
+}
+
+/// Returns the items of all whole batches in `bytes`, which may begin and end anywhere and be
+/// damaged in between: one list of keys and stored values for each batch.
+pub(super) fn salvage_batches(bytes: &[u8]) -> Vec<Vec<(Vec<u8>, Vec<u8>)>> {
+    let (mut batches, mut offset) = (Vec::new(), 0);
+    // Every batch begins with the same byte.
+    while let Some(start) = bytes[offset..].iter().position(|byte| *byte == 1) {
+        offset += start;
+        let mut rest = &bytes[offset..];
+        let mut items = Vec::new();
+        let read = try_read_items(&mut rest, |key, value| {
+            items.push((key.to_vec(), value.to_vec()));
+        });
+        match read {
+            Ok(batch) => {
+                offset += batch.bytes as usize;
+                batches.push(items);
+            }
+            Err(_) => offset += 1,
+        }
+    }
+    batches
 }
 
 fn read_array<const N: usize>(reader: &mut impl Read) -> std::io::Result<[u8; N]> {

@@ -6,7 +6,7 @@
 //!   touch it;
 //! - `keys.rs`: the keys in fjall; `database.rs`: the opening of fjall;
 //! - `committer.rs`: the order of writes and syncs; `tables.rs`: the writing of one group;
-//!   `snapshot.rs`: reads.
+//!   `snapshot.rs`: reads; `repair.rs`: lost commits, before their loss is accepted.
 //!
 //! Promised beyond the trait: opening gives every acknowledged commit, or refuses with the name of
 //! a file; a directory is used by one process at a time; after a failed write or sync no commit is
@@ -20,6 +20,7 @@ mod directory;
 mod high_water;
 mod journal;
 mod keys;
+mod repair;
 mod snapshot;
 mod tables;
 
@@ -37,6 +38,8 @@ use self::high_water::{ACCEPT_ADVICE, HighWater, Mark};
 use self::journal::JournalContents;
 use self::snapshot::LocalSnapshot;
 use self::tables::{Tables, WriteTask};
+
+pub use self::repair::{Loss, LostCommit};
 use crate::commit::{Commit, CommitOutcome, Limits, PartitionId};
 use crate::error::StoreError;
 use crate::ownership::{Ownership, OwnershipTable, check_partition};
@@ -103,6 +106,16 @@ impl LocalStore {
         Ok(LocalStore {
             committer: Arc::new(Committer::new(tables, ownership)),
         })
+    }
+
+    /// Describes the commits that a data directory lost and for which [`LocalStore::open`] refuses
+    /// it; `None` if its journals are complete. Changes nothing.
+    ///
+    /// # Errors
+    /// When the directory does not exist or is in use, or when its damage is of another kind:
+    /// [`LocalOptions::accept_loss`] does not help then.
+    pub fn examine(path: impl AsRef<Path>) -> Result<Option<Loss>, StoreError> {
+        repair::examine(path.as_ref())
     }
 
     /// Waits for a submitted task and turns its outcome into a result.
