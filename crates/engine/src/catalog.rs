@@ -100,6 +100,8 @@ struct RowChanges {
     deletes: Vec<Vec<u8>>,
 }
 
+/// The partition of the store with the rows of the catalog.
+pub(crate) const CATALOG_PARTITION: PartitionId = PartitionId(0);
 /// Rows that one commit deletes from a key space that is destroyed.
 const ROWS_DELETED_PER_COMMIT: usize = 2_000;
 
@@ -151,7 +153,7 @@ impl Catalog {
             0,
             Vec::new(),
             EpkRange::all(),
-            PartitionId(0),
+            CATALOG_PARTITION,
             0,
         );
         Catalog {

@@ -1,10 +1,12 @@
 //! Questions and commands of the person who runs the server: inventory, statistics, meters,
-//! snapshots.
+//! snapshots, lost writes.
 
 mod inventory;
+mod lost_writes;
 mod meters;
 mod snapshots;
 pub(crate) mod statistics;
 
 pub use inventory::PartitionInventory;
+pub use lost_writes::LostWrites;
 pub use meters::Meters;

@@ -25,6 +25,7 @@ Examples:
   orrery start --data-dir ./data --listen 127.0.0.1:9000
   orrery start --listen 0.0.0.0:8081 --key-file ./account.key
   orrery keys create --key-file account.key  create a file with four new account keys
+  orrery repair --data-dir ./data            say what a damaged data directory lost
   orrery healthcheck                         exit with 0 if the server answers
   orrery bench blog                          measure the blog workload
 
@@ -39,6 +40,10 @@ pub(crate) enum Command {
     Start(Box<StartArguments>),
     /// Check that a server answers; exit with 0 if it does, otherwise with 1
     Healthcheck(HealthcheckArguments),
+    /// Check the data directory of a server that does not run, and accept the loss of commits that
+    /// its files no longer hold
+    #[command(after_help = REPAIR_HELP)]
+    Repair(RepairArguments),
     /// Create and change the keys of an account
     #[command(after_help = KEYS_HELP)]
     Keys(KeysArguments),
@@ -93,6 +98,35 @@ To replace the key that clients use, without interruption:
 
 From step 3 on the server refuses requests signed with the old primary key, and resource tokens
 that were requested with it.";
+
+const REPAIR_HELP: &str = "\
+Examples:
+  See what is lost; nothing is changed:
+    orrery repair --data-dir ./data
+  Go on with what is left:
+    orrery repair --data-dir ./data --accept-loss
+
+A server refuses to start if its files do not hold every acknowledged commit. A backup of the whole
+data directory is the better remedy. If there is none, --accept-loss copies the unreadable part to
+the folder 'lost-1' in the data directory, opens the data with the commits before it, and lists the
+items of lost commits as far as they can be read. It mends cut and damaged journals and a missing
+file 'high-water', but not damaged tables.
+
+Exit codes:
+  0  the data directory is complete, or the loss was accepted
+  2  wrong options
+  4  the data directory is damaged, in use or missing";
+
+/// Arguments of `orrery repair`.
+#[derive(Debug, Args)]
+pub(crate) struct RepairArguments {
+    /// Data directory [default: $XDG_DATA_HOME/orrery, or ~/.local/share/orrery]
+    #[arg(long, value_name = "DIR", env = "ORRERY_DATA_DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Open the data without the lost commits; this cannot be undone
+    #[arg(long)]
+    pub(crate) accept_loss: bool,
+}
 
 /// Arguments of `orrery keys`.
 #[derive(Debug, Args)]

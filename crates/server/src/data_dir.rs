@@ -2,7 +2,7 @@
 
 use crate::command::StartArguments;
 use crate::failure::Failure;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Returns the data directory that the arguments select and creates it if it is missing; `None` if
 /// the data is to be kept in memory.
@@ -14,13 +14,7 @@ pub(crate) fn prepare(arguments: &StartArguments) -> Result<Option<PathBuf>, Fai
     if arguments.memory {
         return Ok(None);
     }
-    let directory = match &arguments.data_dir {
-        Some(directory) => directory.clone(),
-        None => {
-            let home = absolute_path("HOME").or_else(|| absolute_path("USERPROFILE"));
-            default_directory(absolute_path("XDG_DATA_HOME"), home)?
-        }
-    };
+    let directory = locate(arguments.data_dir.as_deref())?;
     std::fs::create_dir_all(&directory).map_err(|error| {
         Failure::Data(format!(
             "cannot create the data directory {}: {error}",
@@ -28,6 +22,20 @@ pub(crate) fn prepare(arguments: &StartArguments) -> Result<Option<PathBuf>, Fai
         ))
     })?;
     Ok(Some(directory))
+}
+
+/// Returns the data directory that an option names, or the default directory.
+///
+/// # Errors
+/// [`Failure::Usage`] if no directory is given and the user has no home directory.
+pub(crate) fn locate(given: Option<&Path>) -> Result<PathBuf, Failure> {
+    match given {
+        Some(directory) => Ok(directory.to_owned()),
+        None => {
+            let home = absolute_path("HOME").or_else(|| absolute_path("USERPROFILE"));
+            default_directory(absolute_path("XDG_DATA_HOME"), home)
+        }
+    }
 }
 
 /// Returns the path in an environment variable. The XDG specification demands that relative paths
@@ -57,7 +65,6 @@ fn default_directory(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
 
     #[test]
     fn the_default_directory_follows_the_xdg_specification() {

@@ -6,7 +6,7 @@ use orrery_engine::{Engine, EngineOptions, ThroughputOptions};
 use orrery_model::world::World;
 use orrery_script::{HostCommand, PoolOptions};
 use orrery_storage::{LocalOptions, LocalStore, MemoryStore, Store};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Opens the engine on the store in `data_dir`, or on a store in memory if there is no directory.
@@ -23,17 +23,6 @@ pub(crate) fn open_engine(
         Some(directory) => Arc::new(open_store(directory)?),
     };
 
-    // Scripts run in processes of this program, which can be killed without harm to the server.
-    let program = std::env::current_exe().map_err(|error| {
-        Failure::Failed(format!(
-            "cannot determine the path of this program, which runs scripts: {error}"
-        ))
-    })?;
-    let script_host = HostCommand {
-        program: program.into_os_string(),
-        arguments: vec!["script-host".into()],
-    };
-
     let options = EngineOptions {
         profile: match arguments.profile {
             Profile::Modern => orrery_engine::Profile::Modern,
@@ -48,8 +37,20 @@ pub(crate) fn open_engine(
             burst_capacity: arguments.burst_capacity,
             priorities: arguments.priority_based_execution,
         },
-        ..EngineOptions::new(PoolOptions::new(script_host))
+        ..EngineOptions::new(PoolOptions::new(script_host()?))
     };
+    open_on(store, options, world)
+}
+
+/// Opens the engine on a store.
+///
+/// # Errors
+/// [`Failure::Data`] if the data cannot be opened.
+pub(crate) fn open_on(
+    store: Arc<dyn Store>,
+    options: EngineOptions,
+    world: Arc<dyn World>,
+) -> Result<Arc<Engine>, Failure> {
     match Engine::open(store, options, world) {
         Ok(engine) => Ok(Arc::new(engine)),
         Err(error) => {
@@ -63,13 +64,35 @@ pub(crate) fn open_engine(
     }
 }
 
+/// Returns the command that starts a process for scripts. Scripts run in processes of this program,
+/// which can be killed without harm to the server.
+///
+/// # Errors
+/// The path of this program is not known.
+pub(crate) fn script_host() -> Result<HostCommand, Failure> {
+    let program = std::env::current_exe().map_err(|error| {
+        Failure::Failed(format!(
+            "cannot determine the path of this program, which runs scripts: {error}"
+        ))
+    })?;
+    Ok(HostCommand {
+        program: program.into_os_string(),
+        arguments: vec!["script-host".into()],
+    })
+}
+
+/// Returns the folder of the store in a data directory.
+pub(crate) fn store_folder(directory: &Path) -> PathBuf {
+    directory.join("store")
+}
+
 /// Opens the store in the folder `store` of a data directory.
 ///
 /// The store detects missing files in its folder, but not the loss of the whole folder. A file
 /// `HOLDS-DATA` beside the folder records that the folder exists, so that the server refuses to
 /// start with an empty database in its place.
 fn open_store(directory: &Path) -> Result<LocalStore, Failure> {
-    let folder = directory.join("store");
+    let folder = store_folder(directory);
     let marker = directory.join("HOLDS-DATA");
     if marker.exists() && !folder.exists() {
         return Err(Failure::Data(format!(

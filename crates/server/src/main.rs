@@ -10,6 +10,7 @@
 //!   announce     announcement on standard output
 //!   signals      shutdown, reload of the keys
 //!   background   periodic tasks
+//! repair       orrery repair: lost commits, and their acceptance
 //! rotation     orrery keys: creates and changes key files
 //! healthcheck  orrery healthcheck
 //! bench        orrery bench: workloads
@@ -31,6 +32,7 @@ mod failure;
 mod healthcheck;
 mod keys;
 mod private_file;
+mod repair;
 mod rotation;
 mod signals;
 mod start;
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
     let result = match Program::parse().command {
         Command::Start(arguments) => start::run(*arguments),
         Command::Healthcheck(arguments) => healthcheck::run(&arguments),
+        Command::Repair(arguments) => repair::run(&arguments),
         Command::Keys(arguments) => rotation::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::ScriptHost => return orrery_script::serve_script_host(),

@@ -1,5 +1,5 @@
-//! The data directory and the start of the program: exclusive use, damaged files, orderly shutdown,
-//! and account keys.
+//! The data directory and the start of the program: exclusive use, damaged files and their repair,
+//! orderly shutdown, and account keys.
 //!
 //! The promise about damage: the server starts with everything acknowledged, or refuses to start
 //! and names the file. It never starts with less.
@@ -11,6 +11,7 @@ use program::{
 };
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Exit code of wrong options.
 const EXIT_USAGE: Option<i32> = Some(2);
@@ -248,6 +249,113 @@ fn a_deleted_file_is_refused_or_harmless() {
     assert!(
         is_refused_after(original.path(), "all tables and journals deleted", gone),
         "it was not noticed"
+    );
+}
+
+/// Runs `orrery repair` on a data directory. Returns the exit code and all that it printed.
+fn repair(directory: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_orrery"))
+        .args(["repair", "--data-dir"])
+        .arg(directory)
+        .args(arguments)
+        .output()
+        .expect("it runs");
+    let printed = [output.stdout, output.stderr].concat();
+    let printed = String::from_utf8(printed).expect("UTF-8");
+    (output.status.code(), printed)
+}
+
+#[test]
+fn a_complete_directory_needs_no_repair_and_is_left_as_it_is() {
+    let original = killed_data_dir();
+    for arguments in [&[][..], &["--accept-loss"]] {
+        let (code, printed) = repair(original.path(), arguments);
+        assert_eq!(code, Some(0), "{printed}");
+        assert!(printed.contains("nothing to repair"), "{printed}");
+    }
+    let server = start_on(original.path()).expect("it starts");
+    assert_eq!(numbers(&server), (0..ACKNOWLEDGED).collect());
+}
+
+#[test]
+fn repair_names_the_lost_items_and_the_server_starts_without_them() {
+    let original = killed_data_dir();
+    let (file, end) = journal(original.path());
+    edit(&file, |bytes| bytes[end * 9 / 10] ^= 1);
+    let refused = expect_exit(start_on(original.path()));
+    assert!(
+        refused.stderr.contains("orrery repair"),
+        "{}",
+        refused.stderr
+    );
+
+    // Without the option the loss is described, and nothing is changed.
+    let damaged = std::fs::read(&file).expect("it can be read");
+    let (code, printed) = repair(original.path(), &[]);
+    assert_eq!(code, EXIT_DATA, "{printed}");
+    assert!(printed.contains("Lost group commits"), "{printed}");
+    assert!(printed.contains(&file.display().to_string()), "{printed}");
+    assert!(printed.contains("--accept-loss"), "{printed}");
+    assert_eq!(std::fs::read(&file).expect("it can be read"), damaged);
+
+    let (code, printed) = repair(original.path(), &["--accept-loss"]);
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(
+        printed.contains("/dbs/blog/colls/posts, partition key range 0"),
+        "{printed}"
+    );
+    let report = original.path().join("lost-1/report.txt");
+    let report = std::fs::read_to_string(report).expect("it can be read");
+    assert!(printed.contains(&report));
+    assert!(original.path().join("lost-1/journal-remains").exists());
+
+    // All items before the damage are there; each later one is named, except that of the commit
+    // with the damaged byte.
+    let server = start_on(original.path()).expect("it starts");
+    let left = numbers(&server);
+    let lost: Vec<u64> = (left.len() as u64..ACKNOWLEDGED).collect();
+    assert_eq!(left, (0..left.len() as u64).collect());
+    assert!(lost.len() > 1, "{printed}");
+    let ids = report.split("created or deleted: ").nth(1).expect("a list");
+    let ids: BTreeSet<&str> = ids.lines().next().expect("a line").split(", ").collect();
+    let named: BTreeSet<String> = lost[1..].iter().map(|n| format!("i{n}")).collect();
+    assert_eq!(ids, named.iter().map(String::as_str).collect());
+    let mut client = server.client();
+    lost.iter().for_each(|n| write(&mut client, *n));
+    assert_eq!(numbers(&server), (0..ACKNOWLEDGED).collect());
+}
+
+#[test]
+fn a_lost_high_water_file_is_repaired_without_loss() {
+    let original = killed_data_dir();
+    let high_water = original.path().join("store/high-water");
+    std::fs::remove_file(&high_water).expect("deleted");
+    let (code, printed) = repair(original.path(), &[]);
+    assert_eq!(code, EXIT_DATA, "{printed}");
+    assert!(
+        printed.contains(&high_water.display().to_string()),
+        "{printed}"
+    );
+    let (code, printed) = repair(original.path(), &["--accept-loss"]);
+    assert_eq!(code, Some(0), "{printed}");
+    let server = start_on(original.path()).expect("it starts");
+    assert_eq!(numbers(&server), (0..ACKNOWLEDGED).collect());
+}
+
+#[test]
+fn repair_refuses_a_directory_that_is_in_use_or_missing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = start_on(directory.path()).expect("it starts");
+    let (code, printed) = repair(directory.path(), &["--accept-loss"]);
+    assert_eq!(code, EXIT_DATA, "{printed}");
+    assert!(printed.contains("in use"), "{printed}");
+    drop(server);
+    let missing = directory.path().join("missing");
+    let (code, printed) = repair(&missing, &["--accept-loss"]);
+    assert_eq!(code, EXIT_DATA, "{printed}");
+    assert!(
+        printed.contains("missing") && !missing.exists(),
+        "{printed}"
     );
 }
 

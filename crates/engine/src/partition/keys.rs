@@ -104,6 +104,14 @@ pub(crate) fn primary(epk: &Epk, id: &str) -> Vec<u8> {
     key(PRIMARY, &[&[epk.len() as u8], epk, id.as_bytes()])
 }
 
+/// Reads the id from the key of a primary key row.
+pub(crate) fn read_primary(key: &[u8]) -> Option<String> {
+    let rest = key.strip_prefix(&[PRIMARY])?;
+    let (epk_length, rest) = rest.split_first()?;
+    let id = rest.get(usize::from(*epk_length)..)?;
+    String::from_utf8(id.to_vec()).ok()
+}
+
 /// Returns the range of all primary key rows.
 pub(crate) fn primaries() -> (Vec<u8>, Vec<u8>) {
     tagged(PRIMARY)

@@ -1,0 +1,138 @@
+//! `orrery repair`: says which commits a damaged data directory lost, and opens it without them if
+//! the user accepts the loss.
+//!
+//! Nothing is changed without `--accept-loss`. With it, the bytes that are cut off are first copied
+//! to a new folder in the data directory, together with the report that is printed.
+
+use crate::command::RepairArguments;
+use crate::data_dir;
+use crate::engine::{open_on, script_host, store_folder};
+use crate::failure::Failure;
+use crate::world::SystemWorld;
+use orrery_engine::{Engine, EngineOptions, LostWrites};
+use orrery_script::PoolOptions;
+use orrery_storage::{LocalOptions, LocalStore, Loss, Store};
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The largest number of ids that the report lists for a partition.
+const IDS_LISTED: usize = 1_000;
+
+/// Checks a data directory, and accepts its loss if the arguments say so.
+///
+/// # Errors
+/// [`Failure::Data`] if the directory is damaged and the loss is not accepted, or cannot be.
+pub(crate) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
+    let directory = data_dir::locate(arguments.data_dir.as_deref())?;
+    let folder = store_folder(&directory);
+    let loss = LocalStore::examine(&folder).map_err(|error| Failure::Data(error.to_string()))?;
+    let Some(loss) = loss else {
+        // The journals are complete. The tables are compared with them at every open.
+        open(&folder, false)?;
+        return print(&format!(
+            "The data directory {} is complete: nothing to repair.\n",
+            directory.display()
+        ));
+    };
+    if !arguments.accept_loss {
+        print(&report(&loss, &LostWrites::of(&loss.commits, None)))?;
+        return Err(Failure::Data(format!(
+            "restore a backup of {0}, or go on with what is left:\n  \
+             orrery repair --data-dir {0} --accept-loss",
+            directory.display()
+        )));
+    }
+
+    let remains = new_folder(&directory);
+    let cannot_keep =
+        |error: io::Error| Failure::Data(format!("cannot write to {}: {error}", remains.display()));
+    loss.keep_remains(&folder, &remains)
+        .map_err(|error| Failure::Data(error.to_string()))?;
+    let engine = open(&folder, true)?;
+    let report = report(&loss, &LostWrites::of(&loss.commits, Some(&engine)));
+    std::fs::write(remains.join("report.txt"), &report).map_err(cannot_keep)?;
+    engine
+        .shut_down()
+        .map_err(|error| Failure::Data(format!("cannot close the data: {error}")))?;
+    print(&format!(
+        "{report}\nThe loss is accepted: the server starts again with the commits before it. The \
+         cut bytes and this\nreport are in {}.\n",
+        remains.display()
+    ))
+}
+
+/// Opens the engine on the store in `folder`, for the names of its containers.
+fn open(folder: &Path, accept_loss: bool) -> Result<Arc<Engine>, Failure> {
+    let options = LocalOptions {
+        accept_loss,
+        ..LocalOptions::default()
+    };
+    let store = LocalStore::open(folder, options);
+    let store: Arc<dyn Store> = Arc::new(store.map_err(|error| Failure::Data(error.to_string()))?);
+    let options = EngineOptions::new(PoolOptions::new(script_host()?));
+    open_on(store, options, Arc::new(SystemWorld::new()))
+}
+
+/// Returns the first name `lost-N` that is free in a directory.
+fn new_folder(directory: &Path) -> PathBuf {
+    let mut number = 1;
+    loop {
+        let folder = directory.join(format!("lost-{number}"));
+        if !folder.exists() {
+            return folder;
+        }
+        number += 1;
+    }
+}
+
+/// Describes a loss for the user.
+fn report(loss: &Loss, writes: &[LostWrites]) -> String {
+    let mut text = format!("{}\n\n", loss.problem);
+    let first = loss.last_group + 1;
+    let lost = match loss.acknowledged_group {
+        Some(last) if last >= first => {
+            format!(
+                "Lost group commits: {first} to {last} ({}).",
+                last + 1 - first
+            )
+        }
+        Some(_) => "No acknowledged group commit is lost.".to_owned(),
+        None => format!("Lost group commits: from {first} on; their number is not known."),
+    };
+    let _ = writeln!(
+        text,
+        "{lost}\nUnreadable: {} from byte {} on, {} bytes.",
+        loss.journal.display(),
+        loss.offset,
+        loss.bytes
+    );
+    if writes.is_empty() {
+        text.push_str("No lost commit can be read any more, so its items are not known.\n");
+        return text;
+    }
+    text.push_str("Lost commits that can still be read; there may be others:\n");
+    for of_place in writes {
+        let _ = writeln!(
+            text,
+            "  {}: {} commits, {} items",
+            of_place.place, of_place.commits, of_place.items
+        );
+        let listed = &of_place.ids[..of_place.ids.len().min(IDS_LISTED)];
+        if !listed.is_empty() {
+            let _ = writeln!(text, "    created or deleted: {}", listed.join(", "));
+        }
+        let omitted = of_place.ids.len() - listed.len();
+        if omitted > 0 {
+            let _ = writeln!(text, "    and {omitted} more");
+        }
+    }
+    text
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    io::stdout()
+        .write_all(text.as_bytes())
+        .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))
+}
