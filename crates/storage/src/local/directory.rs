@@ -77,6 +77,10 @@ impl Directory {
         Ok(directory)
     }
 
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
     pub(super) fn store(&self) -> PathBuf {
         self.root.join(STORE_DIRECTORY)
     }

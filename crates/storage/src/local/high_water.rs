@@ -91,12 +91,18 @@ impl HighWater {
             last_sync: Instant::now(),
             is_dirty: true,
         };
-        for slot in [0, 1] {
-            this.write_slot(slot, mark)
-                .map_err(StoreError::io("write", path))?;
-        }
-        this.sync()?;
+        this.write_both(mark)?;
         Ok(this)
+    }
+
+    /// Writes the mark to both slots, durably: the file holds no other mark afterwards.
+    pub(super) fn write_both(&mut self, mark: Mark) -> Result<(), StoreError> {
+        for slot in [0, 1] {
+            self.write_slot(slot, mark)
+                .map_err(StoreError::io("write", &self.path))?;
+        }
+        self.is_dirty = true;
+        self.sync()
     }
 
     /// Writes the mark of a group that was synced.

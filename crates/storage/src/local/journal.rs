@@ -170,12 +170,12 @@ struct Inspection {
 }
 
 /// One whole batch of a journal.
-struct Batch {
-    sequence: u64,
+pub(super) struct Batch {
+    pub(super) sequence: u64,
     /// The group record, if the batch is the last of its group.
     record: Option<GroupRecord>,
     /// Bytes that the batch takes in the journal.
-    bytes: u64,
+    pub(super) bytes: u64,
 }
 
 impl Inspection {
@@ -303,7 +303,7 @@ fn out_of_order(path: &Path, sequence: u64) -> StoreError {
 
 /// The place where reading stops: no whole batch with a right checksum follows.
 #[derive(Clone, Copy, Debug)]
-struct Stop {
+pub(super) struct Stop {
     /// Bytes behind the last whole batch that were read before reading stopped.
     read: u64,
     /// The file ended inside the batch.
@@ -320,7 +320,7 @@ impl Stop {
 
 /// Reads the next whole batch with a right checksum. Returns the place where reading stops if there
 /// is none.
-fn read_batch(reader: &mut impl Read) -> std::io::Result<Result<Batch, Stop>> {
+pub(super) fn read_batch(reader: &mut impl Read) -> std::io::Result<Result<Batch, Stop>> {
     let mut counted = CountedReader { reader, read: 0 };
     match try_read_batch(&mut counted) {
         Err(e) if e.kind() == ErrorKind::UnexpectedEof || e.kind() == ErrorKind::InvalidData => {
