@@ -2,6 +2,7 @@
 
 use crate::command::StartArguments;
 use crate::failure::Failure;
+use crate::private_file;
 use std::path::PathBuf;
 
 /// Returns the data directory that the arguments select and creates it if it is missing; `None` if
@@ -21,7 +22,7 @@ pub(crate) fn prepare(arguments: &StartArguments) -> Result<Option<PathBuf>, Fai
             default_directory(absolute_path("XDG_DATA_HOME"), home)?
         }
     };
-    std::fs::create_dir_all(&directory).map_err(|error| {
+    private_file::create_directory(&directory).map_err(|error| {
         Failure::Data(format!(
             "cannot create the data directory {}: {error}",
             directory.display()

@@ -20,7 +20,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::directory::RESTORE_ADVICE;
+use super::directory::{RESTORE_ADVICE, owner_only};
 use crate::error::StoreError;
 
 const MAGIC: &[u8; 4] = b"OHW1";
@@ -78,12 +78,9 @@ impl HighWater {
 
     /// Opens the file, creates it if it is missing, and writes the mark to both slots, durably.
     pub(super) fn create(path: &Path, mark: Mark) -> Result<HighWater, StoreError> {
-        let open = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let open = owner_only(&mut options).open(path);
         let file = open.map_err(StoreError::io("open", path))?;
         let mut this = HighWater {
             path: path.to_owned(),

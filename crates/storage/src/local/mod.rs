@@ -97,6 +97,15 @@ impl LocalStore {
         LocalStore::open_watched(path.as_ref(), options, SpaceWatch::start)
     }
 
+    /// Returns true if a directory holds a store that was created completely. [`LocalStore::open`]
+    /// creates a new one otherwise.
+    ///
+    /// # Errors
+    /// When the directory cannot be read, or has another format.
+    pub fn is_created(path: impl AsRef<Path>) -> Result<bool, StoreError> {
+        directory::is_ready(path.as_ref())
+    }
+
     fn open_watched(
         path: &Path,
         options: LocalOptions,
@@ -128,6 +137,7 @@ impl LocalStore {
             // part is damage.
             tables.sync_mark()?;
             tables.directory_mut().check_parts()?;
+            tables.directory_mut().sync_new_parts()?;
             tables.directory_mut().mark_ready()?;
         }
         let ownership = OwnershipTable::new(recovered.ownership, recovered.epoch_floor);

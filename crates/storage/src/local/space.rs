@@ -27,6 +27,8 @@ use std::time::{Duration, Instant};
 
 use orrery_model::sync;
 
+use super::directory::owner_only;
+
 /// The most free space below which the store stops to grow, in bytes.
 const GROWTH_BYTES: u64 = 64 << 20;
 /// The part of the file system that the limit and the reserve take at most.
@@ -255,9 +257,7 @@ impl SpaceWatch {
 fn allocate(path: &Path, bytes: u64) -> io::Result<()> {
     let mut options = File::options();
     options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
+    let mut file = owner_only(&mut options).open(path)?;
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::{FallocateFlags, fallocate};
