@@ -39,9 +39,9 @@ pub(crate) use records::Meta;
 pub(crate) use scripts::Script;
 pub(crate) use snapshots::HighWaterMarks;
 
-use crate::errors::{outcome_error, storage_failure};
+use crate::errors::storage_failure;
 use crate::partition::staging::StagingWriter;
-use crate::partition::{CommitChanges, Partition, SubmittedCommit, keys, scan};
+use crate::partition::{CommitChanges, Partition, keys, scan, wait_durable};
 use crate::request::Id;
 use crate::throughput::{SharedBudget, ThroughputOptions};
 use orrery_model::json::parse;
@@ -49,7 +49,7 @@ use orrery_model::partition_key::EpkRange;
 use orrery_model::sync::{lock, read, write};
 use orrery_model::world::World;
 use orrery_model::{Error, Json, Object, Result, Rid, limits};
-use orrery_storage::{CommitOutcome, Direction, PartitionId, Store};
+use orrery_storage::{Direction, PartitionId, Store};
 use ranges::{Lineage, RANGE};
 use records::{Kind, Record};
 use std::collections::HashMap;
@@ -273,28 +273,16 @@ impl Catalog {
         let mut writer = self.partition.lock()?;
         let changes = CommitChanges {
             puts: changes.puts,
+            may_use_reserve: !changes.deletes.is_empty(),
             deletes: changes.deletes,
             ..CommitChanges::default()
         };
-        let SubmittedCommit {
-            receipt,
-            lsn,
-            token,
-        } = writer.submit(&self.partition, changes, self.world.random());
+        let commit = writer.submit(&self.partition, changes, self.world.random());
         writer.forget_durable(self.partition.snapshot()?.head().lsn);
         drop(writer);
 
-        let outcome = receipt.wait();
-        let Some(error) = outcome_error(&outcome) else {
-            return Ok(());
-        };
         // The store may not know the outcome; the commit log of the partition does.
-        let is_unknown = matches!(outcome, CommitOutcome::Fenced | CommitOutcome::Unknown);
-        if is_unknown && self.partition.is_committed(lsn, token)? {
-            return Ok(());
-        }
-        self.partition.abandon_writer();
-        Err(error)
+        wait_durable(&self.partition, commit)
     }
 
     /// Checks that the rows of the catalog can be read from the store.

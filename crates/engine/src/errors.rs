@@ -15,9 +15,24 @@ pub(crate) fn gone_error(id: u32) -> Error {
     )
 }
 
-/// Returns the error 500 for a failure of the store. The cause goes to the log only.
+/// Returns the error for a failure of the store in which nothing was written: 507 and 503 while the
+/// store takes no writes for a while, else 500. The cause goes to the log only.
 pub(crate) fn storage_failure(error: StoreError) -> Error {
-    Error::internal(error)
+    match &error {
+        StoreError::Unavailable {
+            retry_after_ms,
+            is_full,
+            ..
+        } => {
+            let refusal = if *is_full {
+                storage_full(*retry_after_ms)
+            } else {
+                unavailable(*retry_after_ms)
+            };
+            refusal.with_cause(error)
+        }
+        _ => Error::internal(error),
+    }
 }
 
 /// Returns the error for the outcome of a commit, or `None` if the commit is durable.
@@ -28,9 +43,8 @@ pub(crate) fn outcome_error(outcome: &CommitOutcome) -> Option<Error> {
             Kind::RequestEntityTooLarge,
             "The request changes more than one transaction may hold. Split it into smaller ones.",
         )),
-        CommitOutcome::Fenced | CommitOutcome::Unknown => {
-            Some(Error::internal("the outcome of a commit is not known"))
-        }
+        CommitOutcome::Fenced => Some(did_not_happen()),
+        CommitOutcome::Unknown => Some(unknown_outcome()),
         // After 429 a client retries at the same endpoint; an endpoint that answers 503 it avoids.
         CommitOutcome::Busy { retry_after_ms } => Some(
             Error::new(
@@ -39,11 +53,43 @@ pub(crate) fn outcome_error(outcome: &CommitOutcome) -> Option<Error> {
             )
             .with_retry_after_ms(*retry_after_ms),
         ),
-        CommitOutcome::Unavailable { retry_after_ms } => Some(
-            Error::new(Kind::Unavailable, "The store cannot take writes now.")
-                .with_retry_after_ms(*retry_after_ms),
-        ),
+        CommitOutcome::Unavailable { retry_after_ms } => Some(unavailable(*retry_after_ms)),
+        CommitOutcome::StorageFull { retry_after_ms } => Some(storage_full(*retry_after_ms)),
     }
+}
+
+/// Returns the error 449 for a commit that definitely did not take place.
+pub(crate) fn did_not_happen() -> Error {
+    Error::new(Kind::RetryWith, "The write did not take place. Retry it.")
+}
+
+/// Returns the error 408 for a commit of which neither the store nor the commit log tells whether it
+/// took place.
+pub(crate) fn unknown_outcome() -> Error {
+    Error::new(
+        Kind::UnknownOutcome,
+        "The write may have taken place or not: the server failed before it could find out. Read \
+         the resource before you repeat the write.",
+    )
+}
+
+fn unavailable(retry_after_ms: u64) -> Error {
+    Error::new(
+        Kind::Unavailable,
+        "The server cannot take writes now, and this one did not take place. Retry later.",
+    )
+    .with_retry_after_ms(retry_after_ms)
+}
+
+/// Returns the error 507. A client is told so at once: its retries after 503 and 429 would end in
+/// the same answer, and after 503 it would avoid an endpoint that still answers reads.
+fn storage_full(retry_after_ms: u64) -> Error {
+    Error::new(
+        Kind::StorageFull,
+        "The disk of the server is full, and the write did not take place. Reads go on, and \
+         deletions are accepted as long as possible. Writes resume when there is room.",
+    )
+    .with_retry_after_ms(retry_after_ms)
 }
 
 /// Returns the error 500 for a damaged stored row. `what` is the subject of the message.

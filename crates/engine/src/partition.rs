@@ -17,8 +17,7 @@
 //!
 //! If the store cannot say what became of 43, the writer is dropped
 //! ([`Partition::abandon_writer`]). The next writer opens a newer lease, which stops every older
-//! one, and the commit log in the partition tells whether 43 took place
-//! ([`Partition::is_committed`]).
+//! one, and the commit log in the partition tells whether 43 took place ([`Partition::settle`]).
 //!
 //! A partition that is split or merged goes through three phases:
 //!
@@ -57,10 +56,12 @@ mod writer;
 pub(crate) use counts::{Counters, summary_rows};
 pub(crate) use dictionary::PathsRef;
 pub(crate) use writer::{
-    CommitChanges, SubmittedCommit, WriteBlock, Writer, WriterGuard, token_of,
+    Attempt, CommitChanges, SubmittedCommit, WriteBlock, Writer, WriterGuard, token_of,
 };
 
-use crate::errors::{damaged, gone_error, outcome_error, storage_failure};
+use crate::errors::{
+    damaged, did_not_happen, gone_error, outcome_error, storage_failure, unknown_outcome,
+};
 use crate::index::generations::PolicyGenerations;
 use crate::index::paths::Paths;
 use crate::request::Position;
@@ -70,7 +71,7 @@ use change_capture::{CapturedCommit, ChangeCapture};
 use orrery_model::partition_key::EpkRange;
 use orrery_model::sync::lock;
 use orrery_model::{Error, Kind, Result};
-use orrery_storage::{Direction, PartitionId, Receipt, Snapshot, Store, Token};
+use orrery_storage::{CommitOutcome, Direction, PartitionId, Receipt, Snapshot, Store};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -367,21 +368,48 @@ impl Partition {
         *lock(&self.writer) = None;
     }
 
-    /// Returns true if the commit that carried `token` as LSN `lsn` took place. Decided under a
-    /// newer lease than that of the commit, so that the commit cannot take place afterwards.
+    /// Returns what became of an attempt to commit, once the store has answered.
+    ///
+    /// An outcome that the store does not know is looked up in the commit log. The store has waited
+    /// for a way to find out before it answered, so nothing is waited for here.
     ///
     /// # Errors
-    /// 500 if the partition is gone or the store fails: the outcome stays unknown.
-    pub fn is_committed(&self, lsn: u64, token: Token) -> Result<bool> {
+    /// 408 if the outcome stays unknown: the only error after which the commit may have taken place.
+    /// 449 if a newer lease or the log says that it did not; 413, 429, 503 and 507 if the store
+    /// refused it.
+    pub fn settle(&self, outcome: CommitOutcome, attempt: Attempt) -> Result<()> {
+        let Some(error) = outcome_error(&outcome) else {
+            return Ok(());
+        };
+        if attempt.is_refused {
+            return Err(error);
+        }
+        // The writer counted on a commit that may have failed; the next one reads what is durable.
         self.abandon_writer();
+        if outcome != CommitOutcome::Unknown {
+            return Err(error);
+        }
+        match self.is_committed(attempt) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(did_not_happen()),
+            Err(cause) => Err(unknown_outcome().with_cause(cause)),
+        }
+    }
+
+    /// Returns true if an attempt to commit took place. Decided under a newer lease than that of the
+    /// commit, so that the commit cannot take place afterwards.
+    ///
+    /// # Errors
+    /// When the partition is gone or the store fails: the outcome stays unknown.
+    fn is_committed(&self, attempt: Attempt) -> Result<bool> {
         // The log of a partition that is gone says nothing any more; a client that is sent to the
         // successor would write twice.
-        if self.lock().is_err() {
-            return Err(Error::internal("the outcome of a commit is not known"));
-        }
+        drop(self.lock()?);
         let snapshot = self.snapshot_in_any_phase()?;
-        let row = snapshot.get(&keys::log(lsn)).map_err(storage_failure)?;
-        Ok(row.is_some_and(|row| row[..] == writer::log_row(lsn, token)[..]))
+        let row = snapshot.get(&keys::log(attempt.lsn));
+        let row = row.map_err(storage_failure)?;
+        let expected = writer::log_row(attempt.lsn, attempt.token);
+        Ok(row.is_some_and(|row| row[..] == expected[..]))
     }
 }
 
@@ -438,13 +466,7 @@ pub(crate) fn skip_if_moved<T: Default>(done: Result<T>) -> Result<T> {
 /// because it builds on a commit that may not have taken place.
 ///
 /// # Errors
-/// 500, 503 and 429 as the store reports.
+/// As for [`Partition::settle`].
 pub(crate) fn wait_durable(partition: &Partition, commit: SubmittedCommit) -> Result<()> {
-    match outcome_error(&commit.receipt.wait()) {
-        None => Ok(()),
-        Some(error) => {
-            partition.abandon_writer();
-            Err(error)
-        }
-    }
+    partition.settle(commit.receipt.wait(), commit.attempt)
 }

@@ -8,11 +8,9 @@
 //! Promises: no answer is released before its commit is durable; an outcome that the store does not
 //! know is looked up in the commit log before the client is told anything.
 
-use crate::errors::outcome_error;
-use crate::partition::{Partition, SubmittedCommit};
+use crate::partition::{Attempt, Partition, SubmittedCommit};
 use crate::request::{BatchAnswer, BatchReply, Outcome, Position};
 use orrery_model::work::Work;
-use orrery_model::{Error, Kind};
 use orrery_storage::CommitOutcome;
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -61,12 +59,8 @@ impl<T> Pending<T> {
         let Some((commit, partition)) = self.commit.take() else {
             return outcome;
         };
-        let SubmittedCommit {
-            receipt,
-            lsn,
-            token,
-        } = commit;
-        conclude(outcome, receipt.wait(), &partition, lsn, token)
+        let SubmittedCommit { receipt, attempt } = commit;
+        conclude(outcome, receipt.wait(), &partition, attempt)
     }
 }
 
@@ -78,10 +72,10 @@ impl<T: Unpin> Future for Pending<T> {
             let Poll::Ready(committed) = Pin::new(&mut commit.receipt).poll(context) else {
                 return Poll::Pending;
             };
-            let (lsn, token, partition) = (commit.lsn, commit.token, Arc::clone(partition));
+            let (attempt, partition) = (commit.attempt, Arc::clone(partition));
             self.commit = None;
             let outcome = self.outcome.take().expect("polled after it was ready");
-            return Poll::Ready(conclude(outcome, committed, &partition, lsn, token));
+            return Poll::Ready(conclude(outcome, committed, &partition, attempt));
         }
         Poll::Ready(self.outcome.take().expect("polled after it was ready"))
     }
@@ -201,37 +195,17 @@ pub(crate) fn work_of(results: &[Outcome<BatchReply>]) -> Work {
 }
 
 /// Decides the outcome of a request once the store has answered its commit.
-///
-/// If the store does not know whether the commit took place, the commit log is asked under a newer
-/// lease: 449 means that the write did not take place, 500 that the outcome stays
-/// unknown.
 fn conclude<T>(
     outcome: Outcome<T>,
     committed: CommitOutcome,
     partition: &Partition,
-    lsn: u64,
-    token: [u8; 16],
+    attempt: Attempt,
 ) -> Outcome<T> {
-    let Some(error) = outcome_error(&committed) else {
-        return outcome;
-    };
-    let error = match committed {
-        CommitOutcome::Fenced | CommitOutcome::Unknown => {
-            match partition.is_committed(lsn, token) {
-                Ok(true) => return outcome,
-                Ok(false) => Error::new(Kind::RetryWith, "The write did not take place. Retry it.")
-                    .with_cause(error),
-                Err(cause) => cause,
-            }
-        }
-        _ => {
-            // The writer counted on a commit that failed; the next writer reads what is durable.
-            partition.abandon_writer();
-            error
-        }
-    };
-    Outcome {
-        result: Err(error),
-        ..outcome
+    match partition.settle(committed, attempt) {
+        Ok(()) => outcome,
+        Err(error) => Outcome {
+            result: Err(error),
+            ..outcome
+        },
     }
 }

@@ -117,6 +117,8 @@ kinds! {
     MethodNotAllowed => 405, 0, "MethodNotAllowed", Never;
     /// A script or request exceeded its time limit.
     RequestTimeout => 408, 0, "RequestTimeout", AfterWait;
+    /// The write may have taken place or not, and the server could not find out.
+    UnknownOutcome => 408, 1900, "RequestTimeout", Never;
     /// The id or the value of a unique key already exists.
     Conflict => 409, 0, "Conflict", Never;
     /// The container was replaced by another container of the same name.
@@ -143,6 +145,8 @@ kinds! {
     Internal => 500, 0, "InternalServerError", AfterWait;
     /// The server cannot handle the request at the moment.
     Unavailable => 503, 0, "ServiceUnavailable", AfterWait;
+    /// The disk of the server is full. Reads and deletions go on.
+    StorageFull => 507, 0, "InsufficientStorage", AfterWait;
 }
 
 /// A failed request, as the engine reports the failure and the gateway renders it.

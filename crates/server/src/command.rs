@@ -179,6 +179,17 @@ pub(crate) struct StartArguments {
         conflicts_with = "memory"
     )]
     pub(crate) data_dir: Option<PathBuf>,
+    /// Space in MB that is kept back on the disk, so that deletions go on when it is full; at most an
+    /// eighth of the file system, and 0 for none
+    #[arg(
+        long,
+        value_name = "MB",
+        env = "ORRERY_DISK_RESERVE",
+        default_value_t = 64,
+        conflicts_with = "memory",
+        value_parser = clap::value_parser!(u32)
+    )]
+    pub(crate) disk_reserve: u32,
     /// Keep data in memory only; lost on exit
     #[arg(long)]
     pub(crate) memory: bool,

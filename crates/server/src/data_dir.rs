@@ -2,6 +2,7 @@
 
 use crate::command::StartArguments;
 use crate::failure::Failure;
+use crate::private_file;
 use std::path::{Path, PathBuf};
 
 /// Returns the data directory that the arguments select and creates it if it is missing; `None` if
@@ -15,7 +16,7 @@ pub(crate) fn prepare(arguments: &StartArguments) -> Result<Option<PathBuf>, Fai
         return Ok(None);
     }
     let directory = locate(arguments.data_dir.as_deref())?;
-    std::fs::create_dir_all(&directory).map_err(|error| {
+    private_file::create_directory(&directory).map_err(|error| {
         Failure::Data(format!(
             "cannot create the data directory {}: {error}",
             directory.display()

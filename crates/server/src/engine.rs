@@ -2,10 +2,11 @@
 
 use crate::command::{CrossPartitionQueries, Profile, StartArguments, Switch};
 use crate::failure::Failure;
+use crate::private_file;
 use orrery_engine::{Engine, EngineOptions, ThroughputOptions};
 use orrery_model::world::World;
 use orrery_script::{HostCommand, PoolOptions};
-use orrery_storage::{LocalOptions, LocalStore, MemoryStore, Store};
+use orrery_storage::{LocalOptions, LocalStore, MemoryStore, Store, StoreError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,7 +21,13 @@ pub(crate) fn open_engine(
 ) -> Result<Arc<Engine>, Failure> {
     let store: Arc<dyn Store> = match data_dir {
         None => Arc::new(MemoryStore::new()),
-        Some(directory) => Arc::new(open_store(directory)?),
+        Some(directory) => {
+            let options = LocalOptions {
+                reserve_bytes: u64::from(arguments.disk_reserve) << 20,
+                ..LocalOptions::default()
+            };
+            Arc::new(open_store(directory, options)?)
+        }
     };
 
     let options = EngineOptions {
@@ -88,25 +95,32 @@ pub(crate) fn store_folder(directory: &Path) -> PathBuf {
 
 /// Opens the store in the folder `store` of a data directory.
 ///
-/// The store detects missing files in its folder, but not the loss of the whole folder. A file
-/// `HOLDS-DATA` beside the folder records that the folder exists, so that the server refuses to
-/// start with an empty database in its place.
-fn open_store(directory: &Path) -> Result<LocalStore, Failure> {
+/// The store detects missing files in its folder, but not the loss of the whole folder or of
+/// everything in it. A file `HOLDS-DATA` beside the folder records that the store exists, so that
+/// the server refuses to start with an empty database in its place. The file is durable before the
+/// first request is served, so no acknowledged write precedes it.
+fn open_store(directory: &Path, options: LocalOptions) -> Result<LocalStore, Failure> {
     let folder = store_folder(directory);
     let marker = directory.join("HOLDS-DATA");
-    if marker.exists() && !folder.exists() {
+    let failed = |error: StoreError| Failure::Data(error.to_string());
+    let has_marker = marker
+        .try_exists()
+        .map_err(|error| Failure::Data(format!("cannot look for {}: {error}", marker.display())))?;
+    if has_marker && !LocalStore::is_created(&folder).map_err(failed)? {
         return Err(Failure::Data(format!(
-            "the folder {} is missing, but {} shows that it contained data: restore the folder, \
-             or delete that file to start with an empty database",
+            "the folder {} is missing or empty, but {} shows that it contained data: restore the \
+             folder, or delete that file to start with an empty database",
             folder.display(),
             marker.display()
         )));
     }
 
-    let store = LocalStore::open(&folder, LocalOptions::default())
-        .map_err(|error| Failure::Data(error.to_string()))?;
-    let text = "The folder `store` beside this file holds the data of an Orrery server.\n";
-    std::fs::write(&marker, text)
-        .map_err(|error| Failure::Data(format!("cannot write {}: {error}", marker.display())))?;
+    let store = LocalStore::open(&folder, options).map_err(failed)?;
+    if !has_marker {
+        let text = b"The folder `store` beside this file holds the data of an Orrery server.\n";
+        private_file::write(&marker, text).map_err(|error| {
+            Failure::Data(format!("cannot write {}: {error}", marker.display()))
+        })?;
+    }
     Ok(store)
 }

@@ -7,7 +7,7 @@
 use crate::command::{KeyKind, KeysAction, KeysArguments};
 use crate::failure::Failure;
 use crate::keys::{is_comment, parse, parse_line};
-use crate::private_file::owner_only;
+use crate::private_file::{self, owner_only};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::fs::{File, OpenOptions};
@@ -147,7 +147,8 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
     }
     new.set_permissions(old.permissions())?;
     write_durably(new, text)?;
-    std::fs::rename(&new_path, file)
+    std::fs::rename(&new_path, file)?;
+    private_file::sync_directory_of(file)
 }
 
 /// Creates a file that only its owner may read; fails if the file exists.

@@ -22,6 +22,7 @@ use crate::engine::open_engine;
 use crate::entra;
 use crate::failure::Failure;
 use crate::keys;
+use crate::private_file;
 use crate::signals::{self, KeyReloader};
 use orrery_admin::Components;
 use orrery_engine::Engine;
@@ -53,6 +54,8 @@ struct Server {
 /// # Errors
 /// See [`Failure`], which also gives the exit code.
 pub(crate) fn run(arguments: StartArguments) -> Result<(), Failure> {
+    // Before any file is created: the tables of the store get their permissions from here.
+    private_file::restrict_new_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -112,6 +115,7 @@ fn open_server(arguments: &StartArguments, context: ServerContext) -> Result<Ser
     // The rest of the configuration is checked first, because opening the data may take long and
     // creates files.
     let account_keys = keys::load(arguments.key_file.as_deref(), arguments.listen.ip())?;
+    warn_of_readable_keys(arguments, &context);
     let account = account(arguments)?;
     let directory = entra::directory(arguments)?;
 
@@ -137,6 +141,27 @@ fn open_server(arguments: &StartArguments, context: ServerContext) -> Result<Ser
         primary_key: account_keys.primary,
         has_well_known_key: account_keys.has_well_known_key,
     })
+}
+
+/// Warns of every file with a key that users other than its owner may read.
+fn warn_of_readable_keys(arguments: &StartArguments, context: &ServerContext) {
+    let files = [
+        arguments.key_file.clone(),
+        arguments.admin_key_file.clone(),
+        arguments.tls_key.clone(),
+        context.data_dir.as_ref().map(|dir| dir.join("admin.key")),
+        context.data_dir.as_ref().map(|dir| dir.join("tls/key.pem")),
+    ];
+    for file in files.into_iter().flatten() {
+        if private_file::is_readable_by_others(&file) {
+            let message = format!(
+                "the file {} holds a key, and other users may read it: take their right away with \
+                 chmod go-r",
+                file.display()
+            );
+            context.log(LogLevel::Warn, &message);
+        }
+    }
 }
 
 /// Listens on the client port and serves requests until a signal to stop.

@@ -59,9 +59,9 @@ pub(crate) fn self_signed(data_dir: Option<&Path>) -> Result<Arc<ServerConfig>, 
     }
 
     let (certificate, key) = create_certificate()?;
-    std::fs::create_dir_all(&directory)
+    private_file::create_directory(&directory)
         .and_then(|()| private_file::write(&key_file, key.as_bytes()))
-        .and_then(|()| std::fs::write(&certificate_file, &certificate))
+        .and_then(|()| private_file::write(&certificate_file, certificate.as_bytes()))
         .map_err(|error| {
             Failure::Failed(format!(
                 "cannot store a certificate in {}: {error}",

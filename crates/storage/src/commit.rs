@@ -48,6 +48,8 @@ pub struct Commit {
     pub deletes: Vec<Vec<u8>>,
     /// Ranges to empty, start included, end excluded. Applied first.
     pub range_deletes: Vec<Range<Vec<u8>>>,
+    /// The commit is accepted although the disk is nearly full: it deletes more than it writes.
+    pub may_use_reserve: bool,
 }
 
 impl Commit {
@@ -153,8 +155,15 @@ pub enum CommitOutcome {
         /// Milliseconds after which another attempt may succeed.
         retry_after_ms: u64,
     },
-    /// The commit did not happen: the store takes no writes until it is opened again.
+    /// The commit did not happen: the store takes no writes for a while, or until the process is
+    /// started again.
     Unavailable {
+        /// Milliseconds after which another attempt may succeed.
+        retry_after_ms: u64,
+    },
+    /// The commit did not happen: the disk is full. A commit that may use the reserve is accepted
+    /// for longer than others.
+    StorageFull {
         /// Milliseconds after which another attempt may succeed.
         retry_after_ms: u64,
     },

@@ -52,6 +52,15 @@ pub enum StoreError {
         /// The answer of the operating system.
         source: io::Error,
     },
+    /// The store takes no writes, or cannot be read, for a while. Nothing was done.
+    Unavailable {
+        /// The cause, as a sentence without its end.
+        reason: &'static str,
+        /// Milliseconds after which another attempt may succeed.
+        retry_after_ms: u64,
+        /// The disk is full.
+        is_full: bool,
+    },
     /// An earlier write failed. The store writes nothing more until it is opened again.
     Poisoned {
         /// The first failure.
@@ -117,10 +126,12 @@ impl fmt::Display for StoreError {
                 path,
                 source,
             } => write!(f, "cannot {doing} {}: {source}", path.display()),
+            StoreError::Unavailable { reason, .. } => f.write_str(reason),
             StoreError::Poisoned { detail } => {
                 write!(
                     f,
-                    "the store stopped writing after a failure and must be opened again: {detail}"
+                    "the store stopped writing after a failure, and only a restart makes it write \
+                     again, since a failed sync cannot be repeated: {detail}"
                 )
             }
             StoreError::ReservedPartition(id) => {

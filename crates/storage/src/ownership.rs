@@ -77,6 +77,33 @@ impl OwnershipTable {
         Ok(())
     }
 
+    /// Returns the table of the same store after it was opened again and these partitions were
+    /// found. A lease stays valid if every commit under it was found; all other leases are fenced.
+    pub(crate) fn after_reopening(
+        &self,
+        found: HashMap<PartitionId, Ownership>,
+        epoch_floor: u64,
+    ) -> OwnershipTable {
+        let mut epoch_floor = epoch_floor.max(self.epoch_floor);
+        for (partition, known) in &self.partitions {
+            if !found.contains_key(partition) {
+                epoch_floor = epoch_floor.max(known.epoch);
+            }
+        }
+        let mut partitions = found;
+        for (partition, ownership) in &mut partitions {
+            let known = self.partitions.get(partition);
+            if known != Some(ownership) {
+                let known_epoch = known.map_or(epoch_floor, |known| known.epoch);
+                ownership.epoch = ownership.epoch.max(known_epoch) + 1;
+            }
+        }
+        OwnershipTable {
+            partitions,
+            epoch_floor,
+        }
+    }
+
     /// Removes a destroyed partition. Returns the new epoch floor.
     pub(crate) fn remove(&mut self, partition: PartitionId) -> u64 {
         if let Some(ownership) = self.partitions.remove(&partition) {

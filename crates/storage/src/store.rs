@@ -60,7 +60,7 @@ use orrery_model::metrics::HistogramSnapshot;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::commit::{Commit, Head, Limits, PartitionId};
+use crate::commit::{Commit, CommitOutcome, Head, Limits, PartitionId};
 use crate::error::StoreError;
 use crate::receipt::Receipt;
 
@@ -170,6 +170,14 @@ pub trait Store: Send + Sync {
 
     /// Returns the features of this engine.
     fn capabilities(&self) -> Capabilities;
+
+    /// Returns the answer that a commit would get now whatever it holds; `None` if commits are
+    /// accepted. A caller asks before it prepares a commit, so that a store that takes no writes
+    /// costs nothing. `may_use_reserve` is that of the commit.
+    fn refusal(&self, may_use_reserve: bool) -> Option<CommitOutcome> {
+        let _ = may_use_reserve;
+        None
+    }
 
     /// Waits while flushes and compactions of the store are behind, for a second at most. A caller
     /// that writes much in the background calls this before each piece, so that commits of clients

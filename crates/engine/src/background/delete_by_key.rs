@@ -60,7 +60,7 @@ impl Engine {
             |attempt| {
                 let commit = self.begin_delete_by_key(container, attempt.partition, &epk)?;
                 attempt.steps.push(Step::Write { bytes: 0, terms: 0 });
-                attempt.position = Some(attempt.partition.position(commit.lsn, None));
+                attempt.position = Some(attempt.partition.position(commit.attempt.lsn, None));
                 Ok(Done {
                     value: (),
                     commit: Some(commit),
@@ -86,6 +86,7 @@ impl Engine {
             puts: vec![(keys::key_deletion(epk), deletion.encode())],
             epk_prefixes: vec![keys::epk_prefix(epk)],
             counters: writer.counters,
+            may_use_reserve: true,
             ..CommitChanges::default()
         };
         Ok(writer.submit(partition, changes, self.world().random()))

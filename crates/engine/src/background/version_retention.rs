@@ -90,6 +90,7 @@ impl Engine {
         let changes = CommitChanges {
             deletes: obsolete.keys,
             counters: writer.counters,
+            may_use_reserve: true,
             versions_after,
             ..CommitChanges::default()
         };

@@ -103,6 +103,7 @@ impl StagingWriter {
             expect_lsn: self.lsn,
             new_lsn,
             token,
+            may_use_reserve: gathered.puts.is_empty(),
             ..gathered
         };
         self.receipts.push(self.store.submit(&self.lease, commit));

@@ -659,6 +659,7 @@ impl<'a> Transaction<'a> {
         let lsn = writer.lsn + 1;
         let mut changes = CommitChanges {
             counters: writer.counters,
+            may_use_reserve: self.changes.iter().all(|change| change.new.is_none()),
             ..CommitChanges::default()
         };
 

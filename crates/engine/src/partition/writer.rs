@@ -71,6 +71,8 @@ pub struct CommitChanges {
     pub generations: Option<PolicyGenerations>,
     /// The LSN after which versions are kept (`None`: they are not kept), if it changes.
     pub versions_after: Option<Option<u64>>,
+    /// The commit deletes more than it writes: it is accepted although the disk is nearly full.
+    pub may_use_reserve: bool,
 }
 
 impl CommitChanges {
@@ -101,10 +103,19 @@ impl CommitChanges {
 pub struct SubmittedCommit {
     /// Answers when the commit is durable.
     pub receipt: Receipt,
+    /// The attempt, for looking it up if its outcome is not known.
+    pub attempt: Attempt,
+}
+
+/// One attempt to commit.
+#[derive(Clone, Copy)]
+pub struct Attempt {
     /// The LSN of the commit.
     pub lsn: u64,
     /// The token of the commit in the commit log.
     pub token: Token,
+    /// The store refused the commit before the writer counted on it.
+    pub is_refused: bool,
 }
 
 impl Writer {
@@ -169,6 +180,17 @@ impl Writer {
     ) -> SubmittedCommit {
         let lsn = self.lsn + 1;
         let token = token_of(lsn, random);
+        // A refusal that does not depend on the commit leaves the writer as it is.
+        if let Some(refusal) = partition.store.refusal(changes.may_use_reserve) {
+            return SubmittedCommit {
+                receipt: Receipt::ready(refusal),
+                attempt: Attempt {
+                    lsn,
+                    token,
+                    is_refused: true,
+                },
+            };
+        }
         let CommitChanges {
             mut puts,
             mut deletes,
@@ -177,6 +199,7 @@ impl Writer {
             counters,
             generations,
             versions_after,
+            may_use_reserve,
         } = changes;
 
         // Every commit carries its counters and its row in the commit log, which later tells
@@ -220,12 +243,16 @@ impl Writer {
             puts,
             deletes,
             range_deletes: Vec::new(),
+            may_use_reserve,
         };
         self.lsn = lsn;
         SubmittedCommit {
             receipt: partition.store.submit(&self.lease, commit),
-            lsn,
-            token,
+            attempt: Attempt {
+                lsn,
+                token,
+                is_refused: false,
+            },
         }
     }
 

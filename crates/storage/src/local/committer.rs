@@ -11,21 +11,31 @@
 //! such receipts. The background thread is started when first needed and parks while there is
 //! nothing to write. A receipt that is dropped wakes the background thread too.
 //!
+//! After a failed group the committer is *stopped*: it answers every task "not done" at once. If the
+//! group failed for want of a resource, the leader lets the sink reopen its database before it
+//! answers the tasks of the group, since only then their outcome is certain; and the background
+//! thread looks for the resource, with growing pauses, until writing can resume. After any other
+//! failure the committer stays stopped.
+//!
 //! Promised: groups keep the order of acceptance; every receipt that is waited for, polled or
-//! dropped gets its answer with no further call; after a failed group no task is ever answered `Ok`
-//! again.
+//! dropped gets its answer with no further call; after a failed group no task is answered `Ok`
+//! until the sink was reopened.
 //!
 //! Locks: the queue is locked before a slot, never the other way round, and neither lock is held
-//! while the sink writes.
+//! while the sink writes or is reopened. A stopped committer has at most one thread that reopens the
+//! sink: it is the leader meanwhile.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use orrery_model::sync;
 
+use super::reopening::{Exhausted, Reopened};
 use crate::commit::CommitOutcome;
 use crate::ownership::OwnershipTable;
 use crate::receipt::Pending;
@@ -36,23 +46,86 @@ const GROUP_BYTES_MAX: usize = 32 << 20;
 const QUEUE_BYTES_MAX: usize = 256 << 20;
 /// Milliseconds that a caller is told to wait when the queue is full.
 const RETRY_FULL_MS: u64 = 50;
-/// Milliseconds that a caller is told to wait after a failed group.
+/// Milliseconds that a caller is told to wait after a failed group that a restart must follow.
 const RETRY_POISONED_MS: u64 = 5_000;
+/// Milliseconds that a caller is told to wait while a resource is missing.
+const RETRY_EXHAUSTED_MS: u64 = 1_000;
+/// The first pause between two looks for a missing resource.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause between two looks for a missing resource.
+const LAST_PAUSE: Duration = Duration::from_secs(2);
+/// The longest pause before writing resumes, after many failures that followed one another.
+const LAST_RESUMPTION_PAUSE: Duration = Duration::from_secs(60);
+/// A failure within this time of the last resumption counts as following it.
+const FAILURE_CHAIN: Duration = Duration::from_secs(60);
+/// Failures without a known cause that may follow one another before only a restart helps.
+const UNKNOWN_FAILURES_MAX: u32 = 5;
 
 /// The destination of groups.
 pub(super) trait Sink: Send + Sync + 'static {
     /// One accepted task.
     type Task: Send;
 
-    /// Writes the tasks in order, syncs, and makes them visible to readers. An error, or a panic,
-    /// poisons the committer.
-    fn write(&self, group: Vec<Self::Task>) -> Result<(), String>;
+    /// Writes the tasks in order, syncs, and makes them visible to readers. A failure, or a panic,
+    /// stops the committer.
+    fn write(&self, group: Vec<Self::Task>) -> Result<(), Failure>;
+
+    /// Discards what failed groups have written, and becomes able to write again. `accepted` has
+    /// the heads of all accepted tasks, which may not have been written.
+    ///
+    /// # Errors
+    /// When that is not possible now. The sink can be read or waits with its readers meanwhile, and
+    /// a later call may succeed.
+    fn reopen(&self, accepted: &OwnershipTable) -> Result<Reopened, String>;
+
+    /// Returns true if a resource that a write lacked seems to be there again.
+    fn has_resource(&self, exhausted: Exhausted) -> bool;
+}
+
+/// The failure of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) detail: String,
+    /// The resource that was missing; `None` if only a restart helps.
+    pub(super) exhausted: Option<Exhausted>,
+    /// A part of the group may be written.
+    pub(super) is_written: bool,
+}
+
+impl Failure {
+    /// Returns the answer to a task that was not written.
+    fn refusal(&self) -> CommitOutcome {
+        match self.exhausted {
+            Some(Exhausted::Disk) => CommitOutcome::StorageFull {
+                retry_after_ms: RETRY_EXHAUSTED_MS,
+            },
+            Some(_) => CommitOutcome::Unavailable {
+                retry_after_ms: RETRY_EXHAUSTED_MS,
+            },
+            None => CommitOutcome::Unavailable {
+                retry_after_ms: RETRY_POISONED_MS,
+            },
+        }
+    }
+}
+
+/// The state after a failed group.
+struct Stopped {
+    failure: Failure,
+    /// The sink was not reopened yet.
+    needs_reopening: bool,
+    /// The pause before the next look for the resource.
+    pause: Duration,
+    /// Writing resumes no earlier.
+    not_before: Instant,
 }
 
 /// The queue of accepted tasks and the rules of leading it.
 pub(super) struct Committer<S: Sink> {
     sink: S,
     queue: Mutex<Queue<S::Task>>,
+    /// Tells without the lock that `Queue::stopped` is set.
+    is_stopped: AtomicBool,
     /// Notifies the background thread.
     background: Condvar,
     /// The background thread, once it is started.
@@ -69,8 +142,11 @@ struct Queue<T> {
     background_must_lead: bool,
     /// The queue holds a task whose receipt is polled or dropped: no thread of its own will lead.
     needs_background: bool,
-    /// The first failure of a group, if a group failed.
-    poisoned: Option<String>,
+    /// The failure of a group, until writing resumes.
+    stopped: Option<Stopped>,
+    /// The time of the last resumption, and the number of failures that followed one another.
+    last_resumption: Option<Instant>,
+    failures: u32,
     is_closing: bool,
 }
 
@@ -106,12 +182,15 @@ impl<S: Sink> Committer<S> {
             has_leader: false,
             background_must_lead: false,
             needs_background: false,
-            poisoned: None,
+            stopped: None,
+            last_resumption: None,
+            failures: 0,
             is_closing: false,
         };
         Committer {
             sink,
             queue: Mutex::new(queue),
+            is_stopped: AtomicBool::new(false),
             background: Condvar::new(),
             thread: Mutex::new(None),
         }
@@ -121,9 +200,22 @@ impl<S: Sink> Committer<S> {
         &self.sink
     }
 
-    /// Returns the failure after which nothing is written any more, if there was one.
-    pub(super) fn poisoned(&self) -> Option<String> {
-        self.lock_queue().poisoned.clone()
+    /// Returns the failure after which nothing is written, until writing resumes.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        let queue = self.lock_queue();
+        queue
+            .stopped
+            .as_ref()
+            .map(|stopped| stopped.failure.clone())
+    }
+
+    /// Returns the answer to every task while nothing is written.
+    pub(super) fn refusal(&self) -> Option<CommitOutcome> {
+        if self.is_stopped.load(Ordering::Acquire) {
+            self.lock_queue().refusal()
+        } else {
+            None
+        }
     }
 
     /// Queues the task that `accept` returns, or returns its refusal. Acceptance and queueing
@@ -134,10 +226,8 @@ impl<S: Sink> Committer<S> {
         accept: impl FnOnce(&mut OwnershipTable) -> Result<S::Task, CommitOutcome>,
     ) -> Result<Arc<Slot>, CommitOutcome> {
         let queue = &mut *self.lock_queue();
-        if queue.poisoned.is_some() || queue.is_closing {
-            return Err(CommitOutcome::Unavailable {
-                retry_after_ms: RETRY_POISONED_MS,
-            });
+        if let Some(refusal) = queue.refusal() {
+            return Err(refusal);
         }
         if queue.pending_bytes > QUEUE_BYTES_MAX {
             return Err(CommitOutcome::Busy {
@@ -156,7 +246,7 @@ impl<S: Sink> Committer<S> {
     }
 
     /// Blocks until the slot is answered, and leads the queue if no other thread does.
-    pub(super) fn wait(&self, slot: &Slot) -> CommitOutcome {
+    pub(super) fn wait(self: &Arc<Self>, slot: &Slot) -> CommitOutcome {
         {
             let mut queue = self.lock_queue();
             let mut state = slot.lock();
@@ -182,7 +272,7 @@ impl<S: Sink> Committer<S> {
     }
 
     /// Writes one group and hands over. The caller has been made leader and holds no lock.
-    fn lead(&self) {
+    fn lead(self: &Arc<Self>) {
         let (tasks, slots) = self.take_group();
         match self.write(tasks) {
             Ok(()) => {
@@ -190,23 +280,40 @@ impl<S: Sink> Committer<S> {
                 self.hand_over();
                 answer(slots, CommitOutcome::Ok);
             }
-            Err(detail) => {
-                let queued = self.poison(detail);
+            Err(failure) => {
+                let refusal = failure.refusal();
+                let is_written = failure.is_written;
+                // No task that still waits was written, and none can be any more.
+                answer(self.stop(failure), refusal);
+                let is_undone = self.reopen();
+                self.resume();
                 self.hand_over();
-                answer(slots, CommitOutcome::Unknown);
-                answer(queued, CommitOutcome::Unknown);
+                if self.needs_recovery() && self.ensure_thread() {
+                    self.background.notify_one();
+                }
+                let is_refused = is_undone || !is_written;
+                let outcome = if is_refused {
+                    refusal
+                } else {
+                    CommitOutcome::Unknown
+                };
+                answer(slots, outcome);
             }
         }
     }
 
     /// Writes a group to the sink. A panic of the sink is an error like any other.
-    fn write(&self, tasks: Vec<S::Task>) -> Result<(), String> {
+    fn write(&self, tasks: Vec<S::Task>) -> Result<(), Failure> {
         if tasks.is_empty() {
             return Ok(());
         }
         match catch_unwind(AssertUnwindSafe(|| self.sink.write(tasks))) {
             Ok(result) => result,
-            Err(_) => Err("a bug: panic".to_owned()),
+            Err(_) => Err(Failure {
+                detail: "a bug: panic".to_owned(),
+                exhausted: None,
+                is_written: true,
+            }),
         }
     }
 
@@ -230,11 +337,72 @@ impl<S: Sink> Committer<S> {
     }
 
     /// Stores the failure and empties the queue. Returns the slots of the tasks that were queued.
-    fn poison(&self, detail: String) -> Vec<Arc<Slot>> {
+    fn stop(&self, mut failure: Failure) -> Vec<Arc<Slot>> {
         let queue = &mut *self.lock_queue();
-        queue.poisoned.get_or_insert(detail);
+        let now = Instant::now();
+        let follows = match queue.last_resumption {
+            Some(last) => now.duration_since(last) < FAILURE_CHAIN,
+            None => false,
+        };
+        queue.failures = if follows { queue.failures + 1 } else { 0 };
+        if failure.exhausted == Some(Exhausted::Unknown) && queue.failures >= UNKNOWN_FAILURES_MAX {
+            failure.exhausted = None;
+        }
+        let wait = FIRST_PAUSE * 2u32.saturating_pow(queue.failures.min(16));
+        let wait = if follows { wait } else { Duration::ZERO };
+        queue.stopped = Some(Stopped {
+            failure,
+            needs_reopening: true,
+            pause: FIRST_PAUSE,
+            not_before: now + wait.min(LAST_RESUMPTION_PAUSE),
+        });
+        self.is_stopped.store(true, Ordering::Release);
         queue.pending_bytes = 0;
+        queue.needs_background = false;
+        // The tasks are dropped here: they hold the database that is to be reopened.
         queue.pending.drain(..).map(|entry| entry.slot).collect()
+    }
+
+    /// Reopens the sink after a failure for want of a resource. Returns true if no task of the
+    /// failed group took place. The caller leads.
+    fn reopen(&self) -> bool {
+        let accepted = {
+            let queue = self.lock_queue();
+            match &queue.stopped {
+                Some(stopped) if stopped.is_curable() && stopped.needs_reopening => {
+                    queue.ownership.clone()
+                }
+                _ => return false,
+            }
+        };
+        let reopened = catch_unwind(AssertUnwindSafe(|| self.sink.reopen(&accepted)));
+        let Ok(Ok(reopened)) = reopened else {
+            return false;
+        };
+        let queue = &mut *self.lock_queue();
+        queue.ownership = reopened.ownership;
+        if let Some(stopped) = &mut queue.stopped {
+            stopped.needs_reopening = false;
+        }
+        reopened.is_group_cut
+    }
+
+    /// Resumes writing if the sink is reopened and the resource is there again. The caller leads.
+    fn resume(&self) {
+        let exhausted = {
+            let queue = self.lock_queue();
+            match &queue.stopped {
+                Some(stopped) if stopped.may_resume() => stopped.failure.exhausted,
+                _ => return,
+            }
+        };
+        if exhausted.is_none_or(|exhausted| !self.sink.has_resource(exhausted)) {
+            return;
+        }
+        let queue = &mut *self.lock_queue();
+        queue.stopped = None;
+        self.is_stopped.store(false, Ordering::Release);
+        queue.last_resumption = Some(Instant::now());
     }
 
     /// Chooses the next leader: a thread that waits in the queue, else the background thread if a
@@ -294,7 +462,7 @@ impl<S: Sink> Committer<S> {
         thread.is_some()
     }
 
-    fn run_background(&self) {
+    fn run_background(self: &Arc<Self>) {
         let mut queue = self.lock_queue();
         loop {
             if queue.background_must_lead {
@@ -304,10 +472,26 @@ impl<S: Sink> Committer<S> {
                 queue = self.lock_queue();
             } else if queue.is_closing {
                 return;
+            } else if let Some(pause) = queue.begin_recovery() {
+                queue = sync::wait_timeout(&self.background, queue, pause);
+                if !queue.background_must_lead && !queue.is_closing && !queue.has_leader {
+                    queue.has_leader = true;
+                    drop(queue);
+                    self.reopen();
+                    self.resume();
+                    self.hand_over();
+                    queue = self.lock_queue();
+                }
             } else {
                 queue = sync::wait(&self.background, queue);
             }
         }
+    }
+
+    /// Returns true if the committer is stopped and may resume without a restart.
+    fn needs_recovery(&self) -> bool {
+        let queue = self.lock_queue();
+        queue.stopped.as_ref().is_some_and(Stopped::is_curable)
     }
 
     fn poll(self: &Arc<Self>, slot: &Slot, cx: &Context<'_>) -> Poll<CommitOutcome> {
@@ -339,6 +523,42 @@ impl<S: Sink> Committer<S> {
             // Panics are caught where the thread leads; no caller is left to hear of another.
             let _ = thread.join();
         }
+    }
+}
+
+impl<T> Queue<T> {
+    /// Returns the answer to every task while nothing is written.
+    fn refusal(&self) -> Option<CommitOutcome> {
+        if self.is_closing {
+            return Some(CommitOutcome::Unavailable {
+                retry_after_ms: RETRY_POISONED_MS,
+            });
+        }
+        let stopped = self.stopped.as_ref()?;
+        Some(stopped.failure.refusal())
+    }
+
+    /// Returns the pause before the next attempt to resume, and makes the pause after that longer.
+    /// Returns `None` if there is nothing to resume.
+    fn begin_recovery(&mut self) -> Option<Duration> {
+        let stopped = self.stopped.as_mut()?;
+        if !stopped.is_curable() {
+            return None;
+        }
+        let pause = stopped.pause;
+        stopped.pause = (pause * 2).min(LAST_PAUSE);
+        Some(pause)
+    }
+}
+
+impl Stopped {
+    /// Returns true if writing can resume without a restart.
+    fn is_curable(&self) -> bool {
+        self.failure.exhausted.is_some()
+    }
+
+    fn may_resume(&self) -> bool {
+        self.is_curable() && !self.needs_reopening && Instant::now() >= self.not_before
     }
 }
 

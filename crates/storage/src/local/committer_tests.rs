@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::receipt::Receipt;
+use std::sync::atomic::AtomicU32;
 
 /// A sink that keeps its groups in a list. With a gate, `write` reports that a group began and
 /// waits until the test lets the group pass.
@@ -15,6 +16,11 @@ struct GroupLog {
     groups: Mutex<Vec<Vec<u32>>>,
     gate: Option<Gate>,
     fail_from: Option<usize>,
+    /// The cause of the failure, and what happens then.
+    exhausted: Option<Exhausted>,
+    reopened: AtomicU32,
+    can_reopen: AtomicBool,
+    has_resource: AtomicBool,
 }
 
 struct Gate {
@@ -25,21 +31,36 @@ struct Gate {
 impl Sink for GroupLog {
     type Task = u32;
 
-    fn write(&self, group: Vec<u32>) -> Result<(), String> {
+    fn write(&self, group: Vec<u32>) -> Result<(), Failure> {
         if let Some(gate) = &self.gate {
-            gate.began.send(()).map_err(|e| e.to_string())?;
-            gate.go
-                .lock()
-                .map_err(|e| e.to_string())?
-                .recv()
-                .map_err(|e| e.to_string())?;
+            gate.began.send(()).unwrap();
+            gate.go.lock().unwrap().recv().unwrap();
         }
-        let mut groups = self.groups.lock().map_err(|e| e.to_string())?;
+        let mut groups = self.groups.lock().unwrap();
         groups.push(group);
         match self.fail_from {
-            Some(n) if groups.len() >= n => Err("the disk said no".to_owned()),
+            Some(n) if groups.len() >= n => Err(Failure {
+                detail: "the disk said no".to_owned(),
+                exhausted: self.exhausted,
+                is_written: true,
+            }),
             _ => Ok(()),
         }
+    }
+
+    fn reopen(&self, accepted: &OwnershipTable) -> Result<Reopened, String> {
+        self.reopened.fetch_add(1, Ordering::SeqCst);
+        if !self.can_reopen.load(Ordering::SeqCst) {
+            return Err("readers hold it".to_owned());
+        }
+        Ok(Reopened {
+            ownership: accepted.clone(),
+            is_group_cut: true,
+        })
+    }
+
+    fn has_resource(&self, _: Exhausted) -> bool {
+        self.has_resource.load(Ordering::SeqCst)
     }
 }
 
@@ -182,7 +203,13 @@ fn after_a_failed_group_nothing_is_acknowledged_or_accepted() {
         let queued = submit(&committer, 2);
         go.send(()).unwrap();
         assert_eq!(leader.join().unwrap(), CommitOutcome::Unknown);
-        assert_eq!(queued.wait(), CommitOutcome::Unknown);
+        assert_eq!(
+            queued.wait(),
+            CommitOutcome::Unavailable {
+                retry_after_ms: RETRY_POISONED_MS
+            },
+            "a task that was not written has not happened"
+        );
     });
     assert_eq!(
         submit(&committer, 3).wait(),
@@ -190,8 +217,79 @@ fn after_a_failed_group_nothing_is_acknowledged_or_accepted() {
             retry_after_ms: RETRY_POISONED_MS
         }
     );
-    assert_eq!(committer.poisoned().as_deref(), Some("the disk said no"));
+    assert_eq!(committer.failure().unwrap().detail, "the disk said no");
     assert_eq!(groups(&committer), vec![vec![1]]);
+    assert_eq!(committer.sink().reopened.load(Ordering::SeqCst), 0);
+}
+
+/// Waits until a condition holds that another thread brings about.
+fn eventually(holds: impl Fn() -> bool) {
+    while !holds() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_group_that_failed_for_want_of_space_did_not_happen_once_the_sink_is_reopened() {
+    let committer = committer(GroupLog {
+        fail_from: Some(1),
+        exhausted: Some(Exhausted::Disk),
+        can_reopen: true.into(),
+        ..GroupLog::default()
+    });
+    let full = CommitOutcome::StorageFull {
+        retry_after_ms: RETRY_EXHAUSTED_MS,
+    };
+    assert_eq!(submit(&committer, 1).wait(), full);
+    assert_eq!(submit(&committer, 2).wait(), full);
+    assert_eq!(groups(&committer), vec![vec![1]]);
+    assert_eq!(committer.sink().reopened.load(Ordering::SeqCst), 1);
+    committer.close();
+}
+
+#[test]
+fn writing_resumes_without_a_call_when_the_sink_can_be_reopened_and_has_the_resource() {
+    let committer = committer(GroupLog {
+        fail_from: Some(1),
+        exhausted: Some(Exhausted::Descriptors),
+        ..GroupLog::default()
+    });
+    assert_eq!(submit(&committer, 1).wait(), CommitOutcome::Unknown);
+    let refusal = CommitOutcome::Unavailable {
+        retry_after_ms: RETRY_EXHAUSTED_MS,
+    };
+    assert_eq!(submit(&committer, 2).wait(), refusal);
+    committer.sink().can_reopen.store(true, Ordering::SeqCst);
+    let reopened = || committer.sink().reopened.load(Ordering::SeqCst);
+    eventually(|| {
+        let queue = committer.lock_queue();
+        let stopped = queue.stopped.as_ref();
+        stopped.is_some_and(|stopped| !stopped.needs_reopening)
+    });
+    let attempts = reopened();
+    assert_eq!(submit(&committer, 3).wait(), refusal);
+    committer.sink().has_resource.store(true, Ordering::SeqCst);
+    eventually(|| committer.refusal().is_none());
+    assert_eq!(reopened(), attempts, "the sink is reopened once");
+    committer.close();
+}
+
+#[test]
+fn unknown_failures_that_follow_one_another_end_in_a_state_that_only_a_restart_leaves() {
+    let committer = committer(GroupLog {
+        fail_from: Some(1),
+        exhausted: Some(Exhausted::Unknown),
+        can_reopen: true.into(),
+        has_resource: true.into(),
+        ..GroupLog::default()
+    });
+    for _ in 0..=UNKNOWN_FAILURES_MAX {
+        eventually(|| committer.refusal().is_none());
+        let outcome = submit(&committer, 1).wait();
+        assert_ne!(outcome, CommitOutcome::Ok);
+    }
+    assert_eq!(committer.failure().unwrap().exhausted, None);
+    committer.close();
 }
 
 #[test]

@@ -4,15 +4,21 @@
 //! Nothing here writes: the caller compares the open database with the journals and the high-water
 //! mark before the first group commit.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use fjall::config::{BlockSizePolicy, CompressionPolicy, FilterPolicy};
-use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions};
+use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, Readable};
 
 use super::LocalOptions;
 use super::high_water::Mark;
 use super::journal::{GROUP_KEY, GroupRecord};
+use super::keys::{
+    DESTRUCTION_PREFIX, EPOCH_FLOOR_KEY, HEAD_PREFIX, decode_ownership, partition_behind,
+};
+use crate::commit::{Head, PartitionId};
 use crate::error::StoreError;
+use crate::ownership::{Ownership, RESERVED};
 
 /// A memtable size that is never reached, in bytes. The store rotates memtables itself; see
 /// `Tables::prevent_stall`.
@@ -34,6 +40,20 @@ pub(super) struct GroupNumbers {
     pub(super) last: u64,
     /// The last group that the tables of both keyspaces hold on disk, without the journals.
     pub(super) persisted: u64,
+}
+
+/// The heads and epochs found at open.
+pub(super) struct Recovered {
+    pub(super) ownership: HashMap<PartitionId, Ownership>,
+    pub(super) epoch_floor: u64,
+}
+
+impl Recovered {
+    /// Returns the head of each partition.
+    pub(super) fn heads(&self) -> HashMap<PartitionId, Head> {
+        let heads = self.ownership.iter();
+        heads.map(|(id, found)| (*id, found.head)).collect()
+    }
 }
 
 impl OpenDatabase {
@@ -96,6 +116,70 @@ impl OpenDatabase {
         let record = value.and_then(|bytes| GroupRecord::decode(&bytes));
         Ok(record.map(|record| record.mark).unwrap_or_default())
     }
+
+    /// Closes the database and waits for its threads. Returns the highest sequence number that a
+    /// table holds. The caller is the only holder.
+    pub(super) fn close(self) -> u64 {
+        let OpenDatabase {
+            db, rows, index, ..
+        } = self;
+        // The threads end here; before that a flush may still write a table.
+        drop(db);
+        let persisted = [&rows, &index].map(|keyspace| keyspace.tree.get_highest_persisted_seqno());
+        persisted.into_iter().flatten().max().unwrap_or(0)
+    }
+
+    /// Returns the keyspace of index entries, or of rows.
+    pub(super) fn keyspace(&self, is_index: bool) -> &Keyspace {
+        if is_index { &self.index } else { &self.rows }
+    }
+
+    /// Reads all head records and the epoch floor.
+    pub(super) fn recover_heads(&self) -> Result<Recovered, StoreError> {
+        let failed = |e: fjall::Error| store_error(&self.path, &e);
+        let unreadable = || {
+            let keyspaces = self.path.join("keyspaces");
+            StoreError::damaged(&keyspaces, "a partition's head record is unreadable")
+        };
+        let view = self.db.snapshot();
+        let mut ownership = HashMap::new();
+        for row in view.prefix(&self.rows, HEAD_PREFIX) {
+            let (key, value) = row.into_inner().map_err(failed)?;
+            let partition = partition_behind(HEAD_PREFIX, &key).ok_or_else(unreadable)?;
+            let found = decode_ownership(&value).ok_or_else(unreadable)?;
+            // The first group writes a head record of the reserved partition.
+            if partition != RESERVED {
+                ownership.insert(partition, found);
+            }
+        }
+        let epoch_floor = match view.get(&self.rows, EPOCH_FLOOR_KEY).map_err(failed)? {
+            Some(bytes) => match bytes.as_ref().try_into() {
+                Ok(bytes) => u64::from_le_bytes(bytes),
+                Err(_) => return Err(unreadable()),
+            },
+            None => 0,
+        };
+        Ok(Recovered {
+            ownership,
+            epoch_floor,
+        })
+    }
+
+    /// Returns the partitions whose destruction a crash interrupted.
+    pub(super) fn unfinished_destructions(&self) -> Result<Vec<PartitionId>, StoreError> {
+        let view = self.db.snapshot();
+        let mut partitions = Vec::new();
+        for row in view.prefix(&self.rows, DESTRUCTION_PREFIX) {
+            let key = row.key().map_err(|e| store_error(&self.path, &e))?;
+            let Some(partition) = partition_behind(DESTRUCTION_PREFIX, &key) else {
+                let keyspaces = self.path.join("keyspaces");
+                let detail = "the record of a destruction is unreadable";
+                return Err(StoreError::damaged(&keyspaces, detail));
+            };
+            partitions.push(partition);
+        }
+        Ok(partitions)
+    }
 }
 
 fn rows_options() -> KeyspaceCreateOptions {
@@ -132,7 +216,11 @@ pub(super) fn store_error(store: &Path, error: &fjall::Error) -> StoreError {
             StoreError::Io {
                 doing: "use the tables in",
                 path: store.to_owned(),
-                source: std::io::Error::new(source.kind(), source.to_string()),
+                // A copy, since an error of the operating system cannot be cloned.
+                source: match source.raw_os_error() {
+                    Some(number) => std::io::Error::from_raw_os_error(number),
+                    None => std::io::Error::new(source.kind(), source.to_string()),
+                },
             }
         }
         fjall::Error::Locked => StoreError::Locked {

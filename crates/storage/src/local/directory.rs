@@ -51,7 +51,7 @@ pub(super) struct Directory {
 impl Directory {
     /// Locks the directory, and creates it if there is none.
     pub(super) fn claim(root: &Path) -> Result<Directory, StoreError> {
-        std::fs::create_dir_all(root).map_err(StoreError::io("create the data directory", root))?;
+        create_directory(root).map_err(StoreError::io("create the data directory", root))?;
         let format_file = root.join(FORMAT_FILE);
         let has_format_file = format_file
             .try_exists()
@@ -84,12 +84,28 @@ impl Directory {
         Directory::claim(root)
     }
 
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
     pub(super) fn store(&self) -> PathBuf {
         self.root.join(STORE_DIRECTORY)
     }
 
     pub(super) fn high_water(&self) -> PathBuf {
         self.root.join(HIGH_WATER_FILE)
+    }
+
+    /// Makes the names of all directories and files durable. fjall syncs the directories that it
+    /// creates things in, but not all of those that it creates.
+    pub(super) fn sync_new_parts(&self) -> Result<(), StoreError> {
+        let mut left = vec![self.root.clone()];
+        while let Some(directory) = left.pop() {
+            let failed = StoreError::io("list", &directory);
+            left.extend(subdirectories(&directory).map_err(failed)?);
+            sync_directory(&directory).map_err(StoreError::io("sync", &directory))?;
+        }
+        Ok(())
     }
 
     /// Removes the remains of a creation that did not finish.
@@ -153,7 +169,9 @@ impl Directory {
         };
         let text = format!("{PREFACE}\nformat: {FORMAT}\nstage: {word}\n");
         let write = || {
-            let mut file = File::create(&draft)?;
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(true);
+            let mut file = owner_only(&mut options).open(&draft)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             std::fs::rename(&draft, &path)?;
@@ -188,8 +206,67 @@ pub(super) fn journals(store: &Path) -> Result<Vec<(u64, PathBuf)>, StoreError> 
     Ok(found)
 }
 
+/// Returns true if the directory holds a store whose creation finished.
+pub(super) fn is_ready(root: &Path) -> Result<bool, StoreError> {
+    let path = root.join(FORMAT_FILE);
+    let exists = path
+        .try_exists()
+        .map_err(StoreError::io("look for", &path))?;
+    Ok(exists && read_format(&path)? == Stage::Ready)
+}
+
+/// Lets a file that `options` creates be readable and writable by its owner only, on Unix.
+pub(super) fn owner_only(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}
+
+/// Creates a directory that only its owner may enter, with its missing ancestors, durably.
+fn create_directory(path: &Path) -> std::io::Result<()> {
+    let mut missing = Vec::new();
+    for ancestor in path.ancestors() {
+        if ancestor.as_os_str().is_empty() || ancestor.try_exists()? {
+            break;
+        }
+        missing.push(ancestor);
+    }
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)?;
+    for directory in missing {
+        match directory.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent)?,
+            _ => sync_directory(Path::new("."))?,
+        }
+    }
+    Ok(())
+}
+
+/// Returns the directories in a directory.
+fn subdirectories(path: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+thread_local! {
+    /// The directories that this thread has synced, for tests.
+    static SYNCED: std::cell::RefCell<Vec<PathBuf>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
 /// Makes the names in a directory durable.
 pub(super) fn sync_directory(path: &Path) -> std::io::Result<()> {
+    #[cfg(test)]
+    SYNCED.with_borrow_mut(|synced| synced.push(path.to_owned()));
     if cfg!(windows) {
         Ok(())
     } else {
@@ -232,12 +309,9 @@ fn refuse_foreign(root: &Path) -> Result<(), StoreError> {
 /// Locks the lock file and writes the id of this process into it.
 fn lock(root: &Path) -> Result<File, StoreError> {
     let path = root.join(LOCK_FILE);
-    let open = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&path);
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    let open = owner_only(&mut options).open(&path);
     let mut file = open.map_err(StoreError::io("open the lock file", &path))?;
     match file.try_lock() {
         Ok(()) => {}
@@ -255,13 +329,14 @@ fn lock(root: &Path) -> Result<File, StoreError> {
             });
         }
     }
-    // The id only improves the message of a later refusal; the lock itself is the system's.
+    // The id only improves the message of a later refusal; the lock itself is the system's. A full
+    // disk must not keep the store from being opened.
     let mut write_process_id = || {
         file.set_len(0)?;
         file.rewind()?;
         writeln!(file, "{}", std::process::id())
     };
-    write_process_id().map_err(StoreError::io("write the lock file", &path))?;
+    let _ = write_process_id();
     Ok(file)
 }
 
@@ -301,4 +376,47 @@ fn read_format(path: &Path) -> Result<Stage, StoreError> {
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(rest.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LocalOptions, LocalStore};
+
+    #[test]
+    fn every_new_directory_and_its_parent_are_synced_before_the_store_is_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("new/deeper");
+        SYNCED.with_borrow_mut(Vec::clear);
+        let _store = LocalStore::open(&root, LocalOptions::default()).unwrap();
+        let synced = SYNCED.with_borrow(Vec::clone);
+        let store = root.join("store");
+        let mut expected = vec![dir.path().to_owned(), dir.path().join("new"), root];
+        expected.extend([store.join("keyspaces"), store.clone()]);
+        for keyspace in 0..3 {
+            let keyspace = store.join(format!("keyspaces/{keyspace}"));
+            expected.extend([keyspace.join("tables"), keyspace]);
+        }
+        for directory in expected {
+            assert!(synced.contains(&directory), "{}", directory.display());
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_new_directory_and_the_files_of_the_store_itself_belong_to_their_owner_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("data");
+        let _store = LocalStore::open(&root, LocalOptions::default()).unwrap();
+        for (path, mode) in [
+            (root.clone(), 0o700),
+            (root.join(FORMAT_FILE), 0o600),
+            (root.join(LOCK_FILE), 0o600),
+            (root.join(HIGH_WATER_FILE), 0o600),
+        ] {
+            let found = path.metadata().unwrap().permissions().mode() & 0o777;
+            assert_eq!(found, mode, "{}", path.display());
+        }
+    }
 }

@@ -20,7 +20,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::directory::RESTORE_ADVICE;
+use super::directory::{RESTORE_ADVICE, owner_only};
 use crate::error::StoreError;
 
 const MAGIC: &[u8; 4] = b"OHW1";
@@ -78,12 +78,9 @@ impl HighWater {
 
     /// Opens the file, creates it if it is missing, and writes the mark to both slots, durably.
     pub(super) fn create(path: &Path, mark: Mark) -> Result<HighWater, StoreError> {
-        let open = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let open = owner_only(&mut options).open(path);
         let file = open.map_err(StoreError::io("open", path))?;
         let mut this = HighWater {
             path: path.to_owned(),
@@ -91,12 +88,18 @@ impl HighWater {
             last_sync: Instant::now(),
             is_dirty: true,
         };
-        for slot in [0, 1] {
-            this.write_slot(slot, mark)
-                .map_err(StoreError::io("write", path))?;
-        }
-        this.sync()?;
+        this.write_both(mark)?;
         Ok(this)
+    }
+
+    /// Writes the mark to both slots, durably: the file holds no other mark afterwards.
+    pub(super) fn write_both(&mut self, mark: Mark) -> Result<(), StoreError> {
+        for slot in [0, 1] {
+            self.write_slot(slot, mark)
+                .map_err(StoreError::io("write", &self.path))?;
+        }
+        self.is_dirty = true;
+        self.sync()
     }
 
     /// Writes the mark of a group that was synced.

@@ -170,12 +170,12 @@ struct Inspection {
 }
 
 /// One whole batch of a journal.
-struct Batch {
-    sequence: u64,
+pub(super) struct Batch {
+    pub(super) sequence: u64,
     /// The group record, if the batch is the last of its group.
     record: Option<GroupRecord>,
     /// Bytes that the batch takes in the journal.
-    bytes: u64,
+    pub(super) bytes: u64,
 }
 
 impl Inspection {
@@ -184,18 +184,25 @@ impl Inspection {
         let file = File::open(path).map_err(StoreError::io("open", path))?;
         let mut reader = BufReader::with_capacity(256 << 10, file);
         let mut end = 0;
-        while let Some(batch) = read_batch(&mut reader).map_err(StoreError::io("read", path))? {
-            self.check_batch(path, &batch)?;
-            end += batch.bytes;
-        }
+        let stop = loop {
+            match read_batch(&mut reader).map_err(StoreError::io("read", path))? {
+                Ok(batch) => {
+                    self.check_batch(path, &batch)?;
+                    end += batch.bytes;
+                }
+                Err(stop) => break stop,
+            }
+        };
         reader
             .seek(SeekFrom::Start(end))
             .map_err(StoreError::io("read", path))?;
         match scan_tail(&mut reader).map_err(StoreError::io("read", path))? {
             // The person who runs the server accepted the loss of what follows.
-            Tail::Record(_) if is_newest && self.mark.is_none() => {}
+            Tail::Records { .. } if is_newest && self.mark.is_none() => {}
+            Tail::Records { first, last, bytes }
+                if is_newest && first == last && self.is_torn_group(last, stop, bytes) => {}
             // A whole group behind unreadable bytes was finished: the bytes are damage.
-            Tail::Record(group) => {
+            Tail::Records { first: group, .. } => {
                 let found = self.contents.groups.map_or(0, |(_, last)| last.mark.group);
                 let mut detail = format!(
                     "unreadable from byte {end} on, after group commit {found}, though group \
@@ -218,6 +225,16 @@ impl Inspection {
         }
         self.contents.end = Some((path.to_owned(), end));
         Ok(())
+    }
+
+    /// Returns true if the only group that has a record behind the last whole batch is the next
+    /// one, was not acknowledged, and ends before its last batch does: a write that was torn behind
+    /// the record, by a full disk for example. `bytes` is the length of the tail without its zeros.
+    fn is_torn_group(&self, group: u64, stop: Stop, bytes: u64) -> bool {
+        let acknowledged = self.mark.map_or(0, |mark| mark.group);
+        let found = self.contents.groups.map(|(_, last)| last.mark.group);
+        let is_next = group == found.unwrap_or(acknowledged) + 1;
+        is_next && group > acknowledged && stop.ran_out_of_bytes(bytes)
     }
 
     /// Checks the sequence number of a batch, and its group record if it has one.
@@ -284,15 +301,50 @@ fn out_of_order(path: &Path, sequence: u64) -> StoreError {
     )
 }
 
-/// Reads the next whole batch with a right checksum. Returns `None` where reading stops, for
-/// whatever reason.
-fn read_batch(reader: &mut impl Read) -> std::io::Result<Option<Batch>> {
-    match try_read_batch(reader) {
+/// The place where reading stops: no whole batch with a right checksum follows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stop {
+    /// Bytes behind the last whole batch that were read before reading stopped.
+    read: u64,
+    /// The file ended inside the batch.
+    is_end_of_file: bool,
+}
+
+impl Stop {
+    /// Returns true if the batch goes on behind the bytes that are there, of which the last that is
+    /// not zero stands before `bytes`. A batch ends in a byte that is not zero.
+    fn ran_out_of_bytes(self, bytes: u64) -> bool {
+        self.is_end_of_file || self.read > bytes
+    }
+}
+
+/// Reads the next whole batch with a right checksum. Returns the place where reading stops if there
+/// is none.
+pub(super) fn read_batch(reader: &mut impl Read) -> std::io::Result<Result<Batch, Stop>> {
+    let mut counted = CountedReader { reader, read: 0 };
+    match try_read_batch(&mut counted) {
         Err(e) if e.kind() == ErrorKind::UnexpectedEof || e.kind() == ErrorKind::InvalidData => {
-            Ok(None)
+            Ok(Err(Stop {
+                read: counted.read,
+                is_end_of_file: e.kind() == ErrorKind::UnexpectedEof,
+            }))
         }
         Err(e) => Err(e),
-        Ok(batch) => Ok(Some(batch)),
+        Ok(batch) => Ok(Ok(batch)),
+    }
+}
+
+/// A reader that counts the bytes that it passes on.
+struct CountedReader<'a, R> {
+    reader: &'a mut R,
+    read: u64,
+}
+
+impl<R: Read> Read for CountedReader<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.reader.read(buffer)?;
+        self.read += read as u64;
+        Ok(read)
     }
 }
 
@@ -387,37 +439,60 @@ enum Tail {
     Zeros,
     /// Bytes without a whole group record: a write that was torn.
     Bytes,
-    /// A later group record with this number: a finished write behind damage.
-    Record(u64),
+    /// Later group records: finished writes behind damage, or one write that was torn behind its
+    /// record.
+    Records {
+        /// The lowest number of a group.
+        first: u64,
+        /// The highest number of a group.
+        last: u64,
+        /// The bytes up to the last one that is not zero.
+        bytes: u64,
+    },
 }
 
 /// Reads to the end of a journal and classifies the bytes.
 fn scan_tail(reader: &mut impl Read) -> std::io::Result<Tail> {
     const WINDOW: usize = 256 << 10;
     const RECORD: usize = GROUP_KEY.len() + GroupRecord::BYTES;
-    let (mut window, mut kept, mut all_zeros) = (vec![0; WINDOW + RECORD], 0, true);
+    let (mut window, mut kept) = (vec![0; WINDOW + RECORD], 0);
+    // The offset of the window, and the end of the last byte that is not zero.
+    let (mut window_start, mut content) = (0, 0);
+    let mut groups: Option<(u64, u64)> = None;
     loop {
         let read = reader.read(&mut window[kept..])?;
         let filled = &window[..kept + read];
-        if filled.iter().any(|byte| *byte != 0) {
-            all_zeros = false;
+        if let Some(last) = filled.iter().rposition(|byte| *byte != 0) {
+            content = window_start + last as u64 + 1;
             for candidate in filled.windows(RECORD) {
                 if let Some(value) = candidate.strip_prefix(GROUP_KEY)
                     && let Some(record) = GroupRecord::decode(value)
                 {
-                    return Ok(Tail::Record(record.mark.group));
+                    let group = record.mark.group;
+                    let (first, last) = groups.unwrap_or((group, group));
+                    groups = Some((first.min(group), last.max(group)));
                 }
             }
         }
         if read == 0 {
-            return Ok(if all_zeros { Tail::Zeros } else { Tail::Bytes });
+            break;
         }
         // A record may lie across two windows: keep one byte less than a whole record.
         let keep = filled.len().min(RECORD - 1);
         let from = filled.len() - keep;
         window.copy_within(from..from + keep, 0);
         kept = keep;
+        window_start += from as u64;
     }
+    Ok(match groups {
+        Some((first, last)) => Tail::Records {
+            first,
+            last,
+            bytes: content,
+        },
+        None if content > 0 => Tail::Bytes,
+        None => Tail::Zeros,
+    })
 }
 
 #[cfg(test)]
@@ -498,6 +573,39 @@ mod tests {
         let contents =
             inspect_bytes(&[&[group(3), torn.to_vec(), vec![0; 5000]].concat()], 3).unwrap();
         assert_eq!(contents.end.unwrap().1, group(3).len() as u64);
+    }
+
+    #[test]
+    fn a_group_that_is_cut_at_any_byte_is_an_unfinished_write_until_it_is_acknowledged() {
+        let dir = tempfile::tempdir().unwrap();
+        for reserved in [0, 1, 5000] {
+            for cut in 0..group(4).len() {
+                let torn = [group(3), group(4)[..cut].to_vec(), vec![0; reserved]].concat();
+                let case = format!("cut at {cut}, {reserved} reserved");
+                let contents = inspect_in(dir.path(), &[&torn], 3).expect(&case);
+                assert_eq!(contents.groups, Some((record(3), record(3))), "{case}");
+                assert!(inspect_in(dir.path(), &[&torn], 4).is_err(), "{case}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_group_of_a_new_journal_may_be_torn_when_the_older_journals_are_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let torn = &group(4)[..group(4).len() - 1];
+        assert_eq!(inspect_in(dir.path(), &[torn], 3).unwrap().groups, None);
+        assert!(inspect_in(dir.path(), &[torn], 2).is_err());
+        assert!(inspect_in(dir.path(), &[torn, &[]], 3).is_err());
+    }
+
+    #[test]
+    fn a_damaged_last_group_that_is_whole_is_refused() {
+        for reserved in [0, 5000] {
+            let mut damaged = [group(3), group(4), vec![0; reserved]].concat();
+            damaged[group(3).len() + 40] ^= 0x40;
+            let refusal = inspect_bytes(&[&damaged], 3).unwrap_err().to_string();
+            assert!(refusal.contains("stands behind it"), "{refusal}");
+        }
     }
 
     #[test]

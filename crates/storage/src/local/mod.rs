@@ -6,22 +6,32 @@
 //!   touch it;
 //! - `keys.rs`: the keys in fjall; `database.rs`: the opening of fjall;
 //! - `committer.rs`: the order of writes and syncs; `tables.rs`: the writing of one group;
-//!   `snapshot.rs`: reads; `repair.rs`: lost commits, before their loss is accepted.
+//!   `access.rs` and `snapshot.rs`: reads; `repair.rs`: lost commits, before their loss is accepted;
+//! - `space.rs`: the limits of free space and the reserve; `reopening.rs` and `journal_cut.rs`: the
+//!   way back after a failed write.
 //!
 //! Promised beyond the trait: opening gives every acknowledged commit, or refuses with the name of
 //! a file; a directory is used by one process at a time; after a failed write or sync no commit is
-//! acknowledged any more.
+//! acknowledged until the database was opened again. A write that failed for want of space,
+//! descriptors or memory is followed by this opening inside the process, as soon as there is enough
+//! again; after any other failure only the next start of the process writes.
 //!
 //! Left out: damage inside a table is found when the block is read (block checksums), not at open.
 
+mod access;
 mod committer;
 mod database;
 mod directory;
 mod high_water;
 mod journal;
+mod journal_cut;
 mod keys;
+#[cfg(test)]
+mod local_tests;
+mod reopening;
 mod repair;
 mod snapshot;
+mod space;
 mod tables;
 
 use orrery_model::metrics::HistogramSnapshot;
@@ -37,6 +47,7 @@ use self::directory::{Directory, RESTORE_ADVICE, Stage};
 use self::high_water::{ACCEPT_ADVICE, HighWater, Mark};
 use self::journal::JournalContents;
 use self::snapshot::LocalSnapshot;
+use self::space::{Room, SpaceWatch};
 use self::tables::{Tables, WriteTask};
 
 pub use self::repair::{Loss, LostCommit};
@@ -54,6 +65,9 @@ pub struct LocalOptions {
     pub cache_bytes: u64,
     /// Threads for flushes and compactions. One is best on two cores.
     pub worker_threads: usize,
+    /// Bytes of the reserve file, which is released when the disk is full, so that deletions and
+    /// compactions go on. At most an eighth of the file system; 0 for no reserve.
+    pub reserve_bytes: u64,
     /// Opens a store whose log is truncated, or whose high-water file is missing, with the commits
     /// that are left. Acknowledged commits may be missing afterwards: for a person to decide, once,
     /// after the refusal said what is lost.
@@ -65,6 +79,7 @@ impl Default for LocalOptions {
         LocalOptions {
             cache_bytes: 64 << 20,
             worker_threads: 1,
+            reserve_bytes: 0,
             accept_loss: false,
         }
     }
@@ -82,7 +97,26 @@ impl LocalStore {
     /// When another process uses the directory, or when it is not a data directory, has another
     /// format, or is damaged; see [`StoreError`].
     pub fn open(path: impl AsRef<Path>, options: LocalOptions) -> Result<LocalStore, StoreError> {
-        let directory = Directory::claim(path.as_ref())?;
+        LocalStore::open_watched(path.as_ref(), options, SpaceWatch::start)
+    }
+
+    /// Returns true if a directory holds a store that was created completely. [`LocalStore::open`]
+    /// creates a new one otherwise.
+    ///
+    /// # Errors
+    /// When the directory cannot be read, or has another format.
+    pub fn is_created(path: impl AsRef<Path>) -> Result<bool, StoreError> {
+        directory::is_ready(path.as_ref())
+    }
+
+    fn open_watched(
+        path: &Path,
+        options: LocalOptions,
+        watch: impl FnOnce(&Path, u64) -> SpaceWatch,
+    ) -> Result<LocalStore, StoreError> {
+        let directory = Directory::claim(path)?;
+        // The reserve is released here if the disk is full, so that the store can be opened.
+        let space = watch(directory.root(), options.reserve_bytes);
         let is_new = directory.stage == Stage::Creating;
         let (database, mark, ungrouped_from) = if is_new {
             // A creation that did not finish acknowledged nothing, so its files may go.
@@ -93,13 +127,20 @@ impl LocalStore {
             open_checked(&directory, &options)?
         };
         let high_water = HighWater::create(&directory.high_water(), mark)?;
-        let (mut tables, recovered) =
-            Tables::start(database, directory, high_water, ungrouped_from)?;
+        let (mut tables, recovered) = Tables::start(
+            database,
+            directory,
+            high_water,
+            ungrouped_from,
+            options,
+            space,
+        )?;
         if is_new {
             // The format file says "ready" only when all parts are on disk: from then on a missing
             // part is damage.
             tables.sync_mark()?;
             tables.directory_mut().check_parts()?;
+            tables.directory_mut().sync_new_parts()?;
             tables.directory_mut().mark_ready()?;
         }
         let ownership = OwnershipTable::new(recovered.ownership, recovered.epoch_floor);
@@ -120,18 +161,53 @@ impl LocalStore {
 
     /// Waits for a submitted task and turns its outcome into a result.
     fn finish(&self, submitted: Result<Arc<Slot>, CommitOutcome>) -> Result<(), StoreError> {
-        if let Ok(slot) = submitted
-            && self.committer.wait(&slot) == CommitOutcome::Ok
-        {
-            return Ok(());
-        }
-        let detail = match self.committer.poisoned() {
-            Some(detail) => detail,
-            None => "too much work is waiting for the disk".to_owned(),
+        let outcome = match submitted {
+            Ok(slot) => self.committer.wait(&slot),
+            Err(refusal) => refusal,
         };
-        Err(StoreError::Poisoned { detail })
+        let failure = self.committer.failure();
+        let (retry_after_ms, is_full) = match (outcome, failure) {
+            (CommitOutcome::Ok, _) => return Ok(()),
+            (_, Some(failure)) if failure.exhausted.is_none() => {
+                return Err(StoreError::Poisoned {
+                    detail: failure.detail,
+                });
+            }
+            (CommitOutcome::StorageFull { retry_after_ms }, _) => (retry_after_ms, true),
+            (CommitOutcome::Busy { retry_after_ms }, _)
+            | (CommitOutcome::Unavailable { retry_after_ms }, _) => (retry_after_ms, false),
+            _ => (RETRY_MS, false),
+        };
+        let reason = match (outcome, is_full) {
+            (_, true) => "the disk is full",
+            (CommitOutcome::Busy { .. }, _) => "too much work is waiting for the disk",
+            _ => "the store takes no writes now, since a resource of the system is exhausted",
+        };
+        Err(StoreError::Unavailable {
+            reason,
+            retry_after_ms,
+            is_full,
+        })
+    }
+
+    /// Returns the answer to a commit that would be refused whatever it holds.
+    fn refusal_of(&self, may_use_reserve: bool) -> Option<CommitOutcome> {
+        if let Some(refusal) = self.committer.refusal() {
+            return Some(refusal);
+        }
+        let is_accepted = match self.committer.sink().space.look_if_low() {
+            Room::Enough => true,
+            Room::Low => may_use_reserve,
+            Room::Gone => false,
+        };
+        (!is_accepted).then_some(CommitOutcome::StorageFull {
+            retry_after_ms: RETRY_MS,
+        })
     }
 }
+
+/// Milliseconds that a caller is told to wait for space on the disk.
+const RETRY_MS: u64 = 1_000;
 
 /// Opens a finished directory: reads the journals, lets fjall open the database, and compares the
 /// two. Returns the database, the mark of its last group, and the sequence number of the first
@@ -259,9 +335,19 @@ impl Store for LocalStore {
         // The commit is prepared before its place in the queue is known, so that the queue is
         // locked for the comparison of the head and no longer.
         let (expect_lsn, head, bytes) = (commit.expect_lsn, commit.new_head(), commit.bytes());
+        if let Some(refusal) = self.refusal_of(commit.may_use_reserve) {
+            return Receipt::ready(refusal);
+        }
         let within_limits = Limits::ENVELOPE.admit(&commit);
-        let prepared =
-            within_limits.then(|| Box::new(self.committer.sink().prepare(lease, commit)));
+        let mut prepared = None;
+        if within_limits {
+            let Some(commit) = self.committer.sink().prepare(lease, commit) else {
+                return Receipt::ready(CommitOutcome::Unavailable {
+                    retry_after_ms: RETRY_MS,
+                });
+            };
+            prepared = Some(Box::new(commit));
+        }
         let accepted = self.committer.submit(bytes, |ownership| {
             ownership.accept(lease, expect_lsn, head, within_limits)?;
             prepared
@@ -276,7 +362,7 @@ impl Store for LocalStore {
 
     fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>, StoreError> {
         check_partition(partition)?;
-        let snapshot = LocalSnapshot::new(self.committer.clone(), partition);
+        let snapshot = LocalSnapshot::take(self.committer.clone(), partition)?;
         Ok(Box::new(snapshot))
     }
 
@@ -318,6 +404,10 @@ impl Store for LocalStore {
             watch: false,
             followers: false,
         }
+    }
+
+    fn refusal(&self, may_use_reserve: bool) -> Option<CommitOutcome> {
+        self.refusal_of(may_use_reserve)
     }
 
     fn wait_for_compaction(&self) {

@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use fjall::Readable;
 
+use super::access::View;
 use super::committer::Committer;
-use super::database::store_error;
+use super::database::{OpenDatabase, store_error};
 use super::keys::{INDEX_TAG, PREFIX_BYTES, is_index_key, partition_range, prefixed_key};
 use super::tables::Tables;
 use crate::commit::{Head, PartitionId};
@@ -23,25 +24,30 @@ use crate::store::{Bytes, Direction, KeyRange, Rows, Snapshot, is_empty_range};
 const SHORT_KEY_BYTES: usize = 120;
 
 pub(super) struct LocalSnapshot {
-    committer: Arc<Committer<Tables>>,
-    view: Arc<fjall::Snapshot>,
+    view: View,
     partition: PartitionId,
-    head: Head,
+    // Declared last, so that the database is given up before the store can be closed.
+    _committer: Arc<Committer<Tables>>,
 }
 
 impl LocalSnapshot {
-    pub(super) fn new(committer: Arc<Committer<Tables>>, partition: PartitionId) -> LocalSnapshot {
-        let (view, head) = committer.sink().view(partition);
-        LocalSnapshot {
-            committer,
-            view,
+    /// Takes a snapshot of what is durable.
+    ///
+    /// # Errors
+    /// When the database is being exchanged for too long.
+    pub(super) fn take(
+        committer: Arc<Committer<Tables>>,
+        partition: PartitionId,
+    ) -> Result<LocalSnapshot, StoreError> {
+        Ok(LocalSnapshot {
+            view: committer.sink().view(partition)?,
             partition,
-            head,
-        }
+            _committer: committer,
+        })
     }
 
-    fn tables(&self) -> &Tables {
-        self.committer.sink()
+    fn database(&self) -> &OpenDatabase {
+        &self.view.database
     }
 
     /// Returns the part of a range that lies in one of the two keyspaces; `None` if no key of the
@@ -65,34 +71,36 @@ impl LocalSnapshot {
             Bound::Unbounded => partition_end.map(Vec::from),
             bound => bound.map(|key| prefixed_key(self.partition, key)),
         };
-        let keyspace = self.tables().keyspace(is_index);
-        Some(self.view.range(keyspace, (start, end)))
+        let keyspace = self.database().keyspace(is_index);
+        Some(self.view.view.range(keyspace, (start, end)))
     }
 
     /// Returns key and value of an entry, the key without the partition's prefix.
     fn without_prefix(&self, row: fjall::Guard) -> Result<(Bytes, Bytes), StoreError> {
         let (key, value) = row
             .into_inner()
-            .map_err(|e| store_error(self.tables().path(), &e))?;
+            .map_err(|e| store_error(&self.database().path, &e))?;
         Ok((Bytes::from(key).slice(PREFIX_BYTES..), Bytes::from(value)))
     }
 }
 
 impl Snapshot for LocalSnapshot {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
-        let keyspace = self.tables().keyspace(is_index_key(key));
+        let keyspace = self.database().keyspace(is_index_key(key));
         let found = if key.len() <= SHORT_KEY_BYTES {
             let mut buffer = [0; PREFIX_BYTES + SHORT_KEY_BYTES];
             let end = PREFIX_BYTES + key.len();
             buffer[..PREFIX_BYTES].copy_from_slice(&self.partition.0.to_be_bytes());
             buffer[PREFIX_BYTES..end].copy_from_slice(key);
-            self.view.get(keyspace, &buffer[..end])
+            self.view.view.get(keyspace, &buffer[..end])
         } else {
-            self.view.get(keyspace, prefixed_key(self.partition, key))
+            self.view
+                .view
+                .get(keyspace, prefixed_key(self.partition, key))
         };
         match found {
             Ok(value) => Ok(value.map(Bytes::from)),
-            Err(error) => Err(store_error(self.tables().path(), &error)),
+            Err(error) => Err(store_error(&self.database().path, &error)),
         }
     }
 
@@ -112,7 +120,7 @@ impl Snapshot for LocalSnapshot {
     }
 
     fn head(&self) -> Head {
-        self.head
+        self.view.head
     }
 }
 

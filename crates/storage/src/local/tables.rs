@@ -11,30 +11,32 @@
 //! snapshots from fjall, after the sync and between batches, when no batch is in flight; readers
 //! share that snapshot until the next group.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use orrery_model::metrics::{Histogram, HistogramSnapshot, LATENCY_BOUNDS_SECONDS};
 use orrery_model::sync;
 
-use fjall::{AbstractTree, Database, Keyspace, OwnedWriteBatch, PersistMode, Readable};
+use fjall::{AbstractTree, OwnedWriteBatch, PersistMode, Readable};
 
-use super::committer::Sink;
-use super::database::{OpenDatabase, store_error};
+use super::LocalOptions;
+use super::access::{Access, View};
+use super::committer::{Failure, Sink};
+use super::database::{OpenDatabase, Recovered};
 use super::directory::Directory;
 use super::high_water::{HighWater, Mark};
 use super::journal::{GROUP_KEY, GroupRecord};
 use super::keys::{
-    DESTRUCTION_PREFIX, EPOCH_FLOOR_KEY, HEAD_PREFIX, PREFIX_BYTES, decode_ownership,
-    destruction_key, encode_ownership, head_key, is_index_key, partition_behind, partition_range,
-    prefixed_key,
+    EPOCH_FLOOR_KEY, PREFIX_BYTES, destruction_key, encode_ownership, head_key, is_index_key,
+    partition_range, prefixed_key,
 };
+use super::reopening::{Cut, Exhausted, GroupFailure, Reopened};
+use super::space::SpaceWatch;
 use crate::commit::{Commit, Head, PartitionId};
 use crate::error::StoreError;
-use crate::ownership::{Ownership, RESERVED};
+use crate::ownership::{Ownership, OwnershipTable, RESERVED};
 use crate::store::Lease;
 
 /// Bytes from which on a memtable is sealed and flushed.
@@ -56,6 +58,8 @@ const BACKGROUND_BACKLOG_MAX: Backlog = Backlog {
 };
 /// The time between two looks at the backlog.
 const BACKLOG_POLL: Duration = Duration::from_millis(1);
+/// Milliseconds that a reader is told to wait when the database was not opened again in time.
+const RETRY_REOPENING_MS: u64 = 1_000;
 /// The longest time that a background write waits.
 const BACKGROUND_WAIT_MAX: Duration = Duration::from_secs(1);
 
@@ -98,41 +102,37 @@ pub(super) struct PreparedCommit {
     own_keys: HashSet<Vec<u8>>,
     /// Checksum of the changes, for the chain of the group.
     digest: u32,
+    /// The database that the batch belongs to, which is not exchanged while the commit exists.
+    _database: Arc<OpenDatabase>,
 }
 
 /// The database and the state that belongs to it.
 pub(super) struct Tables {
-    path: PathBuf,
-    db: Database,
-    rows: Keyspace,
-    index: Keyspace,
-    writer: Mutex<WriterState>,
-    published: RwLock<Published>,
+    pub(super) options: LocalOptions,
+    /// Locked before `access`.
+    pub(super) writer: Mutex<WriterState>,
+    pub(super) access: Access,
+    pub(super) space: SpaceWatch,
     sync_seconds: Histogram,
+    #[cfg(test)]
+    pub(super) fault: super::reopening::Fault,
     // Declared last, so that the directory is unlocked after all other fields, snapshots included,
     // are dropped.
-    directory: Directory,
+    pub(super) directory: Directory,
 }
 
 /// The state that only the leader uses.
-struct WriterState {
+pub(super) struct WriterState {
     /// The mark of the last group.
-    mark: Mark,
-    high_water: HighWater,
+    pub(super) mark: Mark,
+    pub(super) high_water: HighWater,
     /// The sequence number of the first batch that an earlier process left without a group record.
-    ungrouped_from: Option<u64>,
-}
-
-/// The view that readers get. Its parts are replaced together.
-struct Published {
-    view: Arc<fjall::Snapshot>,
-    heads: HashMap<PartitionId, Head>,
-}
-
-/// The heads and epochs found at open.
-pub(super) struct Recovered {
-    pub(super) ownership: HashMap<PartitionId, Ownership>,
-    pub(super) epoch_floor: u64,
+    pub(super) ungrouped_from: Option<u64>,
+    /// The sequence number from which on batches belong to the group that is being written, or that
+    /// failed; `None` if none of its batches is written.
+    pub(super) failed_from: Option<u64>,
+    /// The batches that are to be cut before the database is opened again.
+    pub(super) cut: Option<Cut>,
 }
 
 impl Tables {
@@ -142,28 +142,28 @@ impl Tables {
         directory: Directory,
         high_water: HighWater,
         ungrouped_from: Option<u64>,
+        options: LocalOptions,
+        space: SpaceWatch,
     ) -> Result<(Tables, Recovered), StoreError> {
         let mark = database.mark()?;
-        let view = Arc::new(database.db.snapshot());
+        let unfinished = database.unfinished_destructions()?;
+        let recovered = database.recover_heads()?;
         let tables = Tables {
-            path: database.path,
-            db: database.db,
-            rows: database.rows,
-            index: database.index,
+            options,
             writer: Mutex::new(WriterState {
                 mark,
                 high_water,
                 ungrouped_from,
+                failed_from: None,
+                cut: None,
             }),
-            published: RwLock::new(Published {
-                view,
-                heads: HashMap::new(),
-            }),
+            access: Access::new(database, recovered.heads()),
+            space,
             sync_seconds: Histogram::new(LATENCY_BOUNDS_SECONDS),
+            #[cfg(test)]
+            fault: super::reopening::Fault::default(),
             directory,
         };
-        let unfinished = tables.unfinished_destructions()?;
-        let recovered = tables.recover_heads()?;
         let mut tasks = Vec::new();
         for partition in unfinished {
             tasks.push(WriteTask::Destroy {
@@ -181,9 +181,7 @@ impl Tables {
             });
         }
         if !tasks.is_empty() {
-            tables
-                .write(tasks)
-                .map_err(|detail| StoreError::Poisoned { detail })?;
+            tables.write_group(tasks).map_err(|failure| failure.error)?;
         }
         Ok((tables, recovered))
     }
@@ -192,20 +190,16 @@ impl Tables {
         &mut self.directory
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns the keyspace of index entries, or of rows.
-    pub(super) fn keyspace(&self, is_index: bool) -> &Keyspace {
-        if is_index { &self.index } else { &self.rows }
-    }
-
     /// Returns what readers may see of a partition now.
-    pub(super) fn view(&self, partition: PartitionId) -> (Arc<fjall::Snapshot>, Head) {
-        let published = sync::read(&self.published);
-        let head = published.heads.get(&partition).copied();
-        (published.view.clone(), head.unwrap_or_default())
+    ///
+    /// # Errors
+    /// When the database is being exchanged for too long.
+    pub(super) fn view(&self, partition: PartitionId) -> Result<View, StoreError> {
+        self.access.view(partition).ok_or(StoreError::Unavailable {
+            reason: "the store is being opened again after a failure",
+            retry_after_ms: RETRY_REOPENING_MS,
+            is_full: false,
+        })
     }
 
     pub(super) fn sync_seconds(&self) -> HistogramSnapshot {
@@ -213,7 +207,10 @@ impl Tables {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        self.db.disk_space().unwrap_or(0)
+        match self.access.database() {
+            Some(database) => database.db.disk_space().unwrap_or(0),
+            None => 0,
+        }
     }
 
     /// Syncs the high-water mark, so that it survives a power loss.
@@ -222,8 +219,9 @@ impl Tables {
     }
 
     /// Turns a commit into a batch, on the caller's thread: sorted, with prefixed keys and its new
-    /// head.
-    pub(super) fn prepare(&self, lease: &Lease, mut commit: Commit) -> PreparedCommit {
+    /// head. Returns `None` while the database is being exchanged.
+    pub(super) fn prepare(&self, lease: &Lease, mut commit: Commit) -> Option<PreparedCommit> {
+        let database = self.access.database()?;
         commit.normalize();
         let partition = lease.partition();
         let head = commit.new_head();
@@ -236,9 +234,9 @@ impl Tables {
         // The digest covers every change, so that the chain of groups identifies the history.
         let mut digest = crc32fast::Hasher::new();
         let batch_len = commit.puts.len() + commit.deletes.len() + 1;
-        let mut batch = OwnedWriteBatch::with_capacity(self.db.clone(), batch_len);
+        let mut batch = OwnedWriteBatch::with_capacity(database.db.clone(), batch_len);
         for (key, value) in commit.puts {
-            let keyspace = self.keyspace(is_index_key(&key));
+            let keyspace = database.keyspace(is_index_key(&key));
             let key = prefixed_key(partition, &key);
             digest.update(&key);
             digest.update(&value);
@@ -246,7 +244,7 @@ impl Tables {
         }
         for key in commit.deletes {
             digest.update(&key);
-            let keyspace = self.keyspace(is_index_key(&key));
+            let keyspace = database.keyspace(is_index_key(&key));
             batch.remove(keyspace, prefixed_key(partition, &key));
         }
         // The head record is part of the batch: changes and head become durable together.
@@ -254,29 +252,39 @@ impl Tables {
             epoch: lease.epoch(),
             head,
         });
-        batch.insert(&self.rows, head_key(partition), ownership);
+        batch.insert(&database.rows, head_key(partition), ownership);
         digest.update(&ownership);
-        PreparedCommit {
+        Some(PreparedCommit {
             batch,
             partition,
             head,
             range_deletes: commit.range_deletes,
             own_keys,
             digest: digest.finalize(),
-        }
+            _database: database,
+        })
     }
 
     /// Writes the tasks of a group and its group record, syncs, advances the high-water mark, and
     /// publishes the new view.
-    fn write_group(&self, group: Vec<WriteTask>) -> Result<(), StoreError> {
+    fn write_group(&self, group: Vec<WriteTask>) -> Result<(), GroupFailure> {
         if group.iter().all(|task| matches!(task, WriteTask::Barrier)) {
             return Ok(());
         }
-        let failed = |e: fjall::Error| store_error(&self.path, &e);
+        self.space.look();
         let mut writer = sync::lock(&self.writer);
-        self.prevent_stall().map_err(failed)?;
+        let Some(database) = self.access.database() else {
+            return Err(StoreError::Poisoned {
+                detail: "the database is closed".to_owned(),
+            }
+            .into());
+        };
+        let database = &*database;
+        let failed = |e: fjall::Error| GroupFailure::of(&database.path, &e);
+        prevent_stall(database).map_err(failed)?;
         // Batches that an earlier process left without a group record become part of this group.
-        let next_sequence = self.db.seqno();
+        let next_sequence = database.db.seqno();
+        writer.failed_from = Some(next_sequence);
         let first_sequence = writer.ungrouped_from.unwrap_or(u64::MAX).min(next_sequence);
         let group_number = writer.mark.group + 1;
         // The chain continues the previous group's, so that groups of two histories never match.
@@ -285,7 +293,7 @@ impl Tables {
         chain.update(&group_number.to_le_bytes());
         let mut heads = Vec::with_capacity(group.len());
         for task in group {
-            heads.extend(self.apply(task, &mut chain).map_err(failed)?);
+            heads.extend(self.apply(database, task, &mut chain).map_err(failed)?);
         }
         let mark = Mark {
             group: group_number,
@@ -298,18 +306,21 @@ impl Tables {
             first_sequence,
         }
         .encode();
-        let mut batch = OwnedWriteBatch::with_capacity(self.db.clone(), 2);
-        batch.insert(&self.rows, GROUP_KEY, record);
-        batch.insert(&self.index, GROUP_KEY, record);
+        let mut batch = OwnedWriteBatch::with_capacity(database.db.clone(), 2);
+        batch.insert(&database.rows, GROUP_KEY, record);
+        batch.insert(&database.index, GROUP_KEY, record);
         batch.commit().map_err(failed)?;
+        #[cfg(test)]
+        self.fault.happen(database).map_err(failed)?;
         self.sync_seconds
-            .time(|| self.db.persist(PersistMode::SyncData))
+            .time(|| database.db.persist(PersistMode::SyncData))
             .map_err(failed)?;
         // Only after the sync: the mark is never ahead of the log, and readers see durable commits.
         writer.high_water.advance(mark)?;
         writer.mark = mark;
         writer.ungrouped_from = None;
-        self.publish(heads);
+        writer.failed_from = None;
+        self.access.publish(heads);
         Ok(())
     }
 
@@ -317,6 +328,7 @@ impl Tables {
     /// new head; the head is `None` if the partition was removed.
     fn apply(
         &self,
+        database: &OpenDatabase,
         task: WriteTask,
         chain: &mut crc32fast::Hasher,
     ) -> Result<Option<(PartitionId, Option<Head>)>, fjall::Error> {
@@ -328,7 +340,7 @@ impl Tables {
                 // commit that is written before this one.
                 for range in &commit.range_deletes {
                     let (partition, own_keys) = (commit.partition, &commit.own_keys);
-                    self.remove_range(&mut commit.batch, partition, range, own_keys)?;
+                    self.remove_range(database, &mut commit.batch, partition, range, own_keys)?;
                 }
                 commit.batch.commit()?;
                 Ok(Some((commit.partition, Some(commit.head))))
@@ -339,8 +351,8 @@ impl Tables {
             } => {
                 let record = encode_ownership(ownership);
                 chain.update(&record);
-                let mut batch = OwnedWriteBatch::with_capacity(self.db.clone(), 1);
-                batch.insert(&self.rows, head_key(partition), record);
+                let mut batch = OwnedWriteBatch::with_capacity(database.db.clone(), 1);
+                batch.insert(&database.rows, head_key(partition), record);
                 batch.commit()?;
                 Ok(None)
             }
@@ -350,7 +362,7 @@ impl Tables {
                 is_empty,
             } => {
                 chain.update(&partition.0.to_le_bytes());
-                self.remove_partition(partition, epoch_floor, is_empty)?;
+                self.remove_partition(database, partition, epoch_floor, is_empty)?;
                 Ok(Some((partition, None)))
             }
             WriteTask::Barrier => Ok(None),
@@ -361,6 +373,7 @@ impl Tables {
     /// tombstones.
     fn remove_range(
         &self,
+        database: &OpenDatabase,
         batch: &mut OwnedWriteBatch,
         partition: PartitionId,
         range: &Range<Vec<u8>>,
@@ -371,10 +384,10 @@ impl Tables {
         }
         // No batch is in flight while the leader is here, so this snapshot holds exactly the
         // batches written before.
-        let now = self.db.snapshot();
+        let now = database.db.snapshot();
         let start = prefixed_key(partition, &range.start);
         let end = prefixed_key(partition, &range.end);
-        for keyspace in [&self.rows, &self.index] {
+        for keyspace in [&database.rows, &database.index] {
             for row in now.range(keyspace, &*start..&*end) {
                 let key = row.key()?;
                 if !own_keys.contains(&key[PREFIX_BYTES..]) {
@@ -390,85 +403,36 @@ impl Tables {
     /// the record. A partition without keys needs no record.
     fn remove_partition(
         &self,
+        database: &OpenDatabase,
         partition: PartitionId,
         epoch_floor: u64,
         is_empty: bool,
     ) -> Result<(), fjall::Error> {
-        let mut batch = self.db.batch();
-        batch.remove(&self.rows, head_key(partition));
-        batch.insert(&self.rows, EPOCH_FLOOR_KEY, epoch_floor.to_le_bytes());
+        let mut batch = database.db.batch();
+        batch.remove(&database.rows, head_key(partition));
+        batch.insert(&database.rows, EPOCH_FLOOR_KEY, epoch_floor.to_le_bytes());
         if is_empty {
             return batch.commit();
         }
-        batch.insert(&self.rows, destruction_key(partition), []);
+        batch.insert(&database.rows, destruction_key(partition), []);
         batch.commit()?;
 
-        let now = self.db.snapshot();
-        for keyspace in [&self.rows, &self.index] {
-            let mut batch = self.db.batch();
+        let now = database.db.snapshot();
+        for keyspace in [&database.rows, &database.index] {
+            let mut batch = database.db.batch();
             for row in now.range(keyspace, partition_range(partition)) {
                 batch.remove(keyspace, row.key()?);
                 if batch.len() >= DESTROY_KEYS {
-                    std::mem::replace(&mut batch, self.db.batch()).commit()?;
-                    self.prevent_stall()?;
+                    std::mem::replace(&mut batch, database.db.batch()).commit()?;
+                    prevent_stall(database)?;
                 }
             }
             batch.commit()?;
         }
 
-        let mut batch = self.db.batch();
-        batch.remove(&self.rows, destruction_key(partition));
+        let mut batch = database.db.batch();
+        batch.remove(&database.rows, destruction_key(partition));
         batch.commit()
-    }
-
-    /// Gives readers the new view and the changed heads, as one change.
-    fn publish(&self, heads: Vec<(PartitionId, Option<Head>)>) {
-        let view = Arc::new(self.db.snapshot());
-        let mut published = sync::write(&self.published);
-        let old = std::mem::replace(&mut published.view, view);
-        for (partition, head) in heads {
-            match head {
-                Some(head) => published.heads.insert(partition, head),
-                None => published.heads.remove(&partition),
-            };
-        }
-        // The old view is dropped without the lock, since that may free memory of fjall.
-        drop(published);
-        drop(old);
-    }
-
-    /// Hands full memtables over to be flushed, and waits until flushes and compactions have caught
-    /// up, so that fjall does not halt the leader inside a commit, where a failure is not noticed.
-    ///
-    /// fjall would request the rotation itself, once for every batch beyond the size. While its one
-    /// worker compacts, these requests fill the worker's queue, and the worker then waits for ever
-    /// for space in the queue to request the flush. So fjall is given a size that is never reached,
-    /// and the rotation is done here, once.
-    fn prevent_stall(&self) -> Result<(), fjall::Error> {
-        for keyspace in [&self.rows, &self.index] {
-            if keyspace.tree.active_memtable().size() > MEMTABLE_BYTES {
-                keyspace.rotate_memtable()?;
-            }
-        }
-        while self.has_backlog(BACKLOG_MAX) {
-            // `persist` costs nothing when there is nothing to write, and fails if the background
-            // worker died.
-            self.db.persist(PersistMode::Buffer)?;
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "the tables announce no end of a compaction"
-            )]
-            std::thread::sleep(BACKLOG_POLL);
-        }
-        Ok(())
-    }
-
-    /// Returns true if one of the keyspaces has reached the backlog.
-    fn has_backlog(&self, limit: Backlog) -> bool {
-        [&self.rows, &self.index].into_iter().any(|keyspace| {
-            keyspace.tree.sealed_memtable_count() >= limit.sealed_memtables
-                || keyspace.tree.l0_run_count() >= limit.runs
-        })
     }
 
     /// Waits until flushes and compactions have caught up, but no longer than
@@ -476,7 +440,12 @@ impl Tables {
     pub(super) fn wait_for_compaction(&self) {
         let polls = BACKGROUND_WAIT_MAX.as_millis() / BACKLOG_POLL.as_millis();
         for _ in 0..polls {
-            if !self.has_backlog(BACKGROUND_BACKLOG_MAX) {
+            // The database is not held while waiting, so that it can be exchanged.
+            let has_backlog = match self.access.database() {
+                Some(database) => has_backlog(&database, BACKGROUND_BACKLOG_MAX),
+                None => false,
+            };
+            if !has_backlog {
                 return;
             }
             #[expect(
@@ -486,61 +455,66 @@ impl Tables {
             std::thread::sleep(BACKLOG_POLL);
         }
     }
+}
 
-    /// Reads all head records and the epoch floor, and publishes the heads.
-    fn recover_heads(&self) -> Result<Recovered, StoreError> {
-        let failed = |e: fjall::Error| store_error(&self.path, &e);
-        let unreadable = || {
-            let keyspaces = self.path.join("keyspaces");
-            StoreError::damaged(&keyspaces, "a partition's head record is unreadable")
-        };
-        let mut published = sync::write(&self.published);
-        let view = published.view.clone();
-        let mut ownership = HashMap::new();
-        for row in view.prefix(&self.rows, HEAD_PREFIX) {
-            let (key, value) = row.into_inner().map_err(failed)?;
-            let partition = partition_behind(HEAD_PREFIX, &key).ok_or_else(unreadable)?;
-            let found = decode_ownership(&value).ok_or_else(unreadable)?;
-            // The first group writes a head record of the reserved partition.
-            if partition != RESERVED {
-                published.heads.insert(partition, found.head);
-                ownership.insert(partition, found);
-            }
+/// Hands full memtables over to be flushed, and waits until flushes and compactions have caught
+/// up, so that fjall does not halt the leader inside a commit, where a failure is not noticed.
+///
+/// fjall would request the rotation itself, once for every batch beyond the size. While its one
+/// worker compacts, these requests fill the worker's queue, and the worker then waits for ever
+/// for space in the queue to request the flush. So fjall is given a size that is never reached,
+/// and the rotation is done here, once.
+fn prevent_stall(database: &OpenDatabase) -> Result<(), fjall::Error> {
+    for keyspace in [&database.rows, &database.index] {
+        if keyspace.tree.active_memtable().size() > MEMTABLE_BYTES {
+            keyspace.rotate_memtable()?;
         }
-        let epoch_floor = match view.get(&self.rows, EPOCH_FLOOR_KEY).map_err(failed)? {
-            Some(bytes) => match bytes.as_ref().try_into() {
-                Ok(bytes) => u64::from_le_bytes(bytes),
-                Err(_) => return Err(unreadable()),
-            },
-            None => 0,
-        };
-        Ok(Recovered {
-            ownership,
-            epoch_floor,
+    }
+    while has_backlog(database, BACKLOG_MAX) {
+        // `persist` costs nothing when there is nothing to write, and fails if the background
+        // worker died.
+        database.db.persist(PersistMode::Buffer)?;
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the tables announce no end of a compaction"
+        )]
+        std::thread::sleep(BACKLOG_POLL);
+    }
+    Ok(())
+}
+
+/// Returns true if one of the keyspaces has reached the backlog.
+fn has_backlog(database: &OpenDatabase, limit: Backlog) -> bool {
+    [&database.rows, &database.index]
+        .into_iter()
+        .any(|keyspace| {
+            keyspace.tree.sealed_memtable_count() >= limit.sealed_memtables
+                || keyspace.tree.l0_run_count() >= limit.runs
         })
-    }
-
-    /// Returns the partitions whose destruction a crash interrupted.
-    fn unfinished_destructions(&self) -> Result<Vec<PartitionId>, StoreError> {
-        let (view, _) = self.view(RESERVED);
-        let mut partitions = Vec::new();
-        for row in view.prefix(&self.rows, DESTRUCTION_PREFIX) {
-            let key = row.key().map_err(|e| store_error(&self.path, &e))?;
-            let Some(partition) = partition_behind(DESTRUCTION_PREFIX, &key) else {
-                let keyspaces = self.path.join("keyspaces");
-                let detail = "the record of a destruction is unreadable";
-                return Err(StoreError::damaged(&keyspaces, detail));
-            };
-            partitions.push(partition);
-        }
-        Ok(partitions)
-    }
 }
 
 impl Sink for Tables {
     type Task = WriteTask;
 
-    fn write(&self, group: Vec<WriteTask>) -> Result<(), String> {
-        self.write_group(group).map_err(|e| e.to_string())
+    fn write(&self, group: Vec<WriteTask>) -> Result<(), Failure> {
+        self.write_group(group).map_err(|failure| {
+            let is_written = sync::lock(&self.writer).failed_from.is_some();
+            if failure.exhausted == Some(Exhausted::Disk) {
+                self.space.release_reserve();
+            }
+            Failure {
+                detail: failure.error.to_string(),
+                exhausted: failure.exhausted,
+                is_written,
+            }
+        })
+    }
+
+    fn reopen(&self, accepted: &OwnershipTable) -> Result<Reopened, String> {
+        self.reopen_database(accepted).map_err(|e| e.to_string())
+    }
+
+    fn has_resource(&self, exhausted: Exhausted) -> bool {
+        self.has_exhausted_resource(exhausted)
     }
 }

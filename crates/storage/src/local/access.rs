@@ -1,0 +1,228 @@
+//! The view that readers get, and the exchange of the database below them.
+//!
+//! ```text
+//! Serving ──▶ Draining ──▶ Closed ──▶ Serving (the database is open again)
+//!    ▲            │
+//!    └────────────┘ readers held their snapshots for too long
+//! ```
+//!
+//! A snapshot holds the database that it reads, so the exchange waits until the last snapshot of the
+//! old database is dropped. New readers wait meanwhile, with one exception: a thread that holds a
+//! snapshot gets another one of the old database, since the exchange may be waiting for this thread.
+//! The wait has an end on both sides, so neither can stop the other for good.
+//!
+//! Locks: `state` is taken last and never held while a reader or the exchange waits.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, RwLock};
+use std::time::{Duration, Instant};
+
+use orrery_model::sync;
+
+use super::database::OpenDatabase;
+use crate::commit::{Head, PartitionId};
+
+/// The longest time that a reader waits for the database to be open again.
+const READER_WAIT_MAX: Duration = Duration::from_secs(10);
+/// The time between two looks at the snapshots of the old database.
+const DRAIN_POLL: Duration = Duration::from_millis(1);
+
+/// The database, the durable view of it, and the heads in this view. They are replaced together.
+struct Published {
+    database: Arc<OpenDatabase>,
+    view: Arc<fjall::Snapshot>,
+    heads: HashMap<PartitionId, Head>,
+}
+
+enum State {
+    Serving(Published),
+    Draining(Published),
+    Closed,
+}
+
+/// The place where readers find the database.
+pub(super) struct Access {
+    state: RwLock<State>,
+    /// Locked by threads that wait for `reopened`.
+    waiting: Mutex<()>,
+    reopened: Condvar,
+}
+
+/// What a reader holds: a durable view of the database, and the database itself.
+pub(super) struct View {
+    pub(super) view: Arc<fjall::Snapshot>,
+    pub(super) head: Head,
+    pub(super) database: Arc<OpenDatabase>,
+    /// The count of the thread that took this view.
+    held: Arc<AtomicUsize>,
+}
+
+thread_local! {
+    /// The views that this thread has taken and that still exist.
+    static HELD: Arc<AtomicUsize> = Arc::default();
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        self.held.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Published {
+    fn view(&self, partition: PartitionId, held: Arc<AtomicUsize>) -> View {
+        held.fetch_add(1, Ordering::Relaxed);
+        View {
+            view: self.view.clone(),
+            head: self.heads.get(&partition).copied().unwrap_or_default(),
+            database: self.database.clone(),
+            held,
+        }
+    }
+}
+
+impl Access {
+    pub(super) fn new(database: OpenDatabase, heads: HashMap<PartitionId, Head>) -> Access {
+        Access {
+            state: RwLock::new(State::Serving(published(database, heads))),
+            waiting: Mutex::new(()),
+            reopened: Condvar::new(),
+        }
+    }
+
+    /// Returns the database for a write; `None` while it is exchanged.
+    pub(super) fn database(&self) -> Option<Arc<OpenDatabase>> {
+        match &*sync::read(&self.state) {
+            State::Serving(published) => Some(published.database.clone()),
+            State::Draining(_) | State::Closed => None,
+        }
+    }
+
+    /// Returns what readers may see of a partition now. Waits while the database is exchanged;
+    /// returns `None` if that takes too long.
+    pub(super) fn view(&self, partition: PartitionId) -> Option<View> {
+        let held = HELD.with(Arc::clone);
+        if let Some(view) = self.view_now(partition, &held) {
+            return Some(view);
+        }
+        let deadline = Instant::now() + READER_WAIT_MAX;
+        let mut waiting = sync::lock(&self.waiting);
+        loop {
+            if let Some(view) = self.view_now(partition, &held) {
+                return Some(view);
+            }
+            let left = deadline.checked_duration_since(Instant::now())?;
+            waiting = sync::wait_timeout(&self.reopened, waiting, left);
+        }
+    }
+
+    fn view_now(&self, partition: PartitionId, held: &Arc<AtomicUsize>) -> Option<View> {
+        match &*sync::read(&self.state) {
+            State::Serving(published) => Some(published.view(partition, held.clone())),
+            State::Draining(published) if held.load(Ordering::Relaxed) > 0 => {
+                Some(published.view(partition, held.clone()))
+            }
+            State::Draining(_) | State::Closed => None,
+        }
+    }
+
+    /// Gives readers the new view and the changed heads, as one change.
+    pub(super) fn publish(&self, heads: Vec<(PartitionId, Option<Head>)>) {
+        let Some(database) = self.database() else {
+            return;
+        };
+        let view = Arc::new(database.db.snapshot());
+        let mut state = sync::write(&self.state);
+        let State::Serving(published) = &mut *state else {
+            return;
+        };
+        let old = std::mem::replace(&mut published.view, view);
+        for (partition, head) in heads {
+            match head {
+                Some(head) => published.heads.insert(partition, head),
+                None => published.heads.remove(&partition),
+            };
+        }
+        // The old view is dropped without the lock, since that may free memory of fjall.
+        drop(state);
+        drop(old);
+    }
+
+    /// Takes the database away from readers, once the last snapshot of it is dropped. Returns
+    /// `None`, and lets readers go on, if that takes longer than `limit`.
+    pub(super) fn drain(&self, limit: Duration) -> Option<OpenDatabase> {
+        self.change(|state| match state {
+            State::Serving(published) => State::Draining(published),
+            other => other,
+        });
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(database) = self.take_unused() {
+                return Some(database);
+            }
+            if Instant::now() >= deadline {
+                self.change(|state| match state {
+                    State::Draining(published) => State::Serving(published),
+                    other => other,
+                });
+                self.notify();
+                return None;
+            }
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "a snapshot is dropped far more often than the database is exchanged"
+            )]
+            std::thread::sleep(DRAIN_POLL);
+        }
+    }
+
+    /// Returns true if there is no database.
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(&*sync::read(&self.state), State::Closed)
+    }
+
+    /// Gives the open database to readers.
+    pub(super) fn reopen(&self, database: OpenDatabase, heads: HashMap<PartitionId, Head>) {
+        let new = State::Serving(published(database, heads));
+        self.change(|_| new);
+        self.notify();
+    }
+
+    /// Takes the database if no view of it exists.
+    fn take_unused(&self) -> Option<OpenDatabase> {
+        let mut state = sync::write(&self.state);
+        // The only other holders are views, which are made under this lock.
+        let is_unused = matches!(
+            &*state,
+            State::Draining(published) if Arc::strong_count(&published.database) == 1
+        );
+        if !is_unused {
+            return None;
+        }
+        match std::mem::replace(&mut *state, State::Closed) {
+            State::Draining(published) => Arc::into_inner(published.database),
+            State::Serving(_) | State::Closed => None,
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(State) -> State) {
+        let mut state = sync::write(&self.state);
+        let old = std::mem::replace(&mut *state, State::Closed);
+        *state = change(old);
+    }
+
+    fn notify(&self) {
+        // The lock orders the change before the next wait of a reader that has just looked.
+        drop(sync::lock(&self.waiting));
+        self.reopened.notify_all();
+    }
+}
+
+fn published(database: OpenDatabase, heads: HashMap<PartitionId, Head>) -> Published {
+    let view = Arc::new(database.db.snapshot());
+    Published {
+        database: Arc::new(database),
+        view,
+        heads,
+    }
+}
