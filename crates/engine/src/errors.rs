@@ -17,7 +17,16 @@ pub(crate) fn gone_error(id: u32) -> Error {
 
 /// Returns the error 500 for a failure of the store. The cause goes to the log only.
 pub(crate) fn storage_failure(error: StoreError) -> Error {
-    Error::internal(error)
+    match error {
+        StoreError::DamagedBlock { .. } => Error::new(
+            Kind::DataDamaged,
+            "A part of the data of this request is damaged on the disk of the server and cannot \
+             be read. Other data is not affected. The operator of the server finds the damage in \
+             its status.",
+        )
+        .with_cause(error),
+        _ => Error::internal(error),
+    }
 }
 
 /// Returns the error for the outcome of a commit, or `None` if the commit is durable.
@@ -27,6 +36,12 @@ pub(crate) fn outcome_error(outcome: &CommitOutcome) -> Option<Error> {
         CommitOutcome::TooLarge => Some(Error::new(
             Kind::RequestEntityTooLarge,
             "The request changes more than one transaction may hold. Split it into smaller ones.",
+        )),
+        CommitOutcome::Damaged => Some(Error::new(
+            Kind::DataDamaged,
+            "Nothing was written: a part of this physical partition is damaged on the disk of the \
+             server, so the partition can only be read. The operator of the server finds the \
+             damage in its status.",
         )),
         CommitOutcome::Fenced | CommitOutcome::Unknown => {
             Some(Error::internal("the outcome of a commit is not known"))

@@ -20,7 +20,7 @@ pub(crate) fn open_engine(
 ) -> Result<Arc<Engine>, Failure> {
     let store: Arc<dyn Store> = match data_dir {
         None => Arc::new(MemoryStore::new()),
-        Some(directory) => Arc::new(open_store(directory)?),
+        Some(directory) => Arc::new(open_store(directory, arguments.scrub_rate)?),
     };
 
     // Scripts run in processes of this program, which can be killed without harm to the server.
@@ -68,7 +68,7 @@ pub(crate) fn open_engine(
 /// The store detects missing files in its folder, but not the loss of the whole folder. A file
 /// `HOLDS-DATA` beside the folder records that the folder exists, so that the server refuses to
 /// start with an empty database in its place.
-fn open_store(directory: &Path) -> Result<LocalStore, Failure> {
+fn open_store(directory: &Path, scrub_mib_per_second: u32) -> Result<LocalStore, Failure> {
     let folder = directory.join("store");
     let marker = directory.join("HOLDS-DATA");
     if marker.exists() && !folder.exists() {
@@ -80,7 +80,11 @@ fn open_store(directory: &Path) -> Result<LocalStore, Failure> {
         )));
     }
 
-    let store = LocalStore::open(&folder, LocalOptions::default())
+    let options = LocalOptions {
+        scrub_bytes_per_second: u64::from(scrub_mib_per_second) << 20,
+        ..LocalOptions::default()
+    };
+    let store = LocalStore::open(&folder, options)
         .map_err(|error| Failure::Data(error.to_string()))?;
     let text = "The folder `store` beside this file holds the data of an Orrery server.\n";
     std::fs::write(&marker, text)

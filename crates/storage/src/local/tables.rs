@@ -11,10 +11,11 @@
 //! snapshots from fjall, after the sync and between batches, when no batch is in flight; readers
 //! share that snapshot until the next group.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, RwLock, Weak};
 use std::time::Duration;
 
 use orrery_model::metrics::{Histogram, HistogramSnapshot, LATENCY_BOUNDS_SECONDS};
@@ -22,7 +23,9 @@ use orrery_model::sync;
 
 use fjall::{AbstractTree, Database, Keyspace, OwnedWriteBatch, PersistMode, Readable};
 
+use super::blocks::SEAL;
 use super::committer::Sink;
+use super::damage::DamageList;
 use super::database::{OpenDatabase, store_error};
 use super::directory::Directory;
 use super::high_water::{HighWater, Mark};
@@ -32,15 +35,17 @@ use super::keys::{
     destruction_key, encode_ownership, head_key, is_index_key, partition_behind, partition_range,
     prefixed_key,
 };
+use super::maintenance::{Progress, Signal};
 use crate::commit::{Commit, Head, PartitionId};
+use crate::damage::Damage;
 use crate::error::StoreError;
-use crate::ownership::{Ownership, RESERVED};
-use crate::store::Lease;
+use crate::ownership::{Ownership, OwnershipTable, RESERVED};
+use crate::store::{DamageReport, Lease};
 
-/// Bytes from which on a memtable is sealed and flushed.
-const MEMTABLE_BYTES: u64 = 16 << 20;
 /// Keys removed per batch when a partition is destroyed, to bound memory.
 const DESTROY_KEYS: usize = 10_000;
+/// Head records per batch when all are written anew, to bound memory.
+const RESTORE_HEADS: usize = 10_000;
 /// The backlog at which the leader waits. fjall halts a writer inside a commit, without noticing
 /// failures, at 4 sealed memtables or 30 runs; the leader waits outside of a commit, before that.
 const BACKLOG_MAX: Backlog = Backlog {
@@ -83,6 +88,11 @@ pub(super) enum WriteTask {
         epoch_floor: u64,
         is_empty: bool,
     },
+    /// Writes the records of the store itself anew, since a block with some of them is damaged.
+    Restore {
+        heads: Vec<(PartitionId, Ownership)>,
+        epoch_floor: u64,
+    },
     /// Writes nothing: it is answered when every task before it is durable.
     Barrier,
 }
@@ -108,6 +118,19 @@ pub(super) struct Tables {
     index: Keyspace,
     writer: Mutex<WriterState>,
     published: RwLock<Published>,
+    /// The views that readers may hold, the oldest first.
+    views: Mutex<VecDeque<Weak<fjall::Snapshot>>>,
+    /// Bytes from which on a memtable is sealed and flushed.
+    memtable_bytes: u64,
+    damage: DamageList,
+    signal: Signal,
+    progress: Progress,
+    /// The receiver of each new damage.
+    damage_report: Mutex<Option<DamageReport>>,
+    /// Compactions cannot go on, so waiting for them would be for ever.
+    is_stuck: AtomicBool,
+    /// The maintenance thread itself waits for the leader, which must not wait for compactions.
+    is_restoring: AtomicBool,
     sync_seconds: Histogram,
     // Declared last, so that the directory is unlocked after all other fields, snapshots included,
     // are dropped.
@@ -142,6 +165,8 @@ impl Tables {
         directory: Directory,
         high_water: HighWater,
         ungrouped_from: Option<u64>,
+        damage: DamageList,
+        memtable_bytes: u64,
     ) -> Result<(Tables, Recovered), StoreError> {
         let mark = database.mark()?;
         let view = Arc::new(database.db.snapshot());
@@ -155,15 +180,25 @@ impl Tables {
                 high_water,
                 ungrouped_from,
             }),
+            views: Mutex::new(VecDeque::from([Arc::downgrade(&view)])),
             published: RwLock::new(Published {
                 view,
                 heads: HashMap::new(),
             }),
+            memtable_bytes,
+            damage,
+            signal: Signal::default(),
+            progress: Progress::default(),
+            damage_report: Mutex::new(None),
+            is_stuck: AtomicBool::new(false),
+            is_restoring: AtomicBool::new(false),
             sync_seconds: Histogram::new(LATENCY_BOUNDS_SECONDS),
             directory,
         };
         let unfinished = tables.unfinished_destructions()?;
         let recovered = tables.recover_heads()?;
+        let existing = recovered.ownership.keys().copied().collect();
+        tables.damage.keep_existing(&existing)?;
         let mut tasks = Vec::new();
         for partition in unfinished {
             tasks.push(WriteTask::Destroy {
@@ -206,6 +241,93 @@ impl Tables {
         let published = sync::read(&self.published);
         let head = published.heads.get(&partition).copied();
         (published.view.clone(), head.unwrap_or_default())
+    }
+
+    pub(super) fn damage(&self) -> &DamageList {
+        &self.damage
+    }
+
+    /// Returns the mailbox of the maintenance thread.
+    pub(super) fn signal(&self) -> &Signal {
+        &self.signal
+    }
+
+    /// Returns the progress of the regular check of all blocks.
+    pub(super) fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Sets the receiver of new damage, and passes the known damage to it.
+    pub(super) fn set_damage_report(&self, report: DamageReport) {
+        let mut receiver = sync::lock(&self.damage_report);
+        for damage in self.damage.all() {
+            report(&damage);
+        }
+        *receiver = Some(report);
+    }
+
+    /// Passes new damage on, or logs it as long as there is no receiver.
+    pub(super) fn report(&self, damage: &Damage) {
+        match &*sync::lock(&self.damage_report) {
+            Some(report) => report(damage),
+            None => log::error!(
+                "damaged block in {} at byte {}: {}",
+                damage.file.display(),
+                damage.offset,
+                damage.fault
+            ),
+        }
+    }
+
+    /// Returns the sequence number below which compactions may drop versions that newer ones
+    /// replace: that of the oldest view that a reader may hold.
+    pub(super) fn oldest_view(&self) -> u64 {
+        let mut views = sync::lock(&self.views);
+        while let Some(oldest) = views.front() {
+            if let Some(view) = oldest.upgrade() {
+                return view.seqno().saturating_sub(1);
+            }
+            views.pop_front();
+        }
+        0
+    }
+
+    /// Returns the partitions with commits that can have keys from `first` to `last`.
+    pub(super) fn partitions_between(&self, first: &[u8], last: &[u8]) -> Vec<PartitionId> {
+        let published = sync::read(&self.published);
+        let mut found = Vec::new();
+        for partition in published.heads.keys() {
+            let prefix = partition.0.to_be_bytes();
+            let from = &first[..first.len().min(PREFIX_BYTES)];
+            if &prefix[..] >= from && &prefix[..] <= last {
+                found.push(*partition);
+            }
+        }
+        found.sort_unstable();
+        found
+    }
+
+    /// Returns true if a key, with its prefix, is a record of the store itself.
+    pub(super) fn is_internal(key: &[u8]) -> bool {
+        key.starts_with(&RESERVED.0.to_be_bytes())
+    }
+
+    /// Returns the task that writes the records of the store anew.
+    pub(super) fn restore_task(ownership: &OwnershipTable) -> WriteTask {
+        WriteTask::Restore {
+            heads: ownership.all().collect(),
+            epoch_floor: ownership.epoch_floor(),
+        }
+    }
+
+    /// Records that compactions cannot go on.
+    pub(super) fn set_stuck(&self) {
+        self.is_stuck.store(true, Ordering::SeqCst);
+    }
+
+    /// Tells the leader whether the maintenance thread waits for it.
+    pub(super) fn set_restoring(&self, is_restoring: bool) {
+        self.is_restoring.store(is_restoring, Ordering::SeqCst);
     }
 
     pub(super) fn sync_seconds(&self) -> HistogramSnapshot {
@@ -353,8 +475,30 @@ impl Tables {
                 self.remove_partition(partition, epoch_floor, is_empty)?;
                 Ok(Some((partition, None)))
             }
+            WriteTask::Restore { heads, epoch_floor } => {
+                self.restore_records(&heads, epoch_floor)?;
+                Ok(None)
+            }
             WriteTask::Barrier => Ok(None),
         }
+    }
+
+    /// Writes all head records and the epoch floor. The group record follows in any case.
+    fn restore_records(
+        &self,
+        heads: &[(PartitionId, Ownership)],
+        epoch_floor: u64,
+    ) -> Result<(), fjall::Error> {
+        for heads in heads.chunks(RESTORE_HEADS) {
+            let mut batch = OwnedWriteBatch::with_capacity(self.db.clone(), heads.len());
+            for (partition, ownership) in heads {
+                batch.insert(&self.rows, head_key(*partition), encode_ownership(*ownership));
+            }
+            batch.commit()?;
+        }
+        let mut batch = self.db.batch();
+        batch.insert(&self.rows, EPOCH_FLOOR_KEY, epoch_floor.to_le_bytes());
+        batch.commit()
     }
 
     /// Adds tombstones for all keys that earlier commits left in the range. fjall has no range
@@ -424,6 +568,7 @@ impl Tables {
     /// Gives readers the new view and the changed heads, as one change.
     fn publish(&self, heads: Vec<(PartitionId, Option<Head>)>) {
         let view = Arc::new(self.db.snapshot());
+        self.remember_view(&view);
         let mut published = sync::write(&self.published);
         let old = std::mem::replace(&mut published.view, view);
         for (partition, head) in heads {
@@ -437,6 +582,15 @@ impl Tables {
         drop(old);
     }
 
+    /// Adds a view to those that readers may hold, and forgets those that none holds.
+    fn remember_view(&self, view: &Arc<fjall::Snapshot>) {
+        let mut views = sync::lock(&self.views);
+        if views.len() == views.capacity() {
+            views.retain(|view| view.strong_count() > 0);
+        }
+        views.push_back(Arc::downgrade(view));
+    }
+
     /// Hands full memtables over to be flushed, and waits until flushes and compactions have caught
     /// up, so that fjall does not halt the leader inside a commit, where a failure is not noticed.
     ///
@@ -446,11 +600,15 @@ impl Tables {
     /// and the rotation is done here, once.
     fn prevent_stall(&self) -> Result<(), fjall::Error> {
         for keyspace in [&self.rows, &self.index] {
-            if keyspace.tree.active_memtable().size() > MEMTABLE_BYTES {
+            if keyspace.tree.active_memtable().size() > self.memtable_bytes {
                 keyspace.rotate_memtable()?;
+                self.signal.compact();
             }
         }
-        while self.has_backlog(BACKLOG_MAX) {
+        while self.has_backlog(BACKLOG_MAX) && !self.is_restoring.load(Ordering::SeqCst) {
+            if self.is_stuck.load(Ordering::SeqCst) {
+                return Err(fjall::Error::Poisoned);
+            }
             // `persist` costs nothing when there is nothing to write, and fails if the background
             // worker died.
             self.db.persist(PersistMode::Buffer)?;
@@ -499,6 +657,10 @@ impl Tables {
         let mut ownership = HashMap::new();
         for row in view.prefix(&self.rows, HEAD_PREFIX) {
             let (key, value) = row.into_inner().map_err(failed)?;
+            // A block that was sealed after its records had been written anew.
+            if value.starts_with(SEAL) {
+                continue;
+            }
             let partition = partition_behind(HEAD_PREFIX, &key).ok_or_else(unreadable)?;
             let found = decode_ownership(&value).ok_or_else(unreadable)?;
             // The first group writes a head record of the reserved partition.
