@@ -212,6 +212,12 @@ fn add_container_metrics(text: &mut MetricsText, call: &Call) -> Result<(), Prob
         "Approximate size of the store in bytes.",
         engine.store_bytes() as f64,
     );
+    text.single(
+        "orrery_damaged_blocks",
+        "gauge",
+        "Damaged blocks of the store that are known.",
+        engine.damaged_block_count() as f64,
+    );
     Ok(())
 }
 

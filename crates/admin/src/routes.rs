@@ -43,7 +43,7 @@ pub(crate) static ROUTES: &[Route] = &[
         .returns(&health::HEALTH),
     // Status and metrics
     get("/status", "readStatus", Serving(status::read))
-        .summary("Returns the version, the uptime and the size of the data.")
+        .summary("Returns the version, the uptime, the size of the data and its damaged blocks.")
         .returns(&status::STATUS),
     get("/metrics", "readMetrics", Serving(metrics::read))
         .summary("Returns the metrics in the text format of Prometheus.")

@@ -31,6 +31,13 @@ pub(crate) fn storage_failure(error: StoreError) -> Error {
             };
             refusal.with_cause(error)
         }
+        StoreError::DamagedBlock { .. } => Error::new(
+            Kind::DataDamaged,
+            "A part of the data of this request is damaged on the disk of the server and cannot \
+             be read. Other data is not affected. The operator of the server finds the damage in \
+             its status.",
+        )
+        .with_cause(error),
         _ => Error::internal(error),
     }
 }
@@ -42,6 +49,12 @@ pub(crate) fn outcome_error(outcome: &CommitOutcome) -> Option<Error> {
         CommitOutcome::TooLarge => Some(Error::new(
             Kind::RequestEntityTooLarge,
             "The request changes more than one transaction may hold. Split it into smaller ones.",
+        )),
+        CommitOutcome::Damaged => Some(Error::new(
+            Kind::DataDamaged,
+            "Nothing was written: a part of this physical partition is damaged on the disk of the \
+             server, so the partition can only be read. The operator of the server finds the \
+             damage in its status.",
         )),
         CommitOutcome::Fenced => Some(did_not_happen()),
         CommitOutcome::Unknown => Some(unknown_outcome()),

@@ -53,7 +53,7 @@
 //! | `throughput` | prices, budgets, admission |
 //! | `traffic` | heat map, top keys, query forms |
 //! | `background` | expiry, delete by key, reindexing, splits and merges |
-//! | `operator` | inventory, statistics, meters, snapshots |
+//! | `operator` | inventory, statistics, meters, snapshots, damage |
 //! | `errors` | failures of other layers as errors for clients |
 //!
 //! # Promises
@@ -81,7 +81,9 @@ mod traffic;
 pub use background::ITEMS_PER_STEP;
 pub use catalog::{AccessResource, Container, Database, Grant, PermissionMode, TokenSigner};
 pub use metadata::Feed;
-pub use operator::{LostWrites, Meters, PartitionInventory};
+pub use operator::{
+    DamagedBlock, DamagedBlockContents, DamagedPartition, LostWrites, Meters, PartitionInventory,
+};
 pub use pending::{Pending, PendingBatch};
 pub use request::etag_matches;
 pub use throughput::{Profile, ThroughputOptions};

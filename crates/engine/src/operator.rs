@@ -1,12 +1,14 @@
 //! Questions and commands of the person who runs the server: inventory, statistics, meters,
-//! snapshots, lost writes.
+//! snapshots, lost writes, damage.
 
+mod damage;
 mod inventory;
 mod lost_writes;
 mod meters;
 mod snapshots;
 pub(crate) mod statistics;
 
+pub use damage::{DamagedBlock, DamagedBlockContents, DamagedPartition};
 pub use inventory::PartitionInventory;
 pub use lost_writes::LostWrites;
 pub use meters::Meters;

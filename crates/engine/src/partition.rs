@@ -444,7 +444,8 @@ pub(crate) fn retry_if_moved<T>(mut operation: impl FnMut() -> Result<T>) -> Res
 }
 
 /// Turns the error of background work whose partition is gone or completing into nothing done: the
-/// successors get their own turn.
+/// successors get their own turn. The same holds for a partition with damaged data, which the
+/// operator knows of, so that the work of the other partitions goes on.
 ///
 /// # Errors
 /// Every other error.
@@ -453,7 +454,7 @@ pub(crate) fn skip_if_moved<T: Default>(done: Result<T>) -> Result<T> {
         Err(error)
             if matches!(
                 error.kind(),
-                Kind::PartitionKeyRangeGone | Kind::CompletingSplit
+                Kind::PartitionKeyRangeGone | Kind::CompletingSplit | Kind::DataDamaged
             ) =>
         {
             Ok(T::default())

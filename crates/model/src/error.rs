@@ -143,6 +143,9 @@ kinds! {
     RetryWith => 449, 0, "RetryWith", AfterWait;
     /// The server failed.
     Internal => 500, 0, "InternalServerError", AfterWait;
+    /// A block on the disk is damaged: the data of the request cannot be read, or the physical
+    /// partition takes no writes.
+    DataDamaged => 500, 5900, "InternalServerError", Never;
     /// The server cannot handle the request at the moment.
     Unavailable => 503, 0, "ServiceUnavailable", AfterWait;
     /// The disk of the server is full. Reads and deletions go on.

@@ -308,6 +308,9 @@ pub(crate) struct StartArguments {
         value_delimiter = ','
     )]
     pub(crate) regions: Vec<String>,
+    /// MiB per second at which the regular check reads all stored blocks; 0 for no check
+    #[arg(long, env = "ORRERY_SCRUB_RATE", default_value_t = 4)]
+    pub(crate) scrub_rate: u32,
     /// Format of log lines
     #[arg(long, value_enum, env = "ORRERY_LOG_FORMAT", default_value_t = Format::Text)]
     pub(crate) log_format: Format,

@@ -3,6 +3,7 @@
 use crate::command::StartArguments;
 use crate::data_dir;
 use crate::failure::Failure;
+use crate::library_log;
 use crate::tls;
 use crate::world::SystemWorld;
 use orrery_gateway::{Field, Log, LogLevel};
@@ -45,11 +46,13 @@ impl ServerContext {
             arguments.log_format.into(),
             io::stderr(),
         );
+        let (log, world) = (Arc::new(log), Arc::new(SystemWorld::new()));
+        library_log::collect(log.clone(), world.clone());
         Ok(ServerContext {
             started,
             tls,
-            world: Arc::new(SystemWorld::new()),
-            log: Arc::new(log),
+            world,
+            log,
             data_dir,
         })
     }

@@ -24,6 +24,7 @@ pub(crate) fn open_engine(
         Some(directory) => {
             let options = LocalOptions {
                 reserve_bytes: u64::from(arguments.disk_reserve) << 20,
+                scrub_bytes_per_second: u64::from(arguments.scrub_rate) << 20,
                 ..LocalOptions::default()
             };
             Arc::new(open_store(directory, options)?)

@@ -6,6 +6,7 @@
 //!   context      parts that exist before the data is open (data_dir, tls, world)
 //!   admin        server of the management API
 //!   engine       engine on its store
+//!   library_log  lines that libraries log
 //!   account, keys, entra   options of the gateway
 //!   announce     announcement on standard output
 //!   signals      shutdown, reload of the keys
@@ -31,6 +32,7 @@ mod entra;
 mod failure;
 mod healthcheck;
 mod keys;
+mod library_log;
 mod private_file;
 mod repair;
 mod rotation;

@@ -26,7 +26,7 @@ use crate::private_file;
 use crate::signals::{self, KeyReloader};
 use orrery_admin::Components;
 use orrery_engine::Engine;
-use orrery_gateway::{Gateway, LogLevel, Options, serve};
+use orrery_gateway::{Field, Gateway, LogLevel, Options, serve};
 use orrery_model::world::ShiftedWorld;
 use std::io;
 use std::sync::Arc;
@@ -123,6 +123,7 @@ fn open_server(arguments: &StartArguments, context: ServerContext) -> Result<Ser
     // real time and therefore use the clock of the context.
     let clock = Arc::new(ShiftedWorld::new(context.world.clone()));
     let engine = open_engine(arguments, context.data_dir.as_deref(), clock.clone())?;
+    report_damage(&engine, &context);
     let gateway = Arc::new(Gateway::new(
         engine.clone(),
         Options {
@@ -162,6 +163,24 @@ fn warn_of_readable_keys(arguments: &StartArguments, context: &ServerContext) {
             context.log(LogLevel::Warn, &message);
         }
     }
+}
+
+/// Writes a line to the log for each damaged block of the store.
+fn report_damage(engine: &Arc<Engine>, context: &ServerContext) {
+    let (log, world) = (context.log.clone(), context.world.clone());
+    engine.report_damage(move |block| {
+        let partitions = block.partition_paths().join(" ");
+        let fields = [
+            ("file", Field::Text(&block.file)),
+            ("offset", Field::Number(block.offset as f64)),
+            ("bytes", Field::Number(block.bytes as f64)),
+            ("fault", Field::Text(&block.fault)),
+            ("contents", Field::Text(block.contents.name())),
+            ("readOnlyPartitions", Field::Text(&partitions)),
+        ];
+        let message = "a block of the stored data is damaged";
+        log.write(world.now_ms(), LogLevel::Error, message, &fields);
+    });
 }
 
 /// Listens on the client port and serves requests until a signal to stop.

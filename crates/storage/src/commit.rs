@@ -150,6 +150,8 @@ pub enum CommitOutcome {
     Unknown,
     /// The commit did not happen: it is beyond [`Limits`].
     TooLarge,
+    /// The commit did not happen: a block of the partition is damaged, so it can only be read.
+    Damaged,
     /// The commit did not happen: too many writes wait already. The store itself is healthy.
     Busy {
         /// Milliseconds after which another attempt may succeed.

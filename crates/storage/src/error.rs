@@ -43,6 +43,15 @@ pub enum StoreError {
         /// The fault and the remedy.
         detail: String,
     },
+    /// A read touched keys of a damaged block. Other keys can be read.
+    DamagedBlock {
+        /// The file that has the block.
+        file: PathBuf,
+        /// Offset of the block in the file, in bytes.
+        offset: u64,
+        /// The fault of the block.
+        fault: String,
+    },
     /// A call of the operating system failed.
     Io {
         /// The attempted action, as in "cannot *create the data directory*".
@@ -121,6 +130,15 @@ impl fmt::Display for StoreError {
             StoreError::Damaged { file, detail } => {
                 write!(f, "{} is damaged: {detail}", file.display())
             }
+            StoreError::DamagedBlock {
+                file,
+                offset,
+                fault,
+            } => write!(
+                f,
+                "a block in {} at byte {offset} is damaged ({fault}); the keys in it cannot be read",
+                file.display()
+            ),
             StoreError::Io {
                 doing,
                 path,

@@ -13,6 +13,7 @@
 //! task can poll it as a future.
 
 pub mod commit;
+pub mod damage;
 pub mod error;
 pub mod local;
 pub mod memory;
@@ -22,8 +23,11 @@ pub mod store;
 pub mod testing;
 
 pub use commit::{Commit, CommitOutcome, Head, Limits, Lsn, PartitionId, Token};
+pub use damage::{Damage, DamagedContents, ScrubProgress};
 pub use error::StoreError;
 pub use local::{LocalOptions, LocalStore, Loss, LostCommit};
 pub use memory::MemoryStore;
 pub use receipt::{Pending, Receipt};
-pub use store::{Bytes, Capabilities, Direction, KeyRange, Lease, Rows, Snapshot, Store};
+pub use store::{
+    Bytes, Capabilities, DamageReport, Direction, KeyRange, Lease, Rows, Snapshot, Store,
+};

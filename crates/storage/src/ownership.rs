@@ -112,6 +112,18 @@ impl OwnershipTable {
         self.epoch_floor
     }
 
+    /// Returns the ownership of all partitions.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (PartitionId, Ownership)> {
+        self.partitions
+            .iter()
+            .map(|(partition, ownership)| (*partition, *ownership))
+    }
+
+    /// Returns the highest epoch of any destroyed partition.
+    pub(crate) fn epoch_floor(&self) -> u64 {
+        self.epoch_floor
+    }
+
     /// Returns the accepted head of a partition.
     pub(crate) fn head(&self, partition: PartitionId) -> Head {
         match self.partitions.get(&partition) {

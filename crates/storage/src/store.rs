@@ -61,6 +61,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::commit::{Commit, CommitOutcome, Head, Limits, PartitionId};
+use crate::damage::{Damage, ScrubProgress};
 use crate::error::StoreError;
 use crate::receipt::Receipt;
 
@@ -73,6 +74,9 @@ pub type KeyRange<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
 /// The rows of a scan: key and value, in order.
 pub type Rows<'a> = Box<dyn Iterator<Item = Result<(Bytes, Bytes), StoreError>> + 'a>;
+
+/// A receiver of damage that a store finds. A store may call it from a thread of its own.
+pub type DamageReport = Box<dyn Fn(&Damage) + Send + Sync>;
 
 /// The right to write one partition, valid until the partition is opened again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -192,6 +196,21 @@ pub trait Store: Send + Sync {
     fn sync_seconds(&self) -> Option<HistogramSnapshot> {
         None
     }
+
+    /// Returns the damaged blocks that are known. Reads of their keys fail with
+    /// [`StoreError::DamagedBlock`], and commits to their partitions answer
+    /// [`CommitOutcome::Damaged`](crate::CommitOutcome::Damaged).
+    fn damage(&self) -> Vec<Damage> {
+        Vec::new()
+    }
+
+    /// Sets the receiver of damage: all known damage at once, and each new one when it is found.
+    fn report_damage(&self, _report: DamageReport) {}
+
+    /// Returns the progress of the regular check of all blocks; `None` if there is no such check.
+    fn scrub_progress(&self) -> Option<ScrubProgress> {
+        None
+    }
 }
 
 /// Implements [`Store`] for a pointer to a store.
@@ -236,6 +255,18 @@ macro_rules! store_behind {
 
             fn sync_seconds(&self) -> Option<HistogramSnapshot> {
                 (**self).sync_seconds()
+            }
+
+            fn damage(&self) -> Vec<Damage> {
+                (**self).damage()
+            }
+
+            fn report_damage(&self, report: DamageReport) {
+                (**self).report_damage(report)
+            }
+
+            fn scrub_progress(&self) -> Option<ScrubProgress> {
+                (**self).scrub_progress()
             }
         }
     )+};

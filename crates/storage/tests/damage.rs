@@ -88,8 +88,9 @@ fn read(dir: &Path) -> Result<(Vec<Pair>, u64), StoreError> {
     Ok((rows.collect::<Result<_, _>>()?, snapshot.head().lsn))
 }
 
-/// Damages a copy and checks the promise of this file. Returns true if the copy was refused.
-fn is_refused(original: &Original, case: &str, damage: impl FnOnce(&Path)) -> bool {
+/// Damages a file of a copy and checks the promise of this module. Returns true if the copy was
+/// refused.
+fn is_refused(original: &Original, file: &Path, case: &str, damage: impl FnOnce(&Path)) -> bool {
     let dir = tempfile::tempdir().unwrap();
     copy(original.dir.path(), dir.path());
     damage(dir.path());
@@ -104,10 +105,8 @@ fn is_refused(original: &Original, case: &str, damage: impl FnOnce(&Path)) -> bo
         }
         Ok(Err(error)) => {
             let text = error.to_string();
-            assert!(
-                text.contains(&dir.path().display().to_string()),
-                "{case}: names no file: {text}"
-            );
+            let file = dir.path().join(file).display().to_string();
+            assert!(text.contains(&file), "{case}: names another file: {text}");
             true
         }
         Err(_) => panic!("{case}: panicked"),
@@ -132,21 +131,21 @@ fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
 
 #[test]
 fn an_undamaged_copy_opens_as_it_was() {
-    assert!(!is_refused(&in_journal(), "nothing", |_| ()));
+    assert!(!is_refused(&in_journal(), Path::new(""), "nothing", |_| ()));
     let tables = in_tables();
     assert!(
         files(tables.dir.path())
             .iter()
             .any(|file| file.to_string_lossy().contains("keyspaces/1/tables/"))
     );
-    assert!(!is_refused(&tables, "nothing", |_| ()));
+    assert!(!is_refused(&tables, Path::new(""), "nothing", |_| ()));
 }
 
 #[test]
 fn a_deleted_file_is_noticed() {
     for original in [in_journal(), in_tables()] {
         each_file(&original, |name, _| {
-            let refused = is_refused(&original, &format!("{name:?} deleted"), |dir| {
+            let refused = is_refused(&original, name, &format!("{name:?} deleted"), |dir| {
                 std::fs::remove_file(dir.join(name)).unwrap()
             });
             // Only the two lock files are created again.
@@ -166,10 +165,9 @@ fn a_deleted_file_is_noticed() {
         "store/keyspaces/2",
     ] {
         assert!(
-            is_refused(&original, part, |dir| std::fs::remove_dir_all(
-                dir.join(part)
-            )
-            .unwrap()),
+            is_refused(&original, Path::new(part), part, |dir| {
+                std::fs::remove_dir_all(dir.join(part)).unwrap()
+            }),
             "{part}"
         );
     }
@@ -187,7 +185,7 @@ fn a_truncated_file_is_noticed() {
                 length.saturating_sub(1),
             ] {
                 let case = format!("{name:?} cut to {keep} of {length}");
-                let refused = is_refused(&original, &case, |dir| {
+                let refused = is_refused(&original, name, &case, |dir| {
                     change(&dir.join(name), |bytes| bytes.truncate(keep))
                 });
                 assert!(
@@ -207,7 +205,7 @@ fn a_zeroed_block_is_noticed() {
                 let start = length * tenth / 10;
                 let end = (start + 4096).min(length);
                 let case = format!("{name:?} zeroed from {start} to {end}");
-                is_refused(&original, &case, |dir| {
+                is_refused(&original, name, &case, |dir| {
                     change(&dir.join(name), |bytes| bytes[start..end].fill(0))
                 });
             }
@@ -229,7 +227,7 @@ fn a_flipped_bit_is_noticed_or_harmless() {
                 };
                 if at < length {
                     let case = format!("{name:?} bit {} of byte {at} flipped", n % 8);
-                    is_refused(&original, &case, |dir| {
+                    is_refused(&original, name, &case, |dir| {
                         change(&dir.join(name), |bytes| bytes[at] ^= 1 << (n % 8))
                     });
                 }
@@ -258,20 +256,24 @@ fn a_missing_or_damaged_older_journal_is_noticed() {
     journals.retain(|file| file.extension().is_some_and(|e| e == "jnl"));
     assert!(journals.len() >= 2, "{journals:?}");
     let oldest = journals[0].strip_prefix(original.dir.path()).unwrap();
-    assert!(!is_refused(&original, "nothing", |_| ()));
-    assert!(is_refused(&original, "oldest journal deleted", |dir| {
-        std::fs::remove_file(dir.join(oldest)).unwrap()
+    assert!(!is_refused(&original, Path::new(""), "nothing", |_| ()));
+    // The journal that is missing has no file, so the one behind the gap is named.
+    let next = journals[1].strip_prefix(original.dir.path()).unwrap();
+    assert!(is_refused(
+        &original,
+        next,
+        "oldest journal deleted",
+        |dir| { std::fs::remove_file(dir.join(oldest)).unwrap() }
+    ));
+    assert!(is_refused(&original, oldest, "oldest journal cut", |dir| {
+        change(&dir.join(oldest), |b| b.truncate(b.len() / 2))
     }));
-    assert!(is_refused(&original, "oldest journal cut", |dir| change(
-        &dir.join(oldest),
-        |b| b.truncate(b.len() / 2)
-    )));
     let zero = |dir: &Path| {
         change(&dir.join(oldest), |bytes| {
             bytes[30_000_000..30_004_096].fill(0)
         })
     };
-    assert!(is_refused(&original, "oldest journal zeroed", zero));
+    assert!(is_refused(&original, oldest, "oldest journal zeroed", zero));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::request::{PageRequest, PartitionThroughput, QueryRequest};
 use crate::{Engine, Feed};
 use orrery_model::metrics::HistogramSnapshot;
 use orrery_model::partition_key::EpkRange;
-use orrery_model::{Error, Result};
+use orrery_model::{Error, Kind, Result};
 use orrery_storage::{Direction, Snapshot};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -73,7 +73,11 @@ impl Engine {
         let now = self.world().now_ms();
         let one = |partition: &Arc<Partition>| -> Result<_> {
             let snapshot = partition.snapshot_while_completing()?;
-            let counters = counters(snapshot.as_ref())?;
+            let counters = match counters(snapshot.as_ref()) {
+                // The operator needs the other partitions most when one cannot be read.
+                Err(error) if error.kind() == Kind::DataDamaged => Counters::default(),
+                counted => counted?,
+            };
             Ok(PartitionInventory {
                 id: partition.id,
                 parents: partition.parents.clone(),

@@ -11,16 +11,17 @@
 //! snapshot gets another one of the old database, since the exchange may be waiting for this thread.
 //! The wait has an end on both sides, so neither can stop the other for good.
 //!
-//! Locks: `state` is taken last and never held while a reader or the exchange waits.
+//! Locks: `views` and `state` are taken last and never held while a reader or the exchange waits.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, RwLock};
+use std::sync::{Arc, Condvar, Mutex, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use orrery_model::sync;
 
 use super::database::OpenDatabase;
+use super::keys::PREFIX_BYTES;
 use crate::commit::{Head, PartitionId};
 
 /// The longest time that a reader waits for the database to be open again.
@@ -43,6 +44,8 @@ enum State {
 
 /// The place where readers find the database.
 pub(super) struct Access {
+    /// The views that readers may hold, the oldest first.
+    views: Mutex<VecDeque<Weak<fjall::Snapshot>>>,
     state: RwLock<State>,
     /// Locked by threads that wait for `reopened`.
     waiting: Mutex<()>,
@@ -83,8 +86,10 @@ impl Published {
 
 impl Access {
     pub(super) fn new(database: OpenDatabase, heads: HashMap<PartitionId, Head>) -> Access {
+        let published = published(database, heads);
         Access {
-            state: RwLock::new(State::Serving(published(database, heads))),
+            views: Mutex::new(VecDeque::from([Arc::downgrade(&published.view)])),
+            state: RwLock::new(State::Serving(published)),
             waiting: Mutex::new(()),
             reopened: Condvar::new(),
         }
@@ -132,6 +137,7 @@ impl Access {
             return;
         };
         let view = Arc::new(database.db.snapshot());
+        self.remember_view(&view);
         let mut state = sync::write(&self.state);
         let State::Serving(published) = &mut *state else {
             return;
@@ -183,9 +189,52 @@ impl Access {
 
     /// Gives the open database to readers.
     pub(super) fn reopen(&self, database: OpenDatabase, heads: HashMap<PartitionId, Head>) {
-        let new = State::Serving(published(database, heads));
-        self.change(|_| new);
+        let published = published(database, heads);
+        // No view of the old database is left.
+        sync::lock(&self.views).clear();
+        self.remember_view(&published.view);
+        self.change(|_| State::Serving(published));
         self.notify();
+    }
+
+    /// Adds a view to those that readers may hold, and forgets those that are dropped.
+    fn remember_view(&self, view: &Arc<fjall::Snapshot>) {
+        let mut views = sync::lock(&self.views);
+        if views.len() == views.capacity() {
+            views.retain(|view| view.strong_count() > 0);
+        }
+        views.push_back(Arc::downgrade(view));
+    }
+
+    /// Returns the sequence number below which compactions may drop versions that newer ones
+    /// replace: that of the oldest view that a reader may hold.
+    pub(super) fn oldest_view(&self) -> u64 {
+        let mut views = sync::lock(&self.views);
+        while let Some(oldest) = views.front() {
+            if let Some(view) = oldest.upgrade() {
+                return view.seqno().saturating_sub(1);
+            }
+            views.pop_front();
+        }
+        0
+    }
+
+    /// Returns the partitions with commits that can have keys from `first` to `last`.
+    pub(super) fn partitions_between(&self, first: &[u8], last: &[u8]) -> Vec<PartitionId> {
+        let state = sync::read(&self.state);
+        let (State::Serving(published) | State::Draining(published)) = &*state else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        for partition in published.heads.keys() {
+            let prefix = partition.0.to_be_bytes();
+            let from = &first[..first.len().min(PREFIX_BYTES)];
+            if &prefix[..] >= from && &prefix[..] <= last {
+                found.push(*partition);
+            }
+        }
+        found.sort_unstable();
+        found
     }
 
     /// Takes the database if no view of it exists.

@@ -5,6 +5,7 @@
 //!               finished
 //! LOCK          locked while a process has the directory open; holds the id of the process
 //! high-water    how far the log was acknowledged (high_water.rs)
+//! damage/       records of damaged blocks, if there are any (damage.rs)
 //! store/        the tables and journals of fjall
 //! ```
 //!
@@ -27,6 +28,7 @@ const FORMAT_DRAFT: &str = "ORRERY.new";
 const LOCK_FILE: &str = "LOCK";
 const STORE_DIRECTORY: &str = "store";
 const HIGH_WATER_FILE: &str = "high-water";
+const DAMAGE_DIRECTORY: &str = "damage";
 /// The first line of the format file.
 const PREFACE: &str = "Orrery data directory. Copy, move or delete it only as a whole, \
                        and only while no server uses it.";
@@ -106,6 +108,11 @@ impl Directory {
             sync_directory(&directory).map_err(StoreError::io("sync", &directory))?;
         }
         Ok(())
+    }
+
+    /// Returns the directory with the records of damaged blocks.
+    pub(super) fn damage(&self) -> PathBuf {
+        self.root.join(DAMAGE_DIRECTORY)
     }
 
     /// Removes the remains of a creation that did not finish.

@@ -134,11 +134,22 @@ pub(super) fn inspect(store: &Path, mark: Option<Mark>) -> Result<JournalContent
 /// Creates the refusal of a log that ends before its last acknowledged group.
 pub(super) fn truncated_log(store: &Path, found: u64, acknowledged: u64) -> StoreError {
     let detail = format!(
-        "its journals end at group commit {found}, but {acknowledged} were acknowledged: the last \
+        "the journals end at group commit {found}, but {acknowledged} were acknowledged: the last \
          {} are missing. {RESTORE_ADVICE}. {ACCEPT_ADVICE}",
         acknowledged.saturating_sub(found)
     );
-    StoreError::damaged(&store.join("*.jnl"), detail)
+    let newest = journals(store).ok().and_then(|mut files| files.pop());
+    let file = newest.map_or(store.to_owned(), |(_, path)| path);
+    StoreError::damaged(&file, detail)
+}
+
+/// Returns the oldest journal, for messages about the one before it.
+pub(super) fn oldest(store: &Path) -> PathBuf {
+    let files = journals(store).unwrap_or_default();
+    files
+        .into_iter()
+        .next()
+        .map_or(store.to_owned(), |(_, path)| path)
 }
 
 /// Cuts off the bytes behind the last whole batch of the newest journal: an unfinished write that
@@ -639,3 +650,7 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "journal_fjall_tests.rs"]
+mod fjall_tests;

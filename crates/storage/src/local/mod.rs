@@ -8,19 +8,25 @@
 //! - `committer.rs`: the order of writes and syncs; `tables.rs`: the writing of one group;
 //!   `access.rs` and `snapshot.rs`: reads; `repair.rs`: lost commits, before their loss is accepted;
 //! - `space.rs`: the limits of free space and the reserve; `reopening.rs` and `journal_cut.rs`: the
-//!   way back after a failed write.
+//!   way back after a failed write;
+//! - `maintenance.rs`: compactions and the check of all blocks; `blocks.rs`: the blocks of a table;
+//!   `damage.rs`: the list of damaged blocks; `diagnosis.rs`: the damaged file behind a refusal.
 //!
 //! Promised beyond the trait: opening gives every acknowledged commit, or refuses with the name of
 //! a file; a directory is used by one process at a time; after a failed write or sync no commit is
 //! acknowledged until the database was opened again. A write that failed for want of space,
 //! descriptors or memory is followed by this opening inside the process, as soon as there is enough
-//! again; after any other failure only the next start of the process writes.
+//! again; after any other failure only the next start of the process writes. A damaged block of a
+//! table stops the writes of its partitions only.
 //!
 //! Left out: damage inside a table is found when the block is read (block checksums), not at open.
 
 mod access;
+mod blocks;
 mod committer;
+mod damage;
 mod database;
+mod diagnosis;
 mod directory;
 mod high_water;
 mod journal;
@@ -28,6 +34,7 @@ mod journal_cut;
 mod keys;
 #[cfg(test)]
 mod local_tests;
+mod maintenance;
 mod reopening;
 mod repair;
 mod snapshot;
@@ -42,20 +49,23 @@ use std::path::Path;
 use std::sync::Arc;
 
 use self::committer::{Committer, Slot, Ticket};
+use self::damage::DamageList;
 use self::database::OpenDatabase;
 use self::directory::{Directory, RESTORE_ADVICE, Stage};
 use self::high_water::{ACCEPT_ADVICE, HighWater, Mark};
 use self::journal::JournalContents;
+use self::maintenance::Maintenance;
 use self::snapshot::LocalSnapshot;
 use self::space::{Room, SpaceWatch};
 use self::tables::{Tables, WriteTask};
 
 pub use self::repair::{Loss, LostCommit};
 use crate::commit::{Commit, CommitOutcome, Limits, PartitionId};
+use crate::damage::{Damage, ScrubProgress};
 use crate::error::StoreError;
 use crate::ownership::{Ownership, OwnershipTable, check_partition};
 use crate::receipt::Receipt;
-use crate::store::{Capabilities, Direction, Lease, Snapshot, Store};
+use crate::store::{Capabilities, DamageReport, Direction, Lease, Snapshot, Store};
 
 /// The options with which a local store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +82,10 @@ pub struct LocalOptions {
     /// that are left. Acknowledged commits may be missing afterwards: for a person to decide, once,
     /// after the refusal said what is lost.
     pub accept_loss: bool,
+    /// Bytes per second that the regular check of all blocks reads; 0 for no check.
+    pub scrub_bytes_per_second: u64,
+    /// Bytes from which on a memtable is sealed and written to a table.
+    pub memtable_bytes: u64,
 }
 
 impl Default for LocalOptions {
@@ -81,6 +95,8 @@ impl Default for LocalOptions {
             worker_threads: 1,
             reserve_bytes: 0,
             accept_loss: false,
+            scrub_bytes_per_second: 4 << 20,
+            memtable_bytes: 16 << 20,
         }
     }
 }
@@ -88,6 +104,8 @@ impl Default for LocalOptions {
 /// A store in a data directory. Dropping it waits until every accepted commit is durable.
 pub struct LocalStore {
     committer: Arc<Committer<Tables>>,
+    /// Ended before the committer is closed.
+    maintenance: Option<Maintenance>,
 }
 
 impl LocalStore {
@@ -117,6 +135,16 @@ impl LocalStore {
         let directory = Directory::claim(path)?;
         // The reserve is released here if the disk is full, so that the store can be opened.
         let space = watch(directory.root(), options.reserve_bytes);
+        let store = directory.store();
+        LocalStore::open_claimed(directory, options, space)
+            .map_err(|error| diagnosis::name_file(&store, error))
+    }
+
+    fn open_claimed(
+        directory: Directory,
+        options: LocalOptions,
+        space: SpaceWatch,
+    ) -> Result<LocalStore, StoreError> {
         let is_new = directory.stage == Stage::Creating;
         let (database, mark, ungrouped_from) = if is_new {
             // A creation that did not finish acknowledged nothing, so its files may go.
@@ -127,6 +155,7 @@ impl LocalStore {
             open_checked(&directory, &options)?
         };
         let high_water = HighWater::create(&directory.high_water(), mark)?;
+        let damage = DamageList::open(directory.damage(), directory.store())?;
         let (mut tables, recovered) = Tables::start(
             database,
             directory,
@@ -134,6 +163,7 @@ impl LocalStore {
             ungrouped_from,
             options,
             space,
+            damage,
         )?;
         if is_new {
             // The format file says "ready" only when all parts are on disk: from then on a missing
@@ -144,8 +174,11 @@ impl LocalStore {
             tables.directory_mut().mark_ready()?;
         }
         let ownership = OwnershipTable::new(recovered.ownership, recovered.epoch_floor);
+        let committer = Arc::new(Committer::new(tables, ownership));
+        let maintenance = Maintenance::start(committer.clone(), options.scrub_bytes_per_second)?;
         Ok(LocalStore {
-            committer: Arc::new(Committer::new(tables, ownership)),
+            committer,
+            maintenance: Some(maintenance),
         })
     }
 
@@ -250,7 +283,7 @@ fn compare(
                  a journal between them is missing. {RESTORE_ADVICE}",
                 groups.persisted
             );
-            return Err(StoreError::damaged(&store.join("*.jnl"), detail));
+            return Err(StoreError::damaged(&journal::oldest(store), detail));
         }
         // fjall must have replayed the journals to their end.
         if groups.last < last {
@@ -258,7 +291,7 @@ fn compare(
                 "the tables end at group commit {} and the journals at {last}. {RESTORE_ADVICE}",
                 groups.last
             );
-            return Err(StoreError::damaged(&store.join("keyspaces"), detail));
+            return Err(StoreError::damaged(&groups.lagging, detail));
         }
     }
     // The last group must be the acknowledged one, or a later one.
@@ -274,7 +307,10 @@ fn compare(
              {ACCEPT_ADVICE}",
             groups.last
         );
-        return Err(StoreError::damaged(&store.join("keyspaces"), detail));
+        return Err(StoreError::damaged(
+            &store.with_file_name("high-water"),
+            detail,
+        ));
     }
     Ok(())
 }
@@ -332,6 +368,10 @@ impl Store for LocalStore {
     }
 
     fn submit(&self, lease: &Lease, commit: Commit) -> Receipt {
+        let damage = self.committer.sink().damage();
+        if damage.of_partition(lease.partition()).is_some() {
+            return Receipt::ready(CommitOutcome::Damaged);
+        }
         // The commit is prepared before its place in the queue is known, so that the queue is
         // locked for the comparison of the head and no longer.
         let (expect_lsn, head, bytes) = (commit.expect_lsn, commit.new_head(), commit.bytes());
@@ -374,7 +414,8 @@ impl Store for LocalStore {
         let everything = (Bound::Unbounded, Bound::Unbounded);
         let head_when_empty = match snapshot.scan(everything, Direction::Forward).next() {
             None => Some(snapshot.head()),
-            Some(Ok(_)) => None,
+            // Damaged keys are removed like all others.
+            Some(Ok(_) | Err(StoreError::DamagedBlock { .. })) => None,
             Some(Err(error)) => return Err(error),
         };
         drop(snapshot);
@@ -388,7 +429,8 @@ impl Store for LocalStore {
                 is_empty,
             })
         });
-        self.finish(slot)
+        self.finish(slot)?;
+        self.committer.sink().damage().forget(partition)
     }
 
     fn sync(&self) -> Result<(), StoreError> {
@@ -421,12 +463,25 @@ impl Store for LocalStore {
     fn sync_seconds(&self) -> Option<HistogramSnapshot> {
         Some(self.committer.sink().sync_seconds())
     }
+
+    fn damage(&self) -> Vec<Damage> {
+        self.committer.sink().damage().all()
+    }
+
+    fn report_damage(&self, report: DamageReport) {
+        self.committer.sink().set_damage_report(report);
+    }
+
+    fn scrub_progress(&self) -> Option<ScrubProgress> {
+        Some(self.committer.sink().progress().get())
+    }
 }
 
 impl Drop for LocalStore {
     fn drop(&mut self) {
         // A failure was reported to the caller of the commit concerned; no caller is left here.
         let _ = self.sync();
+        self.maintenance = None;
         self.committer.close();
     }
 }

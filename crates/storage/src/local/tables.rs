@@ -13,6 +13,8 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -24,6 +26,7 @@ use fjall::{AbstractTree, OwnedWriteBatch, PersistMode, Readable};
 use super::LocalOptions;
 use super::access::{Access, View};
 use super::committer::{Failure, Sink};
+use super::damage::DamageList;
 use super::database::{OpenDatabase, Recovered};
 use super::directory::Directory;
 use super::high_water::{HighWater, Mark};
@@ -32,17 +35,19 @@ use super::keys::{
     EPOCH_FLOOR_KEY, PREFIX_BYTES, destruction_key, encode_ownership, head_key, is_index_key,
     partition_range, prefixed_key,
 };
+use super::maintenance::{Progress, Signal};
 use super::reopening::{Cut, Exhausted, GroupFailure, Reopened};
 use super::space::SpaceWatch;
 use crate::commit::{Commit, Head, PartitionId};
+use crate::damage::Damage;
 use crate::error::StoreError;
 use crate::ownership::{Ownership, OwnershipTable, RESERVED};
-use crate::store::Lease;
+use crate::store::{DamageReport, Lease};
 
-/// Bytes from which on a memtable is sealed and flushed.
-const MEMTABLE_BYTES: u64 = 16 << 20;
 /// Keys removed per batch when a partition is destroyed, to bound memory.
 const DESTROY_KEYS: usize = 10_000;
+/// Head records per batch when all are written anew, to bound memory.
+const RESTORE_HEADS: usize = 10_000;
 /// The backlog at which the leader waits. fjall halts a writer inside a commit, without noticing
 /// failures, at 4 sealed memtables or 30 runs; the leader waits outside of a commit, before that.
 const BACKLOG_MAX: Backlog = Backlog {
@@ -87,6 +92,11 @@ pub(super) enum WriteTask {
         epoch_floor: u64,
         is_empty: bool,
     },
+    /// Writes the records of the store itself anew, since a block with some of them is damaged.
+    Restore {
+        heads: Vec<(PartitionId, Ownership)>,
+        epoch_floor: u64,
+    },
     /// Writes nothing: it is answered when every task before it is durable.
     Barrier,
 }
@@ -113,6 +123,15 @@ pub(super) struct Tables {
     pub(super) writer: Mutex<WriterState>,
     pub(super) access: Access,
     pub(super) space: SpaceWatch,
+    damage: DamageList,
+    signal: Signal,
+    progress: Progress,
+    /// The receiver of each new damage.
+    damage_report: Mutex<Option<DamageReport>>,
+    /// Compactions cannot go on, so waiting for them would be for ever.
+    is_stuck: AtomicBool,
+    /// The maintenance thread itself waits for the leader, which must not wait for compactions.
+    is_restoring: AtomicBool,
     sync_seconds: Histogram,
     #[cfg(test)]
     pub(super) fault: super::reopening::Fault,
@@ -144,6 +163,7 @@ impl Tables {
         ungrouped_from: Option<u64>,
         options: LocalOptions,
         space: SpaceWatch,
+        damage: DamageList,
     ) -> Result<(Tables, Recovered), StoreError> {
         let mark = database.mark()?;
         let unfinished = database.unfinished_destructions()?;
@@ -159,11 +179,19 @@ impl Tables {
             }),
             access: Access::new(database, recovered.heads()),
             space,
+            damage,
+            signal: Signal::default(),
+            progress: Progress::default(),
+            damage_report: Mutex::new(None),
+            is_stuck: AtomicBool::new(false),
+            is_restoring: AtomicBool::new(false),
             sync_seconds: Histogram::new(LATENCY_BOUNDS_SECONDS),
             #[cfg(test)]
             fault: super::reopening::Fault::default(),
             directory,
         };
+        let existing = recovered.ownership.keys().copied().collect();
+        tables.damage.keep_existing(&existing)?;
         let mut tasks = Vec::new();
         for partition in unfinished {
             tasks.push(WriteTask::Destroy {
@@ -200,6 +228,70 @@ impl Tables {
             retry_after_ms: RETRY_REOPENING_MS,
             is_full: false,
         })
+    }
+
+    /// Returns the directory of the database.
+    pub(super) fn path(&self) -> PathBuf {
+        self.directory.store()
+    }
+
+    pub(super) fn damage(&self) -> &DamageList {
+        &self.damage
+    }
+
+    /// Returns the mailbox of the maintenance thread.
+    pub(super) fn signal(&self) -> &Signal {
+        &self.signal
+    }
+
+    /// Returns the progress of the regular check of all blocks.
+    pub(super) fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Sets the receiver of new damage, and passes the known damage to it.
+    pub(super) fn set_damage_report(&self, report: DamageReport) {
+        let mut receiver = sync::lock(&self.damage_report);
+        for damage in self.damage.all() {
+            report(&damage);
+        }
+        *receiver = Some(report);
+    }
+
+    /// Passes new damage on, or logs it as long as there is no receiver.
+    pub(super) fn report(&self, damage: &Damage) {
+        match &*sync::lock(&self.damage_report) {
+            Some(report) => report(damage),
+            None => log::error!(
+                "damaged block in {} at byte {}: {}",
+                damage.file.display(),
+                damage.offset,
+                damage.fault
+            ),
+        }
+    }
+
+    /// Returns true if a key, with its prefix, is a record of the store itself.
+    pub(super) fn is_internal(key: &[u8]) -> bool {
+        key.starts_with(&RESERVED.0.to_be_bytes())
+    }
+
+    /// Returns the task that writes the records of the store anew.
+    pub(super) fn restore_task(ownership: &OwnershipTable) -> WriteTask {
+        WriteTask::Restore {
+            heads: ownership.all().collect(),
+            epoch_floor: ownership.epoch_floor(),
+        }
+    }
+
+    /// Records that compactions cannot go on.
+    pub(super) fn set_stuck(&self) {
+        self.is_stuck.store(true, Ordering::SeqCst);
+    }
+
+    /// Tells the leader whether the maintenance thread waits for it.
+    pub(super) fn set_restoring(&self, is_restoring: bool) {
+        self.is_restoring.store(is_restoring, Ordering::SeqCst);
     }
 
     pub(super) fn sync_seconds(&self) -> HistogramSnapshot {
@@ -281,7 +373,7 @@ impl Tables {
         };
         let database = &*database;
         let failed = |e: fjall::Error| GroupFailure::of(&database.path, &e);
-        prevent_stall(database).map_err(failed)?;
+        self.prevent_stall(database).map_err(failed)?;
         // Batches that an earlier process left without a group record become part of this group.
         let next_sequence = database.db.seqno();
         writer.failed_from = Some(next_sequence);
@@ -365,6 +457,10 @@ impl Tables {
                 self.remove_partition(database, partition, epoch_floor, is_empty)?;
                 Ok(Some((partition, None)))
             }
+            WriteTask::Restore { heads, epoch_floor } => {
+                restore_records(database, &heads, epoch_floor)?;
+                Ok(None)
+            }
             WriteTask::Barrier => Ok(None),
         }
     }
@@ -424,7 +520,7 @@ impl Tables {
                 batch.remove(keyspace, row.key()?);
                 if batch.len() >= DESTROY_KEYS {
                     std::mem::replace(&mut batch, database.db.batch()).commit()?;
-                    prevent_stall(database)?;
+                    self.prevent_stall(database)?;
                 }
             }
             batch.commit()?;
@@ -433,6 +529,37 @@ impl Tables {
         let mut batch = database.db.batch();
         batch.remove(&database.rows, destruction_key(partition));
         batch.commit()
+    }
+
+    /// Hands full memtables over to be flushed, and waits until flushes and compactions have caught
+    /// up, so that fjall does not halt the leader inside a commit, where a failure is not noticed.
+    ///
+    /// fjall would request the rotation itself, once for every batch beyond the size. While its one
+    /// worker compacts, these requests fill the worker's queue, and the worker then waits for ever
+    /// for space in the queue to request the flush. So fjall is given a size that is never reached,
+    /// and the rotation is done here, once.
+    fn prevent_stall(&self, database: &OpenDatabase) -> Result<(), fjall::Error> {
+        for keyspace in [&database.rows, &database.index] {
+            if keyspace.tree.active_memtable().size() > self.options.memtable_bytes {
+                keyspace.rotate_memtable()?;
+                self.signal.compact();
+            }
+        }
+        while has_backlog(database, BACKLOG_MAX) && !self.is_restoring.load(Ordering::SeqCst) {
+            if self.is_stuck.load(Ordering::SeqCst) {
+                // Only a restart helps, so the error is not that of an exhausted resource.
+                return Err(fjall::LsmError::Unrecoverable.into());
+            }
+            // `persist` costs nothing when there is nothing to write, and fails if the background
+            // worker died.
+            database.db.persist(PersistMode::Buffer)?;
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the tables announce no end of a compaction"
+            )]
+            std::thread::sleep(BACKLOG_POLL);
+        }
+        Ok(())
     }
 
     /// Waits until flushes and compactions have caught up, but no longer than
@@ -457,30 +584,26 @@ impl Tables {
     }
 }
 
-/// Hands full memtables over to be flushed, and waits until flushes and compactions have caught
-/// up, so that fjall does not halt the leader inside a commit, where a failure is not noticed.
-///
-/// fjall would request the rotation itself, once for every batch beyond the size. While its one
-/// worker compacts, these requests fill the worker's queue, and the worker then waits for ever
-/// for space in the queue to request the flush. So fjall is given a size that is never reached,
-/// and the rotation is done here, once.
-fn prevent_stall(database: &OpenDatabase) -> Result<(), fjall::Error> {
-    for keyspace in [&database.rows, &database.index] {
-        if keyspace.tree.active_memtable().size() > MEMTABLE_BYTES {
-            keyspace.rotate_memtable()?;
+/// Writes all head records and the epoch floor. The group record follows in any case.
+fn restore_records(
+    database: &OpenDatabase,
+    heads: &[(PartitionId, Ownership)],
+    epoch_floor: u64,
+) -> Result<(), fjall::Error> {
+    for heads in heads.chunks(RESTORE_HEADS) {
+        let mut batch = OwnedWriteBatch::with_capacity(database.db.clone(), heads.len());
+        for (partition, ownership) in heads {
+            batch.insert(
+                &database.rows,
+                head_key(*partition),
+                encode_ownership(*ownership),
+            );
         }
+        batch.commit()?;
     }
-    while has_backlog(database, BACKLOG_MAX) {
-        // `persist` costs nothing when there is nothing to write, and fails if the background
-        // worker died.
-        database.db.persist(PersistMode::Buffer)?;
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the tables announce no end of a compaction"
-        )]
-        std::thread::sleep(BACKLOG_POLL);
-    }
-    Ok(())
+    let mut batch = database.db.batch();
+    batch.insert(&database.rows, EPOCH_FLOOR_KEY, epoch_floor.to_le_bytes());
+    batch.commit()
 }
 
 /// Returns true if one of the keyspaces has reached the backlog.

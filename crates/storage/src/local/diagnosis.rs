@@ -1,0 +1,183 @@
+//! The search for the damaged file after a refusal that names only a directory.
+//!
+//! fjall's errors do not say which file they are about. So after a refusal this module reads the
+//! files of the store itself, in the order in which fjall needs them, and names the first one that
+//! is not as written. It changes nothing.
+//!
+//! ```text
+//! version              "FJL" 03
+//! keyspaces/N/current  version u64 | xxh3-128 of the version's file | 00
+//! keyspaces/N/vM       01 byte | text of digits and dots | 3 bytes | levels u8, each:
+//!                      runs u8, each: tables u32, each: id u64 | 00 | 16 bytes | 8 bytes | ...
+//! keyspaces/N/tables   blocks.rs
+//! ```
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lsm_tree::{Cache, Checksum, Table};
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::blocks::TableFile;
+use super::directory::RESTORE_ADVICE;
+use crate::error::StoreError;
+
+/// A damaged file and its fault.
+type Finding = (PathBuf, String);
+
+/// Replaces an error that names a directory of the store by one that names the damaged file, if the
+/// file can be found.
+pub(super) fn name_file(store: &Path, error: StoreError) -> StoreError {
+    let names_directory = match &error {
+        StoreError::Damaged { file, .. } => file.is_dir(),
+        StoreError::Io { path, source, .. } => {
+            path.is_dir() && super::maintenance::is_damage_of_file(source)
+        }
+        _ => false,
+    };
+    if !names_directory {
+        return error;
+    }
+    match find(store) {
+        Some((file, fault)) => StoreError::damaged(&file, format!("{fault}. {RESTORE_ADVICE}")),
+        None => error,
+    }
+}
+
+/// Returns the first damaged file of a store.
+fn find(store: &Path) -> Option<Finding> {
+    let version = store.join("version");
+    if std::fs::read(&version).ok().as_deref() != Some(b"FJL\x03") {
+        return Some((
+            version,
+            "it is not the version mark of the tables".to_owned(),
+        ));
+    }
+    ["0", "1", "2"]
+        .into_iter()
+        .find_map(|number| find_in_keyspace(&store.join("keyspaces").join(number)))
+}
+
+fn find_in_keyspace(keyspace: &Path) -> Option<Finding> {
+    let current = keyspace.join("current");
+    let pointer = std::fs::read(&current).unwrap_or_default();
+    let Some((number, checksum)) = parse_pointer(&pointer) else {
+        return Some((current, "it is cut or unreadable".to_owned()));
+    };
+    let manifest = keyspace.join(format!("v{number}"));
+    let Ok(content) = std::fs::read(&manifest) else {
+        // Either the pointer is wrong or the file that it names is missing.
+        if has_file_with(keyspace, checksum) {
+            return Some((
+                current,
+                format!("it names version {number}, which never was"),
+            ));
+        }
+        return Some((manifest, "it is missing or unreadable".to_owned()));
+    };
+    if xxh3_128(&content) != checksum {
+        return Some((manifest, "its checksum does not match its bytes".to_owned()));
+    }
+    let tables = keyspace.join("tables");
+    let listed = parse_tables(&content).unwrap_or_default();
+    for id in listed {
+        let table = tables.join(id.to_string());
+        if !table.exists() {
+            return Some((table, "it is missing".to_owned()));
+        }
+        if let Some(fault) = table_fault(&table) {
+            return Some((table, fault));
+        }
+    }
+    foreign_file(&tables)
+}
+
+/// Parses a pointer: the number of the version and the checksum of its file.
+fn parse_pointer(bytes: &[u8]) -> Option<(u64, u128)> {
+    if bytes.len() != 25 || bytes[24] != 0 {
+        return None;
+    }
+    let number = u64::from_le_bytes(bytes[..8].try_into().ok()?);
+    let checksum = u128::from_le_bytes(bytes[8..24].try_into().ok()?);
+    Some((number, checksum))
+}
+
+/// Returns true if a version file of the keyspace has this checksum.
+fn has_file_with(keyspace: &Path, checksum: u128) -> bool {
+    let entries = std::fs::read_dir(keyspace).into_iter().flatten().flatten();
+    for entry in entries {
+        let is_version = entry.file_name().to_string_lossy().starts_with('v');
+        let content = std::fs::read(entry.path()).unwrap_or_default();
+        if is_version && xxh3_128(&content) == checksum {
+            return true;
+        }
+    }
+    false
+}
+
+/// Parses the ids of the tables in a version file whose checksum is right.
+fn parse_tables(content: &[u8]) -> Option<Vec<u64>> {
+    let text = content.get(1..)?;
+    let is_version_text = |byte: &&u8| byte.is_ascii_alphanumeric() || b".-+".contains(*byte);
+    let text_bytes = text.iter().take_while(is_version_text).count();
+    let mut rest = text.get(text_bytes + 3..)?;
+    let mut ids = Vec::new();
+    for _ in 0..take(&mut rest, 1)?[0] {
+        for _ in 0..take(&mut rest, 1)?[0] {
+            let tables = u32::from_le_bytes(take(&mut rest, 4)?.try_into().ok()?);
+            for _ in 0..tables {
+                ids.push(u64::from_le_bytes(take(&mut rest, 8)?.try_into().ok()?));
+                take(&mut rest, 1 + 16 + 8)?;
+            }
+        }
+    }
+    Some(ids)
+}
+
+fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
+    let (taken, left) = rest.split_at_checked(bytes)?;
+    *rest = left;
+    Some(taken)
+}
+
+/// Returns the first fault of a table file: of its structure, or of one of its blocks.
+fn table_fault(path: &Path) -> Option<String> {
+    let open = || {
+        let cache = Arc::new(Cache::with_capacity_bytes(1 << 20));
+        let checksum = Checksum::from_raw(0);
+        Table::recover(path.to_owned(), checksum, 0, 0, cache, None, true, true)
+    };
+    let table = match catch_unwind(AssertUnwindSafe(open)) {
+        Ok(Ok(table)) => table,
+        Ok(Err(error)) => return Some(format!("its structure is unreadable ({error:?})")),
+        Err(_) => return Some("its structure is unreadable".to_owned()),
+    };
+    let mut file = match TableFile::open(path) {
+        Ok(file) => file,
+        Err(error) => return Some(error.to_string()),
+    };
+    match file.blocks(&table) {
+        Ok(blocks) => blocks.iter().find_map(|block| {
+            let fault = file.check(block)?;
+            Some(format!(
+                "a block at byte {} is damaged: {fault}",
+                block.offset
+            ))
+        }),
+        Err((offset, fault)) => Some(format!("a block at byte {offset} is damaged: {fault}")),
+    }
+}
+
+/// Returns a file among the tables whose name is no number.
+fn foreign_file(tables: &Path) -> Option<Finding> {
+    let entries = std::fs::read_dir(tables).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.parse::<u64>().ok());
+        if number.is_none() {
+            return Some((entry.path(), "it is not a table".to_owned()));
+        }
+    }
+    None
+}
