@@ -28,6 +28,7 @@ mod scripts;
 mod search;
 pub(crate) mod settings;
 mod snapshots;
+mod state;
 
 pub use access_resources::{AccessResource, TokenSigner};
 pub use containers::Container;
@@ -52,6 +53,7 @@ use orrery_model::{Error, Json, Object, Result, Rid, limits};
 use orrery_storage::{CommitOutcome, Direction, PartitionId, Store};
 use ranges::{Lineage, RANGE};
 use records::{Kind, Record};
+use state::State;
 use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::atomic::AtomicU64;
@@ -77,17 +79,6 @@ pub(crate) struct Catalog {
     state: RwLock<State>,
     /// Key spaces that no container uses any more and that still have to be destroyed.
     orphans: Mutex<Vec<PartitionId>>,
-}
-
-/// The catalog in memory.
-#[derive(Default)]
-struct State {
-    databases: HashMap<Rid, Arc<Database>>,
-    containers: HashMap<Rid, Arc<Container>>,
-    offers: HashMap<Rid, Arc<Offer>>,
-    access_resources: access_resources::AccessResources,
-    /// The highest storage id that a container, an orphan or a snapshot uses.
-    last_storage_id: u64,
 }
 
 /// A key and a value of the catalog.
@@ -223,17 +214,18 @@ impl Catalog {
     fn load_record(&self, record: Record, lineage: Lineage) -> Result<()> {
         let mut state = write(&self.state);
         let rid = record.meta.rid;
+        state.last_ts = state.last_ts.max(record.meta.ts);
         match record.kind {
             Kind::User | Kind::Permission | Kind::EncryptionKey => {
                 state.load_access_resource(record)?;
             }
             Kind::Database => {
                 let database = Arc::new(Database::from_record(record)?);
-                state.databases.insert(rid, database);
+                state.add_database(database);
             }
             // A key space that a container uses must never be given to another.
             Kind::Container => {
-                let owner = state.databases.get(&rid.database_part()).cloned();
+                let owner = state.database(rid.database_part()).cloned();
                 let owner = owner.ok_or_else(Record::damaged)?;
                 let container = Container::from_record(&self.store, owner, record, lineage)?;
                 state.last_storage_id = state.last_storage_id.max(container.last_storage_id());
@@ -246,7 +238,7 @@ impl Catalog {
             }
             Kind::Offer => {
                 let offer = Arc::new(Offer::from_record(record)?);
-                state.offers.insert(rid, offer);
+                state.add_offer(offer);
             }
         }
         Ok(())
@@ -370,8 +362,8 @@ impl Catalog {
     pub(crate) fn database(&self, id: Id<'_>) -> Result<Arc<Database>> {
         let state = self.state();
         let found = match id {
-            Id::Rid(rid) => state.databases.get(&rid),
-            Id::Name(name) => state.databases.values().find(|d| d.id() == name),
+            Id::Rid(rid) => state.database(rid),
+            Id::Name(name) => state.database_named(name),
         };
         found.cloned().ok_or_else(Error::not_found)
     }
@@ -399,15 +391,19 @@ impl Catalog {
 
     /// Returns all databases, the oldest first.
     pub(crate) fn databases(&self) -> Vec<Arc<Database>> {
-        let mut all: Vec<_> = self.state().databases.values().cloned().collect();
+        let mut all: Vec<_> = self.state().databases().cloned().collect();
         all.sort_by_key(|d| (d.meta().ts, d.rid()));
         all
     }
 
     /// Returns all containers of a database, the oldest first.
     pub(crate) fn containers(&self, database: &Database) -> Vec<Arc<Container>> {
-        let mut all = self.all_containers();
-        all.retain(|c| c.rid().database_part() == database.rid());
+        let state = self.state();
+        let mut all = Vec::new();
+        for rid in database.containers() {
+            all.extend(state.containers.get(&rid).cloned());
+        }
+        drop(state);
         all.sort_by_key(|c| (c.created(), c.rid()));
         all
     }
@@ -418,9 +414,13 @@ impl Catalog {
     }
 
     fn new_meta(&self, rid: Rid) -> Meta {
+        let now = self.world.now_seconds();
+        let mut state = write(&self.state);
+        // A clock that was set back does not move `_ts` back.
+        state.last_ts = state.last_ts.max(now);
         Meta {
             rid,
-            ts: self.world.now_seconds(),
+            ts: state.last_ts,
             etag: self.world.random(),
         }
     }

@@ -80,7 +80,7 @@ impl Engine {
         let deletion = KeyDeletion {
             up_to: writer.lsn + 1,
             from: 0,
-            until: container.item_number_bound(),
+            until: container.item_number_bound()?,
         };
         let changes = CommitChanges {
             puts: vec![(keys::key_deletion(epk), deletion.encode())],

@@ -41,7 +41,8 @@ pub struct Container {
     state: RwLock<ContainerState>,
     ranges: RwLock<Ranges>,
     scripts: RwLock<HashMap<ScriptKey, Arc<Script>>>,
-    /// The number of the next item, from which its resource id is made.
+    /// The number of the next item, from which its resource id is made; 0 until the first use,
+    /// which reads the number from the partitions.
     next_number: AtomicU64,
     provision: Provision,
     traffic: Traffic,
@@ -80,12 +81,14 @@ impl ContainerView for Container {
         Container::policies(self)
     }
 
-    fn new_item_number(&self) -> u64 {
-        self.next_number.fetch_add(1, Ordering::Relaxed)
+    fn new_item_number(&self) -> Result<u64> {
+        self.find_next_number()?;
+        Ok(self.next_number.fetch_add(1, Ordering::Relaxed))
     }
 
-    fn item_number_bound(&self) -> u64 {
-        self.next_number.load(Ordering::Relaxed)
+    fn item_number_bound(&self) -> Result<u64> {
+        self.find_next_number()?;
+        Ok(self.next_number.load(Ordering::Relaxed))
     }
 }
 
@@ -107,13 +110,6 @@ impl Container {
         let decisions = decisions.ok_or_else(Record::damaged)?;
         let partitions = open_live_partitions(store, &lineage, created)?;
 
-        // Each partition stores the next item number that it knew; the highest is above all items.
-        let mut next_number = 1;
-        for partition in partitions.iter() {
-            let counters = Partition::counters(partition.snapshot()?.as_ref())?;
-            next_number = next_number.max(counters.next_number);
-        }
-
         let container = Container {
             id: super::resource_id(&record.body)?.to_owned(),
             rid: record.meta.rid,
@@ -129,7 +125,7 @@ impl Container {
                 lineage: Arc::new(lineage),
             }),
             scripts: RwLock::default(),
-            next_number: AtomicU64::new(next_number),
+            next_number: AtomicU64::new(0),
             provision: Provision::new(decisions),
             traffic: Traffic::default(),
             database,
@@ -138,6 +134,29 @@ impl Container {
             .database
             .register_container(&container.id, container.rid);
         Ok(container)
+    }
+
+    /// Reads the next item number from the partitions, unless the number is known. A container is
+    /// opened without a read of its partitions, so that a start takes no longer for many
+    /// containers.
+    ///
+    /// No number was given out before, so every stored number is durable and older.
+    fn find_next_number(&self) -> Result<()> {
+        if self.next_number.load(Ordering::Relaxed) > 0 {
+            return Ok(());
+        }
+        // Each partition stores the next item number that it knew; the highest is above all items.
+        let mut next_number = 1;
+        for partition in self.partitions().iter() {
+            let snapshot = partition.snapshot_in_any_phase()?;
+            next_number = next_number.max(Partition::counters(snapshot.as_ref())?.next_number);
+        }
+        // Another thread may have found the number and given numbers out since. A split or merge
+        // takes the number too before it replaces partitions, so a number that was read from
+        // partitions that are gone is never used.
+        let (ordering, unknown) = (Ordering::Relaxed, 0);
+        let _ = (self.next_number).compare_exchange(unknown, next_number, ordering, ordering);
+        Ok(())
     }
 
     /// Returns the id of the container.
@@ -495,7 +514,7 @@ impl Catalog {
         let _writing = lock(&self.write_lock);
 
         // The database was looked up before the lock was taken.
-        let owner = self.state().databases.get(&database.rid()).cloned();
+        let owner = self.state().database(database.rid()).cloned();
         let owner = owner.ok_or_else(Error::owner_not_found)?;
         if database.container(&id).is_some() {
             return Err(Error::conflict());
@@ -557,7 +576,7 @@ impl Catalog {
             .containers
             .insert(container.rid, Arc::clone(&container));
         if let Some(offer) = offer {
-            state.offers.insert(offer.rid(), Arc::new(offer));
+            state.add_offer(Arc::new(offer));
         }
         drop(state);
         self.assign_throughput(&container);
@@ -741,12 +760,10 @@ impl Catalog {
 
     /// Removes a deleted container and its offer from memory.
     pub(super) fn forget_container(&self, container: &Container) {
-        let offer = self.offer_of(container.rid);
         let mut state = write(&self.state);
         state.containers.remove(&container.rid);
-        if let Some(offer) = offer {
-            state.offers.remove(&offer.rid());
-        }
+        state.remove_offer_of(container.rid);
+        drop(state);
         container.database.unregister_container(&container.id);
     }
 }

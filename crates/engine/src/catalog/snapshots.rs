@@ -159,7 +159,7 @@ impl BlockedCatalog<'_> {
             }
             let marks = HighWaterMarks {
                 lsn,
-                next_number: container.item_number_bound(),
+                next_number: container.item_number_bound()?,
             };
             all.insert(container.rid(), marks);
         }

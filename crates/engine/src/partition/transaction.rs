@@ -324,7 +324,7 @@ impl<'a> Transaction<'a> {
         let new = self.new_state(&epk, item, id, options)?;
         let bytes = new.row.size();
         let terms = self.charged_terms(&new);
-        let number = self.container.new_item_number();
+        let number = self.container.new_item_number()?;
         let created = self.change(view, number, None, Some(new));
         self.work.push(match created {
             Ok(_) => Step::Write { bytes, terms },
@@ -688,7 +688,7 @@ impl<'a> Transaction<'a> {
         }
 
         // After a restart numbers go on above all that were handed out, used or not.
-        let bound = self.container.item_number_bound();
+        let bound = self.container.item_number_bound()?;
         changes.counters.next_number = changes.counters.next_number.max(bound);
         Ok(Some(writer.submit(self.partition, changes, token)))
     }
