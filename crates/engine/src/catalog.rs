@@ -40,6 +40,8 @@ pub(crate) use records::Meta;
 pub(crate) use scripts::Script;
 pub(crate) use snapshots::HighWaterMarks;
 
+use crate::background::BackgroundTask;
+use crate::background::agenda::{Agenda, Subject};
 use crate::errors::{outcome_error, storage_failure};
 use crate::partition::staging::StagingWriter;
 use crate::partition::{CommitChanges, Partition, SubmittedCommit, keys, scan};
@@ -79,6 +81,7 @@ pub(crate) struct Catalog {
     state: RwLock<State>,
     /// Key spaces that no container uses any more and that still have to be destroyed.
     orphans: Mutex<Vec<PartitionId>>,
+    agenda: Arc<Agenda>,
 }
 
 /// A key and a value of the catalog.
@@ -157,6 +160,7 @@ impl Catalog {
             snapshot_lock: Mutex::new(()),
             state: RwLock::default(),
             orphans: Mutex::default(),
+            agenda: Arc::default(),
         }
     }
 
@@ -227,7 +231,8 @@ impl Catalog {
             Kind::Container => {
                 let owner = state.database(rid.database_part()).cloned();
                 let owner = owner.ok_or_else(Record::damaged)?;
-                let container = Container::from_record(&self.store, owner, record, lineage)?;
+                let container =
+                    Container::from_record((&self.store, &self.agenda), owner, record, lineage)?;
                 state.last_storage_id = state.last_storage_id.max(container.last_storage_id());
                 state.containers.insert(rid, Arc::new(container));
             }
@@ -300,6 +305,8 @@ impl Catalog {
     /// Queues key spaces that no container uses any more, to be destroyed in the background.
     fn queue_orphans(&self, storage_ids: Vec<PartitionId>) {
         lock(&self.orphans).extend(storage_ids);
+        self.agenda
+            .enter(BackgroundTask::Removal, Subject::Orphans, 0);
     }
 
     /// Deletes the rows of a key space that no container uses.
@@ -387,6 +394,21 @@ impl Catalog {
                 .and_then(|rid| state.containers.get(&rid)),
         };
         found.cloned().ok_or_else(Error::not_found)
+    }
+
+    /// Returns the container with a resource id, or `None` if there is none.
+    pub(crate) fn container_of(&self, rid: Rid) -> Option<Arc<Container>> {
+        self.state().containers.get(&rid).cloned()
+    }
+
+    /// Returns the agenda of the background work in the containers.
+    pub(crate) fn agenda(&self) -> &Arc<Agenda> {
+        &self.agenda
+    }
+
+    /// Returns the bytes that count as one gigabyte.
+    pub(crate) fn gigabyte_bytes(&self) -> u64 {
+        self.gigabyte_bytes
     }
 
     /// Returns all databases, the oldest first.

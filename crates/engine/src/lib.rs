@@ -78,7 +78,7 @@ pub mod request;
 mod throughput;
 mod traffic;
 
-pub use background::ITEMS_PER_STEP;
+pub use background::{BackgroundTask, ITEMS_PER_STEP};
 pub use catalog::{AccessResource, Container, Database, Grant, PermissionMode, TokenSigner};
 pub use metadata::Feed;
 pub use operator::{Meters, PartitionInventory};
@@ -88,11 +88,12 @@ pub use throughput::{Profile, ThroughputOptions};
 pub use traffic::{Seen, Traffic};
 
 use background::RangeChanges;
+use background::agenda::Agenda;
 use catalog::Catalog;
 use errors::storage_failure;
 use orrery_model::work::Work;
 use orrery_model::world::World;
-use orrery_model::{Result, limits};
+use orrery_model::{Result, Rid, limits};
 use orrery_script::{PoolOptions, ScriptPool};
 use orrery_storage::Store;
 use partition::keys::EpkPrefix;
@@ -158,6 +159,9 @@ pub struct Engine {
     meters: Meters,
     partition_bytes: u64,
     range_changes: RangeChanges,
+    agenda: Arc<Agenda>,
+    /// Containers that the survey has not visited yet.
+    unvisited: Mutex<Vec<Rid>>,
 }
 
 impl Engine {
@@ -171,7 +175,9 @@ impl Engine {
         world: Arc<dyn World>,
     ) -> Result<Engine> {
         let catalog = Catalog::open(Arc::clone(&store), Arc::clone(&world), options.throughput)?;
-        Ok(Engine {
+        let engine = Engine {
+            agenda: Arc::clone(catalog.agenda()),
+            unvisited: Mutex::default(),
             catalog: catalog.with_gigabyte_bytes(options.gigabyte),
             store,
             world,
@@ -183,7 +189,9 @@ impl Engine {
             script_locks: (0..SCRIPT_LOCKS).map(|_| Mutex::new(())).collect(),
             partition_bytes: options.partition_bytes,
             range_changes: RangeChanges::default(),
-        })
+        };
+        engine.plan_background_work();
+        Ok(engine)
     }
 
     /// Waits until every accepted write is durable. Called before the process ends.

@@ -11,6 +11,8 @@ use super::records::{Kind, Meta, Record, as_u32};
 use super::scripts::{Script, ScriptKey};
 use super::settings::{Settings, check_computed_properties};
 use super::{Catalog, RowChanges};
+use crate::background::BackgroundTask;
+use crate::background::agenda::{Agenda, Subject};
 use crate::errors::{gone_error, storage_failure};
 use crate::index::generations::{Generation, Policies};
 use crate::index::policy::Policy;
@@ -46,6 +48,9 @@ pub struct Container {
     next_number: AtomicU64,
     provision: Provision,
     traffic: Traffic,
+    agenda: Arc<Agenda>,
+    /// The millisecond of the next removal that is on the agenda.
+    removal_at_ms: AtomicU64,
 }
 
 /// The physical partitions of a container.
@@ -90,6 +95,16 @@ impl ContainerView for Container {
         self.find_next_number()?;
         Ok(self.next_number.load(Ordering::Relaxed))
     }
+
+    fn enter_work(&self, task: BackgroundTask, at_ms: u64) {
+        // Most commits write items that expire later than others: they pass without a lock.
+        if task == BackgroundTask::Removal
+            && self.removal_at_ms.fetch_min(at_ms, Ordering::SeqCst) <= at_ms
+        {
+            return;
+        }
+        self.agenda.enter(task, Subject::Container(self.rid), at_ms);
+    }
 }
 
 impl Container {
@@ -98,7 +113,7 @@ impl Container {
     /// # Errors
     /// 500 if the record is damaged or the store cannot be read.
     pub(super) fn from_record(
-        store: &Arc<dyn Store>,
+        (store, agenda): (&Arc<dyn Store>, &Arc<Agenda>),
         database: Arc<Database>,
         record: Record,
         lineage: Lineage,
@@ -128,6 +143,8 @@ impl Container {
             next_number: AtomicU64::new(0),
             provision: Provision::new(decisions),
             traffic: Traffic::default(),
+            agenda: Arc::clone(agenda),
+            removal_at_ms: AtomicU64::new(u64::MAX),
             database,
         };
         container
@@ -157,6 +174,20 @@ impl Container {
         let (ordering, unknown) = (Ordering::Relaxed, 0);
         let _ = (self.next_number).compare_exchange(unknown, next_number, ordering, ordering);
         Ok(())
+    }
+
+    /// Forgets the removal that is on the agenda. Called by a visit before it looks at the
+    /// partitions.
+    pub(crate) fn forget_removal(&self) {
+        self.removal_at_ms.store(u64::MAX, Ordering::SeqCst);
+    }
+
+    /// Enters the work of every task for now, after the partitions or the settings changed.
+    pub(crate) fn enter_all_work(&self) {
+        self.enter_work(BackgroundTask::Removal, 0);
+        self.enter_work(BackgroundTask::KeyDeletion, 0);
+        self.enter_work(BackgroundTask::Splits, 0);
+        self.enter_work(BackgroundTask::Reindexing, 0);
     }
 
     /// Returns the id of the container.
@@ -562,9 +593,13 @@ impl Catalog {
         self.commit(changes)?;
 
         // The record is opened as at start, so a new container is the same as a stored one.
-        let container = Container::from_record(&self.store, owner, record, lineage)?;
+        let container =
+            Container::from_record((&self.store, &self.agenda), owner, record, lineage)?;
         let container = Arc::new(container);
         self.register_container(Arc::clone(&container), offer);
+        if container.settings().retention_seconds.is_some() {
+            container.enter_work(BackgroundTask::Removal, 0);
+        }
         Ok(container.resource(true))
     }
 
@@ -688,6 +723,7 @@ impl Catalog {
             return Err(error);
         }
         container.share_throughput(now);
+        container.enter_work(BackgroundTask::Splits, 0);
         Ok(())
     }
 
@@ -706,6 +742,7 @@ impl Catalog {
             settings,
             policies: Arc::new(policies),
         };
+        container.enter_all_work();
         Ok(())
     }
 

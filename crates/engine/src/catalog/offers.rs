@@ -12,6 +12,8 @@
 
 use super::records::{Kind, Meta, Record, as_u32};
 use super::{Catalog, Container, RowChanges};
+use crate::background::BackgroundTask;
+use crate::partition::container_view::ContainerView;
 use crate::request::properties::{
     self, Property, immutable, limited_to, member, server_set, stored,
 };
@@ -409,20 +411,37 @@ impl Catalog {
     pub(crate) fn raise_autoscale_offers(&self) -> Result<()> {
         let all: Vec<_> = self.state().offers().cloned().collect();
         for offer in all {
-            // Most offers need no change, so they are checked without the write lock.
-            let is_autoscale = matches!(offer.throughput, Throughput::Autoscale { .. });
-            if !is_autoscale || self.raised_offer(&offer)?.0.throughput == offer.throughput {
-                continue;
-            }
-            let _writing = lock(&self.write_lock);
-            // The offer may have been replaced or deleted before the lock was taken.
-            let Ok(current) = self.find_offer(offer.rid()) else {
-                continue;
-            };
-            let (raised, _) = self.raised_offer(&current)?;
-            if raised.throughput != current.throughput {
-                self.store_offer(raised)?;
-            }
+            self.raise_autoscale_offer(&offer)?;
+        }
+        Ok(())
+    }
+
+    /// Does the same for the offer that a container spends: its own, or that of its database.
+    ///
+    /// # Errors
+    /// The store's error.
+    pub(crate) fn raise_autoscale_offer_of(&self, container: &Container) -> Result<()> {
+        let own = self.offer_of(container.rid());
+        match own.or_else(|| self.offer_of(container.rid().database_part())) {
+            Some(offer) => self.raise_autoscale_offer(&offer),
+            None => Ok(()),
+        }
+    }
+
+    fn raise_autoscale_offer(&self, offer: &Offer) -> Result<()> {
+        // Most offers need no change, so they are checked without the write lock.
+        let is_autoscale = matches!(offer.throughput, Throughput::Autoscale { .. });
+        if !is_autoscale || self.raised_offer(offer)?.0.throughput == offer.throughput {
+            return Ok(());
+        }
+        let _writing = lock(&self.write_lock);
+        // The offer may have been replaced or deleted before the lock was taken.
+        let Ok(current) = self.find_offer(offer.rid()) else {
+            return Ok(());
+        };
+        let (raised, _) = self.raised_offer(&current)?;
+        if raised.throughput != current.throughput {
+            self.store_offer(raised)?;
         }
         Ok(())
     }
@@ -437,6 +456,7 @@ impl Catalog {
         write(&self.state).add_offer(Arc::clone(&offer));
         for container in self.containers_on(offer.target) {
             self.assign_throughput(&container);
+            container.enter_work(BackgroundTask::Splits, 0);
         }
         Ok(offer)
     }

@@ -298,6 +298,7 @@ impl Catalog {
             source.set_phase(Phase::Gone);
         }
         drop(writers);
+        container.enter_all_work();
         self.queue_orphans(sources.iter().map(|source| source.storage_id).collect());
         Ok(new_ids)
     }

@@ -350,7 +350,10 @@ impl Catalog {
             burst_capacity: self.bursts,
             ..ThroughputOptions::default()
         };
-        let copy = Catalog::empty(Arc::clone(&self.store), Arc::clone(&self.world), options);
+        let copy = Catalog {
+            agenda: Arc::clone(&self.agenda),
+            ..Catalog::empty(Arc::clone(&self.store), Arc::clone(&self.world), options)
+        };
         copy.load_rows(rows)?;
         Ok(copy)
     }

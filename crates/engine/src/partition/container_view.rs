@@ -4,6 +4,7 @@
 //! and policies, which can change at run time, and takes item numbers, which are unique in the
 //! container.
 
+use crate::background::BackgroundTask;
 use crate::catalog::settings::Settings;
 use crate::index::generations::Policies;
 use crate::partition::keys::ItemNumber;
@@ -32,4 +33,8 @@ pub(crate) trait ContainerView: Sync {
     /// # Errors
     /// 500 if the store cannot be read, from which the first number follows.
     fn item_number_bound(&self) -> Result<ItemNumber>;
+
+    /// Enters background work that is to be done in the container at a millisecond. Called while
+    /// the writer of the partition that has the work is locked.
+    fn enter_work(&self, task: BackgroundTask, at_ms: u64);
 }
