@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `agenda` | knows which containers have work, and when |
 //! | `work` | runs one piece of work, visits every container once after a start |
+//! | `confirmed_clock` | keeps a clock that jumped ahead from removing anything |
 //! | `expiry` | removes expired items, frees the space of deleted containers |
 //! | `delete_by_key` | removes the rows of deleted logical partitions |
 //! | `version_retention` | marks from where versions are kept, removes old versions |
@@ -22,6 +23,7 @@
 //! two steps goes on where it was.
 
 pub(crate) mod agenda;
+pub(crate) mod confirmed_clock;
 mod delete_by_key;
 mod expiry;
 mod reindex;
@@ -30,6 +32,7 @@ mod version_retention;
 mod work;
 
 pub use agenda::BackgroundTask;
+pub use confirmed_clock::ClockJump;
 pub use reindex::ITEMS_PER_STEP;
 pub(crate) use split::RangeChanges;
 

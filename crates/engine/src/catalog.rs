@@ -7,6 +7,7 @@
 //! 21 storage id·8          (empty): an orphan, a key space of the store that no container uses
 //! 22 container rid id·4    a physical partition that a container has or had (JSON, ranges.rs)
 //! 23 …                     snapshots (snapshots.rs)
+//! 26                       the confirmed time (confirmed_time.rs)
 //! 24, 25 …                 rows 20 and 22 of later row sets (row_sets.rs)
 //! ```
 //! The whole catalog fits in memory and is read once, when the store is opened. Writes take one
@@ -16,6 +17,7 @@
 //! and created again under the same name.
 
 mod access_resources;
+mod confirmed_time;
 mod containers;
 mod databases;
 mod encryption;
@@ -416,6 +418,11 @@ impl Catalog {
         let mut all: Vec<_> = self.state().databases().cloned().collect();
         all.sort_by_key(|d| (d.meta().ts, d.rid()));
         all
+    }
+
+    /// Returns the number of databases.
+    pub(crate) fn database_count(&self) -> usize {
+        self.state().databases().len()
     }
 
     /// Returns all containers of a database, the oldest first.

@@ -78,7 +78,7 @@ pub mod request;
 mod throughput;
 mod traffic;
 
-pub use background::{BackgroundTask, ITEMS_PER_STEP};
+pub use background::{BackgroundTask, ClockJump, ITEMS_PER_STEP};
 pub use catalog::{AccessResource, Container, Database, Grant, PermissionMode, TokenSigner};
 pub use metadata::Feed;
 pub use operator::{Meters, PartitionInventory};
@@ -89,6 +89,7 @@ pub use traffic::{Seen, Traffic};
 
 use background::RangeChanges;
 use background::agenda::Agenda;
+use background::confirmed_clock::ConfirmedClock;
 use catalog::Catalog;
 use errors::storage_failure;
 use orrery_model::work::Work;
@@ -98,6 +99,7 @@ use orrery_script::{PoolOptions, ScriptPool};
 use orrery_storage::Store;
 use partition::keys::EpkPrefix;
 use request::{Outcome, Position};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 /// The side that merges the rows of a query over several physical partitions.
@@ -160,6 +162,9 @@ pub struct Engine {
     partition_bytes: u64,
     range_changes: RangeChanges,
     agenda: Arc<Agenda>,
+    confirmed_clock: ConfirmedClock,
+    /// The last confirmed time that the store keeps.
+    stored_time_ms: AtomicU64,
     /// Containers that the survey has not visited yet.
     unvisited: Mutex<Vec<Rid>>,
 }
@@ -177,6 +182,8 @@ impl Engine {
         let catalog = Catalog::open(Arc::clone(&store), Arc::clone(&world), options.throughput)?;
         let engine = Engine {
             agenda: Arc::clone(catalog.agenda()),
+            confirmed_clock: ConfirmedClock::default(),
+            stored_time_ms: AtomicU64::new(0),
             unvisited: Mutex::default(),
             catalog: catalog.with_gigabyte_bytes(options.gigabyte),
             store,
@@ -190,6 +197,7 @@ impl Engine {
             partition_bytes: options.partition_bytes,
             range_changes: RangeChanges::default(),
         };
+        engine.begin_confirmed_clock()?;
         engine.plan_background_work();
         Ok(engine)
     }
@@ -199,6 +207,8 @@ impl Engine {
     /// # Errors
     /// 500 if the store cannot sync.
     pub fn shut_down(&self) -> Result<()> {
+        // Without the time the next start only takes longer to trust the clock.
+        let _ = self.store_confirmed_time(0);
         self.store.sync().map_err(storage_failure)
     }
 

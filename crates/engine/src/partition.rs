@@ -102,6 +102,8 @@ pub struct Partition {
     bytes_to_look_at: AtomicU64,
     /// The LSN up to which every changed item has a `ttl` of its own.
     own_ttl_until: AtomicU64,
+    /// The second of the last commit, from the first opening of the writer on.
+    last_ts: AtomicU64,
 }
 
 /// The phase of a partition in a split or merge.
@@ -141,6 +143,7 @@ impl Partition {
             change_capture: Mutex::new(None),
             bytes_to_look_at: AtomicU64::new(0),
             own_ttl_until: AtomicU64::new(0),
+            last_ts: AtomicU64::new(0),
         }
     }
 
@@ -276,6 +279,20 @@ impl Partition {
                 .ok_or_else(|| damaged("the row of kept versions")),
             None => Ok(None),
         }
+    }
+}
+
+/// The time of commits.
+impl Partition {
+    /// Returns the second of a commit at second `now`: no earlier than the last commit, so that a
+    /// clock that was set back does not move `_ts` back.
+    pub fn commit_second(&self, now: u64) -> u64 {
+        now.max(self.last_ts.load(Ordering::Relaxed))
+    }
+
+    /// Remembers the second of a commit.
+    pub fn note_commit_second(&self, second: u64) {
+        self.last_ts.fetch_max(second, Ordering::Relaxed);
     }
 }
 

@@ -53,7 +53,7 @@ impl Engine {
         container: &Container,
         partition: &Partition,
     ) -> Result<Removed> {
-        let now = self.world().now_seconds();
+        let now = self.confirmed_seconds();
         let default_ttl = container.settings().default_ttl;
         let snapshot = partition.snapshot_of_accepted()?;
         let found = find_expired(partition, snapshot.as_ref(), now, default_ttl)?;

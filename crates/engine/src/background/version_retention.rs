@@ -75,7 +75,7 @@ impl Engine {
         container: &Container,
         partition: &Partition,
     ) -> Result<Removed> {
-        let now = self.world().now_seconds();
+        let now = self.confirmed_seconds();
         // A container that keeps no versions any more keeps none of the old ones either.
         let retention = container.settings().retention_seconds;
         let oldest_kept = match retention {

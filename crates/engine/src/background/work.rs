@@ -4,7 +4,8 @@
 //! A failed visit is entered again for a second later, and the failure is returned.
 
 use super::agenda::Subject;
-use super::{BackgroundTask, ITEMS_PER_STEP};
+use super::confirmed_clock::Clocks;
+use super::{BackgroundTask, ClockJump, ITEMS_PER_STEP};
 use crate::Engine;
 use crate::catalog::Container;
 use crate::partition::container_view::ContainerView;
@@ -12,6 +13,7 @@ use crate::partition::{Partition, wait_while_moved};
 use orrery_model::sync::lock;
 use orrery_model::{Result, Rid};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Milliseconds between a visit that failed and the next.
 const RETRY_MS: u64 = 1_000;
@@ -22,6 +24,8 @@ const PAUSE_MS: u64 = 100;
 const FOLLOW_MS: u64 = 1_000;
 /// Milliseconds after which removal looks again while the clock is not confirmed.
 const UNCONFIRMED_MS: u64 = 60_000;
+/// Milliseconds after which a removal stores the confirmed time again.
+const STORED_TIME_AGE_MS: u64 = 10 * 60_000;
 /// Containers that one run of the survey visits.
 const SURVEYED: usize = 10;
 
@@ -138,6 +142,9 @@ impl Engine {
                 container.enter_work(BackgroundTask::Removal, now + RETRY_MS);
                 continue;
             };
+            if removed.count > 0 {
+                self.store_confirmed_time(STORED_TIME_AGE_MS)?;
+            }
             if removed.is_partial {
                 container.enter_work(BackgroundTask::Removal, now + PAUSE_MS);
             } else if let Some(seconds) = removed.next_seconds {
@@ -188,6 +195,55 @@ impl Engine {
             partition.expect_growth(self.partition_bytes, self.catalog().gigabyte_bytes());
         }
         split
+    }
+}
+
+/// The confirmed clock.
+impl Engine {
+    /// Sets the function that hears of jumps of the clock. The function must return at once. Only
+    /// the first call has an effect.
+    pub fn on_clock_jump(&self, listener: impl Fn(ClockJump) + Send + Sync + 'static) {
+        self.confirmed_clock.set_listener(Box::new(listener));
+    }
+
+    /// Begins the confirmed clock, see `confirmed_clock.rs`.
+    pub(crate) fn begin_confirmed_clock(&self) -> Result<()> {
+        let stored = match self.database_count() {
+            0 => None,
+            _ => Some(self.catalog().confirmed_time()?.unwrap_or(0)),
+        };
+        self.stored_time_ms
+            .store(stored.unwrap_or(0), Ordering::Relaxed);
+        self.confirmed_clock.begin(stored, self.clocks());
+        Ok(())
+    }
+
+    /// Returns the second up to which expired items and old versions may be removed.
+    pub(super) fn confirmed_seconds(&self) -> u64 {
+        self.confirmed_clock.look(self.clocks()) / 1000
+    }
+
+    fn clocks(&self) -> Clocks {
+        Clocks {
+            wall_ms: self.world.now_ms(),
+            monotonic_ms: self.world.monotonic_ms(),
+        }
+    }
+
+    /// Stores the confirmed time, if it is more than `age_ms` later than the one that is stored. A
+    /// server without databases stores none.
+    ///
+    /// # Errors
+    /// 500 and 503 as the store reports.
+    pub(crate) fn store_confirmed_time(&self, age_ms: u64) -> Result<()> {
+        let confirmed_ms = self.confirmed_clock.look(self.clocks());
+        let stored_ms = self.stored_time_ms.load(Ordering::Relaxed);
+        if confirmed_ms <= stored_ms.saturating_add(age_ms) || self.database_count() == 0 {
+            return Ok(());
+        }
+        self.catalog().store_confirmed_time(confirmed_ms)?;
+        self.stored_time_ms.store(confirmed_ms, Ordering::Relaxed);
+        Ok(())
     }
 }
 

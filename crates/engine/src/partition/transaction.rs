@@ -117,7 +117,7 @@ impl<'a> Transaction<'a> {
             policies: container.policies(),
             snapshot,
             world,
-            ts: world.now_seconds(),
+            ts: partition.commit_second(world.now_seconds()),
             base_lsn: snapshot.head().lsn,
             changes: Vec::new(),
             by_number: HashMap::new(),
@@ -691,6 +691,7 @@ impl<'a> Transaction<'a> {
         };
 
         self.enter_removal(&settings);
+        self.partition.note_commit_second(self.ts);
 
         // Each item becomes a version, if versions are kept, and the difference of its rows.
         for (mut change, sequence) in self.changes.into_iter().zip(0..) {
