@@ -49,6 +49,7 @@ use crate::partition::staging::StagingWriter;
 use crate::partition::{CommitChanges, Partition, SubmittedCommit, keys, scan};
 use crate::request::Id;
 use crate::throughput::{SharedBudget, ThroughputOptions};
+use bytes::Bytes;
 use orrery_model::json::parse;
 use orrery_model::partition_key::EpkRange;
 use orrery_model::sync::{lock, read, write};
@@ -57,6 +58,7 @@ use orrery_model::{Error, Json, Object, Result, Rid, limits};
 use orrery_storage::{CommitOutcome, Direction, PartitionId, Store};
 use ranges::{Lineage, RANGE};
 use records::{Kind, Record};
+use settings::Settings;
 use state::State;
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -84,10 +86,15 @@ pub(crate) struct Catalog {
     /// Key spaces that no container uses any more and that still have to be destroyed.
     orphans: Mutex<Vec<PartitionId>>,
     agenda: Arc<Agenda>,
+    /// Settings by the text of the body without its id. Bounded.
+    shared_settings: Mutex<HashMap<String, Arc<Settings>>>,
 }
 
 /// A key and a value of the catalog.
 type Row = (Vec<u8>, Vec<u8>);
+
+/// The same as the store returns it.
+type StoredRow = (Bytes, Bytes);
 
 /// Rows that change in one commit.
 #[derive(Default)]
@@ -119,8 +126,12 @@ impl Catalog {
         // An interrupted restoration leaves rows of a set that never became current.
         catalog.use_row_set(catalog.stored_row_set()?);
         catalog.delete_other_row_sets()?;
-        let rows = catalog.rows()?;
-        catalog.load_rows(&rows)?;
+        let snapshot = catalog.partition.snapshot()?;
+        catalog.load_rows(
+            catalog.stored_rows(snapshot.as_ref(), RANGE),
+            catalog.stored_rows(snapshot.as_ref(), RECORD),
+        )?;
+        drop(snapshot);
 
         // Orphans are key spaces of deleted containers and of interrupted splits and snapshots.
         let snapshot = catalog.partition.snapshot()?;
@@ -163,6 +174,7 @@ impl Catalog {
             state: RwLock::default(),
             orphans: Mutex::default(),
             agenda: Arc::default(),
+            shared_settings: Mutex::default(),
         }
     }
 
@@ -175,24 +187,24 @@ impl Catalog {
         }
     }
 
-    /// Loads records and ranges into an empty catalog in memory.
-    fn load_rows(&self, rows: &[Row]) -> Result<()> {
-        // A container needs all of its ranges, so ranges are collected before records are loaded.
-        let mut records = Vec::new();
+    /// Loads ranges and records into an empty catalog in memory. The records are in the order of
+    /// their keys, which begin with the number of the kind: owners come before the resources that
+    /// they own. The rows are read one by one, since all of them together take much memory.
+    fn load_rows(
+        &self,
+        ranges: impl Iterator<Item = Result<StoredRow>>,
+        records: impl Iterator<Item = Result<StoredRow>>,
+    ) -> Result<()> {
+        // A container needs all of its ranges, so they come first.
         let mut lineages: HashMap<Rid, Lineage> = HashMap::new();
-        for (key, value) in rows {
-            if key.first() == Some(&RANGE) {
-                let (container, range) = RangeRecord::read(key, value)?;
-                let lineage = lineages.entry(container).or_default();
-                lineage.insert(range.id, range);
-            } else {
-                records.push(Record::read(value)?);
-            }
+        for row in ranges {
+            let (key, value) = row?;
+            let (container, range) = RangeRecord::read(&key, &value)?;
+            let lineage = lineages.entry(container).or_default();
+            lineage.insert(range.id, Box::new(range));
         }
-
-        // The numbers of the kinds put owners before the resources that they own.
-        records.sort_by_key(|record| record.kind);
-        for record in records {
+        for row in records {
+            let record = Record::read(&row?.1)?;
             let lineage = lineages.remove(&record.meta.rid).unwrap_or_default();
             self.load_record(record, lineage)?;
         }
@@ -233,8 +245,7 @@ impl Catalog {
             Kind::Container => {
                 let owner = state.database(rid.database_part()).cloned();
                 let owner = owner.ok_or_else(Record::damaged)?;
-                let container =
-                    Container::from_record((&self.store, &self.agenda), owner, record, lineage)?;
+                let container = Container::from_record(self, owner, record, lineage)?;
                 state.last_storage_id = state.last_storage_id.max(container.last_storage_id());
                 state.containers.insert(rid, Arc::new(container));
             }

@@ -9,7 +9,7 @@ use super::offers::Offer;
 use super::ranges::{Lineage, RangeRecord, open_live_partitions};
 use super::records::{Kind, Meta, Record, as_u32};
 use super::scripts::{Script, ScriptKey};
-use super::settings::{Settings, check_computed_properties};
+use super::settings::{Settings, check_computed_properties, unchangeable};
 use super::{Catalog, RowChanges};
 use crate::background::BackgroundTask;
 use crate::background::agenda::{Agenda, Subject};
@@ -39,7 +39,8 @@ pub struct Container {
     rid: Rid,
     /// The millisecond of the creation since 1970, which is also the version in session tokens.
     created: u64,
-    partition_key: Definition,
+    /// The settings with which the container was opened. The partition key never changes.
+    first_settings: Arc<Settings>,
     state: RwLock<ContainerState>,
     ranges: RwLock<Ranges>,
     scripts: RwLock<HashMap<ScriptKey, Arc<Script>>>,
@@ -113,26 +114,26 @@ impl Container {
     /// # Errors
     /// 500 if the record is damaged or the store cannot be read.
     pub(super) fn from_record(
-        (store, agenda): (&Arc<dyn Store>, &Arc<Agenda>),
+        catalog: &Catalog,
         database: Arc<Database>,
         record: Record,
         lineage: Lineage,
     ) -> Result<Self> {
-        let settings = Settings::from_body(&record.body)?;
+        let settings = catalog.settings_of(&record.body)?;
         let policies = read_policies(&record.internal, &settings)?;
         let created = record.created().unwrap_or(0);
         let decisions = Decisions::read(record.internal.get("throughput"));
         let decisions = decisions.ok_or_else(Record::damaged)?;
-        let partitions = open_live_partitions(store, &lineage, created)?;
+        let partitions = open_live_partitions(&catalog.store, &lineage, created)?;
 
         let container = Container {
             id: super::resource_id(&record.body)?.to_owned(),
             rid: record.meta.rid,
             created,
-            partition_key: settings.partition_key.clone(),
+            first_settings: Arc::clone(&settings),
             state: RwLock::new(ContainerState {
                 meta: record.meta,
-                settings: Arc::new(settings),
+                settings,
                 policies: Arc::new(policies),
             }),
             ranges: RwLock::new(Ranges {
@@ -143,7 +144,7 @@ impl Container {
             next_number: AtomicU64::new(0),
             provision: Provision::new(decisions),
             traffic: Traffic::default(),
-            agenda: Arc::clone(agenda),
+            agenda: Arc::clone(&catalog.agenda),
             removal_at_ms: AtomicU64::new(u64::MAX),
             database,
         };
@@ -217,7 +218,7 @@ impl Container {
 
     /// Returns the partition key definition.
     pub fn partition_key(&self) -> &Definition {
-        &self.partition_key
+        &self.first_settings.partition_key
     }
 
     /// Returns the statistics of the requests to the container.
@@ -271,7 +272,7 @@ impl Container {
     ) -> Result<()> {
         let mut lineage = Lineage::clone(&self.lineage());
         for range in changed {
-            lineage.insert(range.id, range.clone());
+            lineage.insert(range.id, Box::new(range.clone()));
         }
 
         // A partition that stays keeps its object, because the object holds the only writer.
@@ -369,9 +370,11 @@ impl Container {
         ];
         let settings = &state.settings;
         Resource {
-            body: state
-                .meta
-                .text(&settings.body, &self.self_link(), &kind_properties),
+            body: state.meta.text(
+                &settings.body(&self.id),
+                &self.self_link(),
+                &kind_properties,
+            ),
             etag: state.meta.etag_text(),
             rid: self.rid,
             created,
@@ -462,7 +465,7 @@ impl Container {
         Record {
             kind: Kind::Container,
             meta,
-            body: settings.body.clone(),
+            body: settings.body(&self.id),
             internal,
         }
     }
@@ -524,6 +527,9 @@ fn partition_count(throughput: Throughput) -> usize {
     count.max(1) as usize
 }
 
+/// Settings that are remembered, so that equal ones are shared.
+const SHARED_SETTINGS: usize = 256;
+
 /// Throughput of a container whose creation names none.
 const DEFAULT_THROUGHPUT: Throughput = Throughput::Manual(400);
 
@@ -541,7 +547,7 @@ impl Catalog {
     ) -> Result<Resource> {
         let settings = Settings::from_body(body)?;
         check_computed_properties(&settings.computed_properties)?;
-        let id = super::resource_id(&settings.body)?.to_owned();
+        let id = super::resource_id(body)?.to_owned();
         let _writing = lock(&self.write_lock);
 
         // The database was looked up before the lock was taken.
@@ -568,7 +574,7 @@ impl Catalog {
         let record = Record {
             kind: Kind::Container,
             meta: self.new_meta(rid),
-            body: settings.body.clone(),
+            body: settings.body(&id),
             internal: object! { "created" => now, "generation" => 0 },
         };
         let offer = if is_shared {
@@ -585,7 +591,7 @@ impl Catalog {
         for partition in &partitions {
             let range = first_range(partition, now);
             changes.put_range(rid, &range);
-            lineage.insert(range.id, range);
+            lineage.insert(range.id, Box::new(range));
         }
         if let Some(offer) = &offer {
             changes.put(&offer.record());
@@ -593,8 +599,7 @@ impl Catalog {
         self.commit(changes)?;
 
         // The record is opened as at start, so a new container is the same as a stored one.
-        let container =
-            Container::from_record((&self.store, &self.agenda), owner, record, lineage)?;
+        let container = Container::from_record(self, owner, record, lineage)?;
         let container = Arc::new(container);
         self.register_container(Arc::clone(&container), offer);
         if container.settings().retention_seconds.is_some() {
@@ -645,6 +650,27 @@ impl Catalog {
         Ok(partitions)
     }
 
+    /// Returns the settings that a stored body has. Containers whose bodies differ in their ids
+    /// only share one value, and its members are read once.
+    ///
+    /// # Errors
+    /// 400 for an invalid body.
+    fn settings_of(&self, body: &Object) -> Result<Arc<Settings>> {
+        let mut rest = body.clone();
+        rest.remove("id");
+        let rest = Json::Object(rest).to_text();
+        if let Some(shared) = lock(&self.shared_settings).get(&rest) {
+            return Ok(Arc::clone(shared));
+        }
+        let settings = Arc::new(Settings::from_body(body)?);
+        let mut shared = lock(&self.shared_settings);
+        if shared.len() >= SHARED_SETTINGS {
+            shared.clear();
+        }
+        shared.insert(rest, Arc::clone(&settings));
+        Ok(settings)
+    }
+
     /// Replaces the settings of a container.
     ///
     /// A changed indexing policy begins a new generation. Queries follow the older policies too
@@ -666,6 +692,9 @@ impl Catalog {
         }
         let (old_meta, old_settings, mut policies) = container.state();
         old_meta.check_if_match(if_match)?;
+        if super::resource_id(body)? != container.id {
+            return Err(unchangeable("id"));
+        }
         settings.check_replaces(&old_settings)?;
 
         let is_policy_changed = settings.policy.to_json() != old_settings.policy.to_json();
