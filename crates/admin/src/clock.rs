@@ -59,6 +59,7 @@ pub(crate) fn set(call: &Call) -> Result<Answer, Problem> {
     let clock = &call.components.clock;
     let offset = call.unsigned("offsetSeconds").unwrap_or(0);
     if clock.advance_to(offset) {
+        call.engine().clock_changed();
         return read(call);
     }
     let message = format!(

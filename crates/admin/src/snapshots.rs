@@ -77,6 +77,7 @@ pub(crate) fn restore(call: &Call) -> Result<Answer, Problem> {
         .and_then(|seconds| u64::try_from(seconds).ok())
         .unwrap_or(0);
     call.components.clock.set(offset_seconds);
+    call.engine().clock_changed();
     Answer::json(200, snapshot_json(&snapshot))
 }
 
@@ -84,6 +85,7 @@ pub(crate) fn restore(call: &Call) -> Result<Answer, Problem> {
 pub(crate) fn reset(call: &Call) -> Result<Answer, Problem> {
     call.engine().reset()?;
     call.components.clock.set(0);
+    call.engine().clock_changed();
     Answer::empty()
 }
 

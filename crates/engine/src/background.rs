@@ -2,13 +2,19 @@
 //!
 //! | module | work |
 //! |---|---|
+//! | `agenda` | knows which containers have work, and when |
+//! | `work` | runs one piece of work, visits every container once after a start |
+//! | `confirmed_clock` | keeps a clock that jumped ahead from removing anything |
 //! | `expiry` | removes expired items, frees the space of deleted containers |
 //! | `delete_by_key` | removes the rows of deleted logical partitions |
 //! | `version_retention` | marks from where versions are kept, removes old versions |
 //! | `reindex` | brings indexes to a new indexing policy |
 //! | `split` | splits and merges physical partitions |
 //!
-//! Each step of the first four is the same: look at a snapshot without a lock, and if there is
+//! Callers run the agenda ([`Engine::run_background_work`]). The functions that walk over all
+//! containers, such as [`Engine::remove_expired`], are for callers that want everything done now.
+//!
+//! Each step of expiry, deletion, retention and reindexing is the same: look at a snapshot without a lock, and if there is
 //! work, wait for compaction, lock the writer, look again, submit one commit and wait until it is
 //! durable. `Engine::for_each_partition` runs the steps, `Engine::transaction_step` the part under
 //! the lock.
@@ -16,12 +22,17 @@
 //! Promises: a step that fails changes nothing and is repeated later; a process that ends between
 //! two steps goes on where it was.
 
+pub(crate) mod agenda;
+pub(crate) mod confirmed_clock;
 mod delete_by_key;
 mod expiry;
 mod reindex;
 mod split;
 mod version_retention;
+mod work;
 
+pub use agenda::BackgroundTask;
+pub use confirmed_clock::ClockJump;
 pub use reindex::ITEMS_PER_STEP;
 pub(crate) use split::RangeChanges;
 

@@ -7,6 +7,7 @@
 //! 21 storage id·8          (empty): an orphan, a key space of the store that no container uses
 //! 22 container rid id·4    a physical partition that a container has or had (JSON, ranges.rs)
 //! 23 …                     snapshots (snapshots.rs)
+//! 26                       the confirmed time (confirmed_time.rs)
 //! 24, 25 …                 rows 20 and 22 of later row sets (row_sets.rs)
 //! ```
 //! The whole catalog fits in memory and is read once, when the store is opened. Writes take one
@@ -16,6 +17,7 @@
 //! and created again under the same name.
 
 mod access_resources;
+mod confirmed_time;
 mod containers;
 mod databases;
 mod encryption;
@@ -28,6 +30,7 @@ mod scripts;
 mod search;
 pub(crate) mod settings;
 mod snapshots;
+mod state;
 
 pub use access_resources::{AccessResource, TokenSigner};
 pub use containers::Container;
@@ -39,11 +42,14 @@ pub(crate) use records::Meta;
 pub(crate) use scripts::Script;
 pub(crate) use snapshots::HighWaterMarks;
 
+use crate::background::BackgroundTask;
+use crate::background::agenda::{Agenda, Subject};
 use crate::errors::storage_failure;
 use crate::partition::staging::StagingWriter;
 use crate::partition::{CommitChanges, Partition, keys, scan, wait_durable};
 use crate::request::Id;
 use crate::throughput::{SharedBudget, ThroughputOptions};
+use bytes::Bytes;
 use orrery_model::json::parse;
 use orrery_model::partition_key::EpkRange;
 use orrery_model::sync::{lock, read, write};
@@ -52,6 +58,8 @@ use orrery_model::{Error, Json, Object, Result, Rid, limits};
 use orrery_storage::{Direction, PartitionId, Store};
 use ranges::{Lineage, RANGE};
 use records::{Kind, Record};
+use settings::Settings;
+use state::State;
 use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::atomic::AtomicU64;
@@ -77,21 +85,16 @@ pub(crate) struct Catalog {
     state: RwLock<State>,
     /// Key spaces that no container uses any more and that still have to be destroyed.
     orphans: Mutex<Vec<PartitionId>>,
-}
-
-/// The catalog in memory.
-#[derive(Default)]
-struct State {
-    databases: HashMap<Rid, Arc<Database>>,
-    containers: HashMap<Rid, Arc<Container>>,
-    offers: HashMap<Rid, Arc<Offer>>,
-    access_resources: access_resources::AccessResources,
-    /// The highest storage id that a container, an orphan or a snapshot uses.
-    last_storage_id: u64,
+    agenda: Arc<Agenda>,
+    /// Settings by the text of the body without its id. Bounded.
+    shared_settings: Mutex<HashMap<String, Arc<Settings>>>,
 }
 
 /// A key and a value of the catalog.
 type Row = (Vec<u8>, Vec<u8>);
+
+/// The same as the store returns it.
+type StoredRow = (Bytes, Bytes);
 
 /// Rows that change in one commit.
 #[derive(Default)]
@@ -125,8 +128,12 @@ impl Catalog {
         // An interrupted restoration leaves rows of a set that never became current.
         catalog.use_row_set(catalog.stored_row_set()?);
         catalog.delete_other_row_sets()?;
-        let rows = catalog.rows()?;
-        catalog.load_rows(&rows)?;
+        let snapshot = catalog.partition.snapshot()?;
+        catalog.load_rows(
+            catalog.stored_rows(snapshot.as_ref(), RANGE),
+            catalog.stored_rows(snapshot.as_ref(), RECORD),
+        )?;
+        drop(snapshot);
 
         // Orphans are key spaces of deleted containers and of interrupted splits and snapshots.
         let snapshot = catalog.partition.snapshot()?;
@@ -168,6 +175,8 @@ impl Catalog {
             snapshot_lock: Mutex::new(()),
             state: RwLock::default(),
             orphans: Mutex::default(),
+            agenda: Arc::default(),
+            shared_settings: Mutex::default(),
         }
     }
 
@@ -180,24 +189,24 @@ impl Catalog {
         }
     }
 
-    /// Loads records and ranges into an empty catalog in memory.
-    fn load_rows(&self, rows: &[Row]) -> Result<()> {
-        // A container needs all of its ranges, so ranges are collected before records are loaded.
-        let mut records = Vec::new();
+    /// Loads ranges and records into an empty catalog in memory. The records are in the order of
+    /// their keys, which begin with the number of the kind: owners come before the resources that
+    /// they own. The rows are read one by one, since all of them together take much memory.
+    fn load_rows(
+        &self,
+        ranges: impl Iterator<Item = Result<StoredRow>>,
+        records: impl Iterator<Item = Result<StoredRow>>,
+    ) -> Result<()> {
+        // A container needs all of its ranges, so they come first.
         let mut lineages: HashMap<Rid, Lineage> = HashMap::new();
-        for (key, value) in rows {
-            if key.first() == Some(&RANGE) {
-                let (container, range) = RangeRecord::read(key, value)?;
-                let lineage = lineages.entry(container).or_default();
-                lineage.insert(range.id, range);
-            } else {
-                records.push(Record::read(value)?);
-            }
+        for row in ranges {
+            let (key, value) = row?;
+            let (container, range) = RangeRecord::read(&key, &value)?;
+            let lineage = lineages.entry(container).or_default();
+            lineage.insert(range.id, Box::new(range));
         }
-
-        // The numbers of the kinds put owners before the resources that they own.
-        records.sort_by_key(|record| record.kind);
-        for record in records {
+        for row in records {
+            let record = Record::read(&row?.1)?;
             let lineage = lineages.remove(&record.meta.rid).unwrap_or_default();
             self.load_record(record, lineage)?;
         }
@@ -225,19 +234,20 @@ impl Catalog {
     fn load_record(&self, record: Record, lineage: Lineage) -> Result<()> {
         let mut state = write(&self.state);
         let rid = record.meta.rid;
+        state.last_ts = state.last_ts.max(record.meta.ts);
         match record.kind {
             Kind::User | Kind::Permission | Kind::EncryptionKey => {
                 state.load_access_resource(record)?;
             }
             Kind::Database => {
                 let database = Arc::new(Database::from_record(record)?);
-                state.databases.insert(rid, database);
+                state.add_database(database);
             }
             // A key space that a container uses must never be given to another.
             Kind::Container => {
-                let owner = state.databases.get(&rid.database_part()).cloned();
+                let owner = state.database(rid.database_part()).cloned();
                 let owner = owner.ok_or_else(Record::damaged)?;
-                let container = Container::from_record(&self.store, owner, record, lineage)?;
+                let container = Container::from_record(self, owner, record, lineage)?;
                 state.last_storage_id = state.last_storage_id.max(container.last_storage_id());
                 state.containers.insert(rid, Arc::new(container));
             }
@@ -248,7 +258,7 @@ impl Catalog {
             }
             Kind::Offer => {
                 let offer = Arc::new(Offer::from_record(record)?);
-                state.offers.insert(rid, offer);
+                state.add_offer(offer);
             }
         }
         Ok(())
@@ -298,6 +308,8 @@ impl Catalog {
     /// Queues key spaces that no container uses any more, to be destroyed in the background.
     fn queue_orphans(&self, storage_ids: Vec<PartitionId>) {
         lock(&self.orphans).extend(storage_ids);
+        self.agenda
+            .enter(BackgroundTask::Removal, Subject::Orphans, 0);
     }
 
     /// Deletes the rows of a key space that no container uses.
@@ -360,8 +372,8 @@ impl Catalog {
     pub(crate) fn database(&self, id: Id<'_>) -> Result<Arc<Database>> {
         let state = self.state();
         let found = match id {
-            Id::Rid(rid) => state.databases.get(&rid),
-            Id::Name(name) => state.databases.values().find(|d| d.id() == name),
+            Id::Rid(rid) => state.database(rid),
+            Id::Name(name) => state.database_named(name),
         };
         found.cloned().ok_or_else(Error::not_found)
     }
@@ -387,17 +399,41 @@ impl Catalog {
         found.cloned().ok_or_else(Error::not_found)
     }
 
+    /// Returns the container with a resource id, or `None` if there is none.
+    pub(crate) fn container_of(&self, rid: Rid) -> Option<Arc<Container>> {
+        self.state().containers.get(&rid).cloned()
+    }
+
+    /// Returns the agenda of the background work in the containers.
+    pub(crate) fn agenda(&self) -> &Arc<Agenda> {
+        &self.agenda
+    }
+
+    /// Returns the bytes that count as one gigabyte.
+    pub(crate) fn gigabyte_bytes(&self) -> u64 {
+        self.gigabyte_bytes
+    }
+
     /// Returns all databases, the oldest first.
     pub(crate) fn databases(&self) -> Vec<Arc<Database>> {
-        let mut all: Vec<_> = self.state().databases.values().cloned().collect();
+        let mut all: Vec<_> = self.state().databases().cloned().collect();
         all.sort_by_key(|d| (d.meta().ts, d.rid()));
         all
     }
 
+    /// Returns the number of databases.
+    pub(crate) fn database_count(&self) -> usize {
+        self.state().databases().len()
+    }
+
     /// Returns all containers of a database, the oldest first.
     pub(crate) fn containers(&self, database: &Database) -> Vec<Arc<Container>> {
-        let mut all = self.all_containers();
-        all.retain(|c| c.rid().database_part() == database.rid());
+        let state = self.state();
+        let mut all = Vec::new();
+        for rid in database.containers() {
+            all.extend(state.containers.get(&rid).cloned());
+        }
+        drop(state);
         all.sort_by_key(|c| (c.created(), c.rid()));
         all
     }
@@ -408,9 +444,13 @@ impl Catalog {
     }
 
     fn new_meta(&self, rid: Rid) -> Meta {
+        let now = self.world.now_seconds();
+        let mut state = write(&self.state);
+        // A clock that was set back does not move `_ts` back.
+        state.last_ts = state.last_ts.max(now);
         Meta {
             rid,
-            ts: self.world.now_seconds(),
+            ts: state.last_ts,
             etag: self.world.random(),
         }
     }

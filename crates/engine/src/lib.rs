@@ -78,7 +78,7 @@ pub mod request;
 mod throughput;
 mod traffic;
 
-pub use background::ITEMS_PER_STEP;
+pub use background::{BackgroundTask, ClockJump, ITEMS_PER_STEP};
 pub use catalog::{AccessResource, Container, Database, Grant, PermissionMode, TokenSigner};
 pub use metadata::Feed;
 pub use operator::{
@@ -90,15 +90,18 @@ pub use throughput::{Profile, ThroughputOptions};
 pub use traffic::{Seen, Traffic};
 
 use background::RangeChanges;
+use background::agenda::Agenda;
+use background::confirmed_clock::ConfirmedClock;
 use catalog::Catalog;
 use errors::storage_failure;
 use orrery_model::work::Work;
 use orrery_model::world::World;
-use orrery_model::{Result, limits};
+use orrery_model::{Result, Rid, limits};
 use orrery_script::{PoolOptions, ScriptPool};
 use orrery_storage::Store;
 use partition::keys::EpkPrefix;
 use request::{Outcome, Position};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 /// The side that merges the rows of a query over several physical partitions.
@@ -160,6 +163,12 @@ pub struct Engine {
     meters: Meters,
     partition_bytes: u64,
     range_changes: RangeChanges,
+    agenda: Arc<Agenda>,
+    confirmed_clock: ConfirmedClock,
+    /// The last confirmed time that the store keeps.
+    stored_time_ms: AtomicU64,
+    /// Containers that the survey has not visited yet.
+    unvisited: Mutex<Vec<Rid>>,
 }
 
 impl Engine {
@@ -173,7 +182,11 @@ impl Engine {
         world: Arc<dyn World>,
     ) -> Result<Engine> {
         let catalog = Catalog::open(Arc::clone(&store), Arc::clone(&world), options.throughput)?;
-        Ok(Engine {
+        let engine = Engine {
+            agenda: Arc::clone(catalog.agenda()),
+            confirmed_clock: ConfirmedClock::default(),
+            stored_time_ms: AtomicU64::new(0),
+            unvisited: Mutex::default(),
             catalog: catalog.with_gigabyte_bytes(options.gigabyte),
             store,
             world,
@@ -185,7 +198,10 @@ impl Engine {
             script_locks: (0..SCRIPT_LOCKS).map(|_| Mutex::new(())).collect(),
             partition_bytes: options.partition_bytes,
             range_changes: RangeChanges::default(),
-        })
+        };
+        engine.begin_confirmed_clock()?;
+        engine.plan_background_work();
+        Ok(engine)
     }
 
     /// Waits until every accepted write is durable. Called before the process ends.
@@ -193,6 +209,8 @@ impl Engine {
     /// # Errors
     /// 500 if the store cannot sync.
     pub fn shut_down(&self) -> Result<()> {
+        // Without the time the next start only takes longer to trust the clock.
+        let _ = self.store_confirmed_time(0);
         self.store.sync().map_err(storage_failure)
     }
 

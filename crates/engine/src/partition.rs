@@ -73,7 +73,7 @@ use orrery_model::sync::lock;
 use orrery_model::{Error, Kind, Result};
 use orrery_storage::{CommitOutcome, Direction, PartitionId, Receipt, Snapshot, Store};
 use std::ops::Bound;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 /// A physical partition.
@@ -99,6 +99,12 @@ pub struct Partition {
     paths: RwLock<Option<Paths>>,
     phase: AtomicU8,
     change_capture: Mutex<Option<ChangeCapture>>,
+    /// Bytes of items from which on a commit asks for a look at the partition's size.
+    bytes_to_look_at: AtomicU64,
+    /// The LSN up to which every changed item has a `ttl` of its own.
+    own_ttl_until: AtomicU64,
+    /// The second of the last commit, from the first opening of the writer on.
+    last_ts: AtomicU64,
 }
 
 /// The phase of a partition in a split or merge.
@@ -136,6 +142,9 @@ impl Partition {
             paths: RwLock::new(None),
             phase: AtomicU8::new(Phase::Serving as u8),
             change_capture: Mutex::new(None),
+            bytes_to_look_at: AtomicU64::new(0),
+            own_ttl_until: AtomicU64::new(0),
+            last_ts: AtomicU64::new(0),
         }
     }
 
@@ -228,6 +237,16 @@ impl Partition {
         self.snapshot()
     }
 
+    /// Returns a snapshot that holds every commit that was accepted before, for background work
+    /// that must not miss one. Opens no writer.
+    ///
+    /// # Errors
+    /// As for [`Partition::snapshot_with`].
+    pub fn snapshot_of_accepted(&self) -> Result<Box<dyn Snapshot>> {
+        let accepted = lock(&self.writer).as_ref().map_or(0, |writer| writer.lsn);
+        self.snapshot_with(accepted)
+    }
+
     /// Waits until everything accepted so far is durable.
     ///
     /// # Errors
@@ -261,6 +280,59 @@ impl Partition {
                 .ok_or_else(|| damaged("the row of kept versions")),
             None => Ok(None),
         }
+    }
+}
+
+/// The time of commits.
+impl Partition {
+    /// Returns the second of a commit at second `now`: no earlier than the last commit, so that a
+    /// clock that was set back does not move `_ts` back.
+    pub fn commit_second(&self, now: u64) -> u64 {
+        now.max(self.last_ts.load(Ordering::Relaxed))
+    }
+
+    /// Remembers the second of a commit.
+    pub fn note_commit_second(&self, second: u64) {
+        self.last_ts.fetch_max(second, Ordering::Relaxed);
+    }
+}
+
+/// Marks for background work.
+impl Partition {
+    /// Returns true if a commit leaves so many bytes of items that the size is to be looked at.
+    pub fn asks_for_look_at_size(&self, bytes: u64) -> bool {
+        bytes >= self.bytes_to_look_at.load(Ordering::Relaxed)
+    }
+
+    /// Sets the bytes from which on the size is to be looked at again: when the partition becomes
+    /// larger than `bytes_max`, and whenever its size has grown by a part of what changes the
+    /// throughput of autoscale. A partition that is too large and has one partition key only is
+    /// looked at again when it has grown by a part.
+    ///
+    /// A failure to read the size leaves the mark where it was.
+    pub fn expect_growth(&self, bytes_max: u64, gigabyte_bytes: u64) {
+        let Ok(snapshot) = self.snapshot_of_accepted() else {
+            return;
+        };
+        let Ok(Counters { bytes, .. }) = Partition::counters(snapshot.as_ref()) else {
+            return;
+        };
+        let next = match bytes <= bytes_max {
+            true => (bytes + gigabyte_bytes / 10 + 1).min(bytes_max.saturating_add(1)),
+            false => bytes + bytes_max / 64 + 1,
+        };
+        self.bytes_to_look_at.store(next, Ordering::Relaxed);
+    }
+
+    /// Returns the LSN up to which every changed item has a `ttl` of its own.
+    pub fn own_ttl_until(&self) -> u64 {
+        self.own_ttl_until.load(Ordering::Relaxed)
+    }
+
+    /// Remembers that every item that was changed up to an LSN has a `ttl` of its own. An item
+    /// that is written again has a higher LSN.
+    pub fn set_own_ttl_until(&self, lsn: u64) {
+        self.own_ttl_until.fetch_max(lsn, Ordering::Relaxed);
     }
 }
 
@@ -461,6 +533,15 @@ pub(crate) fn skip_if_moved<T: Default>(done: Result<T>) -> Result<T> {
         }
         done => done,
     }
+}
+
+/// Turns the error of background work whose partition is gone or completing into `None`: the work
+/// is to be done later, in the partition or its successors.
+///
+/// # Errors
+/// Every other error.
+pub(crate) fn wait_while_moved<T>(done: Result<T>) -> Result<Option<T>> {
+    skip_if_moved(done.map(Some))
 }
 
 /// Waits until a commit of background work is durable. If the commit failed, the writer is dropped,

@@ -9,6 +9,13 @@ pub trait World: Send + Sync {
     /// Returns the milliseconds since 1970-01-01, UTC.
     fn now_ms(&self) -> u64;
 
+    /// Returns the milliseconds since a moment of the world's choice by a clock that nobody can
+    /// set, so that a jump of [`World::now_ms`] can be told from the passing of time. A world
+    /// whose clock does not jump has no other clock.
+    fn monotonic_ms(&self) -> u64 {
+        self.now_ms()
+    }
+
     /// Returns a random number.
     fn random(&self) -> u64;
 
@@ -62,16 +69,24 @@ impl World for ShiftedWorld {
             .saturating_add(self.ahead_seconds().saturating_mul(1000))
     }
 
+    // The offset is set on purpose, so both clocks move: the move is no jump.
+    fn monotonic_ms(&self) -> u64 {
+        self.inner
+            .monotonic_ms()
+            .saturating_add(self.ahead_seconds().saturating_mul(1000))
+    }
+
     fn random(&self) -> u64 {
         self.inner.random()
     }
 }
 
-/// A world for tests: time moves by [`SeededWorld::advance_ms`] only, random numbers follow from a
-/// seed.
+/// A world for tests: time moves by [`SeededWorld::advance_ms`] and [`SeededWorld::jump_to_ms`]
+/// only, random numbers follow from a seed.
 #[derive(Debug)]
 pub struct SeededWorld {
     now_ms: AtomicU64,
+    monotonic_ms: AtomicU64,
     state: AtomicU64,
 }
 
@@ -80,19 +95,30 @@ impl SeededWorld {
     pub fn new(now_ms: u64, seed: u64) -> Self {
         SeededWorld {
             now_ms: AtomicU64::new(now_ms),
+            monotonic_ms: AtomicU64::new(0),
             state: AtomicU64::new(seed),
         }
     }
 
-    /// Moves time forward.
+    /// Lets time pass: both clocks move forward.
     pub fn advance_ms(&self, milliseconds: u64) {
+        self.monotonic_ms.fetch_add(milliseconds, Ordering::SeqCst);
         self.now_ms.fetch_add(milliseconds, Ordering::SeqCst);
+    }
+
+    /// Sets the clock to another time, as a person or a faulty time server may. No time passes.
+    pub fn jump_to_ms(&self, now_ms: u64) {
+        self.now_ms.store(now_ms, Ordering::SeqCst);
     }
 }
 
 impl World for SeededWorld {
     fn now_ms(&self) -> u64 {
         self.now_ms.load(Ordering::SeqCst)
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        self.monotonic_ms.load(Ordering::SeqCst)
     }
 
     fn random(&self) -> u64 {
@@ -126,5 +152,16 @@ mod tests {
         assert_eq!((world.ahead_seconds(), world.now_ms()), (5, 6_500));
         world.set(0);
         assert_eq!(world.now_ms(), 1_500);
+    }
+
+    #[test]
+    fn a_jump_of_the_clock_moves_no_other_clock() {
+        let inner = Arc::new(SeededWorld::new(1_000, 1));
+        let world = ShiftedWorld::new(inner.clone());
+        inner.advance_ms(10);
+        inner.jump_to_ms(5_000_000);
+        assert_eq!((world.now_ms(), world.monotonic_ms()), (5_000_000, 10));
+        assert!(world.advance_to(60));
+        assert_eq!((world.now_ms(), world.monotonic_ms()), (5_060_000, 60_010));
     }
 }

@@ -1,68 +1,129 @@
-//! Periodic work of a running server, beside the requests of clients.
+//! Background work of a running server, beside the requests of clients.
 //!
-//! Each task runs on a thread for blocking work and then pauses for a second. The engine decides
-//! how much is done in one run, so that requests need not wait long. A task that fails writes a
-//! warning to the log and runs again after the pause.
+//! Each task of the engine's agenda has a loop of its own, which waits until the task has work and
+//! then runs one piece of it on a thread for blocking work. The engine tells when work arises; a
+//! server without work does nothing. A piece of work that fails writes a warning to the log and is
+//! tried again later.
+//!
+//! The survey, which visits every container once after a start, takes a two hundredth of a core
+//! at most, so that a server with many containers is idle soon after its start.
 
 use crate::context::ServerContext;
-use orrery_engine::Engine;
+use orrery_engine::{BackgroundTask, ClockJump, Engine};
 use orrery_gateway::LogLevel;
-use orrery_model::Error;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-/// Pause between two runs of a task.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Pause after a failure.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
+/// The longest wait for work that has a time: the clock of the machine may be set meanwhile.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// The pause of the survey after a run, as a multiple of the time that the run took.
+const SURVEY_PAUSE_FACTOR: u32 = 200;
+/// The shortest and the longest pause of the survey.
+const SURVEY_PAUSE_MIN: Duration = Duration::from_millis(50);
+const SURVEY_PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// A task and the log message for its failures.
-struct PeriodicTask {
-    run: fn(&Engine) -> Result<(), Error>,
-    failure_message: &'static str,
-}
-
-static TASKS: [PeriodicTask; 4] = [
-    PeriodicTask {
-        run: remove_expired_and_deleted,
-        failure_message: "cannot remove expired or deleted data now; trying again",
-    },
-    PeriodicTask {
-        run: Engine::finish_deletes_by_key,
-        failure_message: "cannot remove deleted logical partitions now; trying again",
-    },
-    PeriodicTask {
-        run: Engine::split_where_needed,
-        failure_message: "cannot split a physical partition now; trying again",
-    },
-    PeriodicTask {
-        run: Engine::finish_reindexing,
-        failure_message: "cannot adapt an index to its policy now; trying again",
-    },
-];
-
-/// Starts all tasks. They run until their handles are aborted.
+/// Starts the loops of all tasks. They run until their handles are aborted.
 pub(crate) fn start(engine: &Arc<Engine>, context: &ServerContext) -> Vec<JoinHandle<()>> {
-    TASKS
-        .iter()
-        .map(|task| tokio::spawn(repeat(task, engine.clone(), context.clone())))
-        .collect()
+    let log = context.clone();
+    engine.on_clock_jump(move |jump| log_jump(&log, jump));
+    let woken: Arc<[Notify]> = BackgroundTask::ALL.iter().map(|_| Notify::new()).collect();
+    let wakers = woken.clone();
+    engine.on_background_work(move |task| wakers[task as usize].notify_one());
+    let mut loops = Vec::new();
+    for task in BackgroundTask::ALL {
+        let task_loop = TaskLoop {
+            task,
+            engine: engine.clone(),
+            context: context.clone(),
+            woken: woken.clone(),
+        };
+        loops.push(tokio::spawn(task_loop.run()));
+    }
+    loops
 }
 
-/// Runs a task again and again.
-async fn repeat(task: &'static PeriodicTask, engine: Arc<Engine>, context: ServerContext) {
-    loop {
-        tokio::time::sleep(PAUSE).await;
-        let engine = engine.clone();
-        let run = tokio::task::spawn_blocking(move || (task.run)(&engine));
+/// The loop of one task.
+struct TaskLoop {
+    task: BackgroundTask,
+    engine: Arc<Engine>,
+    context: ServerContext,
+    /// The wake-ups of all tasks. One that comes while its loop is busy is kept.
+    woken: Arc<[Notify]>,
+}
+
+impl TaskLoop {
+    async fn run(self) {
+        loop {
+            let wait = self.engine.background_work_in(self.task);
+            let woken = self.woken[self.task as usize].notified();
+            match wait.map(Duration::from_millis) {
+                None => woken.await,
+                Some(Duration::ZERO) => self.run_once().await,
+                Some(wait) => _ = tokio::time::timeout(wait.min(WAIT_MAX), woken).await,
+            }
+        }
+    }
+
+    /// Runs one piece of work.
+    async fn run_once(&self) {
+        let (engine, task) = (self.engine.clone(), self.task);
+        let run = tokio::task::spawn_blocking(move || {
+            let started = Instant::now();
+            (engine.run_background_work(task), started.elapsed())
+        });
         // A panic has already been reported by the panic hook.
-        if let Ok(Err(error)) = run.await {
-            context.log_with_cause(LogLevel::Warn, task.failure_message, &error.cause_chain());
+        let Ok((result, took)) = run.await else {
+            return tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
+        };
+        if let Err(error) = result {
+            let message = failure_message(self.task);
+            self.context
+                .log_with_cause(LogLevel::Warn, message, &error.cause_chain());
+            tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
+        } else if self.task == BackgroundTask::Survey {
+            let pause = took * SURVEY_PAUSE_FACTOR;
+            tokio::time::sleep(pause.clamp(SURVEY_PAUSE_MIN, SURVEY_PAUSE_MAX)).await;
         }
     }
 }
 
-fn remove_expired_and_deleted(engine: &Engine) -> Result<(), Error> {
-    engine.remove_expired()?;
-    engine.remove_old_versions()?;
-    engine.destroy_deleted()
+/// Returns the log message for the failures of a task.
+fn failure_message(task: BackgroundTask) -> &'static str {
+    match task {
+        BackgroundTask::Removal => "cannot remove expired or deleted data now; trying again",
+        BackgroundTask::KeyDeletion => "cannot remove deleted logical partitions now; trying again",
+        BackgroundTask::Splits => "cannot split a physical partition now; trying again",
+        BackgroundTask::Reindexing => "cannot adapt an index to its policy now; trying again",
+        BackgroundTask::Survey => "cannot look for work left by the last run; trying again",
+    }
+}
+
+/// Writes a jump of the clock to the log.
+fn log_jump(context: &ServerContext, jump: ClockJump) {
+    let (level, message) = match jump {
+        ClockJump::Ahead(ms) => (
+            LogLevel::Warn,
+            format!(
+                "the clock is {} s ahead of the expected time: expired items are hidden and kept \
+                 until the clock has stayed there for ten minutes",
+                ms / 1000
+            ),
+        ),
+        ClockJump::Behind(ms) => (
+            LogLevel::Warn,
+            format!("the clock was set back by {} s", ms / 1000),
+        ),
+        ClockJump::Confirmed(ms) => (
+            LogLevel::Info,
+            format!(
+                "the clock that moved ahead by {} s is confirmed: expired items are removed by it",
+                ms / 1000
+            ),
+        ),
+    };
+    context.log(level, &message);
 }

@@ -2,7 +2,7 @@
 
 use orrery_model::world::{SPLIT_MIX_STEP, World, split_mix};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// The clock of the operating system, and random numbers from a sequence with a random seed.
 ///
@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// enough, and requests need no system call for a random number.
 #[derive(Debug)]
 pub(crate) struct SystemWorld {
+    started: Instant,
     state: AtomicU64,
 }
 
@@ -21,6 +22,7 @@ impl SystemWorld {
         let seed =
             getrandom::u64().unwrap_or_else(|_| now_ms() ^ split_mix(std::process::id().into()));
         SystemWorld {
+            started: Instant::now(),
             state: AtomicU64::new(seed),
         }
     }
@@ -38,6 +40,10 @@ fn now_ms() -> u64 {
 impl World for SystemWorld {
     fn now_ms(&self) -> u64 {
         now_ms()
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
     }
 
     fn random(&self) -> u64 {

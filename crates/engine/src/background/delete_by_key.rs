@@ -9,6 +9,7 @@
 //!
 //! Left out: prefixes of hierarchical keys, which the service refuses too.
 
+use super::BackgroundTask;
 use crate::Engine;
 use crate::catalog::Container;
 use crate::partition::container_view::ContainerView;
@@ -80,7 +81,7 @@ impl Engine {
         let deletion = KeyDeletion {
             up_to: writer.lsn + 1,
             from: 0,
-            until: container.item_number_bound(),
+            until: container.item_number_bound()?,
         };
         let changes = CommitChanges {
             puts: vec![(keys::key_deletion(epk), deletion.encode())],
@@ -89,6 +90,8 @@ impl Engine {
             may_use_reserve: true,
             ..CommitChanges::default()
         };
+        // The work is entered under the lock, see `agenda.rs`.
+        container.enter_work(BackgroundTask::KeyDeletion, self.world().now_ms());
         Ok(writer.submit(partition, changes, self.world().random()))
     }
 
@@ -119,14 +122,16 @@ impl Engine {
 
     /// Removes some items of one deleted logical partition in one commit. Returns true if there was
     /// work.
-    fn remove_some_deleted_by_key_of(
+    pub(super) fn remove_some_deleted_by_key_of(
         &self,
         container: &Container,
         partition: &Partition,
     ) -> Result<bool> {
-        if KeyDeletion::first(partition.snapshot()?.as_ref())?.is_none() {
+        let snapshot = partition.snapshot_of_accepted()?;
+        if KeyDeletion::first(snapshot.as_ref())?.is_none() {
             return Ok(false);
         }
+        drop(snapshot);
         self.transaction_step(container, partition, |transaction, snapshot| {
             // Read again under the lock: a newer deletion of the same key may have replaced the
             // row.

@@ -3,9 +3,10 @@
 //! Clients see an expired item no more, see `partition/visibility.rs`; the removal here frees its
 //! rows.
 
+use super::work::Removed;
 use crate::Engine;
 use crate::catalog::Container;
-use crate::errors::storage_failure;
+use crate::errors::{damaged, storage_failure};
 use crate::feed::read_change;
 use crate::partition::item::StoredItem;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
@@ -16,6 +17,12 @@ use orrery_storage::{Direction, Snapshot};
 
 /// Expired items that one commit removes.
 const EXPIRED_PER_COMMIT: usize = 100;
+/// Changes that one search for expired items visits, about.
+const CHANGES_PER_STEP: usize = 1_000;
+/// Items that are not expired after which a search in the change feed ends.
+const LIVE_VISITED: usize = 100;
+/// The subject of the error for a damaged row.
+const ROW: &str = "an expiry row";
 
 impl Engine {
     /// Frees the space of deleted containers.
@@ -34,24 +41,33 @@ impl Engine {
     pub fn remove_expired(&self) -> Result<usize> {
         let removed = self.for_each_partition(
             |container| container.settings().default_ttl.is_some(),
-            |container, partition| self.remove_expired_of(container, partition),
+            |container, partition| Ok(self.remove_expired_of(container, partition)?.count),
         )?;
         self.meters().expired_items.add(removed as u64);
         Ok(removed)
     }
 
-    fn remove_expired_of(&self, container: &Container, partition: &Partition) -> Result<usize> {
-        let now = self.world().now_seconds();
+    /// Removes some expired items of one partition.
+    pub(super) fn remove_expired_of(
+        &self,
+        container: &Container,
+        partition: &Partition,
+    ) -> Result<Removed> {
+        let now = self.confirmed_seconds();
         let default_ttl = container.settings().default_ttl;
-        let snapshot = partition.snapshot()?;
-        let expired = find_expired(snapshot.as_ref(), now, default_ttl)?;
-        if expired.is_empty() {
-            return Ok(0);
-        }
+        let snapshot = partition.snapshot_of_accepted()?;
+        let found = find_expired(partition, snapshot.as_ref(), now, default_ttl)?;
         drop(snapshot);
-        self.transaction_step(container, partition, |transaction, snapshot| {
+        if found.expired.is_empty() {
+            return Ok(Removed {
+                count: 0,
+                is_partial: found.is_partial,
+                next_seconds: found.next_seconds,
+            });
+        }
+        let count = self.transaction_step(container, partition, |transaction, snapshot| {
             let mut removed = 0;
-            for old in expired {
+            for old in found.expired {
                 if transaction.is_large() {
                     break;
                 }
@@ -65,38 +81,64 @@ impl Engine {
                 }
             }
             Ok(removed)
+        })?;
+        // After a removal there may be more: the next visit looks.
+        Ok(Removed {
+            count,
+            is_partial: true,
+            next_seconds: None,
         })
     }
 }
 
-/// Returns some items of a snapshot that have expired at second `now`.
+/// The result of a search for expired items.
+#[derive(Default)]
+struct Found {
+    expired: Vec<StoredItem>,
+    /// True if the search ended before it came to an item that is not expired.
+    is_partial: bool,
+    /// The second in which the next item expires, as far as the search came.
+    next_seconds: Option<u64>,
+}
+
+impl Found {
+    fn is_full(&self) -> bool {
+        self.expired.len() >= 2 * EXPIRED_PER_COMMIT
+    }
+
+    fn expect(&mut self, seconds: u64) {
+        let next = self.next_seconds.unwrap_or(u64::MAX);
+        self.next_seconds = Some(next.min(seconds));
+    }
+}
+
+/// Finds some items of a snapshot that have expired at second `now`.
 fn find_expired(
+    partition: &Partition,
     snapshot: &dyn Snapshot,
     now: u64,
     default_ttl: Option<i32>,
-) -> Result<Vec<StoredItem>> {
+) -> Result<Found> {
+    let mut found = Found::default();
     let mut candidates: Vec<(ItemNumber, EpkPrefix)> = Vec::new();
-
     // Items with a `ttl` of their own have a row under the second in which they expire.
-    let rows = scan(snapshot, &keys::expiries_until(now), Direction::Forward);
-    for entry in rows.take(EXPIRED_PER_COMMIT) {
+    for entry in scan(
+        snapshot,
+        &keys::expiries_until(u64::MAX - 1),
+        Direction::Forward,
+    ) {
         let (key, value) = entry?;
-        candidates.extend(keys::read_expiry(&key).zip(value[..].try_into().ok()));
-    }
-
-    // The others expire in the order in which they were last changed: that of the change feed.
-    if default_ttl.is_some_and(|ttl| ttl > 0) {
-        let rows = scan(snapshot, &keys::feed_after(0), Direction::Forward);
-        for entry in rows.take(EXPIRED_PER_COMMIT) {
-            let (key, value) = entry?;
-            let (_, number, epk_prefix) = read_change(&key, &value)?;
-            candidates.push((number, epk_prefix));
+        let (second, number) = keys::read_expiry(&key).ok_or_else(|| damaged(ROW))?;
+        if second > now {
+            found.expect(second);
+            break;
         }
+        if candidates.len() == EXPIRED_PER_COMMIT {
+            found.is_partial = true;
+            break;
+        }
+        candidates.push((number, value[..].try_into().map_err(|_| damaged(ROW))?));
     }
-    candidates.sort_unstable();
-    candidates.dedup();
-
-    let mut expired = Vec::new();
     for (number, epk_prefix) in candidates {
         let row = read_row(epk_prefix, number, |key| {
             snapshot.get(key).map_err(storage_failure)
@@ -104,8 +146,66 @@ fn find_expired(
         if let Some(row) = row
             && !row.is_live(now, default_ttl)
         {
-            expired.push(StoredItem { number, row });
+            found.expired.push(StoredItem { number, row });
         }
     }
-    Ok(expired)
+    if default_ttl.is_some_and(|ttl| ttl > 0) {
+        find_expired_by_default(partition, snapshot, now, default_ttl, &mut found)?;
+    }
+    Ok(found)
+}
+
+/// Finds items without a `ttl` of their own that have expired. They expire in the order in which
+/// they were last changed: that of the change feed. Items with a `ttl` of their own are passed
+/// over, and the partition remembers how far there is nothing else.
+fn find_expired_by_default(
+    partition: &Partition,
+    snapshot: &dyn Snapshot,
+    now: u64,
+    default_ttl: Option<i32>,
+    found: &mut Found,
+) -> Result<()> {
+    let after = partition.own_ttl_until();
+    let (mut last_lsn, mut only_own, mut live) = (after, true, 0);
+    let rows = scan(snapshot, &keys::feed_after(after), Direction::Forward);
+    for (entry, visited) in rows.zip(0..) {
+        let (key, value) = entry?;
+        let (lsn, number, epk_prefix) = read_change(&key, &value)?;
+        // The changes of one commit are visited together, so that the next search can begin
+        // behind them.
+        if lsn != last_lsn && (visited >= CHANGES_PER_STEP || found.is_full()) {
+            found.is_partial = true;
+            break;
+        }
+        let row = read_row(epk_prefix, number, |key| {
+            snapshot.get(key).map_err(storage_failure)
+        })?;
+        match row {
+            Some(row) if row.ttl == 0 => {
+                if only_own {
+                    partition.set_own_ttl_until(lsn.saturating_sub(1));
+                    only_own = false;
+                }
+                if row.is_live(now, default_ttl) {
+                    live += 1;
+                    found.next_seconds = match (found.next_seconds, row.expires(default_ttl)) {
+                        (Some(a), Some(b)) => Some(a.min(b)),
+                        (a, b) => a.or(b),
+                    };
+                } else {
+                    found.expired.push(StoredItem { number, row });
+                }
+            }
+            _ => {}
+        }
+        // Merged histories are not in the order of time, so a few items more are looked at.
+        if live == LIVE_VISITED {
+            break;
+        }
+        last_lsn = lsn;
+    }
+    if only_own {
+        partition.set_own_ttl_until(last_lsn);
+    }
+    Ok(())
 }

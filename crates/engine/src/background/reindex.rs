@@ -35,23 +35,36 @@ impl Engine {
     /// 500 and 503 as the store reports; the next call repeats the step.
     pub fn reindex_some(&self, items: usize) -> Result<bool> {
         for container in self.catalog().all_containers() {
-            let policies = container.policies();
-            if policies.older.is_empty() {
-                continue;
+            match self.reindex_some_of(&container, items) {
+                Ok(false) => {}
+                Ok(true) => return Ok(true),
+                Err(error) if error.kind() == Kind::CompletingSplit => return Ok(false),
+                Err(error) => return Err(error),
             }
-            for partition in container.partitions().iter() {
-                match self.reindex_step(&container, partition, items.max(1)) {
-                    Ok(Progress::Done) => {}
-                    Ok(Progress::More) => return Ok(true),
-                    // The successors took over the index as it was, and the work that is left.
-                    Err(error) if error.kind() == Kind::PartitionKeyRangeGone => return Ok(true),
-                    Err(error) if error.kind() == Kind::CompletingSplit => return Ok(false),
-                    Err(error) => return Err(error),
-                }
-            }
-            self.catalog()
-                .retire_policies(&container, policies.newest.0)?;
         }
+        Ok(false)
+    }
+
+    /// Runs one step of reindexing in one container. Returns true if there is more to do.
+    ///
+    /// # Errors
+    /// 410/1007 while a partition is completing a split; 500 and 503 as the store reports.
+    pub(super) fn reindex_some_of(&self, container: &Container, items: usize) -> Result<bool> {
+        let policies = container.policies();
+        if policies.older.is_empty() {
+            return Ok(false);
+        }
+        for partition in container.partitions().iter() {
+            match self.reindex_step(container, partition, items.max(1)) {
+                Ok(Progress::Done) => {}
+                Ok(Progress::More) => return Ok(true),
+                // The successors took over the index as it was, and the work that is left.
+                Err(error) if error.kind() == Kind::PartitionKeyRangeGone => return Ok(true),
+                Err(error) => return Err(error),
+            }
+        }
+        self.catalog()
+            .retire_policies(container, policies.newest.0)?;
         Ok(false)
     }
 

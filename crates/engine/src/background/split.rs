@@ -27,6 +27,8 @@
 mod copy;
 mod routing;
 
+use super::BackgroundTask;
+use super::agenda::Subject;
 use crate::Engine;
 use crate::catalog::{Container, Successors};
 use crate::errors::damaged;
@@ -123,6 +125,9 @@ impl Engine {
             all.remove(oldest);
         }
         all.push_back(operation);
+        drop(all);
+        self.agenda
+            .enter(BackgroundTask::Splits, Subject::RangeChanges, 0);
         Ok(status)
     }
 
@@ -332,22 +337,43 @@ impl Engine {
     pub fn split_where_needed(&self) -> Result<()> {
         let mut first_failure = self.catalog().raise_autoscale_offers().err();
         for container in self.catalog().all_containers() {
-            while let Some(change) = self.wanted_split(&container)? {
-                // A refusal means that another split of the partition is running.
-                let Ok(begun) = self.begin_range_change(&container, change, false) else {
-                    break;
-                };
-                let Ok(ended) = self.finish_range_change(begun.id) else {
-                    break;
-                };
-                if ended.stage != RangeChangeStage::Done {
-                    if let Some(failure) = ended.failure {
-                        first_failure.get_or_insert(Error::internal(failure));
-                    }
-                    break;
-                }
+            if let Err(failure) = self.split_container(&container) {
+                first_failure.get_or_insert(failure);
             }
         }
+        self.advance_range_changes()?;
+        match first_failure {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Begins and finishes the splits that the throughput and the size of a container ask for.
+    ///
+    /// # Errors
+    /// The first failure, after which the container is left to the next call.
+    pub(super) fn split_container(&self, container: &Arc<Container>) -> Result<()> {
+        while let Some(change) = self.wanted_split(container)? {
+            // A refusal means that another split of the partition is running.
+            let Ok(begun) = self.begin_range_change(container, change, false) else {
+                return Ok(());
+            };
+            let Ok(ended) = self.finish_range_change(begun.id) else {
+                return Ok(());
+            };
+            if ended.stage != RangeChangeStage::Done {
+                return match ended.failure {
+                    Some(failure) => Err(Error::internal(failure)),
+                    None => Ok(()),
+                };
+            }
+        }
+        Ok(())
+    }
+
+    /// Finishes splits and merges that are not stepwise, and lets those that wait for their next
+    /// step follow their partitions.
+    pub(super) fn advance_range_changes(&self) -> Result<()> {
         for operation in self.operations() {
             if operation.is_over() {
                 continue;
@@ -359,10 +385,19 @@ impl Engine {
                 self.finish_range_change(id)?;
             }
         }
-        match first_failure {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
+        Ok(())
+    }
+
+    /// Returns true if a split or merge is under way.
+    pub(super) fn has_range_changes(&self) -> bool {
+        let operations = self.operations();
+        operations.iter().any(|operation| !operation.is_over())
+    }
+
+    /// Returns true if the throughput of a container needs more partitions than there are.
+    pub(super) fn has_too_few_partitions(&self, container: &Container) -> bool {
+        let offer = self.catalog().offer_of(container.rid());
+        offer.is_some_and(|offer| offer.partitions() > container.partitions().len())
     }
 
     /// Returns the ranges that are being split, or will be for the throughput of the container.
@@ -407,7 +442,7 @@ impl Engine {
             }));
         }
         for partition in container.partitions().iter() {
-            let Ok(snapshot) = partition.snapshot_while_completing() else {
+            let Ok(snapshot) = partition.snapshot_of_accepted() else {
                 continue;
             };
             let is_large = Partition::counters(snapshot.as_ref())?.bytes > self.partition_bytes;

@@ -1,6 +1,7 @@
 //! The beginning and the end of kept versions: marks the LSN after which a partition keeps
 //! versions, and removes versions that are older than the container keeps them.
 
+use super::work::Removed;
 use crate::Engine;
 use crate::catalog::Container;
 use crate::errors::damaged;
@@ -26,7 +27,11 @@ impl Engine {
         Ok(())
     }
 
-    fn begin_versions_of(&self, container: &Container, partition: &Partition) -> Result<()> {
+    pub(super) fn begin_versions_of(
+        &self,
+        container: &Container,
+        partition: &Partition,
+    ) -> Result<()> {
         if !keeps_versions(container) {
             return Ok(());
         }
@@ -59,27 +64,33 @@ impl Engine {
             |_| true,
             |container, partition| {
                 self.begin_versions_of(container, partition)?;
-                self.remove_old_versions_of(container, partition)
+                Ok(self.remove_old_versions_of(container, partition)?.count)
             },
         )
     }
 
-    fn remove_old_versions_of(
+    /// Removes some old versions of one partition.
+    pub(super) fn remove_old_versions_of(
         &self,
         container: &Container,
         partition: &Partition,
-    ) -> Result<usize> {
-        let now = self.world().now_seconds();
+    ) -> Result<Removed> {
+        let now = self.confirmed_seconds();
         // A container that keeps no versions any more keeps none of the old ones either.
-        let oldest_kept = match container.settings().retention_seconds {
+        let retention = container.settings().retention_seconds;
+        let oldest_kept = match retention {
             Some(retention) => now.saturating_sub(retention),
             None => u64::MAX,
         };
-        let snapshot = partition.snapshot()?;
+        let snapshot = partition.snapshot_of_accepted()?;
         let obsolete = find_obsolete(snapshot.as_ref(), oldest_kept)?;
         drop(snapshot);
         if obsolete.keys.is_empty() {
-            return Ok(0);
+            let oldest = obsolete.next_second.zip(retention);
+            return Ok(Removed {
+                next_seconds: oldest.map(|(second, kept)| second.saturating_add(kept + 1)),
+                ..Removed::default()
+            });
         }
         let removed = obsolete.keys.len();
         let mut writer = partition.lock()?;
@@ -97,7 +108,11 @@ impl Engine {
         let commit = writer.submit(partition, changes, self.world().random());
         drop(writer);
         wait_durable(partition, commit)?;
-        Ok(removed)
+        Ok(Removed {
+            count: removed,
+            is_partial: true,
+            next_seconds: None,
+        })
     }
 }
 
@@ -110,6 +125,8 @@ struct Obsolete {
     keys: Vec<Vec<u8>>,
     /// The LSN of the last of them.
     last_lsn: u64,
+    /// The second of the oldest version that stays.
+    next_second: Option<u64>,
 }
 
 /// Returns the oldest version rows, as far as they are from before second `oldest_kept` or below
@@ -119,6 +136,7 @@ fn find_obsolete(snapshot: &dyn Snapshot, oldest_kept: u64) -> Result<Obsolete> 
     let mut obsolete = Obsolete {
         keys: Vec::new(),
         last_lsn: 0,
+        next_second: None,
     };
     for entry in scan(snapshot, &keys::versions_after(0), Direction::Forward) {
         let (key, value) = entry?;
@@ -130,9 +148,12 @@ fn find_obsolete(snapshot: &dyn Snapshot, oldest_kept: u64) -> Result<Obsolete> 
         }
         // All changes of a commit have one second, which the first chunk of each version holds. A
         // row below the floor goes whatever it holds.
-        let is_obsolete =
-            lsn <= floor || same_commit || (chunk == 0 && crts_of(&value)? < oldest_kept);
-        if !is_obsolete {
+        let second = match chunk {
+            0 => crts_of(&value)?,
+            _ => u64::MAX,
+        };
+        if lsn > floor && !same_commit && second >= oldest_kept {
+            obsolete.next_second = Some(second);
             break;
         }
         obsolete.last_lsn = lsn;

@@ -207,7 +207,7 @@ impl State {
     pub(super) fn load_access_resource(&mut self, record: Record) -> Result<()> {
         let resource = AccessResource::from_record(record)?;
         let database = resource.meta.rid.database_part();
-        if !self.databases.contains_key(&database) {
+        if self.database(database).is_none() {
             return Err(Record::damaged());
         }
         self.access_resources
@@ -400,7 +400,7 @@ impl Catalog {
             let user = self.access_resource(database, AccessResourceKind::User, Id::Rid(owner));
             user.is_ok()
         } else {
-            self.state().databases.contains_key(&owner)
+            self.state().database(owner).is_some()
         };
         if exists {
             Ok(())

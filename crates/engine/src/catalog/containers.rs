@@ -9,8 +9,10 @@ use super::offers::Offer;
 use super::ranges::{Lineage, RangeRecord, open_live_partitions};
 use super::records::{Kind, Meta, Record, as_u32};
 use super::scripts::{Script, ScriptKey};
-use super::settings::{Settings, check_computed_properties};
+use super::settings::{Settings, check_computed_properties, unchangeable};
 use super::{Catalog, RowChanges};
+use crate::background::BackgroundTask;
+use crate::background::agenda::{Agenda, Subject};
 use crate::errors::{gone_error, storage_failure};
 use crate::index::generations::{Generation, Policies};
 use crate::index::policy::Policy;
@@ -37,14 +39,19 @@ pub struct Container {
     rid: Rid,
     /// The millisecond of the creation since 1970, which is also the version in session tokens.
     created: u64,
-    partition_key: Definition,
+    /// The settings with which the container was opened. The partition key never changes.
+    first_settings: Arc<Settings>,
     state: RwLock<ContainerState>,
     ranges: RwLock<Ranges>,
     scripts: RwLock<HashMap<ScriptKey, Arc<Script>>>,
-    /// The number of the next item, from which its resource id is made.
+    /// The number of the next item, from which its resource id is made; 0 until the first use,
+    /// which reads the number from the partitions.
     next_number: AtomicU64,
     provision: Provision,
     traffic: Traffic,
+    agenda: Arc<Agenda>,
+    /// The millisecond of the next removal that is on the agenda.
+    removal_at_ms: AtomicU64,
 }
 
 /// The physical partitions of a container.
@@ -80,12 +87,24 @@ impl ContainerView for Container {
         Container::policies(self)
     }
 
-    fn new_item_number(&self) -> u64 {
-        self.next_number.fetch_add(1, Ordering::Relaxed)
+    fn new_item_number(&self) -> Result<u64> {
+        self.find_next_number()?;
+        Ok(self.next_number.fetch_add(1, Ordering::Relaxed))
     }
 
-    fn item_number_bound(&self) -> u64 {
-        self.next_number.load(Ordering::Relaxed)
+    fn item_number_bound(&self) -> Result<u64> {
+        self.find_next_number()?;
+        Ok(self.next_number.load(Ordering::Relaxed))
+    }
+
+    fn enter_work(&self, task: BackgroundTask, at_ms: u64) {
+        // Most commits write items that expire later than others: they pass without a lock.
+        if task == BackgroundTask::Removal
+            && self.removal_at_ms.fetch_min(at_ms, Ordering::SeqCst) <= at_ms
+        {
+            return;
+        }
+        self.agenda.enter(task, Subject::Container(self.rid), at_ms);
     }
 }
 
@@ -95,33 +114,26 @@ impl Container {
     /// # Errors
     /// 500 if the record is damaged or the store cannot be read.
     pub(super) fn from_record(
-        store: &Arc<dyn Store>,
+        catalog: &Catalog,
         database: Arc<Database>,
         record: Record,
         lineage: Lineage,
     ) -> Result<Self> {
-        let settings = Settings::from_body(&record.body)?;
+        let settings = catalog.settings_of(&record.body)?;
         let policies = read_policies(&record.internal, &settings)?;
         let created = record.created().unwrap_or(0);
         let decisions = Decisions::read(record.internal.get("throughput"));
         let decisions = decisions.ok_or_else(Record::damaged)?;
-        let partitions = open_live_partitions(store, &lineage, created)?;
-
-        // Each partition stores the next item number that it knew; the highest is above all items.
-        let mut next_number = 1;
-        for partition in partitions.iter() {
-            let counters = Partition::counters(partition.snapshot()?.as_ref())?;
-            next_number = next_number.max(counters.next_number);
-        }
+        let partitions = open_live_partitions(&catalog.store, &lineage, created)?;
 
         let container = Container {
             id: super::resource_id(&record.body)?.to_owned(),
             rid: record.meta.rid,
             created,
-            partition_key: settings.partition_key.clone(),
+            first_settings: Arc::clone(&settings),
             state: RwLock::new(ContainerState {
                 meta: record.meta,
-                settings: Arc::new(settings),
+                settings,
                 policies: Arc::new(policies),
             }),
             ranges: RwLock::new(Ranges {
@@ -129,15 +141,54 @@ impl Container {
                 lineage: Arc::new(lineage),
             }),
             scripts: RwLock::default(),
-            next_number: AtomicU64::new(next_number),
+            next_number: AtomicU64::new(0),
             provision: Provision::new(decisions),
             traffic: Traffic::default(),
+            agenda: Arc::clone(&catalog.agenda),
+            removal_at_ms: AtomicU64::new(u64::MAX),
             database,
         };
         container
             .database
             .register_container(&container.id, container.rid);
         Ok(container)
+    }
+
+    /// Reads the next item number from the partitions, unless the number is known. A container is
+    /// opened without a read of its partitions, so that a start takes no longer for many
+    /// containers.
+    ///
+    /// No number was given out before, so every stored number is durable and older.
+    fn find_next_number(&self) -> Result<()> {
+        if self.next_number.load(Ordering::Relaxed) > 0 {
+            return Ok(());
+        }
+        // Each partition stores the next item number that it knew; the highest is above all items.
+        let mut next_number = 1;
+        for partition in self.partitions().iter() {
+            let snapshot = partition.snapshot_in_any_phase()?;
+            next_number = next_number.max(Partition::counters(snapshot.as_ref())?.next_number);
+        }
+        // Another thread may have found the number and given numbers out since. A split or merge
+        // takes the number too before it replaces partitions, so a number that was read from
+        // partitions that are gone is never used.
+        let (ordering, unknown) = (Ordering::Relaxed, 0);
+        let _ = (self.next_number).compare_exchange(unknown, next_number, ordering, ordering);
+        Ok(())
+    }
+
+    /// Forgets the removal that is on the agenda. Called by a visit before it looks at the
+    /// partitions.
+    pub(crate) fn forget_removal(&self) {
+        self.removal_at_ms.store(u64::MAX, Ordering::SeqCst);
+    }
+
+    /// Enters the work of every task for now, after the partitions or the settings changed.
+    pub(crate) fn enter_all_work(&self) {
+        self.enter_work(BackgroundTask::Removal, 0);
+        self.enter_work(BackgroundTask::KeyDeletion, 0);
+        self.enter_work(BackgroundTask::Splits, 0);
+        self.enter_work(BackgroundTask::Reindexing, 0);
     }
 
     /// Returns the id of the container.
@@ -167,7 +218,7 @@ impl Container {
 
     /// Returns the partition key definition.
     pub fn partition_key(&self) -> &Definition {
-        &self.partition_key
+        &self.first_settings.partition_key
     }
 
     /// Returns the statistics of the requests to the container.
@@ -221,7 +272,7 @@ impl Container {
     ) -> Result<()> {
         let mut lineage = Lineage::clone(&self.lineage());
         for range in changed {
-            lineage.insert(range.id, range.clone());
+            lineage.insert(range.id, Box::new(range.clone()));
         }
 
         // A partition that stays keeps its object, because the object holds the only writer.
@@ -319,9 +370,11 @@ impl Container {
         ];
         let settings = &state.settings;
         Resource {
-            body: state
-                .meta
-                .text(&settings.body, &self.self_link(), &kind_properties),
+            body: state.meta.text(
+                &settings.body(&self.id),
+                &self.self_link(),
+                &kind_properties,
+            ),
             etag: state.meta.etag_text(),
             rid: self.rid,
             created,
@@ -412,7 +465,7 @@ impl Container {
         Record {
             kind: Kind::Container,
             meta,
-            body: settings.body.clone(),
+            body: settings.body(&self.id),
             internal,
         }
     }
@@ -474,6 +527,9 @@ fn partition_count(throughput: Throughput) -> usize {
     count.max(1) as usize
 }
 
+/// Settings that are remembered, so that equal ones are shared.
+const SHARED_SETTINGS: usize = 256;
+
 /// Throughput of a container whose creation names none.
 const DEFAULT_THROUGHPUT: Throughput = Throughput::Manual(400);
 
@@ -491,11 +547,11 @@ impl Catalog {
     ) -> Result<Resource> {
         let settings = Settings::from_body(body)?;
         check_computed_properties(&settings.computed_properties)?;
-        let id = super::resource_id(&settings.body)?.to_owned();
+        let id = super::resource_id(body)?.to_owned();
         let _writing = lock(&self.write_lock);
 
         // The database was looked up before the lock was taken.
-        let owner = self.state().databases.get(&database.rid()).cloned();
+        let owner = self.state().database(database.rid()).cloned();
         let owner = owner.ok_or_else(Error::owner_not_found)?;
         if database.container(&id).is_some() {
             return Err(Error::conflict());
@@ -518,7 +574,7 @@ impl Catalog {
         let record = Record {
             kind: Kind::Container,
             meta: self.new_meta(rid),
-            body: settings.body.clone(),
+            body: settings.body(&id),
             internal: object! { "created" => now, "generation" => 0 },
         };
         let offer = if is_shared {
@@ -535,7 +591,7 @@ impl Catalog {
         for partition in &partitions {
             let range = first_range(partition, now);
             changes.put_range(rid, &range);
-            lineage.insert(range.id, range);
+            lineage.insert(range.id, Box::new(range));
         }
         if let Some(offer) = &offer {
             changes.put(&offer.record());
@@ -543,9 +599,12 @@ impl Catalog {
         self.commit(changes)?;
 
         // The record is opened as at start, so a new container is the same as a stored one.
-        let container = Container::from_record(&self.store, owner, record, lineage)?;
+        let container = Container::from_record(self, owner, record, lineage)?;
         let container = Arc::new(container);
         self.register_container(Arc::clone(&container), offer);
+        if container.settings().retention_seconds.is_some() {
+            container.enter_work(BackgroundTask::Removal, 0);
+        }
         Ok(container.resource(true))
     }
 
@@ -557,7 +616,7 @@ impl Catalog {
             .containers
             .insert(container.rid, Arc::clone(&container));
         if let Some(offer) = offer {
-            state.offers.insert(offer.rid(), Arc::new(offer));
+            state.add_offer(Arc::new(offer));
         }
         drop(state);
         self.assign_throughput(&container);
@@ -591,6 +650,27 @@ impl Catalog {
         Ok(partitions)
     }
 
+    /// Returns the settings that a stored body has. Containers whose bodies differ in their ids
+    /// only share one value, and its members are read once.
+    ///
+    /// # Errors
+    /// 400 for an invalid body.
+    fn settings_of(&self, body: &Object) -> Result<Arc<Settings>> {
+        let mut rest = body.clone();
+        rest.remove("id");
+        let rest = Json::Object(rest).to_text();
+        if let Some(shared) = lock(&self.shared_settings).get(&rest) {
+            return Ok(Arc::clone(shared));
+        }
+        let settings = Arc::new(Settings::from_body(body)?);
+        let mut shared = lock(&self.shared_settings);
+        if shared.len() >= SHARED_SETTINGS {
+            shared.clear();
+        }
+        shared.insert(rest, Arc::clone(&settings));
+        Ok(settings)
+    }
+
     /// Replaces the settings of a container.
     ///
     /// A changed indexing policy begins a new generation. Queries follow the older policies too
@@ -612,6 +692,9 @@ impl Catalog {
         }
         let (old_meta, old_settings, mut policies) = container.state();
         old_meta.check_if_match(if_match)?;
+        if super::resource_id(body)? != container.id {
+            return Err(unchangeable("id"));
+        }
         settings.check_replaces(&old_settings)?;
 
         let is_policy_changed = settings.policy.to_json() != old_settings.policy.to_json();
@@ -669,6 +752,7 @@ impl Catalog {
             return Err(error);
         }
         container.share_throughput(now);
+        container.enter_work(BackgroundTask::Splits, 0);
         Ok(())
     }
 
@@ -687,6 +771,7 @@ impl Catalog {
             settings,
             policies: Arc::new(policies),
         };
+        container.enter_all_work();
         Ok(())
     }
 
@@ -741,12 +826,10 @@ impl Catalog {
 
     /// Removes a deleted container and its offer from memory.
     pub(super) fn forget_container(&self, container: &Container) {
-        let offer = self.offer_of(container.rid);
         let mut state = write(&self.state);
         state.containers.remove(&container.rid);
-        if let Some(offer) = offer {
-            state.offers.remove(&offer.rid());
-        }
+        state.remove_offer_of(container.rid);
+        drop(state);
         container.database.unregister_container(&container.id);
     }
 }

@@ -51,6 +51,11 @@ impl Database {
         read(&self.containers).get(id).copied()
     }
 
+    /// Returns the resource ids of the containers, in no particular order.
+    pub(super) fn containers(&self) -> Vec<Rid> {
+        read(&self.containers).values().copied().collect()
+    }
+
     pub(super) fn register_container(&self, id: &str, rid: Rid) {
         write(&self.containers).insert(id.to_owned(), rid);
     }
@@ -90,12 +95,12 @@ impl Catalog {
         let id = resource_id(body)?;
         properties::check("database", body, PROPERTIES, None)?;
         let _writing = lock(&self.write_lock);
-        if self.state().databases.values().any(|d| d.id() == id) {
+        if self.state().database_named(id).is_some() {
             return Err(Error::conflict());
         }
         let rid = self.unused_rid(
             |number| Rid::database(number as u32),
-            |rid| self.state().databases.contains_key(&rid),
+            |rid| self.state().database(rid).is_some(),
         );
         let record = Record {
             kind: Kind::Database,
@@ -118,9 +123,9 @@ impl Catalog {
         self.commit(changes)?;
 
         let mut state = write(&self.state);
-        state.databases.insert(rid, Arc::clone(&database));
+        state.add_database(Arc::clone(&database));
         if let Some(offer) = offer {
-            state.offers.insert(offer.rid(), Arc::new(offer));
+            state.add_offer(Arc::new(offer));
         }
         Ok(database.resource(true))
     }
@@ -137,7 +142,7 @@ impl Catalog {
     ) -> Result<()> {
         database.meta.check_if_match(if_match)?;
         let _writing = lock(&self.write_lock);
-        if !self.state().databases.contains_key(&database.rid()) {
+        if self.state().database(database.rid()).is_none() {
             return Err(Error::not_found());
         }
 
@@ -159,10 +164,8 @@ impl Catalog {
         // After the commit the resources disappear from memory.
         self.forget_access_resources(&access_resources);
         let mut state = write(&self.state);
-        state.databases.remove(&database.rid());
-        if let Some(offer) = offer {
-            state.offers.remove(&offer.rid());
-        }
+        state.remove_database(database.rid());
+        state.remove_offer_of(database.rid());
         drop(state);
         lock(&self.shared_budgets).remove(&database.rid());
         for container in &containers {

@@ -12,6 +12,8 @@
 
 use super::records::{Kind, Meta, Record, as_u32};
 use super::{Catalog, Container, RowChanges};
+use crate::background::BackgroundTask;
+use crate::partition::container_view::ContainerView;
 use crate::request::properties::{
     self, Property, immutable, limited_to, member, server_set, stored,
 };
@@ -246,7 +248,7 @@ impl Catalog {
         throughput.check()?;
         let rid = self.unused_rid(
             |number| Rid::offer(number as u32),
-            |rid| self.state().offers.contains_key(&rid),
+            |rid| self.state().offer(rid).is_some(),
         );
         Ok(Offer {
             meta: self.new_meta(rid),
@@ -259,9 +261,7 @@ impl Catalog {
 
     /// Returns the offer of a container or database, or `None` if it has none of its own.
     pub(crate) fn offer_of(&self, target: Rid) -> Option<Arc<Offer>> {
-        let state = self.state();
-        let found = state.offers.values().find(|offer| offer.target == target);
-        found.cloned()
+        self.state().offer_of(target).cloned()
     }
 
     /// Returns all offers as clients read them, in the order of their resource ids.
@@ -269,7 +269,7 @@ impl Catalog {
     /// # Errors
     /// 500 if the store cannot be read.
     pub(crate) fn offers(&self) -> Result<Vec<Resource>> {
-        let mut all: Vec<_> = self.state().offers.values().cloned().collect();
+        let mut all: Vec<_> = self.state().offers().cloned().collect();
         all.sort_by_key(|offer| offer.rid());
         let mut resources = Vec::with_capacity(all.len());
         for offer in all {
@@ -289,7 +289,7 @@ impl Catalog {
 
     fn find_offer(&self, rid: Rid) -> Result<Arc<Offer>> {
         let state = self.state();
-        let found = state.offers.get(&rid);
+        let found = state.offer(rid);
         found.cloned().ok_or_else(Error::not_found)
     }
 
@@ -353,13 +353,28 @@ impl Catalog {
     /// Returns the containers of a database that have no offer of their own.
     fn sharing_containers(&self, database: Rid) -> Vec<Arc<Container>> {
         let state = self.state();
+        let Some(database) = state.database(database) else {
+            return Vec::new();
+        };
         let mut containers = Vec::new();
-        for container in state.containers.values() {
-            let rid = container.rid();
-            let is_of_database = rid.database_part() == database;
-            if is_of_database && !state.offers.values().any(|offer| offer.target == rid) {
-                containers.push(Arc::clone(container));
+        for rid in database.containers() {
+            if state.offer_of(rid).is_none() {
+                containers.extend(state.containers.get(&rid).cloned());
             }
+        }
+        containers
+    }
+
+    /// Returns the container `target`, or all containers of the database `target`.
+    fn containers_on(&self, target: Rid) -> Vec<Arc<Container>> {
+        let state = self.state();
+        let rids = match state.database(target) {
+            Some(database) => database.containers(),
+            None => vec![target],
+        };
+        let mut containers = Vec::with_capacity(rids.len());
+        for rid in rids {
+            containers.extend(state.containers.get(&rid).cloned());
         }
         containers
     }
@@ -394,22 +409,39 @@ impl Catalog {
     /// # Errors
     /// The store's error. The next call raises the remaining offers.
     pub(crate) fn raise_autoscale_offers(&self) -> Result<()> {
-        let all: Vec<_> = self.state().offers.values().cloned().collect();
+        let all: Vec<_> = self.state().offers().cloned().collect();
         for offer in all {
-            // Most offers need no change, so they are checked without the write lock.
-            let is_autoscale = matches!(offer.throughput, Throughput::Autoscale { .. });
-            if !is_autoscale || self.raised_offer(&offer)?.0.throughput == offer.throughput {
-                continue;
-            }
-            let _writing = lock(&self.write_lock);
-            // The offer may have been replaced or deleted before the lock was taken.
-            let Ok(current) = self.find_offer(offer.rid()) else {
-                continue;
-            };
-            let (raised, _) = self.raised_offer(&current)?;
-            if raised.throughput != current.throughput {
-                self.store_offer(raised)?;
-            }
+            self.raise_autoscale_offer(&offer)?;
+        }
+        Ok(())
+    }
+
+    /// Does the same for the offer that a container spends: its own, or that of its database.
+    ///
+    /// # Errors
+    /// The store's error.
+    pub(crate) fn raise_autoscale_offer_of(&self, container: &Container) -> Result<()> {
+        let own = self.offer_of(container.rid());
+        match own.or_else(|| self.offer_of(container.rid().database_part())) {
+            Some(offer) => self.raise_autoscale_offer(&offer),
+            None => Ok(()),
+        }
+    }
+
+    fn raise_autoscale_offer(&self, offer: &Offer) -> Result<()> {
+        // Most offers need no change, so they are checked without the write lock.
+        let is_autoscale = matches!(offer.throughput, Throughput::Autoscale { .. });
+        if !is_autoscale || self.raised_offer(offer)?.0.throughput == offer.throughput {
+            return Ok(());
+        }
+        let _writing = lock(&self.write_lock);
+        // The offer may have been replaced or deleted before the lock was taken.
+        let Ok(current) = self.find_offer(offer.rid()) else {
+            return Ok(());
+        };
+        let (raised, _) = self.raised_offer(&current)?;
+        if raised.throughput != current.throughput {
+            self.store_offer(raised)?;
         }
         Ok(())
     }
@@ -421,14 +453,10 @@ impl Catalog {
         changes.put(&offer.record());
         self.commit(changes)?;
         let offer = Arc::new(offer);
-        write(&self.state)
-            .offers
-            .insert(offer.rid(), Arc::clone(&offer));
-        for container in self.all_containers() {
-            let rid = container.rid();
-            if rid == offer.target || rid.database_part() == offer.target {
-                self.assign_throughput(&container);
-            }
+        write(&self.state).add_offer(Arc::clone(&offer));
+        for container in self.containers_on(offer.target) {
+            self.assign_throughput(&container);
+            container.enter_work(BackgroundTask::Splits, 0);
         }
         Ok(offer)
     }

@@ -40,7 +40,8 @@ pub struct RangeRecord {
 }
 
 /// All partitions that a container has or had, by range id.
-pub(crate) type Lineage = BTreeMap<u32, RangeRecord>;
+/// Boxed, since most containers have one and a node of the map has room for eleven.
+pub(crate) type Lineage = BTreeMap<u32, Box<RangeRecord>>;
 
 impl RangeRecord {
     /// Returns the value of the row.
@@ -188,7 +189,7 @@ fn ended_ranges(
         ended.push(RangeRecord {
             storage_id: None,
             until_ms: Some(now),
-            ..range.clone()
+            ..RangeRecord::clone(range)
         });
     }
     Ok(ended)
@@ -298,6 +299,7 @@ impl Catalog {
             source.set_phase(Phase::Gone);
         }
         drop(writers);
+        container.enter_all_work();
         self.queue_orphans(sources.iter().map(|source| source.storage_id).collect());
         Ok(new_ids)
     }
@@ -347,7 +349,7 @@ mod tests {
             range(2, &[0]),
             range(3, &[1, 2]),
         ]
-        .map(|r| (r.id, r))
+        .map(|r| (r.id, Box::new(r)))
         .into();
         assert_eq!(ancestors(&lineage, 3), [0, 1, 2]);
         assert!(ancestors(&lineage, 0).is_empty());

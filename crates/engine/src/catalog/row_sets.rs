@@ -14,7 +14,7 @@
 
 use super::ranges::RANGE;
 use super::records::Record;
-use super::{Catalog, RECORD, Row, RowChanges};
+use super::{Catalog, RECORD, Row, RowChanges, StoredRow};
 use crate::errors::storage_failure;
 use crate::partition::keys;
 use crate::partition::scan;
@@ -96,6 +96,20 @@ impl Catalog {
             None => Ok(0),
             Some(value) => keys::number(&value).ok_or_else(Record::damaged),
         }
+    }
+
+    /// Returns the records or the ranges of the current row set in the order of their keys, which
+    /// are without the prefix of the set.
+    pub(super) fn stored_rows<'a>(
+        &self,
+        snapshot: &'a dyn Snapshot,
+        tag: u8,
+    ) -> impl Iterator<Item = Result<StoredRow>> + use<'a> {
+        let prefix = key_prefix(self.row_set());
+        let first = [&prefix[..], &[tag]].concat();
+        let range = (first.clone(), keys::after(&first));
+        let rows = scan(snapshot, &range, Direction::Forward);
+        rows.map(move |row| row.map(|(key, value)| (key.slice(prefix.len()..), value)))
     }
 
     /// Reads every record and range of the current row set, without the prefix of the set.

@@ -439,9 +439,9 @@ mod tests {
         let settings = settings(&format!("{VECTORS},{texts},{indexes}")).expect("settings");
         let given = parse(format!("{{{VECTORS},{texts},{indexes}}}").as_bytes()).expect("JSON");
         for name in ["vectorEmbeddingPolicy", "fullTextPolicy"] {
-            assert_eq!(settings.body.get(name), given.get(name), "{name}");
+            assert_eq!(settings.shown.get(name), given.get(name), "{name}");
         }
-        let policy = settings.body.get("indexingPolicy").expect("a policy");
+        let policy = settings.shown.get("indexingPolicy").expect("a policy");
         for name in ["spatialIndexes", "vectorIndexes", "fullTextIndexes"] {
             assert_eq!(
                 policy.get(name),
@@ -453,7 +453,7 @@ mod tests {
         assert_eq!(settings.search.vectors[1].path.to_string(), "/a/v2");
         assert_eq!(
             settings
-                .body
+                .shown
                 .get("geospatialConfig")
                 .map(Json::to_text)
                 .as_deref(),

@@ -31,8 +31,9 @@ pub struct Settings {
     pub retention_seconds: Option<u64>,
     /// The paths that clients encrypt.
     pub encryption: Option<EncryptionPolicy>,
-    /// The body as clients read it, without system properties.
-    pub body: Object,
+    /// The body as clients read it, without `id` and system properties. Containers that differ in
+    /// their ids only share their settings.
+    pub(super) shown: Object,
 }
 
 /// The maximum number of unique keys of a container, a limit of the service.
@@ -119,7 +120,7 @@ impl Settings {
     /// 400 that names the member.
     pub fn from_body(body: &Object) -> Result<Settings> {
         properties::check("container", body, PROPERTIES, None)?;
-        let id = super::resource_id(body)?;
+        super::resource_id(body)?;
         let partition_key = match member(body, "partitionKey") {
             Some(definition) => Definition::from_json(definition)?,
             None => Definition::system_key(),
@@ -138,7 +139,6 @@ impl Settings {
             None => Json::Object(object! { "uniqueKeys" => Vec::new() }),
         };
         let mut shown = object! {
-            "id" => id,
             "indexingPolicy" => policy.to_json(),
             "partitionKey" => partition_key.to_json(),
             "uniqueKeyPolicy" => unique_key_policy,
@@ -178,8 +178,17 @@ impl Settings {
             search,
             retention_seconds,
             encryption,
-            body: shown,
+            shown,
         })
+    }
+
+    /// Returns the body of a container as clients read it, without system properties.
+    pub fn body(&self, id: &str) -> Object {
+        let mut body = object! { "id" => id };
+        for (name, value) in self.shown.iter() {
+            body.push_new(name, value.clone());
+        }
+        body
     }
 
     /// Checks that these settings may replace `old`.
@@ -187,14 +196,6 @@ impl Settings {
     /// # Errors
     /// 400 for a changed property that cannot change.
     pub fn check_replaces(&self, old: &Settings) -> Result<()> {
-        let unchangeable = |name: &str| {
-            Error::bad(format!(
-                "The container property '{name}' cannot be changed."
-            ))
-        };
-        if self.body.get("id") != old.body.get("id") {
-            return Err(unchangeable("id"));
-        }
         if self.partition_key != old.partition_key {
             return Err(unchangeable("partitionKey"));
         }
@@ -367,6 +368,13 @@ fn conflict_resolution_policy(body: &Object) -> Result<Json> {
     Ok(Json::Object(shown))
 }
 
+/// Returns the error for a property of a container that a replace may not change.
+pub(super) fn unchangeable(name: &str) -> Error {
+    Error::bad(format!(
+        "The container property '{name}' cannot be changed."
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -392,7 +400,7 @@ mod tests {
             "geospatialConfig",
             "defaultTtl",
         ] {
-            assert!(settings.body.get(name).is_some(), "{name}");
+            assert!(settings.shown.get(name).is_some(), "{name}");
         }
         assert_eq!(settings.default_ttl, Some(5));
         assert!(!settings.partition_key_is_id());
@@ -459,7 +467,7 @@ mod tests {
         );
         let kept = settings(r#"{"id":"c","changeFeedPolicy":{"retentionDuration":10}}"#)
             .expect("settings")
-            .body;
+            .shown;
         assert_eq!(
             kept.get("changeFeedPolicy").map(Json::to_text),
             Some(r#"{"retentionDuration":10}"#.into())

@@ -20,6 +20,7 @@ use crate::partition::keys;
 use crate::partition::{Partition, Phase, WriteBlock, scan};
 use crate::request::SnapshotInfo;
 use crate::throughput::ThroughputOptions;
+use bytes::Bytes;
 use orrery_model::sync::{lock, write};
 use orrery_model::{Error, Json, Kind as ErrorKind, Object, Result, Rid, object};
 use orrery_storage::{Direction, PartitionId, Snapshot};
@@ -159,7 +160,7 @@ impl BlockedCatalog<'_> {
             }
             let marks = HighWaterMarks {
                 lsn,
-                next_number: container.item_number_bound(),
+                next_number: container.item_number_bound()?,
             };
             all.insert(container.rid(), marks);
         }
@@ -212,7 +213,7 @@ impl BlockedCatalog<'_> {
                 let ancestor = RangeRecord {
                     storage_id: None,
                     until_ms: range.until_ms.or(Some(now)),
-                    ..range.clone()
+                    ..RangeRecord::clone(range)
                 };
                 changes.put_range(container.rid(), &ancestor);
             }
@@ -350,8 +351,20 @@ impl Catalog {
             burst_capacity: self.bursts,
             ..ThroughputOptions::default()
         };
-        let copy = Catalog::empty(Arc::clone(&self.store), Arc::clone(&self.world), options);
-        copy.load_rows(rows)?;
+        let copy = Catalog {
+            agenda: Arc::clone(&self.agenda),
+            ..Catalog::empty(Arc::clone(&self.store), Arc::clone(&self.world), options)
+        };
+        let mut sorted: Vec<&Row> = rows.iter().collect();
+        sorted.sort_unstable();
+        let rows_of = |tag: u8| {
+            let tagged = (sorted.iter()).filter(move |(key, _)| key.first() == Some(&tag));
+            tagged.map(|(key, value)| {
+                let copied = |bytes: &[u8]| Bytes::copy_from_slice(bytes);
+                Ok((copied(key), copied(value)))
+            })
+        };
+        copy.load_rows(rows_of(RANGE), rows_of(RECORD))?;
         Ok(copy)
     }
 

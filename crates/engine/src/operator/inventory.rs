@@ -45,7 +45,7 @@ impl Engine {
 
     /// Returns the number of databases.
     pub fn database_count(&self) -> usize {
-        self.catalog().databases().len()
+        self.catalog().database_count()
     }
 
     /// Returns the physical partitions of a container, in order of their ranges.

@@ -142,6 +142,7 @@ impl Engine {
             }
             blocked.replace_all(Some((&kept, &storage_ids)))
         })?;
+        self.plan_background_work();
         self.snapshot_info(name)
     }
 
@@ -152,7 +153,9 @@ impl Engine {
     pub fn reset(&self) -> Result<()> {
         let _alone = lock(self.catalog().snapshot_lock());
         self.catalog()
-            .with_writes_blocked(|blocked| blocked.replace_all(None))
+            .with_writes_blocked(|blocked| blocked.replace_all(None))?;
+        self.plan_background_work();
+        Ok(())
     }
 
     /// Copies the rows of a partition to an empty key space. A few rows are left for the last

@@ -4,10 +4,11 @@
 //! and policies, which can change at run time, and takes item numbers, which are unique in the
 //! container.
 
+use crate::background::BackgroundTask;
 use crate::catalog::settings::Settings;
 use crate::index::generations::Policies;
 use crate::partition::keys::ItemNumber;
-use orrery_model::Rid;
+use orrery_model::{Result, Rid};
 use std::sync::Arc;
 
 /// The container whose items a transaction changes.
@@ -22,8 +23,18 @@ pub(crate) trait ContainerView: Sync {
     fn policies(&self) -> Arc<Policies>;
 
     /// Returns a number that no item of the container has had before.
-    fn new_item_number(&self) -> ItemNumber;
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read, from which the first number follows.
+    fn new_item_number(&self) -> Result<ItemNumber>;
 
     /// Returns a number above every number that [`ContainerView::new_item_number`] has returned.
-    fn item_number_bound(&self) -> ItemNumber;
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read, from which the first number follows.
+    fn item_number_bound(&self) -> Result<ItemNumber>;
+
+    /// Enters background work that is to be done in the container at a millisecond. Called while
+    /// the writer of the partition that has the work is locked.
+    fn enter_work(&self, task: BackgroundTask, at_ms: u64);
 }

@@ -198,9 +198,10 @@ pub(crate) fn expiries_until(second: u64) -> (Vec<u8>, Vec<u8>) {
     )
 }
 
-/// Reads the item number from the key of an expiry row.
-pub(crate) fn read_expiry(key: &[u8]) -> Option<ItemNumber> {
-    number(key.strip_prefix(&[EXPIRY])?.get(8..)?)
+/// Reads the second and the item number from the key of an expiry row.
+pub(crate) fn read_expiry(key: &[u8]) -> Option<(u64, ItemNumber)> {
+    let rest = key.strip_prefix(&[EXPIRY])?;
+    Some((number(rest.get(..8)?)?, number(rest.get(8..)?)?))
 }
 
 /// Returns the key of a unique key row. `values` is a digest, because values may be long.
@@ -343,7 +344,7 @@ pub(crate) fn kept(key: &[u8]) -> Option<Kept<'_>> {
         KEY_DELETION => Some(Kept::OfKey(rest)),
         NATURAL => read_natural(key).map(Kept::OfItem),
         FEED => read_feed(key).map(|(_, number)| Kept::OfItem(number)),
-        EXPIRY => read_expiry(key).map(Kept::OfItem),
+        EXPIRY => read_expiry(key).map(|(_, number)| Kept::OfItem(number)),
         VERSION => read_version(key).map(|(at, chunk)| Kept::Version(at, chunk)),
         PATH => read_path(key).map(Kept::Path),
         POLICY_GENERATIONS | VERSIONS_AFTER => Some(Kept::Whole),
@@ -404,7 +405,7 @@ mod tests {
         assert_eq!(read_item(&item(epk_prefix, 7)), Some((epk_prefix, 7)));
         assert_eq!(read_natural(&natural(7)), Some(7));
         assert_eq!(read_feed(&feed(9, 1, 7)), Some((9, 7)));
-        assert_eq!(read_expiry(&expiry(9, 1)), Some(1));
+        assert_eq!(read_expiry(&expiry(9, 1)), Some((9, 1)));
         assert_eq!(read_path(&path(3)), Some(3));
         assert_eq!(
             read_term(&term(3, b"value", 7, epk_prefix)),

@@ -27,6 +27,7 @@
 //! Left out: transactions over several physical partitions, and isolation levels; there is only
 //! serializable.
 
+use crate::background::BackgroundTask;
 use crate::catalog::settings::{Settings, TTL_INVALID, read_ttl};
 use crate::errors::{conflicting_write, storage_failure};
 use crate::index::generations::{Policies, PolicyGenerations};
@@ -116,7 +117,7 @@ impl<'a> Transaction<'a> {
             policies: container.policies(),
             snapshot,
             world,
-            ts: world.now_seconds(),
+            ts: partition.commit_second(world.now_seconds()),
             base_lsn: snapshot.head().lsn,
             changes: Vec::new(),
             by_number: HashMap::new(),
@@ -324,7 +325,7 @@ impl<'a> Transaction<'a> {
         let new = self.new_state(&epk, item, id, options)?;
         let bytes = new.row.size();
         let terms = self.charged_terms(&new);
-        let number = self.container.new_item_number();
+        let number = self.container.new_item_number()?;
         let created = self.change(view, number, None, Some(new));
         self.work.push(match created {
             Ok(_) => Step::Write { bytes, terms },
@@ -623,6 +624,24 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
+    /// Enters the removal of the items that the transaction leaves, when they expire, and of the
+    /// versions that it writes, when they are too old. The writer is locked.
+    fn enter_removal(&self, settings: &Settings) {
+        let mut next = match settings.retention_seconds {
+            Some(retention) => self.ts.saturating_add(retention + 1),
+            None => u64::MAX,
+        };
+        for change in &self.changes {
+            let new = change.new.as_ref();
+            let expires = new.and_then(|new| new.row.expires(settings.default_ttl));
+            next = next.min(expires.unwrap_or(u64::MAX));
+        }
+        if next < u64::MAX {
+            let at_ms = next.saturating_mul(1000);
+            self.container.enter_work(BackgroundTask::Removal, at_ms);
+        }
+    }
+
     /// Submits the transaction as one commit. Returns `None` if the transaction changed nothing, so
     /// that there is nothing to wait for.
     ///
@@ -663,13 +682,17 @@ impl<'a> Transaction<'a> {
             ..CommitChanges::default()
         };
 
-        // The retention is read now and not at the beginning: a script may have run for seconds.
-        let keeps_versions = self.container.settings().retention_seconds.is_some();
+        // The settings are read now and not at the beginning: a script may have run for seconds.
+        let settings = self.container.settings();
+        let keeps_versions = settings.retention_seconds.is_some();
         changes.versions_after = match (keeps_versions, writer.versions_after) {
             (true, None) => Some(Some(writer.lsn)),
             (false, Some(_)) => Some(None),
             _ => None,
         };
+
+        self.enter_removal(&settings);
+        self.partition.note_commit_second(self.ts);
 
         // Each item becomes a version, if versions are kept, and the difference of its rows.
         for (mut change, sequence) in self.changes.into_iter().zip(0..) {
@@ -689,8 +712,12 @@ impl<'a> Transaction<'a> {
         }
 
         // After a restart numbers go on above all that were handed out, used or not.
-        let bound = self.container.item_number_bound();
+        let bound = self.container.item_number_bound()?;
         changes.counters.next_number = changes.counters.next_number.max(bound);
+        if self.partition.asks_for_look_at_size(changes.counters.bytes) {
+            let now = self.world.now_ms();
+            self.container.enter_work(BackgroundTask::Splits, now);
+        }
         Ok(Some(writer.submit(self.partition, changes, token)))
     }
 }

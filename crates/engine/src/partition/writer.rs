@@ -2,15 +2,17 @@
 //! written recently, and the way from changes to a commit.
 
 use super::counts::{COUNT_BLOCK, count_row};
-use super::{Counters, Partition, dictionary};
+use super::{Counters, Partition, dictionary, scan};
 use crate::errors::storage_failure;
+use crate::feed::read_change;
 use crate::index::generations::PolicyGenerations;
 use crate::index::terms::Terms;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
+use crate::partition::row_reader::read_row;
 use bytes::Bytes;
 use orrery_model::Result;
 use orrery_model::sync::{lock, write};
-use orrery_storage::{Commit, Lease, Receipt, Snapshot, Token};
+use orrery_storage::{Commit, Direction, Lease, Receipt, Snapshot, Token};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::MutexGuard;
 
@@ -134,6 +136,7 @@ impl Writer {
         let snapshot = partition.snapshot_in_any_phase()?;
         let snapshot = snapshot.as_ref();
         load_dictionary(partition, snapshot)?;
+        partition.note_commit_second(newest_ts(snapshot)?);
         Ok(Writer {
             lease,
             lsn,
@@ -303,6 +306,18 @@ fn load_dictionary(partition: &Partition, snapshot: &dyn Snapshot) -> Result<()>
         none => *none = Some(stored),
     }
     Ok(())
+}
+
+/// Returns the `_ts` of the item that was changed last; 0 if there is no item.
+fn newest_ts(snapshot: &dyn Snapshot) -> Result<u64> {
+    let newest = scan(snapshot, &keys::feed_after(0), Direction::Reverse).next();
+    let Some(entry) = newest else { return Ok(0) };
+    let (key, value) = entry?;
+    let (_, number, epk_prefix) = read_change(&key, &value)?;
+    let row = read_row(epk_prefix, number, |key| {
+        snapshot.get(key).map_err(storage_failure)
+    })?;
+    Ok(row.map_or(0, |row| row.ts))
 }
 
 /// Reads the number of index entries by path.

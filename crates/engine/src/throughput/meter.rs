@@ -51,11 +51,12 @@ pub(super) struct State {
     pub successors: Vec<(Arc<Meter>, u64)>,
 }
 
-/// The account of what a partition served.
-#[derive(Clone, Debug)]
+/// The account of what a partition served. The seconds are empty until the first request, because
+/// most partitions of a server with many containers serve none for a long time.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Account {
     totals: Totals,
-    seconds: Box<[PartitionSecond; SECONDS]>,
+    seconds: Vec<PartitionSecond>,
 }
 
 /// The sums of what a partition served since it was opened, with its part of the sums of the
@@ -83,15 +84,6 @@ pub(crate) struct Reading {
     pub banked: u64,
     /// The seconds of the last minute with requests, the oldest first.
     pub seconds: Vec<PartitionSecond>,
-}
-
-impl Default for Account {
-    fn default() -> Self {
-        Account {
-            totals: Totals::default(),
-            seconds: Box::new([PartitionSecond::default(); SECONDS]),
-        }
-    }
 }
 
 impl Meter {
@@ -222,7 +214,7 @@ impl Account {
     /// Returns the entry of the second in which `now` lies.
     fn second(&mut self, now: u64) -> &mut PartitionSecond {
         let second = now / 1000;
-        let entry = &mut self.seconds[second as usize % SECONDS];
+        let entry = &mut self.all_seconds()[second as usize % SECONDS];
         if entry.second != second {
             *entry = PartitionSecond {
                 second,
@@ -230,6 +222,12 @@ impl Account {
             };
         }
         entry
+    }
+
+    /// Returns the entries of all seconds, which exist from the first call on.
+    fn all_seconds(&mut self) -> &mut [PartitionSecond] {
+        self.seconds.resize(SECONDS, PartitionSecond::default());
+        &mut self.seconds
     }
 
     /// Returns the seconds with requests of the minute until `now`, the oldest first.
@@ -244,7 +242,8 @@ impl Account {
 
     /// Adds another account.
     pub(crate) fn join(&mut self, mut other: Account) {
-        for (own, other) in self.seconds.iter_mut().zip(other.seconds.iter_mut()) {
+        let pairs = self.all_seconds().iter_mut();
+        for (own, other) in pairs.zip(other.seconds.iter_mut()) {
             if own.second < other.second {
                 *own = std::mem::take(other);
             }
@@ -255,7 +254,7 @@ impl Account {
     /// Takes the share `of / all` out of the account.
     pub(crate) fn part(&mut self, of: u64, all: u64) -> Account {
         let mut part = Account::default();
-        for (own, part) in self.seconds.iter().zip(part.seconds.iter_mut()) {
+        for (own, part) in self.seconds.iter().zip(part.all_seconds().iter_mut()) {
             part.second = own.second;
         }
         self.with_each(&mut part, |own, part| {

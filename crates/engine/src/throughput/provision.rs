@@ -36,7 +36,8 @@ pub(super) struct State {
     pub given: Given,
     pub bursts: bool,
     pub decisions: Decisions,
-    buckets: [Option<Budget>; BUCKETS],
+    /// The budgets of the buckets with a ceiling; empty if there are none.
+    buckets: Vec<Option<Budget>>,
 }
 
 /// The source of a container's throughput.
@@ -189,14 +190,15 @@ impl Provision {
     /// # Errors
     /// Milliseconds to wait.
     pub(crate) fn bucket_admits(&self, now: u64, bucket: Bucket) -> std::result::Result<(), u64> {
-        self.state().buckets[bucket.index()]
-            .as_mut()
-            .map_or(Ok(()), |budget| budget.admit(now, None))
+        match self.state().buckets.get_mut(bucket.index()) {
+            Some(Some(budget)) => budget.admit(now, None),
+            _ => Ok(()),
+        }
     }
 
     /// Takes a charge from a bucket.
     pub(crate) fn bucket_takes(&self, now: u64, bucket: Bucket, charge: Charge) {
-        if let Some(budget) = &mut self.state().buckets[bucket.index()] {
+        if let Some(Some(budget)) = self.state().buckets.get_mut(bucket.index()) {
             budget.take(now, charge, None);
         }
     }
@@ -213,6 +215,11 @@ impl State {
 
     fn fill_buckets(&mut self, now: u64) {
         let total = self.total();
+        if self.decisions.buckets.iter().all(Option::is_none) {
+            self.buckets = Vec::new();
+            return;
+        }
+        self.buckets.resize(BUCKETS, None);
         for (budget, percent) in self.buckets.iter_mut().zip(self.decisions.buckets) {
             let rate = total
                 .zip(percent)

@@ -198,7 +198,7 @@ impl PartitionCopy {
         let partition_rows = partition_rows(writers)?;
         self.flush();
         let lsn_min = writers.iter().map(|writer| writer.lsn).max().unwrap_or(0);
-        let next_number = container.item_number_bound();
+        let next_number = container.item_number_bound()?;
         for target in &mut self.targets {
             target.finish(lsn_min, next_number, &partition_rows);
         }

@@ -9,23 +9,14 @@ pub(super) const SLOT: u64 = 100;
 /// The number of slots that any ten seconds touch at most.
 pub(super) const SLOTS: usize = 101;
 
-/// The amounts spent in the last ten seconds.
-#[derive(Clone, Debug)]
+/// The amounts spent in the last ten seconds. The slots are empty until something is spent, because
+/// most budgets of a server with many containers are not used for a long time.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Recent {
-    spent: Box<[i64; SLOTS]>,
+    spent: Vec<i64>,
     /// The number of the newest slot: time divided by its length.
     newest: u64,
     sum: i64,
-}
-
-impl Default for Recent {
-    fn default() -> Self {
-        Recent {
-            spent: Box::new([0; SLOTS]),
-            newest: 0,
-            sum: 0,
-        }
-    }
 }
 
 impl Recent {
@@ -44,8 +35,9 @@ impl Recent {
             return;
         }
         for reused in self.newest + 1..=slot {
-            let spent = std::mem::take(&mut self.spent[reused as usize % SLOTS]);
-            self.sum -= spent;
+            if let Some(spent) = self.spent.get_mut(reused as usize % SLOTS) {
+                self.sum -= std::mem::take(spent);
+            }
         }
         self.newest = slot;
     }
@@ -55,6 +47,7 @@ impl Recent {
     }
 
     fn put(&mut self, at: usize, amount: i64) {
+        self.spent.resize(SLOTS, 0);
         // Amounts of this size are far beyond every limit; the bound only prevents an overflow.
         let amount = amount.min(i64::MAX / SLOTS as i64 - self.spent[at]);
         self.spent[at] += amount;
@@ -68,7 +61,8 @@ impl Recent {
         let mut slots = oldest..=self.newest;
         while sum >= limit {
             let Some(slot) = slots.next() else { break };
-            sum -= self.spent[slot as usize % SLOTS];
+            let spent = self.spent.get(slot as usize % SLOTS);
+            sum -= spent.copied().unwrap_or(0);
             if sum < limit {
                 return ((slot + SLOTS as u64) * SLOT).saturating_sub(now);
             }
@@ -87,6 +81,7 @@ impl Recent {
             newest: self.newest,
             ..Recent::default()
         };
+        part.spent.resize(self.spent.len(), 0);
         for (own, taken) in self.spent.iter_mut().zip(part.spent.iter_mut()) {
             *taken = proportion(*own, of, all);
             *own -= *taken;
