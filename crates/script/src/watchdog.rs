@@ -12,11 +12,17 @@ use std::time::Instant;
 
 use orrery_model::sync;
 
+/// The lowest priority of a process.
+#[cfg(unix)]
+const LOWEST_PRIORITY: i32 = 19;
+
 /// A child process that the caller's thread and the watchdog share.
 #[derive(Debug)]
 pub(crate) struct WatchedChild {
     child: Mutex<Child>,
     is_overdue: AtomicBool,
+    is_evicted: AtomicBool,
+    is_lowered: AtomicBool,
 }
 
 impl WatchedChild {
@@ -24,12 +30,47 @@ impl WatchedChild {
         Self {
             child: Mutex::new(child),
             is_overdue: AtomicBool::new(false),
+            is_evicted: AtomicBool::new(false),
+            is_lowered: AtomicBool::new(false),
         }
     }
 
     /// Returns true if the watchdog ended the process.
     pub(crate) fn is_overdue(&self) -> bool {
         self.is_overdue.load(Ordering::Acquire)
+    }
+
+    /// Returns true if the process was ended to make room.
+    pub(crate) fn is_evicted(&self) -> bool {
+        self.is_evicted.load(Ordering::Acquire)
+    }
+
+    /// Returns true if the process was neither lowered nor ended to make room.
+    pub(crate) fn is_as_started(&self) -> bool {
+        !self.is_lowered.load(Ordering::Acquire) && !self.is_evicted()
+    }
+
+    /// Kills the process to make room. Its user finds its pipe broken and waits for its end.
+    pub(crate) fn evict(&self) {
+        self.is_evicted.store(true, Ordering::Release);
+        // The call fails only for a process that is gone already.
+        let _ = sync::lock(&self.child).kill();
+    }
+
+    /// Gives all threads of the process the lowest priority. A system that refuses it runs the
+    /// process as before.
+    pub(crate) fn lower(&self) {
+        self.is_lowered.store(true, Ordering::Release);
+        // The lock keeps the process from being waited for, and so its id from being reused.
+        let child = sync::lock(&self.child);
+        #[cfg(unix)]
+        {
+            let id = i32::try_from(child.id()).ok();
+            if let Some(group) = id.and_then(rustix::process::Pid::from_raw) {
+                let _ = rustix::process::setpriority_pgrp(Some(group), LOWEST_PRIORITY);
+            }
+        }
+        drop(child);
     }
 
     /// Kills the process and waits for its end, so that no zombie stays.
