@@ -13,7 +13,8 @@
 //!   when one ends while it is young. A group with strikes begins its requests in places of the
 //!   long class only, so that groups without strikes find the young places free.
 //! * A request that becomes long while no long place is free stays where it is until a group without
-//!   strikes needs its place. Then the group with the most aged requests gives its oldest up.
+//!   strikes needs its place. Then the group with the most aged requests gives its oldest up. A
+//!   group with strikes gets the place of a request that has run for very long.
 //!
 //! Two requests with the same exclusive name never run at once; the later one waits in the queue
 //! and holds no place.
@@ -82,6 +83,8 @@ struct Running<G> {
     exclusive: Option<Vec<u8>>,
     /// The request is older than a young request may be.
     is_aged: bool,
+    /// The request runs for so long that it must end if any group needs its place.
+    is_old: bool,
     /// The request was told to end.
     is_ending: bool,
 }
@@ -171,6 +174,15 @@ impl<G: Ord + Clone, W> FairQueue<G, W> {
 
     /// Starts the request whose turn it is. Returns `None` if no request may start now.
     pub(crate) fn start_next(&mut self) -> Option<(Entry, W)> {
+        if let Some(started) = self.start_best() {
+            return Some(started);
+        }
+        // Long places that no waiting request can use make young ones free.
+        self.move_aged();
+        self.start_best()
+    }
+
+    fn start_best(&mut self) -> Option<(Entry, W)> {
         let young_total = self.count(Class::Young);
         let long_total = self.count(Class::Long);
         let mut best: Option<((bool, usize, u64), G, usize, Class)> = None;
@@ -216,15 +228,16 @@ impl<G: Ord + Clone, W> FairQueue<G, W> {
             class,
             exclusive: waiting.exclusive,
             is_aged: false,
+            is_old: false,
             is_ending: false,
         };
         self.running.insert(waiting.entry, running);
         Some((waiting.entry, waiting.waiter))
     }
 
-    /// Records that a running request is older than a young one may be. It moves to the long class
+    /// Records that a running request did not end soon. It moves to the long class
     /// as soon as there is a place.
-    pub(crate) fn grow_old(&mut self, entry: Entry) {
+    pub(crate) fn grow_long(&mut self, entry: Entry) {
         let Some(running) = self.running.get_mut(&entry) else {
             return;
         };
@@ -233,7 +246,13 @@ impl<G: Ord + Clone, W> FairQueue<G, W> {
             group.strikes = (group.strikes + 1).min(MAX_STRIKES);
             group.aged += 1;
         }
-        self.move_aged();
+    }
+
+    /// Records that a running request is old: it may have to end for a group with strikes too.
+    pub(crate) fn grow_old(&mut self, entry: Entry) {
+        if let Some(running) = self.running.get_mut(&entry) {
+            running.is_old = true;
+        }
     }
 
     /// Moves aged requests from young places to free long places.
@@ -257,23 +276,31 @@ impl<G: Ord + Clone, W> FairQueue<G, W> {
         }
     }
 
-    /// Chooses an aged request that must end, if a group without strikes waits for its place.
+    /// Chooses an aged request that must end, if a group without strikes waits for its place; or an
+    /// old one, if a group with strikes waits and has no aged request.
     pub(crate) fn make_room(&mut self) -> Option<Entry> {
         let ending = self.running.values().filter(|one| one.is_ending).count();
-        let groups = self.groups.values();
-        let waits = |group: &&Group<W>| {
-            group.strikes == 0
-                && group.young < self.places.young_of_group
-                && self.first_free(group).is_some()
-        };
-        if groups.filter(waits).count() <= ending {
+        let (mut fresh, mut struck) = (0, 0);
+        for group in self.groups.values() {
+            if self.first_free(group).is_none() {
+                continue;
+            }
+            if group.strikes == 0 && group.young < self.places.young_of_group {
+                fresh += 1;
+            } else if group.aged == 0 {
+                struck += 1;
+            }
+        }
+        let needs_old = fresh <= ending;
+        if fresh + struck <= ending {
             return None;
         }
         // The oldest request of the group with the most aged ones; of equal groups one that holds a
         // young place, because that place is the one that is needed.
         let mut victim: Option<((usize, bool), Entry)> = None;
         for (entry, running) in &self.running {
-            if !running.is_aged || running.is_ending {
+            let may_end = running.is_aged && (running.is_old || !needs_old);
+            if !may_end || running.is_ending {
                 continue;
             }
             let aged = self.groups.get(&running.group).map_or(0, |group| group.aged);
@@ -314,7 +341,6 @@ impl<G: Ord + Clone, W> FairQueue<G, W> {
                     false => group.strikes /= 2,
                 }
             }
-            self.move_aged();
         } else {
             for group in self.groups.values_mut() {
                 let before = group.waiting.len();
@@ -402,7 +428,8 @@ mod tests {
         for name in names {
             let entry = enter(queue, name);
             assert_eq!(start(queue), Some(entry), "{name}");
-            queue.grow_old(entry);
+            queue.grow_long(entry);
+            assert_eq!(start(queue), None);
         }
     }
 
@@ -435,6 +462,20 @@ mod tests {
     }
 
     #[test]
+    fn a_group_with_strikes_gets_the_place_of_an_old_request_only() {
+        let mut queue = queue();
+        age_one_of_each(&mut queue, &["h1", "h2", "h3", "h4", "h5", "h6"]);
+        queue.leave(0);
+        age_one_of_each(&mut queue, &["h7"]);
+        let again = enter(&mut queue, "h1");
+        assert_eq!((start(&mut queue), queue.make_room()), (None, None));
+        queue.grow_old(2);
+        assert_eq!(queue.make_room(), Some(2));
+        queue.leave(2);
+        assert_eq!(start(&mut queue), Some(again));
+    }
+
+    #[test]
     fn the_group_with_the_most_aged_requests_gives_its_oldest_up() {
         let mut queue = queue();
         age_one_of_each(&mut queue, &["a", "b", "greedy", "greedy", "c", "d"]);
@@ -464,7 +505,7 @@ mod tests {
         let mut queue = queue();
         let long = enter(&mut queue, "a");
         start(&mut queue);
-        queue.grow_old(long);
+        queue.grow_long(long);
         queue.leave(long);
         assert_eq!(queue.groups.len(), 1, "the strike is remembered");
         let short = enter(&mut queue, "a");

@@ -4,8 +4,10 @@
 //! A request waits here without a thread and without a script process. [`FairQueue`] decides which
 //! request runs next; this file adds the clock, the threads and the refusals:
 //!
-//! * A request that runs for more than [`YOUNG`] becomes long. Its processes get the lowest
-//!   priority of the system.
+//! * A request that runs for more than [`YOUNG`] becomes long, if its processes have used processor
+//!   time in the meantime; one that waited for the processor becomes long after [`YOUNG_IDLE`]. The
+//!   processes of a long request get the lowest priority of the system.
+//! * A request that runs for more than [`OLD`] is old, and may have to make room for any group.
 //! * A request that must end loses its processes. Its answer is 429, and nothing of it took effect.
 //! * A request that waits for more than [`WAIT`], or finds the queue full, is answered with 429.
 
@@ -21,6 +23,12 @@ use tokio::sync::oneshot;
 
 /// The time after which a request is long.
 const YOUNG: Duration = Duration::from_millis(60);
+/// The processor time that makes a request long after [`YOUNG`].
+const WORK: Duration = Duration::from_millis(30);
+/// The time after which a request is long whatever it did.
+const YOUNG_IDLE: Duration = Duration::from_millis(500);
+/// The time after which a request is old.
+const OLD: Duration = Duration::from_secs(2);
 /// The time that a request may wait for its turn.
 const WAIT: Duration = Duration::from_millis(limits::REQUEST_TIME_MS);
 /// The length of the queue, in requests.
@@ -79,9 +87,18 @@ impl ScriptLane {
                 "the scripts of other requests did not leave room in time",
             ));
         }
-        let (lane, entry) = (self.clone(), place.entry);
+        let (lane, entry, ticket) = (self.clone(), place.entry, place.ticket.clone());
         let aging = tokio::spawn(async move {
-            tokio::time::sleep(YOUNG).await;
+            let mut age = Duration::ZERO;
+            while age < YOUNG_IDLE {
+                tokio::time::sleep(YOUNG).await;
+                age += YOUNG;
+                if ticket.processor_time().is_none_or(|time| time >= WORK) {
+                    break;
+                }
+            }
+            lane.grow_long(entry);
+            tokio::time::sleep(OLD.saturating_sub(age)).await;
             lane.grow_old(entry);
         });
         place.aging = Some(aging.abort_handle());
@@ -129,8 +146,13 @@ impl ScriptLane {
     }
 
     fn grow_old(&self, entry: Entry) {
+        lock(&self.state).queue.grow_old(entry);
+        self.start_requests();
+    }
+
+    fn grow_long(&self, entry: Entry) {
         let mut state = lock(&self.state);
-        state.queue.grow_old(entry);
+        state.queue.grow_long(entry);
         if let Some(ticket) = state.tickets.get(&entry) {
             ticket.lower();
         }

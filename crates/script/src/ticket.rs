@@ -12,6 +12,7 @@
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use orrery_model::sync;
 
@@ -67,6 +68,18 @@ impl Ticket {
         }
     }
 
+    /// Returns the processor time that the processes of the request have used since they were taken,
+    /// as far as the system tells; `None` if it does not.
+    #[must_use]
+    pub fn processor_time(&self) -> Option<Duration> {
+        let state = self.lock();
+        let mut sum = Duration::ZERO;
+        for child in &state.children {
+            sum += child.processor_time()?.saturating_sub(child.time_before());
+        }
+        Some(sum)
+    }
+
     /// Ends the processes of the request, and refuses it further ones.
     pub fn end(&self) {
         let mut state = self.lock();
@@ -99,6 +112,7 @@ impl Ticket {
         if state.is_lowered {
             child.lower();
         }
+        child.mark_time();
         state.children.push(child);
         Ok(())
     }

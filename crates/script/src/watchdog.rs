@@ -6,9 +6,9 @@
 //! deadline is earlier, which for equal time budgets happens at most once per budget.
 
 use std::process::Child;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use orrery_model::sync;
 
@@ -23,6 +23,8 @@ pub(crate) struct WatchedChild {
     is_overdue: AtomicBool,
     is_evicted: AtomicBool,
     is_lowered: AtomicBool,
+    /// Milliseconds of processor time that the process had used when its user took it.
+    time_before_ms: AtomicU64,
 }
 
 impl WatchedChild {
@@ -32,6 +34,7 @@ impl WatchedChild {
             is_overdue: AtomicBool::new(false),
             is_evicted: AtomicBool::new(false),
             is_lowered: AtomicBool::new(false),
+            time_before_ms: AtomicU64::new(0),
         }
     }
 
@@ -43,6 +46,27 @@ impl WatchedChild {
     /// Returns true if the process was ended to make room.
     pub(crate) fn is_evicted(&self) -> bool {
         self.is_evicted.load(Ordering::Acquire)
+    }
+
+    /// Returns the processor time of the process, or `None` on a system that does not tell.
+    pub(crate) fn processor_time(&self) -> Option<Duration> {
+        // The lock keeps the process from being waited for, and so its id from being reused.
+        let child = sync::lock(&self.child);
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
+        drop(child);
+        processor_time_of(&stat)
+    }
+
+    /// Remembers the processor time until now, which is not that of the next user.
+    pub(crate) fn mark_time(&self) {
+        let time = self.processor_time().unwrap_or_default();
+        let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.time_before_ms.store(time_ms, Ordering::Release);
+    }
+
+    /// Returns the processor time that the process had used when its user took it.
+    pub(crate) fn time_before(&self) -> Duration {
+        Duration::from_millis(self.time_before_ms.load(Ordering::Acquire))
     }
 
     /// Returns true if the process was neither lowered nor ended to make room.
@@ -80,6 +104,18 @@ impl WatchedChild {
         let _ = child.kill();
         let _ = child.wait();
     }
+}
+
+/// Reads the processor time out of the text of `/proc/<id>/stat`.
+fn processor_time_of(stat: &str) -> Option<Duration> {
+    /// Milliseconds of a tick; 100 ticks a second on every architecture we build for.
+    const TICK_MS: u64 = 10;
+    // The name of the program stands in parentheses and may hold anything.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(Duration::from_millis((user + system) * TICK_MS))
 }
 
 #[derive(Debug)]
@@ -195,5 +231,17 @@ fn watch(shared: &Shared) {
             None => sync::wait(&shared.changed, state),
             Some(at) => sync::wait_timeout(&shared.changed, state, at - now),
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processor_time_is_that_of_user_and_system() {
+        let stat = "12 (a) b) S 1 2 3 4 5 6 7 8 9 10 3 4 0 0 25 5";
+        assert_eq!(processor_time_of(stat), Some(Duration::from_millis(70)));
+        assert_eq!(processor_time_of("12 (a"), None);
     }
 }

@@ -259,6 +259,7 @@ impl Engine {
             let result = body(&mut host);
             let mut transaction = host.transaction;
             *steps = std::mem::take(&mut transaction.work);
+            transaction.check_not_overfull()?;
             let value = result?;
             if transaction.is_clean() {
                 return Ok(Committed {
