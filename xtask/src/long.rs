@@ -94,6 +94,15 @@ const RUNS: &[Run] = &[
         },
     },
     Run {
+        name: "neighbours",
+        summary: "times of requests beside 40 hostile callers of scripts and 64 of queries",
+        work: Work::Test {
+            package: "orrery-server",
+            test: "neighbours",
+            settings: &[("ORRERY_NEIGHBOURS", "40")],
+        },
+    },
+    Run {
         name: "splits",
         summary: "both SDKs at once through 200 splits and 200 kills, histories checked",
         work: Work::Suite {

@@ -129,6 +129,9 @@ pub(crate) fn query_error(error: QueryError) -> Error {
             ..
         } => Error::bad(message()).with_sub_status(number),
         QueryError::Resume(_) => Error::bad(format!("The continuation token is invalid: {error}")),
+        QueryError::MemoryTaken => {
+            Error::new(Kind::Throttled, error.to_string()).with_retry_after_ms(1_000)
+        }
         QueryError::Timeout => Error::new(
             Kind::RequestTimeout,
             "The query did not finish within its time.",
@@ -183,6 +186,12 @@ pub(crate) fn script_error(error: ScriptError) -> Error {
             "Too many scripts are running. Retry later.",
         )
         .with_retry_after_ms(100),
+        ScriptError::Evicted => Error::new(
+            Kind::Throttled,
+            "The script was ended and nothing of it took effect: it had run for long, and too many \
+             long scripts were running. Retry later.",
+        )
+        .with_retry_after_ms(1_000),
         ScriptError::HostDied(_) | ScriptError::HostNotStarted(_) => Error::internal(error),
     }
 }

@@ -7,9 +7,12 @@
 pub(crate) mod batch;
 pub(crate) mod patch;
 mod script_host;
+mod script_places;
 pub(crate) mod scripts;
 mod user_functions;
 
+pub(crate) use script_places::ScriptLocks;
+pub use script_places::ScriptPlace;
 pub(crate) use user_functions::UserFunctions;
 
 use crate::Engine;

@@ -80,11 +80,13 @@ mod traffic;
 
 pub use background::{BackgroundTask, ClockJump, ITEMS_PER_STEP};
 pub use catalog::{AccessResource, Container, Database, Grant, PermissionMode, TokenSigner};
+pub use items::ScriptPlace;
 pub use metadata::Feed;
 pub use operator::{
     DamagedBlock, DamagedBlockContents, DamagedPartition, LostWrites, Meters, PartitionInventory,
 };
 pub use pending::{Pending, PendingBatch};
+pub use orrery_script::Ticket;
 pub use request::etag_matches;
 pub use throughput::{Profile, ThroughputOptions};
 pub use traffic::{Seen, Traffic};
@@ -94,12 +96,14 @@ use background::agenda::Agenda;
 use background::confirmed_clock::ConfirmedClock;
 use catalog::Catalog;
 use errors::storage_failure;
+use items::ScriptLocks;
 use orrery_model::work::Work;
 use orrery_model::world::World;
+use orrery_model::memory::MemoryBudget;
 use orrery_model::{Result, Rid, limits};
 use orrery_script::{PoolOptions, ScriptPool};
 use orrery_storage::Store;
-use partition::keys::EpkPrefix;
+use query::Slots;
 use request::{Outcome, Position};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -125,6 +129,8 @@ pub struct EngineOptions {
     pub scripts: PoolOptions,
     /// Treatment of requests beyond the budget.
     pub throughput: ThroughputOptions,
+    /// Memory for what all queries collect together: rows to be sorted, groups, lists.
+    pub query_memory: Arc<MemoryBudget>,
     /// Bytes of items beyond which a physical partition is split. The service's limit is
     /// [`limits::PARTITION_BYTES`].
     pub partition_bytes: u64,
@@ -141,14 +147,12 @@ impl EngineOptions {
             cross_partition_queries: CrossPartitionQueries::default(),
             scripts,
             throughput: ThroughputOptions::default(),
+            query_memory: MemoryBudget::unlimited(),
             partition_bytes: limits::PARTITION_BYTES,
             gigabyte: limits::GIGABYTE,
         }
     }
 }
-
-/// The number of locks over which the logical partitions are spread for [`Engine::script_lock_of`].
-const SCRIPT_LOCKS: usize = 256;
 
 /// The engine. Its operations are in the modules, each as an `impl Engine` beside what it works on.
 pub struct Engine {
@@ -159,7 +163,9 @@ pub struct Engine {
     profile: Profile,
     cross_partition_queries: CrossPartitionQueries,
     throughput: ThroughputOptions,
-    script_locks: Vec<Mutex<()>>,
+    script_locks: ScriptLocks,
+    slots: Slots,
+    query_memory: Arc<MemoryBudget>,
     meters: Meters,
     partition_bytes: u64,
     range_changes: RangeChanges,
@@ -195,7 +201,9 @@ impl Engine {
             cross_partition_queries: options.cross_partition_queries,
             throughput: options.throughput,
             meters: Meters::new(),
-            script_locks: (0..SCRIPT_LOCKS).map(|_| Mutex::new(())).collect(),
+            script_locks: ScriptLocks::default(),
+            slots: Slots::new(std::thread::available_parallelism().map_or(1, usize::from)),
+            query_memory: options.query_memory,
             partition_bytes: options.partition_bytes,
             range_changes: RangeChanges::default(),
         };
@@ -235,9 +243,19 @@ impl Engine {
         &self.scripts
     }
 
-    /// Returns the lock that the scripts of a logical partition take one after the other.
-    pub(crate) fn script_lock_of(&self, epk_prefix: EpkPrefix) -> &Mutex<()> {
-        &self.script_locks[usize::from(epk_prefix[7]) % SCRIPT_LOCKS]
+    /// Returns the slots in which queries work.
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    /// Returns the memory for what queries collect.
+    pub(crate) fn query_memory(&self) -> &Arc<MemoryBudget> {
+        &self.query_memory
+    }
+
+    /// Returns the locks under which the scripts of a logical partition run one after the other.
+    pub(crate) fn script_locks(&self) -> &ScriptLocks {
+        &self.script_locks
     }
 
     /// Returns an answer with the charge of its work.

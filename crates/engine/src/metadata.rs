@@ -5,7 +5,7 @@
 
 use crate::catalog::{AccessResource, Catalog, Grant, TokenSigner};
 use crate::operator::statistics;
-use crate::query::{ListedRow, NoFunctions, client_plan, query_rows};
+use crate::query::{ListedRow, NoFunctions, Turn, client_plan, query_rows};
 use crate::request::{
     AccessResourceKind, Id, OfferChange, Offered, Outcome, Page, PageRequest, QueryPage,
     QueryRequest, RangeInfo, Resource, ScriptKind, Throughput,
@@ -380,20 +380,30 @@ impl Engine {
     /// Returns a page of a list of resources.
     pub fn list(&self, feed: Feed<'_>, page: &PageRequest) -> Outcome<Page> {
         let query = QueryRequest::everything(page);
-        let listed = self.query_feed(feed, &query).result;
+        // A list is short work and waits for no query.
+        let listed = self.rows_of_feed(feed, &query, None).result;
         self.metadata_read(listed.map(|answer| answer.page))
     }
 
     /// Returns a page of a query over a list of resources.
     pub fn query_feed(&self, feed: Feed<'_>, query: &QueryRequest) -> Outcome<QueryPage> {
+        let turn = self.slots().begin();
+        self.rows_of_feed(feed, query, Some(&turn))
+    }
+
+    fn rows_of_feed(
+        &self,
+        feed: Feed<'_>,
+        query: &QueryRequest,
+        turn: Option<&Turn<'_>>,
+    ) -> Outcome<QueryPage> {
         let mut work = orrery_sql::Work::default();
         let rows = listed_rows(self.catalog(), feed);
         let loaded_items = rows.as_ref().map_or(0, Vec::len) as u64;
         let page = rows.and_then(|rows| {
             let environment = Environment::default();
             let mut functions = NoFunctions;
-            let world = self.world();
-            query_rows(world, &environment, &rows, query, &mut functions, &mut work)
+            query_rows(self, turn, &environment, &rows, query, &mut functions, &mut work)
         });
         let counted = QueryWork {
             loaded_items,

@@ -40,6 +40,7 @@ pub(crate) mod change_capture;
 pub(crate) mod container_view;
 mod counts;
 mod dictionary;
+mod envelope;
 pub(crate) mod item;
 mod item_rows;
 pub(crate) mod key_deletion;

@@ -25,6 +25,7 @@
 //! | `position`, `token` | positions in continuations, and their text |
 //! | `plan` | the query plan for clients that merge by themselves |
 //! | `metrics` | query metrics, index metrics, explanations |
+//! | `slots` | the division of the cores among pages |
 //! | `rows` | queries over rows in memory: resources, the items that a script sees |
 
 mod access;
@@ -42,6 +43,7 @@ mod position;
 mod posting;
 mod rows;
 mod scope;
+mod slots;
 mod source;
 mod token;
 mod values;
@@ -50,10 +52,11 @@ mod walk;
 pub(crate) use plan::client_plan;
 pub(crate) use rows::{ListedRow, NoFunctions, has_row, query_rows};
 pub(crate) use scope::scope_reach;
+pub(crate) use slots::{Slots, Turn};
 
 use crate::Engine;
 use crate::catalog::Container;
-use crate::errors::query_error;
+use crate::errors::{query_error, script_error};
 use crate::partition::retry_if_moved;
 use crate::request::{
     Outcome, PageRequest, Position, QueryPage, QueryRequest, ReadOptions, Scope, ScriptKind,
@@ -62,14 +65,19 @@ use crate::throughput::{PartitionCharges, is_throttled};
 use crate::traffic::QueryWatch;
 use orrery_model::work::Step;
 use orrery_model::world::World;
+use orrery_script::{ScriptError, Ticket};
+use orrery_model::memory::Reservation;
 use orrery_model::{Error, Json, Result, limits};
 use orrery_sql::{
     Bounds, Environment, Functions, Path, Query, QueryError, ResumePoint, Source, Work,
 };
 use page::PageRun;
+use std::cell::RefCell;
 
 /// Bytes that a query may hold in memory while it collects rows.
 const MEMORY_BYTES: usize = 256 * 1024 * 1024;
+/// Milliseconds that a page may wait for slots without losing time to work.
+const WAIT_MS: u64 = 10_000;
 /// Rows that a page may have.
 const PAGE_ITEMS_MAX: usize = 10_000;
 
@@ -186,12 +194,14 @@ pub(crate) fn compile(
     Query::compile(text, parameters, environment).map_err(query_error)
 }
 
-/// Runs one page of a query over any source of items.
+/// Runs one page of a query over any source of items, within the time, the memory and the slots of
+/// queries. A page without a `turn` needs no slot.
 ///
 /// # Errors
 /// The failures of the source and of the executor, among them that the time of a request is over.
 pub(crate) fn run_page(
-    world: &dyn World,
+    engine: &Engine,
+    turn: Option<&Turn<'_>>,
     query: &Query,
     source: &mut dyn Source,
     functions: &mut dyn Functions,
@@ -199,10 +209,59 @@ pub(crate) fn run_page(
     page: &PageRequest,
     work: &mut Work,
 ) -> std::result::Result<orrery_sql::Page, QueryError> {
+    let world = engine.world();
     let now_ms = world.now_ms();
-    let mut expired = || world.now_ms().saturating_sub(now_ms) > limits::REQUEST_TIME_MS;
+    let ticket = Ticket::current();
+    let is_ended = || ticket.as_ref().is_some_and(Ticket::is_ended);
+    let mut expired = || {
+        let mut waited_ms = 0;
+        if let Some(turn) = turn {
+            turn.check();
+            waited_ms = u64::try_from(turn.waited().as_millis()).unwrap_or(u64::MAX);
+        }
+        let passed_ms = world.now_ms().saturating_sub(now_ms);
+        let worked_ms = passed_ms.saturating_sub(waited_ms.min(WAIT_MS));
+        worked_ms > limits::REQUEST_TIME_MS || is_ended()
+    };
+    let memory = QueryMemory::new(engine);
+    let mut reserve = |bytes| memory.reserve(bytes);
     let mut bounds = bounds(world, now_ms, page_items(page), &mut expired);
-    query.run(source, functions, resume, &mut bounds, work)
+    bounds.reserve = Some(&mut reserve);
+    let result = query.run(source, functions, resume, &mut bounds, work);
+    // A request with a script that was ended to make room did not run out of time.
+    match result {
+        Err(QueryError::Timeout) if is_ended() => Err(QueryError::Source(Box::new(script_error(
+            ScriptError::Evicted,
+        )))),
+        other => other,
+    }
+}
+
+/// The memory of one page.
+struct QueryMemory<'a> {
+    engine: &'a Engine,
+    reservation: RefCell<Option<Reservation>>,
+}
+
+impl<'a> QueryMemory<'a> {
+    fn new(engine: &'a Engine) -> Self {
+        QueryMemory {
+            engine,
+            reservation: RefCell::new(None),
+        }
+    }
+
+    /// Reserves memory up to `bytes` in all, with as much again for texts and copies of the values,
+    /// which the executor does not count.
+    fn reserve(&self, bytes: usize) -> bool {
+        let wanted = (bytes as u64).saturating_mul(2);
+        let mut reservation = self.reservation.borrow_mut();
+        if let Some(reservation) = reservation.as_mut() {
+            return reservation.grow(wanted.saturating_sub(reservation.bytes()));
+        }
+        *reservation = self.engine.query_memory().reserve(wanted);
+        reservation.is_some()
+    }
 }
 
 /// Returns the bounds of a page of at most `max_items` rows that begins at `now_ms`.
@@ -216,6 +275,7 @@ fn bounds<'a>(
         max_items,
         max_bytes: limits::PAGE_BYTES,
         max_memory: MEMORY_BYTES,
+        reserve: None,
         is_expired: expired,
         now_ms,
         started_ms: now_ms,

@@ -367,6 +367,7 @@ fn plain_rows(text: &str, items: &[Bytes]) -> Result<Vec<String>, QueryError> {
         max_items: usize::MAX,
         max_bytes: usize::MAX,
         max_memory: 1 << 28,
+        reserve: None,
         is_expired: &mut never,
         now_ms: START_MS,
         started_ms: START_MS,

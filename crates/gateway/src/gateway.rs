@@ -5,7 +5,7 @@
 //! answer      the steps of one request, in order
 //! check_head  path, credentials, method, headers, operation, rights: all that needs no body
 //! read_body   the body within its bounds, as JSON text
-//! start       the operation, on this thread or on the pool (`operations.rs`)
+//! start       the operation, on this thread or in a pool (`operations.rs`)
 //! finish      the wait for durability, and the reply
 //! ```
 
@@ -17,11 +17,12 @@ use crate::faults::{FaultTime, Faults, InjectedFault, InjectedReply, Unanswered}
 use crate::headers::RequestHeaders;
 use crate::log::{Field, Log, LogLevel};
 use crate::metrics::{Metrics, RequestKind};
-use crate::operations::{self, Operation};
+use crate::operations::{self, Lane, Operation, Started};
 use crate::options::{Account, Options};
 use crate::placement::{Pool, catch_panics};
 use crate::reply::Reply;
 use crate::route::{Path, Route, Target};
+use crate::script_lane::ScriptLane;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, DATE, EXPECT, HOST};
 use http::request::Parts;
@@ -49,6 +50,8 @@ pub struct Gateway {
     world: Arc<dyn World>,
     log: Arc<Log>,
     pool: Pool,
+    query_pool: Pool,
+    script_lane: ScriptLane,
     faults: Faults,
     metrics: Metrics,
 }
@@ -96,6 +99,7 @@ impl Gateway {
     /// Creates a gateway to `engine`.
     pub fn new(engine: Arc<Engine>, options: Options) -> Self {
         Gateway {
+            script_lane: ScriptLane::new(&engine),
             engine,
             authenticator: Authenticator::new(options.keys, options.directory),
             account: Arc::new(options.account),
@@ -103,6 +107,7 @@ impl Gateway {
             world: options.world,
             log: options.log,
             pool: Pool::new(),
+            query_pool: Pool::for_queries(),
             metrics: Metrics::default(),
         }
     }
@@ -229,7 +234,6 @@ impl Gateway {
             return end;
         }
 
-        // A long operation would delay other requests of this thread, so it starts on the pool.
         let call = Arc::new(Call {
             caller: checked.caller,
             path: checked.path,
@@ -240,13 +244,7 @@ impl Gateway {
             scheme: connection.scheme.name(),
             host: Some(host(head, connection)),
         });
-        let started = if operation.needs_pool(&call) {
-            let (engine, call) = (self.engine.clone(), call.clone());
-            self.pool.run(move || operation.start(&engine, &call)).await
-        } else {
-            Ok(operation.start(&self.engine, &call))
-        };
-        let reply = match started {
+        let reply = match self.start(operation, &call).await {
             Ok(started) => operations::finish(started, &self.engine, &call).await,
             Err(error) => Reply::failed(error),
         };
@@ -256,6 +254,37 @@ impl Gateway {
             .faults
             .injected_fault(FaultTime::After, fault_target.as_ref());
         wait_for_fault(fault).await.unwrap_or(Ok(reply))
+    }
+
+    /// Starts an operation on the thread or in the pool that its lane names.
+    ///
+    /// # Errors
+    /// 429 if the pool is full; 500 if the operation panics; 404/1003 if the container of a script
+    /// does not exist. The errors of the operation itself are in the inner result.
+    async fn start(
+        &self,
+        operation: &'static Operation,
+        call: &Arc<Call>,
+    ) -> Result<Result<Started>> {
+        let lane = operation.lane(call);
+        if lane == Lane::Worker {
+            return Ok(operation.start(&self.engine, call));
+        }
+        let (engine, own_call) = (self.engine.clone(), call.clone());
+        let work = move || operation.start(&engine, &own_call);
+        match lane {
+            Lane::Worker | Lane::Pool => self.pool.run(work).await,
+            Lane::Query => self.query_pool.run(work).await,
+            Lane::Script => {
+                let place = operation.script_place(&self.engine, call)?;
+                self.script_lane.run(place, work).await
+            }
+        }
+    }
+
+    /// Returns the numbers of requests with scripts that run and that wait.
+    pub fn script_requests(&self) -> (usize, usize) {
+        self.script_lane.lengths()
     }
 
     /// Checks everything that does not need the body: sizes, path, credentials, method, headers,

@@ -27,6 +27,7 @@ pub mod body;
 mod call;
 mod date;
 mod faults;
+mod fair_queue;
 mod feed;
 mod gateway;
 mod headers;
@@ -39,6 +40,7 @@ mod options;
 mod placement;
 mod reply;
 mod route;
+mod script_lane;
 mod serve;
 
 pub use auth::{Directory, DirectoryError, Keys, KeysError};

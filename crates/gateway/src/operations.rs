@@ -8,7 +8,7 @@
 //! the methods of a path, and the 405 for others   allowed_methods
 //! the choice between rows by headers              choose
 //! the access check                                Operation::rights
-//! the pool or the worker thread                   Operation::needs_pool
+//! the worker thread or the pool                   Operation::lane
 //! labels of metrics, the log, fault rules         Operation::name, Operation::resource_type
 //! ```
 //!
@@ -32,7 +32,7 @@ use crate::headers::{Content, RequestHeaders};
 use crate::reply::{Owner, Reply};
 use crate::route::{self, Target};
 use orrery_engine::request::{AccessResourceKind, ProcedureReply, ScriptKind, Written};
-use orrery_engine::{Container, Database, Engine, Pending, PendingBatch};
+use orrery_engine::{Container, Database, Engine, Pending, PendingBatch, ScriptPlace};
 use orrery_model::{Error, Kind, Result};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -52,6 +52,7 @@ pub struct Operation {
     rights: Rights,
     placement: Placement,
     triggers: Triggers,
+    is_query: bool,
     function: Function,
 }
 
@@ -62,6 +63,21 @@ enum Placement {
     Worker,
     /// The bounded pool: the operation may take long, and must not delay other requests.
     Pool,
+    /// The lane for requests that run scripts.
+    Scripts,
+}
+
+/// The thread or pool of one request. Requests of one lane never wait for those of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// The worker thread that read the request.
+    Worker,
+    /// The pool for requests that are neither queries nor run scripts.
+    Pool,
+    /// The pool for queries.
+    Query,
+    /// The lane for requests that run scripts.
+    Script,
 }
 
 /// The triggers that a request for the operation may name.
@@ -192,6 +208,17 @@ const fn pool(
     offered(form, target, name, rights, Placement::Pool, function)
 }
 
+/// Creates a row for an operation that runs a script.
+const fn scripted(
+    form: Form,
+    target: Target,
+    name: &'static str,
+    rights: Rights,
+    function: Function,
+) -> Row {
+    offered(form, target, name, rights, Placement::Scripts, function)
+}
+
 /// Creates a row for an operation. A row that makes no sense stops the build, because the compiler
 /// evaluates the table.
 const fn offered(
@@ -232,6 +259,7 @@ const fn offered(
         rights,
         placement,
         triggers: Triggers::None,
+        is_query: matches!(form, Form::PostQuery | Form::PostQueryPlan),
         function,
     };
     Row {
@@ -369,7 +397,7 @@ static ROWS: &[Row] = {
         pool(Get, PROCEDURE, "read_stored_procedure", ReadScripts, Script(scripts::read)),
         pool(Put, PROCEDURE, "replace_stored_procedure", WriteScripts, Script(scripts::replace)),
         pool(Delete, PROCEDURE, "delete_stored_procedure", WriteScripts, Script(scripts::delete)),
-        pool(Post, PROCEDURE, "execute_stored_procedure", WriteData,
+        scripted(Post, PROCEDURE, "execute_stored_procedure", WriteData,
             InContainer(scripts::execute)),
         pool(Get, TRIGGERS, "list_triggers", ReadScripts, Script(scripts::list)),
         pool(PostQuery, TRIGGERS, "query_triggers", ReadScripts, Script(scripts::query)),
@@ -406,7 +434,7 @@ static ROWS: &[Row] = {
 
         // Conflicts, and the addresses of replicas.
         worker(Get, Conflicts, "list_conflicts", ReadData, InContainer(feeds::list_conflicts)),
-        worker(PostQuery, Conflicts, "query_conflicts", ReadData,
+        pool(PostQuery, Conflicts, "query_conflicts", ReadData,
             InContainer(queries::query_conflicts)),
         not_offered(Post, Conflicts, "Creating a conflict"),
         worker(Get, Conflict, "read_conflict", ReadData, InContainer(feeds::no_such_conflict)),
@@ -523,12 +551,34 @@ impl Operation {
         self.rights
     }
 
-    /// Returns true if the operation must run on the pool for this call: by its row, because of a
-    /// large body, or because a trigger runs with it.
-    pub(crate) fn needs_pool(&self, call: &Call) -> bool {
-        self.placement == Placement::Pool
-            || call.body.len() > POOL_BODY_BYTES
-            || self.triggers == Triggers::Run && call.headers.names_trigger()
+    /// Returns the lane of a call: by its row, because of a large body, or because a script runs
+    /// with it.
+    pub(crate) fn lane(&self, call: &Call) -> Lane {
+        let runs_trigger = self.triggers == Triggers::Run && call.headers.names_trigger();
+        let runs_function =
+            self.is_query && self.target == Target::Items && may_call_functions(&call.body);
+        if self.placement == Placement::Scripts || runs_trigger || runs_function {
+            Lane::Script
+        } else if self.is_query {
+            Lane::Query
+        } else if self.placement == Placement::Pool || call.body.len() > POOL_BODY_BYTES {
+            Lane::Pool
+        } else {
+            Lane::Worker
+        }
+    }
+
+    /// Returns the place in the lane for scripts that a call takes.
+    ///
+    /// # Errors
+    /// 404/1003 if the container does not exist.
+    pub(crate) fn script_place(&self, engine: &Engine, call: &Call) -> Result<ScriptPlace> {
+        let container = call.container(engine).map_err(owner_missing)?;
+        let key = match self.is_query {
+            true => None,
+            false => call.optional_key(&container),
+        };
+        Ok(container.script_place(key))
     }
 
     /// Starts the operation: resolves the resources that its function requires and calls the
@@ -581,6 +631,17 @@ impl Operation {
         };
         Ok(Started { owner, progress })
     }
+}
+
+/// Returns true if the body of a query may name a user-defined function: the letters `udf` in any
+/// case, or one of them as an escape of JSON.
+fn may_call_functions(body: &[u8]) -> bool {
+    const ESCAPES: [&[u8]; 6] = [b"75", b"55", b"64", b"44", b"66", b"46"];
+    let names = body.windows(3).any(|part| part.eq_ignore_ascii_case(b"udf"));
+    names
+        || body
+            .windows(6)
+            .any(|part| part.starts_with(b"\\u00") && ESCAPES.contains(&&part[4..]))
 }
 
 impl PartialEq for Operation {

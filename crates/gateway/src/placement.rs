@@ -1,9 +1,18 @@
-//! The bounded pool for requests that may take long, and the barrier that turns a panic into a 500.
+//! The bounded pools for requests that may take long, and the barrier that turns a panic into a
+//! 500.
 //!
 //! Short requests run on the async worker thread that read them. A long request there would delay
-//! every other request of the thread, so it runs on the pool. The pool runs a few requests at a
-//! time and queues a bounded number. If the queue is full, a request is refused with 429 and a time
-//! to retry, and not with 503, because clients take 503 for a server that is down.
+//! every other request of the thread, so it runs on a thread of its own. Requests of one kind share
+//! a pool, so that they never wait for another kind:
+//!
+//! | kind | requests that run at once |
+//! |---|---|
+//! | queries | [`QUERIES`]: most of them wait for a slot of the engine, which divides the cores |
+//! | requests with scripts | see `script_lane.rs` |
+//! | all others: metadata, feeds, batches | a few for each core |
+//!
+//! A pool queues a bounded number of requests. If the queue is full, a request is refused with 429
+//! and a time to retry, and not with 503, because clients take 503 for a server that is down.
 
 use orrery_model::{Error, Kind, Result};
 use std::panic::AssertUnwindSafe;
@@ -14,9 +23,11 @@ use tokio::sync::Semaphore;
 /// The length of the queue, in requests.
 const QUEUE_LENGTH: usize = 1024;
 /// The milliseconds after which a refused client should retry.
-const RETRY_AFTER_MS: u64 = 100;
+pub(crate) const RETRY_AFTER_MS: u64 = 100;
+/// The queries that run at once. Each has a thread.
+const QUERIES: usize = 256;
 
-/// The pool for requests that may be slow.
+/// A pool for requests that may be slow.
 pub struct Pool {
     /// A permit for each request that runs or is queued.
     admitted: Arc<Semaphore>,
@@ -25,8 +36,13 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Creates a pool for this machine. It runs more requests than there are cores, because scripts
-    /// and syncs wait without using a core.
+    /// Creates the pool for queries.
+    pub fn for_queries() -> Self {
+        Self::with_limits(QUERIES, QUEUE_LENGTH)
+    }
+
+    /// Creates the pool for requests that are neither queries nor run scripts. It runs more
+    /// requests than there are cores, because syncs wait without using a core.
     pub fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Self::with_limits(4 * cores.max(2), QUEUE_LENGTH)
@@ -65,24 +81,34 @@ impl Pool {
             .await
             .map_err(Error::internal)?;
         // The thread owns the permits, so that they are free only when the work has ended.
-        let task = tokio::task::spawn_blocking(move || {
+        on_thread(move || {
             let result = work();
             drop((running, admitted));
             result
-        });
-        match task.await {
-            Ok(result) => Ok(result),
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => Err(Error::internal(panic_text(&*panic))),
-                Err(error) => Err(Error::internal(error)),
-            },
-        }
+        })
+        .await
     }
 }
 
 impl Default for Pool {
     fn default() -> Self {
         Pool::new()
+    }
+}
+
+/// Runs `work` on a thread for blocking work.
+///
+/// # Errors
+/// 500 if `work` panics.
+pub(crate) async fn on_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => Ok(result),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => Err(Error::internal(panic_text(&*panic))),
+            Err(error) => Err(Error::internal(error)),
+        },
     }
 }
 

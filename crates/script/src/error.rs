@@ -60,6 +60,8 @@ pub enum ScriptError {
     HostNotStarted(String),
     /// Every script-host process was busy for the whole time budget.
     Busy,
+    /// The script was ended to make room: it was long, and too many long scripts were running.
+    Evicted,
 }
 
 impl fmt::Display for ScriptError {
@@ -99,6 +101,9 @@ impl fmt::Display for ScriptError {
                 write!(f, "no script-host process could be started: {reason}")
             }
             Self::Busy => f.write_str("every script-host process is busy"),
+            Self::Evicted => {
+                f.write_str("the script was ended, because too many long scripts were running")
+            }
         }
     }
 }

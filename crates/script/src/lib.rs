@@ -40,6 +40,7 @@ mod native;
 mod pool;
 mod process;
 mod serve;
+mod ticket;
 mod watchdog;
 mod wire;
 
@@ -52,6 +53,7 @@ pub use functions::FunctionSession;
 pub use pool::{PoolOptions, ScriptPool};
 pub use process::HostCommand;
 pub use serve::serve_script_host;
+pub use ticket::Ticket;
 
 /// The source of the system procedure `__.sys.echo`, which every container has. It answers its
 /// first argument.

@@ -5,6 +5,10 @@
 //! runtime. Function sessions are counted apart from scripts: a procedure's query may call
 //! functions while the procedure holds its process, and if both were counted together, procedures
 //! could wait for each other without end.
+//!
+//! A request with a [`Ticket`] was admitted by a caller that bounds such requests to
+//! [`PoolOptions::max_processes`] together, so it finds a process. Only a second process, for the
+//! functions of a procedure's query, may be refused: [`ScriptPool::max_nested`] of them run at once.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -14,8 +18,12 @@ use orrery_model::sync;
 
 use crate::error::ScriptError;
 use crate::process::{HostCommand, HostProcess};
+use crate::ticket::Ticket;
 use crate::watchdog::Watchdog;
 use crate::wire::Limits;
+
+/// Processes that wait for work. After a rush the others end.
+const MAX_IDLE: usize = 8;
 
 /// Options and bounds of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +31,8 @@ pub struct PoolOptions {
     /// The command that starts a process.
     pub command: HostCommand,
     /// Procedures and triggers that run at once; as many function sessions may run beside them. At
-    /// least 1.
+    /// least 1. Requests with tickets run as many of both together, and a quarter more of sessions
+    /// within procedures.
     pub max_processes: usize,
     /// Milliseconds that an execution or a batch of function calls may run.
     pub time_ms: u64,
@@ -47,7 +56,7 @@ impl PoolOptions {
         let time_ms = orrery_model::limits::REQUEST_TIME_MS;
         Self {
             command,
-            max_processes: 2,
+            max_processes: 8,
             time_ms,
             accept_ms: time_ms / 5 * 4,
             grace_ms: 500,
@@ -65,6 +74,8 @@ pub(crate) enum ProcessUse {
     Script,
     /// A session of user-defined functions.
     Functions,
+    /// A session of user-defined functions, for a request that uses a process already.
+    Nested,
 }
 
 #[derive(Debug, Default)]
@@ -72,6 +83,7 @@ struct State {
     idle: VecDeque<HostProcess>,
     busy_scripts: usize,
     busy_functions: usize,
+    busy_nested: usize,
 }
 
 impl State {
@@ -80,6 +92,7 @@ impl State {
         match usage {
             ProcessUse::Script => &mut self.busy_scripts,
             ProcessUse::Functions => &mut self.busy_functions,
+            ProcessUse::Nested => &mut self.busy_nested,
         }
     }
 }
@@ -110,7 +123,19 @@ impl ScriptPool {
     #[must_use]
     pub fn processes(&self) -> usize {
         let state = self.lock();
-        state.idle.len() + state.busy_scripts + state.busy_functions
+        state.idle.len() + state.busy_scripts + state.busy_functions + state.busy_nested
+    }
+
+    /// Returns the number of requests with tickets that may run at once.
+    #[must_use]
+    pub fn max_requests(&self) -> usize {
+        self.options.max_processes.max(1)
+    }
+
+    /// Returns the number of function sessions that may run within procedures.
+    #[must_use]
+    pub fn max_nested(&self) -> usize {
+        (self.options.max_processes / 4).max(1)
     }
 
     pub(crate) fn watchdog(&self) -> &Watchdog {
@@ -127,17 +152,25 @@ impl ScriptPool {
     /// starts one.
     ///
     /// # Errors
-    /// [`ScriptError::Busy`] at the deadline; [`ScriptError::HostNotStarted`] if no process can be
-    /// started.
+    /// [`ScriptError::Busy`] at the deadline, or at once for a second process of a request;
+    /// [`ScriptError::HostNotStarted`] if no process can be started; [`ScriptError::Evicted`] if the
+    /// request was ended.
     pub(crate) fn lease(
         &self,
         usage: ProcessUse,
         deadline: Instant,
     ) -> Result<Lease<'_>, ScriptError> {
+        let ticket = Ticket::current();
+        let is_nested = ticket.as_ref().is_some_and(Ticket::has_process);
+        let (usage, limit) = match is_nested {
+            true => (ProcessUse::Nested, self.max_nested()),
+            false => (usage, self.max_requests()),
+        };
         let mut state = self.lock();
-        while *state.busy(usage) >= self.options.max_processes.max(1) {
+        while *state.busy(usage) >= limit {
             let wait = deadline.saturating_duration_since(Instant::now());
-            if wait.is_zero() {
+            // A request that waited with a process in its hands could wait for itself.
+            if is_nested || wait.is_zero() {
                 return Err(ScriptError::Busy);
             }
             state = sync::wait_timeout(&self.freed, state, wait);
@@ -151,10 +184,15 @@ impl ScriptPool {
             pool: self,
             usage,
             process,
+            ticket: None,
             is_reusable: false,
         };
         if lease.process.is_none() {
             lease.process = Some(HostProcess::start(&self.options.command, self.limits())?);
+        }
+        if let Some(ticket) = ticket {
+            ticket.attach(lease.process()?.child())?;
+            lease.ticket = Some(ticket);
         }
         Ok(lease)
     }
@@ -180,6 +218,8 @@ pub(crate) struct Lease<'a> {
     pub(crate) pool: &'a ScriptPool,
     usage: ProcessUse,
     process: Option<HostProcess>,
+    /// The ticket of the request that uses the process.
+    ticket: Option<Ticket>,
     /// The process waits for its next message. Only such a process goes back to the pool.
     is_reusable: bool,
 }
@@ -201,11 +241,18 @@ impl Lease<'_> {
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
         let process = self.process.take();
+        if let (Some(process), Some(ticket)) = (&process, &self.ticket) {
+            ticket.detach(&process.child());
+        }
         let mut state = self.pool.lock();
         *state.busy(self.usage) -= 1;
         let mut discarded = None;
         match process {
-            Some(mut process) if self.is_reusable => {
+            Some(mut process)
+                if self.is_reusable
+                    && process.child().is_as_started()
+                    && state.idle.len() < MAX_IDLE =>
+            {
                 process.has_served = true;
                 state.idle.push_back(process);
             }

@@ -34,7 +34,12 @@ pub(crate) struct HostProcess {
 impl HostProcess {
     /// Starts a process and sends it its limits.
     pub(crate) fn start(command: &HostCommand, limits: Limits) -> Result<Self, ScriptError> {
-        let mut child = Command::new(&command.program)
+        let mut host = Command::new(&command.program);
+        // The process gets a group of its own, so that the priority of all its threads can be
+        // changed at once, see `WatchedChild::lower`.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut host, 0);
+        let mut child = host
             .args(&command.arguments)
             .env_clear()
             // Dates in scripts read UTC, as in the service.
@@ -90,9 +95,11 @@ impl HostProcess {
     }
 
     /// Returns the error for a broken pipe or a wrong message: a timeout if the watchdog ended the
-    /// process, else the death of the process.
+    /// process, an eviction if its ticket did, else the death of the process.
     pub(crate) fn pipe_error(&self, reason: &str) -> ScriptError {
-        if self.child.is_overdue() {
+        if self.child.is_evicted() {
+            ScriptError::Evicted
+        } else if self.child.is_overdue() {
             ScriptError::TimedOut
         } else {
             ScriptError::HostDied(reason.into())

@@ -17,12 +17,19 @@ const STACK_RESERVE_BYTES: u64 = 8 * 1024 * 1024;
 /// The most bytes of script stack, whatever the parent requests.
 const STACK_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
+/// Steps by which the priority of scripts is below that of the server.
+#[cfg(unix)]
+const PRIORITY_STEP: i32 = 5;
+
 /// Serves scripts over standard input and output until the input closes. This is the body of the
 /// hidden sub-command.
 ///
 /// Both ends speak the pool's frames, so the function is of no use in a terminal.
 #[must_use]
 pub fn serve_script_host() -> ExitCode {
+    // Scripts give way to the server. A system that refuses it runs them as before.
+    #[cfg(unix)]
+    let _ = rustix::process::nice(PRIORITY_STEP);
     let mut channel = Channel::open();
     let Some(ToHost::Hello(limits)) = channel.receive() else {
         return ExitCode::FAILURE;

@@ -6,17 +6,25 @@
 //! deadline is earlier, which for equal time budgets happens at most once per budget.
 
 use std::process::Child;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use orrery_model::sync;
+
+/// The lowest priority of a process.
+#[cfg(unix)]
+const LOWEST_PRIORITY: i32 = 19;
 
 /// A child process that the caller's thread and the watchdog share.
 #[derive(Debug)]
 pub(crate) struct WatchedChild {
     child: Mutex<Child>,
     is_overdue: AtomicBool,
+    is_evicted: AtomicBool,
+    is_lowered: AtomicBool,
+    /// Milliseconds of processor time that the process had used when its user took it.
+    time_before_ms: AtomicU64,
 }
 
 impl WatchedChild {
@@ -24,12 +32,69 @@ impl WatchedChild {
         Self {
             child: Mutex::new(child),
             is_overdue: AtomicBool::new(false),
+            is_evicted: AtomicBool::new(false),
+            is_lowered: AtomicBool::new(false),
+            time_before_ms: AtomicU64::new(0),
         }
     }
 
     /// Returns true if the watchdog ended the process.
     pub(crate) fn is_overdue(&self) -> bool {
         self.is_overdue.load(Ordering::Acquire)
+    }
+
+    /// Returns true if the process was ended to make room.
+    pub(crate) fn is_evicted(&self) -> bool {
+        self.is_evicted.load(Ordering::Acquire)
+    }
+
+    /// Returns the processor time of the process, or `None` on a system that does not tell.
+    pub(crate) fn processor_time(&self) -> Option<Duration> {
+        // The lock keeps the process from being waited for, and so its id from being reused.
+        let child = sync::lock(&self.child);
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
+        drop(child);
+        processor_time_of(&stat)
+    }
+
+    /// Remembers the processor time until now, which is not that of the next user.
+    pub(crate) fn mark_time(&self) {
+        let time = self.processor_time().unwrap_or_default();
+        let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.time_before_ms.store(time_ms, Ordering::Release);
+    }
+
+    /// Returns the processor time that the process had used when its user took it.
+    pub(crate) fn time_before(&self) -> Duration {
+        Duration::from_millis(self.time_before_ms.load(Ordering::Acquire))
+    }
+
+    /// Returns true if the process was neither lowered nor ended to make room.
+    pub(crate) fn is_as_started(&self) -> bool {
+        !self.is_lowered.load(Ordering::Acquire) && !self.is_evicted()
+    }
+
+    /// Kills the process to make room. Its user finds its pipe broken and waits for its end.
+    pub(crate) fn evict(&self) {
+        self.is_evicted.store(true, Ordering::Release);
+        // The call fails only for a process that is gone already.
+        let _ = sync::lock(&self.child).kill();
+    }
+
+    /// Gives all threads of the process the lowest priority. A system that refuses it runs the
+    /// process as before.
+    pub(crate) fn lower(&self) {
+        self.is_lowered.store(true, Ordering::Release);
+        // The lock keeps the process from being waited for, and so its id from being reused.
+        let child = sync::lock(&self.child);
+        #[cfg(unix)]
+        {
+            let id = i32::try_from(child.id()).ok();
+            if let Some(group) = id.and_then(rustix::process::Pid::from_raw) {
+                let _ = rustix::process::setpriority_pgrp(Some(group), LOWEST_PRIORITY);
+            }
+        }
+        drop(child);
     }
 
     /// Kills the process and waits for its end, so that no zombie stays.
@@ -39,6 +104,18 @@ impl WatchedChild {
         let _ = child.kill();
         let _ = child.wait();
     }
+}
+
+/// Reads the processor time out of the text of `/proc/<id>/stat`.
+fn processor_time_of(stat: &str) -> Option<Duration> {
+    /// Milliseconds of a tick; 100 ticks a second on every architecture we build for.
+    const TICK_MS: u64 = 10;
+    // The name of the program stands in parentheses and may hold anything.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(Duration::from_millis((user + system) * TICK_MS))
 }
 
 #[derive(Debug)]
@@ -154,5 +231,17 @@ fn watch(shared: &Shared) {
             None => sync::wait(&shared.changed, state),
             Some(at) => sync::wait_timeout(&shared.changed, state, at - now),
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processor_time_is_that_of_user_and_system() {
+        let stat = "12 (a) b) S 1 2 3 4 5 6 7 8 9 10 3 4 0 0 25 5";
+        assert_eq!(processor_time_of(stat), Some(Duration::from_millis(70)));
+        assert_eq!(processor_time_of("12 (a"), None);
     }
 }

@@ -334,6 +334,7 @@ wire_enum!(ScriptError {
     9 => HostDied(reason),
     10 => HostNotStarted(reason),
     11 => Busy,
+    12 => Evicted,
 });
 wire_enum!(ToHost {
     0 => Hello(limits),

@@ -49,6 +49,9 @@ pub enum QueryError {
     Resume(String),
     /// The query needs more memory than [`crate::Bounds::max_memory`].
     Memory(String),
+    /// The caller gave the query no more memory, see [`crate::Bounds::reserve`], and the query
+    /// cannot return what it has. Reported as status 429.
+    MemoryTaken,
     /// The query cannot be split into pages and did not finish in time. Reported as status 408.
     Timeout,
     /// The source failed; the error is the source's own.
@@ -123,6 +126,9 @@ impl fmt::Display for QueryError {
             QueryError::NonFinite => f.write_str(
                 "The response content contains a numeric value that cannot be represented in JSON \
                  (e.g. Infinity and NaN).",
+            ),
+            QueryError::MemoryTaken => f.write_str(
+                "Other queries hold the memory that the query needs. Please retry later.",
             ),
             QueryError::Timeout => f.write_str("The query did not finish within its time."),
             QueryError::Source(error) => write!(f, "{error}"),

@@ -109,6 +109,10 @@ pub struct Bounds<'a> {
     /// The maximum memory, in bytes, that a query may hold (sorted rows, groups, distinct values,
     /// lists).
     pub max_memory: usize,
+    /// Reserves memory for the query, up to so many bytes in all. Returns false if there is none
+    /// left: the page then ends early with the rows that it has, or fails with
+    /// [`QueryError::MemoryTaken`]. `None` if only `max_memory` counts.
+    pub reserve: Option<&'a mut dyn FnMut(usize) -> bool>,
     /// Returns true if the time for this page is over. Called every few candidates, and not before
     /// the first candidate was evaluated.
     pub is_expired: &'a mut dyn FnMut() -> bool,

@@ -225,10 +225,12 @@ impl ScriptHost<'_, '_> {
                 text: stored.row.text(container.rid(), stored.number),
             });
         }
-        let mut functions = UserFunctions::new(self.engine, container);
+        let turn = self.engine.slots().begin();
+        let mut functions = UserFunctions::new(self.engine, container, &turn);
         let mut work = orrery_sql::Work::default();
         let answer = query_rows(
-            self.engine.world(),
+            self.engine,
+            Some(&turn),
             &environment(container),
             &rows,
             request,

@@ -4,15 +4,15 @@
 //!
 //! ```text
 //! take the script lock of the logical partition
-//! up to OPTIMISTIC_RUNS times:
+//! several times:
 //!     snapshot with every accepted commit ── run the script ── lock the writer ── commit
 //!                                                              (449: a write came, run again)
-//! once more: lock the writer ── snapshot ── run the script ── commit
 //! ```
 //!
-//! The writer's lock is not held while a script runs, so a slow script does not stop the writes of
-//! other logical partitions; only the last attempt holds it. Scripts of one logical partition run
-//! one at a time, so that they do not make each other repeat.
+//! The writer's lock is never held while a script runs: other writes of the physical partition, of
+//! any logical partition, wait for a commit and not for a script. Scripts of one logical partition
+//! run one at a time, so that they do not make each other repeat. A script whose logical partition
+//! is written in each of its runs is answered with 449, which clients repeat.
 //!
 //! `script_host.rs` answers the calls that a script makes, `crate::catalog` keeps the scripts.
 
@@ -31,15 +31,16 @@ use crate::pending::Pending;
 use crate::request::{ExecuteOptions, Id, ProcedureReply, ScriptKind, Written};
 use bytes::Bytes;
 use orrery_model::partition_key::PartitionKey;
-use orrery_model::sync::lock;
 use orrery_model::work::Step;
-use orrery_model::{Error, Json, Kind, Object, Result};
+use orrery_model::{Error, Json, Kind, Object, Result, limits};
 use orrery_script::{Ambient, ContainerLinks, Operation, Procedure, Quota, Trigger, TriggerTime};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Runs of a script before the writer's lock is held for the whole run.
-const OPTIMISTIC_RUNS: usize = 3;
+/// Runs of a script that are always made, if other writes come between.
+const RUNS: usize = 4;
+/// Runs of a script at most. Those beyond [`RUNS`] are made only within the time of a request.
+const RUNS_MAX: usize = 16;
 
 /// The id of the procedure that every container has: it answers its argument.
 const ECHO: &str = "__.sys.echo";
@@ -234,18 +235,16 @@ impl Engine {
     ) -> Result<Committed<T>> {
         let epk = container.partition_key().epk(key);
         let epk_prefix = keys::epk_prefix(&epk);
-        let _script_lock = lock(self.script_lock_of(epk_prefix));
-        for run in 0..=OPTIMISTIC_RUNS {
-            let is_last = run == OPTIMISTIC_RUNS;
-
-            // The last run keeps the lock, so that no other write can come between.
-            let mut writer = Some(partition.lock()?);
-            let accepted = writer.as_ref().map_or(0, |writer| writer.lsn);
-            if !is_last {
-                writer = None;
+        let _script_lock = self.script_locks().lock(container.rid(), epk_prefix)?;
+        let began_ms = self.world().now_ms();
+        for run in 0..RUNS_MAX {
+            let is_late = self.world().now_ms().saturating_sub(began_ms) > limits::REQUEST_TIME_MS;
+            if run >= RUNS && is_late {
+                break;
             }
 
             // A script sees durable commits only, and all that were accepted before it began.
+            let accepted = partition.lock()?.lsn;
             let snapshot = partition.snapshot_with(accepted)?;
             let transaction =
                 Transaction::begin(container, partition, snapshot.as_ref(), self.world());
@@ -260,6 +259,7 @@ impl Engine {
             let result = body(&mut host);
             let mut transaction = host.transaction;
             *steps = std::mem::take(&mut transaction.work);
+            transaction.check_not_overfull()?;
             let value = result?;
             if transaction.is_clean() {
                 return Ok(Committed {
@@ -269,10 +269,7 @@ impl Engine {
                 });
             }
 
-            let mut writer = match writer {
-                Some(writer) => writer,
-                None => partition.lock()?,
-            };
+            let mut writer = partition.lock()?;
             match transaction.commit(&mut writer, Some(epk_prefix)) {
                 Ok(commit) => {
                     return Ok(Committed {
@@ -281,7 +278,7 @@ impl Engine {
                         lsn: writer.lsn,
                     });
                 }
-                Err(error) if error.kind() == Kind::RetryWith && !is_last => {}
+                Err(error) if error.kind() == Kind::RetryWith => {}
                 Err(error) => return Err(error),
             }
         }

@@ -7,6 +7,7 @@
 use crate::Engine;
 use crate::catalog::Container;
 use crate::errors::udf_error;
+use crate::query::Turn;
 use crate::request::ScriptKind;
 use orrery_model::Json;
 use orrery_model::json::parse;
@@ -19,17 +20,24 @@ pub(crate) struct UserFunctions<'a> {
     container: &'a Container,
     /// The functions that the query names.
     names: Vec<String>,
+    /// The turn of the query, which holds no slot while a function runs.
+    turn: &'a Turn<'a>,
     /// The script host with these functions, once one was called.
     session: Option<FunctionSession<'a>>,
 }
 
 impl<'a> UserFunctions<'a> {
     /// Creates the functions of a container.
-    pub(crate) fn new(engine: &'a Engine, container: &'a Container) -> Self {
+    pub(crate) fn new(
+        engine: &'a Engine,
+        container: &'a Container,
+        turn: &'a Turn<'a>,
+    ) -> Self {
         UserFunctions {
             engine,
             container,
             names: Vec::new(),
+            turn,
             session: None,
         }
     }
@@ -62,8 +70,9 @@ impl Functions for UserFunctions<'_> {
         for argument in arguments {
             texts.push(argument.as_ref().map(Json::to_text));
         }
-        let session = self.session().map_err(udf_error)?;
-        match session.call(name, &texts).map_err(udf_error)? {
+        let turn = self.turn;
+        let result = turn.pause(|| self.session()?.call(name, &texts));
+        match result.map_err(udf_error)? {
             Some(text) => parse(text.as_bytes())
                 .map(Some)
                 .map_err(|error| QueryError::Source(Box::new(error))),

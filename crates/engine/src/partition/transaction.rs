@@ -34,6 +34,7 @@ use crate::index::generations::{Policies, PolicyGenerations};
 use crate::index::policy::Policy;
 use crate::index::terms::Terms;
 use crate::partition::container_view::ContainerView;
+use crate::partition::envelope::Size;
 use crate::partition::item::{StoredItem, damaged, item_id};
 use crate::partition::item_rows::{ItemChange, ItemState, unique_key_units, unique_keys_of};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
@@ -98,6 +99,10 @@ pub(crate) struct Transaction<'a> {
     entry_count: usize,
     /// Bytes of the old and the new states.
     item_bytes: usize,
+    /// The least size of the commit.
+    size: Size,
+    /// The size has passed the limit of a commit.
+    is_overfull: bool,
     /// Counted work, from which the charge follows.
     pub work: Vec<Step>,
 }
@@ -125,6 +130,8 @@ impl<'a> Transaction<'a> {
             other_rows: Vec::new(),
             entry_count: 0,
             item_bytes: 0,
+            size: Size::default(),
+            is_overfull: false,
             work: Vec::new(),
         }
     }
@@ -510,6 +517,7 @@ impl<'a> Transaction<'a> {
                 self.owners.insert(key, Some(number));
             }
         }
+        self.check_not_overfull()?;
         let shown = new.as_ref().or(old.as_ref()).ok_or_else(damaged)?;
         let row = shown.row.clone();
         for state in old.iter().chain(&new) {
@@ -518,13 +526,43 @@ impl<'a> Transaction<'a> {
         }
         match self.by_number.get(&number) {
             // The state before the transaction stays that of the first change.
-            Some(&at) => self.changes[at].new = new,
+            Some(&at) => {
+                let before = Size::of(&self.changes[at]);
+                self.changes[at].new = new;
+                self.size.replace(before, Size::of(&self.changes[at]));
+                self.check_size()?;
+            }
             None => {
+                let change = ItemChange { number, old, new };
+                self.size.replace(Size::default(), Size::of(&change));
+                self.check_size()?;
                 self.by_number.insert(number, self.changes.len());
-                self.changes.push(ItemChange { number, old, new });
+                self.changes.push(change);
             }
         }
         Ok(StoredItem { number, row })
+    }
+
+    /// Checks that the transaction still fits into a commit.
+    ///
+    /// # Errors
+    /// 413 if it does not. The transaction can then not be committed.
+    fn check_size(&mut self) -> Result<()> {
+        let fits = self.size.check();
+        self.is_overfull |= fits.is_err();
+        fits
+    }
+
+    /// Checks that no change of the transaction was too large for a commit. A script may have
+    /// caught the error of the change.
+    ///
+    /// # Errors
+    /// 413 if one was.
+    pub(crate) fn check_not_overfull(&self) -> Result<()> {
+        match self.is_overfull {
+            true => self.size.check(),
+            false => Ok(()),
+        }
     }
 
     /// Checks an item and returns its new state.
@@ -663,6 +701,7 @@ impl<'a> Transaction<'a> {
         {
             return Err(conflicting_write());
         }
+        self.check_not_overfull()?;
         if self.changes.iter().all(ItemChange::is_empty) && self.other_rows.is_empty() {
             return Ok(None);
         }

@@ -269,6 +269,7 @@ impl PageRun<'_> {
     /// Runs the query over the snapshots of its partitions.
     fn execute(&self, prepared: &Prepared, reach: &Reach, opened: &Opened) -> Result<Executed> {
         let Prepared { query, resume } = prepared;
+        let turn = self.engine.slots().begin();
         let targets = self.targets(reach, opened)?;
         let began_ms = self.engine.world().now_ms();
         let no_visibility = Visibility::default();
@@ -303,10 +304,11 @@ impl PageRun<'_> {
             after,
             short_positions,
         )?;
-        let mut functions = UserFunctions::new(self.engine, self.container);
+        let mut functions = UserFunctions::new(self.engine, self.container, &turn);
         let mut work = Work::default();
         let page = run_page(
-            self.engine.world(),
+            self.engine,
+            Some(&turn),
             query,
             &mut source,
             &mut functions,

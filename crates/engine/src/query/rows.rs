@@ -4,7 +4,8 @@
 //! Each row has a key by which the list is sorted. A continuation names the last row by its key, so
 //! rows that are added or removed between two pages neither repeat nor skip other rows.
 
-use super::{bounds, compile, run_page, token};
+use super::{Turn, bounds, compile, run_page, token};
+use crate::Engine;
 use crate::errors::query_error;
 use crate::request::{Page, QueryRequest};
 use bytes::Bytes;
@@ -54,12 +55,14 @@ impl Source for ListSource<'_> {
     }
 }
 
-/// Runs one page of a query over a list whose rows are sorted by their keys.
+/// Runs one page of a query over a list whose rows are sorted by their keys, in a slot for queries
+/// if the caller has a turn.
 ///
 /// # Errors
 /// 400 as for any query.
 pub(crate) fn query_rows(
-    world: &dyn World,
+    engine: &Engine,
+    turn: Option<&Turn<'_>>,
     environment: &Environment,
     rows: &[ListedRow],
     request: &QueryRequest,
@@ -79,7 +82,8 @@ pub(crate) fn query_rows(
     };
     let mut source = ListSource { rows, next };
     let out = run_page(
-        world,
+        engine,
+        turn,
         &query,
         &mut source,
         functions,

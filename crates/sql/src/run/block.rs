@@ -211,7 +211,7 @@ impl<'q> Collector<'q> {
         let held_before = cx.held_bytes;
         groups.add(grouping, cx, tuple)?;
         cx.held_bytes = held_before;
-        cx.check_memory(groups.memory())?;
+        cx.check_collected(groups.memory())?;
         Ok(true)
     }
 
@@ -263,7 +263,7 @@ impl<'q> Collector<'q> {
             if !seen.insert(digest(Some(&value))) {
                 return Ok(true);
             }
-            cx.check_memory(seen.len() * DIGEST_BYTES)?;
+            cx.check_collected(seen.len() * DIGEST_BYTES)?;
         }
         sink(cx, value)
     }

@@ -126,12 +126,20 @@ pub(crate) struct Context<'a> {
     /// Bytes of the values that were made for the current item and are in memory. Code that drops
     /// such a value sets the counter back.
     pub held_bytes: usize,
+    /// The most bytes of a collection of the page: groups, distinct values, rows to be sorted.
+    collected_bytes: usize,
+    /// Reserves memory for the page, see [`crate::Bounds::reserve`].
+    pub reserve: Option<&'a mut dyn FnMut(usize) -> bool>,
+    /// Bytes that were reserved.
+    reserved_bytes: usize,
     /// The number of the current item, see [`crate::Candidate::item_number`].
     pub item_number: Option<u64>,
 }
 
 /// Iterations between two readings of the clock; about a millisecond.
 const CLOCK_INTERVAL: u64 = 4096;
+/// Bytes that are reserved at a time.
+const RESERVATION_BYTES: usize = 256 * 1024;
 /// Bytes that are read in about the time of one iteration.
 const BYTES_PER_ITERATION: usize = 256;
 
@@ -158,6 +166,9 @@ impl<'a> Context<'a> {
             grace_iterations: 0,
             max_memory,
             held_bytes: 0,
+            collected_bytes: 0,
+            reserve: None,
+            reserved_bytes: 0,
             item_number: None,
         }
     }
@@ -249,17 +260,42 @@ impl Context<'_> {
         result
     }
 
-    /// Compares a number of bytes with the memory limit.
+    /// Compares a number of bytes with the memory limit, and reserves them beside those of the
+    /// page's collections.
     ///
     /// # Errors
-    /// [`QueryError::Memory`] if the limit is exceeded.
-    pub(crate) fn check_memory(&self, bytes: usize) -> Result<(), QueryError> {
+    /// [`QueryError::Memory`] if the limit is exceeded; [`QueryError::MemoryTaken`] if the memory
+    /// cannot be reserved.
+    pub(crate) fn check_memory(&mut self, bytes: usize) -> Result<(), QueryError> {
         if bytes > self.max_memory {
             return Err(QueryError::Memory(
                 "The query collects more than fits into its memory.".into(),
             ));
         }
+        let needed = bytes.saturating_add(self.collected_bytes);
+        if needed > self.reserved_bytes
+            && let Some(reserve) = &mut self.reserve
+        {
+            let wanted = needed.next_multiple_of(RESERVATION_BYTES);
+            if !reserve(wanted) {
+                return Err(QueryError::MemoryTaken);
+            }
+            self.reserved_bytes = wanted;
+        }
         Ok(())
+    }
+
+    /// Compares the size of a collection with the memory limit, and reserves it beside the values
+    /// of the current item.
+    ///
+    /// # Errors
+    /// As [`Context::check_memory`].
+    pub(crate) fn check_collected(&mut self, bytes: usize) -> Result<(), QueryError> {
+        if bytes > self.max_memory {
+            return self.check_memory(bytes);
+        }
+        self.collected_bytes = self.collected_bytes.max(bytes);
+        self.check_memory(self.held_bytes)
     }
 
     /// Returns the next random number in [0, 1). The generator is splitmix64.

@@ -72,6 +72,9 @@ impl Query {
         let start = resume.cloned().unwrap_or_default();
         let mut page = PageBuilder::new(self, &start, bounds);
         let mut cx = Context::new(functions, work, &mut *bounds.is_expired, bounds.max_memory);
+        if let Some(reserve) = &mut bounds.reserve {
+            cx.reserve = Some(&mut **reserve);
+        }
         cx.now_ms = bounds.now_ms;
         cx.started_ms = bounds.started_ms;
         // Each page has random numbers of its own.
@@ -121,7 +124,9 @@ impl Query {
                 rows.add_tuple(self, &mut page, cx, tuple, true)
             });
         match result {
-            Err(QueryError::Timeout) if rows.has_progress() => rows.is_stopped = true,
+            Err(QueryError::Timeout | QueryError::MemoryTaken) if rows.has_progress() => {
+                rows.is_stopped = true;
+            }
             Err(error) => return Err(error),
             Ok(_) => {}
         }
@@ -174,7 +179,9 @@ impl Query {
                 // A candidate that did not finish within the rest of the time has the whole time of
                 // the next page. The first candidate of a page has had it, so it must make
                 // progress.
-                Err(QueryError::Timeout) if taken > 1 || rows.has_progress() => {
+                Err(QueryError::Timeout | QueryError::MemoryTaken)
+                    if taken > 1 || rows.has_progress() =>
+                {
                     rows.is_stopped = true;
                 }
                 Err(error) => return Err(error),
@@ -480,6 +487,7 @@ impl Query {
                         item_number: cx.item_number,
                         row: Bytes::from(row),
                     })?;
+                    cx.check_collected(sorter.memory())?;
                 }
             }
             // The sorter counts the rows that it keeps.
@@ -520,7 +528,7 @@ impl Query {
                 let mut row = Vec::new();
                 if write::row(&self.block.output, cx, tuple, &mut row)? {
                     cx.work.projected += 1;
-                    cx.check_memory(pool.add(scores, Bytes::from(row)))?;
+                    cx.check_collected(pool.add(scores, Bytes::from(row)))?;
                 }
             }
             // The pool counts the rows that it keeps.

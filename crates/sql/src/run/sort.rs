@@ -98,6 +98,11 @@ impl<'q> Sorter<'q> {
         Ok(())
     }
 
+    /// Returns the bytes of the kept rows.
+    pub(crate) fn memory(&self) -> usize {
+        self.memory
+    }
+
     /// Returns the kept rows in order.
     pub(crate) fn finish(self) -> Vec<SortedRow> {
         let entries = self.heap.into_sorted_vec();
