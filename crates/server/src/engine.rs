@@ -1,6 +1,8 @@
 //! Opens the engine on its store.
 
 use crate::command::{CrossPartitionQueries, Profile, StartArguments, Switch};
+use crate::context::ServerContext;
+use crate::descriptors::Shares;
 use crate::failure::Failure;
 use orrery_engine::{Engine, EngineOptions, ThroughputOptions};
 use orrery_model::world::World;
@@ -9,18 +11,18 @@ use orrery_storage::{LocalOptions, LocalStore, MemoryStore, Store};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens the engine on the store in `data_dir`, or on a store in memory if there is no directory.
+/// Opens the engine on the store in the data directory, or on a store in memory if there is none.
 ///
 /// # Errors
-/// [`Failure::Data`] if the data in `data_dir` cannot be opened.
+/// [`Failure::Data`] if the data cannot be opened.
 pub(crate) fn open_engine(
     arguments: &StartArguments,
-    data_dir: Option<&Path>,
+    context: &ServerContext,
     world: Arc<dyn World>,
 ) -> Result<Arc<Engine>, Failure> {
-    let store: Arc<dyn Store> = match data_dir {
+    let store: Arc<dyn Store> = match &context.data_dir {
         None => Arc::new(MemoryStore::new()),
-        Some(directory) => Arc::new(open_store(directory)?),
+        Some(directory) => Arc::new(open_store(directory, context.descriptors)?),
     };
 
     // Scripts run in processes of this program, which can be killed without harm to the server.
@@ -68,7 +70,7 @@ pub(crate) fn open_engine(
 /// The store detects missing files in its folder, but not the loss of the whole folder. A file
 /// `HOLDS-DATA` beside the folder records that the folder exists, so that the server refuses to
 /// start with an empty database in its place.
-fn open_store(directory: &Path) -> Result<LocalStore, Failure> {
+fn open_store(directory: &Path, descriptors: Shares) -> Result<LocalStore, Failure> {
     let folder = directory.join("store");
     let marker = directory.join("HOLDS-DATA");
     if marker.exists() && !folder.exists() {
@@ -80,8 +82,12 @@ fn open_store(directory: &Path) -> Result<LocalStore, Failure> {
         )));
     }
 
-    let store = LocalStore::open(&folder, LocalOptions::default())
-        .map_err(|error| Failure::Data(error.to_string()))?;
+    let options = LocalOptions {
+        open_tables: descriptors.store_tables,
+        ..LocalOptions::default()
+    };
+    let store =
+        LocalStore::open(&folder, options).map_err(|error| Failure::Data(error.to_string()))?;
     let text = "The folder `store` beside this file holds the data of an Orrery server.\n";
     std::fs::write(&marker, text)
         .map_err(|error| Failure::Data(format!("cannot write {}: {error}", marker.display())))?;

@@ -49,6 +49,8 @@ pub struct LocalOptions {
     /// Memory for blocks of tables, in bytes. The process was measured to use up to twice this
     /// value: give half of the memory that it may use.
     pub cache_bytes: u64,
+    /// Files of tables that stay open between two reads, at least 10.
+    pub open_tables: usize,
     /// Threads for flushes and compactions. One is best on two cores.
     pub worker_threads: usize,
     /// Opens a store whose log is truncated, or whose high-water file is missing, with the commits
@@ -61,6 +63,7 @@ impl Default for LocalOptions {
     fn default() -> LocalOptions {
         LocalOptions {
             cache_bytes: 64 << 20,
+            open_tables: 900,
             worker_threads: 1,
             accept_loss: false,
         }
