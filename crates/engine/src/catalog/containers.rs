@@ -100,7 +100,7 @@ impl Container {
         record: Record,
         lineage: Lineage,
     ) -> Result<Self> {
-        let settings = Settings::from_body(&record.body)?;
+        let settings = Settings::from_stored(&record.body)?;
         let policies = read_policies(&record.internal, &settings)?;
         let created = record.created().unwrap_or(0);
         let decisions = Decisions::read(record.internal.get("throughput"));
@@ -115,7 +115,7 @@ impl Container {
         }
 
         let container = Container {
-            id: super::resource_id(&record.body)?.to_owned(),
+            id: super::stored_id(&record.body)?.to_owned(),
             rid: record.meta.rid,
             created,
             partition_key: settings.partition_key.clone(),
