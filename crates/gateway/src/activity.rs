@@ -115,7 +115,7 @@ pub(crate) enum Check {
     Close(CloseReason),
 }
 
-/// What one connection is doing. Times are milliseconds since the connection was accepted, plus
+/// The present work of one connection. Times are milliseconds since the connection was accepted, plus
 /// one, so that 0 stands for none.
 #[derive(Debug)]
 pub(crate) struct Activity {
@@ -330,7 +330,7 @@ impl<S> PacedStream<S> {
         PacedStream { stream, activity }
     }
 
-    /// Notes the outcome of a write of `wanted` bytes, or of a flush.
+    /// Notes the outcome of a write or a flush.
     fn note<T>(&self, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         match &outcome {
             Poll::Ready(_) => self.activity.sent(),

@@ -3,12 +3,12 @@
 //!
 //! A port takes connections up to a limit. Beyond the limit a new connection takes the place of one
 //! without a request in progress: the oldest of those that have not sent a whole head within a
-//! second, else the one that has been idle longest, else the oldest that has just been opened. Among
-//! equals the address with the most connections gives way, so that one address cannot drive the
-//! connections of others out. A client that loses an idle connection opens another.
+//! second, else the one that has been idle longest, else the oldest that has just been opened.
+//! Among equals the address with the most connections gives way, so that one address cannot drive
+//! the connections of others out. A client that loses an idle connection opens another.
 //!
-//! A connection is refused by closing it: an answer could only be sent in plain text, and clients of
-//! TLS would not understand it.
+//! A connection is refused by closing it: an answer could only be sent in plain text, and clients
+//! of TLS would not understand it.
 
 use crate::activity::{Activity, CloseReason, Stage};
 use crate::metrics::ConnectionCounters;

@@ -124,7 +124,7 @@ pub struct Port<A> {
     pub drain: Duration,
 }
 
-/// What the connections of a port share.
+/// The parts of a port that its connections share.
 struct Shared<A> {
     service: Arc<A>,
     tls: Option<TlsAcceptor>,

@@ -36,7 +36,8 @@ impl ServerContext {
     /// certificate.
     ///
     /// # Errors
-    /// Those of [`descriptors::share_out`], [`data_dir::prepare`], [`tls::from_files`] and [`tls::self_signed`].
+    /// Those of [`descriptors::share_out`], [`data_dir::prepare`], [`tls::from_files`] and
+    /// [`tls::self_signed`].
     pub(crate) fn new(arguments: &StartArguments) -> Result<Self, Failure> {
         let started = Instant::now();
         let descriptors = descriptors::share_out(arguments.max_connections)?;

@@ -4,14 +4,14 @@
 //! | part | descriptors |
 //! |---|---|
 //! | tables that the store keeps open | up to 900, at least 64 |
-//! | tables, journals and directories that the store opens while it writes, merges and copies | 128 |
+//! | tables, journals and directories that the store writes, merges and copies | 128 |
 //! | pipes of script hosts | 64 |
 //! | listening ports, signals, log, certificate, keys, the runtime | 32 |
 //! | connections to the management API | 32 |
 //! | connections of clients | the rest, up to `--max-connections` |
 //!
-//! A process that runs out of descriptors can neither write nor accept connections, so the shares
-//! are fixed before anything is opened. Script hosts inherit the raised limit; they open no files.
+//! A process without a free descriptor can neither write nor accept connections, so the shares are
+//! fixed before anything is opened. Script hosts inherit the raised limit; they open no files.
 
 use crate::failure::Failure;
 

@@ -62,7 +62,8 @@ pub(crate) fn item_id(item: &Object) -> Result<&str> {
         |c: char| matches!(c, '/' | '\\') || c.is_control() && !matches!(c, '\t' | '\n' | '\r');
     if id.contains(is_refused) {
         return Err(Error::bad(format!(
-            "The id '{}' is invalid: it contains one of the characters / \\ or a control character.",
+            "The id '{}' is invalid: it contains one of the characters / \\ or a control \
+             character.",
             id.escape_debug()
         )));
     }
