@@ -29,7 +29,7 @@ pub struct Patience {
     pub head: Duration,
     /// For a connection between two requests.
     pub idle: Duration,
-    /// For a client that takes no byte of an answer.
+    /// For a client that takes nothing of an answer, or less than the bytes of a second at `rate`.
     pub stall: Duration,
     /// The same while memory is short.
     pub stall_when_short: Duration,
@@ -136,6 +136,11 @@ pub(crate) struct Activity {
     head_since: AtomicU64,
     /// The time since which the client takes no bytes.
     stalled_since: AtomicU64,
+    /// Bytes that were sent since the connection was accepted.
+    sent: AtomicU64,
+    /// The value of `sent` at the last progress, and the time of this progress.
+    progress: AtomicU64,
+    progress_since: AtomicU64,
 }
 
 impl Activity {
@@ -152,6 +157,9 @@ impl Activity {
             idle_since: AtomicU64::new(1),
             head_since: AtomicU64::new(0),
             stalled_since: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
+            progress: AtomicU64::new(0),
+            progress_since: AtomicU64::new(0),
         })
     }
 
@@ -187,6 +195,7 @@ impl Activity {
         if self.answers.fetch_add(1, Relaxed) == 0 {
             self.answer_bytes.store(0, Relaxed);
             self.answers_since.store(self.stamp(now), Relaxed);
+            self.note_progress(now);
         }
         self.answer_bytes.fetch_add(length, Relaxed);
         let activity = self.clone();
@@ -205,8 +214,15 @@ impl Activity {
         }
     }
 
+    /// Notes that the client has taken enough bytes to count as reading.
+    fn note_progress(&self, now: Instant) {
+        self.progress.store(self.sent.load(Relaxed), Relaxed);
+        self.progress_since.store(self.stamp(now), Relaxed);
+    }
+
     /// Notes that bytes were sent.
-    fn sent(&self) {
+    fn sent(&self, bytes: usize) {
+        self.sent.fetch_add(bytes as u64, Relaxed);
         if self.stalled_since.load(Relaxed) != 0 {
             self.stalled_since.store(0, Relaxed);
         }
@@ -238,6 +254,10 @@ impl Activity {
 
     /// Returns the time of the next look, or the reason to close the connection now.
     pub(crate) fn next_check(&self, patience: &Patience, is_short: bool, now: Instant) -> Check {
+        let taken = self.sent.load(Relaxed) - self.progress.load(Relaxed);
+        if taken >= patience.rate {
+            self.note_progress(now);
+        }
         let (deadline, reason) = match self.stage() {
             (Stage::Opening | Stage::Head, since) => {
                 // A first head has its full time once its first byte has arrived.
@@ -276,7 +296,9 @@ impl Activity {
         let all = (self.answers.load(Relaxed) > 0).then(|| {
             let bytes = self.answer_bytes.load(Relaxed);
             let time = Duration::from_millis(bytes.saturating_mul(1000) / rate.max(1));
-            self.instant(self.answers_since.load(Relaxed)) + stall + time
+            let of_all = self.instant(self.answers_since.load(Relaxed)) + stall + time;
+            // In HTTP/2 the socket may take bytes while a stream stands still.
+            of_all.min(self.instant(self.progress_since.load(Relaxed)) + stall)
         });
         match (stalled, all) {
             (Some(stalled), Some(all)) => Some(stalled.min(all)),
@@ -330,10 +352,19 @@ impl<S> PacedStream<S> {
         PacedStream { stream, activity }
     }
 
-    /// Notes the outcome of a write or a flush.
-    fn note<T>(&self, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    /// Notes the outcome of a write.
+    fn note_write(&self, outcome: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match &outcome {
-            Poll::Ready(_) => self.activity.sent(),
+            Poll::Ready(written) => self.activity.sent(*written.as_ref().unwrap_or(&0)),
+            Poll::Pending => self.activity.stalled(Instant::now()),
+        }
+        outcome
+    }
+
+    /// Notes the outcome of a flush or of the end of writing.
+    fn note_flush(&self, outcome: Poll<io::Result<()>>) -> Poll<io::Result<()>> {
+        match &outcome {
+            Poll::Ready(_) => self.activity.sent(0),
             Poll::Pending => self.activity.stalled(Instant::now()),
         }
         outcome
@@ -363,17 +394,17 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for PacedStream<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.note(outcome)
+        self.note_write(outcome)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let outcome = Pin::new(&mut self.stream).poll_flush(context);
-        self.note(outcome)
+        self.note_flush(outcome)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let outcome = Pin::new(&mut self.stream).poll_shutdown(context);
-        self.note(outcome)
+        self.note_flush(outcome)
     }
 
     fn poll_write_vectored(
@@ -382,7 +413,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for PacedStream<S> {
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
-        self.note(outcome)
+        self.note_write(outcome)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -479,19 +510,29 @@ mod tests {
             Some(CloseReason::SlowReader)
         );
         // A client that takes the page slowly may take it at 8 KiB per second.
-        activity.sent();
-        assert_eq!(closed(&activity, opened, 30 + 511, false), None);
-        assert_eq!(
-            closed(&activity, opened, 30 + 512, false),
-            Some(CloseReason::SlowReader)
-        );
-        assert_eq!(
-            closed(&activity, opened, 5 + 64, true),
-            Some(CloseReason::SlowReader)
-        );
+        for second in 0..540 {
+            activity.sent(8 * 1024);
+            assert_eq!(closed(&activity, opened, second, false), None, "{second} s");
+        }
+        let reason = Some(CloseReason::SlowReader);
+        assert_eq!(closed(&activity, opened, 5 + 64, true), reason);
+        assert_eq!(closed(&activity, opened, 30 + 512, false), reason);
         drop(page);
         assert_eq!(activity.stage().0, Stage::Idle);
         assert_eq!(closed(&activity, opened, 100, false), None);
+    }
+
+    #[test]
+    fn an_answer_that_stands_still_is_cut_although_the_socket_takes_bytes() {
+        let opened = Instant::now();
+        let activity = Activity::new(opened);
+        let _page = activity.track_answer(Bytes::from(vec![0; 4 << 20]), opened);
+        for second in 0..30 {
+            activity.sent(100);
+            assert_eq!(closed(&activity, opened, second, false), None);
+        }
+        let reason = Some(CloseReason::SlowReader);
+        assert_eq!(closed(&activity, opened, 30, false), reason);
     }
 
     #[test]

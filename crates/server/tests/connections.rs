@@ -6,6 +6,10 @@
 
 mod program;
 
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use program::{Client, ITEMS, Manager, Request, Server, start, start_on, start_with_open_files};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -247,6 +251,47 @@ fn clients_that_never_read_hold_a_bounded_memory_and_are_cut() {
     );
     assert!(most < 800, "{most} MB");
     drop(slow);
+}
+
+#[tokio::test]
+async fn streams_of_http_2_that_never_read_are_cut_with_their_connection() {
+    let server = start(&["--memory"]).expect("it starts");
+    let mut client = server.client();
+    client.make_posts();
+    fill(&mut client);
+    let stream = tokio::net::TcpStream::connect(&server.address).await;
+    let stream = TokioIo::new(stream.expect("it listens"));
+    // The client has room for a little of each page and never makes more.
+    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(16 * 1024)
+        .handshake(stream)
+        .await
+        .expect("HTTP/2");
+    let connection = tokio::spawn(connection);
+    let mut answers = Vec::new();
+    for _ in 0..80 {
+        let mut request = hyper::Request::get(format!("http://{}{ITEMS}", server.address));
+        for (name, value) in page().signed_headers(&server.key) {
+            request = request.header(name, value);
+        }
+        let request = request.body(Full::new(Bytes::new())).expect("a request");
+        answers.push(
+            sender
+                .clone()
+                .send_request(request)
+                .await
+                .expect("an answer"),
+        );
+    }
+    let refused = answers
+        .iter()
+        .filter(|answer| answer.status() == 429)
+        .count();
+    assert!(refused > 0 && refused < 80, "{refused} refused");
+    // The end of the connection is the event to wait for, whatever its result.
+    let ended = tokio::time::timeout(Duration::from_secs(60), connection).await;
+    assert!(ended.is_ok(), "the connection was not cut");
+    assert_eq!(client.call(&page()).status, 200);
 }
 
 #[cfg(target_os = "linux")]
