@@ -5,39 +5,49 @@
 //!
 //! A failed step does not hide the others: every step runs, except a step whose requirement failed
 //! (the suites of the SDKs require the server program), which is reported as not run.
+//! A step that needs what this machine cannot have, such as a database from the network, is
+//! reported as skipped, with the reason.
 //!
-//! Promises: `run` fails if any step failed or did not run.
+//! Promises: `run` fails if any step failed or did not run; the table names every skipped step.
 
 use std::time::{Duration, Instant};
 
 use crate::run::Outcome;
-use crate::{checks, conformance, scenarios, sdk_tools, tidy};
+use crate::{checks, conformance, deny, scenarios, sdk_tools, tidy};
 
-/// One step: its name, its function, and the name of the earlier step that it requires.
+/// One step: its name, its function, the name of the earlier step that it requires, and a function
+/// that gets what the step needs from outside, or says why it cannot be had.
 struct Step {
     name: &'static str,
     run: fn() -> Outcome,
     requires: Option<&'static str>,
+    needs: fn() -> Outcome,
 }
 
 impl Step {
     /// Creates a step that requires no other.
     const fn new(name: &'static str, run: fn() -> Outcome) -> Step {
-        let requires = None;
         Step {
             name,
             run,
-            requires,
+            requires: None,
+            needs: || Ok(()),
+        }
+    }
+
+    /// Creates a step that is skipped if `needs` fails.
+    const fn with_needs(name: &'static str, needs: fn() -> Outcome, run: fn() -> Outcome) -> Step {
+        Step {
+            needs,
+            ..Step::new(name, run)
         }
     }
 
     /// Creates a step that requires the server program.
     const fn with_server(name: &'static str, run: fn() -> Outcome) -> Step {
-        let requires = Some(SERVER);
         Step {
-            name,
-            run,
-            requires,
+            requires: Some(SERVER),
+            ..Step::new(name, run)
         }
     }
 }
@@ -50,6 +60,8 @@ const STEPS: &[Step] = &[
     Step::new("clippy", || checks::clippy(&[])),
     Step::new("docs", || checks::docs(&[])),
     Step::new("tidy", || tidy::check(&[])),
+    Step::new("deny", || deny::check(&[])),
+    Step::with_needs("deny advisories", deny::fetch_advisories, deny::advisories),
     Step::new("test", || checks::test(&[])),
     Step::new(SERVER, || sdk_tools::server().map(drop)),
     Step::with_server("conformance python", || conformance::python(&[])),
@@ -89,6 +101,8 @@ enum End {
     Failed(String),
     /// The step did not run, because the step of this name did not pass.
     NotRun(&'static str),
+    /// The step did not run, because this machine does not have what it needs.
+    Skipped(String),
 }
 
 /// Runs `ci [--quick]`: every step, then the table.
@@ -131,7 +145,10 @@ fn run_steps(steps: &[Step]) -> Vec<Report> {
         let begun = Instant::now();
         let end = match unmet {
             Some(required) => End::NotRun(required),
-            None => (step.run)().map_or_else(End::Failed, |()| End::Passed),
+            None => match (step.needs)() {
+                Ok(()) => (step.run)().map_or_else(End::Failed, |()| End::Passed),
+                Err(reason) => End::Skipped(reason),
+            },
         };
         // The reason stands below the step's output as well as in the table, which may be far away.
         if let End::Failed(reason) = &end {
@@ -160,6 +177,7 @@ fn table(reports: &[Report]) -> String {
             End::Passed => "passed".to_owned(),
             End::Failed(reason) => format!("FAILED   {reason}"),
             End::NotRun(required) => format!("NOT RUN  it requires `{required}`"),
+            End::Skipped(reason) => format!("SKIPPED  {reason}"),
         };
         let seconds = report.duration.as_secs_f64();
         text.push_str(&format!("{:<24} {seconds:>7.1} s  {end}\n", report.name));
@@ -172,7 +190,7 @@ fn table(reports: &[Report]) -> String {
 fn verdict(reports: &[Report]) -> Outcome {
     let mut not_passed = Vec::new();
     for report in reports {
-        if !matches!(report.end, End::Passed) {
+        if !matches!(report.end, End::Passed | End::Skipped(_)) {
             not_passed.push(report.name);
         }
     }
@@ -194,10 +212,11 @@ mod tests {
     const GOOD: Step = Step::new("good", || Ok(()));
     const BAD: Step = Step::new("bad", || Err("it rains".to_owned()));
     const AFTER_BAD: Step = Step {
-        name: "after",
-        run: || Ok(()),
         requires: Some("bad"),
+        ..Step::new("after", || Ok(()))
     };
+    const WITHOUT_NEEDS: Step =
+        Step::with_needs("lonely", || Err("no network".to_owned()), || Ok(()));
 
     #[test]
     fn all_steps_passing_is_a_pass() {
@@ -224,6 +243,13 @@ mod tests {
             Err("2 of 2 steps did not pass: bad, after".to_owned())
         );
         assert!(table(&reports).contains("NOT RUN  it requires `bad`"));
+    }
+
+    #[test]
+    fn a_step_whose_needs_are_not_there_is_shown_as_skipped_and_fails_nothing() {
+        let reports = run_steps(&[GOOD, WITHOUT_NEEDS]);
+        assert_eq!(verdict(&reports), Ok(()));
+        assert!(table(&reports).contains("SKIPPED  no network"));
     }
 
     #[test]

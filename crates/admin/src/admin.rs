@@ -19,16 +19,19 @@ use http::header::{
     AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HOST, WWW_AUTHENTICATE,
 };
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use orrery_gateway::{
-    Connection, Field, Log, LogLevel, Pool, Service, Unanswered, body, catch_panics,
+    BodyMemory, Connection, Field, Log, LogLevel, Pool, Service, Unanswered, body, catch_panics,
 };
 use orrery_model::json::parse;
+use orrery_model::memory::MemoryBudget;
 use orrery_model::world::World;
 use orrery_model::{Json, Object, sync};
 use std::net::IpAddr;
 use std::sync::{Arc, RwLock};
+
+/// The bytes that the bodies of requests may take together.
+const MEMORY_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Options of the management API that are known before the data is open.
 pub struct Options {
@@ -46,6 +49,9 @@ pub struct Admin {
     world: Arc<dyn World>,
     log: Arc<Log>,
     pool: Pool,
+    /// The memory for the bodies of requests: a part of its own, so that an operator is answered
+    /// while clients have used up theirs.
+    memory: BodyMemory,
     stage: RwLock<Stage>,
 }
 
@@ -58,6 +64,7 @@ impl Admin {
             world,
             log,
             pool: Pool::new(),
+            memory: BodyMemory::new(MemoryBudget::new(MEMORY_BYTES)),
             stage: RwLock::new(Stage::Recovering),
         }
     }
@@ -99,7 +106,7 @@ impl Admin {
                 return Err(problem);
             }
         };
-        let body = body::read(body).await?;
+        let body = body::read(body, &self.memory).await?;
         let arguments = arguments(route, head.uri.query(), &body)?;
         let stage = self.stage();
         let handler = route.handler;
@@ -180,7 +187,7 @@ impl Service for Admin {
         &self,
         request: Request<Incoming>,
         connection: &Connection,
-    ) -> Result<Response<Full<Bytes>>, Unanswered> {
+    ) -> Result<Response<Bytes>, Unanswered> {
         let method = request.method().clone();
         let path = request.uri().path().to_owned();
         let outcome = match catch_panics(self.answer(request, connection)).await {
@@ -290,7 +297,7 @@ fn query_parameters(query: &str) -> Result<Object, Problem> {
 
 /// Renders the HTTP response. The response to a HEAD request has the headers of the response to GET
 /// and no body.
-fn render(outcome: Result<Answer, Problem>, is_head: bool) -> Response<Full<Bytes>> {
+fn render(outcome: Result<Answer, Problem>, is_head: bool) -> Response<Bytes> {
     let (answer, extra_header) = match outcome {
         Ok(answer) => (answer, None),
         Err(problem) => {
@@ -309,7 +316,7 @@ fn render(outcome: Result<Answer, Problem>, is_head: bool) -> Response<Full<Byte
     } else {
         Bytes::from(answer.body)
     };
-    let mut response = Response::new(Full::new(body));
+    let mut response = Response::new(body);
     *response.status_mut() =
         StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
 

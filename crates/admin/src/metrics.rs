@@ -9,7 +9,7 @@ use crate::call::{Answer, Call};
 use crate::problem::Problem;
 use crate::process::process_metrics;
 use orrery_engine::PartitionInventory;
-use orrery_gateway::RequestCounts;
+use orrery_gateway::{CloseReason, RequestCounts};
 use orrery_model::metrics::HistogramSnapshot;
 use std::fmt::Write;
 
@@ -223,11 +223,34 @@ fn add_container_metrics(text: &mut MetricsText, call: &Call) -> Result<(), Prob
 
 /// Adds the metrics of the program and the process.
 fn add_server_metrics(text: &mut MetricsText, call: &Call) {
+    let gateway = &call.components.gateway;
     text.single(
         "orrery_connections",
         "gauge",
         "Open connections of clients.",
-        call.components.gateway.metrics().connections.get() as f64,
+        gateway.metrics().connections.open.get() as f64,
+    );
+    text.family(
+        "orrery_connections_closed_total",
+        "counter",
+        "Connections of clients that the server closed or refused, by reason.",
+    );
+    for reason in CloseReason::ALL {
+        let count = gateway.metrics().connections.closed(reason);
+        let labels = [("reason", reason.name())];
+        text.sample("orrery_connections_closed_total", &labels, count as f64);
+    }
+    text.single(
+        "orrery_body_bytes",
+        "gauge",
+        "Bytes of the bodies of requests and answers that are held in memory.",
+        gateway.body_memory().held_bytes() as f64,
+    );
+    text.single(
+        "orrery_bodies_refused_total",
+        "counter",
+        "Requests answered with 429 because there was no memory for a body.",
+        gateway.body_memory().refused() as f64,
     );
     text.family(
         "orrery_build_info",

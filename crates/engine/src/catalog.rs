@@ -488,7 +488,8 @@ fn orphan_key(storage_id: PartitionId) -> Vec<u8> {
 ///
 /// # Errors
 /// 400 if the id is missing, is no string, is empty, has more than
-/// [`limits::RESOURCE_ID_CHARS`] characters, ends with a space, or contains `/`, `\`, `?` or `#`.
+/// [`limits::RESOURCE_ID_CHARS`] characters, ends with a space, or contains `/`, `\`, `?`, `#` or a
+/// control character.
 pub(crate) fn resource_id(body: &Object) -> Result<&str> {
     let missing = || {
         Error::bad(
@@ -513,12 +514,25 @@ pub(crate) fn resource_id(body: &Object) -> Result<&str> {
         )));
     }
     // Ids are segments of paths, where these characters and a space at the end would be lost.
-    if id.contains(['/', '\\', '?', '#']) || id.ends_with(' ') {
+    if id.contains(['/', '\\', '?', '#']) || id.contains(char::is_control) || id.ends_with(' ') {
         return Err(Error::bad(format!(
-            "The id '{id}' is invalid: it holds one of the characters / \\ ? # or ends in a blank."
+            "The id '{}' is invalid: it holds one of the characters / \\ ? #, a control character, \
+             or ends in a blank.",
+            id.escape_debug()
         )));
     }
     Ok(id)
+}
+
+/// Returns the `id` of a stored body. The rules for ids were checked when the resource was created,
+/// and may have been wider then.
+///
+/// # Errors
+/// 500 if the body has no id.
+pub(crate) fn stored_id(body: &Object) -> Result<&str> {
+    body.get("id")
+        .and_then(Json::as_str)
+        .ok_or_else(Record::damaged)
 }
 
 /// Parses JSON that the engine wrote.

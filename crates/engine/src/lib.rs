@@ -85,8 +85,8 @@ pub use metadata::Feed;
 pub use operator::{
     DamagedBlock, DamagedBlockContents, DamagedPartition, LostWrites, Meters, PartitionInventory,
 };
-pub use pending::{Pending, PendingBatch};
 pub use orrery_script::Ticket;
+pub use pending::{Pending, PendingBatch};
 pub use request::etag_matches;
 pub use throughput::{Profile, ThroughputOptions};
 pub use traffic::{Seen, Traffic};
@@ -97,9 +97,9 @@ use background::confirmed_clock::ConfirmedClock;
 use catalog::Catalog;
 use errors::storage_failure;
 use items::ScriptLocks;
+use orrery_model::memory::MemoryBudget;
 use orrery_model::work::Work;
 use orrery_model::world::World;
-use orrery_model::memory::MemoryBudget;
 use orrery_model::{Result, Rid, limits};
 use orrery_script::{PoolOptions, ScriptPool};
 use orrery_storage::Store;

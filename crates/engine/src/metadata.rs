@@ -403,7 +403,15 @@ impl Engine {
         let page = rows.and_then(|rows| {
             let environment = Environment::default();
             let mut functions = NoFunctions;
-            query_rows(self, turn, &environment, &rows, query, &mut functions, &mut work)
+            query_rows(
+                self,
+                turn,
+                &environment,
+                &rows,
+                query,
+                &mut functions,
+                &mut work,
+            )
         });
         let counted = QueryWork {
             loaded_items,

@@ -3,61 +3,76 @@
 //! A body that is too large is read and discarded for a while before the request is refused. A
 //! client that is still writing would otherwise see a broken connection instead of the reply.
 
+use crate::held::BodyMemory;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::body::Body;
+use hyper::body::{Body, Frame};
 use orrery_model::{Error, Kind, Result, limits};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// The longest time for a client to send a body.
+/// The longest pause between two parts of a body.
+const PAUSE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest time for a body without any bytes. Each byte that arrives adds to it, see
+/// [`SLOWEST_RATE`].
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// The slowest rate at which a body may arrive for long, in bytes per second.
+const SLOWEST_RATE: u64 = 8 * 1024;
 /// The largest number of bytes that are read and discarded.
 const DISCARD_BYTES: usize = 8 * limits::REQUEST_BODY_BYTES;
 /// The longest time for discarding a body.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reads a request body.
+/// Reads a request body. The bytes of the body are taken from `memory` until they are dropped.
 ///
 /// # Errors
-/// 413 above [`limits::REQUEST_BODY_BYTES`], 408 after the time limit, 400 if the connection
-/// breaks.
-pub async fn read<B: Body<Data = Bytes> + Unpin>(mut body: B) -> Result<Bytes> {
+/// 413 above [`limits::REQUEST_BODY_BYTES`], 429 if there is no memory for the body, 408 for a body
+/// that pauses or arrives too slowly, 400 if the connection breaks.
+pub async fn read<B: Body<Data = Bytes> + Unpin>(
+    mut body: B,
+    memory: &BodyMemory,
+) -> Result<Bytes> {
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
-    let whole = tokio::time::timeout(READ_TIMEOUT, read_bounded(&mut body)).await;
-    let result = whole.unwrap_or_else(|_| {
-        Err(Error::new(
-            Kind::RequestTimeout,
-            format!(
-                "The request body did not arrive in {} s.",
-                READ_TIMEOUT.as_secs()
-            ),
-        ))
-    });
-    if matches!(&result, Err(error) if error.kind() == Kind::RequestEntityTooLarge) {
+    let result = read_bounded(&mut body, memory).await;
+    // A client that is still sending reads the refusal only if its body is read.
+    if matches!(&result, Err(error) if is_refusal(error)) {
         discard(body).await;
     }
     result
 }
 
-async fn read_bounded<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> Result<Bytes> {
+/// Returns true for the errors of a client that may still be sending at full speed.
+fn is_refusal(error: &Error) -> bool {
+    matches!(error.kind(), Kind::RequestEntityTooLarge | Kind::Throttled)
+}
+
+async fn read_bounded<B: Body<Data = Bytes> + Unpin>(
+    body: &mut B,
+    memory: &BodyMemory,
+) -> Result<Bytes> {
     let limit = limits::REQUEST_BODY_BYTES;
-    if body.size_hint().lower() > limit as u64 {
+    let announced = body.size_hint().lower();
+    if announced > limit as u64 {
         return Err(too_large());
     }
+    // Memory is taken for what has arrived and not for what is announced, so that clients that
+    // announce much and send nothing take nothing from others.
+    let mut growing = memory.begin(0)?;
+    let started = Instant::now();
     // Most bodies arrive in one piece, which is returned without a copy.
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Error::bad("The request body ended early."))?;
+    while let Some(frame) = next_frame(body, started, first.len() + rest.len()).await? {
         // Frames with trailers carry no data.
         let Ok(data) = frame.into_data() else {
             continue;
         };
-        if first.len() + rest.len() + data.len() > limit {
+        let length = first.len() + rest.len() + data.len();
+        if length > limit {
             return Err(too_large());
         }
+        growing.grow_to(length as u64)?;
         if first.is_empty() && rest.is_empty() {
             first = data;
         } else {
@@ -65,11 +80,37 @@ async fn read_bounded<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> Result<Byt
             rest.extend_from_slice(&data);
         }
     }
-    Ok(if rest.is_empty() {
+    let whole = if rest.is_empty() {
         first
     } else {
         rest.freeze()
-    })
+    };
+    Ok(growing.hold(whole))
+}
+
+/// Returns the next part of a body of which `arrived` bytes are here; `None` at its end.
+async fn next_frame<B: Body<Data = Bytes> + Unpin>(
+    body: &mut B,
+    started: Instant,
+    arrived: usize,
+) -> Result<Option<Frame<Bytes>>> {
+    let earned = Duration::from_millis(arrived as u64 * 1000 / SLOWEST_RATE);
+    let left = (READ_TIMEOUT + earned).saturating_sub(started.elapsed());
+    let Ok(frame) = tokio::time::timeout(left.min(PAUSE_TIMEOUT), body.frame()).await else {
+        return Err(too_slow(arrived));
+    };
+    frame
+        .transpose()
+        .map_err(|_| Error::bad("The request body ended early."))
+}
+
+fn too_slow(arrived: usize) -> Error {
+    let message = format!(
+        "The request body did not arrive in time: after {arrived} bytes nothing came for {} s, or \
+         the body came more slowly than {SLOWEST_RATE} bytes per second.",
+        PAUSE_TIMEOUT.as_secs()
+    );
+    Error::new(Kind::RequestTimeout, message)
 }
 
 /// Reads a body and discards it, within limits of size and time.
@@ -100,7 +141,7 @@ fn too_large() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyper::body::Frame;
+    use orrery_model::memory::MemoryBudget;
     use std::collections::VecDeque;
     use std::pin::Pin;
     use std::task::{Context, Poll};
@@ -117,6 +158,10 @@ mod tests {
         ) -> Poll<Option<std::result::Result<Frame<Bytes>, Self::Error>>> {
             Poll::Ready(self.0.pop_front().map(|piece| Ok(Frame::data(piece))))
         }
+    }
+
+    async fn read(body: Pieces) -> Result<Bytes> {
+        super::read(body, &BodyMemory::new(MemoryBudget::unlimited())).await
     }
 
     fn pieces(count: usize, bytes: usize) -> Pieces {
@@ -149,5 +194,17 @@ mod tests {
                 .status(),
             413
         );
+    }
+
+    #[tokio::test]
+    async fn a_body_without_memory_is_429_and_takes_none() {
+        let memory = BodyMemory::new(MemoryBudget::new(100));
+        let refused = super::read(pieces(2, 60), &memory).await;
+        assert_eq!(refused.expect_err("too much").status(), 429);
+        assert_eq!(memory.held_bytes(), 0);
+        let body = super::read(pieces(2, 50), &memory).await.expect("it fits");
+        assert_eq!((body.len(), memory.held_bytes()), (100, 100));
+        drop(body);
+        assert_eq!(memory.held_bytes(), 0);
     }
 }

@@ -15,6 +15,7 @@ use crate::body;
 use crate::call::Call;
 use crate::faults::{FaultTime, Faults, InjectedFault, InjectedReply, Unanswered};
 use crate::headers::RequestHeaders;
+use crate::held::BodyMemory;
 use crate::log::{Field, Log, LogLevel};
 use crate::metrics::{Metrics, RequestKind};
 use crate::operations::{self, Lane, Operation, Started};
@@ -27,7 +28,6 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, DATE, EXPECT, HOST};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response};
-use http_body_util::Full;
 use hyper::body::Body;
 use orrery_engine::Engine;
 use orrery_model::world::World;
@@ -54,6 +54,7 @@ pub struct Gateway {
     script_lane: ScriptLane,
     faults: Faults,
     metrics: Metrics,
+    body_memory: BodyMemory,
 }
 
 /// The scheme of a connection.
@@ -109,6 +110,7 @@ impl Gateway {
             pool: Pool::new(),
             query_pool: Pool::for_queries(),
             metrics: Metrics::default(),
+            body_memory: BodyMemory::new(options.memory),
         }
     }
 
@@ -121,6 +123,11 @@ impl Gateway {
     /// Returns the counters for the operator.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// Returns the memory for bodies.
+    pub fn body_memory(&self) -> &BodyMemory {
+        &self.body_memory
     }
 
     /// Returns the fault rules.
@@ -153,7 +160,7 @@ impl Gateway {
         &self,
         request: Request<B>,
         connection: &Connection,
-    ) -> std::result::Result<Response<Full<Bytes>>, Unanswered>
+    ) -> std::result::Result<Response<Bytes>, Unanswered>
     where
         B: Body<Data = Bytes> + Unpin,
     {
@@ -218,7 +225,7 @@ impl Gateway {
         };
         let operation = checked.operation;
         *kind = RequestKind::Operation(operation);
-        let body = match read_body(body).await {
+        let body = match self.read_body(body).await {
             Ok(body) => body,
             Err(error) => return Ok(Reply::failed(error)),
         };
@@ -248,6 +255,7 @@ impl Gateway {
             Ok(started) => operations::finish(started, &self.engine, &call).await,
             Err(error) => Reply::failed(error),
         };
+        let reply = self.hold_reply(reply, operation);
 
         // A fault after the operation replaces the reply only; the effect of the operation stays.
         let fault = self
@@ -285,6 +293,33 @@ impl Gateway {
     /// Returns the numbers of requests with scripts that run and that wait.
     pub fn script_requests(&self) -> (usize, usize) {
         self.script_lane.lengths()
+    }
+
+    /// Reads the body of a request. A body in binary JSON is returned as JSON text, any other as
+    /// sent.
+    async fn read_body<B: Body<Data = Bytes> + Unpin>(&self, body: B) -> Result<Bytes> {
+        let body = body::read(body, &self.body_memory).await?;
+        if body.first() == Some(&binary_json::FIRST_BYTE) {
+            let text = Bytes::from(binary_json::to_text(&body)?);
+            return self.body_memory.hold(text);
+        }
+        Ok(body)
+    }
+
+    /// Counts the body of a reply as held. The reply to a read becomes a 429 if there is no memory
+    /// for its body. The effect of a write stands, so its client must get the reply in any case:
+    /// such a body is then not counted, which the request's own limits bound.
+    fn hold_reply(&self, mut reply: Reply, operation: &Operation) -> Reply {
+        match self.body_memory.hold(reply.body.clone()) {
+            Ok(held) => reply.body = held,
+            Err(error) if !operation.rights().includes_writes() => {
+                let charge = reply.charge;
+                reply = Reply::failed(error);
+                reply.charge = charge;
+            }
+            Err(_) => {}
+        }
+        reply
     }
 
     /// Checks everything that does not need the body: sizes, path, credentials, method, headers,
@@ -447,15 +482,6 @@ fn check_size(head: &Parts) -> Result<()> {
         "The request has {count} headers of {bytes} bytes together; at most {HEADERS} of \
          {HEAD_BYTES} bytes are taken."
     )))
-}
-
-/// Reads the body of a request. A body in binary JSON is returned as JSON text, any other as sent.
-async fn read_body<B: Body<Data = Bytes> + Unpin>(body: B) -> Result<Bytes> {
-    let body = body::read(body).await?;
-    if body.first() == Some(&binary_json::FIRST_BYTE) {
-        return binary_json::to_text(&body).map(Bytes::from);
-    }
-    Ok(body)
 }
 
 /// Returns the host that the client used: from the target of the request (HTTP/2, or a complete

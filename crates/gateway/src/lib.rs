@@ -3,7 +3,8 @@
 //! A request passes through these modules in this order:
 //!
 //! ```text
-//! serve       accepts connections: TLS or plain text, HTTP/1.1 or HTTP/2
+//! serve       accepts connections: TLS or plain text, HTTP/1.1 or HTTP/2; `connections` limits
+//!             their number, `activity` the time of slow clients
 //! gateway     takes the request through the steps below; a panic becomes a 500
 //! route       path -> resource
 //! auth        credentials -> caller, and the rights of the caller
@@ -20,17 +21,20 @@
 //! Left out: the direct (TCP) connection mode, and replies in the binary encoding of JSON.
 
 mod account;
+mod activity;
 mod address;
 mod auth;
 mod binary_json;
 pub mod body;
 mod call;
+mod connections;
 mod date;
-mod faults;
 mod fair_queue;
+mod faults;
 mod feed;
 mod gateway;
 mod headers;
+mod held;
 mod hybrid_row;
 mod known_routes;
 mod log;
@@ -43,19 +47,22 @@ mod route;
 mod script_lane;
 mod serve;
 
+pub use activity::{CloseReason, Patience};
 pub use auth::{Directory, DirectoryError, Keys, KeysError};
+pub use connections::ConnectionLimits;
 pub use faults::{
     ArmedFault, FaultAnswer, FaultOutcome, FaultRule, FaultTime, Faults, Unanswered, known_statuses,
 };
 pub use gateway::{Connection, Gateway, Scheme};
 pub use headers::{Header, known_headers};
+pub use held::BodyMemory;
 pub use known_routes::{KnownRoute, known_routes};
 pub use log::{Field, Log, LogFormat, LogLevel};
-pub use metrics::{Metrics, RequestCounts, RequestKind};
+pub use metrics::{ConnectionCounters, Metrics, RequestCounts, RequestKind};
 pub use operations::Operation;
 pub use options::{Account, Consistency, Options};
 pub use placement::{Pool, catch_panics};
-pub use serve::{Service, serve};
+pub use serve::{Port, Service, serve};
 
 /// The key that the vendor's emulator uses and every client documents. The key is public and
 /// protects nothing.

@@ -3,9 +3,10 @@
 //! Requests are counted by operation and outcome. Ids and keys never become labels, so the number
 //! of series is bounded. Counting a request costs one lookup in a small map and some additions.
 
+use crate::activity::CloseReason;
 use crate::operations::Operation;
 use orrery_engine::request::Charge;
-use orrery_model::metrics::{Gauge, Histogram, HistogramSnapshot, LATENCY_BOUNDS_SECONDS};
+use orrery_model::metrics::{Counter, Gauge, Histogram, HistogramSnapshot, LATENCY_BOUNDS_SECONDS};
 use orrery_model::sync::{read, write};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,8 +57,29 @@ struct Series {
 #[derive(Debug, Default)]
 pub struct Metrics {
     series: RwLock<HashMap<RequestKind, Arc<Series>>>,
+    /// The connections of clients.
+    pub connections: Arc<ConnectionCounters>,
+}
+
+/// The counters of the connections of a port.
+#[derive(Debug, Default)]
+pub struct ConnectionCounters {
     /// Open connections.
-    pub connections: Gauge,
+    pub open: Gauge,
+    /// Connections that the server has closed, in the order of [`CloseReason::ALL`].
+    closed: [Counter; CloseReason::ALL.len()],
+}
+
+impl ConnectionCounters {
+    /// Returns the number of connections that the server has closed for a reason.
+    pub fn closed(&self, reason: CloseReason) -> u64 {
+        self.closed[reason as usize].get()
+    }
+
+    /// Counts a connection that the server closes.
+    pub(crate) fn count(&self, reason: CloseReason) {
+        self.closed[reason as usize].add(1);
+    }
 }
 
 /// The counts of one kind of request, read at one moment.

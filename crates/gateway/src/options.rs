@@ -2,6 +2,7 @@
 
 use crate::auth::{Directory, Keys};
 use crate::log::Log;
+use orrery_model::memory::MemoryBudget;
 use orrery_model::world::World;
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ pub struct Options {
     pub world: Arc<dyn World>,
     /// The log.
     pub log: Arc<Log>,
+    /// The memory for the bodies of requests and answers.
+    pub memory: Arc<MemoryBudget>,
 }
 
 /// The account that clients read when they start.

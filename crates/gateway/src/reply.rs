@@ -5,7 +5,6 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, ETAG};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
-use http_body_util::Full;
 use orrery_engine::request::{Charge, ChargePart, Outcome, Position};
 use orrery_engine::{Container, Database, Engine};
 use orrery_model::json::write_string;
@@ -204,7 +203,7 @@ impl Reply {
 
     /// Returns the reply as a response of HTTP, with all headers that clients read from every
     /// reply. `head` omits the body and keeps its length.
-    pub(crate) fn render(mut self, activity: &HeaderValue, head: bool) -> Response<Full<Bytes>> {
+    pub(crate) fn render(mut self, activity: &HeaderValue, head: bool) -> Response<Bytes> {
         // The body of an error quotes the activity id, so it is written only here.
         if let Some(error) = self.error.take() {
             let activity = activity.to_str().unwrap_or_default();
@@ -239,7 +238,7 @@ impl Reply {
             self.body.clear();
         }
         let body = if head { Bytes::new() } else { self.body };
-        let mut response = Response::new(Full::new(body));
+        let mut response = Response::new(body);
         *response.status_mut() = status;
         *response.headers_mut() = self.headers;
         response
@@ -360,29 +359,23 @@ fn error_body(error: &Error, activity: &str) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http_body_util::BodyExt;
     use orrery_model::json::parse;
 
     const ACTIVITY: HeaderValue = HeaderValue::from_static("a-b-c");
 
-    fn header<'a>(response: &'a Response<Full<Bytes>>, name: &str) -> Option<&'a str> {
+    fn header<'a>(response: &'a Response<Bytes>, name: &str) -> Option<&'a str> {
         response
             .headers()
             .get(name)
             .map(|v| v.to_str().expect("ASCII"))
     }
 
-    async fn body(response: Response<Full<Bytes>>) -> Bytes {
-        response
-            .into_body()
-            .collect()
-            .await
-            .expect("in memory")
-            .to_bytes()
+    fn body(response: Response<Bytes>) -> Bytes {
+        response.into_body()
     }
 
-    #[tokio::test]
-    async fn an_error_is_json_with_its_message_and_the_activity_id() {
+    #[test]
+    fn an_error_is_json_with_its_message_and_the_activity_id() {
         let error = Error::new(Kind::CrossPartitionQueryNotServable, "no \"plan\"")
             .with_additional_info("{}");
         let response = Reply::failed(error).render(&ACTIVITY, false);
@@ -390,7 +383,7 @@ mod tests {
         assert_eq!(header(&response, "x-ms-substatus"), Some("1004"));
         assert_eq!(header(&response, "content-type"), Some("application/json"));
         let length = header(&response, "content-length").map(str::to_owned);
-        let text = body(response).await;
+        let text = body(response);
         assert_eq!(length, Some(text.len().to_string()));
         let json = parse(&text).expect("JSON");
         assert_eq!(
@@ -405,14 +398,14 @@ mod tests {
         );
     }
 
-    #[tokio::test]
-    async fn errors_of_queries_and_scripts_are_not_wrapped_a_second_time() {
+    #[test]
+    fn errors_of_queries_and_scripts_are_not_wrapped_a_second_time() {
         for errors in [
             r#"{"errors":[{"code":"SC1001","message":"m"}]}"#,
             r#"{"Errors":["a script threw"]}"#,
         ] {
             let response = Reply::failed(Error::bad(errors)).render(&ACTIVITY, false);
-            let json = parse(&body(response).await).expect("JSON");
+            let json = parse(&body(response)).expect("JSON");
             let message = json
                 .get("message")
                 .and_then(|m| m.as_str())
@@ -454,18 +447,18 @@ mod tests {
         assert_eq!(header(&response, "content-length"), Some("0"));
     }
 
-    #[tokio::test]
-    async fn no_content_and_not_modified_have_no_body_and_head_keeps_the_length() {
+    #[test]
+    fn no_content_and_not_modified_have_no_body_and_head_keeps_the_length() {
         let response = Reply::json(304, "{}")
             .with_etag("\"7\"")
             .with_rows(0, None)
             .render(&ACTIVITY, false);
         assert_eq!(header(&response, "x-ms-item-count"), Some("0"));
         assert_eq!(header(&response, "content-length"), None);
-        assert!(body(response).await.is_empty());
+        assert!(body(response).is_empty());
         let response = Reply::json(200, "{}").render(&ACTIVITY, true);
         assert_eq!(header(&response, "content-length"), Some("2"));
-        assert!(body(response).await.is_empty());
+        assert!(body(response).is_empty());
     }
 
     #[test]

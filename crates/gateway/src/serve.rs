@@ -2,12 +2,16 @@
 //!
 //! The first byte of a connection distinguishes TLS from plain text. Inside either, the first bytes
 //! distinguish HTTP/1.1 from HTTP/2 (by ALPN or prior knowledge). Everything that a client could
-//! delay has a limit: the first byte, the handshake, the head of a request, the number of
-//! connections, and the wait at shutdown.
+//! delay has a limit: the first byte, the handshake, the head of a request, the time between two
+//! requests, the reading of an answer (`activity.rs`), the number of connections
+//! (`connections.rs`), and the wait at shutdown.
 
+use crate::activity::{Activity, Check, CloseReason, PacedStream, Patience, Stage};
+use crate::connections::{ConnectionLimits, Connections, NoPlace, Place};
 use crate::faults::Unanswered;
 use crate::gateway::{Connection, Gateway, Scheme};
 use crate::log::{Field, Log, LogLevel};
+use crate::metrics::ConnectionCounters;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
@@ -16,25 +20,19 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use orrery_model::metrics::Gauge;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::task::Poll;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{oneshot, watch};
+use tokio::time::sleep_until;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
-/// The largest number of open connections; more are not accepted until one closes.
-const CONNECTIONS: usize = 4096;
-/// The longest wait for the first byte of a connection, and for a TLS handshake.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest wait for the head of a request. It also limits idle connections, so it is longer
-/// than the time for which clients keep idle connections.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(300);
 /// The bytes of a request's head that are read at most. The limit is twice that of the gateway, so
 /// that the gateway refuses all that an honest client may send, and refuses it in JSON.
 const HEAD_BYTES: usize = 2 * crate::gateway::HEAD_BYTES;
@@ -42,9 +40,18 @@ const HEAD_BYTES: usize = 2 * crate::gateway::HEAD_BYTES;
 const HEADERS: usize = 2 * crate::gateway::HEADERS;
 /// The largest number of concurrent requests of one HTTP/2 connection.
 const STREAMS: u32 = 256;
+/// The largest number of requests of one HTTP/2 connection that were reset by the client and not
+/// yet noticed, and of those that the server reset. More end the connection.
+const RESET_STREAMS: usize = 128;
+/// The bytes of one answer that HTTP/2 takes before the client has room for them.
+const STREAM_BUFFER_BYTES: usize = 256 * 1024;
 /// The pause after an error of `accept`. Without it, a lack of file descriptors would become a busy
 /// loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// The interval at which a connection that waits for a place asks again.
+const PLACE_PAUSE: Duration = Duration::from_millis(10);
+/// The shortest time between two lines in the log about connections that were refused.
+const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// The first byte of a TLS connection: the record type of a handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
 
@@ -58,7 +65,7 @@ pub trait Service: Send + Sync + 'static {
         &self,
         request: Request<Incoming>,
         connection: &Connection,
-    ) -> impl Future<Output = Result<Response<Full<Bytes>>, Unanswered>> + Send;
+    ) -> impl Future<Output = Result<Response<Bytes>, Unanswered>> + Send;
 
     /// Returns the log for broken connections.
     fn log(&self) -> &Log;
@@ -66,9 +73,14 @@ pub trait Service: Send + Sync + 'static {
     /// Returns the current time, in milliseconds since 1970.
     fn now_ms(&self) -> u64;
 
-    /// Returns the gauge of open connections, if they are counted.
-    fn connections(&self) -> Option<&Gauge> {
-        None
+    /// Returns the counters of the port's connections.
+    fn connections(&self) -> Arc<ConnectionCounters> {
+        Arc::default()
+    }
+
+    /// Returns true if memory for bodies is short, so that slow readers must be cut sooner.
+    fn is_memory_short(&self) -> bool {
+        false
     }
 }
 
@@ -77,7 +89,7 @@ impl Service for Gateway {
         &self,
         request: Request<Incoming>,
         connection: &Connection,
-    ) -> Result<Response<Full<Bytes>>, Unanswered> {
+    ) -> Result<Response<Bytes>, Unanswered> {
         Gateway::handle(self, request, connection).await
     }
 
@@ -89,74 +101,76 @@ impl Service for Gateway {
         Gateway::now_ms(self)
     }
 
-    fn connections(&self) -> Option<&Gauge> {
-        Some(&self.metrics().connections)
+    fn connections(&self) -> Arc<ConnectionCounters> {
+        self.metrics().connections.clone()
+    }
+
+    fn is_memory_short(&self) -> bool {
+        self.body_memory().is_short()
     }
 }
 
-/// Serves `service` on `listener` until `shutdown` resolves, then waits at most `drain` for the
-/// requests in progress.
-///
-/// Returns true if all of these requests ended in time. Without `tls`, connections that start a TLS
-/// handshake are closed.
-pub async fn serve<A: Service>(
+/// A port and its bounds.
+pub struct Port<A> {
+    /// The service that answers requests.
+    pub service: Arc<A>,
+    /// The TLS configuration; without one, connections that start a TLS handshake are closed.
+    pub tls: Option<Arc<ServerConfig>>,
+    /// The largest numbers of connections.
+    pub limits: ConnectionLimits,
+    /// The times that slow clients are given.
+    pub patience: Patience,
+    /// The longest wait at shutdown for requests in progress.
+    pub drain: Duration,
+}
+
+/// The parts of a port that its connections share.
+struct Shared<A> {
     service: Arc<A>,
+    tls: Option<TlsAcceptor>,
+    patience: Patience,
+}
+
+/// Serves a port on `listener` until `shutdown` resolves, then waits for the requests in progress.
+///
+/// Returns true if all of these requests ended in time.
+pub async fn serve<A: Service>(
+    port: Port<A>,
     listener: TcpListener,
-    tls: Option<Arc<ServerConfig>>,
     shutdown: impl Future<Output = ()>,
-    drain: Duration,
 ) -> bool {
-    let tls = tls.map(TlsAcceptor::from);
+    let shared = Arc::new(Shared {
+        service: port.service,
+        tls: port.tls.map(TlsAcceptor::from),
+        patience: port.patience,
+    });
     let graceful = GracefulShutdown::new();
-    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut door = Door::new(listener, port.limits, &*shared.service);
     let (stop, stopping) = watch::channel(());
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
-        let accepted = tokio::select! {
-            accepted = accept(&listener, &permits) => accepted,
+        let (stream, peer, place) = tokio::select! {
+            accepted = door.accept(&*shared.service) => accepted,
             () = &mut shutdown => break,
         };
-        let (stream, peer, permit) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                let fields = [("cause", error.to_string())];
-                log_event(
-                    &*service,
-                    LogLevel::Warn,
-                    "cannot accept a connection",
-                    &fields,
-                );
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-
-        // The task owns the permit, so that the number of open connections stays limited.
-        let service = service.clone();
-        let tls = tls.clone();
+        let shared = shared.clone();
         let watcher = graceful.watcher();
         let stopping = stopping.clone();
         tokio::spawn(async move {
-            if let Some(open) = service.connections() {
-                open.add(1);
-            }
-            let served = serve_connection(service.clone(), stream, peer, tls, watcher, stopping);
+            let served = shared.serve_connection(stream, peer, place, watcher, stopping);
             // A broken connection concerns only its client, so it is logged for debugging.
             if let Err(error) = served.await {
                 let fields = [("peer", peer.to_string()), ("cause", error.to_string())];
-                log_event(&*service, LogLevel::Debug, "connection ended", &fields);
+                let level = LogLevel::Debug;
+                log_event(&*shared.service, level, "connection ended", &fields);
             }
-            if let Some(open) = service.connections() {
-                open.add(-1);
-            }
-            drop(permit);
         });
     }
 
     // Closing the port first lets clients find another server; dropping `stop` closes connections
     // that have sent nothing.
-    drop((listener, stop));
-    let drained = tokio::time::timeout(drain, graceful.shutdown()).await;
+    drop((door, stop));
+    let drained = tokio::time::timeout(port.drain, graceful.shutdown()).await;
     drained.is_ok()
 }
 
@@ -175,72 +189,237 @@ fn log_event<A: Service>(
         .write(service.now_ms(), level, message, &fields);
 }
 
-/// Accepts a connection when a permit is free.
-async fn accept(
-    listener: &TcpListener,
-    permits: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-    let permit = permits.clone().acquire_owned().await;
-    let permit = permit.map_err(io::Error::other)?;
-    let (stream, peer) = listener.accept().await?;
-    Ok((stream, peer, permit))
+/// The listening socket of a port and the places of its connections.
+struct Door {
+    listener: TcpListener,
+    connections: Arc<Connections>,
+    counters: Arc<ConnectionCounters>,
+    /// The time of the last line in the log about refused connections.
+    last_refusal_logged: Option<Instant>,
+}
+
+impl Door {
+    fn new<A: Service>(listener: TcpListener, limits: ConnectionLimits, service: &A) -> Self {
+        let counters = service.connections();
+        Door {
+            listener,
+            connections: Connections::new(limits, counters.clone()),
+            counters,
+            last_refusal_logged: None,
+        }
+    }
+
+    /// Accepts the next connection that gets a place.
+    async fn accept<A: Service>(&mut self, service: &A) -> (TcpStream, SocketAddr, Place) {
+        loop {
+            let (stream, peer) = match self.listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    let fields = [("cause", error.to_string())];
+                    let message = "cannot accept a connection";
+                    log_event(service, LogLevel::Warn, message, &fields);
+                    // The error may be a lack of descriptors, which an idle connection can give.
+                    self.connections.make_room(Instant::now());
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            if let Some(place) = self.place(peer, service).await {
+                return (stream, peer, place);
+            }
+        }
+    }
+
+    /// Returns a place for a connection of `peer`; `None` if the connection is refused. Waits while
+    /// all connections have a request in progress, because one of the requests will end.
+    async fn place<A: Service>(&mut self, peer: SocketAddr, service: &A) -> Option<Place> {
+        loop {
+            match self.connections.admit(peer.ip(), Instant::now()) {
+                Ok(place) => return Some(place),
+                Err(NoPlace::Full) => tokio::time::sleep(PLACE_PAUSE).await,
+                Err(NoPlace::AddressFull) => {
+                    self.counters.count(CloseReason::AddressLimit);
+                    self.log_refusal(peer, service);
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn log_refusal<A: Service>(&mut self, peer: SocketAddr, service: &A) {
+        let now = Instant::now();
+        let is_due = |last: Instant| now.duration_since(last) >= REFUSAL_LOG_INTERVAL;
+        if self.last_refusal_logged.is_none_or(is_due) {
+            self.last_refusal_logged = Some(now);
+            let fields = [("peer", peer.to_string())];
+            let message = "a client was refused a connection: its address has as many as \
+                           --max-connections-per-address allows, all in use";
+            log_event(service, LogLevel::Warn, message, &fields);
+        }
+    }
 }
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Serves one connection: detects TLS, does the handshake, and answers requests until either side
-/// closes the connection.
-async fn serve_connection<A: Service>(
-    service: Arc<A>,
-    stream: TcpStream,
-    peer: SocketAddr,
-    tls: Option<TlsAcceptor>,
-    watcher: Watcher,
-    mut stopping: watch::Receiver<()>,
-) -> Result<(), BoxError> {
-    stream.set_nodelay(true)?;
-    let local = stream.local_addr()?;
-
-    // A shutdown does not wait for clients that have sent nothing.
-    let mut first = [0; 1];
-    let count = tokio::select! {
-        count = tokio::time::timeout(HANDSHAKE_TIMEOUT, stream.peek(&mut first)) => count??,
-        _ = stopping.changed() => 0,
-    };
-    if count == 0 {
-        return Ok(());
+impl<A: Service> Shared<A> {
+    /// Serves one connection until either side closes it, or until it loses its place.
+    async fn serve_connection(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        mut place: Place,
+        watcher: Watcher,
+        stopping: watch::Receiver<()>,
+    ) -> Result<(), BoxError> {
+        let activity = place.activity.clone();
+        let served = self.detect_and_serve(stream, peer, &activity, watcher, stopping);
+        let mut served = std::pin::pin!(served);
+        let mut displaced = false;
+        poll_fn(|context| {
+            displaced = displaced || is_displaced(&mut place.displaced, context);
+            // A request that began at the last moment is still answered.
+            if displaced && activity.stage().0 != Stage::Busy {
+                return Poll::Ready(Err(CloseReason::Displaced.name().into()));
+            }
+            served.as_mut().poll(context)
+        })
+        .await
     }
 
-    let mut connection = Connection {
-        scheme: Scheme::Http,
-        peer,
-        local,
-    };
-    if first[0] != TLS_HANDSHAKE {
-        return serve_http(service, stream, connection, watcher).await;
+    /// Detects TLS, does the handshake and answers requests.
+    async fn detect_and_serve(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        activity: &Arc<Activity>,
+        watcher: Watcher,
+        mut stopping: watch::Receiver<()>,
+    ) -> Result<(), BoxError> {
+        stream.set_nodelay(true)?;
+        let local = stream.local_addr()?;
+
+        // A shutdown does not wait for clients that have sent nothing.
+        let mut first = [0; 1];
+        let count = tokio::select! {
+            count = self.in_time(stream.peek(&mut first)) => count?,
+            _ = stopping.changed() => 0,
+        };
+        if count == 0 {
+            return Ok(());
+        }
+        activity.step(Instant::now());
+
+        let mut connection = Connection {
+            scheme: Scheme::Http,
+            peer,
+            local,
+        };
+        if first[0] != TLS_HANDSHAKE {
+            return self.serve_http(stream, connection, activity, watcher).await;
+        }
+        let tls = self
+            .tls
+            .as_ref()
+            .ok_or("the client speaks TLS and the server has no certificate")?;
+        let stream = self.in_time(tls.accept(stream)).await?;
+        activity.step(Instant::now());
+        connection.scheme = Scheme::Https;
+        self.serve_http(stream, connection, activity, watcher).await
     }
-    let tls = tls.ok_or("the client speaks TLS and the server has no certificate")?;
-    let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await??;
-    connection.scheme = Scheme::Https;
-    serve_http(service, stream, connection, watcher).await
+
+    /// Waits for a step of the opening of a connection.
+    async fn in_time<T>(&self, step: impl Future<Output = io::Result<T>>) -> Result<T, BoxError> {
+        match tokio::time::timeout(self.patience.head, step).await {
+            Ok(done) => Ok(done?),
+            Err(_) => {
+                self.service.connections().count(CloseReason::SlowHead);
+                Err(CloseReason::SlowHead.name().into())
+            }
+        }
+    }
+
+    /// Answers the requests of a connection, as HTTP/1.1 or HTTP/2.
+    async fn serve_http<S>(
+        &self,
+        stream: S,
+        connection: Connection,
+        activity: &Arc<Activity>,
+        watcher: Watcher,
+    ) -> Result<(), BoxError>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let (service, of_requests) = (self.service.clone(), activity.clone());
+        let answer = service_fn(move |request: Request<Incoming>| {
+            let (service, activity) = (service.clone(), of_requests.clone());
+            let in_progress = activity.begin_request();
+            async move {
+                let response = service.handle(request, &connection).await?;
+                let track = |body| Full::new(activity.track_answer(body, Instant::now()));
+                let response = response.map(track);
+                drop(in_progress);
+                Ok::<_, Unanswered>(response)
+            }
+        });
+        let stream = PacedStream::new(stream, activity.clone());
+        // The watcher lets a shutdown end the connection after the request in progress.
+        let serving = http_builder(self.patience)
+            .serve_connection(TokioIo::new(stream), answer)
+            .into_owned();
+        self.while_patient(watcher.watch(serving), activity).await
+    }
+
+    /// Runs a connection until its client has been too slow for too long.
+    async fn while_patient(
+        &self,
+        served: impl Future<Output = Result<(), BoxError>>,
+        activity: &Activity,
+    ) -> Result<(), BoxError> {
+        let mut served = std::pin::pin!(served);
+        let first = Instant::now() + self.patience.head;
+        let mut timer = std::pin::pin!(sleep_until(first.into()));
+        poll_fn(|context| {
+            if let Poll::Ready(result) = served.as_mut().poll(context) {
+                return Poll::Ready(result);
+            }
+            // Every change of the activity happens in the call above, so the time of the next look
+            // is known here. A timer that fires too early only looks again.
+            loop {
+                let is_short = self.service.is_memory_short();
+                let next = match activity.next_check(&self.patience, is_short, Instant::now()) {
+                    Check::At(next) => next,
+                    Check::Close(reason) => {
+                        self.service.connections().count(reason);
+                        return Poll::Ready(Err(reason.name().into()));
+                    }
+                };
+                if timer.is_elapsed() || timer.deadline().into_std() > next {
+                    timer.as_mut().reset(next.into());
+                }
+                if timer.as_mut().poll(context).is_pending() {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
 }
 
-/// Answers the requests of a connection, as HTTP/1.1 or HTTP/2.
-async fn serve_http<A, S>(
-    service: Arc<A>,
-    stream: S,
-    connection: Connection,
-    watcher: Watcher,
-) -> Result<(), BoxError>
-where
-    A: Service,
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
+/// Returns true if a connection must end for another one.
+fn is_displaced(
+    displaced: &mut oneshot::Receiver<()>,
+    context: &mut std::task::Context<'_>,
+) -> bool {
+    std::pin::Pin::new(displaced).poll(context).is_ready()
+}
+
+/// Returns the settings of HTTP.
+fn http_builder(patience: Patience) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
+        .header_read_timeout(patience.idle)
         .max_buf_size(HEAD_BYTES)
         .max_headers(HEADERS);
     builder
@@ -248,15 +427,10 @@ where
         .timer(TokioTimer::new())
         .max_header_list_size(HEAD_BYTES as u32)
         .max_concurrent_streams(STREAMS)
+        .max_pending_accept_reset_streams(RESET_STREAMS)
+        .max_local_error_reset_streams(RESET_STREAMS)
+        .max_send_buf_size(STREAM_BUFFER_BYTES)
         .keep_alive_interval(Duration::from_secs(60))
         .keep_alive_timeout(Duration::from_secs(20));
-    let answer = service_fn(move |request: Request<Incoming>| {
-        let service = service.clone();
-        async move { service.handle(request, &connection).await }
-    });
-    // The watcher lets a shutdown end the connection after the request in progress.
-    let serving = builder
-        .serve_connection(TokioIo::new(stream), answer)
-        .into_owned();
-    watcher.watch(serving).await
+    builder
 }

@@ -6,10 +6,11 @@
 use crate::address::reachable;
 use crate::command::{AdminListen, StartArguments};
 use crate::context::ServerContext;
+use crate::descriptors::ADMIN_CONNECTIONS;
 use crate::failure::Failure;
 use crate::private_file;
 use orrery_admin::{Admin, AdminKeys, Components, Options};
-use orrery_gateway::serve;
+use orrery_gateway::{ConnectionLimits, Patience, Port, serve};
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -78,13 +79,17 @@ impl AdminServer {
             // A dropped sender means the same as a message.
             let _ = stopped.await;
         };
-        let serving = tokio::spawn(serve(
-            admin.clone(),
-            listener,
-            Some(context.tls.clone()),
-            shutdown,
-            DRAIN_TIMEOUT,
-        ));
+        let port = Port {
+            service: admin.clone(),
+            tls: Some(context.tls.clone()),
+            limits: ConnectionLimits {
+                total: ADMIN_CONNECTIONS,
+                per_address: ADMIN_CONNECTIONS,
+            },
+            patience: Patience::default(),
+            drain: DRAIN_TIMEOUT,
+        };
+        let serving = tokio::spawn(serve(port, listener, shutdown));
         Ok(Some(AdminServer {
             admin,
             address,

@@ -213,6 +213,19 @@ pub(crate) struct StartArguments {
     /// directory, created at the first start]
     #[arg(long, value_name = "FILE", env = "ORRERY_ADMIN_KEY_FILE")]
     pub(crate) admin_key_file: Option<PathBuf>,
+    /// Open connections of clients; more close the oldest connection without a request in progress
+    /// [default: 4096, less if the system allows few open files]
+    #[arg(long, value_name = "N", env = "ORRERY_MAX_CONNECTIONS", value_parser = at_least_one)]
+    pub(crate) max_connections: Option<usize>,
+    /// Open connections of clients from one address; more close the address's own oldest connection
+    /// without a request in progress, or are refused [default: half of --max-connections]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "ORRERY_MAX_CONNECTIONS_PER_ADDRESS",
+        value_parser = at_least_one
+    )]
+    pub(crate) max_connections_per_address: Option<usize>,
     /// Account endpoint reported to clients [default: the address that each request used]
     #[arg(long, value_name = "URL", env = "ORRERY_ENDPOINT")]
     pub(crate) endpoint: Option<String>,
@@ -320,6 +333,15 @@ pub(crate) struct StartArguments {
     /// Print one JSON line with the endpoints and keys when the server is ready, and nothing else
     #[arg(long)]
     pub(crate) ready_json: bool,
+}
+
+/// Parses a number above zero.
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("it must be at least 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(format!("it is no number: {error}")),
+    }
 }
 
 /// Listen address of the management API.

@@ -2,6 +2,7 @@
 
 use crate::command::StartArguments;
 use crate::data_dir;
+use crate::descriptors::{self, Shares};
 use crate::failure::Failure;
 use crate::library_log;
 use crate::tls;
@@ -19,6 +20,8 @@ use std::time::Instant;
 pub(crate) struct ServerContext {
     /// Start of the process.
     pub(crate) started: Instant,
+    /// Shares of the file descriptors.
+    pub(crate) descriptors: Shares,
     /// TLS configuration of both ports.
     pub(crate) tls: Arc<ServerConfig>,
     /// Clock and random numbers of the system.
@@ -30,12 +33,15 @@ pub(crate) struct ServerContext {
 }
 
 impl ServerContext {
-    /// Creates the data directory and the log, and loads or creates the certificate.
+    /// Shares out the descriptors, creates the data directory and the log, and loads or creates the
+    /// certificate.
     ///
     /// # Errors
-    /// Those of [`data_dir::prepare`], [`tls::from_files`] and [`tls::self_signed`].
+    /// Those of [`descriptors::share_out`], [`data_dir::prepare`], [`tls::from_files`] and
+    /// [`tls::self_signed`].
     pub(crate) fn new(arguments: &StartArguments) -> Result<Self, Failure> {
         let started = Instant::now();
+        let descriptors = descriptors::share_out(arguments.max_connections)?;
         let data_dir = data_dir::prepare(arguments)?;
         let tls = match (&arguments.tls_cert, &arguments.tls_key) {
             (Some(certificate), Some(key)) => tls::from_files(certificate, key)?,
@@ -50,6 +56,7 @@ impl ServerContext {
         library_log::collect(log.clone(), world.clone());
         Ok(ServerContext {
             started,
+            descriptors,
             tls,
             world,
             log,

@@ -1,6 +1,7 @@
 //! Opens the engine on its store.
 
 use crate::command::{CrossPartitionQueries, Profile, StartArguments, Switch};
+use crate::context::ServerContext;
 use crate::failure::Failure;
 use crate::private_file;
 use orrery_engine::{Engine, EngineOptions, ThroughputOptions};
@@ -10,21 +11,22 @@ use orrery_storage::{LocalOptions, LocalStore, MemoryStore, Store, StoreError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Opens the engine on the store in `data_dir`, or on a store in memory if there is no directory.
+/// Opens the engine on the store in the data directory, or on a store in memory if there is none.
 ///
 /// # Errors
-/// [`Failure::Data`] if the data in `data_dir` cannot be opened.
+/// [`Failure::Data`] if the data cannot be opened.
 pub(crate) fn open_engine(
     arguments: &StartArguments,
-    data_dir: Option<&Path>,
+    context: &ServerContext,
     world: Arc<dyn World>,
 ) -> Result<Arc<Engine>, Failure> {
-    let store: Arc<dyn Store> = match data_dir {
+    let store: Arc<dyn Store> = match &context.data_dir {
         None => Arc::new(MemoryStore::new()),
         Some(directory) => {
             let options = LocalOptions {
                 reserve_bytes: u64::from(arguments.disk_reserve) << 20,
                 scrub_bytes_per_second: u64::from(arguments.scrub_rate) << 20,
+                open_tables: context.descriptors.store_tables,
                 ..LocalOptions::default()
             };
             Arc::new(open_store(directory, options)?)

@@ -3,7 +3,7 @@
 //! ```text
 //! command      command line
 //! start        orrery start: life of a server; uses
-//!   context      parts that exist before the data is open (data_dir, tls, world)
+//!   context      parts that exist before the data is open (descriptors, data_dir, tls, world)
 //!   admin        server of the management API
 //!   engine       engine on its store
 //!   library_log  lines that libraries log
@@ -27,6 +27,7 @@ mod bench;
 mod command;
 mod context;
 mod data_dir;
+mod descriptors;
 mod engine;
 mod entra;
 mod failure;

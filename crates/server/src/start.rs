@@ -26,7 +26,8 @@ use crate::private_file;
 use crate::signals::{self, KeyReloader};
 use orrery_admin::Components;
 use orrery_engine::Engine;
-use orrery_gateway::{Field, Gateway, LogLevel, Options, serve};
+use orrery_gateway::{ConnectionLimits, Field, Gateway, LogLevel, Options, Patience, Port, serve};
+use orrery_model::memory::MemoryBudget;
 use orrery_model::world::ShiftedWorld;
 use std::io;
 use std::sync::Arc;
@@ -35,6 +36,9 @@ use tokio::net::TcpListener;
 
 /// Time that requests in progress get to finish after a signal to stop.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bytes that the bodies of requests and answers may take together.
+const BODY_MEMORY_BYTES: u64 = 256 * 1024 * 1024;
 
 /// A server whose data is open.
 struct Server {
@@ -122,7 +126,7 @@ fn open_server(arguments: &StartArguments, context: ServerContext) -> Result<Ser
     // The management API may move the clock of the data. Signatures, tokens and log lines need the
     // real time and therefore use the clock of the context.
     let clock = Arc::new(ShiftedWorld::new(context.world.clone()));
-    let engine = open_engine(arguments, context.data_dir.as_deref(), clock.clone())?;
+    let engine = open_engine(arguments, &context, clock.clone())?;
     report_damage(&engine, &context);
     let gateway = Arc::new(Gateway::new(
         engine.clone(),
@@ -132,6 +136,7 @@ fn open_server(arguments: &StartArguments, context: ServerContext) -> Result<Ser
             account,
             world: context.world.clone(),
             log: context.log.clone(),
+            memory: MemoryBudget::new(BODY_MEMORY_BYTES),
         },
     ));
     Ok(Server {
@@ -232,14 +237,14 @@ async fn serve_clients(
             admin.begin_draining();
         }
     };
-    let all_finished = serve(
-        server.gateway.clone(),
-        listener,
-        Some(context.tls.clone()),
-        shutdown,
-        DRAIN_TIMEOUT,
-    )
-    .await;
+    let port = Port {
+        service: server.gateway.clone(),
+        tls: Some(context.tls.clone()),
+        limits: connection_limits(arguments, context),
+        patience: Patience::default(),
+        drain: DRAIN_TIMEOUT,
+    };
+    let all_finished = serve(port, listener, shutdown).await;
 
     // No task may begin new work once the caller shuts the engine down.
     for task in tasks.iter().chain(&reloading) {
@@ -252,4 +257,17 @@ async fn serve_clients(
         );
     }
     Ok(())
+}
+
+/// Returns the limits of the clients' connections.
+///
+/// One address may have half of all connections: clients behind a proxy share its address, and the
+/// other half stays for others. A client that opens more gives up its own idle connections first.
+fn connection_limits(arguments: &StartArguments, context: &ServerContext) -> ConnectionLimits {
+    let total = context.descriptors.connections;
+    let per_address = arguments.max_connections_per_address;
+    ConnectionLimits {
+        total,
+        per_address: per_address.unwrap_or(total.div_ceil(2)).min(total),
+    }
 }

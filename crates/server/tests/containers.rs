@@ -275,7 +275,7 @@ fn times_to_live_are_minus_one_or_positive_whole_numbers() {
 }
 
 #[test]
-fn an_item_s_id_may_hold_any_character_but_slashes() {
+fn an_item_s_id_may_hold_any_character_but_slashes_and_control_characters() {
     let (_server, mut client) =
         with_container(r#","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}"#);
     let longest = "é".repeat(511) + "x";
@@ -319,6 +319,11 @@ fn an_item_s_id_may_hold_any_character_but_slashes() {
         r#"{"id":7,"pk":"p"}"#.to_owned(),
         r#"{"pk":"p"}"#.to_owned(),
         format!(r#"{{"id":"{longest}x","pk":"p"}}"#),
+        r#"{"id":"a\u0000b","pk":"p"}"#.to_owned(),
+        r#"{"id":"\u0001","pk":"p"}"#.to_owned(),
+        r#"{"id":"a\u001b[2Jb","pk":"p"}"#.to_owned(),
+        r#"{"id":"a\u007f","pk":"p"}"#.to_owned(),
+        r#"{"id":"a\u0085","pk":"p"}"#.to_owned(),
     ] {
         assert_eq!(post(&mut client, &body), (400, 0), "{body}");
     }
@@ -345,7 +350,21 @@ fn ids_of_databases_and_containers_hold_no_character_that_ends_a_path() {
     }
     client.create("/dbs", r#"{"id":"d"}"#);
     let too_long = format!("{longest}x");
-    for id in ["a/b", "a\\b", "a?b", "a#b", "trailing ", "", &too_long] {
+    for id in [
+        "a/b",
+        "a\\b",
+        "a?b",
+        "a#b",
+        "trailing ",
+        "",
+        &too_long,
+        "a\0b",
+        "a\tb",
+        "a\nb",
+        "a\x1bb",
+        "a\x7f",
+        "\u{85}",
+    ] {
         let body = Json::Object(
             orrery_model::object! { "id" => id, "partitionKey" => orrery_model::object! { "paths" => vec![Json::from("/k")] } },
         );

@@ -45,14 +45,22 @@ fn a_wrong_signature_is_401_and_shows_what_the_server_signed() {
 }
 
 #[test]
-fn an_expired_date_is_403() {
+fn a_signature_lives_fifteen_minutes() {
     let (_server, mut client) = server();
-    let answer = client.call(&Request::new("GET", "/").signed_seconds_ago(3600));
-    assert!(
-        answer
-            .error(403, None, "Forbidden")
-            .contains("token expiry time")
-    );
+    // A margin of a minute, for a busy machine.
+    for age in [-240, 0, 540] {
+        let answer = client.call(&Request::new("GET", "/").signed_seconds_ago(age));
+        assert_eq!(answer.status, 200, "{age} s: {}", answer.text());
+    }
+    for age in [-360, 660, 3600] {
+        let answer = client.call(&Request::new("GET", "/").signed_seconds_ago(age));
+        assert!(
+            answer
+                .error(403, None, "Forbidden")
+                .contains("token expiry time"),
+            "{age} s"
+        );
+    }
 }
 
 #[test]

@@ -127,7 +127,7 @@ impl Container {
         let partitions = open_live_partitions(&catalog.store, &lineage, created)?;
 
         let container = Container {
-            id: super::resource_id(&record.body)?.to_owned(),
+            id: super::stored_id(&record.body)?.to_owned(),
             rid: record.meta.rid,
             created,
             first_settings: Arc::clone(&settings),
@@ -662,7 +662,7 @@ impl Catalog {
         if let Some(shared) = lock(&self.shared_settings).get(&rest) {
             return Ok(Arc::clone(shared));
         }
-        let settings = Arc::new(Settings::from_body(body)?);
+        let settings = Arc::new(Settings::from_stored(body)?);
         let mut shared = lock(&self.shared_settings);
         if shared.len() >= SHARED_SETTINGS {
             shared.clear();

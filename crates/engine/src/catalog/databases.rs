@@ -1,7 +1,7 @@
 //! Databases.
 
 use super::records::{Kind, Meta, Record};
-use super::{Catalog, RowChanges, resource_id};
+use super::{Catalog, RowChanges, resource_id, stored_id};
 use crate::request::properties::{self, Property, stored};
 use crate::request::{Resource, Throughput};
 use orrery_model::sync::{lock, read, write};
@@ -23,7 +23,7 @@ pub struct Database {
 
 impl Database {
     pub(super) fn from_record(record: Record) -> Result<Self> {
-        let id = resource_id(&record.body)?.to_owned();
+        let id = stored_id(&record.body)?.to_owned();
         Ok(Database {
             id,
             meta: record.meta,

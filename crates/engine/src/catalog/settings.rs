@@ -114,13 +114,22 @@ const PROPERTIES: &[Property] = &[
 ];
 
 impl Settings {
-    /// Reads a container body and adds the defaults of missing members.
+    /// Reads a container body of a client and adds the defaults of missing members.
     ///
     /// # Errors
     /// 400 that names the member.
     pub fn from_body(body: &Object) -> Result<Settings> {
-        properties::check("container", body, PROPERTIES, None)?;
         super::resource_id(body)?;
+        Settings::from_stored(body)
+    }
+
+    /// Reads a stored container body, whose id was checked when the container was created.
+    ///
+    /// # Errors
+    /// As [`Settings::from_body`], except for the id.
+    pub fn from_stored(body: &Object) -> Result<Settings> {
+        properties::check("container", body, PROPERTIES, None)?;
+        super::stored_id(body)?;
         let partition_key = match member(body, "partitionKey") {
             Some(definition) => Definition::from_json(definition)?,
             None => Definition::system_key(),

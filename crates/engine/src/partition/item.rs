@@ -31,7 +31,8 @@ impl StoredItem {
 ///
 /// # Errors
 /// 400 if the id is missing, no string, empty, longer than [`limits::ITEM_ID_BYTES`] or contains
-/// `/` or `\`. The SDKs refuse more characters than the service does.
+/// `/`, `\` or a control character. The SDKs refuse more characters than the service does, which
+/// accepts tabs and line ends.
 pub(crate) fn item_id(item: &Object) -> Result<&str> {
     let missing = || {
         Error::bad(
@@ -57,9 +58,13 @@ pub(crate) fn item_id(item: &Object) -> Result<&str> {
             limits::ITEM_ID_BYTES + 1
         )));
     }
-    if id.contains(['/', '\\']) {
+    let is_refused =
+        |c: char| matches!(c, '/' | '\\') || c.is_control() && !matches!(c, '\t' | '\n' | '\r');
+    if id.contains(is_refused) {
         return Err(Error::bad(format!(
-            "The id '{id}' is invalid: it contains one of the characters / \\."
+            "The id '{}' is invalid: it contains one of the characters / \\ or a control \
+             character.",
+            id.escape_debug()
         )));
     }
     Ok(id)

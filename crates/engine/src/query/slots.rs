@@ -183,11 +183,7 @@ impl Slots {
     }
 
     /// Waits until a page is given a slot.
-    fn wait<'a>(
-        &'a self,
-        mut queue: MutexGuard<'a, SlotQueue>,
-        waiter: &Waiter,
-    ) -> Kind {
+    fn wait<'a>(&'a self, mut queue: MutexGuard<'a, SlotQueue>, waiter: &Waiter) -> Kind {
         loop {
             if let Some(kind) = lock(&waiter.granted).take() {
                 return kind;
@@ -382,7 +378,10 @@ mod tests {
                 });
             }
         });
-        assert!(most.load(Ordering::SeqCst) <= 2, "a regular and an express slot");
+        assert!(
+            most.load(Ordering::SeqCst) <= 2,
+            "a regular and an express slot"
+        );
         let queue = lock(&slots.queue);
         assert_eq!((queue.free, queue.free_express), (1, 1));
         assert!(queue.waiting.is_empty());

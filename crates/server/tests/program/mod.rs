@@ -71,8 +71,25 @@ pub(crate) fn start_with_item() -> (Server, Client) {
 
 /// Runs `orrery start` with the listen address `listen` and `arguments`.
 pub(crate) fn start_at(listen: &str, arguments: &[&str]) -> Result<Server, Exit> {
+    launch(
+        Command::new(env!("CARGO_BIN_EXE_orrery")),
+        listen,
+        arguments,
+    )
+}
+
+/// Runs `orrery start` in a process that may open at most `limit` files.
+pub(crate) fn start_with_open_files(limit: usize, arguments: &[&str]) -> Result<Server, Exit> {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("ulimit -n {limit}; exec \"$0\" \"$@\"")]);
+    shell.arg(env!("CARGO_BIN_EXE_orrery"));
+    launch(shell, "127.0.0.1:0", arguments)
+}
+
+/// Runs a program with the arguments of `orrery start`.
+fn launch(mut program: Command, listen: &str, arguments: &[&str]) -> Result<Server, Exit> {
     let started = Instant::now();
-    let mut process = Command::new(env!("CARGO_BIN_EXE_orrery"))
+    let mut process = program
         .args(["start", "--listen", listen, "--ready-json"])
         // A free port for the management API too, unless the arguments set one.
         .env("ORRERY_ADMIN_LISTEN", "127.0.0.1:0")

@@ -84,6 +84,7 @@ impl OpenDatabase {
         let db = Database::builder(path)
             .worker_threads(options.worker_threads.max(1))
             .cache_size(options.cache_bytes)
+            .max_cached_files(Some(options.open_tables.max(10)))
             .manual_journal_persist(true)
             .max_journaling_size(JOURNAL_BYTES_MAX)
             .open()

@@ -73,6 +73,8 @@ pub struct LocalOptions {
     /// Memory for blocks of tables, in bytes. The process was measured to use up to twice this
     /// value: give half of the memory that it may use.
     pub cache_bytes: u64,
+    /// Files of tables that stay open between two reads, at least 10.
+    pub open_tables: usize,
     /// Threads for flushes and compactions. One is best on two cores.
     pub worker_threads: usize,
     /// Bytes of the reserve file, which is released when the disk is full, so that deletions and
@@ -92,6 +94,7 @@ impl Default for LocalOptions {
     fn default() -> LocalOptions {
         LocalOptions {
             cache_bytes: 64 << 20,
+            open_tables: 900,
             worker_threads: 1,
             reserve_bytes: 0,
             accept_loss: false,

@@ -1,0 +1,547 @@
+//! The activity of one connection: its stage, the times at which it was last seen doing something,
+//! and the moment at which a slow client has used up its patience.
+//!
+//! ```text
+//! Opening    no request yet: the first byte, the TLS handshake, the first head
+//! Head       an HTTP/1.1 client has sent a part of a head, and no request is in progress
+//! Idle       between requests
+//! Busy       a request is in progress, or its answer has not been taken completely
+//! ```
+//! A [`PacedStream`] notes what arrives and what cannot be sent; the server notes when requests
+//! begin and when the bytes of answers are gone. [`Activity::next_check`] turns both into a
+//! deadline. All values are atomics, so noting them costs a few nanoseconds.
+//!
+//! Left out: bodies of requests, whose pauses `body.rs` limits.
+
+use bytes::Bytes;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// The times that a connection is given.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For the first byte, the TLS handshake, and a head of which a part has arrived.
+    pub head: Duration,
+    /// For a connection between two requests.
+    pub idle: Duration,
+    /// For a client that takes nothing of an answer, or less than the bytes of a second at `rate`.
+    pub stall: Duration,
+    /// The same while memory is short.
+    pub stall_when_short: Duration,
+    /// The slowest rate, in bytes per second, at which answers may be taken.
+    pub rate: u64,
+    /// The same while memory is short.
+    pub rate_when_short: u64,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Patience {
+            head: Duration::from_secs(10),
+            // SDKs keep idle connections for minutes.
+            idle: Duration::from_secs(300),
+            stall: Duration::from_secs(30),
+            stall_when_short: Duration::from_secs(5),
+            rate: 8 * 1024,
+            rate_when_short: 64 * 1024,
+        }
+    }
+}
+
+/// The interval at which a connection with an answer in transit looks whether memory is short.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The stage of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// No request has been made.
+    Opening,
+    /// A part of a head has arrived.
+    Head,
+    /// Between requests.
+    Idle,
+    /// A request is in progress, or its answer has not been taken completely.
+    Busy,
+}
+
+/// The reason why the server ends a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// No first byte, no TLS handshake, or half a head for too long.
+    SlowHead,
+    /// No request for too long.
+    Idle,
+    /// An answer that is not read, or read too slowly.
+    SlowReader,
+    /// A new connection needed the place of one without a request in progress.
+    Displaced,
+    /// The client's address had all its connections, each with a request in progress.
+    AddressLimit,
+}
+
+impl CloseReason {
+    /// All reasons.
+    pub const ALL: [CloseReason; 5] = [
+        CloseReason::SlowHead,
+        CloseReason::Idle,
+        CloseReason::SlowReader,
+        CloseReason::Displaced,
+        CloseReason::AddressLimit,
+    ];
+
+    /// Returns the name of the reason in metrics and in the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            CloseReason::SlowHead => "slow_head",
+            CloseReason::Idle => "idle",
+            CloseReason::SlowReader => "slow_reader",
+            CloseReason::Displaced => "displaced",
+            CloseReason::AddressLimit => "address_limit",
+        }
+    }
+}
+
+/// The result of a look at a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// The next look is due at this time.
+    At(Instant),
+    /// The connection ends.
+    Close(CloseReason),
+}
+
+/// The present work of one connection. Times are milliseconds since the connection was accepted, plus
+/// one, so that 0 stands for none.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    accepted: Instant,
+    is_http2: AtomicBool,
+    has_made_request: AtomicBool,
+    /// Requests in progress.
+    requests: AtomicU32,
+    /// Bodies of answers whose bytes the connection still holds.
+    answers: AtomicU32,
+    /// Bytes of these, and of those that left since the connection last held none.
+    answer_bytes: AtomicU64,
+    /// The time since which the connection holds answers.
+    answers_since: AtomicU64,
+    /// The time of the last end of a request.
+    idle_since: AtomicU64,
+    /// The time at which a part of a head arrived.
+    head_since: AtomicU64,
+    /// The time since which the client takes no bytes.
+    stalled_since: AtomicU64,
+    /// Bytes that were sent since the connection was accepted.
+    sent: AtomicU64,
+    /// The value of `sent` at the last progress, and the time of this progress.
+    progress: AtomicU64,
+    progress_since: AtomicU64,
+}
+
+impl Activity {
+    /// Begins to watch a connection that was accepted at `now`.
+    pub(crate) fn new(now: Instant) -> Arc<Self> {
+        Arc::new(Activity {
+            accepted: now,
+            is_http2: AtomicBool::new(false),
+            has_made_request: AtomicBool::new(false),
+            requests: AtomicU32::new(0),
+            answers: AtomicU32::new(0),
+            answer_bytes: AtomicU64::new(0),
+            answers_since: AtomicU64::new(0),
+            idle_since: AtomicU64::new(1),
+            head_since: AtomicU64::new(0),
+            stalled_since: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
+            progress: AtomicU64::new(0),
+            progress_since: AtomicU64::new(0),
+        })
+    }
+
+    fn stamp(&self, now: Instant) -> u64 {
+        let since = now.saturating_duration_since(self.accepted);
+        u64::try_from(since.as_millis()).map_or(u64::MAX, |ms| ms.saturating_add(1))
+    }
+
+    fn instant(&self, stamp: u64) -> Instant {
+        self.accepted + Duration::from_millis(stamp.saturating_sub(1))
+    }
+
+    /// Notes that the connection has taken a step before its first request, such as the TLS
+    /// handshake; the next step has its own time.
+    pub(crate) fn step(&self, now: Instant) {
+        self.head_since.store(self.stamp(now), Relaxed);
+    }
+
+    /// Notes that a request has begun; the request ends when the returned guard is dropped.
+    pub(crate) fn begin_request(self: &Arc<Self>) -> RequestGuard {
+        self.requests.fetch_add(1, Relaxed);
+        self.has_made_request.store(true, Relaxed);
+        self.head_since.store(0, Relaxed);
+        RequestGuard(self.clone())
+    }
+
+    /// Returns the bytes of an answer, so that the connection is busy until they are dropped.
+    pub(crate) fn track_answer(self: &Arc<Self>, bytes: Bytes, now: Instant) -> Bytes {
+        if bytes.is_empty() {
+            return bytes;
+        }
+        let length = bytes.len() as u64;
+        if self.answers.fetch_add(1, Relaxed) == 0 {
+            self.answer_bytes.store(0, Relaxed);
+            self.answers_since.store(self.stamp(now), Relaxed);
+            self.note_progress(now);
+        }
+        self.answer_bytes.fetch_add(length, Relaxed);
+        let activity = self.clone();
+        Bytes::from_owner(AnswerInTransit { bytes, activity })
+    }
+
+    /// Notes that bytes have arrived.
+    fn received(&self, bytes: &[u8], now: Instant) {
+        if !self.has_made_request.load(Relaxed) && bytes.starts_with(b"PRI ") {
+            self.is_http2.store(true, Relaxed);
+        }
+        // A client of HTTP/2 sends frames at any time; h2 limits the parts of a head itself.
+        let is_head = self.requests.load(Relaxed) == 0 && !self.is_http2.load(Relaxed);
+        if is_head && self.head_since.load(Relaxed) == 0 {
+            self.head_since.store(self.stamp(now), Relaxed);
+        }
+    }
+
+    /// Notes that the client has taken enough bytes to count as reading.
+    fn note_progress(&self, now: Instant) {
+        self.progress.store(self.sent.load(Relaxed), Relaxed);
+        self.progress_since.store(self.stamp(now), Relaxed);
+    }
+
+    /// Notes that bytes were sent.
+    fn sent(&self, bytes: usize) {
+        self.sent.fetch_add(bytes as u64, Relaxed);
+        if self.stalled_since.load(Relaxed) != 0 {
+            self.stalled_since.store(0, Relaxed);
+        }
+    }
+
+    /// Notes that the client takes no bytes at present.
+    fn stalled(&self, now: Instant) {
+        if self.stalled_since.load(Relaxed) == 0 {
+            self.stalled_since.store(self.stamp(now), Relaxed);
+        }
+    }
+
+    /// Returns the stage, and the time since which the connection is in it.
+    pub(crate) fn stage(&self) -> (Stage, Instant) {
+        let is_busy = self.requests.load(Relaxed) > 0
+            || self.answers.load(Relaxed) > 0
+            || self.stalled_since.load(Relaxed) != 0;
+        if is_busy {
+            return (Stage::Busy, self.accepted);
+        }
+        if !self.has_made_request.load(Relaxed) {
+            return (Stage::Opening, self.accepted);
+        }
+        match self.head_since.load(Relaxed) {
+            0 => (Stage::Idle, self.instant(self.idle_since.load(Relaxed))),
+            since => (Stage::Head, self.instant(since)),
+        }
+    }
+
+    /// Returns the time of the next look, or the reason to close the connection now.
+    pub(crate) fn next_check(&self, patience: &Patience, is_short: bool, now: Instant) -> Check {
+        let taken = self.sent.load(Relaxed) - self.progress.load(Relaxed);
+        if taken >= patience.rate {
+            self.note_progress(now);
+        }
+        let (deadline, reason) = match self.stage() {
+            (Stage::Opening | Stage::Head, since) => {
+                // A first head has its full time once its first byte has arrived.
+                let head = self.head_since.load(Relaxed);
+                let since = since.max(self.instant(head));
+                (since + patience.head, CloseReason::SlowHead)
+            }
+            (Stage::Idle, since) => (since + patience.idle, CloseReason::Idle),
+            (Stage::Busy, _) => match self.answer_deadline(patience, is_short) {
+                Some(deadline) => (deadline, CloseReason::SlowReader),
+                // The operation has its own limits of time.
+                None => return Check::At(now + patience.idle),
+            },
+        };
+        if now >= deadline {
+            return Check::Close(reason);
+        }
+        // Memory may become short before the deadline.
+        if reason == CloseReason::SlowReader {
+            return Check::At(deadline.min(now + LOOK));
+        }
+        Check::At(deadline)
+    }
+
+    /// Returns the time at which the answers in transit are overdue; `None` if there are none.
+    fn answer_deadline(&self, patience: &Patience, is_short: bool) -> Option<Instant> {
+        let (stall, rate) = if is_short {
+            (patience.stall_when_short, patience.rate_when_short)
+        } else {
+            (patience.stall, patience.rate)
+        };
+        let stalled = match self.stalled_since.load(Relaxed) {
+            0 => None,
+            since => Some(self.instant(since) + stall),
+        };
+        let all = (self.answers.load(Relaxed) > 0).then(|| {
+            let bytes = self.answer_bytes.load(Relaxed);
+            let time = Duration::from_millis(bytes.saturating_mul(1000) / rate.max(1));
+            let of_all = self.instant(self.answers_since.load(Relaxed)) + stall + time;
+            // In HTTP/2 the socket may take bytes while a stream stands still.
+            of_all.min(self.instant(self.progress_since.load(Relaxed)) + stall)
+        });
+        match (stalled, all) {
+            (Some(stalled), Some(all)) => Some(stalled.min(all)),
+            (one, other) => one.or(other),
+        }
+    }
+}
+
+/// A request in progress; dropping the guard ends the request.
+#[derive(Debug)]
+pub(crate) struct RequestGuard(Arc<Activity>);
+
+impl Drop for RequestGuard {
+    fn drop(&mut self) {
+        let activity = &self.0;
+        activity
+            .idle_since
+            .store(activity.stamp(Instant::now()), Relaxed);
+        activity.requests.fetch_sub(1, Relaxed);
+    }
+}
+
+/// The bytes of an answer that the connection still holds.
+struct AnswerInTransit {
+    bytes: Bytes,
+    activity: Arc<Activity>,
+}
+
+impl AsRef<[u8]> for AnswerInTransit {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for AnswerInTransit {
+    fn drop(&mut self) {
+        let now = self.activity.stamp(Instant::now());
+        self.activity.idle_since.store(now, Relaxed);
+        self.activity.answers.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A stream whose reads and writes are noted in an [`Activity`].
+pub(crate) struct PacedStream<S> {
+    stream: S,
+    activity: Arc<Activity>,
+}
+
+impl<S> PacedStream<S> {
+    pub(crate) fn new(stream: S, activity: Arc<Activity>) -> Self {
+        PacedStream { stream, activity }
+    }
+
+    /// Notes the outcome of a write.
+    fn note_write(&self, outcome: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        match &outcome {
+            Poll::Ready(written) => self.activity.sent(*written.as_ref().unwrap_or(&0)),
+            Poll::Pending => self.activity.stalled(Instant::now()),
+        }
+        outcome
+    }
+
+    /// Notes the outcome of a flush or of the end of writing.
+    fn note_flush(&self, outcome: Poll<io::Result<()>>) -> Poll<io::Result<()>> {
+        match &outcome {
+            Poll::Ready(_) => self.activity.sent(0),
+            Poll::Pending => self.activity.stalled(Instant::now()),
+        }
+        outcome
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for PacedStream<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let outcome = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let bytes = &buffer.filled()[before..];
+        if !bytes.is_empty() {
+            self.activity.received(bytes, Instant::now());
+        }
+        outcome
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for PacedStream<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.note_write(outcome)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let outcome = Pin::new(&mut self.stream).poll_flush(context);
+        self.note_flush(outcome)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let outcome = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.note_flush(outcome)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
+        self.note_write(outcome)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// Returns the reason for which a connection is closed `after` seconds.
+    fn closed(
+        activity: &Activity,
+        opened: Instant,
+        after: u64,
+        is_short: bool,
+    ) -> Option<CloseReason> {
+        match activity.next_check(&Patience::default(), is_short, opened + seconds(after)) {
+            Check::Close(reason) => Some(reason),
+            Check::At(_) => None,
+        }
+    }
+
+    #[test]
+    fn a_connection_without_a_request_and_half_a_head_have_ten_seconds() {
+        let opened = Instant::now();
+        let activity = Activity::new(opened);
+        assert_eq!(closed(&activity, opened, 9, false), None);
+        assert_eq!(
+            closed(&activity, opened, 10, false),
+            Some(CloseReason::SlowHead)
+        );
+        activity.received(b"GET / HT", opened + seconds(4));
+        activity.received(b"TP", opened + seconds(12));
+        assert_eq!(closed(&activity, opened, 13, false), None);
+        assert_eq!(
+            closed(&activity, opened, 14, false),
+            Some(CloseReason::SlowHead)
+        );
+    }
+
+    #[test]
+    fn an_idle_connection_lives_for_minutes_and_its_next_half_head_ten_seconds() {
+        let opened = Instant::now();
+        let activity = Activity::new(opened);
+        drop(activity.begin_request());
+        assert_eq!(activity.stage().0, Stage::Idle);
+        assert_eq!(closed(&activity, opened, 299, false), None);
+        assert_eq!(
+            closed(&activity, opened, 301, false),
+            Some(CloseReason::Idle)
+        );
+        activity.received(b"G", opened + seconds(100));
+        assert_eq!(activity.stage().0, Stage::Head);
+        assert_eq!(closed(&activity, opened, 109, false), None);
+        assert_eq!(
+            closed(&activity, opened, 110, false),
+            Some(CloseReason::SlowHead)
+        );
+    }
+
+    #[test]
+    fn a_request_in_progress_has_no_limit_here() {
+        let opened = Instant::now();
+        let activity = Activity::new(opened);
+        let request = activity.begin_request();
+        activity.received(b"a part of the body", opened + seconds(1));
+        assert_eq!(closed(&activity, opened, 10_000, false), None);
+        drop(request);
+        assert_eq!(activity.stage().0, Stage::Idle);
+    }
+
+    #[test]
+    fn a_client_that_takes_nothing_is_cut_after_thirty_seconds_and_sooner_if_memory_is_short() {
+        let opened = Instant::now();
+        let activity = Activity::new(opened);
+        let request = activity.begin_request();
+        let page = activity.track_answer(Bytes::from(vec![0; 4 << 20]), opened);
+        drop(request);
+        activity.stalled(opened);
+        assert_eq!(closed(&activity, opened, 4, true), None);
+        assert_eq!(
+            closed(&activity, opened, 5, true),
+            Some(CloseReason::SlowReader)
+        );
+        assert_eq!(closed(&activity, opened, 29, false), None);
+        assert_eq!(
+            closed(&activity, opened, 30, false),
+            Some(CloseReason::SlowReader)
+        );
+        // A client that takes the page slowly may take it at 8 KiB per second.
+        for second in 0..540 {
+            activity.sent(8 * 1024);
+            assert_eq!(closed(&activity, opened, second, false), None, "{second} s");
+        }
+        let reason = Some(CloseReason::SlowReader);
+        assert_eq!(closed(&activity, opened, 5 + 64, true), reason);
+        assert_eq!(closed(&activity, opened, 30 + 512, false), reason);
+        drop(page);
+        assert_eq!(activity.stage().0, Stage::Idle);
+        assert_eq!(closed(&activity, opened, 100, false), None);
+    }
+
+    #[test]
+    fn an_answer_that_stands_still_is_cut_although_the_socket_takes_bytes() {
+        let opened = Instant::now();
+        let activity = Activity::new(opened);
+        let _page = activity.track_answer(Bytes::from(vec![0; 4 << 20]), opened);
+        for second in 0..30 {
+            activity.sent(100);
+            assert_eq!(closed(&activity, opened, second, false), None);
+        }
+        let reason = Some(CloseReason::SlowReader);
+        assert_eq!(closed(&activity, opened, 30, false), reason);
+    }
+
+    #[test]
+    fn frames_of_http_2_are_no_head() {
+        let opened = Instant::now();
+        let activity = Activity::new(opened);
+        activity.received(b"PRI * HTTP/2.0\r\n", opened);
+        drop(activity.begin_request());
+        activity.received(b"a ping", opened + seconds(60));
+        assert_eq!(activity.stage().0, Stage::Idle);
+    }
+}

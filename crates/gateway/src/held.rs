@@ -1,0 +1,185 @@
+//! Bodies in memory: each is counted in a budget from the time it is read or made until its last
+//! byte is dropped.
+//!
+//! The bytes of a held body carry their reservation. Clones and slices share it, so the budget gets
+//! the bytes back exactly when nothing holds them any more: the operation has ended, or the socket
+//! has taken the answer.
+
+use bytes::Bytes;
+use orrery_model::memory::{MemoryBudget, Reservation};
+use orrery_model::metrics::{Counter, Gauge};
+use orrery_model::{Error, Kind, Result};
+use std::sync::Arc;
+
+/// The milliseconds after which a client may try again.
+const RETRY_AFTER_MS: u64 = 500;
+
+/// The memory for the bodies of requests and answers.
+#[derive(Clone, Debug)]
+pub struct BodyMemory {
+    budget: Arc<MemoryBudget>,
+    held: Arc<Gauge>,
+    refused: Arc<Counter>,
+}
+
+/// The bytes of one body, taken from the budget as the body grows.
+#[derive(Debug)]
+pub(crate) struct Growing {
+    reservation: Reservation,
+    memory: BodyMemory,
+}
+
+impl BodyMemory {
+    /// Creates the memory for bodies on a budget.
+    pub fn new(budget: Arc<MemoryBudget>) -> Self {
+        BodyMemory {
+            budget,
+            held: Arc::default(),
+            refused: Arc::default(),
+        }
+    }
+
+    /// Returns the bytes of bodies that are held now.
+    pub fn held_bytes(&self) -> u64 {
+        u64::try_from(self.held.get()).unwrap_or(0)
+    }
+
+    /// Returns the number of requests that were refused because there was no memory.
+    pub fn refused(&self) -> u64 {
+        self.refused.get()
+    }
+
+    /// Returns true if more than half of the budget is in use. Slow readers are then cut sooner.
+    pub(crate) fn is_short(&self) -> bool {
+        self.budget.used() > self.budget.limit() / 2
+    }
+
+    /// Reserves `bytes` for a body that arrives.
+    ///
+    /// # Errors
+    /// 429 if the budget has fewer left.
+    pub(crate) fn begin(&self, bytes: u64) -> Result<Growing> {
+        let reservation = self
+            .budget
+            .reserve(bytes)
+            .ok_or_else(|| self.refuse(bytes))?;
+        self.held.add(signed(bytes));
+        let memory = self.clone();
+        Ok(Growing {
+            reservation,
+            memory,
+        })
+    }
+
+    /// Holds a body that is in memory already.
+    ///
+    /// # Errors
+    /// 429 if the budget has too few bytes left.
+    pub(crate) fn hold(&self, body: Bytes) -> Result<Bytes> {
+        if body.is_empty() {
+            return Ok(body);
+        }
+        let growing = self.begin(body.len() as u64)?;
+        Ok(growing.hold(body))
+    }
+
+    fn refuse(&self, bytes: u64) -> Error {
+        self.refused.add(1);
+        let message = format!(
+            "Request rate is large: the server has no memory left for a body of {bytes} bytes, \
+             because other requests use all {} bytes that it has for bodies. Please retry later.",
+            self.budget.limit()
+        );
+        Error::new(Kind::Throttled, message).with_retry_after_ms(RETRY_AFTER_MS)
+    }
+}
+
+impl Growing {
+    /// Makes the reservation at least `bytes` large.
+    ///
+    /// # Errors
+    /// 429 if the budget has too few bytes left.
+    pub(crate) fn grow_to(&mut self, bytes: u64) -> Result<()> {
+        let more = bytes.saturating_sub(self.reservation.bytes());
+        if more == 0 {
+            return Ok(());
+        }
+        if !self.reservation.grow(more) {
+            return Err(self.memory.refuse(bytes));
+        }
+        self.memory.held.add(signed(more));
+        Ok(())
+    }
+
+    /// Ties the reservation to the bytes of the complete body.
+    pub(crate) fn hold(self, body: Bytes) -> Bytes {
+        let growing = self;
+        Bytes::from_owner(Held {
+            body,
+            _growing: growing,
+        })
+    }
+}
+
+impl Drop for Growing {
+    fn drop(&mut self) {
+        self.memory.held.add(-signed(self.reservation.bytes()));
+    }
+}
+
+/// Bytes with their reservation.
+struct Held {
+    body: Bytes,
+    _growing: Growing,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_held_until_its_last_slice_is_dropped() {
+        let memory = BodyMemory::new(MemoryBudget::new(100));
+        let body = memory.hold(Bytes::from(vec![7; 60])).expect("it fits");
+        let slice = body.slice(10..20);
+        drop(body);
+        assert_eq!(memory.held_bytes(), 60);
+        assert!(memory.is_short());
+        let error = memory.hold(Bytes::from(vec![7; 41])).expect_err("too much");
+        assert_eq!(
+            (error.status(), error.retry_after_ms()),
+            (429, Some(RETRY_AFTER_MS))
+        );
+        drop(slice);
+        assert_eq!((memory.held_bytes(), memory.refused()), (0, 1));
+        assert_eq!(
+            memory
+                .hold(Bytes::from(vec![7; 100]))
+                .expect("it fits")
+                .len(),
+            100
+        );
+    }
+
+    #[test]
+    fn a_body_that_grows_takes_what_it_needs() {
+        let memory = BodyMemory::new(MemoryBudget::new(100));
+        let mut growing = memory.begin(10).expect("it fits");
+        growing.grow_to(5).expect("it has more");
+        growing.grow_to(90).expect("it fits");
+        assert!(growing.grow_to(101).is_err());
+        assert_eq!(memory.held_bytes(), 90);
+        drop(growing);
+        assert_eq!(memory.held_bytes(), 0);
+    }
+}

@@ -1,0 +1,298 @@
+//! Clients that hold connections without using them: half heads, requests that never go on,
+//! answers that are never read. Others are served in the meantime, and the server gets the
+//! descriptors and the memory back.
+//!
+//! `ORRERY_SLOW_CLIENTS` sets the number of slow clients; a long run takes 1,100 and prints figures.
+
+mod program;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use program::{Client, ITEMS, Manager, Request, Server, start, start_on, start_with_open_files};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+/// Returns the number of slow clients.
+fn slow_clients(default: usize) -> usize {
+    let set = std::env::var("ORRERY_SLOW_CLIENTS").ok();
+    set.map_or(default, |text| text.parse().expect("a number"))
+}
+
+/// Creates an item through an own connection and returns the duration.
+fn write_anew(server: &Server, id: &str) -> Duration {
+    let begun = Instant::now();
+    let body = format!(r#"{{"id":"{id}","postId":"p1"}}"#);
+    let create = Request::new("POST", ITEMS).key("p1").body(body);
+    let answer = server.client().call(&create);
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    begun.elapsed()
+}
+
+/// Opens a connection that sends half a head.
+fn half_head(server: &Server) -> TcpStream {
+    let mut stream = server.stream();
+    stream
+        .write_all(b"POST /dbs HTTP/1.1\r\nhost: x\r\nx-half")
+        .expect("it goes out");
+    stream
+}
+
+/// Waits until the server closes a connection, and returns the time it took.
+fn closed_after(mut stream: TcpStream) -> Duration {
+    let begun = Instant::now();
+    // A reset connection is closed as well.
+    let _ = stream.read_to_end(&mut Vec::new());
+    begun.elapsed()
+}
+
+/// Returns a number of the metrics; zero if there is no such sample.
+fn metric(manager: &mut Manager, name: &str) -> f64 {
+    let text = manager.get("/metrics").text();
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.map_or(0.0, |value| value.trim().parse().expect("a number"))
+}
+
+/// Starts a server with few descriptors and the container `posts`.
+fn start_small(directory: &std::path::Path, open_files: usize) -> Server {
+    let path = directory.to_str().expect("a path in UTF-8");
+    let server = start_with_open_files(open_files, &["--data-dir", path]).expect("it starts");
+    server.client().make_posts();
+    server
+}
+
+#[test]
+fn half_heads_beyond_all_descriptors_stop_nobody() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = start_small(directory.path(), 400);
+    let mut kept = server.client();
+    let mut heads: Vec<TcpStream> = Vec::new();
+    let mut slowest = Duration::ZERO;
+    for n in 0..slow_clients(600) {
+        heads.push(half_head(&server));
+        if n % 20 == 0 {
+            slowest = slowest.max(write_anew(&server, &format!("during-{n}")));
+        }
+    }
+    // A connection of before may have lost its place, and its client opens another.
+    let read = Request::new("GET", ITEMS);
+    let read_again = kept
+        .try_call(&read)
+        .unwrap_or_else(|_| server.client().call(&read));
+    assert_eq!(read_again.status, 200);
+    let mut manager = server.manager();
+    let displaced = "orrery_connections_closed_total{reason=\"displaced\"}";
+    assert!(metric(&mut manager, displaced) > 0.0);
+    println!("{} half heads: slowest write {slowest:?}", heads.len());
+
+    drop(heads);
+    write_anew(&server, "after");
+    let stderr = server.stop().stderr;
+    assert!(!stderr.contains("Too many open files"), "{stderr}");
+}
+
+#[test]
+fn the_soft_limit_of_descriptors_is_raised() {
+    let server = start(&["--memory"]).expect("it starts");
+    if cfg!(target_os = "linux") {
+        let path = format!("/proc/{}/limits", server.process_id());
+        let limits = std::fs::read_to_string(path).expect("limits");
+        let line = limits
+            .lines()
+            .find(|line| line.starts_with("Max open files"));
+        let mut figures = line.expect("a limit").split_whitespace().skip(3);
+        assert_eq!(figures.next(), figures.next());
+    }
+}
+
+#[test]
+fn a_server_that_could_not_work_with_its_descriptors_does_not_start() {
+    let refused = |limit, arguments: &[&str]| {
+        let exit = start_with_open_files(limit, arguments)
+            .err()
+            .expect("it is refused");
+        assert_eq!(exit.code, Some(1));
+        exit.stderr
+    };
+    let message = refused(300, &["--memory"]);
+    assert!(message.contains("300 open files"), "{message}");
+    let message = refused(1000, &["--memory", "--max-connections", "5000"]);
+    assert!(message.contains("--max-connections 5000"), "{message}");
+}
+
+#[test]
+fn an_address_with_too_many_requests_in_progress_is_refused_and_others_of_it_are_not_harmed() {
+    let server = start(&["--memory", "--max-connections-per-address", "3"]).expect("it starts");
+    server.client().make_posts();
+    // A request whose body does not come is in progress.
+    let mut busy: Vec<TcpStream> = (0..3).map(|_| half_body(&server)).collect();
+    let mut fourth = server.stream();
+    let _ = fourth.write_all(b"GET / HTTP/1.1\r\n\r\n");
+    let mut answer = Vec::new();
+    let _ = fourth.read_to_end(&mut answer);
+    assert!(answer.is_empty(), "{}", String::from_utf8_lossy(&answer));
+    busy.pop();
+    // The server sees the end of the connection a moment later.
+    let answered = (0..1000).any(|_| {
+        let get = Request::new("GET", "/");
+        server
+            .client()
+            .try_call(&get)
+            .is_ok_and(|answer| answer.status == 200)
+    });
+    assert!(answered);
+}
+
+/// Sends a request for a write without the end of its body, and waits until the server reads it.
+fn half_body(server: &Server) -> TcpStream {
+    let body = r#"{"id":"half","postId":"p1"}"#;
+    let create = Request::new("POST", ITEMS)
+        .key("p1")
+        .header("expect", "100-continue")
+        .body(body);
+    let bytes = create.bytes(&server.address, &server.key);
+    let mut stream = server.stream();
+    stream
+        .write_all(&bytes[..bytes.len() - body.len()])
+        .expect("it goes out");
+    // The server asks for the body once the request is in progress.
+    let mut asked = [0; 12];
+    stream
+        .read_exact(&mut asked)
+        .expect("it is asked for the body");
+    assert_eq!(&asked, b"HTTP/1.1 100");
+    stream
+}
+
+#[test]
+fn half_a_head_is_cut_and_an_idle_connection_is_not() {
+    let server = start(&["--memory"]).expect("it starts");
+    let mut idle = server.client();
+    assert_eq!(idle.call(&Request::new("GET", "/")).status, 200);
+    let silent = server.stream();
+    let after = closed_after(half_head(&server));
+    assert!((5..25).contains(&after.as_secs()), "{after:?}");
+    assert!(closed_after(silent) < Duration::from_secs(25));
+    assert_eq!(idle.call(&Request::new("GET", "/")).status, 200);
+    let mut manager = server.manager();
+    let cut = metric(
+        &mut manager,
+        "orrery_connections_closed_total{reason=\"slow_head\"}",
+    );
+    assert_eq!(cut, 2.0);
+}
+
+/// Fills the container `posts` with a page of four megabytes.
+fn fill(client: &mut Client) {
+    for n in 0..60 {
+        let pad = "x".repeat(70_000);
+        let body = format!(r#"{{"id":"{n}","postId":"p1","pad":"{pad}"}}"#);
+        client.create(ITEMS, &body);
+    }
+}
+
+fn page() -> Request {
+    Request::new("GET", ITEMS).header("x-ms-max-item-count", "-1")
+}
+
+#[cfg(target_os = "linux")]
+fn resident_megabytes(server: &Server) -> u64 {
+    let path = format!("/proc/{}/statm", server.process_id());
+    let text = std::fs::read_to_string(path).expect("a process");
+    let pages: u64 = text
+        .split(' ')
+        .nth(1)
+        .and_then(|n| n.parse().ok())
+        .expect("a number");
+    pages * 4096 / (1 << 20)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn clients_that_never_read_hold_a_bounded_memory_and_are_cut() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = start_on(directory.path()).expect("it starts");
+    let mut client = server.client();
+    client.make_posts();
+    fill(&mut client);
+    let request = page().bytes(&server.address, &server.key);
+    let count = slow_clients(120).min(250);
+    let slow: Vec<TcpStream> = (0..count)
+        .map(|_| {
+            let mut stream = server.stream();
+            stream.write_all(&request).expect("it goes out");
+            stream
+        })
+        .collect();
+
+    // A read of the same size is refused until slow readers are cut.
+    let begun = Instant::now();
+    let (mut refused, mut most) = (0, 0);
+    loop {
+        most = most.max(resident_megabytes(&server));
+        let answer = server.client().call(&page());
+        let is_done = metric(&mut server.manager(), SLOW_READERS) > 0.0 && answer.status == 200;
+        if is_done {
+            break;
+        }
+        if answer.status == 429 {
+            refused += 1;
+            assert!(answer.header("x-ms-retry-after-ms").is_some());
+            assert!(answer.text().contains("memory"), "{}", answer.text());
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "nobody was cut");
+    }
+    println!(
+        "{count} clients that never read: at most {most} MB, {refused} reads refused, cut and \
+         served after {:?}",
+        begun.elapsed()
+    );
+    assert!(most < 800, "{most} MB");
+    drop(slow);
+}
+
+#[tokio::test]
+async fn streams_of_http_2_that_never_read_are_cut_with_their_connection() {
+    let server = start(&["--memory"]).expect("it starts");
+    let mut client = server.client();
+    client.make_posts();
+    fill(&mut client);
+    let stream = tokio::net::TcpStream::connect(&server.address).await;
+    let stream = TokioIo::new(stream.expect("it listens"));
+    // The client has room for a little of each page and never makes more.
+    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(16 * 1024)
+        .handshake(stream)
+        .await
+        .expect("HTTP/2");
+    let connection = tokio::spawn(connection);
+    let mut answers = Vec::new();
+    for _ in 0..80 {
+        let mut request = hyper::Request::get(format!("http://{}{ITEMS}", server.address));
+        for (name, value) in page().signed_headers(&server.key) {
+            request = request.header(name, value);
+        }
+        let request = request.body(Full::new(Bytes::new())).expect("a request");
+        answers.push(
+            sender
+                .clone()
+                .send_request(request)
+                .await
+                .expect("an answer"),
+        );
+    }
+    let refused = answers
+        .iter()
+        .filter(|answer| answer.status() == 429)
+        .count();
+    assert!(refused > 0 && refused < 80, "{refused} refused");
+    // The end of the connection is the event to wait for, whatever its result.
+    let ended = tokio::time::timeout(Duration::from_secs(60), connection).await;
+    assert!(ended.is_ok(), "the connection was not cut");
+    assert_eq!(client.call(&page()).status, 200);
+}
+
+#[cfg(target_os = "linux")]
+const SLOW_READERS: &str = "orrery_connections_closed_total{reason=\"slow_reader\"}";
