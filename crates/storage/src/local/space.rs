@@ -174,14 +174,14 @@ impl SpaceWatch {
         self.set(Room::Low);
     }
 
-    /// Returns true if the disk has room and takes new blocks, which a quota may refuse although
-    /// the file system has free space.
+    /// Returns true if the disk has room, for deletions at least, and takes new blocks, which a
+    /// quota may refuse although the file system has free space.
     pub(super) fn has_room_for_sure(&self) -> bool {
         let room = {
             let mut state = sync::lock(&self.state);
             self.look_now(&mut state)
         };
-        if room != Room::Enough {
+        if room == Room::Gone {
             return false;
         }
         let probe = self.root.join(PROBE_FILE);
