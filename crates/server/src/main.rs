@@ -9,7 +9,7 @@
 //!   account, keys, entra   options of the gateway
 //!   announce     announcement on standard output
 //!   signals      shutdown, reload of the keys
-//!   background   periodic tasks
+//!   background, write_watch   periodic tasks
 //! rotation     orrery keys: creates and changes key files
 //! healthcheck  orrery healthcheck
 //! bench        orrery bench: workloads
@@ -36,6 +36,7 @@ mod signals;
 mod start;
 mod tls;
 mod world;
+mod write_watch;
 
 use clap::Parser;
 use command::{Command, Program};

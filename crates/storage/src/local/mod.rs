@@ -397,6 +397,23 @@ impl Store for LocalStore {
         self.refusal_of(may_use_reserve)
     }
 
+    fn write_failure(&self) -> Option<String> {
+        if let Some(failure) = self.committer.failure() {
+            let remedy = match failure.exhausted {
+                Some(_) => "writing resumes when the resource is there again",
+                None => "only a restart makes the store write again",
+            };
+            return Some(format!("{}; {remedy}", failure.detail));
+        }
+        match self.committer.sink().space.look_if_low() {
+            Room::Enough => None,
+            Room::Low => Some(
+                "the disk is nearly full: only deletions are accepted until there is room".into(),
+            ),
+            Room::Gone => Some("the disk is full: no write is accepted until there is room".into()),
+        }
+    }
+
     fn wait_for_compaction(&self) {
         self.committer.sink().wait_for_compaction();
     }
