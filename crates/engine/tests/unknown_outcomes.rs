@@ -16,7 +16,9 @@ use std::sync::Arc;
 use support::*;
 
 const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
-const PROCEDURE: &str = r#"{"id":"put","body":"function put() { var items = getContext().getCollection(); items.createDocument(items.getSelfLink(), { id: 'new', pk: 'p' }); }"}"#;
+const PROCEDURE: &str = r#"{"id":"put","body":"function put() {
+    const items = getContext().getCollection();
+    items.createDocument(items.getSelfLink(), { id: 'new', pk: 'p' }); }"}"#;
 
 /// An engine on a store that fails, with the item `old`.
 struct Case {
@@ -30,19 +32,19 @@ struct Case {
 struct Kind {
     name: &'static str,
     write: fn(&Case) -> Result<(), Error>,
-    took_place: fn(&Engine, &Container) -> bool,
+    is_committed: fn(&Engine, &Container) -> bool,
 }
 
 const KINDS: &[Kind] = &[
     Kind {
         name: "create",
         write: |case| case.write(WriteOperation::Create, r#"{"id":"new","pk":"p"}"#),
-        took_place: |engine, container| has(engine, container, "new"),
+        is_committed: |engine, container| has(engine, container, "new"),
     },
     Kind {
         name: "upsert",
         write: |case| case.write(WriteOperation::Upsert, r#"{"id":"new","pk":"p"}"#),
-        took_place: |engine, container| has(engine, container, "new"),
+        is_committed: |engine, container| has(engine, container, "new"),
     },
     Kind {
         name: "replace",
@@ -52,7 +54,7 @@ const KINDS: &[Kind] = &[
                 r#"{"id":"old","pk":"p","n":2}"#,
             )
         },
-        took_place: is_changed,
+        is_committed: is_changed,
     },
     Kind {
         name: "patch",
@@ -60,17 +62,17 @@ const KINDS: &[Kind] = &[
             let patch = r#"{"operations":[{"op":"set","path":"/n","value":2}]}"#;
             case.write(WriteOperation::Patch("old".into()), patch)
         },
-        took_place: is_changed,
+        is_committed: is_changed,
     },
     Kind {
         name: "delete",
         write: |case| case.write(WriteOperation::Delete("old".into()), ""),
-        took_place: |engine, container| !has(engine, container, "old"),
+        is_committed: |engine, container| !has(engine, container, "old"),
     },
     Kind {
         name: "batch",
         write: |case| case.batch(&BatchMode::Atomic(key(r#"["p"]"#))),
-        took_place: |engine, container| has(engine, container, "new"),
+        is_committed: |engine, container| has(engine, container, "new"),
     },
     Kind {
         name: "bulk",
@@ -81,7 +83,7 @@ const KINDS: &[Kind] = &[
                 continue_on_error: true,
             })
         },
-        took_place: |engine, container| has(engine, container, "new"),
+        is_committed: |engine, container| has(engine, container, "new"),
     },
     Kind {
         name: "procedure",
@@ -94,7 +96,7 @@ const KINDS: &[Kind] = &[
                 .execute(&case.container, put, &key, b"[]", options);
             pending.wait().result.map(drop)
         },
-        took_place: |engine, container| has(engine, container, "new"),
+        is_committed: |engine, container| has(engine, container, "new"),
     },
     Kind {
         name: "script",
@@ -106,7 +108,7 @@ const KINDS: &[Kind] = &[
                 .create_script(&case.container, kind, &body, false);
             created.result.map(drop)
         },
-        took_place: |engine, container| {
+        is_committed: |engine, container| {
             let scripts = Feed::Scripts(container, ScriptKind::Function);
             let page = engine.list(scripts, &PageRequest::default()).result;
             !page.expect("a list").rows.is_empty()
@@ -131,7 +133,7 @@ impl Case {
         let engine = open(store.clone(), Profile::Modern, world).expect("it opens");
         let container = create_container(&engine, BODY, 1).expect("the container");
         create(&engine, &container, r#"{"id":"old","pk":"p","n":1}"#);
-        let procedure = object(PROCEDURE);
+        let procedure = object(&PROCEDURE.replace('\n', " "));
         let created = engine.create_script(&container, ScriptKind::Procedure, &procedure, false);
         created.result.expect("the procedure");
         Case {
@@ -170,11 +172,11 @@ impl Case {
     }
 
     /// Returns true if the write took place, as an engine finds that is opened on the same data.
-    fn took_place(&self, kind: &Kind) -> bool {
+    fn is_committed(&self, kind: &Kind) -> bool {
         let world = Arc::new(SeededWorld::new(0, 9));
         let engine = open(self.memory.clone(), Profile::Modern, world).expect("it opens");
         let container = engine.container(Id::Name("db"), Id::Name("items"));
-        (kind.took_place)(&engine, &container.expect("the container"))
+        (kind.is_committed)(&engine, &container.expect("the container"))
     }
 }
 
@@ -187,20 +189,20 @@ fn a_write_that_the_store_refused_is_503_and_did_not_happen() {
         assert_eq!(error.status(), 503, "{}: {error}", kind.name);
         assert!(error.message().contains("did not take place"), "{error}");
         assert_eq!(error.retry_after_ms(), Some(1_000), "{}", kind.name);
-        assert!(!case.took_place(kind), "{}", kind.name);
+        assert!(!case.is_committed(kind), "{}", kind.name);
     }
 }
 
 #[test]
 fn a_write_whose_outcome_stays_unknown_is_408_and_the_message_says_so() {
-    for (fault, took_place) in [(Fault::Lost, false), (Fault::Applied, true)] {
+    for (fault, is_committed) in [(Fault::Lost, false), (Fault::Applied, true)] {
         for kind in KINDS {
             let case = Case::new(fault);
             case.store.fail_next();
             let error = (kind.write)(&case).expect_err(kind.name);
             assert_eq!(error.status(), 408, "{}: {error}", kind.name);
             assert!(error.message().contains("may have taken place"), "{error}");
-            assert_eq!(case.took_place(kind), took_place, "{}", kind.name);
+            assert_eq!(case.is_committed(kind), is_committed, "{}", kind.name);
         }
     }
 }
@@ -218,6 +220,6 @@ fn writes_after_an_unknown_outcome_are_503_and_did_not_happen() {
             "{}: {error}",
             kind.name
         );
-        assert!(!case.took_place(kind), "{}", kind.name);
+        assert!(!case.is_committed(kind), "{}", kind.name);
     }
 }

@@ -1,10 +1,10 @@
 //! A server on a disk that becomes full: what it answers, what it keeps, and that it goes on.
 //!
 //! Writers create items over HTTP until the disk is full, and keep a ledger of every answer. Reads
-//! and deletions go on meanwhile; the process gets SIGKILL once; then room is made and writes resume
-//! without a restart. At the end every answer is compared with what a restarted server has: a 2xx
-//! that is missing and a refusal that is there are wrong words. 408 is the only status that may go
-//! with either.
+//! and deletions go on meanwhile; the process gets SIGKILL once; then space is freed and writes
+//! resume without a restart. At the end every answer is compared with the data of a restarted
+//! server: a 2xx that is missing and a refusal that is there are wrong words. 408 is the only
+//! status that may go with either.
 //!
 //! A full disk needs a file system of its own. With `ORRERY_FULL_DISK_MB` set, the test mounts a
 //! `tmpfs` of this size, which takes the rights of root: this is a long run. Without the variable
@@ -73,7 +73,7 @@ impl Disk {
         start(&["--data-dir", data, "--disk-reserve", reserve]).expect("it starts")
     }
 
-    /// Writes a file of half of the disk, which is removed later to make room.
+    /// Writes a file of half of the disk, which is removed later to free space.
     fn add_ballast(&self) -> PathBuf {
         let path = self.path().join("ballast");
         let bytes = self.bytes.unwrap_or(0) / 2;
@@ -91,7 +91,7 @@ impl Drop for Disk {
     }
 }
 
-/// What a client knows of an item.
+/// The knowledge that a client has of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     There,

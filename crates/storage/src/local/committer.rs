@@ -11,8 +11,8 @@
 //! such receipts. The background thread is started when first needed and parks while there is
 //! nothing to write. A receipt that is dropped wakes the background thread too.
 //!
-//! After a failed group the committer is *stopped*: it answers every task "not done" at once. If the
-//! group failed for want of a resource, the leader lets the sink reopen its database before it
+//! After a failed group the committer is *stopped*: it answers every task "not done" at once. If
+//! the group failed for want of a resource, the leader lets the sink reopen its database before it
 //! answers the tasks of the group, since only then their outcome is certain; and the background
 //! thread looks for the resource, with growing pauses, until writing can resume. After any other
 //! failure the committer stays stopped.
@@ -22,8 +22,8 @@
 //! until the sink was reopened.
 //!
 //! Locks: the queue is locked before a slot, never the other way round, and neither lock is held
-//! while the sink writes or is reopened. A stopped committer has at most one thread that reopens the
-//! sink: it is the leader meanwhile.
+//! while the sink writes or is reopened. A stopped committer has at most one thread that reopens
+//! the sink: it is the leader meanwhile.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,5 @@
-//! The local store after planned failures: what is done, what is answered, and what a restart finds.
+//! The local store after planned failures: its answers, its readers, and the data that a restart
+//! finds.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ fn content(store: &LocalStore, partition: PartitionId) -> (usize, Lsn) {
     (rows.map(Result::unwrap).count(), snapshot.head().lsn)
 }
 
-fn fault(store: &LocalStore) -> &reopening::Fault {
+fn fault(store: &LocalStore) -> &reopening::FaultPoint {
     &store.committer.sink().fault
 }
 

@@ -46,7 +46,7 @@ use self::directory::{Directory, RESTORE_ADVICE, Stage};
 use self::high_water::{ACCEPT_ADVICE, HighWater, Mark};
 use self::journal::JournalContents;
 use self::snapshot::LocalSnapshot;
-use self::space::{Room, SpaceWatch};
+use self::space::{Accepted, SpaceWatch};
 use self::tables::{Tables, WriteTask};
 use crate::commit::{Commit, CommitOutcome, Limits, PartitionId};
 use crate::error::StoreError;
@@ -183,9 +183,9 @@ impl LocalStore {
             return Some(refusal);
         }
         let is_accepted = match self.committer.sink().space.look_if_low() {
-            Room::Enough => true,
-            Room::Low => may_use_reserve,
-            Room::Gone => false,
+            Accepted::All => true,
+            Accepted::Deletions => may_use_reserve,
+            Accepted::Nothing => false,
         };
         (!is_accepted).then_some(CommitOutcome::StorageFull {
             retry_after_ms: RETRY_MS,
@@ -406,11 +406,13 @@ impl Store for LocalStore {
             return Some(format!("{}; {remedy}", failure.detail));
         }
         match self.committer.sink().space.look_if_low() {
-            Room::Enough => None,
-            Room::Low => Some(
+            Accepted::All => None,
+            Accepted::Deletions => Some(
                 "the disk is nearly full: only deletions are accepted until there is room".into(),
             ),
-            Room::Gone => Some("the disk is full: no write is accepted until there is room".into()),
+            Accepted::Nothing => {
+                Some("the disk is full: no write is accepted until there is room".into())
+            }
         }
     }
 

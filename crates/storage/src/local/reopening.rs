@@ -8,8 +8,8 @@
 //! 1. the high-water file gets the mark of the last acknowledged group, which a failed write may
 //!    have passed;
 //! 2. readers give the database up ([`Access::drain`]), and fjall is closed with its threads;
-//! 3. all batches from the failed group on are cut from the journals, and the cut is synced, so that
-//!    nothing rests on bytes that a failed sync may have lost;
+//! 3. all batches from the failed group on are cut from the journals, and the cut is synced, so
+//!    that nothing rests on bytes that a failed sync may have lost;
 //! 4. the journals are checked and fjall opens them, as at the start of the process;
 //! 5. readers get the new database.
 //!
@@ -122,7 +122,7 @@ impl Tables {
         match exhausted {
             Exhausted::Descriptors | Exhausted::Memory => self.has_descriptors(),
             Exhausted::Disk | Exhausted::Unknown => {
-                self.has_descriptors() && self.space.has_room_for_sure()
+                self.has_descriptors() && self.space.has_space_for_sure()
             }
         }
     }
@@ -196,26 +196,36 @@ impl Tables {
     }
 }
 
-/// A failure that a test plans: the group is written, and its sync is said to have failed.
-#[cfg(test)]
+/// A place between the writing of a group and its sync, at which a test can let the group fail.
 #[derive(Default)]
-pub(super) struct Fault(std::sync::Mutex<Option<(fjall::Error, bool)>>);
+pub(super) struct FaultPoint {
+    #[cfg(test)]
+    planned: std::sync::Mutex<Option<(fjall::Error, bool)>>,
+}
 
-#[cfg(test)]
-impl Fault {
+impl FaultPoint {
     /// Lets the next group fail with this error, after its rows are flushed into tables if
     /// `is_flushed`.
+    #[cfg(test)]
     pub(super) fn plan(&self, error: fjall::Error, is_flushed: bool) {
-        *sync::lock(&self.0) = Some((error, is_flushed));
+        *sync::lock(&self.planned) = Some((error, is_flushed));
     }
 
-    pub(super) fn happen(&self, database: &OpenDatabase) -> Result<(), fjall::Error> {
-        let Some((error, is_flushed)) = sync::lock(&self.0).take() else {
+    /// Fails if a test has planned it.
+    #[cfg(test)]
+    pub(super) fn pass(&self, database: &OpenDatabase) -> Result<(), fjall::Error> {
+        let Some((error, is_flushed)) = sync::lock(&self.planned).take() else {
             return Ok(());
         };
         if is_flushed {
             database.rows.rotate_memtable_and_wait()?;
         }
         Err(error)
+    }
+
+    /// Does nothing outside of tests.
+    #[cfg(not(test))]
+    pub(super) fn pass(&self, _: &OpenDatabase) -> Result<(), fjall::Error> {
+        Ok(())
     }
 }

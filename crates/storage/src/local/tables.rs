@@ -32,7 +32,7 @@ use super::keys::{
     EPOCH_FLOOR_KEY, PREFIX_BYTES, destruction_key, encode_ownership, head_key, is_index_key,
     partition_range, prefixed_key,
 };
-use super::reopening::{Cut, Exhausted, GroupFailure, Reopened};
+use super::reopening::{Cut, Exhausted, FaultPoint, GroupFailure, Reopened};
 use super::space::SpaceWatch;
 use crate::commit::{Commit, Head, PartitionId};
 use crate::error::StoreError;
@@ -114,8 +114,7 @@ pub(super) struct Tables {
     pub(super) access: Access,
     pub(super) space: SpaceWatch,
     sync_seconds: Histogram,
-    #[cfg(test)]
-    pub(super) fault: super::reopening::Fault,
+    pub(super) fault: FaultPoint,
     // Declared last, so that the directory is unlocked after all other fields, snapshots included,
     // are dropped.
     pub(super) directory: Directory,
@@ -160,8 +159,7 @@ impl Tables {
             access: Access::new(database, recovered.heads()),
             space,
             sync_seconds: Histogram::new(LATENCY_BOUNDS_SECONDS),
-            #[cfg(test)]
-            fault: super::reopening::Fault::default(),
+            fault: FaultPoint::default(),
             directory,
         };
         let mut tasks = Vec::new();
@@ -310,8 +308,7 @@ impl Tables {
         batch.insert(&database.rows, GROUP_KEY, record);
         batch.insert(&database.index, GROUP_KEY, record);
         batch.commit().map_err(failed)?;
-        #[cfg(test)]
-        self.fault.happen(database).map_err(failed)?;
+        self.fault.pass(database).map_err(failed)?;
         self.sync_seconds
             .time(|| database.db.persist(PersistMode::SyncData))
             .map_err(failed)?;
