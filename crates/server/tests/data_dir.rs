@@ -76,6 +76,10 @@ fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a directory");
     for entry in std::fs::read_dir(from).expect("a directory") {
         let path = entry.expect("an entry").path();
+        // The reserve is large, has no content, and is allocated again.
+        if path.ends_with("store/reserve") {
+            continue;
+        }
         let target = to.join(path.file_name().expect("a name"));
         if path.is_dir() {
             copy(&path, &target);
@@ -249,6 +253,64 @@ fn a_deleted_file_is_refused_or_harmless() {
         is_refused_after(original.path(), "all tables and journals deleted", gone),
         "it was not noticed"
     );
+}
+
+#[test]
+fn an_empty_folder_in_place_of_the_store_is_refused_and_not_filled() {
+    let original = killed_data_dir();
+    for is_kept in [false, true] {
+        let directory = tempfile::tempdir().expect("a directory");
+        copy(original.path(), directory.path());
+        let store = directory.path().join("store");
+        std::fs::remove_dir_all(&store).expect("it was there");
+        if is_kept {
+            std::fs::create_dir(&store).expect("a directory");
+        }
+        let exit = expect_exit(start_on(directory.path()));
+        assert_eq!(exit.code, EXIT_DATA, "{}", exit.stderr);
+        assert!(exit.stderr.contains("HOLDS-DATA"), "{}", exit.stderr);
+        assert!(!store.join("ORRERY").exists(), "nothing is created");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn all_files_belong_to_their_owner_alone_and_a_readable_key_is_warned_of() {
+    use std::os::unix::fs::PermissionsExt;
+    let parent = tempfile::tempdir().expect("a directory");
+    let directory = parent.path().join("new/data");
+    let server = start_on(&directory).expect("it starts");
+    write_items(&server);
+    let mode = |path: &Path| {
+        let data = std::fs::metadata(path).expect("it is there");
+        data.permissions().mode() & 0o777
+    };
+    for file in files(&directory) {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+        let folder = file.parent().expect("a folder");
+        assert_eq!(mode(folder), 0o700, "{}", folder.display());
+    }
+    let exit = server.stop();
+    assert!(!exit.stderr.contains("chmod"), "{}", exit.stderr);
+
+    let key = directory.join("admin.key");
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o640)).expect("permissions");
+    let exit = start_on(&directory).expect("it starts").stop();
+    let warning = exit.stderr.lines().find(|line| line.contains("chmod go-r"));
+    assert!(
+        warning.is_some_and(|line| line.contains("admin.key")),
+        "{}",
+        exit.stderr
+    );
+}
+
+/// Writes some items into a new container.
+fn write_items(server: &Server) {
+    let mut client = server.client();
+    client.make_posts();
+    for n in 0..5 {
+        write(&mut client, n);
+    }
 }
 
 #[test]

@@ -13,10 +13,10 @@
 //! 4. the journals are checked and fjall opens them, as at the start of the process;
 //! 5. readers get the new database.
 //!
-//! Afterwards the commits of the failed group have definitely not happened. There is one exception:
-//! fjall may have flushed a memtable with some of them before it was closed. The journals then keep
-//! the batches that a table holds, written and synced once more, and the commits of the group stay
-//! in doubt until their writers look for them.
+//! Afterwards the commits of the failed group have definitely not happened, so callers that were
+//! told nothing certain may go on. There is one exception: fjall may have flushed a memtable with
+//! some of them before it was closed. The journals then keep the batches that a table holds,
+//! written and synced once more; the store can be read, and writes again after a restart.
 //!
 //! A failure of the device (`EIO`) is never followed by this: only the next start of the process
 //! reads what the device still holds.
@@ -125,6 +125,20 @@ impl Tables {
                 self.has_descriptors() && self.space.has_space_for_sure()
             }
         }
+    }
+
+    /// Returns the resource that is missing now, if a thread of fjall failed without telling why.
+    pub(super) fn likely_cause(&self, exhausted: Option<Exhausted>) -> Option<Exhausted> {
+        if exhausted != Some(Exhausted::Unknown) {
+            return exhausted;
+        }
+        if self.space.is_low_now() {
+            return Some(Exhausted::Disk);
+        }
+        if !self.has_descriptors() {
+            return Some(Exhausted::Descriptors);
+        }
+        exhausted
     }
 
     fn has_descriptors(&self) -> bool {

@@ -160,6 +160,12 @@ impl SpaceWatch {
         self.look_now(&mut state)
     }
 
+    /// Looks at the free space now. Returns true if growth is refused.
+    pub(super) fn is_low_now(&self) -> bool {
+        let mut state = sync::lock(&self.state);
+        self.look_now(&mut state) != Accepted::All
+    }
+
     /// Looks at the free space if growth is refused, so that new space is noticed without a commit.
     pub(super) fn look_if_low(&self) -> Accepted {
         match self.accepted() {

@@ -495,14 +495,14 @@ impl Sink for Tables {
 
     fn write(&self, group: Vec<WriteTask>) -> Result<(), Failure> {
         self.write_group(group).map_err(|failure| {
-            let is_written = sync::lock(&self.writer).failed_from.is_some();
-            if failure.exhausted == Some(Exhausted::Disk) {
+            let exhausted = self.likely_cause(failure.exhausted);
+            if exhausted == Some(Exhausted::Disk) {
                 self.space.release_reserve();
             }
             Failure {
                 detail: failure.error.to_string(),
-                exhausted: failure.exhausted,
-                is_written,
+                exhausted,
+                is_written: sync::lock(&self.writer).failed_from.is_some(),
             }
         })
     }
