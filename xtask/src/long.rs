@@ -103,6 +103,15 @@ const RUNS: &[Run] = &[
         },
     },
     Run {
+        name: "full-disk",
+        summary: "a file system of 192 MB that becomes full; mounts it, which takes root",
+        work: Work::Test {
+            package: "orrery-server",
+            test: "full_disk",
+            settings: &[("ORRERY_FULL_DISK_MB", "192")],
+        },
+    },
+    Run {
         name: "splits",
         summary: "both SDKs at once through 200 splits and 200 kills, histories checked",
         work: Work::Suite {

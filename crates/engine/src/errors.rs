@@ -76,8 +76,8 @@ pub(crate) fn did_not_happen() -> Error {
     Error::new(Kind::RetryWith, "The write did not take place. Retry it.")
 }
 
-/// Returns the error 408 for a commit of which neither the store nor the commit log tells whether it
-/// took place.
+/// Returns the error 408 for a commit of which neither the store nor the commit log tells whether
+/// it took place.
 pub(crate) fn unknown_outcome() -> Error {
     Error::new(
         Kind::UnknownOutcome,

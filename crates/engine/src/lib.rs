@@ -222,6 +222,12 @@ impl Engine {
         self.store.sync().map_err(storage_failure)
     }
 
+    /// Returns why writes are refused now, as a sentence for the operator; `None` if they are
+    /// accepted.
+    pub fn write_failure(&self) -> Option<String> {
+        self.store.write_failure()
+    }
+
     /// Returns the counters for the operator.
     pub fn meters(&self) -> &Meters {
         &self.meters

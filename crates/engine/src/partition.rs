@@ -447,9 +447,9 @@ impl Partition {
     /// for a way to find out before it answered, so nothing is waited for here.
     ///
     /// # Errors
-    /// 408 if the outcome stays unknown: the only error after which the commit may have taken place.
-    /// 449 if a newer lease or the log says that it did not; 413, 429, 503 and 507 if the store
-    /// refused it.
+    /// 408 if the outcome stays unknown: the only error after which the commit may have taken
+    /// place. 449 if a newer lease or the log says that it did not; 413, 429, 503 and 507 if the
+    /// store refused it.
     pub fn settle(&self, outcome: CommitOutcome, attempt: Attempt) -> Result<()> {
         let Some(error) = outcome_error(&outcome) else {
             return Ok(());
@@ -469,8 +469,8 @@ impl Partition {
         }
     }
 
-    /// Returns true if an attempt to commit took place. Decided under a newer lease than that of the
-    /// commit, so that the commit cannot take place afterwards.
+    /// Returns true if an attempt to commit took place. Decided under a newer lease than that of
+    /// the commit, so that the commit cannot take place afterwards.
     ///
     /// # Errors
     /// When the partition is gone or the store fails: the outcome stays unknown.

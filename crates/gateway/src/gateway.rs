@@ -31,7 +31,7 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use hyper::body::Body;
 use orrery_engine::Engine;
 use orrery_model::world::World;
-use orrery_model::{Error, Result};
+use orrery_model::{Error, Kind, Result};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -415,7 +415,12 @@ impl Gateway {
         milliseconds: f64,
         connection: &Connection,
     ) {
-        let level = if reply.status >= 500 {
+        // A full disk is reported once by the server, and not with each refused request.
+        let is_full = match &reply.error {
+            Some(error) => error.kind() == Kind::StorageFull,
+            None => false,
+        };
+        let level = if reply.status >= 500 && !is_full {
             LogLevel::Warn
         } else {
             LogLevel::Debug

@@ -179,8 +179,8 @@ pub(crate) struct StartArguments {
         conflicts_with = "memory"
     )]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Space in MB that is kept back on the disk, so that deletions go on when it is full; at most an
-    /// eighth of the file system, and 0 for none
+    /// Space in MB that is kept back on the disk, so that deletions go on when it is full; at most
+    /// an eighth of the file system, and 0 for none
     #[arg(
         long,
         value_name = "MB",

@@ -10,7 +10,7 @@
 //!   account, keys, entra   options of the gateway
 //!   announce     announcement on standard output
 //!   signals      shutdown, reload of the keys
-//!   background   periodic tasks
+//!   background, write_watch   periodic tasks
 //! repair       orrery repair: lost commits, and their acceptance
 //! rotation     orrery keys: creates and changes key files
 //! healthcheck  orrery healthcheck
@@ -41,6 +41,7 @@ mod signals;
 mod start;
 mod tls;
 mod world;
+mod write_watch;
 
 use clap::Parser;
 use command::{Command, Program};

@@ -24,6 +24,7 @@ use crate::failure::Failure;
 use crate::keys;
 use crate::private_file;
 use crate::signals::{self, KeyReloader};
+use crate::write_watch;
 use orrery_admin::Components;
 use orrery_engine::Engine;
 use orrery_gateway::{ConnectionLimits, Field, Gateway, LogLevel, Options, Patience, Port, serve};
@@ -228,7 +229,8 @@ async fn serve_clients(
         .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))?;
 
     // Periodic tasks start after the announcement, so that they do not delay it.
-    let tasks = background::start(&server.engine, context);
+    let mut tasks = background::start(&server.engine, context);
+    tasks.push(write_watch::start(&server.engine, context));
 
     // Load balancers poll the readiness, so it must change before the port closes.
     let shutdown = async {

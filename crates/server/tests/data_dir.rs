@@ -89,7 +89,9 @@ fn copy(from: &Path, to: &Path) {
 /// Returns a data directory with acknowledged items after a kill -9 of its server.
 fn killed_data_dir() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut server = start_on(directory.path()).expect("it starts");
+    // The reserve is large and has no content, so it would only slow the copies down.
+    let path = directory.path().to_str().expect("a path in UTF-8");
+    let mut server = start(&["--data-dir", path, "--disk-reserve", "0"]).expect("it starts");
     let mut client = server.client();
     client.make_posts();
     (0..ACKNOWLEDGED).for_each(|n| write(&mut client, n));
@@ -357,6 +359,64 @@ fn repair_refuses_a_directory_that_is_in_use_or_missing() {
         printed.contains("missing") && !missing.exists(),
         "{printed}"
     );
+}
+
+#[test]
+fn an_empty_folder_in_place_of_the_store_is_refused_and_not_filled() {
+    let original = killed_data_dir();
+    for is_kept in [false, true] {
+        let directory = tempfile::tempdir().expect("a directory");
+        copy(original.path(), directory.path());
+        let store = directory.path().join("store");
+        std::fs::remove_dir_all(&store).expect("it was there");
+        if is_kept {
+            std::fs::create_dir(&store).expect("a directory");
+        }
+        let exit = expect_exit(start_on(directory.path()));
+        assert_eq!(exit.code, EXIT_DATA, "{}", exit.stderr);
+        assert!(exit.stderr.contains("HOLDS-DATA"), "{}", exit.stderr);
+        assert!(!store.join("ORRERY").exists(), "nothing is created");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn all_files_belong_to_their_owner_alone_and_a_readable_key_is_warned_of() {
+    use std::os::unix::fs::PermissionsExt;
+    let parent = tempfile::tempdir().expect("a directory");
+    let directory = parent.path().join("new/data");
+    let server = start_on(&directory).expect("it starts");
+    write_items(&server);
+    let mode = |path: &Path| {
+        let data = std::fs::metadata(path).expect("it is there");
+        data.permissions().mode() & 0o777
+    };
+    for file in files(&directory) {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+        let folder = file.parent().expect("a folder");
+        assert_eq!(mode(folder), 0o700, "{}", folder.display());
+    }
+    let exit = server.stop();
+    assert!(!exit.stderr.contains("chmod"), "{}", exit.stderr);
+
+    let key = directory.join("admin.key");
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o640)).expect("permissions");
+    let exit = start_on(&directory).expect("it starts").stop();
+    let warning = exit.stderr.lines().find(|line| line.contains("chmod go-r"));
+    assert!(
+        warning.is_some_and(|line| line.contains("admin.key")),
+        "{}",
+        exit.stderr
+    );
+}
+
+/// Writes some items into a new container.
+fn write_items(server: &Server) {
+    let mut client = server.client();
+    client.make_posts();
+    for n in 0..5 {
+        write(&mut client, n);
+    }
 }
 
 #[test]

@@ -183,6 +183,12 @@ pub trait Store: Send + Sync {
         None
     }
 
+    /// Returns why the store refuses commits now, as a sentence for the operator; `None` if it
+    /// accepts them.
+    fn write_failure(&self) -> Option<String> {
+        None
+    }
+
     /// Waits while flushes and compactions of the store are behind, for a second at most. A caller
     /// that writes much in the background calls this before each piece, so that commits of clients
     /// are not held up.
@@ -243,6 +249,14 @@ macro_rules! store_behind {
 
             fn capabilities(&self) -> Capabilities {
                 (**self).capabilities()
+            }
+
+            fn refusal(&self, may_use_reserve: bool) -> Option<CommitOutcome> {
+                (**self).refusal(may_use_reserve)
+            }
+
+            fn write_failure(&self) -> Option<String> {
+                (**self).write_failure()
             }
 
             fn wait_for_compaction(&self) {

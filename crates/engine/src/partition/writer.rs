@@ -181,19 +181,30 @@ impl Writer {
         changes: CommitChanges,
         random: u64,
     ) -> SubmittedCommit {
-        let lsn = self.lsn + 1;
-        let token = token_of(lsn, random);
+        let mut attempt = Attempt {
+            lsn: self.lsn + 1,
+            token: token_of(self.lsn + 1, random),
+            is_refused: false,
+        };
         // A refusal that does not depend on the commit leaves the writer as it is.
-        if let Some(refusal) = partition.store.refusal(changes.may_use_reserve) {
-            return SubmittedCommit {
-                receipt: Receipt::ready(refusal),
-                attempt: Attempt {
-                    lsn,
-                    token,
-                    is_refused: true,
-                },
-            };
-        }
+        let receipt = match partition.store.refusal(changes.may_use_reserve) {
+            Some(refusal) => {
+                attempt.is_refused = true;
+                Receipt::ready(refusal)
+            }
+            None => self.submit_attempt(partition, changes, attempt),
+        };
+        SubmittedCommit { receipt, attempt }
+    }
+
+    /// Submits a commit, on which the writer counts from now on.
+    fn submit_attempt(
+        &mut self,
+        partition: &Partition,
+        changes: CommitChanges,
+        attempt: Attempt,
+    ) -> Receipt {
+        let Attempt { lsn, token, .. } = attempt;
         let CommitChanges {
             mut puts,
             mut deletes,
@@ -249,14 +260,7 @@ impl Writer {
             may_use_reserve,
         };
         self.lsn = lsn;
-        SubmittedCommit {
-            receipt: partition.store.submit(&self.lease, commit),
-            attempt: Attempt {
-                lsn,
-                token,
-                is_refused: false,
-            },
-        }
+        partition.store.submit(&self.lease, commit)
     }
 
     /// Forgets pending rows up to a durable LSN: snapshots hold them now.

@@ -6,10 +6,10 @@
 //!    └────────────┘ readers held their snapshots for too long
 //! ```
 //!
-//! A snapshot holds the database that it reads, so the exchange waits until the last snapshot of the
-//! old database is dropped. New readers wait meanwhile, with one exception: a thread that holds a
-//! snapshot gets another one of the old database, since the exchange may be waiting for this thread.
-//! The wait has an end on both sides, so neither can stop the other for good.
+//! A snapshot holds the database that it reads, so the exchange waits until the last snapshot of
+//! the old database is dropped. New readers wait meanwhile, with one exception: a thread that holds
+//! a snapshot gets another one of the old database, since the exchange may be waiting for this
+//! thread. The wait has an end on both sides, so neither can stop the other for good.
 //!
 //! Locks: `views` and `state` are taken last and never held while a reader or the exchange waits.
 
@@ -52,7 +52,7 @@ pub(super) struct Access {
     reopened: Condvar,
 }
 
-/// What a reader holds: a durable view of the database, and the database itself.
+/// The part of a reader's snapshot that keeps the database: a durable view of it, and itself.
 pub(super) struct View {
     pub(super) view: Arc<fjall::Snapshot>,
     pub(super) head: Head,

@@ -11,8 +11,8 @@
 //! such receipts. The background thread is started when first needed and parks while there is
 //! nothing to write. A receipt that is dropped wakes the background thread too.
 //!
-//! After a failed group the committer is *stopped*: it answers every task "not done" at once. If the
-//! group failed for want of a resource, the leader lets the sink reopen its database before it
+//! After a failed group the committer is *stopped*: it answers every task "not done" at once. If
+//! the group failed for want of a resource, the leader lets the sink reopen its database before it
 //! answers the tasks of the group, since only then their outcome is certain; and the background
 //! thread looks for the resource, with growing pauses, until writing can resume. After any other
 //! failure the committer stays stopped.
@@ -22,8 +22,8 @@
 //! until the sink was reopened.
 //!
 //! Locks: the queue is locked before a slot, never the other way round, and neither lock is held
-//! while the sink writes or is reopened. A stopped committer has at most one thread that reopens the
-//! sink: it is the leader meanwhile.
+//! while the sink writes or is reopened. A stopped committer has at most one thread that reopens
+//! the sink: it is the leader meanwhile.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -55,7 +55,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause between two looks for a missing resource.
 const LAST_PAUSE: Duration = Duration::from_secs(2);
 /// The longest pause before writing resumes, after many failures that followed one another.
-const LAST_RESUMPTION_PAUSE: Duration = Duration::from_secs(60);
+const LAST_RESUMPTION_PAUSE: Duration = Duration::from_secs(10);
 /// A failure within this time of the last resumption counts as following it.
 const FAILURE_CHAIN: Duration = Duration::from_secs(60);
 /// Failures without a known cause that may follow one another before only a restart helps.
@@ -383,6 +383,15 @@ impl<S: Sink> Committer<S> {
         queue.ownership = reopened.ownership;
         if let Some(stopped) = &mut queue.stopped {
             stopped.needs_reopening = false;
+            if !reopened.is_group_cut {
+                // Callers were told that these tasks may have taken place, and now some have. Only
+                // a restart makes all of them look.
+                stopped.failure.exhausted = None;
+                stopped
+                    .failure
+                    .detail
+                    .push_str("; a table holds a part of the commits that failed");
+            }
         }
         reopened.is_group_cut
     }

@@ -1,4 +1,5 @@
-//! The local store after planned failures: what is done, what is answered, and what a restart finds.
+//! The local store after planned failures: its answers, its readers, and the data that a restart
+//! finds.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ fn content(store: &LocalStore, partition: PartitionId) -> (usize, Lsn) {
     (rows.map(Result::unwrap).count(), snapshot.head().lsn)
 }
 
-fn fault(store: &LocalStore) -> &reopening::Fault {
+fn fault(store: &LocalStore) -> &reopening::FaultPoint {
     &store.committer.sink().fault
 }
 
@@ -117,7 +118,7 @@ fn a_reader_keeps_its_snapshot_and_the_database_is_reopened_when_the_reader_is_d
 }
 
 #[test]
-fn a_failed_commit_that_a_table_holds_already_is_kept_and_stays_in_doubt() {
+fn a_failed_commit_that_a_table_holds_already_is_kept_and_stays_in_doubt_until_a_restart() {
     let p = PartitionId(1);
     let dir = tempfile::tempdir().unwrap();
     let store = restarted(dir.path());
@@ -128,12 +129,14 @@ fn a_failed_commit_that_a_table_holds_already_is_kept_and_stays_in_doubt() {
         store.submit(&lease, change(2)).wait(),
         CommitOutcome::Unknown
     );
-    eventually(|| store.refusal(false).is_none());
+    let refusal = store.open(p).unwrap_err().to_string();
+    assert!(refusal.contains("restart"), "{refusal}");
     assert_eq!(content(&store, p), (4, 2), "whole, in both keyspaces");
+    drop(store);
+    let store = restarted(dir.path());
+    assert_eq!(content(&store, p), (4, 2));
     let lease = store.open(p).unwrap();
     assert_eq!(store.submit(&lease, change(3)).wait(), CommitOutcome::Ok);
-    drop(store);
-    assert_eq!(content(&restarted(dir.path()), p), (6, 3));
 }
 
 #[test]

@@ -56,7 +56,7 @@ use self::high_water::{ACCEPT_ADVICE, HighWater, Mark};
 use self::journal::JournalContents;
 use self::maintenance::Maintenance;
 use self::snapshot::LocalSnapshot;
-use self::space::{Room, SpaceWatch};
+use self::space::{Accepted, SpaceWatch};
 use self::tables::{Tables, WriteTask};
 
 pub use self::repair::{Loss, LostCommit};
@@ -232,9 +232,9 @@ impl LocalStore {
             return Some(refusal);
         }
         let is_accepted = match self.committer.sink().space.look_if_low() {
-            Room::Enough => true,
-            Room::Low => may_use_reserve,
-            Room::Gone => false,
+            Accepted::All => true,
+            Accepted::Deletions => may_use_reserve,
+            Accepted::Nothing => false,
         };
         (!is_accepted).then_some(CommitOutcome::StorageFull {
             retry_after_ms: RETRY_MS,
@@ -453,6 +453,25 @@ impl Store for LocalStore {
 
     fn refusal(&self, may_use_reserve: bool) -> Option<CommitOutcome> {
         self.refusal_of(may_use_reserve)
+    }
+
+    fn write_failure(&self) -> Option<String> {
+        if let Some(failure) = self.committer.failure() {
+            let remedy = match failure.exhausted {
+                Some(_) => "writing resumes when the resource is there again",
+                None => "only a restart makes the store write again",
+            };
+            return Some(format!("{}; {remedy}", failure.detail));
+        }
+        match self.committer.sink().space.look_if_low() {
+            Accepted::All => None,
+            Accepted::Deletions => Some(
+                "the disk is nearly full: only deletions are accepted until there is room".into(),
+            ),
+            Accepted::Nothing => {
+                Some("the disk is full: no write is accepted until there is room".into())
+            }
+        }
     }
 
     fn wait_for_compaction(&self) {

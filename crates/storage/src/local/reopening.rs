@@ -8,15 +8,15 @@
 //! 1. the high-water file gets the mark of the last acknowledged group, which a failed write may
 //!    have passed;
 //! 2. readers give the database up ([`Access::drain`]), and fjall is closed with its threads;
-//! 3. all batches from the failed group on are cut from the journals, and the cut is synced, so that
-//!    nothing rests on bytes that a failed sync may have lost;
+//! 3. all batches from the failed group on are cut from the journals, and the cut is synced, so
+//!    that nothing rests on bytes that a failed sync may have lost;
 //! 4. the journals are checked and fjall opens them, as at the start of the process;
 //! 5. readers get the new database.
 //!
-//! Afterwards the commits of the failed group have definitely not happened. There is one exception:
-//! fjall may have flushed a memtable with some of them before it was closed. The journals then keep
-//! the batches that a table holds, written and synced once more, and the commits of the group stay
-//! in doubt until their writers look for them.
+//! Afterwards the commits of the failed group have definitely not happened, so callers that were
+//! told nothing certain may go on. There is one exception: fjall may have flushed a memtable with
+//! some of them before it was closed. The journals then keep the batches that a table holds,
+//! written and synced once more; the store can be read, and writes again after a restart.
 //!
 //! A failure of the device (`EIO`) is never followed by this: only the next start of the process
 //! reads what the device still holds.
@@ -122,9 +122,23 @@ impl Tables {
         match exhausted {
             Exhausted::Descriptors | Exhausted::Memory => self.has_descriptors(),
             Exhausted::Disk | Exhausted::Unknown => {
-                self.has_descriptors() && self.space.has_room_for_sure()
+                self.has_descriptors() && self.space.has_space_for_sure()
             }
         }
+    }
+
+    /// Returns the resource that is missing now, if a thread of fjall failed without telling why.
+    pub(super) fn likely_cause(&self, exhausted: Option<Exhausted>) -> Option<Exhausted> {
+        if exhausted != Some(Exhausted::Unknown) {
+            return exhausted;
+        }
+        if self.space.is_low_now() {
+            return Some(Exhausted::Disk);
+        }
+        if !self.has_descriptors() {
+            return Some(Exhausted::Descriptors);
+        }
+        exhausted
     }
 
     fn has_descriptors(&self) -> bool {
@@ -196,26 +210,36 @@ impl Tables {
     }
 }
 
-/// A failure that a test plans: the group is written, and its sync is said to have failed.
-#[cfg(test)]
+/// A place between the writing of a group and its sync, at which a test can let the group fail.
 #[derive(Default)]
-pub(super) struct Fault(std::sync::Mutex<Option<(fjall::Error, bool)>>);
+pub(super) struct FaultPoint {
+    #[cfg(test)]
+    planned: std::sync::Mutex<Option<(fjall::Error, bool)>>,
+}
 
-#[cfg(test)]
-impl Fault {
+impl FaultPoint {
     /// Lets the next group fail with this error, after its rows are flushed into tables if
     /// `is_flushed`.
+    #[cfg(test)]
     pub(super) fn plan(&self, error: fjall::Error, is_flushed: bool) {
-        *sync::lock(&self.0) = Some((error, is_flushed));
+        *sync::lock(&self.planned) = Some((error, is_flushed));
     }
 
-    pub(super) fn happen(&self, database: &OpenDatabase) -> Result<(), fjall::Error> {
-        let Some((error, is_flushed)) = sync::lock(&self.0).take() else {
+    /// Fails if a test has planned it.
+    #[cfg(test)]
+    pub(super) fn pass(&self, database: &OpenDatabase) -> Result<(), fjall::Error> {
+        let Some((error, is_flushed)) = sync::lock(&self.planned).take() else {
             return Ok(());
         };
         if is_flushed {
             database.rows.rotate_memtable_and_wait()?;
         }
         Err(error)
+    }
+
+    /// Does nothing outside of tests.
+    #[cfg(not(test))]
+    pub(super) fn pass(&self, _: &OpenDatabase) -> Result<(), fjall::Error> {
+        Ok(())
     }
 }

@@ -10,8 +10,9 @@
 //! become tables, and the growth of the journal by one group of the largest size. On a small file
 //! system both limits are a part of its size.
 //!
-//! The reserve is a file with allocated blocks. It is removed when the space falls below `deletion`,
-//! so that flushes, compactions and deletions go on, and is allocated again before growth resumes.
+//! The reserve is a file with allocated blocks. It is removed when the space falls below
+//! `deletion`, so that flushes, compactions and deletions go on, and is allocated again before
+//! growth resumes.
 //! Growth resumes at a higher limit than the one at which it stops, so that the state does not
 //! change with each commit.
 //!
@@ -43,16 +44,16 @@ const ZEROS_BYTES: usize = 1 << 20;
 const RESERVE_FILE: &str = "reserve";
 const PROBE_FILE: &str = "probe";
 
-/// The room that a disk has for commits.
+/// The commits that are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Room {
+pub(super) enum Accepted {
     /// All commits are accepted.
-    Enough = 0,
+    All = 0,
     /// Only commits that may use the reserve are accepted.
-    Low = 1,
+    Deletions = 1,
     /// No commit is accepted.
-    Gone = 2,
+    Nothing = 2,
 }
 
 /// The size of a file system and its free space, in bytes.
@@ -96,7 +97,7 @@ pub(super) struct SpaceWatch {
     root: PathBuf,
     reserve_bytes: u64,
     source: Source,
-    room: AtomicU8,
+    accepted: AtomicU8,
     state: Mutex<State>,
 }
 
@@ -125,7 +126,7 @@ impl SpaceWatch {
             root: root.to_owned(),
             reserve_bytes,
             source,
-            room: AtomicU8::new(Room::Enough as u8),
+            accepted: AtomicU8::new(Accepted::All as u8),
             state: Mutex::new(State {
                 last_look: None,
                 reserved,
@@ -136,34 +137,40 @@ impl SpaceWatch {
         watch
     }
 
-    /// Returns the room as of the last look.
-    pub(super) fn room(&self) -> Room {
-        match self.room.load(Ordering::Relaxed) {
-            room if room == Room::Enough as u8 => Room::Enough,
-            room if room == Room::Low as u8 => Room::Low,
-            _ => Room::Gone,
+    /// Returns the accepted commits as of the last look.
+    pub(super) fn accepted(&self) -> Accepted {
+        match self.accepted.load(Ordering::Relaxed) {
+            accepted if accepted == Accepted::All as u8 => Accepted::All,
+            accepted if accepted == Accepted::Deletions as u8 => Accepted::Deletions,
+            _ => Accepted::Nothing,
         }
     }
 
     /// Looks at the free space, unless the last look was a moment ago. Releases and allocates the
     /// reserve.
-    pub(super) fn look(&self) -> Room {
+    pub(super) fn look(&self) -> Accepted {
         let mut state = sync::lock(&self.state);
         let is_recent = match state.last_look {
             Some(last) => last.elapsed() < LOOK_INTERVAL,
             None => false,
         };
         if is_recent {
-            return self.room();
+            return self.accepted();
         }
         self.look_now(&mut state)
     }
 
-    /// Looks at the free space if growth is refused, so that room is noticed without a commit.
-    pub(super) fn look_if_low(&self) -> Room {
-        match self.room() {
-            Room::Enough => Room::Enough,
-            Room::Low | Room::Gone => self.look(),
+    /// Looks at the free space now. Returns true if growth is refused.
+    pub(super) fn is_low_now(&self) -> bool {
+        let mut state = sync::lock(&self.state);
+        self.look_now(&mut state) != Accepted::All
+    }
+
+    /// Looks at the free space if growth is refused, so that new space is noticed without a commit.
+    pub(super) fn look_if_low(&self) -> Accepted {
+        match self.accepted() {
+            Accepted::All => Accepted::All,
+            Accepted::Deletions | Accepted::Nothing => self.look(),
         }
     }
 
@@ -171,17 +178,17 @@ impl SpaceWatch {
     pub(super) fn release_reserve(&self) {
         let mut state = sync::lock(&self.state);
         self.release(&mut state);
-        self.set(Room::Low);
+        self.set(Accepted::Deletions);
     }
 
-    /// Returns true if the disk has room and takes new blocks, which a quota may refuse although
-    /// the file system has free space.
-    pub(super) fn has_room_for_sure(&self) -> bool {
-        let room = {
+    /// Returns true if the disk has space, for deletions at least, and takes new blocks, which a
+    /// quota may refuse although the file system has free space.
+    pub(super) fn has_space_for_sure(&self) -> bool {
+        let accepted = {
             let mut state = sync::lock(&self.state);
             self.look_now(&mut state)
         };
-        if room != Room::Enough {
+        if accepted == Accepted::Nothing {
             return false;
         }
         let probe = self.root.join(PROBE_FILE);
@@ -190,11 +197,11 @@ impl SpaceWatch {
         allocated.is_ok()
     }
 
-    fn look_now(&self, state: &mut MutexGuard<'_, State>) -> Room {
+    fn look_now(&self, state: &mut MutexGuard<'_, State>) -> Accepted {
         state.last_look = Some(Instant::now());
         let Some(mut space) = (self.source)(&self.root) else {
-            self.set(Room::Enough);
-            return Room::Enough;
+            self.set(Accepted::All);
+            return Accepted::All;
         };
         let limits = Limits::new(space.total, self.reserve_bytes);
         if space.free < limits.deletion && state.reserved > 0 {
@@ -206,21 +213,21 @@ impl SpaceWatch {
         let is_reserved = missing == 0
             || state.cannot_reserve
             || (has_space_for_reserve && self.reserve(state, limits.reserve));
-        let room = if space.free < limits.deletion {
-            Room::Gone
+        let accepted = if space.free < limits.deletion {
+            Accepted::Nothing
         } else if space.free < limits.growth {
-            Room::Low
-        } else if self.room() == Room::Enough || (has_space_for_reserve && is_reserved) {
-            Room::Enough
+            Accepted::Deletions
+        } else if self.accepted() == Accepted::All || (has_space_for_reserve && is_reserved) {
+            Accepted::All
         } else {
-            Room::Low
+            Accepted::Deletions
         };
-        self.set(room);
-        room
+        self.set(accepted);
+        accepted
     }
 
-    fn set(&self, room: Room) {
-        self.room.store(room as u8, Ordering::Relaxed);
+    fn set(&self, accepted: Accepted) {
+        self.accepted.store(accepted as u8, Ordering::Relaxed);
     }
 
     fn release(&self, state: &mut MutexGuard<'_, State>) {
@@ -313,7 +320,7 @@ mod tests {
         (SpaceWatch::with_source(root, reserve, source), free)
     }
 
-    fn room_with(watch: &SpaceWatch, free: &AtomicU64, bytes: u64) -> Room {
+    fn accepted_with(watch: &SpaceWatch, free: &AtomicU64, bytes: u64) -> Accepted {
         free.store(bytes, Ordering::SeqCst);
         watch.look_now(&mut sync::lock(&watch.state))
     }
@@ -322,13 +329,13 @@ mod tests {
     fn growth_stops_below_one_limit_and_resumes_above_another() {
         let dir = tempfile::tempdir().unwrap();
         let (watch, free) = watch(dir.path(), 0, 1000 * MB);
-        assert_eq!(watch.room(), Room::Enough);
-        assert_eq!(room_with(&watch, &free, 64 * MB), Room::Enough);
-        assert_eq!(room_with(&watch, &free, 63 * MB), Room::Low);
-        assert_eq!(room_with(&watch, &free, 70 * MB), Room::Low);
-        assert_eq!(room_with(&watch, &free, 15 * MB), Room::Gone);
-        assert_eq!(room_with(&watch, &free, 16 * MB), Room::Low);
-        assert_eq!(room_with(&watch, &free, 80 * MB), Room::Enough);
+        assert_eq!(watch.accepted(), Accepted::All);
+        assert_eq!(accepted_with(&watch, &free, 64 * MB), Accepted::All);
+        assert_eq!(accepted_with(&watch, &free, 63 * MB), Accepted::Deletions);
+        assert_eq!(accepted_with(&watch, &free, 70 * MB), Accepted::Deletions);
+        assert_eq!(accepted_with(&watch, &free, 15 * MB), Accepted::Nothing);
+        assert_eq!(accepted_with(&watch, &free, 16 * MB), Accepted::Deletions);
+        assert_eq!(accepted_with(&watch, &free, 80 * MB), Accepted::All);
     }
 
     #[test]
@@ -337,13 +344,13 @@ mod tests {
         let reserve = dir.path().join(RESERVE_FILE);
         let (watch, free) = watch(dir.path(), 2 * MB, 1000 * MB);
         assert_eq!(reserve.metadata().unwrap().len(), 2 * MB);
-        assert_eq!(room_with(&watch, &free, 20 * MB), Room::Low);
+        assert_eq!(accepted_with(&watch, &free, 20 * MB), Accepted::Deletions);
         assert!(reserve.exists());
-        assert_eq!(room_with(&watch, &free, 15 * MB), Room::Gone);
+        assert_eq!(accepted_with(&watch, &free, 15 * MB), Accepted::Nothing);
         assert!(!reserve.exists());
-        assert_eq!(room_with(&watch, &free, 81 * MB), Room::Low);
+        assert_eq!(accepted_with(&watch, &free, 81 * MB), Accepted::Deletions);
         assert!(!reserve.exists());
-        assert_eq!(room_with(&watch, &free, 82 * MB), Room::Enough);
+        assert_eq!(accepted_with(&watch, &free, 82 * MB), Accepted::All);
         assert_eq!(reserve.metadata().unwrap().len(), 2 * MB);
     }
 

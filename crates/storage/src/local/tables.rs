@@ -36,7 +36,7 @@ use super::keys::{
     partition_range, prefixed_key,
 };
 use super::maintenance::{Progress, Signal};
-use super::reopening::{Cut, Exhausted, GroupFailure, Reopened};
+use super::reopening::{Cut, Exhausted, FaultPoint, GroupFailure, Reopened};
 use super::space::SpaceWatch;
 use crate::commit::{Commit, Head, PartitionId};
 use crate::damage::Damage;
@@ -133,8 +133,7 @@ pub(super) struct Tables {
     /// The maintenance thread itself waits for the leader, which must not wait for compactions.
     is_restoring: AtomicBool,
     sync_seconds: Histogram,
-    #[cfg(test)]
-    pub(super) fault: super::reopening::Fault,
+    pub(super) fault: FaultPoint,
     // Declared last, so that the directory is unlocked after all other fields, snapshots included,
     // are dropped.
     pub(super) directory: Directory,
@@ -186,8 +185,7 @@ impl Tables {
             is_stuck: AtomicBool::new(false),
             is_restoring: AtomicBool::new(false),
             sync_seconds: Histogram::new(LATENCY_BOUNDS_SECONDS),
-            #[cfg(test)]
-            fault: super::reopening::Fault::default(),
+            fault: FaultPoint::default(),
             directory,
         };
         let existing = recovered.ownership.keys().copied().collect();
@@ -402,8 +400,7 @@ impl Tables {
         batch.insert(&database.rows, GROUP_KEY, record);
         batch.insert(&database.index, GROUP_KEY, record);
         batch.commit().map_err(failed)?;
-        #[cfg(test)]
-        self.fault.happen(database).map_err(failed)?;
+        self.fault.pass(database).map_err(failed)?;
         self.sync_seconds
             .time(|| database.db.persist(PersistMode::SyncData))
             .map_err(failed)?;
@@ -621,14 +618,14 @@ impl Sink for Tables {
 
     fn write(&self, group: Vec<WriteTask>) -> Result<(), Failure> {
         self.write_group(group).map_err(|failure| {
-            let is_written = sync::lock(&self.writer).failed_from.is_some();
-            if failure.exhausted == Some(Exhausted::Disk) {
+            let exhausted = self.likely_cause(failure.exhausted);
+            if exhausted == Some(Exhausted::Disk) {
                 self.space.release_reserve();
             }
             Failure {
                 detail: failure.error.to_string(),
-                exhausted: failure.exhausted,
-                is_written,
+                exhausted,
+                is_written: sync::lock(&self.writer).failed_from.is_some(),
             }
         })
     }

@@ -1,0 +1,225 @@
+//! The words with which a failed write is answered, compared with the data afterwards.
+//!
+//! The store fails at the commit of each kind of write: it refuses the commit, loses it, or carries
+//! it out and loses the answer. 408 is the only answer after which the write may have happened.
+
+mod support;
+
+use bytes::Bytes;
+use orrery_engine::request::*;
+use orrery_engine::{Container, Engine, Feed, Profile};
+use orrery_model::Error;
+use orrery_model::world::SeededWorld;
+use orrery_storage::MemoryStore;
+use orrery_storage::testing::{Failing, Fault};
+use std::sync::Arc;
+use support::*;
+
+const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
+const PROCEDURE: &str = r#"{"id":"put","body":"function put() {
+    const items = getContext().getCollection();
+    items.createDocument(items.getSelfLink(), { id: 'new', pk: 'p' }); }"}"#;
+
+/// An engine on a store that fails, with the item `old`.
+struct Case {
+    memory: Arc<MemoryStore>,
+    store: Arc<Failing<Arc<MemoryStore>>>,
+    engine: Engine,
+    container: Arc<Container>,
+}
+
+/// One kind of write, and a look at whether it took place.
+struct Kind {
+    name: &'static str,
+    write: fn(&Case) -> Result<(), Error>,
+    is_committed: fn(&Engine, &Container) -> bool,
+}
+
+const KINDS: &[Kind] = &[
+    Kind {
+        name: "create",
+        write: |case| case.write(WriteOperation::Create, r#"{"id":"new","pk":"p"}"#),
+        is_committed: |engine, container| has(engine, container, "new"),
+    },
+    Kind {
+        name: "upsert",
+        write: |case| case.write(WriteOperation::Upsert, r#"{"id":"new","pk":"p"}"#),
+        is_committed: |engine, container| has(engine, container, "new"),
+    },
+    Kind {
+        name: "replace",
+        write: |case| {
+            case.write(
+                WriteOperation::Replace("old".into()),
+                r#"{"id":"old","pk":"p","n":2}"#,
+            )
+        },
+        is_committed: is_changed,
+    },
+    Kind {
+        name: "patch",
+        write: |case| {
+            let patch = r#"{"operations":[{"op":"set","path":"/n","value":2}]}"#;
+            case.write(WriteOperation::Patch("old".into()), patch)
+        },
+        is_committed: is_changed,
+    },
+    Kind {
+        name: "delete",
+        write: |case| case.write(WriteOperation::Delete("old".into()), ""),
+        is_committed: |engine, container| !has(engine, container, "old"),
+    },
+    Kind {
+        name: "batch",
+        write: |case| case.batch(&BatchMode::Atomic(key(r#"["p"]"#))),
+        is_committed: |engine, container| has(engine, container, "new"),
+    },
+    Kind {
+        name: "bulk",
+        write: |case| {
+            case.batch(&BatchMode::Each {
+                range: None,
+                key: None,
+                continue_on_error: true,
+            })
+        },
+        is_committed: |engine, container| has(engine, container, "new"),
+    },
+    Kind {
+        name: "procedure",
+        write: |case| {
+            let put = Id::Name("put");
+            let options = ExecuteOptions::default();
+            let key = key(r#"["p"]"#);
+            let pending = case
+                .engine
+                .execute(&case.container, put, &key, b"[]", options);
+            pending.wait().result.map(drop)
+        },
+        is_committed: |engine, container| has(engine, container, "new"),
+    },
+    Kind {
+        name: "script",
+        write: |case| {
+            let body = object(r#"{"id":"udf","body":"function f() {}"}"#);
+            let kind = ScriptKind::Function;
+            let created = case
+                .engine
+                .create_script(&case.container, kind, &body, false);
+            created.result.map(drop)
+        },
+        is_committed: |engine, container| {
+            let scripts = Feed::Scripts(container, ScriptKind::Function);
+            let page = engine.list(scripts, &PageRequest::default()).result;
+            !page.expect("a list").rows.is_empty()
+        },
+    },
+];
+
+fn has(engine: &Engine, container: &Container, id: &str) -> bool {
+    read(engine, container, r#"["p"]"#, id).is_ok()
+}
+
+fn is_changed(engine: &Engine, container: &Container) -> bool {
+    let item = read(engine, container, r#"["p"]"#, "old").expect("the item");
+    item.contains(r#""n":2"#)
+}
+
+impl Case {
+    fn new(fault: Fault) -> Case {
+        let memory = Arc::new(MemoryStore::new());
+        let store = Arc::new(Failing::after(u64::MAX, fault, memory.clone()));
+        let world = Arc::new(SeededWorld::new(0, 9));
+        let engine = open(store.clone(), Profile::Modern, world).expect("it opens");
+        let container = create_container(&engine, BODY, 1).expect("the container");
+        create(&engine, &container, r#"{"id":"old","pk":"p","n":1}"#);
+        let procedure = object(&PROCEDURE.replace('\n', " "));
+        let created = engine.create_script(&container, ScriptKind::Procedure, &procedure, false);
+        created.result.expect("the procedure");
+        Case {
+            memory,
+            store,
+            engine,
+            container,
+        }
+    }
+
+    fn write(&self, operation: WriteOperation, body: &str) -> Result<(), Error> {
+        let body = (!body.is_empty()).then_some(body);
+        let options = WriteOptions {
+            partition_key: Some(key(r#"["p"]"#)),
+            ..WriteOptions::default()
+        };
+        let written = support::write(&self.engine, &self.container, &operation, body, &options);
+        written.result.map(drop)
+    }
+
+    /// Executes a batch of one operation. Returns the error of the batch or of the operation.
+    fn batch(&self, mode: &BatchMode) -> Result<(), Error> {
+        let body = Body::Text(Bytes::from_static(br#"{"id":"new","pk":"p"}"#));
+        let action = BatchAction::Write(WriteOperation::Create);
+        let operation = BatchOperation {
+            partition_key: Some(key(r#"["p"]"#)),
+            ..BatchOperation::new(action, Some(body))
+        };
+        let pending = self
+            .engine
+            .batch(&self.container, mode, vec![operation], None);
+        for outcome in pending.wait().result?.results {
+            outcome.result?;
+        }
+        Ok(())
+    }
+
+    /// Returns true if the write took place, as an engine finds that is opened on the same data.
+    fn is_committed(&self, kind: &Kind) -> bool {
+        let world = Arc::new(SeededWorld::new(0, 9));
+        let engine = open(self.memory.clone(), Profile::Modern, world).expect("it opens");
+        let container = engine.container(Id::Name("db"), Id::Name("items"));
+        (kind.is_committed)(&engine, &container.expect("the container"))
+    }
+}
+
+#[test]
+fn a_write_that_the_store_refused_is_503_and_did_not_happen() {
+    for kind in KINDS {
+        let case = Case::new(Fault::Refused);
+        case.store.fail_next();
+        let error = (kind.write)(&case).expect_err(kind.name);
+        assert_eq!(error.status(), 503, "{}: {error}", kind.name);
+        assert!(error.message().contains("did not take place"), "{error}");
+        assert_eq!(error.retry_after_ms(), Some(1_000), "{}", kind.name);
+        assert!(!case.is_committed(kind), "{}", kind.name);
+    }
+}
+
+#[test]
+fn a_write_whose_outcome_stays_unknown_is_408_and_the_message_says_so() {
+    for (fault, is_committed) in [(Fault::Lost, false), (Fault::Applied, true)] {
+        for kind in KINDS {
+            let case = Case::new(fault);
+            case.store.fail_next();
+            let error = (kind.write)(&case).expect_err(kind.name);
+            assert_eq!(error.status(), 408, "{}: {error}", kind.name);
+            assert!(error.message().contains("may have taken place"), "{error}");
+            assert_eq!(case.is_committed(kind), is_committed, "{}", kind.name);
+        }
+    }
+}
+
+#[test]
+fn writes_after_an_unknown_outcome_are_503_and_did_not_happen() {
+    for kind in KINDS {
+        let case = Case::new(Fault::Lost);
+        case.store.fail_next();
+        case.write(WriteOperation::Upsert, r#"{"id":"first","pk":"p"}"#)
+            .expect_err("it fails");
+        let error = (kind.write)(&case).expect_err(kind.name);
+        assert!(
+            [500, 503].contains(&error.status()),
+            "{}: {error}",
+            kind.name
+        );
+        assert!(!case.is_committed(kind), "{}", kind.name);
+    }
+}
