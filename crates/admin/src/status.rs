@@ -144,7 +144,11 @@ pub(crate) fn read(call: &Call) -> Result<Answer, Problem> {
 }
 
 fn damaged_block(block: &DamagedBlock) -> Json {
-    let paths: Vec<Json> = block.partition_paths().into_iter().map(Json::from).collect();
+    let paths: Vec<Json> = block
+        .partition_paths()
+        .into_iter()
+        .map(Json::from)
+        .collect();
     let block = object! {
         "file" => block.file.clone(),
         "offset" => block.offset,

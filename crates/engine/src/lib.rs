@@ -81,7 +81,9 @@ mod traffic;
 pub use background::ITEMS_PER_STEP;
 pub use catalog::{AccessResource, Container, Database, Grant, PermissionMode, TokenSigner};
 pub use metadata::Feed;
-pub use operator::{DamagedBlock, DamagedBlockContents, DamagedPartition, Meters, PartitionInventory};
+pub use operator::{
+    DamagedBlock, DamagedBlockContents, DamagedPartition, Meters, PartitionInventory,
+};
 pub use pending::{Pending, PendingBatch};
 pub use request::etag_matches;
 pub use throughput::{Profile, ThroughputOptions};

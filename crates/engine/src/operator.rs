@@ -8,6 +8,5 @@ mod snapshots;
 pub(crate) mod statistics;
 
 pub use damage::{DamagedBlock, DamagedBlockContents, DamagedPartition};
-pub use damage::{DamagedBlock, DamagedBlockContents, DamagedPartition};
 pub use inventory::PartitionInventory;
 pub use meters::Meters;

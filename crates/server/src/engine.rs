@@ -84,8 +84,8 @@ fn open_store(directory: &Path, scrub_mib_per_second: u32) -> Result<LocalStore,
         scrub_bytes_per_second: u64::from(scrub_mib_per_second) << 20,
         ..LocalOptions::default()
     };
-    let store = LocalStore::open(&folder, options)
-        .map_err(|error| Failure::Data(error.to_string()))?;
+    let store =
+        LocalStore::open(&folder, options).map_err(|error| Failure::Data(error.to_string()))?;
     let text = "The folder `store` beside this file holds the data of an Orrery server.\n";
     std::fs::write(&marker, text)
         .map_err(|error| Failure::Data(format!("cannot write {}: {error}", marker.display())))?;

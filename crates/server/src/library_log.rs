@@ -38,7 +38,8 @@ impl log::Log for LibraryLog {
             let fields = [("target", Field::Text(record.target()))];
             let message = record.args().to_string();
             let level = level_of(record.level());
-            self.log.write(self.world.now_ms(), level, &message, &fields);
+            self.log
+                .write(self.world.now_ms(), level, &message, &fields);
         }
     }
 

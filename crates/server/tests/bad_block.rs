@@ -64,9 +64,8 @@ fn a_damaged_block_is_named_and_only_its_partition_is_read_only() {
     let mut client = server.client();
     client.create("/dbs", r#"{"id":"d"}"#);
     for container in ["damaged", "sound"] {
-        let body = format!(
-            r#"{{"id":"{container}","partitionKey":{{"paths":["/pk"],"kind":"Hash"}}}}"#
-        );
+        let body =
+            format!(r#"{{"id":"{container}","partitionKey":{{"paths":["/pk"],"kind":"Hash"}}}}"#);
         client.create("/dbs/d/colls", &body);
     }
     for n in 0..ITEMS {
@@ -87,19 +86,33 @@ fn a_damaged_block_is_named_and_only_its_partition_is_read_only() {
     let server = start_scrubbing(directory.path());
     let (mut client, mut manager) = (server.client(), server.manager());
     let status = wait_for_damage(&mut manager);
-    let block = status.get("damagedBlocks").and_then(|list| list.at(0)).expect("a block");
+    let block = status
+        .get("damagedBlocks")
+        .and_then(|list| list.as_array()?.first())
+        .expect("a block");
     let field = |name: &str| block.get(name).and_then(|value| value.as_str());
     assert_eq!(field("file"), file.to_str());
     assert_eq!(field("contents"), Some("items"));
-    let partition = block.get("readOnlyPartitions").and_then(|list| list.at(0));
+    let partition = block
+        .get("readOnlyPartitions")
+        .and_then(|list| list.as_array()?.first());
     let path = "dbs/d/colls/damaged/pkranges/0";
     assert_eq!(partition.and_then(|path| path.as_str()), Some(path));
-    assert!(manager.get("/metrics").text().contains("orrery_damaged_blocks 1\n"));
+    assert!(
+        manager
+            .get("/metrics")
+            .text()
+            .contains("orrery_damaged_blocks 1\n")
+    );
 
     // Writes: the damaged partition refuses, the other goes on.
     let refused = write(&mut client, "damaged", 1, 10);
     assert_eq!(refused.code(), (500, 5900));
-    assert!(refused.text().contains("can only be read"), "{}", refused.text());
+    assert!(
+        refused.text().contains("can only be read"),
+        "{}",
+        refused.text()
+    );
     for n in 1..20 {
         assert_eq!(write(&mut client, "sound", n, 10).status, 201);
     }
@@ -114,12 +127,20 @@ fn a_damaged_block_is_named_and_only_its_partition_is_read_only() {
             failed += 1;
         }
     }
-    assert!((1..10).contains(&failed), "{failed} of {ITEMS} reads failed");
+    assert!(
+        (1..10).contains(&failed),
+        "{failed} of {ITEMS} reads failed"
+    );
 
     let log = server.stop().stderr;
-    let line = log.lines().find(|line| line.contains("a block of the stored data is damaged"));
+    let line = log
+        .lines()
+        .find(|line| line.contains("a block of the stored data is damaged"));
     let line = line.expect("a line of the log");
-    assert!(line.contains(file.to_str().expect("text")) && line.contains(path), "{line}");
+    assert!(
+        line.contains(file.to_str().expect("text")) && line.contains(path),
+        "{line}"
+    );
     assert!(line.contains("offset="), "{line}");
 }
 

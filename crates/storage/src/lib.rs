@@ -28,4 +28,6 @@ pub use error::StoreError;
 pub use local::{LocalOptions, LocalStore};
 pub use memory::MemoryStore;
 pub use receipt::{Pending, Receipt};
-pub use store::{Bytes, Capabilities, DamageReport, Direction, KeyRange, Lease, Rows, Snapshot, Store};
+pub use store::{
+    Bytes, Capabilities, DamageReport, Direction, KeyRange, Lease, Rows, Snapshot, Store,
+};

@@ -87,7 +87,9 @@ impl OwnershipTable {
 
     /// Returns the ownership of all partitions.
     pub(crate) fn all(&self) -> impl Iterator<Item = (PartitionId, Ownership)> {
-        self.partitions.iter().map(|(partition, ownership)| (*partition, *ownership))
+        self.partitions
+            .iter()
+            .map(|(partition, ownership)| (*partition, *ownership))
     }
 
     /// Returns the highest epoch of any destroyed partition.

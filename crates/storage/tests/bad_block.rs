@@ -10,8 +10,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use orrery_storage::{
-    CommitOutcome, Damage, DamagedContents, Direction, LocalOptions, LocalStore, PartitionId, Store,
-    StoreError,
+    CommitOutcome, Damage, DamagedContents, Direction, LocalOptions, LocalStore, PartitionId,
+    Store, StoreError,
 };
 use support::{ALL, PartitionWriter, everything};
 
@@ -75,7 +75,9 @@ fn largest_table(dir: &Path, keyspace: u32) -> PathBuf {
     let tables = dir.join(format!("store/keyspaces/{keyspace}/tables"));
     let files = std::fs::read_dir(tables).unwrap();
     let files = files.map(|entry| entry.unwrap().path());
-    files.max_by_key(|file| std::fs::metadata(file).unwrap().len()).unwrap()
+    files
+        .max_by_key(|file| std::fs::metadata(file).unwrap().len())
+        .unwrap()
 }
 
 /// Flips a bit in the data blocks of the largest table of a keyspace. Returns the file.
@@ -92,7 +94,10 @@ fn damage(dir: &Path, keyspace: u32) -> PathBuf {
 fn open(dir: &Path, options: LocalOptions) -> (LocalStore, mpsc::Receiver<Damage>) {
     let store = LocalStore::open(dir, options).unwrap();
     let (sender, receiver) = mpsc::channel();
-    store.report_damage(Box::new(move |damage| sender.send(damage.clone()).unwrap()));
+    store.report_damage(Box::new(move |damage| {
+        // The test may not wait for the report.
+        let _ = sender.send(damage.clone());
+    }));
     (store, receiver)
 }
 
@@ -249,7 +254,7 @@ fn the_regular_check_finds_a_block_that_nobody_reads() {
     let (store, reports) = open(dir.path(), scrubbing);
     assert_eq!(wait_for(&reports).file, file);
     let progress = store.scrub_progress().unwrap();
-    assert!(progress.checked_bytes > 0, "{progress:?}");
+    assert!(progress.pass_bytes > 0, "{progress:?}");
 }
 
 #[test]
@@ -263,9 +268,9 @@ fn the_records_of_the_store_survive_damage_of_their_own_block() {
         writer.put(&[(b"\x80k", b"v")]);
     }
     drop(store);
-    damage(dir.path(), 1);
     let (store, reports) = open(dir.path(), options());
-    for round in 1..4 {
+    damage(dir.path(), 1);
+    for round in 1..12 {
         assert_eq!(write_round(&store, 1, round), []);
     }
     let found = wait_for(&reports);

@@ -87,10 +87,7 @@ impl Engine {
     }
 
     /// Passes each damaged block to `report`: the known ones now, others when they are found.
-    pub fn report_damage(
-        self: &Arc<Self>,
-        report: impl Fn(&DamagedBlock) + Send + Sync + 'static,
-    ) {
+    pub fn report_damage(self: &Arc<Self>, report: impl Fn(&DamagedBlock) + Send + Sync + 'static) {
         // The store belongs to the engine, so it must not keep the engine alive.
         let engine = Arc::downgrade(self);
         self.store.report_damage(Box::new(move |damage| {

@@ -96,7 +96,9 @@ impl TableFile {
         }
         let regions = &table.regions;
         let others = [Some(regions.tli), regions.index, regions.filter_tli];
-        let others = others.into_iter().chain([regions.filter, Some(regions.metadata)]);
+        let others = others
+            .into_iter()
+            .chain([regions.filter, Some(regions.metadata)]);
         for handle in others.flatten() {
             self.add_region(handle, &mut entries)?;
         }
@@ -109,7 +111,10 @@ impl TableFile {
         region: BlockHandle,
         entries: &mut Vec<BlockEntry>,
     ) -> Result<(), (u64, Fault)> {
-        let (start, end) = (*region.offset(), *region.offset() + u64::from(region.size()));
+        let (start, end) = (
+            *region.offset(),
+            *region.offset() + u64::from(region.size()),
+        );
         let mut offset = start;
         while offset < end {
             let header = self

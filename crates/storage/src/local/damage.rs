@@ -140,13 +140,19 @@ impl DamageList {
             return None;
         }
         let blocks = sync::read(&self.blocks);
-        let found = blocks.iter().find(|block| block.partitions().contains(&partition));
+        let found = blocks
+            .iter()
+            .find(|block| block.partitions().contains(&partition));
         found.cloned()
     }
 
     /// Returns damage of the index, filter or metadata of a table of a keyspace, if there is one.
     pub(super) fn auxiliary(&self, is_index: bool) -> Option<Damage> {
-        let folder = self.store.join(if is_index { "keyspaces/2" } else { "keyspaces/1" });
+        let folder = self.store.join(if is_index {
+            "keyspaces/2"
+        } else {
+            "keyspaces/1"
+        });
         let blocks = sync::read(&self.blocks);
         let found = blocks.iter().find(|block| {
             block.contents == DamagedContents::Auxiliary && block.file.starts_with(&folder)
@@ -267,9 +273,10 @@ fn touches(gap: KeyRange<'_>, first: &Bound<Vec<u8>>, last: &[u8]) -> bool {
     let ends_late = match (gap.1, first) {
         (Bound::Unbounded, _) | (_, Bound::Unbounded) => true,
         (Bound::Included(end), Bound::Included(first)) => end >= &first[..],
-        (Bound::Included(end) | Bound::Excluded(end), Bound::Included(first) | Bound::Excluded(first)) => {
-            end > &first[..]
-        }
+        (
+            Bound::Included(end) | Bound::Excluded(end),
+            Bound::Included(first) | Bound::Excluded(first),
+        ) => end > &first[..],
     };
     starts_in_time && ends_late
 }

@@ -146,7 +146,11 @@ fn stop_own_compactions(store: &Path) -> Result<(), fjall::LsmError> {
         return Ok(());
     }
     // The new settings must be newer than those that they replace.
-    sequence.fetch_max(keyspaces.get_highest_seqno().map_or(0, |highest| highest + 1));
+    sequence.fetch_max(
+        keyspaces
+            .get_highest_seqno()
+            .map_or(0, |highest| highest + 1),
+    );
     let mut ingestion = keyspaces.ingestion()?;
     for (key, value) in settings {
         ingestion.write(key, value)?;

@@ -146,7 +146,10 @@ pub(super) fn truncated_log(store: &Path, found: u64, acknowledged: u64) -> Stor
 /// Returns the oldest journal, for messages about the one before it.
 pub(super) fn oldest(store: &Path) -> PathBuf {
     let files = journals(store).unwrap_or_default();
-    files.into_iter().next().map_or(store.to_owned(), |(_, path)| path)
+    files
+        .into_iter()
+        .next()
+        .map_or(store.to_owned(), |(_, path)| path)
 }
 
 /// Cuts off the bytes behind the last whole batch of the newest journal: an unfinished write that

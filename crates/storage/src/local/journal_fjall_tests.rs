@@ -162,7 +162,10 @@ fn both_readers_find_the_same_batches_of_every_shape_also_in_torn_journals() {
         }
         let left = std::fs::read(&journal).unwrap();
         assert!(left.len() as u64 >= end && left[..end as usize] == bytes[..end as usize]);
-        assert!(left[end as usize..].iter().all(|byte| *byte == 0), "cut at {cut}");
+        assert!(
+            left[end as usize..].iter().all(|byte| *byte == 0),
+            "cut at {cut}"
+        );
         std::fs::remove_dir_all(&torn).unwrap();
     }
 }
@@ -199,7 +202,10 @@ fn both_readers_follow_the_batches_from_journal_to_journal() {
     let (_db, keyspaces) = open(dir.path());
     assert_eq!(keyspaces[1].tree.get_highest_seqno(), Some(last));
     assert_eq!(keyspaces[1].len().unwrap(), 1100);
-    assert_eq!(keyspaces[1].get(3u64.to_be_bytes()).unwrap().as_deref(), Some(&b"new"[..]));
+    assert_eq!(
+        keyspaces[1].get(3u64.to_be_bytes()).unwrap().as_deref(),
+        Some(&b"new"[..])
+    );
 }
 
 #[test]

@@ -42,6 +42,8 @@ const PIECE_INTERVAL: Duration = Duration::from_millis(250);
 const FLUSH_POLL: Duration = Duration::from_millis(5);
 /// The longest time that a reader of a damaged block waits until the block is found and named.
 const CHECK_WAIT_MAX: Duration = Duration::from_secs(2);
+/// The shortest time between two checks that readers ask for.
+const CHECK_INTERVAL_MIN: Duration = Duration::from_secs(10);
 /// The shortest and the longest time before a failed compaction is repeated.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(10);
@@ -55,6 +57,7 @@ struct Requests {
     check: [bool; 2],
     /// The number of checks of each keyspace that ended.
     checks_ended: [u64; 2],
+    last_check_end: [Option<Instant>; 2],
     is_closing: bool,
 }
 
@@ -75,12 +78,23 @@ impl Signal {
         self.changed.notify_one();
     }
 
-    /// Asks for a check of a keyspace in which a damaged block was met, and waits for its end, but
-    /// no longer than [`CHECK_WAIT_MAX`].
+    /// Asks for a check of a keyspace in which a damaged block was met.
     pub(super) fn check(&self, is_index: bool) {
+        sync::lock(&self.requests).check[usize::from(is_index)] = true;
+        self.changed.notify_one();
+    }
+
+    /// Does the same as [`Signal::check`] and waits for the end of the check, but no longer than
+    /// [`CHECK_WAIT_MAX`]. A check that ended shortly before is not repeated.
+    pub(super) fn check_and_wait(&self, is_index: bool) {
         let keyspace = usize::from(is_index);
-        let deadline = Instant::now() + CHECK_WAIT_MAX;
+        let now = Instant::now();
+        let deadline = now + CHECK_WAIT_MAX;
         let mut requests = sync::lock(&self.requests);
+        let last_end = requests.last_check_end[keyspace];
+        if last_end.is_some_and(|end| now < end + CHECK_INTERVAL_MIN) {
+            return;
+        }
         requests.check[keyspace] = true;
         // A check that is under way may have passed the block already.
         let awaited = requests.checks_ended[keyspace] + 1;
@@ -95,7 +109,10 @@ impl Signal {
 
     /// Tells the readers that wait that a check ended.
     fn end_check(&self, is_index: bool) {
-        sync::lock(&self.requests).checks_ended[usize::from(is_index)] += 1;
+        let mut requests = sync::lock(&self.requests);
+        requests.checks_ended[usize::from(is_index)] += 1;
+        requests.last_check_end[usize::from(is_index)] = Some(Instant::now());
+        drop(requests);
         self.checked.notify_all();
     }
 
@@ -123,6 +140,7 @@ impl Signal {
             compact: std::mem::take(&mut requests.compact),
             check: std::mem::take(&mut requests.check),
             checks_ended: requests.checks_ended,
+            last_check_end: requests.last_check_end,
             is_closing: requests.is_closing,
         }
     }
@@ -152,7 +170,10 @@ impl Maintenance {
         let thread = std::thread::Builder::new()
             .name("orrery-tables".to_owned())
             .spawn(move || worker.run())
-            .map_err(StoreError::io("start the thread for", committer.sink().path()))?;
+            .map_err(StoreError::io(
+                "start the thread for",
+                committer.sink().path(),
+            ))?;
         Ok(Maintenance {
             committer,
             thread: Some(thread),
@@ -275,9 +296,13 @@ impl Worker {
                 break;
             }
         }
-        let is_flushing = [false, true]
-            .into_iter()
-            .any(|is_index| self.tables().keyspace(is_index).tree.sealed_memtable_count() > 0);
+        let is_flushing = [false, true].into_iter().any(|is_index| {
+            self.tables()
+                .keyspace(is_index)
+                .tree
+                .sealed_memtable_count()
+                > 0
+        });
         if is_flushing {
             Compacted::FlushPending
         } else {
@@ -329,7 +354,11 @@ impl Worker {
         let tree = &self.tables().keyspace(is_index).tree;
         // No flush runs while this lock is held, so each new file without a table is left over.
         let _no_flush = tree.get_flush_lock();
-        let known: Vec<u64> = tree.current_version().iter_tables().map(Table::id).collect();
+        let known: Vec<u64> = tree
+            .current_version()
+            .iter_tables()
+            .map(Table::id)
+            .collect();
         for id in first_new_table..tree.next_table_id() {
             if !known.contains(&id) {
                 let path = tree.tree_config().path.join("tables").join(id.to_string());
@@ -364,7 +393,10 @@ impl Worker {
     /// Opens a table for checking; `None` if it no longer exists, or its index is damaged.
     fn open_table(&self, is_index: bool, id: u64) -> Option<Reading> {
         let version = self.tables().keyspace(is_index).tree.current_version();
-        let table = version.iter_tables().find(|table| table.id() == id)?.clone();
+        let table = version
+            .iter_tables()
+            .find(|table| table.id() == id)?
+            .clone();
         let mut file = match TableFile::open(&table.path) {
             Ok(file) => file,
             Err(error) => {
@@ -391,7 +423,10 @@ impl Worker {
         let block = reading.blocks.next()?;
         let bytes = block.bytes as u64;
         // A second look, since the first one may have failed on its way from the disk.
-        let fault = reading.file.check(&block).and_then(|_| reading.file.check(&block));
+        let fault = reading
+            .file
+            .check(&block)
+            .and_then(|_| reading.file.check(&block));
         let Some(fault) = fault else {
             return Some(bytes);
         };
@@ -463,7 +498,9 @@ impl Worker {
 
     /// Writes the heads, the epoch floor and the group record anew, durably.
     fn restore_records(&self) -> Result<(), StoreError> {
-        let slot = self.committer.submit(0, |ownership| Ok(Tables::restore_task(ownership)));
+        let slot = self
+            .committer
+            .submit(0, |ownership| Ok(Tables::restore_task(ownership)));
         self.tables().set_restoring(true);
         let outcome = match slot {
             Ok(slot) => self.committer.wait(&slot),
@@ -556,7 +593,11 @@ impl Worker {
         let mut bytes = 0;
         for is_index in [false, true] {
             bytes += self.tables().keyspace(is_index).tree.disk_space();
-            tables.extend(self.table_ids(is_index).into_iter().map(|id| (is_index, id)));
+            tables.extend(
+                self.table_ids(is_index)
+                    .into_iter()
+                    .map(|id| (is_index, id)),
+            );
         }
         self.scrub.tables = tables;
         self.scrub.next_pass = None;
@@ -635,6 +676,7 @@ pub(super) fn is_damage_of_file(error: &std::io::Error) -> bool {
         std::io::ErrorKind::UnexpectedEof,
         std::io::ErrorKind::NotFound,
         std::io::ErrorKind::InvalidData,
+        std::io::ErrorKind::InvalidInput,
     ];
     kinds.contains(&error.kind()) || error.raw_os_error() == Some(5)
 }

@@ -218,7 +218,10 @@ fn compare(
              {ACCEPT_ADVICE}",
             groups.last
         );
-        return Err(StoreError::damaged(&store.with_file_name("high-water"), detail));
+        return Err(StoreError::damaged(
+            &store.with_file_name("high-water"),
+            detail,
+        ));
     }
     Ok(())
 }

@@ -35,7 +35,7 @@ use super::keys::{
     destruction_key, encode_ownership, head_key, is_index_key, partition_behind, partition_range,
     prefixed_key,
 };
-use super::maintenance::{Progress, Signal};
+use super::maintenance::{Progress, Signal, is_damage};
 use crate::commit::{Commit, Head, PartitionId};
 use crate::damage::Damage;
 use crate::error::StoreError;
@@ -492,7 +492,11 @@ impl Tables {
         for heads in heads.chunks(RESTORE_HEADS) {
             let mut batch = OwnedWriteBatch::with_capacity(self.db.clone(), heads.len());
             for (partition, ownership) in heads {
-                batch.insert(&self.rows, head_key(*partition), encode_ownership(*ownership));
+                batch.insert(
+                    &self.rows,
+                    head_key(*partition),
+                    encode_ownership(*ownership),
+                );
             }
             batch.commit()?;
         }
@@ -551,7 +555,16 @@ impl Tables {
         for keyspace in [&self.rows, &self.index] {
             let mut batch = self.db.batch();
             for row in now.range(keyspace, partition_range(partition)) {
-                batch.remove(keyspace, row.key()?);
+                let key = match row.key() {
+                    Ok(key) => key,
+                    // The record of the destruction stays, and the next open goes on.
+                    Err(fjall::Error::Storage(error)) if is_damage(&error) => {
+                        self.signal.check(*keyspace == self.index);
+                        return batch.commit();
+                    }
+                    Err(error) => return Err(error),
+                };
+                batch.remove(keyspace, key);
                 if batch.len() >= DESTROY_KEYS {
                     std::mem::replace(&mut batch, self.db.batch()).commit()?;
                     self.prevent_stall()?;
