@@ -48,7 +48,7 @@ const CHECK_INTERVAL_MIN: Duration = Duration::from_secs(10);
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(10);
 
-/// What the thread is asked to do.
+/// The work that the thread is asked to do.
 #[derive(Default)]
 struct Requests {
     /// A memtable was sealed.
@@ -349,7 +349,7 @@ impl Worker {
         None
     }
 
-    /// Removes the files that a failed compaction left, which fjall would keep until the next start.
+    /// Removes the files that a failed compaction left. fjall would keep them until the next start.
     fn remove_unfinished(&self, is_index: bool, first_new_table: u64) {
         let tree = &self.tables().keyspace(is_index).tree;
         // No flush runs while this lock is held, so each new file without a table is left over.
