@@ -131,7 +131,7 @@ fn a_damaged_block_stops_the_writes_of_its_partition_only_also_after_restarts() 
         assert_eq!(found.file, file);
         let damaged = found.partitions().to_vec();
         assert!(!damaged.is_empty() && damaged.len() <= 2, "{damaged:?}");
-        assert_eq!(store.damage(), [found.clone()]);
+        assert_eq!(store.damage(), std::slice::from_ref(&found));
         drop(store);
 
         for round in 4..6 {
@@ -241,6 +241,35 @@ fn a_destroyed_partition_takes_its_damage_with_it() {
     drop(store);
     let (store, _) = open(dir.path(), options());
     assert_eq!(store.damage(), []);
+}
+
+#[test]
+fn the_loss_of_a_damaged_block_can_be_accepted() {
+    let dir = filled();
+    damage(dir.path(), 1);
+    let (store, reports) = open(dir.path(), options());
+    for partition in PARTITIONS {
+        let _ = read(&store, partition, Direction::Forward);
+    }
+    let found = wait_for(&reports);
+    drop(store);
+    let accepting = LocalOptions {
+        accept_loss: true,
+        ..options()
+    };
+    let store = LocalStore::open(dir.path(), accepting).unwrap();
+    assert_eq!(store.damage(), []);
+    for partition in found.partitions() {
+        let rows = everything(&store, *partition).len() as u64;
+        assert!(rows < 2 * KEYS && rows > KEYS, "{rows} rows are left");
+    }
+    drop(store);
+    let store = LocalStore::open(dir.path(), options()).unwrap();
+    for partition in PARTITIONS {
+        assert_eq!(write_round(&store, partition, 5), []);
+        let rows = everything(&store, PartitionId(partition)).len() as u64;
+        assert_eq!(rows, 2 * KEYS);
+    }
 }
 
 #[test]

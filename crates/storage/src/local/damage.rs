@@ -106,6 +106,11 @@ impl DamageList {
         Ok(())
     }
 
+    /// Returns true if the same damage is in the list.
+    pub(super) fn is_known(&self, damage: &Damage) -> bool {
+        sync::read(&self.blocks).contains(damage)
+    }
+
     /// Adds damage that loses no key, in memory. Returns false if it is known.
     pub(super) fn add_harmless(&self, damage: Damage) -> bool {
         let mut blocks = sync::write(&self.blocks);
@@ -184,6 +189,27 @@ impl DamageList {
         let has_keys = blocks.iter().any(|block| !block.partitions().is_empty());
         self.has_keys.store(has_keys, Ordering::SeqCst);
         result
+    }
+
+    /// Returns the last keys of all damaged blocks, which are the entries of the sealed ones.
+    pub(super) fn last_keys(&self) -> Vec<(bool, Vec<u8>)> {
+        let mut keys = Vec::new();
+        for block in sync::read(&self.blocks).iter() {
+            if let DamagedContents::Keys { is_index, last, .. } = &block.contents {
+                keys.push((*is_index, last.clone()));
+            }
+        }
+        keys
+    }
+
+    /// Forgets all damage with keys.
+    pub(super) fn forget_all(&self) -> Result<(), StoreError> {
+        for block in self.all() {
+            for partition in block.partitions() {
+                self.forget(*partition)?;
+            }
+        }
+        Ok(())
     }
 
     /// Keeps only the partitions that exist. A crash may leave the record of a destroyed one.
@@ -349,7 +375,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
-    if !text.is_ascii() || text.len() % 2 != 0 {
+    if !text.is_ascii() || !text.len().is_multiple_of(2) {
         return None;
     }
     let pairs = (0..text.len()).step_by(2);

@@ -41,7 +41,7 @@ const PIECE_INTERVAL: Duration = Duration::from_millis(250);
 /// The time between two looks at a flush that is under way.
 const FLUSH_POLL: Duration = Duration::from_millis(5);
 /// The longest time that a reader of a damaged block waits until the block is found and named.
-const CHECK_WAIT_MAX: Duration = Duration::from_secs(2);
+const CHECK_WAIT_MAX: Duration = Duration::from_millis(500);
 /// The shortest time between two checks that readers ask for.
 const CHECK_INTERVAL_MIN: Duration = Duration::from_secs(10);
 /// The shortest and the longest time before a failed compaction is repeated.
@@ -167,6 +167,7 @@ impl Maintenance {
         };
         // The tables of the last run may need compactions.
         committer.sink().signal().compact();
+        committer.sink().set_waiting_allowed(true);
         let thread = std::thread::Builder::new()
             .name("orrery-tables".to_owned())
             .spawn(move || worker.run())
@@ -184,7 +185,11 @@ impl Maintenance {
 impl Drop for Maintenance {
     fn drop(&mut self) {
         self.committer.sink().signal().close();
-        if let Some(thread) = self.thread.take() {
+        // A report of damage may hold the last reference to the store; then this is the thread
+        // itself, which ends by the signal.
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != std::thread::current().id()
+        {
             // A panic of the thread has no one left to hear of it.
             let _ = thread.join();
         }
@@ -220,6 +225,8 @@ struct Checked {
     sealed: usize,
     /// Damaged data blocks that could not be sealed.
     unsealed: usize,
+    /// The system could not do its part for a block, which may succeed later.
+    has_failed: bool,
 }
 
 impl Worker {
@@ -322,6 +329,7 @@ impl Worker {
         let error = match compacted {
             Ok(Ok(())) => {
                 self.tables().damage().forget_replaced_tables();
+                self.tables().set_stuck(false);
                 return Some(tree.current_version().id() != version);
             }
             Ok(Err(error)) => error,
@@ -345,7 +353,7 @@ impl Worker {
             directory.display(),
             checked.unsealed
         );
-        self.tables().set_stuck();
+        self.tables().set_stuck(!checked.has_failed);
         None
     }
 
@@ -442,15 +450,18 @@ impl Worker {
             fault,
             contents: self.contents_of(reading, &block),
         };
+        let is_known = self.tables().damage().is_known(&damage);
         match self.take_out(reading, &block, &damage) {
             Ok(true) => checked.sealed += 1,
             Ok(false) => checked.unsealed += 1,
             Err(error) => {
-                checked.unsealed += 1;
+                checked.has_failed = true;
                 log::error!("a damaged block cannot be recorded: {error}");
             }
         }
-        self.tables().report(&damage);
+        if !is_known {
+            self.tables().report(&damage);
+        }
         Some(bytes)
     }
 
@@ -501,12 +512,12 @@ impl Worker {
         let slot = self
             .committer
             .submit(0, |ownership| Ok(Tables::restore_task(ownership)));
-        self.tables().set_restoring(true);
+        self.tables().set_waiting_allowed(false);
         let outcome = match slot {
             Ok(slot) => self.committer.wait(&slot),
             Err(outcome) => outcome,
         };
-        self.tables().set_restoring(false);
+        self.tables().set_waiting_allowed(true);
         if outcome == CommitOutcome::Ok {
             return Ok(());
         }

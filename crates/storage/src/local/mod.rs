@@ -61,7 +61,7 @@ pub struct LocalOptions {
     /// Threads for flushes and compactions. One is best on two cores.
     pub worker_threads: usize,
     /// Opens a store whose log is truncated, or whose high-water file is missing, with the commits
-    /// that are left. Acknowledged commits may be missing afterwards: for a person to decide, once,
+    /// that are left, and gives up the keys of damaged blocks. Acknowledged commits may be missing afterwards: for a person to decide, once,
     /// after the refusal said what is lost.
     pub accept_loss: bool,
     /// Bytes per second that the regular check of all blocks reads; 0 for no check.
@@ -122,6 +122,9 @@ impl LocalStore {
             damage,
             options.memtable_bytes,
         )?;
+        if options.accept_loss {
+            tables.accept_damage()?;
+        }
         if is_new {
             // The format file says "ready" only when all parts are on disk: from then on a missing
             // part is damage.

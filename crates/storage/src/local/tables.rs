@@ -93,6 +93,8 @@ pub(super) enum WriteTask {
         heads: Vec<(PartitionId, Ownership)>,
         epoch_floor: u64,
     },
+    /// Removes the entries of sealed blocks, by keyspace and key with its prefix.
+    RemoveSeals(Vec<(bool, Vec<u8>)>),
     /// Writes nothing: it is answered when every task before it is durable.
     Barrier,
 }
@@ -129,8 +131,9 @@ pub(super) struct Tables {
     damage_report: Mutex<Option<DamageReport>>,
     /// Compactions cannot go on, so waiting for them would be for ever.
     is_stuck: AtomicBool,
-    /// The maintenance thread itself waits for the leader, which must not wait for compactions.
-    is_restoring: AtomicBool,
+    /// The leader may wait for compactions: the maintenance thread runs, and does not itself wait
+    /// for the leader.
+    is_waiting_allowed: AtomicBool,
     sync_seconds: Histogram,
     // Declared last, so that the directory is unlocked after all other fields, snapshots included,
     // are dropped.
@@ -191,7 +194,7 @@ impl Tables {
             progress: Progress::default(),
             damage_report: Mutex::new(None),
             is_stuck: AtomicBool::new(false),
-            is_restoring: AtomicBool::new(false),
+            is_waiting_allowed: AtomicBool::new(false),
             sync_seconds: Histogram::new(LATENCY_BOUNDS_SECONDS),
             directory,
         };
@@ -320,14 +323,14 @@ impl Tables {
         }
     }
 
-    /// Records that compactions cannot go on.
-    pub(super) fn set_stuck(&self) {
-        self.is_stuck.store(true, Ordering::SeqCst);
+    /// Records that compactions cannot go on, or that they do.
+    pub(super) fn set_stuck(&self, is_stuck: bool) {
+        self.is_stuck.store(is_stuck, Ordering::SeqCst);
     }
 
-    /// Tells the leader whether the maintenance thread waits for it.
-    pub(super) fn set_restoring(&self, is_restoring: bool) {
-        self.is_restoring.store(is_restoring, Ordering::SeqCst);
+    /// Lets the leader wait for compactions, or not.
+    pub(super) fn set_waiting_allowed(&self, is_allowed: bool) {
+        self.is_waiting_allowed.store(is_allowed, Ordering::SeqCst);
     }
 
     pub(super) fn sync_seconds(&self) -> HistogramSnapshot {
@@ -479,8 +482,37 @@ impl Tables {
                 self.restore_records(&heads, epoch_floor)?;
                 Ok(None)
             }
+            WriteTask::RemoveSeals(keys) => {
+                self.remove_seals(keys)?;
+                Ok(None)
+            }
             WriteTask::Barrier => Ok(None),
         }
+    }
+
+    fn remove_seals(&self, keys: Vec<(bool, Vec<u8>)>) -> Result<(), fjall::Error> {
+        let mut batch = self.db.batch();
+        for (is_index, key) in keys {
+            let keyspace = self.keyspace(is_index);
+            // A newer table may have a sound value of the key.
+            let value = keyspace.get(&key)?;
+            if value.is_some_and(|value| value.starts_with(SEAL)) {
+                batch.remove(keyspace, key);
+            }
+        }
+        batch.commit()
+    }
+
+    /// Gives up the keys of all damaged blocks: what is left of their partitions can be read and
+    /// written from now on.
+    pub(super) fn accept_damage(&self) -> Result<(), StoreError> {
+        let seals = self.damage.last_keys();
+        if seals.is_empty() {
+            return Ok(());
+        }
+        self.write(vec![WriteTask::RemoveSeals(seals)])
+            .map_err(|detail| StoreError::Poisoned { detail })?;
+        self.damage.forget_all()
     }
 
     /// Writes all head records and the epoch floor. The group record follows in any case.
@@ -618,7 +650,7 @@ impl Tables {
                 self.signal.compact();
             }
         }
-        while self.has_backlog(BACKLOG_MAX) && !self.is_restoring.load(Ordering::SeqCst) {
+        while self.has_backlog(BACKLOG_MAX) && self.is_waiting_allowed.load(Ordering::SeqCst) {
             if self.is_stuck.load(Ordering::SeqCst) {
                 return Err(fjall::Error::Poisoned);
             }
