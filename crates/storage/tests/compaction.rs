@@ -4,11 +4,13 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use orrery_storage::{CommitOutcome, LocalOptions, LocalStore, PartitionId, Snapshot, Store};
+use lsm_tree::{AbstractTree, SequenceNumberCounter};
+use orrery_storage::{
+    Commit, CommitOutcome, Direction, LocalOptions, LocalStore, PartitionId, Snapshot, Store,
+};
 use support::{ALL, PartitionWriter, everything};
-
-use orrery_storage::{Commit, Direction};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -96,34 +98,30 @@ fn snapshots_keep_their_content_while_compactions_run_and_the_newest_value_wins(
     }
 }
 
+/// Opens fjall's list of keyspaces, whose next sequence number is `next`.
+fn keyspaces(store: &Path, next: u64) -> lsm_tree::AnyTree {
+    let sequence = SequenceNumberCounter::default();
+    sequence.fetch_max(next);
+    let folder = store.join("store/keyspaces/0");
+    let config = lsm_tree::Config::new(folder, sequence, SequenceNumberCounter::default());
+    config.open().unwrap()
+}
+
 #[test]
-fn a_directory_whose_tables_fjall_compacted_itself_is_compacted_from_now_on() {
-    // The settings of an older version are those that fjall chooses by itself.
+fn a_directory_whose_tables_fjall_compacted_itself_is_compacted_by_the_store_from_now_on() {
     let dir = tempfile::tempdir().unwrap();
     drop(LocalStore::open(dir.path(), options()).unwrap());
-    let keyspaces = dir.path().join("store/keyspaces/0");
-    let settings = || {
-        let numbers = lsm_tree::SequenceNumberCounter::default;
-        lsm_tree::Config::new(&keyspaces, numbers(), numbers())
-            .open()
-            .unwrap()
-    };
+    // The setting of an older version is the one that fjall chooses by itself.
     let key = [b"c", &1u64.to_be_bytes()[..], b"leveled_l0_threshold"].concat();
     {
-        use lsm_tree::AbstractTree;
-        let sequence = lsm_tree::SequenceNumberCounter::default();
-        sequence.fetch_max(1000);
-        let visible = lsm_tree::SequenceNumberCounter::default();
-        let tree = lsm_tree::Config::new(&keyspaces, sequence, visible);
-        let tree = tree.open().unwrap();
+        let tree = keyspaces(dir.path(), 1000);
         let mut ingestion = tree.ingestion().unwrap();
         ingestion.write(key.clone(), vec![4]).unwrap();
         ingestion.finish().unwrap();
     }
     for _ in 0..2 {
         drop(LocalStore::open(dir.path(), options()).unwrap());
-        use lsm_tree::AbstractTree;
-        let found = settings().get(&key, lsm_tree::SeqNo::MAX).unwrap();
-        assert_eq!(found.as_deref(), Some(&[255][..]));
+        let found = keyspaces(dir.path(), 0).get(&key, lsm_tree::SeqNo::MAX);
+        assert_eq!(found.unwrap().as_deref(), Some(&[255][..]));
     }
 }

@@ -2,7 +2,8 @@
 //! readers.
 //!
 //! ```text
-//! damage/rows-5-22451485      one file for each damaged block: keyspace, table, offset
+//! damage/rows-5-22451485-0a1b2c3d      one file for each damaged block: keyspace, table, offset,
+//!                                      crc32 of its last key
 //!
 //! orrery damage 1
 //! file: keyspaces/1/tables/5      offset: 22451485      bytes: 7711      fault: ...
@@ -100,7 +101,8 @@ impl DamageList {
         };
         write().map_err(StoreError::io("write", &path))?;
         let mut blocks = sync::write(&self.blocks);
-        blocks.retain(|known| (&known.file, known.offset) != (&damage.file, damage.offset));
+        let path = self.record_path(&damage);
+        blocks.retain(|known| self.record_path(known) != path);
         blocks.push(damage);
         self.has_keys.store(true, Ordering::SeqCst);
         Ok(())
@@ -271,11 +273,19 @@ impl DamageList {
 
     fn record_path(&self, damage: &Damage) -> PathBuf {
         let table = damage.file.file_name().unwrap_or_default();
-        let keyspace = match &damage.contents {
-            DamagedContents::Keys { is_index: true, .. } => "index",
-            _ => "rows",
+        let (keyspace, last): (&str, &[u8]) = match &damage.contents {
+            DamagedContents::Keys {
+                is_index: true,
+                last,
+                ..
+            } => ("index", last),
+            DamagedContents::Keys { last, .. } => ("rows", last),
+            DamagedContents::Auxiliary | DamagedContents::Restored => ("none", &[]),
         };
-        let name = format!("{keyspace}-{}-{}", table.to_string_lossy(), damage.offset);
+        // The number of a table may be used again after a restart, so the name has the key too.
+        let key = crc32fast::hash(last);
+        let table = table.to_string_lossy();
+        let name = format!("{keyspace}-{table}-{}-{key:08x}", damage.offset);
         self.directory.join(name)
     }
 }

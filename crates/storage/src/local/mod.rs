@@ -61,8 +61,8 @@ pub struct LocalOptions {
     /// Threads for flushes and compactions. One is best on two cores.
     pub worker_threads: usize,
     /// Opens a store whose log is truncated, or whose high-water file is missing, with the commits
-    /// that are left, and gives up the keys of damaged blocks. Acknowledged commits may be missing afterwards: for a person to decide, once,
-    /// after the refusal said what is lost.
+    /// that are left, and gives up the keys of damaged blocks. Acknowledged commits may be missing
+    /// afterwards: for a person to decide, once, after the refusal said what is lost.
     pub accept_loss: bool,
     /// Bytes per second that the regular check of all blocks reads; 0 for no check.
     pub scrub_bytes_per_second: u64,
