@@ -5,8 +5,8 @@
 //! strategy that only moves tables (`database.rs`), which reads no block, and the compactions that
 //! read are run here: an error comes back to this thread and stops no writer.
 //!
-//! - A compaction that meets a damaged block makes the thread check every block of the keyspace.
-//!   Each damaged block is entered into the list of damage (`damage.rs`) and sealed (`blocks.rs`);
+//! - A compaction that meets a damaged block makes the thread check the blocks of the keyspace.
+//!   The damaged block is entered into the list of damage (`damage.rs`) and sealed (`blocks.rs`);
 //!   then the compaction is repeated.
 //! - Any other error, as of a full disk, is repeated after a while.
 //! - The regular check reads all blocks at the rate of `LocalOptions::scrub_bytes_per_second`, once
@@ -114,6 +114,11 @@ impl Signal {
         requests.last_check_end[usize::from(is_index)] = Some(Instant::now());
         drop(requests);
         self.checked.notify_all();
+    }
+
+    /// Takes a request for compactions, if there is one.
+    fn take_compact(&self) -> bool {
+        std::mem::take(&mut sync::lock(&self.requests).compact)
     }
 
     fn close(&self) {
@@ -239,7 +244,7 @@ impl Worker {
             }
             for is_index in [false, true] {
                 if requests.check[usize::from(is_index)] {
-                    self.check_keyspace(is_index);
+                    self.check_for_reader(is_index);
                     self.tables().signal().end_check(is_index);
                 }
             }
@@ -344,7 +349,7 @@ impl Worker {
             );
             return None;
         }
-        let checked = self.check_keyspace(is_index);
+        let checked = self.check_for_compaction(is_index);
         if checked.sealed > 0 {
             return Some(true);
         }
@@ -377,20 +382,37 @@ impl Worker {
         }
     }
 
-    /// Checks all blocks of a keyspace.
-    fn check_keyspace(&self, is_index: bool) -> Checked {
+    /// Checks the tables of a keyspace up to the first one with a block that can be sealed. The
+    /// compaction is repeated then, and comes back for the next one.
+    fn check_for_compaction(&self, is_index: bool) -> Checked {
         let mut checked = Checked::default();
         for id in self.table_ids(is_index) {
-            let Some(mut reading) = self.open_table(is_index, id) else {
-                continue;
-            };
-            while self.check_next(&mut reading, &mut checked).is_some() {
-                if self.tables().signal().is_closing() {
-                    return checked;
-                }
+            self.check_table(is_index, id, &mut checked);
+            if checked.sealed > 0 {
+                break;
             }
         }
         checked
+    }
+
+    /// Checks all tables of a keyspace. Compactions that become necessary meanwhile do not wait.
+    fn check_for_reader(&mut self, is_index: bool) {
+        for id in self.table_ids(is_index) {
+            self.check_table(is_index, id, &mut Checked::default());
+            self.wants_compaction |= self.tables().signal().take_compact();
+            self.compact_if_due();
+        }
+    }
+
+    fn check_table(&self, is_index: bool, id: u64, checked: &mut Checked) {
+        let Some(mut reading) = self.open_table(is_index, id) else {
+            return;
+        };
+        while self.check_next(&mut reading, checked).is_some() {
+            if self.tables().signal().is_closing() {
+                return;
+            }
+        }
     }
 
     fn table_ids(&self, is_index: bool) -> Vec<u64> {
