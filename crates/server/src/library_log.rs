@@ -83,7 +83,7 @@ mod tests {
         let lines = Lines::default();
         let library_log = LibraryLog {
             log: Arc::new(Log::new(LogLevel::Info, LogFormat::Json, lines.clone())),
-            world: Arc::new(SeededWorld::new(1)),
+            world: Arc::new(SeededWorld::new(0, 1)),
         };
         for (level, target) in [
             (log::Level::Error, "fjall::worker_pool"),

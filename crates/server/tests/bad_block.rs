@@ -57,10 +57,9 @@ fn wait_for_damage(manager: &mut Manager) -> orrery_model::Json {
     }
 }
 
-#[test]
-fn a_damaged_block_is_named_and_only_its_partition_is_read_only() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = start_scrubbing(directory.path());
+/// Creates two containers, and a table with the items of one of them.
+fn fill(directory: &Path) {
+    let server = start_scrubbing(directory);
     let mut client = server.client();
     client.create("/dbs", r#"{"id":"d"}"#);
     for container in ["damaged", "sound"] {
@@ -75,6 +74,12 @@ fn a_damaged_block_is_named_and_only_its_partition_is_read_only() {
     // does not wait for that, and the start completes it.
     assert_eq!(write(&mut client, "sound", 0, 10).status, 201);
     server.stop();
+}
+
+#[test]
+fn a_damaged_block_is_named_and_only_its_partition_is_read_only() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fill(directory.path());
     server_with_tables(directory.path());
 
     let file = largest_table(directory.path());
@@ -88,12 +93,14 @@ fn a_damaged_block_is_named_and_only_its_partition_is_read_only() {
     let status = wait_for_damage(&mut manager);
     let block = status
         .get("damagedBlocks")
-        .and_then(|list| list.at(0))
+        .and_then(|list| list.as_array()?.first())
         .expect("a block");
     let field = |name: &str| block.get(name).and_then(|value| value.as_str());
     assert_eq!(field("file"), file.to_str());
     assert_eq!(field("contents"), Some("items"));
-    let partition = block.get("readOnlyPartitions").and_then(|list| list.at(0));
+    let partition = block
+        .get("readOnlyPartitions")
+        .and_then(|list| list.as_array()?.first());
     let path = "dbs/d/colls/damaged/pkranges/0";
     assert_eq!(partition.and_then(|path| path.as_str()), Some(path));
     assert!(
@@ -103,8 +110,24 @@ fn a_damaged_block_is_named_and_only_its_partition_is_read_only() {
             .contains("orrery_damaged_blocks 1\n")
     );
 
+    check_requests(&mut client);
+
+    let log = server.stop().stderr;
+    let line = log
+        .lines()
+        .find(|line| line.contains("a block of the stored data is damaged"));
+    let line = line.unwrap_or_else(|| panic!("no line of the log names the damage: {log}"));
+    assert!(
+        line.contains(file.to_str().expect("text")) && line.contains(path),
+        "{line}"
+    );
+    assert!(line.contains("offset="), "{line}");
+}
+
+/// Checks that writes of the damaged partition and reads of the block fail, and no others.
+fn check_requests(client: &mut Client) {
     // Writes: the damaged partition refuses, the other goes on.
-    let refused = write(&mut client, "damaged", 1, 10);
+    let refused = write(client, "damaged", 1, 10);
     assert_eq!(refused.code(), (500, 5900));
     assert!(
         refused.text().contains("can only be read"),
@@ -112,7 +135,7 @@ fn a_damaged_block_is_named_and_only_its_partition_is_read_only() {
         refused.text()
     );
     for n in 1..20 {
-        assert_eq!(write(&mut client, "sound", n, 10).status, 201);
+        assert_eq!(write(client, "sound", n, 10).status, 201);
     }
     // Reads: those of the block fail and say so, all others succeed.
     let mut failed = 0;
@@ -129,17 +152,6 @@ fn a_damaged_block_is_named_and_only_its_partition_is_read_only() {
         (1..10).contains(&failed),
         "{failed} of {ITEMS} reads failed"
     );
-
-    let log = server.stop().stderr;
-    let line = log
-        .lines()
-        .find(|line| line.contains("a block of the stored data is damaged"));
-    let line = line.expect("a line of the log");
-    assert!(
-        line.contains(file.to_str().expect("text")) && line.contains(path),
-        "{line}"
-    );
-    assert!(line.contains("offset="), "{line}");
 }
 
 /// Runs a server until the data has a table.

@@ -136,7 +136,7 @@ impl fmt::Display for StoreError {
                 fault,
             } => write!(
                 f,
-                "a block in {} at byte {offset} is damaged ({fault}); the keys in it cannot be read",
+                "a block in {} at byte {offset} is damaged ({fault}), and its keys cannot be read",
                 file.display()
             ),
             StoreError::Io {

@@ -188,7 +188,12 @@ fn run(steps: Vec<Step>) {
     let memory = std::sync::Arc::new(MemoryStore::new());
     let open = || {
         let path = dir.path().join("data");
-        let local = LocalStore::open(path, LocalOptions::default()).unwrap();
+        // Small memtables: the history passes through flushes and compactions.
+        let options = LocalOptions {
+            memtable_bytes: 4 << 10,
+            ..LocalOptions::default()
+        };
+        let local = LocalStore::open(path, options).unwrap();
         Mirrored::new(memory.clone(), local)
     };
     let mut store = open();

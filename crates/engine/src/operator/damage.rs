@@ -15,13 +15,13 @@ pub struct DamagedBlock {
     pub bytes: u64,
     /// The fault of the block.
     pub fault: String,
-    /// What the block contained.
+    /// The former contents of the block.
     pub contents: DamagedBlockContents,
     /// The physical partitions that take no writes because of the damage.
     pub partitions: Vec<DamagedPartition>,
 }
 
-/// What a damaged block contained.
+/// The former contents of a damaged block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DamagedBlockContents {
     /// Items, or rows that belong to them.

@@ -2,7 +2,8 @@
 //! readers.
 //!
 //! ```text
-//! damage/rows-5-22451485      one file for each damaged block: keyspace, table, offset
+//! damage/rows-5-22451485-0a1b2c3d      one file for each damaged block: keyspace, table, offset,
+//!                                      crc32 of its last key
 //!
 //! orrery damage 1
 //! file: keyspaces/1/tables/5      offset: 22451485      bytes: 7711      fault: ...
@@ -100,10 +101,16 @@ impl DamageList {
         };
         write().map_err(StoreError::io("write", &path))?;
         let mut blocks = sync::write(&self.blocks);
-        blocks.retain(|known| (&known.file, known.offset) != (&damage.file, damage.offset));
+        let path = self.record_path(&damage);
+        blocks.retain(|known| self.record_path(known) != path);
         blocks.push(damage);
         self.has_keys.store(true, Ordering::SeqCst);
         Ok(())
+    }
+
+    /// Returns true if the same damage is in the list.
+    pub(super) fn is_known(&self, damage: &Damage) -> bool {
+        sync::read(&self.blocks).contains(damage)
     }
 
     /// Adds damage that loses no key, in memory. Returns false if it is known.
@@ -186,6 +193,27 @@ impl DamageList {
         result
     }
 
+    /// Returns the last keys of all damaged blocks, which are the entries of the sealed ones.
+    pub(super) fn last_keys(&self) -> Vec<(bool, Vec<u8>)> {
+        let mut keys = Vec::new();
+        for block in sync::read(&self.blocks).iter() {
+            if let DamagedContents::Keys { is_index, last, .. } = &block.contents {
+                keys.push((*is_index, last.clone()));
+            }
+        }
+        keys
+    }
+
+    /// Forgets all damage with keys.
+    pub(super) fn forget_all(&self) -> Result<(), StoreError> {
+        for block in self.all() {
+            for partition in block.partitions() {
+                self.forget(*partition)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Keeps only the partitions that exist. A crash may leave the record of a destroyed one.
     pub(super) fn keep_existing(&self, existing: &HashSet<PartitionId>) -> Result<(), StoreError> {
         for block in self.all() {
@@ -245,11 +273,19 @@ impl DamageList {
 
     fn record_path(&self, damage: &Damage) -> PathBuf {
         let table = damage.file.file_name().unwrap_or_default();
-        let keyspace = match &damage.contents {
-            DamagedContents::Keys { is_index: true, .. } => "index",
-            _ => "rows",
+        let (keyspace, last): (&str, &[u8]) = match &damage.contents {
+            DamagedContents::Keys {
+                is_index: true,
+                last,
+                ..
+            } => ("index", last),
+            DamagedContents::Keys { last, .. } => ("rows", last),
+            DamagedContents::Auxiliary | DamagedContents::Restored => ("none", &[]),
         };
-        let name = format!("{keyspace}-{}-{}", table.to_string_lossy(), damage.offset);
+        // The number of a table may be used again after a restart, so the name has the key too.
+        let key = crc32fast::hash(last);
+        let table = table.to_string_lossy();
+        let name = format!("{keyspace}-{table}-{}-{key:08x}", damage.offset);
         self.directory.join(name)
     }
 }
@@ -349,7 +385,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
-    if !text.is_ascii() || text.len() % 2 != 0 {
+    if !text.is_ascii() || !text.len().is_multiple_of(2) {
         return None;
     }
     let pairs = (0..text.len()).step_by(2);

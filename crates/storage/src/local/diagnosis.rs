@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! version              "FJL" 03
+//! lock                 locked while fjall has the directory open
 //! keyspaces/N/current  version u64 | xxh3-128 of the version's file | 00
 //! keyspaces/N/vM       01 byte | text of digits and dots | 3 bytes | levels u8, each:
 //!                      runs u8, each: tables u32, each: id u64 | 00 | 16 bytes | 8 bytes | ...
@@ -31,9 +32,7 @@ type Finding = (PathBuf, String);
 pub(super) fn name_file(store: &Path, error: StoreError) -> StoreError {
     let names_directory = match &error {
         StoreError::Damaged { file, .. } => file.is_dir(),
-        StoreError::Io { path, source, .. } => {
-            path.is_dir() && super::maintenance::is_damage_of_file(source)
-        }
+        StoreError::Io { path, source, .. } => path.is_dir() && !is_exhausted(source),
         _ => false,
     };
     if !names_directory {
@@ -45,6 +44,15 @@ pub(super) fn name_file(store: &Path, error: StoreError) -> StoreError {
     }
 }
 
+/// Returns true if the system itself could not do its part: no memory, no permission, no
+/// descriptors, no room.
+fn is_exhausted(error: &std::io::Error) -> bool {
+    const CODES: [i32; 6] = [12, 13, 23, 24, 28, 122];
+    error
+        .raw_os_error()
+        .is_some_and(|code| CODES.contains(&code))
+}
+
 /// Returns the first damaged file of a store.
 fn find(store: &Path) -> Option<Finding> {
     let version = store.join("version");
@@ -53,6 +61,10 @@ fn find(store: &Path) -> Option<Finding> {
             version,
             "it is not the version mark of the tables".to_owned(),
         ));
+    }
+    let lock = store.join("lock");
+    if !lock.exists() {
+        return Some((lock, "it is missing".to_owned()));
     }
     ["0", "1", "2"]
         .into_iter()
@@ -68,7 +80,7 @@ fn find_in_keyspace(keyspace: &Path) -> Option<Finding> {
     let manifest = keyspace.join(format!("v{number}"));
     let Ok(content) = std::fs::read(&manifest) else {
         // Either the pointer is wrong or the file that it names is missing.
-        if has_file_with(keyspace, checksum) {
+        if has_file_with(keyspace, number, checksum) {
             return Some((
                 current,
                 format!("it names version {number}, which never was"),
@@ -76,6 +88,9 @@ fn find_in_keyspace(keyspace: &Path) -> Option<Finding> {
         }
         return Some((manifest, "it is missing or unreadable".to_owned()));
     };
+    if (number, checksum) == (0, 0) {
+        return Some((current, "it is empty".to_owned()));
+    }
     if xxh3_128(&content) != checksum {
         return Some((manifest, "its checksum does not match its bytes".to_owned()));
     }
@@ -103,13 +118,16 @@ fn parse_pointer(bytes: &[u8]) -> Option<(u64, u128)> {
     Some((number, checksum))
 }
 
-/// Returns true if a version file of the keyspace has this checksum.
-fn has_file_with(keyspace: &Path, checksum: u128) -> bool {
+/// Returns true if a version file of the keyspace has this checksum, or a higher number.
+fn has_file_with(keyspace: &Path, number: u64, checksum: u128) -> bool {
     let entries = std::fs::read_dir(keyspace).into_iter().flatten().flatten();
     for entry in entries {
-        let is_version = entry.file_name().to_string_lossy().starts_with('v');
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(version) = name.strip_prefix('v').and_then(|n| n.parse::<u64>().ok()) else {
+            continue;
+        };
         let content = std::fs::read(entry.path()).unwrap_or_default();
-        if is_version && xxh3_128(&content) == checksum {
+        if version > number || xxh3_128(&content) == checksum {
             return true;
         }
     }

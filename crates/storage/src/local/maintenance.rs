@@ -5,8 +5,8 @@
 //! strategy that only moves tables (`database.rs`), which reads no block, and the compactions that
 //! read are run here: an error comes back to this thread and stops no writer.
 //!
-//! - A compaction that meets a damaged block makes the thread check every block of the keyspace.
-//!   Each damaged block is entered into the list of damage (`damage.rs`) and sealed (`blocks.rs`);
+//! - A compaction that meets a damaged block makes the thread check the blocks of the keyspace.
+//!   The damaged block is entered into the list of damage (`damage.rs`) and sealed (`blocks.rs`);
 //!   then the compaction is repeated.
 //! - Any other error, as of a full disk, is repeated after a while.
 //! - The regular check reads all blocks at the rate of `LocalOptions::scrub_bytes_per_second`, once
@@ -41,12 +41,14 @@ const PIECE_INTERVAL: Duration = Duration::from_millis(250);
 /// The time between two looks at a flush that is under way.
 const FLUSH_POLL: Duration = Duration::from_millis(5);
 /// The longest time that a reader of a damaged block waits until the block is found and named.
-const CHECK_WAIT_MAX: Duration = Duration::from_secs(2);
+const CHECK_WAIT_MAX: Duration = Duration::from_millis(500);
+/// The shortest time between two checks that readers ask for.
+const CHECK_INTERVAL_MIN: Duration = Duration::from_secs(10);
 /// The shortest and the longest time before a failed compaction is repeated.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(10);
 
-/// What the thread is asked to do.
+/// The work that the thread is asked to do.
 #[derive(Default)]
 struct Requests {
     /// A memtable was sealed.
@@ -55,6 +57,7 @@ struct Requests {
     check: [bool; 2],
     /// The number of checks of each keyspace that ended.
     checks_ended: [u64; 2],
+    last_check_end: [Option<Instant>; 2],
     is_closing: bool,
 }
 
@@ -75,12 +78,23 @@ impl Signal {
         self.changed.notify_one();
     }
 
-    /// Asks for a check of a keyspace in which a damaged block was met, and waits for its end, but
-    /// no longer than [`CHECK_WAIT_MAX`].
+    /// Asks for a check of a keyspace in which a damaged block was met.
     pub(super) fn check(&self, is_index: bool) {
+        sync::lock(&self.requests).check[usize::from(is_index)] = true;
+        self.changed.notify_one();
+    }
+
+    /// Does the same as [`Signal::check`] and waits for the end of the check, but no longer than
+    /// [`CHECK_WAIT_MAX`]. A check that ended shortly before is not repeated.
+    pub(super) fn check_and_wait(&self, is_index: bool) {
         let keyspace = usize::from(is_index);
-        let deadline = Instant::now() + CHECK_WAIT_MAX;
+        let now = Instant::now();
+        let deadline = now + CHECK_WAIT_MAX;
         let mut requests = sync::lock(&self.requests);
+        let last_end = requests.last_check_end[keyspace];
+        if last_end.is_some_and(|end| now < end + CHECK_INTERVAL_MIN) {
+            return;
+        }
         requests.check[keyspace] = true;
         // A check that is under way may have passed the block already.
         let awaited = requests.checks_ended[keyspace] + 1;
@@ -95,8 +109,16 @@ impl Signal {
 
     /// Tells the readers that wait that a check ended.
     fn end_check(&self, is_index: bool) {
-        sync::lock(&self.requests).checks_ended[usize::from(is_index)] += 1;
+        let mut requests = sync::lock(&self.requests);
+        requests.checks_ended[usize::from(is_index)] += 1;
+        requests.last_check_end[usize::from(is_index)] = Some(Instant::now());
+        drop(requests);
         self.checked.notify_all();
+    }
+
+    /// Takes a request for compactions, if there is one.
+    fn take_compact(&self) -> bool {
+        std::mem::take(&mut sync::lock(&self.requests).compact)
     }
 
     fn close(&self) {
@@ -123,6 +145,7 @@ impl Signal {
             compact: std::mem::take(&mut requests.compact),
             check: std::mem::take(&mut requests.check),
             checks_ended: requests.checks_ended,
+            last_check_end: requests.last_check_end,
             is_closing: requests.is_closing,
         }
     }
@@ -149,6 +172,7 @@ impl Maintenance {
         };
         // The tables of the last run may need compactions.
         committer.sink().signal().compact();
+        committer.sink().set_waiting_allowed(true);
         let thread = std::thread::Builder::new()
             .name("orrery-tables".to_owned())
             .spawn(move || worker.run())
@@ -166,7 +190,11 @@ impl Maintenance {
 impl Drop for Maintenance {
     fn drop(&mut self) {
         self.committer.sink().signal().close();
-        if let Some(thread) = self.thread.take() {
+        // A report of damage may hold the last reference to the store; then this is the thread
+        // itself, which ends by the signal.
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != std::thread::current().id()
+        {
             // A panic of the thread has no one left to hear of it.
             let _ = thread.join();
         }
@@ -202,6 +230,8 @@ struct Checked {
     sealed: usize,
     /// Damaged data blocks that could not be sealed.
     unsealed: usize,
+    /// The system could not do its part for a block, which may succeed later.
+    has_failed: bool,
 }
 
 impl Worker {
@@ -214,7 +244,7 @@ impl Worker {
             }
             for is_index in [false, true] {
                 if requests.check[usize::from(is_index)] {
-                    self.check_keyspace(is_index);
+                    self.check_for_reader(is_index);
                     self.tables().signal().end_check(is_index);
                 }
             }
@@ -305,6 +335,7 @@ impl Worker {
         let error = match compacted {
             Ok(Ok(())) => {
                 self.tables().damage().forget_replaced_tables();
+                self.tables().set_stuck(false);
                 return Some(tree.current_version().id() != version);
             }
             Ok(Err(error)) => error,
@@ -319,7 +350,7 @@ impl Worker {
             );
             return None;
         }
-        let checked = self.check_keyspace(is_index);
+        let checked = self.check_for_compaction(is_index);
         if checked.sealed > 0 {
             return Some(true);
         }
@@ -328,24 +359,41 @@ impl Worker {
             directory.display(),
             checked.unsealed
         );
-        self.tables().set_stuck();
+        self.tables().set_stuck(!checked.has_failed);
         None
     }
 
-    /// Checks all blocks of a keyspace.
-    fn check_keyspace(&self, is_index: bool) -> Checked {
+    /// Checks the tables of a keyspace up to the first one with a block that can be sealed. The
+    /// compaction is repeated then, and comes back for the next one.
+    fn check_for_compaction(&self, is_index: bool) -> Checked {
         let mut checked = Checked::default();
         for id in self.table_ids(is_index) {
-            let Some(mut reading) = self.open_table(is_index, id) else {
-                continue;
-            };
-            while self.check_next(&mut reading, &mut checked).is_some() {
-                if self.tables().signal().is_closing() {
-                    return checked;
-                }
+            self.check_table(is_index, id, &mut checked);
+            if checked.sealed > 0 {
+                break;
             }
         }
         checked
+    }
+
+    /// Checks all tables of a keyspace. Compactions that become necessary meanwhile do not wait.
+    fn check_for_reader(&mut self, is_index: bool) {
+        for id in self.table_ids(is_index) {
+            self.check_table(is_index, id, &mut Checked::default());
+            self.wants_compaction |= self.tables().signal().take_compact();
+            self.compact_if_due();
+        }
+    }
+
+    fn check_table(&self, is_index: bool, id: u64, checked: &mut Checked) {
+        let Some(mut reading) = self.open_table(is_index, id) else {
+            return;
+        };
+        while self.check_next(&mut reading, checked).is_some() {
+            if self.tables().signal().is_closing() {
+                return;
+            }
+        }
     }
 
     fn table_ids(&self, is_index: bool) -> Vec<u64> {
@@ -409,15 +457,18 @@ impl Worker {
             fault,
             contents: self.contents_of(reading, &block),
         };
+        let is_known = self.tables().damage().is_known(&damage);
         match self.take_out(reading, &block, &damage) {
             Ok(true) => checked.sealed += 1,
             Ok(false) => checked.unsealed += 1,
             Err(error) => {
-                checked.unsealed += 1;
+                checked.has_failed = true;
                 log::error!("a damaged block cannot be recorded: {error}");
             }
         }
-        self.tables().report(&damage);
+        if !is_known {
+            self.tables().report(&damage);
+        }
         Some(bytes)
     }
 
@@ -471,12 +522,12 @@ impl Worker {
         let slot = self
             .committer
             .submit(0, |ownership| Ok(Tables::restore_task(ownership)));
-        self.tables().set_restoring(true);
+        self.tables().set_waiting_allowed(false);
         let outcome = match slot {
             Ok(slot) => self.committer.wait(&slot),
             Err(outcome) => outcome,
         };
-        self.tables().set_restoring(false);
+        self.tables().set_waiting_allowed(true);
         if outcome == CommitOutcome::Ok {
             return Ok(());
         }
@@ -666,6 +717,7 @@ pub(super) fn is_damage_of_file(error: &std::io::Error) -> bool {
         std::io::ErrorKind::UnexpectedEof,
         std::io::ErrorKind::NotFound,
         std::io::ErrorKind::InvalidData,
+        std::io::ErrorKind::InvalidInput,
     ];
     kinds.contains(&error.kind()) || error.raw_os_error() == Some(5)
 }

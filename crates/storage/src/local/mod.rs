@@ -81,8 +81,8 @@ pub struct LocalOptions {
     /// compactions go on. At most an eighth of the file system; 0 for no reserve.
     pub reserve_bytes: u64,
     /// Opens a store whose log is truncated, or whose high-water file is missing, with the commits
-    /// that are left. Acknowledged commits may be missing afterwards: for a person to decide, once,
-    /// after the refusal said what is lost.
+    /// that are left, and gives up the keys of damaged blocks. Acknowledged commits may be missing
+    /// afterwards: for a person to decide, once, after the refusal said what is lost.
     pub accept_loss: bool,
     /// Bytes per second that the regular check of all blocks reads; 0 for no check.
     pub scrub_bytes_per_second: u64,
@@ -168,6 +168,9 @@ impl LocalStore {
             space,
             damage,
         )?;
+        if options.accept_loss {
+            tables.accept_damage()?;
+        }
         if is_new {
             // The format file says "ready" only when all parts are on disk: from then on a missing
             // part is damage.

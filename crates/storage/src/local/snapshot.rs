@@ -104,7 +104,9 @@ impl LocalSnapshot {
         if let fjall::Error::Storage(cause) = &error
             && is_damage(cause)
         {
-            self.tables().signal().check(is_index);
+            if self.tables().damage().auxiliary(is_index).is_none() {
+                self.tables().signal().check_and_wait(is_index);
+            }
             if let Some(auxiliary) = self.tables().damage().auxiliary(is_index) {
                 return unreadable(&auxiliary);
             }
@@ -154,14 +156,6 @@ struct KeyspaceRows<'a> {
 }
 
 impl KeyspaceRows<'_> {
-    /// Returns key and value of an entry, the key with its prefix.
-    fn read(&self, entry: fjall::Guard) -> Result<(Bytes, Bytes), StoreError> {
-        match entry.into_inner() {
-            Ok((key, value)) => Ok((Bytes::from(key), Bytes::from(value))),
-            Err(error) => Err(self.snapshot.failed(self.is_index, error)),
-        }
-    }
-
     /// Checks that no damaged block has a key between the last row and `key`, or behind the last
     /// row if there is no further row.
     fn check_gap(&mut self, key: Option<&[u8]>, is_sealed: bool) -> Result<(), StoreError> {
@@ -188,6 +182,21 @@ impl KeyspaceRows<'_> {
     }
 }
 
+impl KeyspaceRows<'_> {
+    /// Translates an error of fjall into one that names the damaged block, if the block is known or
+    /// found.
+    fn failure(&mut self, error: fjall::Error) -> StoreError {
+        if let Err(known) = self.check_gap(None, false) {
+            return known;
+        }
+        let error = self.snapshot.failed(self.is_index, error);
+        match self.check_gap(None, false) {
+            Ok(()) => error,
+            Err(found) => found,
+        }
+    }
+}
+
 impl Iterator for KeyspaceRows<'_> {
     type Item = Result<(Bytes, Bytes), StoreError>;
 
@@ -199,21 +208,17 @@ impl Iterator for KeyspaceRows<'_> {
             Direction::Forward => self.entries.next(),
             Direction::Reverse => self.entries.next_back(),
         };
-        let read = entry.map(|entry| self.read(entry));
-        let result = match read {
+        let result = match entry.map(fjall::Guard::into_inner) {
             None => self.check_gap(None, false).map(|()| None),
             Some(Ok((key, value))) => {
+                let (key, value) = (Bytes::from(key), Bytes::from(value));
                 let is_sealed = value.starts_with(SEAL);
                 match self.check_gap(Some(&key), is_sealed) {
                     Ok(()) if is_sealed => Err(self.snapshot.unrecorded()),
                     checked => checked.map(|()| Some((key.slice(PREFIX_BYTES..), value))),
                 }
             }
-            // The damage may be known by now; then the error names the block.
-            Some(Err(error)) => match self.check_gap(None, false) {
-                Ok(()) => Err(error),
-                Err(known) => Err(known),
-            },
+            Some(Err(error)) => Err(self.failure(error)),
         };
         self.is_finished = !matches!(result, Ok(Some(_)));
         result.transpose()

@@ -25,6 +25,7 @@ use fjall::{AbstractTree, OwnedWriteBatch, PersistMode, Readable};
 
 use super::LocalOptions;
 use super::access::{Access, View};
+use super::blocks::SEAL;
 use super::committer::{Failure, Sink};
 use super::damage::DamageList;
 use super::database::{OpenDatabase, Recovered};
@@ -35,7 +36,7 @@ use super::keys::{
     EPOCH_FLOOR_KEY, PREFIX_BYTES, destruction_key, encode_ownership, head_key, is_index_key,
     partition_range, prefixed_key,
 };
-use super::maintenance::{Progress, Signal};
+use super::maintenance::{Progress, Signal, is_damage};
 use super::reopening::{Cut, Exhausted, FaultPoint, GroupFailure, Reopened};
 use super::space::SpaceWatch;
 use crate::commit::{Commit, Head, PartitionId};
@@ -97,6 +98,8 @@ pub(super) enum WriteTask {
         heads: Vec<(PartitionId, Ownership)>,
         epoch_floor: u64,
     },
+    /// Removes the entries of sealed blocks, by keyspace and key with its prefix.
+    RemoveSeals(Vec<(bool, Vec<u8>)>),
     /// Writes nothing: it is answered when every task before it is durable.
     Barrier,
 }
@@ -130,8 +133,9 @@ pub(super) struct Tables {
     damage_report: Mutex<Option<DamageReport>>,
     /// Compactions cannot go on, so waiting for them would be for ever.
     is_stuck: AtomicBool,
-    /// The maintenance thread itself waits for the leader, which must not wait for compactions.
-    is_restoring: AtomicBool,
+    /// The leader may wait for compactions: the maintenance thread runs, and does not itself wait
+    /// for the leader.
+    is_waiting_allowed: AtomicBool,
     sync_seconds: Histogram,
     pub(super) fault: FaultPoint,
     // Declared last, so that the directory is unlocked after all other fields, snapshots included,
@@ -183,7 +187,7 @@ impl Tables {
             progress: Progress::default(),
             damage_report: Mutex::new(None),
             is_stuck: AtomicBool::new(false),
-            is_restoring: AtomicBool::new(false),
+            is_waiting_allowed: AtomicBool::new(false),
             sync_seconds: Histogram::new(LATENCY_BOUNDS_SECONDS),
             fault: FaultPoint::default(),
             directory,
@@ -282,14 +286,14 @@ impl Tables {
         }
     }
 
-    /// Records that compactions cannot go on.
-    pub(super) fn set_stuck(&self) {
-        self.is_stuck.store(true, Ordering::SeqCst);
+    /// Records that compactions cannot go on, or that they do.
+    pub(super) fn set_stuck(&self, is_stuck: bool) {
+        self.is_stuck.store(is_stuck, Ordering::SeqCst);
     }
 
-    /// Tells the leader whether the maintenance thread waits for it.
-    pub(super) fn set_restoring(&self, is_restoring: bool) {
-        self.is_restoring.store(is_restoring, Ordering::SeqCst);
+    /// Lets the leader wait for compactions, or not.
+    pub(super) fn set_waiting_allowed(&self, is_allowed: bool) {
+        self.is_waiting_allowed.store(is_allowed, Ordering::SeqCst);
     }
 
     pub(super) fn sync_seconds(&self) -> HistogramSnapshot {
@@ -458,8 +462,24 @@ impl Tables {
                 restore_records(database, &heads, epoch_floor)?;
                 Ok(None)
             }
+            WriteTask::RemoveSeals(keys) => {
+                remove_seals(database, keys)?;
+                Ok(None)
+            }
             WriteTask::Barrier => Ok(None),
         }
+    }
+
+    /// Gives up the keys of all damaged blocks: what is left of their partitions can be read and
+    /// written from now on.
+    pub(super) fn accept_damage(&self) -> Result<(), StoreError> {
+        let seals = self.damage.last_keys();
+        if seals.is_empty() {
+            return Ok(());
+        }
+        self.write_group(vec![WriteTask::RemoveSeals(seals)])
+            .map_err(|failure| failure.error)?;
+        self.damage.forget_all()
     }
 
     /// Adds tombstones for all keys that earlier commits left in the range. fjall has no range
@@ -514,7 +534,16 @@ impl Tables {
         for keyspace in [&database.rows, &database.index] {
             let mut batch = database.db.batch();
             for row in now.range(keyspace, partition_range(partition)) {
-                batch.remove(keyspace, row.key()?);
+                let key = match row.key() {
+                    Ok(key) => key,
+                    // The record of the destruction stays, and the next open goes on.
+                    Err(fjall::Error::Storage(error)) if is_damage(&error) => {
+                        self.signal.check(*keyspace == database.index);
+                        return batch.commit();
+                    }
+                    Err(error) => return Err(error),
+                };
+                batch.remove(keyspace, key);
                 if batch.len() >= DESTROY_KEYS {
                     std::mem::replace(&mut batch, database.db.batch()).commit()?;
                     self.prevent_stall(database)?;
@@ -542,7 +571,7 @@ impl Tables {
                 self.signal.compact();
             }
         }
-        while has_backlog(database, BACKLOG_MAX) && !self.is_restoring.load(Ordering::SeqCst) {
+        while has_backlog(database, BACKLOG_MAX) && self.is_waiting_allowed.load(Ordering::SeqCst) {
             if self.is_stuck.load(Ordering::SeqCst) {
                 // Only a restart helps, so the error is not that of an exhausted resource.
                 return Err(fjall::LsmError::Unrecoverable.into());
@@ -579,6 +608,20 @@ impl Tables {
             std::thread::sleep(BACKLOG_POLL);
         }
     }
+}
+
+/// Removes the entries that stand for damaged blocks.
+fn remove_seals(database: &OpenDatabase, keys: Vec<(bool, Vec<u8>)>) -> Result<(), fjall::Error> {
+    let mut batch = database.db.batch();
+    for (is_index, key) in keys {
+        let keyspace = database.keyspace(is_index);
+        // A newer table may have a sound value of the key.
+        let value = keyspace.get(&key)?;
+        if value.is_some_and(|value| value.starts_with(SEAL)) {
+            batch.remove(keyspace, key);
+        }
+    }
+    batch.commit()
 }
 
 /// Writes all head records and the epoch floor. The group record follows in any case.
