@@ -83,8 +83,8 @@ pub use catalog::{AccessResource, Container, Database, Grant, PermissionMode, To
 pub use items::ScriptPlace;
 pub use metadata::Feed;
 pub use operator::{Meters, PartitionInventory};
-pub use pending::{Pending, PendingBatch};
 pub use orrery_script::Ticket;
+pub use pending::{Pending, PendingBatch};
 pub use request::etag_matches;
 pub use throughput::{Profile, ThroughputOptions};
 pub use traffic::{Seen, Traffic};
@@ -93,9 +93,9 @@ use background::RangeChanges;
 use catalog::Catalog;
 use errors::storage_failure;
 use items::ScriptLocks;
+use orrery_model::memory::MemoryBudget;
 use orrery_model::work::Work;
 use orrery_model::world::World;
-use orrery_model::memory::MemoryBudget;
 use orrery_model::{Result, limits};
 use orrery_script::{PoolOptions, ScriptPool};
 use orrery_storage::Store;
@@ -207,6 +207,21 @@ impl Engine {
         &self.meters
     }
 
+    /// Returns the processes that run scripts now, busy or idle.
+    pub fn script_processes(&self) -> usize {
+        self.scripts.processes()
+    }
+
+    /// Returns the pages of queries that wait for a slot.
+    pub fn waiting_queries(&self) -> usize {
+        self.slots.waiting()
+    }
+
+    /// Returns the memory for what queries collect.
+    pub fn query_memory(&self) -> &Arc<MemoryBudget> {
+        &self.query_memory
+    }
+
     pub(crate) fn world(&self) -> &dyn World {
         self.world.as_ref()
     }
@@ -226,11 +241,6 @@ impl Engine {
     /// Returns the slots in which queries work.
     pub(crate) fn slots(&self) -> &Slots {
         &self.slots
-    }
-
-    /// Returns the memory for what queries collect.
-    pub(crate) fn query_memory(&self) -> &Arc<MemoryBudget> {
-        &self.query_memory
     }
 
     /// Returns the locks under which the scripts of a logical partition run one after the other.

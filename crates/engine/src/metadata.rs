@@ -387,7 +387,7 @@ impl Engine {
 
     /// Returns a page of a query over a list of resources.
     pub fn query_feed(&self, feed: Feed<'_>, query: &QueryRequest) -> Outcome<QueryPage> {
-        let turn = self.slots().begin();
+        let turn = self.slots().begin(None);
         self.rows_of_feed(feed, query, Some(&turn))
     }
 
@@ -403,7 +403,15 @@ impl Engine {
         let page = rows.and_then(|rows| {
             let environment = Environment::default();
             let mut functions = NoFunctions;
-            query_rows(self, turn, &environment, &rows, query, &mut functions, &mut work)
+            query_rows(
+                self,
+                turn,
+                &environment,
+                &rows,
+                query,
+                &mut functions,
+                &mut work,
+            )
         });
         let counted = QueryWork {
             loaded_items,

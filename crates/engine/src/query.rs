@@ -63,11 +63,11 @@ use crate::request::{
 };
 use crate::throughput::{PartitionCharges, is_throttled};
 use crate::traffic::QueryWatch;
+use orrery_model::memory::Reservation;
 use orrery_model::work::Step;
 use orrery_model::world::World;
-use orrery_script::{ScriptError, Ticket};
-use orrery_model::memory::Reservation;
 use orrery_model::{Error, Json, Result, limits};
+use orrery_script::{ScriptError, Ticket};
 use orrery_sql::{
     Bounds, Environment, Functions, Path, Query, QueryError, ResumePoint, Source, Work,
 };

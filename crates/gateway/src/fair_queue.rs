@@ -190,8 +190,7 @@ impl<G: Ord + Clone, W> FairQueue<G, W> {
             let fits_young = group.strikes == 0
                 && young_total < self.places.young
                 && group.young < self.places.young_of_group;
-            let fits_long =
-                long_total < self.places.long && group.long < self.places.long_of_group;
+            let fits_long = long_total < self.places.long && group.long < self.places.long_of_group;
             let class = match (fits_young, fits_long) {
                 (true, _) => Class::Young,
                 (false, true) => Class::Long,
@@ -303,7 +302,10 @@ impl<G: Ord + Clone, W> FairQueue<G, W> {
             if !may_end || running.is_ending {
                 continue;
             }
-            let aged = self.groups.get(&running.group).map_or(0, |group| group.aged);
+            let aged = self
+                .groups
+                .get(&running.group)
+                .map_or(0, |group| group.aged);
             let rank = (aged, running.class == Class::Young);
             if victim.as_ref().is_none_or(|(first, _)| rank > *first) {
                 victim = Some((rank, *entry));

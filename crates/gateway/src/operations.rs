@@ -637,7 +637,9 @@ impl Operation {
 /// case, or one of them as an escape of JSON.
 fn may_call_functions(body: &[u8]) -> bool {
     const ESCAPES: [&[u8]; 6] = [b"75", b"55", b"64", b"44", b"66", b"46"];
-    let names = body.windows(3).any(|part| part.eq_ignore_ascii_case(b"udf"));
+    let names = body
+        .windows(3)
+        .any(|part| part.eq_ignore_ascii_case(b"udf"));
     names
         || body
             .windows(6)

@@ -2,6 +2,7 @@
 
 use crate::command::{CrossPartitionQueries, Profile, StartArguments, Switch};
 use crate::failure::Failure;
+use crate::memory::Memory;
 use orrery_engine::{Engine, EngineOptions, ThroughputOptions};
 use orrery_model::world::World;
 use orrery_script::{HostCommand, PoolOptions};
@@ -15,12 +16,13 @@ use std::sync::Arc;
 /// [`Failure::Data`] if the data in `data_dir` cannot be opened.
 pub(crate) fn open_engine(
     arguments: &StartArguments,
+    memory: &Memory,
     data_dir: Option<&Path>,
     world: Arc<dyn World>,
 ) -> Result<Arc<Engine>, Failure> {
     let store: Arc<dyn Store> = match data_dir {
         None => Arc::new(MemoryStore::new()),
-        Some(directory) => Arc::new(open_store(directory)?),
+        Some(directory) => Arc::new(open_store(directory, memory)?),
     };
 
     // Scripts run in processes of this program, which can be killed without harm to the server.
@@ -48,7 +50,11 @@ pub(crate) fn open_engine(
             burst_capacity: arguments.burst_capacity,
             priorities: arguments.priority_based_execution,
         },
-        ..EngineOptions::new(PoolOptions::new(script_host))
+        query_memory: memory.queries.clone(),
+        ..EngineOptions::new(PoolOptions {
+            max_processes: memory.script_requests,
+            ..PoolOptions::new(script_host)
+        })
     };
     match Engine::open(store, options, world) {
         Ok(engine) => Ok(Arc::new(engine)),
@@ -68,7 +74,7 @@ pub(crate) fn open_engine(
 /// The store detects missing files in its folder, but not the loss of the whole folder. A file
 /// `HOLDS-DATA` beside the folder records that the folder exists, so that the server refuses to
 /// start with an empty database in its place.
-fn open_store(directory: &Path) -> Result<LocalStore, Failure> {
+fn open_store(directory: &Path, memory: &Memory) -> Result<LocalStore, Failure> {
     let folder = directory.join("store");
     let marker = directory.join("HOLDS-DATA");
     if marker.exists() && !folder.exists() {
@@ -80,8 +86,12 @@ fn open_store(directory: &Path) -> Result<LocalStore, Failure> {
         )));
     }
 
-    let store = LocalStore::open(&folder, LocalOptions::default())
-        .map_err(|error| Failure::Data(error.to_string()))?;
+    let options = LocalOptions {
+        cache_bytes: memory.cache_bytes,
+        ..LocalOptions::default()
+    };
+    let store =
+        LocalStore::open(&folder, options).map_err(|error| Failure::Data(error.to_string()))?;
     let text = "The folder `store` beside this file holds the data of an Orrery server.\n";
     std::fs::write(&marker, text)
         .map_err(|error| Failure::Data(format!("cannot write {}: {error}", marker.display())))?;

@@ -30,6 +30,7 @@ mod entra;
 mod failure;
 mod healthcheck;
 mod keys;
+mod memory;
 mod private_file;
 mod rotation;
 mod signals;

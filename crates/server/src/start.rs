@@ -22,6 +22,7 @@ use crate::engine::open_engine;
 use crate::entra;
 use crate::failure::Failure;
 use crate::keys;
+use crate::memory::Memory;
 use crate::signals::{self, KeyReloader};
 use orrery_admin::Components;
 use orrery_engine::Engine;
@@ -118,7 +119,14 @@ fn open_server(arguments: &StartArguments, context: ServerContext) -> Result<Ser
     // The management API may move the clock of the data. Signatures, tokens and log lines need the
     // real time and therefore use the clock of the context.
     let clock = Arc::new(ShiftedWorld::new(context.world.clone()));
-    let engine = open_engine(arguments, context.data_dir.as_deref(), clock.clone())?;
+    let memory = Memory::new(arguments.memory_limit);
+    context.log(LogLevel::Info, &memory.description());
+    let engine = open_engine(
+        arguments,
+        &memory,
+        context.data_dir.as_deref(),
+        clock.clone(),
+    )?;
     let gateway = Arc::new(Gateway::new(
         engine.clone(),
         Options {

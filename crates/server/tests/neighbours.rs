@@ -52,7 +52,10 @@ fn execute(database: &str, procedure: &str, key: &str) -> Request {
 }
 
 fn small_query(database: &str) -> Request {
-    Request::query(&items(database), "SELECT VALUE c.id FROM c WHERE c.id = 'calm'")
+    Request::query(
+        &items(database),
+        "SELECT VALUE c.id FROM c WHERE c.id = 'calm'",
+    )
 }
 
 /// Returns a query that works until its time is over.
@@ -271,9 +274,8 @@ fn kind_requests_are_answered_beside_hostile_ones() {
         let hostile = names(databases);
         let (server, mut client) = start_with(&hostile);
         println!("{callers} callers of scripts that never end, in {databases} databases");
-        let spin = |caller: usize| {
-            execute(&hostile[caller % databases], "spin", &format!("p{caller}"))
-        };
+        let spin =
+            |caller: usize| execute(&hostile[caller % databases], "spin", &format!("p{caller}"));
         beside(&server, callers, spin, || {
             measure_kind(&server, &mut client, rounds);
         });

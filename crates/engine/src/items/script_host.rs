@@ -225,7 +225,10 @@ impl ScriptHost<'_, '_> {
                 text: stored.row.text(container.rid(), stored.number),
             });
         }
-        let turn = self.engine.slots().begin();
+        let turn = self
+            .engine
+            .slots()
+            .begin(Some(container.rid().database_part()));
         let mut functions = UserFunctions::new(self.engine, container, &turn);
         let mut work = orrery_sql::Work::default();
         let answer = query_rows(

@@ -28,11 +28,7 @@ pub(crate) struct UserFunctions<'a> {
 
 impl<'a> UserFunctions<'a> {
     /// Creates the functions of a container.
-    pub(crate) fn new(
-        engine: &'a Engine,
-        container: &'a Container,
-        turn: &'a Turn<'a>,
-    ) -> Self {
+    pub(crate) fn new(engine: &'a Engine, container: &'a Container, turn: &'a Turn<'a>) -> Self {
         UserFunctions {
             engine,
             container,

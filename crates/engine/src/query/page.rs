@@ -269,7 +269,8 @@ impl PageRun<'_> {
     /// Runs the query over the snapshots of its partitions.
     fn execute(&self, prepared: &Prepared, reach: &Reach, opened: &Opened) -> Result<Executed> {
         let Prepared { query, resume } = prepared;
-        let turn = self.engine.slots().begin();
+        let database = self.container.rid().database_part();
+        let turn = self.engine.slots().begin(Some(database));
         let targets = self.targets(reach, opened)?;
         let began_ms = self.engine.world().now_ms();
         let no_visibility = Visibility::default();
