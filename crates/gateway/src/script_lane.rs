@@ -26,7 +26,7 @@ const YOUNG: Duration = Duration::from_millis(60);
 /// The processor time that makes a request long after [`YOUNG`].
 const WORK: Duration = Duration::from_millis(30);
 /// The time after which a request is long whatever it did.
-const YOUNG_IDLE: Duration = Duration::from_millis(500);
+const YOUNG_IDLE: Duration = Duration::from_millis(180);
 /// The time after which a request is old.
 const OLD: Duration = Duration::from_secs(2);
 /// The time that a request may wait for its turn.
@@ -59,7 +59,8 @@ struct Place {
 impl ScriptLane {
     /// Creates a lane for the script processes of an engine.
     pub(crate) fn new(engine: &Engine) -> Self {
-        let places = Places::of(engine.script_requests(), QUEUE_LENGTH);
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let places = Places::of(engine.script_requests(), cores, QUEUE_LENGTH);
         let state = State {
             queue: FairQueue::new(places),
             tickets: BTreeMap::new(),

@@ -269,7 +269,7 @@ fn measure_kind(server: &Server, client: &mut Client, rounds: usize) {
 fn kind_requests_are_answered_beside_hostile_ones() {
     let set = std::env::var("ORRERY_NEIGHBOURS").ok();
     let callers = set.and_then(|text| text.parse().ok()).unwrap_or(4);
-    let rounds = if callers > 4 { 40 } else { 2 };
+    let rounds = if callers > 4 { 1_000 } else { 2 };
     for databases in [1, 8] {
         let hostile = names(databases);
         let (server, mut client) = start_with(&hostile);
