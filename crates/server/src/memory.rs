@@ -77,8 +77,8 @@ pub(crate) struct Memory {
     pub(crate) cache_bytes: u64,
     /// The memory of queries.
     pub(crate) queries: Arc<MemoryBudget>,
-    /// The memory of bodies.
-    bodies: Arc<MemoryBudget>,
+    /// The memory of the bodies of requests and responses, for the gateway.
+    pub(crate) bodies: Arc<MemoryBudget>,
     /// Requests with scripts that run at once. A quarter more processes may exist, at least one.
     pub(crate) script_requests: usize,
 }
@@ -91,11 +91,6 @@ impl Memory {
             Some(MemoryLimit(limit)) => Memory::divide(limit),
             None => Memory::divide((available() / 2).max(MINIMUM_BYTES)),
         }
-    }
-
-    /// Returns the memory of bodies, for the gateway.
-    pub(crate) fn body_budget(&self) -> Arc<MemoryBudget> {
-        self.bodies.clone()
     }
 
     fn divide(limit: u64) -> Memory {
@@ -192,7 +187,15 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(MemoryLimit(bytes)), "{text}");
         }
-        for text in ["", "GiB", "2.5GiB", "-1", "2 apples", "99999999999999TiB", "767MiB"] {
+        for text in [
+            "",
+            "GiB",
+            "2.5GiB",
+            "-1",
+            "2 apples",
+            "99999999999999TiB",
+            "767MiB",
+        ] {
             assert!(text.parse::<MemoryLimit>().is_err(), "{text}");
         }
     }

@@ -173,7 +173,10 @@ fn a_procedure_that_writes_more_than_a_commit_holds_ends_soon_with_413() {
     client.make_procedure("flood", source);
     let answer = client.call(&execute("flood"));
     let text = message(&answer, 413, 0);
-    assert!(text.contains("more than one transaction may hold"), "{text}");
+    assert!(
+        text.contains("more than one transaction may hold"),
+        "{text}"
+    );
     let charge: f64 = answer
         .header("x-ms-request-charge")
         .and_then(|charge| charge.parse().ok())

@@ -6,7 +6,8 @@ use super::position::QueryPosition;
 use super::scope::{Reach, scope_reach};
 use super::source::{Candidates, PartitionWork, Target};
 use super::{
-    client_plan, compile, environment, key_paths, metrics, page_items, rows_wanted, run_page, token,
+    Workplace, client_plan, compile, environment, key_paths, metrics, page_items, rows_wanted,
+    run_page, token,
 };
 use crate::catalog::Container;
 use crate::catalog::settings::Settings;
@@ -308,8 +309,10 @@ impl PageRun<'_> {
         let mut functions = UserFunctions::new(self.engine, self.container, &turn);
         let mut work = Work::default();
         let page = run_page(
-            self.engine,
-            Some(&turn),
+            Workplace {
+                engine: self.engine,
+                turn: Some(&turn),
+            },
             query,
             &mut source,
             &mut functions,
