@@ -20,6 +20,7 @@ pub(crate) fn read(call: &Call) -> Result<Answer, Problem> {
     let mut text = MetricsText::default();
     add_request_metrics(&mut text, call);
     add_engine_metrics(&mut text, call);
+    add_share_metrics(&mut text, call);
     add_container_metrics(&mut text, call)?;
     add_server_metrics(&mut text, call);
     Ok(Answer {
@@ -147,6 +148,48 @@ fn add_engine_metrics(text: &mut MetricsText, call: &Call) {
         "Expired items removed from the store.",
         meters.expired_items.get() as f64,
     );
+}
+
+/// Adds the use of the shares of memory and processor time.
+fn add_share_metrics(text: &mut MetricsText, call: &Call) {
+    let engine = call.engine();
+    let memory = engine.query_memory();
+    let (running, waiting) = call.components.gateway.script_requests();
+    let gauges = [
+        (
+            "orrery_query_memory_bytes",
+            "Memory that queries have reserved for rows to be sorted, groups and lists.",
+            memory.used() as f64,
+        ),
+        (
+            "orrery_query_memory_limit_bytes",
+            "Memory that queries may reserve together.",
+            memory.limit() as f64,
+        ),
+        (
+            "orrery_queries_waiting",
+            "Pages of queries that wait for a slot.",
+            engine.waiting_queries() as f64,
+        ),
+        (
+            "orrery_script_processes",
+            "Processes that run scripts, busy or idle.",
+            engine.script_processes() as f64,
+        ),
+        (
+            "orrery_script_requests_running",
+            "Requests with scripts that run.",
+            running as f64,
+        ),
+        (
+            "orrery_script_requests_waiting",
+            "Requests with scripts that wait for their turn.",
+            waiting as f64,
+        ),
+    ];
+    for (name, help, value) in gauges {
+        text.single(name, "gauge", help, value);
+    }
 }
 
 /// A gauge of each physical partition: name, help text and value.

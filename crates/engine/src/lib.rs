@@ -233,6 +233,21 @@ impl Engine {
         &self.meters
     }
 
+    /// Returns the processes that run scripts now, busy or idle.
+    pub fn script_processes(&self) -> usize {
+        self.scripts.processes()
+    }
+
+    /// Returns the pages of queries that wait for a slot.
+    pub fn waiting_queries(&self) -> usize {
+        self.slots.waiting()
+    }
+
+    /// Returns the memory for what queries collect.
+    pub fn query_memory(&self) -> &Arc<MemoryBudget> {
+        &self.query_memory
+    }
+
     pub(crate) fn world(&self) -> &dyn World {
         self.world.as_ref()
     }
@@ -252,11 +267,6 @@ impl Engine {
     /// Returns the slots in which queries work.
     pub(crate) fn slots(&self) -> &Slots {
         &self.slots
-    }
-
-    /// Returns the memory for what queries collect.
-    pub(crate) fn query_memory(&self) -> &Arc<MemoryBudget> {
-        &self.query_memory
     }
 
     /// Returns the locks under which the scripts of a logical partition run one after the other.

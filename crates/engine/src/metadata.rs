@@ -5,7 +5,7 @@
 
 use crate::catalog::{AccessResource, Catalog, Grant, TokenSigner};
 use crate::operator::statistics;
-use crate::query::{ListedRow, NoFunctions, Turn, client_plan, query_rows};
+use crate::query::{ListedRow, NoFunctions, Turn, Workplace, client_plan, query_rows};
 use crate::request::{
     AccessResourceKind, Id, OfferChange, Offered, Outcome, Page, PageRequest, QueryPage,
     QueryRequest, RangeInfo, Resource, ScriptKind, Throughput,
@@ -387,7 +387,7 @@ impl Engine {
 
     /// Returns a page of a query over a list of resources.
     pub fn query_feed(&self, feed: Feed<'_>, query: &QueryRequest) -> Outcome<QueryPage> {
-        let turn = self.slots().begin();
+        let turn = self.slots().begin(None);
         self.rows_of_feed(feed, query, Some(&turn))
     }
 
@@ -403,15 +403,8 @@ impl Engine {
         let page = rows.and_then(|rows| {
             let environment = Environment::default();
             let mut functions = NoFunctions;
-            query_rows(
-                self,
-                turn,
-                &environment,
-                &rows,
-                query,
-                &mut functions,
-                &mut work,
-            )
+            let place = Workplace { engine: self, turn };
+            query_rows(place, &environment, &rows, query, &mut functions, &mut work)
         });
         let counted = QueryWork {
             loaded_items,

@@ -194,14 +194,22 @@ pub(crate) fn compile(
     Query::compile(text, parameters, environment).map_err(query_error)
 }
 
+/// The place where a page runs.
+#[derive(Clone, Copy)]
+pub(crate) struct Workplace<'a> {
+    /// The engine, which has the time and the memory of queries.
+    pub engine: &'a Engine,
+    /// The turn of the page; `None` for short work that needs no slot.
+    pub turn: Option<&'a Turn<'a>>,
+}
+
 /// Runs one page of a query over any source of items, within the time, the memory and the slots of
-/// queries. A page without a `turn` needs no slot.
+/// queries.
 ///
 /// # Errors
 /// The failures of the source and of the executor, among them that the time of a request is over.
 pub(crate) fn run_page(
-    engine: &Engine,
-    turn: Option<&Turn<'_>>,
+    place: Workplace<'_>,
     query: &Query,
     source: &mut dyn Source,
     functions: &mut dyn Functions,
@@ -209,6 +217,7 @@ pub(crate) fn run_page(
     page: &PageRequest,
     work: &mut Work,
 ) -> std::result::Result<orrery_sql::Page, QueryError> {
+    let Workplace { engine, turn } = place;
     let world = engine.world();
     let now_ms = world.now_ms();
     let ticket = Ticket::current();

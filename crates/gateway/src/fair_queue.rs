@@ -42,6 +42,9 @@ pub(crate) struct Places {
     pub long: usize,
     /// Long requests of one group that run at once.
     pub long_of_group: usize,
+    /// Requests of either class that run and are not aged. They compete for the processor with
+    /// equal priority, so there are few of them. The last place is for groups without strikes.
+    pub starting: usize,
     /// Requests that wait.
     pub waiting: usize,
     /// Requests of one group that wait.
@@ -49,8 +52,8 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Divides the places of `requests` that may run at once.
-    pub(crate) fn of(requests: usize, waiting: usize) -> Places {
+    /// Divides the places of `requests` that may run at once on a number of cores.
+    pub(crate) fn of(requests: usize, cores: usize, waiting: usize) -> Places {
         let young = (requests / 4).max(1);
         let long = requests.saturating_sub(young).max(1);
         Places {
@@ -58,6 +61,7 @@ impl Places {
             young_of_group: young.div_ceil(2),
             long,
             long_of_group: long.div_ceil(2),
+            starting: 2 * cores.max(2),
             waiting,
             waiting_of_group: waiting.div_ceil(4),
         }
@@ -185,8 +189,13 @@ impl<G: Ord + Clone, W> FairQueue<G, W> {
     fn start_best(&mut self) -> Option<(Entry, W)> {
         let young_total = self.count(Class::Young);
         let long_total = self.count(Class::Long);
+        let starting = self.running.values().filter(|one| !one.is_aged).count();
         let mut best: Option<((bool, usize, u64), G, usize, Class)> = None;
         for (name, group) in &self.groups {
+            let reserved = usize::from(group.strikes > 0);
+            if starting + reserved >= self.places.starting {
+                continue;
+            }
             let fits_young = group.strikes == 0
                 && young_total < self.places.young
                 && group.young < self.places.young_of_group;
@@ -389,6 +398,7 @@ mod tests {
             young_of_group: 1,
             long: 4,
             long_of_group: 2,
+            starting: 8,
             waiting: 100,
             waiting_of_group: 10,
         })
@@ -485,6 +495,21 @@ mod tests {
         assert_eq!(queue.make_room(), Some(2));
         // The long place of the victim goes to an aged request, whose young place is free now.
         queue.leave(2);
+        assert_eq!(start(&mut queue), Some(kind));
+    }
+
+    #[test]
+    fn few_requests_start_at_once_and_one_place_is_for_groups_without_strikes() {
+        let mut queue = FairQueue::new(Places {
+            starting: 2,
+            ..queue().places
+        });
+        age_one_of_each(&mut queue, &["a", "b"]);
+        let first = enter(&mut queue, "a");
+        enter(&mut queue, "b");
+        assert_eq!(start(&mut queue), Some(first));
+        assert_eq!(start(&mut queue), None);
+        let kind = enter(&mut queue, "kind");
         assert_eq!(start(&mut queue), Some(kind));
     }
 

@@ -5,8 +5,8 @@
 //! request runs next; this file adds the clock, the threads and the refusals:
 //!
 //! * A request that runs for more than [`YOUNG`] becomes long, if its processes have used processor
-//!   time in the meantime; one that waited for the processor becomes long after [`YOUNG_IDLE`]. The
-//!   processes of a long request get the lowest priority of the system.
+//!   time in the meantime, and its processes get the lowest priority of the system. One that waited
+//!   becomes long after [`YOUNG_IDLE`], and keeps its priority until its processes have worked.
 //! * A request that runs for more than [`OLD`] is old, and may have to make room for any group.
 //! * A request that must end loses its processes. Its answer is 429, and nothing of it took effect.
 //! * A request that waits for more than [`WAIT`], or finds the queue full, is answered with 429.
@@ -26,7 +26,7 @@ const YOUNG: Duration = Duration::from_millis(60);
 /// The processor time that makes a request long after [`YOUNG`].
 const WORK: Duration = Duration::from_millis(30);
 /// The time after which a request is long whatever it did.
-const YOUNG_IDLE: Duration = Duration::from_millis(500);
+const YOUNG_IDLE: Duration = Duration::from_millis(180);
 /// The time after which a request is old.
 const OLD: Duration = Duration::from_secs(2);
 /// The time that a request may wait for its turn.
@@ -59,7 +59,8 @@ struct Place {
 impl ScriptLane {
     /// Creates a lane for the script processes of an engine.
     pub(crate) fn new(engine: &Engine) -> Self {
-        let places = Places::of(engine.script_requests(), QUEUE_LENGTH);
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let places = Places::of(engine.script_requests(), cores, QUEUE_LENGTH);
         let state = State {
             queue: FairQueue::new(places),
             tickets: BTreeMap::new(),
@@ -90,15 +91,22 @@ impl ScriptLane {
         let (lane, entry, ticket) = (self.clone(), place.entry, place.ticket.clone());
         let aging = tokio::spawn(async move {
             let mut age = Duration::ZERO;
-            while age < YOUNG_IDLE {
+            let mut is_long = false;
+            let mut is_lowered = false;
+            while age < OLD {
                 tokio::time::sleep(YOUNG).await;
                 age += YOUNG;
-                if ticket.processor_time().is_none_or(|time| time >= WORK) {
-                    break;
+                // A process that waited for the processor needs it soon, and keeps its priority.
+                let has_worked = ticket.processor_time().is_none_or(|time| time >= WORK);
+                if has_worked && !is_lowered {
+                    ticket.lower();
+                    is_lowered = true;
+                }
+                if !is_long && (has_worked || age >= YOUNG_IDLE) {
+                    lane.grow_long(entry);
+                    is_long = true;
                 }
             }
-            lane.grow_long(entry);
-            tokio::time::sleep(OLD.saturating_sub(age)).await;
             lane.grow_old(entry);
         });
         place.aging = Some(aging.abort_handle());
@@ -151,12 +159,7 @@ impl ScriptLane {
     }
 
     fn grow_long(&self, entry: Entry) {
-        let mut state = lock(&self.state);
-        state.queue.grow_long(entry);
-        if let Some(ticket) = state.tickets.get(&entry) {
-            ticket.lower();
-        }
-        drop(state);
+        lock(&self.state).queue.grow_long(entry);
         self.start_requests();
     }
 }

@@ -50,8 +50,11 @@ impl WatchedChild {
 
     /// Returns the processor time of the process, or `None` on a system that does not tell.
     pub(crate) fn processor_time(&self) -> Option<Duration> {
-        // The lock keeps the process from being waited for, and so its id from being reused.
-        let child = sync::lock(&self.child);
+        // The lock keeps the process from being waited for, and so its id from being reused. A
+        // process whose user ends it works no more.
+        let Ok(child) = self.child.try_lock() else {
+            return Some(Duration::ZERO);
+        };
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
         drop(child);
         processor_time_of(&stat)
@@ -77,8 +80,16 @@ impl WatchedChild {
     /// Kills the process to make room. Its user finds its pipe broken and waits for its end.
     pub(crate) fn evict(&self) {
         self.is_evicted.store(true, Ordering::Release);
-        // The call fails only for a process that is gone already.
-        let _ = sync::lock(&self.child).kill();
+        self.kill();
+    }
+
+    /// Kills the process without waiting for its end.
+    fn kill(&self) {
+        // The lock is taken only by a user who ends the process.
+        if let Ok(mut child) = self.child.try_lock() {
+            // The call fails only for a process that is gone already.
+            let _ = child.kill();
+        }
     }
 
     /// Gives all threads of the process the lowest priority. A system that refuses it runs the
@@ -86,7 +97,9 @@ impl WatchedChild {
     pub(crate) fn lower(&self) {
         self.is_lowered.store(true, Ordering::Release);
         // The lock keeps the process from being waited for, and so its id from being reused.
-        let child = sync::lock(&self.child);
+        let Ok(child) = self.child.try_lock() else {
+            return;
+        };
         #[cfg(unix)]
         {
             let id = i32::try_from(child.id()).ok();
@@ -213,7 +226,7 @@ impl Drop for Deadline<'_> {
 }
 
 /// Runs the watchdog's thread. Processes are killed under the lock, so that a caller that has
-/// dropped its deadline can rely on its process.
+/// dropped its deadline can rely on its process. The caller waits for the end of its process.
 fn watch(shared: &Shared) {
     let mut state = shared.lock();
     while !state.is_closed {
@@ -222,7 +235,7 @@ fn watch(shared: &Shared) {
             let is_overdue = armed.deadline <= now;
             if is_overdue {
                 armed.child.is_overdue.store(true, Ordering::Release);
-                armed.child.end();
+                armed.child.kill();
             }
             !is_overdue
         });

@@ -346,3 +346,23 @@ fn a_process_that_died_while_idle_is_replaced_without_an_error() {
     pids.dedup();
     assert_eq!(pids.len(), 3);
 }
+
+#[test]
+fn a_request_that_is_ended_loses_its_process_at_once() {
+    let pool = pool();
+    let ticket = orrery_script::Ticket::default();
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            let mut host = Memory::default();
+            ticket.run(|| run_on(&pool, &main_of("for (;;);"), "", &mut host))
+        });
+        while pool.processes() == 0 {
+            std::thread::yield_now();
+        }
+        ticket.lower();
+        ticket.end();
+        let error = running.join().expect("it ends").expect_err("it was ended");
+        assert_eq!(error, ScriptError::Evicted);
+    });
+    assert_eq!(pool.processes(), 0, "the process is not used again");
+}

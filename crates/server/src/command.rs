@@ -3,6 +3,7 @@
 //! The doc comments of options and values are the help texts that users read. They are noun phrases
 //! or imperatives without a full stop at the end, as is usual for help texts.
 
+use crate::memory::MemoryLimit;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use orrery_gateway::{LogFormat, LogLevel};
 use std::net::SocketAddr;
@@ -321,6 +322,11 @@ pub(crate) struct StartArguments {
         value_delimiter = ','
     )]
     pub(crate) regions: Vec<String>,
+    /// Memory that the server may use, such as 2GiB; at least 768MiB. It is divided into shares for
+    /// the cache, queries, bodies and scripts [default: half of the memory of the machine or its
+    /// control group]
+    #[arg(long, value_name = "SIZE", env = "ORRERY_MEMORY_LIMIT")]
+    pub(crate) memory_limit: Option<MemoryLimit>,
     /// MiB per second at which the regular check reads all stored blocks; 0 for no check
     #[arg(long, env = "ORRERY_SCRUB_RATE", default_value_t = 4)]
     pub(crate) scrub_rate: u32,

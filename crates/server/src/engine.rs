@@ -3,6 +3,7 @@
 use crate::command::{CrossPartitionQueries, Profile, StartArguments, Switch};
 use crate::context::ServerContext;
 use crate::failure::Failure;
+use crate::memory::Memory;
 use crate::private_file;
 use orrery_engine::{Engine, EngineOptions, ThroughputOptions};
 use orrery_model::world::World;
@@ -18,12 +19,14 @@ use std::sync::Arc;
 pub(crate) fn open_engine(
     arguments: &StartArguments,
     context: &ServerContext,
+    memory: &Memory,
     world: Arc<dyn World>,
 ) -> Result<Arc<Engine>, Failure> {
     let store: Arc<dyn Store> = match &context.data_dir {
         None => Arc::new(MemoryStore::new()),
         Some(directory) => {
             let options = LocalOptions {
+                cache_bytes: memory.cache_bytes,
                 reserve_bytes: u64::from(arguments.disk_reserve) << 20,
                 scrub_bytes_per_second: u64::from(arguments.scrub_rate) << 20,
                 open_tables: context.descriptors.store_tables,
@@ -47,7 +50,11 @@ pub(crate) fn open_engine(
             burst_capacity: arguments.burst_capacity,
             priorities: arguments.priority_based_execution,
         },
-        ..EngineOptions::new(PoolOptions::new(script_host()?))
+        query_memory: memory.queries.clone(),
+        ..EngineOptions::new(PoolOptions {
+            max_processes: memory.script_requests,
+            ..PoolOptions::new(script_host()?)
+        })
     };
     open_on(store, options, world)
 }

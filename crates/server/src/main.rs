@@ -34,6 +34,7 @@ mod failure;
 mod healthcheck;
 mod keys;
 mod library_log;
+mod memory;
 mod private_file;
 mod repair;
 mod rotation;

@@ -12,7 +12,6 @@
 //! | scripts | 30 % | script processes of 64 MiB each | requests with scripts wait, then 429 |
 //! | | 10 % | everything that no share counts | |
 
-use crate::failure::Failure;
 use orrery_model::memory::MemoryBudget;
 use std::path::Path;
 use std::str::FromStr;
@@ -31,11 +30,12 @@ const SCRIPT_BYTES: u64 = 64 * MIB;
 /// Requests with scripts that run at once, however much memory there is.
 const SCRIPT_REQUESTS_MAX: u64 = 64;
 
-/// A size in bytes on the command line, such as `1500000000`, `512MiB`, `2GiB` or `2G`.
+/// The memory that the server may use, in bytes: a size on the command line such as `1500000000`,
+/// `900MiB`, `2GiB` or `2G`, which is not below the minimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bytes(pub(crate) u64);
+pub(crate) struct MemoryLimit(u64);
 
-impl FromStr for Bytes {
+impl FromStr for MemoryLimit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -57,10 +57,14 @@ impl FromStr for Bytes {
             .trim()
             .parse()
             .map_err(|_| format!("'{digits}' is no whole number; write a size such as 2GiB"))?;
-        let bytes = number.checked_mul(factor);
-        bytes
-            .map(Bytes)
-            .ok_or_else(|| "the size does not fit into 64 bits".to_owned())
+        let bytes = number
+            .checked_mul(factor)
+            .ok_or("the size does not fit into 64 bits")?;
+        if bytes < MINIMUM_BYTES {
+            let least = MINIMUM_BYTES / MIB;
+            return Err(format!("the server needs at least {least}MiB"));
+        }
+        Ok(MemoryLimit(bytes))
     }
 }
 
@@ -73,7 +77,7 @@ pub(crate) struct Memory {
     pub(crate) cache_bytes: u64,
     /// The memory of queries.
     pub(crate) queries: Arc<MemoryBudget>,
-    /// The memory of bodies.
+    /// The memory of the bodies of requests and responses, for the gateway.
     pub(crate) bodies: Arc<MemoryBudget>,
     /// Requests with scripts that run at once. A quarter more processes may exist, at least one.
     pub(crate) script_requests: usize,
@@ -81,20 +85,11 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// Returns the shares for the limit of the command line, or for half of the memory of the
-    /// machine.
-    ///
-    /// # Errors
-    /// The limit is below the minimum.
-    pub(crate) fn new(limit: Option<Bytes>) -> Result<Memory, Failure> {
+    /// machine. A small machine gets the minimum rather than no server.
+    pub(crate) fn new(limit: Option<MemoryLimit>) -> Memory {
         match limit {
-            Some(Bytes(limit)) if limit < MINIMUM_BYTES => Err(Failure::Failed(format!(
-                "--memory-limit is {} MiB; the server needs at least {} MiB",
-                limit / MIB,
-                MINIMUM_BYTES / MIB
-            ))),
-            Some(Bytes(limit)) => Ok(Memory::divide(limit)),
-            // A small machine gets the minimum rather than no server.
-            None => Ok(Memory::divide((available() / 2).max(MINIMUM_BYTES))),
+            Some(MemoryLimit(limit)) => Memory::divide(limit),
+            None => Memory::divide((available() / 2).max(MINIMUM_BYTES)),
         }
     }
 
@@ -183,17 +178,25 @@ mod tests {
     #[test]
     fn sizes_have_binary_and_decimal_units() {
         for (text, bytes) in [
-            ("1024", 1024),
+            ("1073741824", 1 << 30),
             ("2GiB", 2 << 30),
             ("2 GiB", 2 << 30),
             ("2g", 2 << 30),
-            ("512MiB", 512 << 20),
-            ("1500kB", 1_500_000),
+            ("768MiB", MINIMUM_BYTES),
+            ("1500000kB", 1_500_000_000),
         ] {
-            assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
+            assert_eq!(text.parse(), Ok(MemoryLimit(bytes)), "{text}");
         }
-        for text in ["", "GiB", "2.5GiB", "-1", "2 apples", "99999999999999TiB"] {
-            assert!(text.parse::<Bytes>().is_err(), "{text}");
+        for text in [
+            "",
+            "GiB",
+            "2.5GiB",
+            "-1",
+            "2 apples",
+            "99999999999999TiB",
+            "767MiB",
+        ] {
+            assert!(text.parse::<MemoryLimit>().is_err(), "{text}");
         }
     }
 
@@ -211,7 +214,6 @@ mod tests {
             assert!(sum <= limit, "{sum} of {limit}");
             assert!(memory.script_requests >= 2);
         }
-        assert!(Memory::new(Some(Bytes(MINIMUM_BYTES - 1))).is_err());
     }
 
     #[test]

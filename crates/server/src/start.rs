@@ -22,13 +22,13 @@ use crate::engine::open_engine;
 use crate::entra;
 use crate::failure::Failure;
 use crate::keys;
+use crate::memory::Memory;
 use crate::private_file;
 use crate::signals::{self, KeyReloader};
 use crate::write_watch;
 use orrery_admin::Components;
 use orrery_engine::Engine;
 use orrery_gateway::{ConnectionLimits, Field, Gateway, LogLevel, Options, Patience, Port, serve};
-use orrery_model::memory::MemoryBudget;
 use orrery_model::world::ShiftedWorld;
 use std::io;
 use std::sync::Arc;
@@ -37,9 +37,6 @@ use tokio::net::TcpListener;
 
 /// Time that requests in progress get to finish after a signal to stop.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Bytes that the bodies of requests and answers may take together.
-const BODY_MEMORY_BYTES: u64 = 256 * 1024 * 1024;
 
 /// A server whose data is open.
 struct Server {
@@ -127,7 +124,9 @@ fn open_server(arguments: &StartArguments, context: ServerContext) -> Result<Ser
     // The management API may move the clock of the data. Signatures, tokens and log lines need the
     // real time and therefore use the clock of the context.
     let clock = Arc::new(ShiftedWorld::new(context.world.clone()));
-    let engine = open_engine(arguments, &context, clock.clone())?;
+    let memory = Memory::new(arguments.memory_limit);
+    context.log(LogLevel::Info, &memory.description());
+    let engine = open_engine(arguments, &context, &memory, clock.clone())?;
     report_damage(&engine, &context);
     let gateway = Arc::new(Gateway::new(
         engine.clone(),
@@ -137,7 +136,7 @@ fn open_server(arguments: &StartArguments, context: ServerContext) -> Result<Ser
             account,
             world: context.world.clone(),
             log: context.log.clone(),
-            memory: MemoryBudget::new(BODY_MEMORY_BYTES),
+            memory: memory.bodies.clone(),
         },
     ));
     Ok(Server {

@@ -158,6 +158,36 @@ fn a_script_whose_answer_is_too_large_is_refused_whole() {
 }
 
 #[test]
+fn a_procedure_that_writes_more_than_a_commit_holds_ends_soon_with_413() {
+    let (server, mut client) = start_with_posts();
+    // The script catches the error and goes on, which changes nothing.
+    let source = "function () {
+        var items = getContext().getCollection(), text = 'x'.repeat(20000), n = 0, refused = 0;
+        function next(error) {
+            if (error) refused++;
+            if (refused > 3) return;
+            items.createDocument(items.getSelfLink(), { id: 'i' + n++, postId: 'p1', text: text }, next);
+        }
+        next();
+    }";
+    client.make_procedure("flood", source);
+    let answer = client.call(&execute("flood"));
+    let text = message(&answer, 413, 0);
+    assert!(
+        text.contains("more than one transaction may hold"),
+        "{text}"
+    );
+    let charge: f64 = answer
+        .header("x-ms-request-charge")
+        .and_then(|charge| charge.parse().ok())
+        .expect("a charge");
+    // 8 MiB of such items are about 420; each is a few request units.
+    assert!(charge < 420.0 * 60.0, "{charge}");
+    assert!(ids(&mut client).is_empty());
+    drop(server);
+}
+
+#[test]
 fn a_script_that_is_no_javascript_is_400_65535_when_it_runs() {
     let (_server, mut client) = start_with_posts();
     client.make_procedure("wrong", "function ( { nonsense");

@@ -31,7 +31,7 @@
 //! `[plan]` prints what the query asks of its source before the rows. Every query also runs in
 //! pages of one and of three rows, in pages of few bytes, and on a source that filters and sorts
 //! by itself: all runs must return the same rows. Other options run a single page:
-//! `[memory=N]` within N bytes, `[time=N]` until the clock was read N times, `[position=foreign]`
+//! `[memory=N]` within N bytes, `[reserve=N]` with N reservations of memory, `[time=N]` until the clock was read N times, `[position=foreign]`
 //! from the position of another query, `[source=failing]` on a source that fails. A block
 //! `client-plan [features]` prints the plan for clients that merge results themselves.
 
@@ -207,12 +207,17 @@ fn bounded(
     let (memory, time) = (number("memory"), number("time"));
     let foreign = option("position").map(|_| ResumePoint::default());
     let fails = option("source").is_some();
-    if memory.is_none() && time.is_none() && foreign.is_none() && !fails {
+    let reservations = number("reserve");
+    let is_plain = memory.is_none() && time.is_none() && foreign.is_none();
+    if is_plain && reservations.is_none() && !fails {
         return None;
     }
     let page = compile(text, parameters, container, items).and_then(|query| {
         if fails {
             return on_a_failing_source(&query);
+        }
+        if let Some(reservations) = reservations {
+            return with_reservations(&query, items, reservations);
         }
         let (looks, memory) = (time.unwrap_or(usize::MAX), memory.unwrap_or(1 << 28));
         let (rows, resume) = page(&query, items, foreign.as_ref(), looks, memory)?;
@@ -220,6 +225,29 @@ fn bounded(
         Ok(rows.into_iter().chain(more).collect())
     });
     Some(page.unwrap_or_else(|error| error_lines(&error)))
+}
+
+/// Returns one page that is given memory so many times.
+fn with_reservations(
+    query: &Query,
+    items: &[Bytes],
+    mut left: usize,
+) -> Result<Vec<String>, QueryError> {
+    let mut reserve = |_| {
+        let is_given = left > 0;
+        left = left.saturating_sub(1);
+        is_given
+    };
+    let mut never = || false;
+    let mut bounds = Bounds {
+        reserve: Some(&mut reserve),
+        ..support::bounds(&mut never)
+    };
+    let mut source = support::Items::new(items);
+    let mut work = Work::default();
+    let page = query.run(&mut source, &mut Udfs, None, &mut bounds, &mut work)?;
+    let more = page.resume.as_ref().map(|_| "and more pages".to_owned());
+    Ok(support::texts(&page).chain(more).collect())
 }
 
 /// A source whose store cannot be read.

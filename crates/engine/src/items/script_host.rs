@@ -8,7 +8,7 @@ use crate::items::{CheckedOperation, CheckedWrite, UserFunctions, parse_body, pa
 use crate::partition::item::StoredItem;
 use crate::partition::row_reader::number_of_rid;
 use crate::partition::transaction::{ItemOptions, ReadView, Transaction};
-use crate::query::{ListedRow, environment, query_rows};
+use crate::query::{ListedRow, Workplace, environment, query_rows};
 use crate::request::{Id, PageRequest, QueryRequest, etag_matches};
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Epk, PartitionKey};
@@ -225,12 +225,17 @@ impl ScriptHost<'_, '_> {
                 text: stored.row.text(container.rid(), stored.number),
             });
         }
-        let turn = self.engine.slots().begin();
+        let turn = self
+            .engine
+            .slots()
+            .begin(Some(container.rid().database_part()));
         let mut functions = UserFunctions::new(self.engine, container, &turn);
         let mut work = orrery_sql::Work::default();
         let answer = query_rows(
-            self.engine,
-            Some(&turn),
+            Workplace {
+                engine: self.engine,
+                turn: Some(&turn),
+            },
             &environment(container),
             &rows,
             request,

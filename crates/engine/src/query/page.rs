@@ -6,7 +6,8 @@ use super::position::QueryPosition;
 use super::scope::{Reach, scope_reach};
 use super::source::{Candidates, PartitionWork, Target};
 use super::{
-    client_plan, compile, environment, key_paths, metrics, page_items, rows_wanted, run_page, token,
+    Workplace, client_plan, compile, environment, key_paths, metrics, page_items, rows_wanted,
+    run_page, token,
 };
 use crate::catalog::Container;
 use crate::catalog::settings::Settings;
@@ -269,7 +270,8 @@ impl PageRun<'_> {
     /// Runs the query over the snapshots of its partitions.
     fn execute(&self, prepared: &Prepared, reach: &Reach, opened: &Opened) -> Result<Executed> {
         let Prepared { query, resume } = prepared;
-        let turn = self.engine.slots().begin();
+        let database = self.container.rid().database_part();
+        let turn = self.engine.slots().begin(Some(database));
         let targets = self.targets(reach, opened)?;
         let began_ms = self.engine.world().now_ms();
         let no_visibility = Visibility::default();
@@ -307,8 +309,10 @@ impl PageRun<'_> {
         let mut functions = UserFunctions::new(self.engine, self.container, &turn);
         let mut work = Work::default();
         let page = run_page(
-            self.engine,
-            Some(&turn),
+            Workplace {
+                engine: self.engine,
+                turn: Some(&turn),
+            },
             query,
             &mut source,
             &mut functions,

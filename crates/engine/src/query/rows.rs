@@ -4,8 +4,7 @@
 //! Each row has a key by which the list is sorted. A continuation names the last row by its key, so
 //! rows that are added or removed between two pages neither repeat nor skip other rows.
 
-use super::{Turn, bounds, compile, run_page, token};
-use crate::Engine;
+use super::{Workplace, bounds, compile, run_page, token};
 use crate::errors::query_error;
 use crate::request::{Page, QueryRequest};
 use bytes::Bytes;
@@ -55,14 +54,12 @@ impl Source for ListSource<'_> {
     }
 }
 
-/// Runs one page of a query over a list whose rows are sorted by their keys, in a slot for queries
-/// if the caller has a turn.
+/// Runs one page of a query over a list whose rows are sorted by their keys.
 ///
 /// # Errors
 /// 400 as for any query.
 pub(crate) fn query_rows(
-    engine: &Engine,
-    turn: Option<&Turn<'_>>,
+    place: Workplace<'_>,
     environment: &Environment,
     rows: &[ListedRow],
     request: &QueryRequest,
@@ -82,8 +79,7 @@ pub(crate) fn query_rows(
     };
     let mut source = ListSource { rows, next };
     let out = run_page(
-        engine,
-        turn,
+        place,
         &query,
         &mut source,
         functions,

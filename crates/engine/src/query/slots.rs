@@ -9,6 +9,9 @@
 //! A page that has just begun may also use one of the *express* slots, which are as many again, for
 //! one slice. So a small query does not wait at all while large ones are between two check points.
 //!
+//! Among pages that have just begun, those of a database with fewer pages come first, so that the
+//! many pages of one database do not keep the first slot of another one waiting.
+//!
 //! Every [`OLDEST_EVERY`]th slot goes to the page that has waited longest, so that large pages
 //! advance however many small ones there are.
 //!
@@ -17,6 +20,7 @@
 //!
 //! [`SlotQueue`] decides and has neither a clock nor threads; [`Slots`] and [`Turn`] add both.
 
+use orrery_model::Rid;
 use orrery_model::sync::{lock, wait};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -38,8 +42,11 @@ enum Kind {
     Express,
 }
 
-/// The place of a page that waits: its level, and the number of its arrival.
-type Place = (u32, u64);
+/// The place of a page that waits: its level, its round, and the number of its arrival.
+///
+/// The round of a page that has just begun is the number of pages that its database had before it;
+/// later it is 0.
+type Place = (u32, usize, u64);
 
 /// The slots, and the pages that wait for them.
 #[derive(Debug)]
@@ -48,6 +55,8 @@ struct SlotQueue {
     free_express: usize,
     /// The pages that wait. The value wakes the page.
     waiting: BTreeMap<Place, Arc<Waiter>>,
+    /// The pages of each database that work or wait.
+    pages: BTreeMap<Rid, usize>,
     arrivals: u64,
     grants: u64,
 }
@@ -66,6 +75,7 @@ impl SlotQueue {
             free: slots,
             free_express: slots,
             waiting: BTreeMap::new(),
+            pages: BTreeMap::new(),
             arrivals: 0,
             grants: 0,
         }
@@ -85,22 +95,46 @@ impl SlotQueue {
     }
 
     /// Enters a page that waits.
-    fn enter(&mut self, level: u32, waiter: Arc<Waiter>) {
+    fn enter(&mut self, level: u32, round: usize, waiter: Arc<Waiter>) {
         self.arrivals += 1;
-        self.waiting.insert((level, self.arrivals), waiter);
+        let round = if level == 0 { round } else { 0 };
+        self.waiting.insert((level, round, self.arrivals), waiter);
+    }
+
+    /// Counts a page of a database. Returns the number of pages that the database had before.
+    fn begin(&mut self, database: Option<Rid>) -> usize {
+        let Some(database) = database else {
+            return 0;
+        };
+        let pages = self.pages.entry(database).or_default();
+        *pages += 1;
+        *pages - 1
+    }
+
+    /// Removes a page of a database from the count.
+    fn end(&mut self, database: Option<Rid>) {
+        let Some(database) = database else {
+            return;
+        };
+        if let Some(pages) = self.pages.get_mut(&database) {
+            *pages -= 1;
+            if *pages == 0 {
+                self.pages.remove(&database);
+            }
+        }
     }
 
     /// Returns true if a page of this level that has used up its slice must give its slot away.
     fn must_yield(&self, kind: Kind, level: u32) -> bool {
         let first = self.waiting.keys().next();
-        kind == Kind::Express || first.is_some_and(|(waiting, _)| *waiting <= level)
+        kind == Kind::Express || first.is_some_and(|(waiting, ..)| *waiting <= level)
     }
 
     /// Takes a slot back. Returns the page that gets the slot now.
     fn give_back(&mut self, kind: Kind) -> Option<Arc<Waiter>> {
         let place = match kind {
             Kind::Regular => self.next_place(),
-            Kind::Express => self.first_place().filter(|(level, _)| *level == 0),
+            Kind::Express => self.first_place().filter(|(level, ..)| *level == 0),
         };
         match (place, kind) {
             (Some(place), _) => self.waiting.remove(&place),
@@ -124,7 +158,7 @@ impl SlotQueue {
         self.grants += 1;
         if self.grants.is_multiple_of(OLDEST_EVERY) {
             let places = self.waiting.keys().copied();
-            return places.min_by_key(|(_, arrival)| *arrival);
+            return places.min_by_key(|(.., arrival)| *arrival);
         }
         self.first_place()
     }
@@ -152,10 +186,13 @@ impl Slots {
         }
     }
 
-    /// Waits for a slot and returns the turn of a page, which begins its work.
-    pub(crate) fn begin(&self) -> Turn<'_> {
+    /// Waits for a slot and returns the turn of a page, which begins its work. Pages that belong to
+    /// no database are counted with none.
+    pub(crate) fn begin(&self, database: Option<Rid>) -> Turn<'_> {
         let turn = Turn {
             slots: self,
+            database,
+            round: self.lock().begin(database),
             kind: Cell::new(None),
             slices: Cell::new(0),
             slice_began: Cell::new(Instant::now()),
@@ -197,6 +234,9 @@ impl Slots {
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     slots: &'a Slots,
+    database: Option<Rid>,
+    /// The number of pages that the database had before.
+    round: usize,
     /// The slot that the page holds.
     kind: Cell<Option<Kind>>,
     /// The slices that the page has used up.
@@ -224,16 +264,16 @@ impl Turn<'_> {
         if let Some(kind) = self.kind.get()
             && queue.must_yield(kind, level)
         {
-            // The page enters the line before it gives its slot away, so that it keeps its slot if
-            // it is its turn again.
-            let waiter = Arc::new(Waiter::default());
-            self.kind.set(None);
             if kind == Kind::Express && queue.free > 0 {
                 queue.free -= 1;
                 self.slots.give_back(&mut queue, kind);
                 self.kind.set(Some(Kind::Regular));
             } else {
-                queue.enter(level, waiter.clone());
+                // The page enters the line before it gives its slot away, so that it keeps its slot
+                // if it is its turn again.
+                let waiter = Arc::new(Waiter::default());
+                self.kind.set(None);
+                queue.enter(level, self.round, waiter.clone());
                 self.slots.give_back(&mut queue, kind);
                 self.wait_for_slot(queue, &waiter);
             }
@@ -256,7 +296,7 @@ impl Turn<'_> {
             Some(kind) => self.kind.set(Some(kind)),
             None => {
                 let waiter = Arc::new(Waiter::default());
-                queue.enter(level, waiter.clone());
+                queue.enter(level, self.round, waiter.clone());
                 self.wait_for_slot(queue, &waiter);
             }
         }
@@ -281,6 +321,7 @@ impl Turn<'_> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.give_slot_back();
+        self.slots.lock().end(self.database);
     }
 }
 
@@ -291,7 +332,7 @@ mod tests {
     /// Enters a page of a level that waits, and returns what identifies it.
     fn enter(queue: &mut SlotQueue, level: u32) -> Arc<Waiter> {
         let waiter = Arc::new(Waiter::default());
-        queue.enter(level, waiter.clone());
+        queue.enter(level, 0, waiter.clone());
         waiter
     }
 
@@ -355,6 +396,29 @@ mod tests {
     }
 
     #[test]
+    fn the_first_page_of_a_database_comes_before_the_many_of_another() {
+        let mut queue = SlotQueue::new(1);
+        let many = Some(Rid::database(1));
+        queue.take(3);
+        let mut waiters = Vec::new();
+        for _ in 0..3 {
+            let round = queue.begin(many);
+            waiters.push(Arc::new(Waiter::default()));
+            queue.enter(0, round, waiters[round].clone());
+        }
+        let other = Arc::new(Waiter::default());
+        let round = queue.begin(Some(Rid::database(2)));
+        queue.enter(0, round, other.clone());
+        assert!(is_given(&mut queue, Kind::Regular, &waiters[0]));
+        assert!(is_given(&mut queue, Kind::Regular, &other));
+        assert!(is_given(&mut queue, Kind::Regular, &waiters[1]));
+        for _ in 0..3 {
+            queue.end(many);
+        }
+        assert_eq!(queue.pages.len(), 1);
+    }
+
+    #[test]
     fn levels_rise_with_the_logarithm_of_the_work() {
         let levels: Vec<u32> = [0, 1, 2, 3, 4, 8, 1_000, u32::MAX].map(level_of).into();
         assert_eq!(levels, [0, 1, 2, 2, 3, 4, 10, MAX_LEVEL]);
@@ -369,7 +433,7 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for _ in 0..200 {
-                        let turn = slots.begin();
+                        let turn = slots.begin(None);
                         let now = working.fetch_add(1, Ordering::SeqCst) + 1;
                         most.fetch_max(now, Ordering::SeqCst);
                         working.fetch_sub(1, Ordering::SeqCst);

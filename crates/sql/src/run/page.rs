@@ -260,6 +260,7 @@ impl Query {
         }
         let text = candidate.text.as_ref().ok_or_else(missing_text)?;
         cx.work.items_parsed += 1;
+        cx.count_bytes(text.len())?;
         let item = item::read(text, needed)?;
         inner(cx, checks_filters, &Scope::root(Some(&item)))
     }

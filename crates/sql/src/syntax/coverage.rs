@@ -221,6 +221,7 @@ const VARIANTS: &[&str] = &[
     "Udf",
     "Resume",
     "Memory",
+    "MemoryTaken",
     "Timeout",
     "Source",
 ];
@@ -238,6 +239,7 @@ fn is_in_the_list(error: &QueryError) -> bool {
         | QueryError::Udf { .. }
         | QueryError::Resume(_)
         | QueryError::Memory(_)
+        | QueryError::MemoryTaken
         | QueryError::Timeout
         | QueryError::Source(_) => true,
     }
