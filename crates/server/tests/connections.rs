@@ -2,7 +2,8 @@
 //! answers that are never read. Others are served in the meantime, and the server gets the
 //! descriptors and the memory back.
 //!
-//! `ORRERY_SLOW_CLIENTS` sets the number of slow clients; a long run takes 1,100 and prints figures.
+//! `ORRERY_SLOW_CLIENTS` sets the number of slow clients; a long run takes 1,100 and prints
+//! figures.
 
 mod program;
 
