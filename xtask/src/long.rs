@@ -85,6 +85,15 @@ const RUNS: &[Run] = &[
         },
     },
     Run {
+        name: "slow-clients",
+        summary: "1,100 half heads and 250 clients that never read, against a server",
+        work: Work::Test {
+            package: "orrery-server",
+            test: "connections",
+            settings: &[("ORRERY_SLOW_CLIENTS", "1100")],
+        },
+    },
+    Run {
         name: "kills",
         summary: "200 rounds of acknowledged writes and SIGKILL",
         work: Work::Test {

@@ -206,6 +206,10 @@ impl Service for Admin {
     fn now_ms(&self) -> u64 {
         self.world.now_ms()
     }
+
+    fn memory(&self) -> &BodyMemory {
+        &self.memory
+    }
 }
 
 /// Refuses requests on a loopback address whose host is not a name or address of the loopback.

@@ -286,13 +286,13 @@ fn add_server_metrics(text: &mut MetricsText, call: &Call) {
     text.single(
         "orrery_body_bytes",
         "gauge",
-        "Bytes of the bodies of requests and answers that are held in memory.",
+        "Bytes of bodies and of large heads that are held in memory.",
         gateway.body_memory().held_bytes() as f64,
     );
     text.single(
         "orrery_bodies_refused_total",
         "counter",
-        "Requests answered with 429 because there was no memory for a body.",
+        "Bodies for which there was no memory.",
         gateway.body_memory().refused() as f64,
     );
     text.family(

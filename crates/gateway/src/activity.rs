@@ -13,6 +13,7 @@
 //!
 //! Left out: bodies of requests, whose pauses `body.rs` limits.
 
+use crate::held::{BodyMemory, Growing};
 use bytes::Bytes;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -115,8 +116,8 @@ pub(crate) enum Check {
     Close(CloseReason),
 }
 
-/// The present work of one connection. Times are milliseconds since the connection was accepted, plus
-/// one, so that 0 stands for none.
+/// The present work of one connection. Times are milliseconds since the connection was accepted,
+/// plus one, so that 0 stands for none.
 #[derive(Debug)]
 pub(crate) struct Activity {
     accepted: Instant,
@@ -341,15 +342,49 @@ impl Drop for AnswerInTransit {
     }
 }
 
-/// A stream whose reads and writes are noted in an [`Activity`].
+/// The bytes of a head that a connection holds without being counted.
+const UNCOUNTED_HEAD_BYTES: u64 = 8 * 1024;
+
+/// A stream whose reads and writes are noted in an [`Activity`]. A large head is taken from the
+/// memory for bodies while it arrives; a connection that gets no memory for its head ends.
 pub(crate) struct PacedStream<S> {
     stream: S,
     activity: Arc<Activity>,
+    memory: BodyMemory,
+    /// Bytes that arrived while no request was in progress.
+    head_bytes: u64,
+    /// The memory of these bytes, if they are many.
+    head: Option<Growing>,
 }
 
 impl<S> PacedStream<S> {
-    pub(crate) fn new(stream: S, activity: Arc<Activity>) -> Self {
-        PacedStream { stream, activity }
+    pub(crate) fn new(stream: S, activity: Arc<Activity>, memory: BodyMemory) -> Self {
+        PacedStream {
+            stream,
+            activity,
+            memory,
+            head_bytes: 0,
+            head: None,
+        }
+    }
+
+    /// Counts bytes that have arrived as a part of a head, unless a request is in progress.
+    fn count_head(&mut self, bytes: usize) -> io::Result<()> {
+        if self.activity.requests.load(Relaxed) > 0 {
+            self.head_bytes = 0;
+            self.head = None;
+            return Ok(());
+        }
+        self.head_bytes += bytes as u64;
+        if self.head_bytes <= UNCOUNTED_HEAD_BYTES {
+            return Ok(());
+        }
+        let head = match self.head.take() {
+            Some(mut head) => head.grow_to(self.head_bytes).map(|()| head),
+            None => self.memory.begin(self.head_bytes),
+        };
+        self.head = Some(head.map_err(|_| io::Error::other("no memory for a head"))?);
+        Ok(())
     }
 
     /// Notes the outcome of a write.
@@ -382,6 +417,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for PacedStream<S> {
         let bytes = &buffer.filled()[before..];
         if !bytes.is_empty() {
             self.activity.received(bytes, Instant::now());
+            self.count_head(bytes.len())?;
         }
         outcome
     }
@@ -533,6 +569,31 @@ mod tests {
         }
         let reason = Some(CloseReason::SlowReader);
         assert_eq!(closed(&activity, opened, 30, false), reason);
+    }
+
+    #[tokio::test]
+    async fn a_large_head_takes_memory_until_its_request_begins_and_ends_without() {
+        use orrery_model::memory::MemoryBudget;
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let memory = BodyMemory::new(MemoryBudget::new(30_000));
+        let activity = Activity::new(Instant::now());
+        let (mut client, stream) = tokio::io::duplex(64 * 1024);
+        let mut stream = PacedStream::new(stream, activity.clone(), memory.clone());
+        let mut buffer = [0; 20_000];
+        client.write_all(&[b'x'; 20_000]).await.expect("it fits");
+        stream.read_exact(&mut buffer).await.expect("it fits");
+        assert_eq!(memory.held_bytes(), 20_000);
+        let request = activity.begin_request();
+        client.write_all(b"a body").await.expect("it fits");
+        stream.read_exact(&mut buffer[..6]).await.expect("a body");
+        assert_eq!(memory.held_bytes(), 0);
+        drop(request);
+        client.write_all(&[b'x'; 40_000]).await.expect("it fits");
+        stream.read_exact(&mut buffer).await.expect("it fits");
+        let ended = stream.read_exact(&mut buffer).await;
+        assert!(ended.is_err());
+        drop(stream);
+        assert_eq!(memory.held_bytes(), 0);
     }
 
     #[test]

@@ -11,6 +11,9 @@ use orrery_model::metrics::{Counter, Gauge};
 use orrery_model::{Error, Kind, Result};
 use std::sync::Arc;
 
+/// The largest body that may use the last eighth of the budget. Large bodies leave this part free,
+/// so that small requests are served while clients hold many large answers.
+const SMALL_BYTES: u64 = 64 * 1024;
 /// The milliseconds after which a client may try again.
 const RETRY_AFTER_MS: u64 = 500;
 
@@ -59,10 +62,11 @@ impl BodyMemory {
     /// # Errors
     /// 429 if the budget has fewer left.
     pub(crate) fn begin(&self, bytes: u64) -> Result<Growing> {
-        let reservation = self
-            .budget
-            .reserve(bytes)
-            .ok_or_else(|| self.refuse(bytes))?;
+        let reservation = match self.has_room(bytes, bytes) {
+            true => self.budget.reserve(bytes),
+            false => None,
+        };
+        let reservation = reservation.ok_or_else(|| self.refuse(bytes))?;
         self.held.add(signed(bytes));
         let memory = self.clone();
         Ok(Growing {
@@ -81,6 +85,12 @@ impl BodyMemory {
         }
         let growing = self.begin(body.len() as u64)?;
         Ok(growing.hold(body))
+    }
+
+    /// Returns true if a body of `bytes` may take `more` from the budget.
+    fn has_room(&self, bytes: u64, more: u64) -> bool {
+        let for_large = self.budget.limit() / 8 * 7;
+        bytes <= SMALL_BYTES || self.budget.used().saturating_add(more) <= for_large
     }
 
     fn refuse(&self, bytes: u64) -> Error {
@@ -104,7 +114,7 @@ impl Growing {
         if more == 0 {
             return Ok(());
         }
-        if !self.reservation.grow(more) {
+        if !self.memory.has_room(bytes, more) || !self.reservation.grow(more) {
             return Err(self.memory.refuse(bytes));
         }
         self.memory.held.add(signed(more));
@@ -169,6 +179,22 @@ mod tests {
                 .len(),
             100
         );
+    }
+
+    #[test]
+    fn large_bodies_leave_the_last_eighth_to_small_ones() {
+        let memory = BodyMemory::new(MemoryBudget::new(800_000));
+        let body = |bytes| Bytes::from(vec![7; bytes]);
+        let _large = memory.hold(body(640_000)).expect("it fits");
+        assert!(memory.hold(body(70_000)).is_err());
+        assert!(
+            memory
+                .begin(0)
+                .and_then(|mut body| body.grow_to(70_000))
+                .is_err()
+        );
+        let _small = memory.hold(body(60_000)).expect("it fits");
+        let _another = memory.hold(body(60_000)).expect("it fits");
     }
 
     #[test]

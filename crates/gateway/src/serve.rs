@@ -10,6 +10,7 @@ use crate::activity::{Activity, Check, CloseReason, PacedStream, Patience, Stage
 use crate::connections::{ConnectionLimits, Connections, NoPlace, Place};
 use crate::faults::Unanswered;
 use crate::gateway::{Connection, Gateway, Scheme};
+use crate::held::BodyMemory;
 use crate::log::{Field, Log, LogLevel};
 use crate::metrics::ConnectionCounters;
 use bytes::Bytes;
@@ -78,10 +79,8 @@ pub trait Service: Send + Sync + 'static {
         Arc::default()
     }
 
-    /// Returns true if memory for bodies is short, so that slow readers must be cut sooner.
-    fn is_memory_short(&self) -> bool {
-        false
-    }
+    /// Returns the memory for heads and bodies. Slow readers are cut sooner while it is short.
+    fn memory(&self) -> &BodyMemory;
 }
 
 impl Service for Gateway {
@@ -105,8 +104,8 @@ impl Service for Gateway {
         self.metrics().connections.clone()
     }
 
-    fn is_memory_short(&self) -> bool {
-        self.body_memory().is_short()
+    fn memory(&self) -> &BodyMemory {
+        self.body_memory()
     }
 }
 
@@ -361,7 +360,8 @@ impl<A: Service> Shared<A> {
                 Ok::<_, Unanswered>(response)
             }
         });
-        let stream = PacedStream::new(stream, activity.clone());
+        let memory = self.service.memory().clone();
+        let stream = PacedStream::new(stream, activity.clone(), memory);
         // The watcher lets a shutdown end the connection after the request in progress.
         let serving = http_builder(self.patience)
             .serve_connection(TokioIo::new(stream), answer)
@@ -385,7 +385,7 @@ impl<A: Service> Shared<A> {
             // Every change of the activity happens in the call above, so the time of the next look
             // is known here. A timer that fires too early only looks again.
             loop {
-                let is_short = self.service.is_memory_short();
+                let is_short = self.service.memory().is_short();
                 let next = match activity.next_check(&self.patience, is_short, Instant::now()) {
                     Check::At(next) => next,
                     Check::Close(reason) => {

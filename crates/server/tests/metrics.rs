@@ -147,6 +147,13 @@ fn containers_scripts_queries_and_feeds_are_measured() {
     assert!(before["orrery_wal_fsync_seconds_count"] >= 2.0 && before["orrery_store_bytes"] > 0.0);
     assert_eq!(before["orrery_connections"], 1.0);
     assert_eq!(
+        before["orrery_connections_closed_total{reason=\"slow_reader\"}"],
+        0.0
+    );
+    assert_eq!(before["orrery_bodies_refused_total"], 0.0);
+    // The last answer may not be dropped yet when the client has it.
+    while samples(&mut manager)["orrery_body_bytes"] > 0.0 {}
+    assert_eq!(
         before[&format!(
             "orrery_build_info{{version=\"{}\"}}",
             env!("CARGO_PKG_VERSION")

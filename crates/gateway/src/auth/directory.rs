@@ -58,6 +58,9 @@ impl std::error::Error for DirectoryError {}
 /// same tolerance.
 const SKEW_SECONDS: i64 = 300;
 
+/// The only accepted algorithm: RSA with PKCS #1 padding and SHA-256.
+const ALGORITHM: &str = "RS256";
+
 impl Directory {
     /// Accepts every token that is well-formed and not expired, for development.
     pub fn accept_any() -> Self {
@@ -147,7 +150,10 @@ impl Key {
     fn read(json: &Json) -> Option<Key> {
         let text = |name: &str| json.get(name).and_then(Json::as_str);
         let bytes = |name: &str| URL_SAFE_NO_PAD.decode(text(name)?).ok();
-        if text("kty") != Some("RSA") || !matches!(text("use"), None | Some("sig")) {
+        let is_for_signatures = text("kty") == Some("RSA")
+            && matches!(text("use"), None | Some("sig"))
+            && matches!(text("alg"), None | Some(ALGORITHM));
+        if !is_for_signatures {
             return None;
         }
         Some(Key {
@@ -163,11 +169,16 @@ impl Issuer {
     fn check(&self, token: &Token<'_>) -> Result<()> {
         let wrong = |message: String| Error::new(Kind::DirectoryTokenSignature, message);
         // The token states its algorithm, so the algorithm must be checked before the signature.
-        if token.algorithm != "RS256" {
+        if token.algorithm != ALGORITHM {
             return Err(wrong(format!(
-                "The token is signed with '{}' and not with RS256.",
+                "The token is signed with '{}' and not with {ALGORITHM}.",
                 token.algorithm
             )));
+        }
+        if token.has_critical_extensions {
+            return Err(wrong(
+                "The token has critical extensions (crit), which this server does not know.".into(),
+            ));
         }
         let key = self
             .keys
@@ -206,6 +217,8 @@ struct Token<'a> {
     signature: Vec<u8>,
     algorithm: String,
     key_id: Option<String>,
+    /// True if the header demands extensions, which a verifier must know or refuse.
+    has_critical_extensions: bool,
     issuer: Option<String>,
     audiences: Vec<String>,
     /// Seconds since 1970.
@@ -241,6 +254,7 @@ impl<'a> Token<'a> {
             signature: URL_SAFE_NO_PAD.decode(signature).ok()?,
             algorithm: text(&header, "alg")?,
             key_id: text(&header, "kid"),
+            has_critical_extensions: header.get("crit").is_some(),
             issuer: text(&claims, "iss"),
             audiences,
             not_before,
@@ -343,6 +357,18 @@ mod tests {
     }
 
     #[test]
+    fn a_token_with_critical_extensions_is_refused_for_them() {
+        let (keys, token) = identity();
+        let directory = Directory::issued_by(ISSUER, &keys).expect("keys");
+        let (_, rest) = token.split_once('.').expect("three parts");
+        let header = r#"{"alg":"RS256","kid":"test-key","crit":["b64"],"b64":false}"#;
+        let extended = format!("{}.{rest}", URL_SAFE_NO_PAD.encode(header));
+        let error = directory.verify(&extended, BEGINS).expect_err("refused");
+        assert_eq!(error.sub_status(), 5004);
+        assert!(error.message().contains("crit"), "{error}");
+    }
+
+    #[test]
     fn in_development_a_token_must_be_well_formed_and_not_expired() {
         let token = |claims: &str| {
             format!(
@@ -397,6 +423,7 @@ mod tests {
             r#"{"keys":[]}"#,
             r#"{"keys":[{"kty":"EC","kid":"k"}]}"#,
             r#"{"keys":[{"kty":"RSA"}]}"#,
+            r#"{"keys":[{"kty":"RSA","kid":"k","alg":"PS256","n":"AQAB","e":"AQAB"}]}"#,
         ] {
             assert!(Directory::issued_by(ISSUER, text).is_err(), "{text}");
         }
