@@ -14,7 +14,7 @@
 //! Locks: `state` is taken last and never held while a reader or the exchange waits.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
@@ -44,8 +44,11 @@ enum State {
 /// The place where readers find the database.
 pub(super) struct Access {
     state: RwLock<State>,
+    /// An exchange is under way, for which it is worth waiting.
+    is_reopening: AtomicBool,
     /// Locked by threads that wait for `reopened`.
     waiting: Mutex<()>,
+    /// Notified when `is_reopening` ends.
     reopened: Condvar,
 }
 
@@ -85,6 +88,7 @@ impl Access {
     pub(super) fn new(database: OpenDatabase, heads: HashMap<PartitionId, Head>) -> Access {
         Access {
             state: RwLock::new(State::Serving(published(database, heads))),
+            is_reopening: AtomicBool::new(false),
             waiting: Mutex::new(()),
             reopened: Condvar::new(),
         }
@@ -99,7 +103,7 @@ impl Access {
     }
 
     /// Returns what readers may see of a partition now. Waits while the database is exchanged;
-    /// returns `None` if that takes too long.
+    /// returns `None` if that takes too long or has failed.
     pub(super) fn view(&self, partition: PartitionId) -> Option<View> {
         let held = HELD.with(Arc::clone);
         if let Some(view) = self.view_now(partition, &held) {
@@ -108,8 +112,13 @@ impl Access {
         let deadline = Instant::now() + READER_WAIT_MAX;
         let mut waiting = sync::lock(&self.waiting);
         loop {
+            // Read before the state: at the end of an exchange the state is final.
+            let is_reopening = self.is_reopening.load(Ordering::SeqCst);
             if let Some(view) = self.view_now(partition, &held) {
                 return Some(view);
+            }
+            if !is_reopening {
+                return None;
             }
             let left = deadline.checked_duration_since(Instant::now())?;
             waiting = sync::wait_timeout(&self.reopened, waiting, left);
@@ -148,6 +157,17 @@ impl Access {
         drop(old);
     }
 
+    /// Lets readers wait while `exchange` runs.
+    pub(super) fn exchange<T>(&self, exchange: impl FnOnce() -> T) -> T {
+        self.is_reopening.store(true, Ordering::SeqCst);
+        let done = exchange();
+        self.is_reopening.store(false, Ordering::SeqCst);
+        // The lock orders the change before the next wait of a reader that has just looked.
+        drop(sync::lock(&self.waiting));
+        self.reopened.notify_all();
+        done
+    }
+
     /// Takes the database away from readers, once the last snapshot of it is dropped. Returns
     /// `None`, and lets readers go on, if that takes longer than `limit`.
     pub(super) fn drain(&self, limit: Duration) -> Option<OpenDatabase> {
@@ -165,7 +185,6 @@ impl Access {
                     State::Draining(published) => State::Serving(published),
                     other => other,
                 });
-                self.notify();
                 return None;
             }
             #[expect(
@@ -185,7 +204,6 @@ impl Access {
     pub(super) fn reopen(&self, database: OpenDatabase, heads: HashMap<PartitionId, Head>) {
         let new = State::Serving(published(database, heads));
         self.change(|_| new);
-        self.notify();
     }
 
     /// Takes the database if no view of it exists.
@@ -209,12 +227,6 @@ impl Access {
         let mut state = sync::write(&self.state);
         let old = std::mem::replace(&mut *state, State::Closed);
         *state = change(old);
-    }
-
-    fn notify(&self) {
-        // The lock orders the change before the next wait of a reader that has just looked.
-        drop(sync::lock(&self.waiting));
-        self.reopened.notify_all();
     }
 }
 
