@@ -14,7 +14,7 @@
 //! Locks: `views` and `state` are taken last and never held while a reader or the exchange waits.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, RwLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -47,8 +47,11 @@ pub(super) struct Access {
     /// The views that readers may hold, the oldest first.
     views: Mutex<VecDeque<Weak<fjall::Snapshot>>>,
     state: RwLock<State>,
+    /// An exchange is under way, for which it is worth waiting.
+    is_reopening: AtomicBool,
     /// Locked by threads that wait for `reopened`.
     waiting: Mutex<()>,
+    /// Notified when `is_reopening` ends.
     reopened: Condvar,
 }
 
@@ -90,6 +93,7 @@ impl Access {
         Access {
             views: Mutex::new(VecDeque::from([Arc::downgrade(&published.view)])),
             state: RwLock::new(State::Serving(published)),
+            is_reopening: AtomicBool::new(false),
             waiting: Mutex::new(()),
             reopened: Condvar::new(),
         }
@@ -104,7 +108,7 @@ impl Access {
     }
 
     /// Returns what readers may see of a partition now. Waits while the database is exchanged;
-    /// returns `None` if that takes too long.
+    /// returns `None` if that takes too long or has failed.
     pub(super) fn view(&self, partition: PartitionId) -> Option<View> {
         let held = HELD.with(Arc::clone);
         if let Some(view) = self.view_now(partition, &held) {
@@ -113,8 +117,13 @@ impl Access {
         let deadline = Instant::now() + READER_WAIT_MAX;
         let mut waiting = sync::lock(&self.waiting);
         loop {
+            // Read before the state: at the end of an exchange the state is final.
+            let is_reopening = self.is_reopening.load(Ordering::SeqCst);
             if let Some(view) = self.view_now(partition, &held) {
                 return Some(view);
+            }
+            if !is_reopening {
+                return None;
             }
             let left = deadline.checked_duration_since(Instant::now())?;
             waiting = sync::wait_timeout(&self.reopened, waiting, left);
@@ -154,6 +163,17 @@ impl Access {
         drop(old);
     }
 
+    /// Lets readers wait while `exchange` runs.
+    pub(super) fn exchange<T>(&self, exchange: impl FnOnce() -> T) -> T {
+        self.is_reopening.store(true, Ordering::SeqCst);
+        let done = exchange();
+        self.is_reopening.store(false, Ordering::SeqCst);
+        // The lock orders the change before the next wait of a reader that has just looked.
+        drop(sync::lock(&self.waiting));
+        self.reopened.notify_all();
+        done
+    }
+
     /// Takes the database away from readers, once the last snapshot of it is dropped. Returns
     /// `None`, and lets readers go on, if that takes longer than `limit`.
     pub(super) fn drain(&self, limit: Duration) -> Option<OpenDatabase> {
@@ -171,7 +191,6 @@ impl Access {
                     State::Draining(published) => State::Serving(published),
                     other => other,
                 });
-                self.notify();
                 return None;
             }
             #[expect(
@@ -194,7 +213,6 @@ impl Access {
         sync::lock(&self.views).clear();
         self.remember_view(&published.view);
         self.change(|_| State::Serving(published));
-        self.notify();
     }
 
     /// Adds a view to those that readers may hold, and forgets those that are dropped.
@@ -258,12 +276,6 @@ impl Access {
         let mut state = sync::write(&self.state);
         let old = std::mem::replace(&mut *state, State::Closed);
         *state = change(old);
-    }
-
-    fn notify(&self) {
-        // The lock orders the change before the next wait of a reader that has just looked.
-        drop(sync::lock(&self.waiting));
-        self.reopened.notify_all();
     }
 }
 

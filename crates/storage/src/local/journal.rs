@@ -507,7 +507,7 @@ fn scan_tail(reader: &mut impl Read) -> std::io::Result<Tail> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     fn record(group: u64) -> GroupRecord {
@@ -521,7 +521,7 @@ mod tests {
         }
     }
 
-    fn batch(sequence: u64, items: &[(&[u8], &[u8])]) -> Vec<u8> {
+    pub(in crate::local) fn batch(sequence: u64, items: &[(&[u8], &[u8])]) -> Vec<u8> {
         let mut bytes = vec![1];
         bytes.extend((items.len() as u32).to_le_bytes());
         bytes.extend(sequence.to_le_bytes());

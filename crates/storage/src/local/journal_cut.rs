@@ -23,13 +23,18 @@ struct Parts {
     kept: u64,
 }
 
-/// Cuts the batches of the failed group from all journals, durably.
+/// Cuts the batches of the failed group from all journals, durably. The newest journal is cut
+/// first, so that a crash in between leaves the first batches of the group and not the last ones.
 pub(super) fn cut_journals(store: &Path, cut: Cut) -> Result<(), StoreError> {
     let mut is_behind_cut = false;
+    let mut found = Vec::new();
     for (_, path) in journals(store)? {
         let (parts, is_cut) = parts_of(&path, cut, is_behind_cut)?;
         is_behind_cut = is_cut;
-        rewrite(&path, parts).map_err(StoreError::io("cut the failed commits from", &path))?;
+        found.push((path, parts));
+    }
+    for (path, parts) in found.iter().rev() {
+        rewrite(path, *parts).map_err(StoreError::io("cut the failed commits from", path))?;
     }
     Ok(())
 }
@@ -75,4 +80,42 @@ fn rewrite(path: &Path, parts: Parts) -> std::io::Result<()> {
         file.write_all(&bytes)?;
     }
     file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::journal::tests::batch;
+    use super::*;
+
+    /// Writes five batches into two journals, cuts them, and returns the batches that are left in
+    /// each journal.
+    fn left_after(from: u64, persisted: u64) -> [usize; 2] {
+        let dir = tempfile::tempdir().unwrap();
+        let bytes = |sequence| batch(sequence, &[(b"key", b"value")]);
+        let paths = [dir.path().join("0.jnl"), dir.path().join("1.jnl")];
+        let older = [bytes(1), bytes(2), bytes(3)].concat();
+        let newer = [bytes(4), bytes(5), vec![0; 500]].concat();
+        std::fs::write(&paths[0], older).unwrap();
+        std::fs::write(&paths[1], newer).unwrap();
+        cut_journals(dir.path(), Cut { from, persisted }).unwrap();
+        let batch_bytes = bytes(1).len();
+        paths.map(|path| {
+            let left = std::fs::read(path).unwrap();
+            assert_eq!(left.len() % batch_bytes, 0);
+            left.len() / batch_bytes
+        })
+    }
+
+    #[test]
+    fn all_batches_from_the_failed_group_on_are_cut_from_all_journals() {
+        assert_eq!(left_after(5, 2), [3, 1]);
+        assert_eq!(left_after(3, 2), [2, 0]);
+        assert_eq!(left_after(6, 2), [3, 2]);
+    }
+
+    #[test]
+    fn batches_that_a_table_holds_are_kept() {
+        assert_eq!(left_after(3, 3), [3, 0]);
+        assert_eq!(left_after(3, 4), [3, 1]);
+    }
 }

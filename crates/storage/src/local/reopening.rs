@@ -163,6 +163,10 @@ impl Tables {
         &self,
         accepted: &OwnershipTable,
     ) -> Result<Reopened, StoreError> {
+        self.access.exchange(|| self.exchange_database(accepted))
+    }
+
+    fn exchange_database(&self, accepted: &OwnershipTable) -> Result<Reopened, StoreError> {
         let mut writer = sync::lock(&self.writer);
         if !self.access.is_closed() {
             let mark = writer.mark;
