@@ -121,6 +121,18 @@ const RUNS: &[Run] = &[
         },
     },
     Run {
+        name: "many-containers",
+        summary: "start and idle time of a server with 100,000 containers",
+        work: Work::Test {
+            package: "orrery-server",
+            test: "many_containers",
+            settings: &[
+                ("ORRERY_MANY_CONTAINERS", "100000"),
+                ("ORRERY_MANY_CONTAINERS_IDLE_SECONDS", "30"),
+            ],
+        },
+    },
+    Run {
         name: "splits",
         summary: "both SDKs at once through 200 splits and 200 kills, histories checked",
         work: Work::Suite {

@@ -4,7 +4,8 @@
 //! The clock never moves back, because a `_ts` must not be below an earlier one. It returns to the
 //! real time, or to the offset of a snapshot, when a reset or a restore removes all data written
 //! at later times. Signatures, tokens, log lines and fault rules use the real time. The offset is
-//! not stored: a restarted server uses the real time everywhere.
+//! not stored: after a restart the real time counts, and `_ts` stays where it was in each partition
+//! until the real time has reached it.
 
 use crate::call::{Answer, Call};
 use crate::problem::Problem;

@@ -14,10 +14,10 @@
 //! Callers run the agenda ([`Engine::run_background_work`]). The functions that walk over all
 //! containers, such as [`Engine::remove_expired`], are for callers that want everything done now.
 //!
-//! Each step of expiry, deletion, retention and reindexing is the same: look at a snapshot without a lock, and if there is
-//! work, wait for compaction, lock the writer, look again, submit one commit and wait until it is
-//! durable. `Engine::for_each_partition` runs the steps, `Engine::transaction_step` the part under
-//! the lock.
+//! Each step of expiry, deletion, retention and reindexing is the same: look at a snapshot without
+//! a lock, and if there is work, wait for compaction, lock the writer, look again, submit one
+//! commit and wait until it is durable. `Engine::transaction_step` is the part under the lock;
+//! `Engine::for_each_partition` runs the steps of a walk.
 //!
 //! Promises: a step that fails changes nothing and is repeated later; a process that ends between
 //! two steps goes on where it was.

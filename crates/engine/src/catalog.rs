@@ -128,12 +128,7 @@ impl Catalog {
         // An interrupted restoration leaves rows of a set that never became current.
         catalog.use_row_set(catalog.stored_row_set()?);
         catalog.delete_other_row_sets()?;
-        let snapshot = catalog.partition.snapshot()?;
-        catalog.load_rows(
-            catalog.stored_rows(snapshot.as_ref(), RANGE),
-            catalog.stored_rows(snapshot.as_ref(), RECORD),
-        )?;
-        drop(snapshot);
+        catalog.load_stored_rows()?;
 
         // Orphans are key spaces of deleted containers and of interrupted splits and snapshots.
         let snapshot = catalog.partition.snapshot()?;
@@ -189,13 +184,23 @@ impl Catalog {
         }
     }
 
+    /// Loads the stored rows.
+    fn load_stored_rows(&self) -> Result<()> {
+        let snapshot = self.partition.snapshot()?;
+        let records = self.stored_rows(snapshot.as_ref(), RECORD);
+        self.load_rows(
+            self.stored_rows(snapshot.as_ref(), RANGE),
+            records.map(|row| Record::read(&row?.1)),
+        )
+    }
+
     /// Loads ranges and records into an empty catalog in memory. The records are in the order of
     /// their keys, which begin with the number of the kind: owners come before the resources that
     /// they own. The rows are read one by one, since all of them together take much memory.
     fn load_rows(
         &self,
         ranges: impl Iterator<Item = Result<StoredRow>>,
-        records: impl Iterator<Item = Result<StoredRow>>,
+        records: impl Iterator<Item = Result<Record>>,
     ) -> Result<()> {
         // A container needs all of its ranges, so they come first.
         let mut lineages: HashMap<Rid, Lineage> = HashMap::new();
@@ -205,8 +210,8 @@ impl Catalog {
             let lineage = lineages.entry(container).or_default();
             lineage.insert(range.id, Box::new(range));
         }
-        for row in records {
-            let record = Record::read(&row?.1)?;
+        for record in records {
+            let record = record?;
             let lineage = lineages.remove(&record.meta.rid).unwrap_or_default();
             self.load_record(record, lineage)?;
         }

@@ -114,6 +114,43 @@ fn items_that_never_expire_do_not_hide_expired_ones_from_the_removal() {
 }
 
 #[test]
+fn an_item_that_is_not_expired_yet_ends_the_search_until_its_time() {
+    let bench = Bench::new(Profile::Modern, 1);
+    let container = bench.container(&definition(r#","defaultTtl":1000"#), 1);
+    create(&bench.engine, &container, r#"{"id":"a","pk":"a"}"#);
+    for n in 0..1_200 {
+        create(
+            &bench.engine,
+            &container,
+            &format!(r#"{{"id":"k{n}","pk":"a","ttl":-1}}"#),
+        );
+    }
+    bench.world.advance_ms(1_000);
+    assert_eq!(bench.engine.remove_expired().expect("a walk"), 0);
+    settle(&bench);
+    let in_ms = bench
+        .engine
+        .background_work_in(BackgroundTask::Removal)
+        .expect("the item expires");
+    assert!(in_ms > 900_000, "{in_ms}");
+    bench
+        .engine
+        .replace_container(
+            &container,
+            &object(&definition(r#","defaultTtl":2000"#)),
+            None,
+        )
+        .result
+        .expect("replaced");
+    settle(&bench);
+    let in_ms = bench
+        .engine
+        .background_work_in(BackgroundTask::Removal)
+        .expect("the item expires");
+    assert!(in_ms > 1_900_000, "{in_ms}");
+}
+
+#[test]
 fn work_that_was_left_at_the_end_of_a_process_is_found_after_the_next_start() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let first = Bench::on(Arc::clone(&store), Profile::Modern, 1);
@@ -144,6 +181,9 @@ fn work_that_was_left_at_the_end_of_a_process_is_found_after_the_next_start() {
     check_nothing_is_left(&second.engine);
 }
 
+/// An indexing policy that is not the default.
+const POLICY: &str = r#"{"includedPaths":[{"path":"/pk/?"}],"excludedPaths":[{"path":"/*"}]}"#;
+
 /// A random operation on a container.
 fn operate(bench: &Bench, container: &Container, random: u64) {
     let (pk, id) = (random >> 8 & 7, random >> 16 & 31);
@@ -168,11 +208,12 @@ fn operate(bench: &Bench, container: &Container, random: u64) {
             deletion.wait().result.expect("deleted");
         }
         7 => {
-            let rest = match random >> 24 & 3 {
-                0 => String::new(),
+            let rest = match random >> 24 & 7 {
+                0 | 4 => String::new(),
+                5 | 6 => r#","changeFeedPolicy":{"retentionDuration":1}"#.to_owned(),
                 1 => r#","defaultTtl":-1"#.to_owned(),
                 2 => format!(r#","defaultTtl":{}"#, 1 + (random >> 32 & 31)),
-                _ => r#","defaultTtl":20,"indexingPolicy":{"indexingMode":"consistent","includedPaths":[{"path":"/pk/?"}],"excludedPaths":[{"path":"/*"}]}"#.to_owned(),
+                _ => format!(r#","defaultTtl":20,"indexingPolicy":{POLICY}"#),
             };
             let body = object(&definition(&rest));
             let replaced = bench.engine.replace_container(container, &body, None);

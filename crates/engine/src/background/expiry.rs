@@ -139,6 +139,7 @@ fn find_expired(
         }
         candidates.push((number, value[..].try_into().map_err(|_| damaged(ROW))?));
     }
+    let has_candidates = !candidates.is_empty();
     for (number, epk_prefix) in candidates {
         let row = read_row(epk_prefix, number, |key| {
             snapshot.get(key).map_err(storage_failure)
@@ -148,6 +149,11 @@ fn find_expired(
         {
             found.expired.push(StoredItem { number, row });
         }
+    }
+    if has_candidates && found.expired.is_empty() {
+        // No row leads to an expired item. Another search at once would find the same.
+        found.is_partial = false;
+        found.expect(now);
     }
     if default_ttl.is_some_and(|ttl| ttl > 0) {
         find_expired_by_default(partition, snapshot, now, default_ttl, &mut found)?;
@@ -174,29 +180,26 @@ fn find_expired_by_default(
         // The changes of one commit are visited together, so that the next search can begin
         // behind them.
         if lsn != last_lsn && (visited >= CHANGES_PER_STEP || found.is_full()) {
-            found.is_partial = true;
+            // After an item that is not expired the search may end: the item's time is known.
+            found.is_partial = live == 0;
             break;
         }
         let row = read_row(epk_prefix, number, |key| {
             snapshot.get(key).map_err(storage_failure)
         })?;
-        match row {
-            Some(row) if row.ttl == 0 => {
-                if only_own {
-                    partition.set_own_ttl_until(lsn.saturating_sub(1));
-                    only_own = false;
-                }
-                if row.is_live(now, default_ttl) {
-                    live += 1;
-                    found.next_seconds = match (found.next_seconds, row.expires(default_ttl)) {
-                        (Some(a), Some(b)) => Some(a.min(b)),
-                        (a, b) => a.or(b),
-                    };
-                } else {
-                    found.expired.push(StoredItem { number, row });
-                }
+        if let Some(row) = row
+            && row.ttl == 0
+        {
+            if only_own {
+                partition.set_own_ttl_until(lsn.saturating_sub(1));
+                only_own = false;
             }
-            _ => {}
+            if row.is_live(now, default_ttl) {
+                live += 1;
+                found.expect(row.expires(default_ttl).unwrap_or(u64::MAX));
+            } else {
+                found.expired.push(StoredItem { number, row });
+            }
         }
         // Merged histories are not in the order of time, so a few items more are looked at.
         if live == LIVE_VISITED {

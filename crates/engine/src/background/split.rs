@@ -32,6 +32,7 @@ use super::agenda::Subject;
 use crate::Engine;
 use crate::catalog::{Container, Successors};
 use crate::errors::damaged;
+use crate::partition::container_view::ContainerView;
 use crate::partition::keys;
 use crate::partition::{Partition, Phase, scan};
 use crate::request::{RangeChange, RangeChangeStage, RangeChangeStatus, SplitAt};
@@ -45,6 +46,9 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+/// Milliseconds after which the splits of a container are looked at again when one has ended before
+/// it was done.
+const RETRY_MS: u64 = 1_000;
 /// Splits and merges that are listed after they are over.
 const LISTED_MAX: usize = 100;
 
@@ -322,6 +326,10 @@ impl Engine {
             status.failure = failure;
             status.ended_ms = Some(now);
         });
+        // The container may want a split that this operation held up.
+        operation
+            .container
+            .enter_work(BackgroundTask::Splits, now + RETRY_MS);
     }
 }
 

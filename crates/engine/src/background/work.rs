@@ -3,7 +3,7 @@
 //!
 //! A failed visit is entered again for a second later, and the failure is returned.
 
-use super::agenda::Subject;
+use super::agenda::{Agenda, Subject};
 use super::confirmed_clock::Clocks;
 use super::{BackgroundTask, ClockJump, ITEMS_PER_STEP};
 use crate::Engine;
@@ -40,6 +40,22 @@ pub(super) struct Removed {
     pub(super) next_seconds: Option<u64>,
 }
 
+/// Enters a piece of work again when it is dropped with a time: after an error or a panic.
+struct Retry<'a> {
+    agenda: &'a Agenda,
+    task: BackgroundTask,
+    subject: Subject,
+    at_ms: Option<u64>,
+}
+
+impl Drop for Retry<'_> {
+    fn drop(&mut self) {
+        if let Some(at_ms) = self.at_ms {
+            self.agenda.enter(self.task, self.subject, at_ms);
+        }
+    }
+}
+
 impl Engine {
     /// Sets the function that is called when a task has work earlier than it had before. The
     /// function must return at once. Only the first call has an effect.
@@ -71,9 +87,14 @@ impl Engine {
         let Some(subject) = self.agenda.take_due(task, now) else {
             return Ok(false);
         };
-        self.run_subject(task, subject).inspect_err(|_| {
-            self.agenda.enter(task, subject, now + RETRY_MS);
-        })?;
+        let mut retry = Retry {
+            agenda: &self.agenda,
+            task,
+            subject,
+            at_ms: Some(now + RETRY_MS),
+        };
+        self.run_subject(task, subject)?;
+        retry.at_ms = None;
         Ok(true)
     }
 
@@ -135,26 +156,41 @@ impl Engine {
 
     fn visit_for_removal(&self, container: &Container) -> Result<()> {
         container.forget_removal();
+        // A partition that cannot be read does not keep the others from their turn.
+        let mut result = Ok(());
         for partition in container.partitions().iter() {
-            let visited = wait_while_moved(self.remove_in(container, partition))?;
-            let now = self.world.now_ms();
-            let Some(removed) = visited else {
-                container.enter_work(BackgroundTask::Removal, now + RETRY_MS);
-                continue;
-            };
-            if removed.count > 0 {
-                self.store_confirmed_time(STORED_TIME_AGE_MS)?;
-            }
-            if removed.is_partial {
-                container.enter_work(BackgroundTask::Removal, now + PAUSE_MS);
-            } else if let Some(seconds) = removed.next_seconds {
-                // What the clock says is due and was not removed waits for a confirmed clock.
-                let at = seconds.saturating_mul(1000);
-                let at = if at <= now { now + UNCONFIRMED_MS } else { at };
-                container.enter_work(BackgroundTask::Removal, at);
+            match wait_while_moved(self.remove_in(container, partition)) {
+                Ok(removed) => {
+                    if let Some(at_ms) = self.next_removal(removed) {
+                        container.enter_work(BackgroundTask::Removal, at_ms);
+                    }
+                    if removed.is_some_and(|removed| removed.count > 0) {
+                        self.store_confirmed_time(STORED_TIME_AGE_MS)?;
+                    }
+                }
+                Err(error) => result = result.and(Err(error)),
             }
         }
-        Ok(())
+        result
+    }
+
+    /// Returns the millisecond of the next visit of a partition after a removal; `None` stands for
+    /// a partition that is being replaced.
+    fn next_removal(&self, removed: Option<Removed>) -> Option<u64> {
+        let now = self.world.now_ms();
+        let Some(removed) = removed else {
+            return Some(now + RETRY_MS);
+        };
+        if removed.is_partial {
+            return Some(now + PAUSE_MS);
+        }
+        // What the clock says is due and was not removed waits for a confirmed clock.
+        let at_ms = removed.next_seconds?.saturating_mul(1000);
+        Some(if at_ms <= now {
+            now + UNCONFIRMED_MS
+        } else {
+            at_ms
+        })
     }
 
     /// Removes expired items and old versions of one partition, a bounded number of each.

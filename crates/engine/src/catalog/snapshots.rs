@@ -364,7 +364,8 @@ impl Catalog {
                 Ok((copied(key), copied(value)))
             })
         };
-        copy.load_rows(rows_of(RANGE), rows_of(RECORD))?;
+        let records = rows_of(RECORD).map(|row| Record::read(&row?.1));
+        copy.load_rows(rows_of(RANGE), records)?;
         Ok(copy)
     }
 
