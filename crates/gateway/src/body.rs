@@ -10,13 +10,21 @@ use hyper::body::{Body, Frame};
 use orrery_model::{Error, Kind, Result, limits};
 use std::time::{Duration, Instant};
 
-/// The longest pause between two parts of a body.
-const PAUSE_TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest time for a body without any bytes. Each byte that arrives adds to it, see
-/// [`SLOWEST_RATE`].
-const READ_TIMEOUT: Duration = Duration::from_secs(60);
-/// The slowest rate at which a body may arrive for long, in bytes per second.
-const SLOWEST_RATE: u64 = 8 * 1024;
+/// The times that a client gets to send a body.
+struct Times {
+    /// The longest pause between two parts of a body.
+    pause: Duration,
+    /// The longest time for a body without any bytes. Each byte that arrives adds to it.
+    whole: Duration,
+    /// The bytes that add a second.
+    rate: u64,
+}
+
+const TIMES: Times = Times {
+    pause: Duration::from_secs(30),
+    whole: Duration::from_secs(60),
+    rate: 8 * 1024,
+};
 /// The largest number of bytes that are read and discarded.
 const DISCARD_BYTES: usize = 8 * limits::REQUEST_BODY_BYTES;
 /// The longest time for discarding a body.
@@ -34,7 +42,7 @@ pub async fn read<B: Body<Data = Bytes> + Unpin>(
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
-    let result = read_bounded(&mut body, memory).await;
+    let result = read_bounded(&mut body, memory, &TIMES).await;
     // A client that is still sending reads the refusal only if its body is read.
     if matches!(&result, Err(error) if is_refusal(error)) {
         discard(body).await;
@@ -50,6 +58,7 @@ fn is_refusal(error: &Error) -> bool {
 async fn read_bounded<B: Body<Data = Bytes> + Unpin>(
     body: &mut B,
     memory: &BodyMemory,
+    times: &Times,
 ) -> Result<Bytes> {
     let limit = limits::REQUEST_BODY_BYTES;
     let announced = body.size_hint().lower();
@@ -63,7 +72,7 @@ async fn read_bounded<B: Body<Data = Bytes> + Unpin>(
     // Most bodies arrive in one piece, which is returned without a copy.
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
-    while let Some(frame) = next_frame(body, started, first.len() + rest.len()).await? {
+    while let Some(frame) = next_frame(body, times, started, first.len() + rest.len()).await? {
         // Frames with trailers carry no data.
         let Ok(data) = frame.into_data() else {
             continue;
@@ -91,24 +100,30 @@ async fn read_bounded<B: Body<Data = Bytes> + Unpin>(
 /// Returns the next part of a body of which `arrived` bytes are here; `None` at its end.
 async fn next_frame<B: Body<Data = Bytes> + Unpin>(
     body: &mut B,
+    times: &Times,
     started: Instant,
     arrived: usize,
 ) -> Result<Option<Frame<Bytes>>> {
-    let earned = Duration::from_millis(arrived as u64 * 1000 / SLOWEST_RATE);
-    let left = (READ_TIMEOUT + earned).saturating_sub(started.elapsed());
-    let Ok(frame) = tokio::time::timeout(left.min(PAUSE_TIMEOUT), body.frame()).await else {
-        return Err(too_slow(arrived));
+    let earned = Duration::from_millis(arrived as u64 * 1000 / times.rate);
+    let left = (times.whole + earned).saturating_sub(started.elapsed());
+    // A part that is already there would win against a timeout of zero, again and again.
+    if left.is_zero() {
+        return Err(too_slow(times, arrived));
+    }
+    let Ok(frame) = tokio::time::timeout(left.min(times.pause), body.frame()).await else {
+        return Err(too_slow(times, arrived));
     };
     frame
         .transpose()
         .map_err(|_| Error::bad("The request body ended early."))
 }
 
-fn too_slow(arrived: usize) -> Error {
+fn too_slow(times: &Times, arrived: usize) -> Error {
     let message = format!(
         "The request body did not arrive in time: after {arrived} bytes nothing came for {} s, or \
-         the body came more slowly than {SLOWEST_RATE} bytes per second.",
-        PAUSE_TIMEOUT.as_secs()
+         the body came more slowly than {} bytes per second.",
+        times.pause.as_secs(),
+        times.rate
     );
     Error::new(Kind::RequestTimeout, message)
 }
@@ -206,5 +221,48 @@ mod tests {
         assert_eq!((body.len(), memory.held_bytes()), (100, 100));
         drop(body);
         assert_eq!(memory.held_bytes(), 0);
+    }
+
+    /// A body of which a byte comes every millisecond.
+    struct Trickle(tokio::time::Interval);
+
+    impl Body for Trickle {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+        ) -> Poll<Option<std::result::Result<Frame<Bytes>, Self::Error>>> {
+            let byte = Bytes::from_static(b"x");
+            self.0
+                .poll_tick(context)
+                .map(|_| Some(Ok(Frame::data(byte))))
+        }
+    }
+
+    async fn slow(every: Duration, times: Times) -> Error {
+        let memory = BodyMemory::new(MemoryBudget::unlimited());
+        let mut body = Trickle(tokio::time::interval(every));
+        let read = read_bounded(&mut body, &memory, &times).await;
+        read.expect_err("it never ends")
+    }
+
+    #[tokio::test]
+    async fn a_body_that_pauses_and_a_body_that_trickles_are_408() {
+        let pausing = Times {
+            pause: Duration::from_millis(20),
+            whole: Duration::from_secs(3600),
+            rate: 1,
+        };
+        let error = slow(Duration::from_secs(3600), pausing).await;
+        assert_eq!(error.status(), 408);
+        assert!(error.message().contains("after 1 bytes"), "{error}");
+        let trickling = Times {
+            pause: Duration::from_secs(3600),
+            whole: Duration::from_millis(50),
+            rate: 1_000_000,
+        };
+        let error = slow(Duration::from_millis(1), trickling).await;
+        assert_eq!(error.status(), 408);
     }
 }

@@ -419,7 +419,8 @@ fn http_builder(patience: Patience) -> Builder<TokioExecutor> {
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(patience.idle)
+        // The connection is cut before, and counted; this is the last resort.
+        .header_read_timeout(patience.idle * 2)
         .max_buf_size(HEAD_BYTES)
         .max_headers(HEADERS);
     builder
