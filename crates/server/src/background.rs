@@ -5,8 +5,8 @@
 //! server without work does nothing. A piece of work that fails writes a warning to the log and is
 //! tried again later.
 //!
-//! The survey, which visits every container once after a start, takes a two hundredth of a core
-//! at most, so that a server with many containers is idle soon after its start.
+//! The survey, which visits every container once after a start, takes less than a hundredth of a
+//! core, so that a server with many containers is idle soon after its start.
 
 use crate::context::ServerContext;
 use orrery_engine::{BackgroundTask, ClockJump, Engine};
