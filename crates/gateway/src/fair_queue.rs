@@ -12,8 +12,8 @@
 //! * A group gets a strike when one of its requests becomes long, and loses half of its strikes
 //!   when one ends while it is young. A group with strikes begins its requests in places of the
 //!   long class only, so that groups without strikes find the young places free.
-//! * A request that becomes long while no long place is free stays where it is until a group without
-//!   strikes needs its place. Then the group with the most aged requests gives its oldest up. A
+//! * A request that becomes long while no long place is free stays where it is, until a group
+//!   without strikes needs its place. Then the group with the most aged requests gives its oldest up. A
 //!   group with strikes gets the place of a request that has run for very long.
 //!
 //! Two requests with the same exclusive name never run at once; the later one waits in the queue
@@ -286,7 +286,7 @@ impl<G: Ord + Clone, W> FairQueue<G, W> {
 
     /// Chooses an aged request that must end, if a group without strikes waits for its place; or an
     /// old one, if a group with strikes waits and has no aged request.
-    pub(crate) fn make_room(&mut self) -> Option<Entry> {
+    pub(crate) fn choose_victim(&mut self) -> Option<Entry> {
         let ending = self.running.values().filter(|one| one.is_ending).count();
         let (mut fresh, mut struck) = (0, 0);
         for group in self.groups.values() {
@@ -456,19 +456,19 @@ mod tests {
         assert_eq!(start(&mut queue), None, "all of them have strikes");
         let kind = enter(&mut queue, "kind");
         assert_eq!(start(&mut queue), Some(kind));
-        assert_eq!(queue.make_room(), None);
+        assert_eq!(queue.choose_victim(), None);
     }
 
     #[test]
     fn an_aged_request_keeps_its_young_place_until_another_group_needs_it() {
         let mut queue = queue();
         age_one_of_each(&mut queue, &["h1", "h2", "h3", "h4", "h5", "h6"]);
-        assert_eq!(queue.make_room(), None, "no group waits");
+        assert_eq!(queue.choose_victim(), None, "no group waits");
         let kind = enter(&mut queue, "kind");
         assert_eq!(start(&mut queue), None);
         // The fifth and the sixth request found no long place.
-        assert_eq!(queue.make_room(), Some(4));
-        assert_eq!(queue.make_room(), None, "one is on its way out");
+        assert_eq!(queue.choose_victim(), Some(4));
+        assert_eq!(queue.choose_victim(), None, "one is on its way out");
         queue.leave(4);
         assert_eq!(start(&mut queue), Some(kind));
     }
@@ -480,9 +480,9 @@ mod tests {
         queue.leave(0);
         age_one_of_each(&mut queue, &["h7"]);
         let again = enter(&mut queue, "h1");
-        assert_eq!((start(&mut queue), queue.make_room()), (None, None));
+        assert_eq!((start(&mut queue), queue.choose_victim()), (None, None));
         queue.grow_old(2);
-        assert_eq!(queue.make_room(), Some(2));
+        assert_eq!(queue.choose_victim(), Some(2));
         queue.leave(2);
         assert_eq!(start(&mut queue), Some(again));
     }
@@ -492,7 +492,7 @@ mod tests {
         let mut queue = queue();
         age_one_of_each(&mut queue, &["a", "b", "greedy", "greedy", "c", "d"]);
         let kind = enter(&mut queue, "kind");
-        assert_eq!(queue.make_room(), Some(2));
+        assert_eq!(queue.choose_victim(), Some(2));
         // The long place of the victim goes to an aged request, whose young place is free now.
         queue.leave(2);
         assert_eq!(start(&mut queue), Some(kind));

@@ -88,7 +88,8 @@ fn names(count: usize) -> Vec<String> {
 }
 
 /// Runs `kind` while `callers` connections send hostile requests, each the next one as soon as it
-/// has an answer, and returns the number of hostile requests that were answered before `kind` ended.
+/// has an answer, and returns the number of hostile requests that were answered before `kind`
+/// ended.
 fn beside<T>(
     server: &Server,
     callers: usize,
