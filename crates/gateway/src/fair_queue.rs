@@ -13,8 +13,8 @@
 //!   when one ends while it is young. A group with strikes begins its requests in places of the
 //!   long class only, so that groups without strikes find the young places free.
 //! * A request that becomes long while no long place is free stays where it is, until a group
-//!   without strikes needs its place. Then the group with the most aged requests gives its oldest up. A
-//!   group with strikes gets the place of a request that has run for very long.
+//!   without strikes needs its place. Then the group with the most aged requests gives its oldest
+//!   up. A group with strikes gets the place of a request that has run for very long.
 //!
 //! Two requests with the same exclusive name never run at once; the later one waits in the queue
 //! and holds no place.
@@ -91,6 +91,16 @@ struct Running<G> {
     is_old: bool,
     /// The request was told to end.
     is_ending: bool,
+}
+
+/// A request that may start.
+struct Candidate<G> {
+    /// The order in which groups have their turns: strikes, requests running, last turn.
+    order: (bool, usize, u64),
+    group: G,
+    /// The place of the request in the line of its group.
+    at: usize,
+    class: Class,
 }
 
 struct Group<W> {
@@ -190,7 +200,7 @@ impl<G: Ord + Clone, W> FairQueue<G, W> {
         let young_total = self.count(Class::Young);
         let long_total = self.count(Class::Long);
         let starting = self.running.values().filter(|one| !one.is_aged).count();
-        let mut best: Option<((bool, usize, u64), G, usize, Class)> = None;
+        let mut best: Option<Candidate<G>> = None;
         for (name, group) in &self.groups {
             let reserved = usize::from(group.strikes > 0);
             if starting + reserved >= self.places.starting {
@@ -209,12 +219,18 @@ impl<G: Ord + Clone, W> FairQueue<G, W> {
                 continue;
             };
             let order = (group.strikes > 0, group.running(), group.last_turn);
-            if best.as_ref().is_none_or(|(first, ..)| order < *first) {
-                best = Some((order, name.clone(), at, class));
+            if best.as_ref().is_none_or(|best| order < best.order) {
+                let group = name.clone();
+                best = Some(Candidate {
+                    order,
+                    group,
+                    at,
+                    class,
+                });
             }
         }
-        let (_, name, at, class) = best?;
-        self.start(name, at, class)
+        let best = best?;
+        self.start(best.group, best.at, best.class)
     }
 
     /// Starts the request at a place of the line of a group.
