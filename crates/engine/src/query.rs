@@ -237,7 +237,7 @@ pub(crate) fn run_page(
     let mut bounds = bounds(world, now_ms, page_items(page), &mut expired);
     bounds.reserve = Some(&mut reserve);
     let result = query.run(source, functions, resume, &mut bounds, work);
-    // A request with a script that was ended to make room did not run out of time.
+    // A request with a script that was ended for others did not run out of time.
     match result {
         Err(QueryError::Timeout) if is_ended() => Err(QueryError::Source(Box::new(script_error(
             ScriptError::Evicted,

@@ -12,9 +12,9 @@
 //! * A group gets a strike when one of its requests becomes long, and loses half of its strikes
 //!   when one ends while it is young. A group with strikes begins its requests in places of the
 //!   long class only, so that groups without strikes find the young places free.
-//! * A request that becomes long while no long place is free stays where it is until a group without
-//!   strikes needs its place. Then the group with the most aged requests gives its oldest up. A
-//!   group with strikes gets the place of a request that has run for very long.
+//! * A request that becomes long while no long place is free stays where it is, until a group
+//!   without strikes needs its place. Then the group with the most aged requests gives its oldest
+//!   up. A group with strikes gets the place of a request that has run for very long.
 //!
 //! Two requests with the same exclusive name never run at once; the later one waits in the queue
 //! and holds no place.
@@ -91,6 +91,16 @@ struct Running<G> {
     is_old: bool,
     /// The request was told to end.
     is_ending: bool,
+}
+
+/// A request that may start.
+struct Candidate<G> {
+    /// The order in which groups have their turns: strikes, requests running, last turn.
+    order: (bool, usize, u64),
+    group: G,
+    /// The place of the request in the line of its group.
+    at: usize,
+    class: Class,
 }
 
 struct Group<W> {
@@ -190,7 +200,7 @@ impl<G: Ord + Clone, W> FairQueue<G, W> {
         let young_total = self.count(Class::Young);
         let long_total = self.count(Class::Long);
         let starting = self.running.values().filter(|one| !one.is_aged).count();
-        let mut best: Option<((bool, usize, u64), G, usize, Class)> = None;
+        let mut best: Option<Candidate<G>> = None;
         for (name, group) in &self.groups {
             let reserved = usize::from(group.strikes > 0);
             if starting + reserved >= self.places.starting {
@@ -209,12 +219,18 @@ impl<G: Ord + Clone, W> FairQueue<G, W> {
                 continue;
             };
             let order = (group.strikes > 0, group.running(), group.last_turn);
-            if best.as_ref().is_none_or(|(first, ..)| order < *first) {
-                best = Some((order, name.clone(), at, class));
+            if best.as_ref().is_none_or(|best| order < best.order) {
+                let group = name.clone();
+                best = Some(Candidate {
+                    order,
+                    group,
+                    at,
+                    class,
+                });
             }
         }
-        let (_, name, at, class) = best?;
-        self.start(name, at, class)
+        let best = best?;
+        self.start(best.group, best.at, best.class)
     }
 
     /// Starts the request at a place of the line of a group.
@@ -286,7 +302,7 @@ impl<G: Ord + Clone, W> FairQueue<G, W> {
 
     /// Chooses an aged request that must end, if a group without strikes waits for its place; or an
     /// old one, if a group with strikes waits and has no aged request.
-    pub(crate) fn make_room(&mut self) -> Option<Entry> {
+    pub(crate) fn choose_victim(&mut self) -> Option<Entry> {
         let ending = self.running.values().filter(|one| one.is_ending).count();
         let (mut fresh, mut struck) = (0, 0);
         for group in self.groups.values() {
@@ -456,19 +472,19 @@ mod tests {
         assert_eq!(start(&mut queue), None, "all of them have strikes");
         let kind = enter(&mut queue, "kind");
         assert_eq!(start(&mut queue), Some(kind));
-        assert_eq!(queue.make_room(), None);
+        assert_eq!(queue.choose_victim(), None);
     }
 
     #[test]
     fn an_aged_request_keeps_its_young_place_until_another_group_needs_it() {
         let mut queue = queue();
         age_one_of_each(&mut queue, &["h1", "h2", "h3", "h4", "h5", "h6"]);
-        assert_eq!(queue.make_room(), None, "no group waits");
+        assert_eq!(queue.choose_victim(), None, "no group waits");
         let kind = enter(&mut queue, "kind");
         assert_eq!(start(&mut queue), None);
         // The fifth and the sixth request found no long place.
-        assert_eq!(queue.make_room(), Some(4));
-        assert_eq!(queue.make_room(), None, "one is on its way out");
+        assert_eq!(queue.choose_victim(), Some(4));
+        assert_eq!(queue.choose_victim(), None, "one is on its way out");
         queue.leave(4);
         assert_eq!(start(&mut queue), Some(kind));
     }
@@ -480,9 +496,9 @@ mod tests {
         queue.leave(0);
         age_one_of_each(&mut queue, &["h7"]);
         let again = enter(&mut queue, "h1");
-        assert_eq!((start(&mut queue), queue.make_room()), (None, None));
+        assert_eq!((start(&mut queue), queue.choose_victim()), (None, None));
         queue.grow_old(2);
-        assert_eq!(queue.make_room(), Some(2));
+        assert_eq!(queue.choose_victim(), Some(2));
         queue.leave(2);
         assert_eq!(start(&mut queue), Some(again));
     }
@@ -492,7 +508,7 @@ mod tests {
         let mut queue = queue();
         age_one_of_each(&mut queue, &["a", "b", "greedy", "greedy", "c", "d"]);
         let kind = enter(&mut queue, "kind");
-        assert_eq!(queue.make_room(), Some(2));
+        assert_eq!(queue.choose_victim(), Some(2));
         // The long place of the victim goes to an aged request, whose young place is free now.
         queue.leave(2);
         assert_eq!(start(&mut queue), Some(kind));

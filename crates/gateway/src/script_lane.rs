@@ -7,7 +7,7 @@
 //! * A request that runs for more than [`YOUNG`] becomes long, if its processes have used processor
 //!   time in the meantime, and its processes get the lowest priority of the system. One that waited
 //!   becomes long after [`YOUNG_IDLE`], and keeps its priority until its processes have worked.
-//! * A request that runs for more than [`OLD`] is old, and may have to make room for any group.
+//! * A request that runs for more than [`OLD`] is old, and may have to end for any group.
 //! * A request that must end loses its processes. Its answer is 429, and nothing of it took effect.
 //! * A request that waits for more than [`WAIT`], or finds the queue full, is answered with 429.
 
@@ -147,7 +147,7 @@ impl ScriptLane {
             // A request that does not wait any longer leaves by itself.
             let _ = turn.send(());
         }
-        let victim = state.queue.make_room();
+        let victim = state.queue.choose_victim();
         if let Some(ticket) = victim.and_then(|entry| state.tickets.get(&entry)) {
             ticket.end();
         }

@@ -60,7 +60,7 @@ pub enum ScriptError {
     HostNotStarted(String),
     /// Every script-host process was busy for the whole time budget.
     Busy,
-    /// The script was ended to make room: it was long, and too many long scripts were running.
+    /// The script was ended for others: it was long, and too many long scripts were running.
     Evicted,
 }
 

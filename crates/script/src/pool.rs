@@ -8,7 +8,8 @@
 //!
 //! A request with a [`Ticket`] was admitted by a caller that bounds such requests to
 //! [`PoolOptions::max_processes`] together, so it finds a process. Only a second process, for the
-//! functions of a procedure's query, may be refused: [`ScriptPool::max_nested`] of them run at once.
+//! functions of a procedure's query, may be refused: [`ScriptPool::max_nested`] of them run at
+//! once.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -153,8 +154,8 @@ impl ScriptPool {
     ///
     /// # Errors
     /// [`ScriptError::Busy`] at the deadline, or at once for a second process of a request;
-    /// [`ScriptError::HostNotStarted`] if no process can be started; [`ScriptError::Evicted`] if the
-    /// request was ended.
+    /// [`ScriptError::HostNotStarted`] if no process can be started; [`ScriptError::Evicted`] if
+    /// the request was ended.
     pub(crate) fn lease(
         &self,
         usage: ProcessUse,

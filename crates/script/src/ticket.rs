@@ -68,7 +68,7 @@ impl Ticket {
         }
     }
 
-    /// Returns the processor time that the processes of the request have used since they were taken,
+    /// Returns the processor time that the processes of the request have used since it took them,
     /// as far as the system tells; `None` if it does not.
     #[must_use]
     pub fn processor_time(&self) -> Option<Duration> {

@@ -43,7 +43,7 @@ impl WatchedChild {
         self.is_overdue.load(Ordering::Acquire)
     }
 
-    /// Returns true if the process was ended to make room.
+    /// Returns true if the process was ended for other requests.
     pub(crate) fn is_evicted(&self) -> bool {
         self.is_evicted.load(Ordering::Acquire)
     }
@@ -72,12 +72,12 @@ impl WatchedChild {
         Duration::from_millis(self.time_before_ms.load(Ordering::Acquire))
     }
 
-    /// Returns true if the process was neither lowered nor ended to make room.
+    /// Returns true if the process was neither lowered nor ended for other requests.
     pub(crate) fn is_as_started(&self) -> bool {
         !self.is_lowered.load(Ordering::Acquire) && !self.is_evicted()
     }
 
-    /// Kills the process to make room. Its user finds its pipe broken and waits for its end.
+    /// Kills the process for other requests. Its user finds its pipe broken and waits for its end.
     pub(crate) fn evict(&self) {
         self.is_evicted.store(true, Ordering::Release);
         self.kill();

@@ -6,8 +6,8 @@
 //!
 //! | share | of the rest | used by | when it is spent |
 //! |---|---|---|---|
-//! | blocks | 20 % | the cache of the store, which uses up to twice its size | old blocks are dropped |
-//! | queries | 25 % | rows to be sorted, groups and lists of all queries | a page ends early, or 429 |
+//! | blocks | 20 % | the cache of the store, which takes up to twice its size | old blocks go |
+//! | queries | 25 % | rows to be sorted, groups, lists of all queries | a page ends early, or 429 |
 //! | bodies | 15 % | bodies of requests and responses | the gateway answers 429 or 413 |
 //! | scripts | 30 % | script processes of 64 MiB each | requests with scripts wait, then 429 |
 //! | | 10 % | everything that no share counts | |

@@ -166,7 +166,8 @@ fn a_procedure_that_writes_more_than_a_commit_holds_ends_soon_with_413() {
         function next(error) {
             if (error) refused++;
             if (refused > 3) return;
-            items.createDocument(items.getSelfLink(), { id: 'i' + n++, postId: 'p1', text: text }, next);
+            var item = { id: 'i' + n++, postId: 'p1', text: text };
+            items.createDocument(items.getSelfLink(), item, next);
         }
         next();
     }";

@@ -88,7 +88,8 @@ fn names(count: usize) -> Vec<String> {
 }
 
 /// Runs `kind` while `callers` connections send hostile requests, each the next one as soon as it
-/// has an answer, and returns the number of hostile requests that were answered before `kind` ended.
+/// has an answer, and returns the number of hostile requests that were answered before `kind`
+/// ended.
 fn beside<T>(
     server: &Server,
     callers: usize,
@@ -222,7 +223,7 @@ impl Times {
             let last = self.times.len().saturating_sub(1);
             self.times[(last as f64 * share).round() as usize].as_secs_f64() * 1000.0
         };
-        println!(
+        eprintln!(
             "  {:<22} {:>5} requests: p50 {:>8.1} ms, p99 {:>8.1} ms, max {:>8.1} ms",
             self.name,
             self.times.len(),
@@ -269,7 +270,7 @@ fn measure_kind(server: &Server, client: &mut Client, rounds: usize) {
         times.print();
     }
     let peak = peak_megabytes(server.process_id());
-    println!("  largest resident memory {peak} MB");
+    eprintln!("  largest resident memory {peak} MB");
 }
 
 #[test]
@@ -280,7 +281,7 @@ fn kind_requests_are_answered_beside_hostile_ones() {
     for databases in [1, 8] {
         let hostile = names(databases);
         let (server, mut client) = start_with(&hostile);
-        println!("{callers} callers of scripts that never end, in {databases} databases");
+        eprintln!("{callers} callers of scripts that never end, in {databases} databases");
         let spin =
             |caller: usize| execute(&hostile[caller % databases], "spin", &format!("p{caller}"));
         beside(&server, callers, spin, || {
@@ -294,7 +295,7 @@ fn kind_requests_are_answered_beside_hostile_ones() {
         let body = format!(r#"{{"id":"{n}","pk":"{n}","two":[1,2],"text":"{n}{text}"}}"#);
         client.create(&items("hostile0"), &body);
     }
-    println!("{queries} callers of queries with groups of 50 MB");
+    eprintln!("{queries} callers of queries with groups of 50 MB");
     let group = |_: usize| {
         let text = "SELECT c.text, x, COUNT(1) AS n FROM c JOIN x IN c.two GROUP BY c.text, x";
         Request::query(&items("hostile0"), text)

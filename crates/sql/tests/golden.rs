@@ -31,7 +31,8 @@
 //! `[plan]` prints what the query asks of its source before the rows. Every query also runs in
 //! pages of one and of three rows, in pages of few bytes, and on a source that filters and sorts
 //! by itself: all runs must return the same rows. Other options run a single page:
-//! `[memory=N]` within N bytes, `[reserve=N]` with N reservations of memory, `[time=N]` until the clock was read N times, `[position=foreign]`
+//! `[memory=N]` within N bytes, `[reserve=N]` with N reservations of memory, `[time=N]` until the
+//! clock was read N times, `[position=foreign]`
 //! from the position of another query, `[source=failing]` on a source that fails. A block
 //! `client-plan [features]` prints the plan for clients that merge results themselves.
 
