@@ -111,7 +111,8 @@ A server refuses to start if its files do not hold every acknowledged commit. A 
 data directory is the better remedy. If there is none, --accept-loss copies the unreadable part to
 the folder 'lost-1' in the data directory, opens the data with the commits before it, and lists the
 items of lost commits as far as they can be read. It mends cut and damaged journals and a missing
-file 'high-water', but not damaged tables.
+file 'high-water'. Damaged blocks of tables are listed; their partitions stay read-only until their
+container is deleted or a backup is restored.
 
 Exit codes:
   0  the data directory is complete, or the loss was accepted

@@ -1,5 +1,5 @@
-//! `orrery repair`: says which commits a damaged data directory lost, and opens it without them if
-//! the user accepts the loss.
+//! `orrery repair`: says which commits and blocks a damaged data directory lost, and opens it without
+//! them if the user accepts the loss.
 //!
 //! Nothing is changed without `--accept-loss`. With it, the bytes that are cut off are first copied
 //! to a new folder in the data directory, together with the report that is printed.
@@ -8,6 +8,7 @@ use crate::command::RepairArguments;
 use crate::data_dir;
 use crate::engine::{open_on, script_host, store_folder};
 use crate::failure::Failure;
+use crate::private_file;
 use crate::world::SystemWorld;
 use orrery_engine::{Engine, EngineOptions, LostWrites};
 use orrery_script::PoolOptions;
@@ -25,24 +26,16 @@ const IDS_LISTED: usize = 1_000;
 /// # Errors
 /// [`Failure::Data`] if the directory is damaged and the loss is not accepted, or cannot be.
 pub(crate) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
+    private_file::restrict_new_files();
     let directory = data_dir::locate(arguments.data_dir.as_deref())?;
     let folder = store_folder(&directory);
     let loss = LocalStore::examine(&folder).map_err(|error| Failure::Data(error.to_string()))?;
     let Some(loss) = loss else {
-        // The journals are complete. The tables are compared with them at every open.
-        open(&folder, false)?;
-        return print(&format!(
-            "The data directory {} is complete: nothing to repair.\n",
-            directory.display()
-        ));
+        return report_tables(&directory);
     };
     if !arguments.accept_loss {
         print(&report(&loss, &LostWrites::of(&loss.commits, None)))?;
-        return Err(Failure::Data(format!(
-            "restore a backup of {0}, or go on with what is left:\n  \
-             orrery repair --data-dir {0} --accept-loss",
-            directory.display()
-        )));
+        return Err(not_accepted(&directory));
     }
 
     let remains = new_folder(&directory);
@@ -53,14 +46,62 @@ pub(crate) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
     let engine = open(&folder, true)?;
     let report = report(&loss, &LostWrites::of(&loss.commits, Some(&engine)));
     std::fs::write(remains.join("report.txt"), &report).map_err(cannot_keep)?;
-    engine
-        .shut_down()
-        .map_err(|error| Failure::Data(format!("cannot close the data: {error}")))?;
+    close(&engine)?;
     print(&format!(
         "{report}\nThe loss is accepted: the server starts again with the commits before it. The \
          cut bytes and this\nreport are in {}.\n",
         remains.display()
     ))
+}
+
+/// Reports the damaged blocks of a directory whose journals are complete. Their loss cannot be
+/// accepted: without index entries, queries would miss items that exist.
+fn report_tables(directory: &Path) -> Result<(), Failure> {
+    let engine = open(&store_folder(directory), false)?;
+    let mut text = String::new();
+    for block in engine.damaged_blocks() {
+        let partitions = block.partition_paths();
+        if !partitions.is_empty() {
+            let _ = writeln!(
+                text,
+                "  {}, byte {}: {}; {} of {}",
+                block.file,
+                block.offset,
+                block.fault,
+                block.contents.name(),
+                partitions.join(", ")
+            );
+        }
+    }
+    close(&engine)?;
+    if text.is_empty() {
+        return print(&format!(
+            "The data directory {} is complete: nothing to repair.\n\
+             Blocks that were not read since their damage are found by the check of a running \
+             server.\n",
+            directory.display()
+        ));
+    }
+    print(&format!("Damaged blocks:\n{text}"))?;
+    Err(Failure::Data(format!(
+        "the partitions named above are read-only. Restore a backup of {}, or start the server, \
+         copy the\nitems that can be read to a new container, and delete the damaged one",
+        directory.display()
+    )))
+}
+
+/// Creates the failure of a repair that describes a loss and changes nothing.
+fn not_accepted(directory: &Path) -> Failure {
+    Failure::Data(format!(
+        "restore a backup of {0}, or go on with what is left:\n  \
+         orrery repair --data-dir {0} --accept-loss",
+        directory.display()
+    ))
+}
+
+fn close(engine: &Engine) -> Result<(), Failure> {
+    let closed = engine.shut_down();
+    closed.map_err(|error| Failure::Data(format!("cannot close the data: {error}")))
 }
 
 /// Opens the engine on the store in `folder`, for the names of its containers.

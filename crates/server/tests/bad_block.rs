@@ -3,7 +3,7 @@
 
 mod program;
 
-use program::{Client, Manager, Request, Server, start};
+use program::{Client, Manager, Request, Server, repair, start};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -122,6 +122,17 @@ fn a_damaged_block_is_named_and_only_its_partition_is_read_only() {
         "{line}"
     );
     assert!(line.contains("offset="), "{line}");
+
+    // The loss of a block is described and cannot be accepted.
+    for arguments in [&[][..], &["--accept-loss"]] {
+        let (code, printed) = repair(directory.path(), arguments);
+        assert_eq!(code, Some(4), "{printed}");
+        assert!(
+            printed.contains(file.to_str().expect("text")) && printed.contains(path),
+            "{printed}"
+        );
+        assert!(printed.contains("read-only"), "{printed}");
+    }
 }
 
 /// Checks that writes of the damaged partition and reads of the block fail, and no others.

@@ -7,11 +7,10 @@
 mod program;
 
 use program::{
-    Client, Exit, ITEMS, Request, Server, item, number, start, start_at, start_on, text,
+    Client, Exit, ITEMS, Request, Server, item, number, repair, start, start_at, start_on, text,
 };
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Exit code of wrong options.
 const EXIT_USAGE: Option<i32> = Some(2);
@@ -252,19 +251,6 @@ fn a_deleted_file_is_refused_or_harmless() {
         is_refused_after(original.path(), "all tables and journals deleted", gone),
         "it was not noticed"
     );
-}
-
-/// Runs `orrery repair` on a data directory. Returns the exit code and all that it printed.
-fn repair(directory: &Path, arguments: &[&str]) -> (Option<i32>, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_orrery"))
-        .args(["repair", "--data-dir"])
-        .arg(directory)
-        .args(arguments)
-        .output()
-        .expect("it runs");
-    let printed = [output.stdout, output.stderr].concat();
-    let printed = String::from_utf8(printed).expect("UTF-8");
-    (output.status.code(), printed)
 }
 
 #[test]

@@ -254,7 +254,7 @@ fn the_loss_of_a_damaged_block_can_be_accepted() {
     let found = wait_for(&reports);
     drop(store);
     let accepting = LocalOptions {
-        accept_loss: true,
+        accept_damage: true,
         ..options()
     };
     let store = LocalStore::open(dir.path(), accepting).unwrap();

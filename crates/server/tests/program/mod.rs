@@ -145,6 +145,19 @@ fn launch(mut program: Command, listen: &str, arguments: &[&str]) -> Result<Serv
     })
 }
 
+/// Runs `orrery repair` on a data directory. Returns the exit code and all that it printed.
+pub(crate) fn repair(directory: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_orrery"))
+        .args(["repair", "--data-dir"])
+        .arg(directory)
+        .args(arguments)
+        .output()
+        .expect("it runs");
+    let printed = [output.stdout, output.stderr].concat();
+    let printed = String::from_utf8(printed).expect("UTF-8");
+    (output.status.code(), printed)
+}
+
 /// Runs `orrery start` with a data directory.
 pub(crate) fn start_on(directory: &Path) -> Result<Server, Exit> {
     start(&["--data-dir", directory.to_str().expect("a path in UTF-8")])

@@ -81,9 +81,12 @@ pub struct LocalOptions {
     /// compactions go on. At most an eighth of the file system; 0 for no reserve.
     pub reserve_bytes: u64,
     /// Opens a store whose log is truncated, or whose high-water file is missing, with the commits
-    /// that are left, and gives up the keys of damaged blocks. Acknowledged commits may be missing
-    /// afterwards: for a person to decide, once, after the refusal said what is lost.
+    /// that are left. Acknowledged commits may be missing afterwards: for a person to decide, once,
+    /// after the refusal said what is lost.
     pub accept_loss: bool,
+    /// Gives up the keys of all damaged blocks, so that their partitions take commits again. The
+    /// caller must be able to live with any missing key, index entries included.
+    pub accept_damage: bool,
     /// Bytes per second that the regular check of all blocks reads; 0 for no check.
     pub scrub_bytes_per_second: u64,
     /// Bytes from which on a memtable is sealed and written to a table.
@@ -98,6 +101,7 @@ impl Default for LocalOptions {
             worker_threads: 1,
             reserve_bytes: 0,
             accept_loss: false,
+            accept_damage: false,
             scrub_bytes_per_second: 4 << 20,
             memtable_bytes: 16 << 20,
         }
@@ -168,7 +172,7 @@ impl LocalStore {
             space,
             damage,
         )?;
-        if options.accept_loss {
+        if options.accept_damage {
             tables.accept_damage()?;
         }
         if is_new {
