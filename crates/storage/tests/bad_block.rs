@@ -322,3 +322,30 @@ fn the_records_of_the_store_survive_damage_of_their_own_block() {
         }
     }
 }
+
+#[test]
+fn damage_of_the_records_of_the_store_that_is_met_at_open_stops_nothing() {
+    // The tables of one keyspace consist of records of the store: the keys are in the other.
+    for (keyspace, key) in [(1, &b"\x80k"[..]), (2, b"k")] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = LocalStore::open(dir.path(), options()).unwrap();
+        let heads = 3000..5000;
+        for partition in heads.clone() {
+            let mut writer = PartitionWriter::open(&store, PartitionId(partition));
+            writer.put(&[(key, b"v")]);
+        }
+        drop(store);
+        damage(dir.path(), keyspace);
+        for epoch in 2..4 {
+            let store = LocalStore::open(dir.path(), options()).unwrap();
+            for partition in heads.clone() {
+                let partition = PartitionId(partition);
+                assert_eq!(store.snapshot(partition).unwrap().head().lsn, 1);
+                assert_eq!(everything(&store, partition).len(), 1);
+            }
+            let writer = PartitionWriter::open(&store, PartitionId(4000));
+            assert_eq!((writer.lsn, writer.lease.epoch()), (1, epoch));
+            assert_eq!(write_round(&store, 1, epoch), []);
+        }
+    }
+}

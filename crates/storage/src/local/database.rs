@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fjall::compaction::Leveled;
 use fjall::config::{BlockSizePolicy, CompressionPolicy, FilterPolicy};
@@ -21,8 +22,10 @@ use super::blocks::SEAL;
 use super::high_water::Mark;
 use super::journal::{GROUP_KEY, GroupRecord};
 use super::keys::{
-    DESTRUCTION_PREFIX, EPOCH_FLOOR_KEY, HEAD_PREFIX, decode_ownership, partition_behind,
+    DESTRUCTION_PREFIX, EPOCH_FLOOR_KEY, HEAD_PREFIX, MIRRORED_KEY, PREFIX_BYTES, decode_ownership,
+    partition_behind,
 };
+use super::maintenance::is_damage;
 use crate::commit::{Head, PartitionId};
 use crate::error::StoreError;
 use crate::ownership::{Ownership, RESERVED};
@@ -44,6 +47,9 @@ pub(super) struct OpenDatabase {
     pub(super) db: Database,
     pub(super) rows: Keyspace,
     pub(super) index: Keyspace,
+    /// A damaged block with a record of the store was met in the keyspace of rows, or of index
+    /// entries.
+    has_damaged_record: [AtomicBool; 2],
 }
 
 /// The numbers of the newest group commits in the tables.
@@ -105,43 +111,86 @@ impl OpenDatabase {
             db,
             rows,
             index,
+            has_damaged_record: Default::default(),
         })
     }
 
-    /// Returns the numbers of the newest group commits.
+    /// Returns the numbers of the newest group commits. A keyspace whose group record is in a damaged
+    /// block is passed over, unless it is that of both.
     pub(super) fn groups(&self) -> Result<GroupNumbers, StoreError> {
-        let (mut last, mut persisted) = (u64::MAX, u64::MAX);
-        let mut lagging = PathBuf::new();
-        for keyspace in [&self.rows, &self.index] {
-            let failed = |e: fjall::LsmError| store_error(&self.path, &fjall::Error::from(e));
-            let newest = keyspace
-                .tree
-                .get(GROUP_KEY, fjall::SeqNo::MAX >> 1)
-                .map_err(failed)?;
-            let newest = group_number(newest.as_deref());
-            if newest < last {
-                last = newest;
-                lagging = keyspace.path().join("current");
-            }
-            let on_disk = match keyspace.tree.get_highest_persisted_seqno() {
-                Some(sequence) => keyspace.tree.get(GROUP_KEY, sequence + 1).map_err(failed)?,
-                None => None,
+        let mut numbers: Option<GroupNumbers> = None;
+        let mut damage = None;
+        for is_index in [false, true] {
+            let keyspace = self.keyspace(is_index);
+            let (last, persisted) = match newest_groups(keyspace) {
+                Ok(found) => found,
+                Err(error) if is_damage(&error) => {
+                    self.set_damaged_record(is_index);
+                    damage = Some(error);
+                    continue;
+                }
+                Err(error) => return Err(store_error(&self.path, &error.into())),
             };
-            persisted = persisted.min(group_number(on_disk.as_deref()));
+            let current = keyspace.path().join("current");
+            let numbers = numbers.get_or_insert_with(|| GroupNumbers {
+                last,
+                persisted,
+                lagging: current.clone(),
+            });
+            if last < numbers.last {
+                numbers.last = last;
+                numbers.lagging = current;
+            }
+            numbers.persisted = numbers.persisted.min(persisted);
         }
-        Ok(GroupNumbers {
-            last,
-            persisted,
-            lagging,
-        })
+        match (numbers, damage) {
+            (Some(numbers), _) => Ok(numbers),
+            (None, Some(error)) => Err(store_error(&self.path, &error.into())),
+            (None, None) => Err(self.unreadable_record()),
+        }
     }
 
     /// Returns the mark of the last group; the default mark if there is no group.
     pub(super) fn mark(&self) -> Result<Mark, StoreError> {
-        let value = self.rows.get(GROUP_KEY);
-        let value = value.map_err(|e| store_error(&self.path, &e))?;
-        let record = value.and_then(|bytes| GroupRecord::decode(&bytes));
+        let records = self.records(GROUP_KEY)?;
+        let record = records
+            .first()
+            .and_then(|(_, bytes)| GroupRecord::decode(bytes));
         Ok(record.map(|record| record.mark).unwrap_or_default())
+    }
+
+    /// Returns true if both keyspaces have all records of the store.
+    pub(super) fn is_mirrored(&self) -> bool {
+        matches!(self.index.get(MIRRORED_KEY), Ok(Some(_)))
+    }
+
+    /// Returns the records of the store whose keys begin with `prefix`.
+    fn records(&self, prefix: &[u8]) -> Result<Records, StoreError> {
+        let view = self.db.snapshot();
+        let in_rows = read_records(&view, &self.rows, prefix);
+        let records = match in_rows {
+            Err(fjall::Error::Storage(error)) if is_damage(&error) && self.is_mirrored() => {
+                self.set_damaged_record(false);
+                read_records(&view, &self.index, prefix)
+            }
+            other => other,
+        };
+        records.map_err(|error| store_error(&self.path, &error))
+    }
+
+    /// Returns true if a record of the store in the keyspace of rows, or of index entries, was met in
+    /// a damaged block.
+    pub(super) fn has_damaged_record(&self, is_index: bool) -> bool {
+        self.has_damaged_record[usize::from(is_index)].load(Ordering::Relaxed)
+    }
+
+    fn set_damaged_record(&self, is_index: bool) {
+        self.has_damaged_record[usize::from(is_index)].store(true, Ordering::Relaxed);
+    }
+
+    fn unreadable_record(&self) -> StoreError {
+        let keyspaces = self.path.join("keyspaces");
+        StoreError::damaged(&keyspaces, "a record of the store is unreadable")
     }
 
     /// Closes the database and waits for its threads. Returns the highest sequence number that a
@@ -163,19 +212,9 @@ impl OpenDatabase {
 
     /// Reads all head records and the epoch floor.
     pub(super) fn recover_heads(&self) -> Result<Recovered, StoreError> {
-        let failed = |e: fjall::Error| store_error(&self.path, &e);
-        let unreadable = || {
-            let keyspaces = self.path.join("keyspaces");
-            StoreError::damaged(&keyspaces, "a partition's head record is unreadable")
-        };
-        let view = self.db.snapshot();
+        let unreadable = || self.unreadable_record();
         let mut ownership = HashMap::new();
-        for row in view.prefix(&self.rows, HEAD_PREFIX) {
-            let (key, value) = row.into_inner().map_err(failed)?;
-            // A block that was sealed after its records had been written anew.
-            if value.starts_with(SEAL) {
-                continue;
-            }
+        for (key, value) in self.records(HEAD_PREFIX)? {
             let partition = partition_behind(HEAD_PREFIX, &key).ok_or_else(unreadable)?;
             let found = decode_ownership(&value).ok_or_else(unreadable)?;
             // The first group writes a head record of the reserved partition.
@@ -183,8 +222,8 @@ impl OpenDatabase {
                 ownership.insert(partition, found);
             }
         }
-        let epoch_floor = match view.get(&self.rows, EPOCH_FLOOR_KEY).map_err(failed)? {
-            Some(bytes) => match bytes.as_ref().try_into() {
+        let epoch_floor = match self.records(EPOCH_FLOOR_KEY)?.first() {
+            Some((_, bytes)) => match bytes.as_ref().try_into() {
                 Ok(bytes) => u64::from_le_bytes(bytes),
                 Err(_) => return Err(unreadable()),
             },
@@ -198,19 +237,46 @@ impl OpenDatabase {
 
     /// Returns the partitions whose destruction a crash interrupted.
     pub(super) fn unfinished_destructions(&self) -> Result<Vec<PartitionId>, StoreError> {
-        let view = self.db.snapshot();
         let mut partitions = Vec::new();
-        for row in view.prefix(&self.rows, DESTRUCTION_PREFIX) {
-            let key = row.key().map_err(|e| store_error(&self.path, &e))?;
-            let Some(partition) = partition_behind(DESTRUCTION_PREFIX, &key) else {
-                let keyspaces = self.path.join("keyspaces");
-                let detail = "the record of a destruction is unreadable";
-                return Err(StoreError::damaged(&keyspaces, detail));
-            };
-            partitions.push(partition);
+        for (key, _) in self.records(DESTRUCTION_PREFIX)? {
+            let partition = partition_behind(DESTRUCTION_PREFIX, &key);
+            partitions.push(partition.ok_or_else(|| self.unreadable_record())?);
         }
         Ok(partitions)
     }
+}
+
+/// Records of the store: keys and values.
+type Records = Vec<(fjall::UserKey, fjall::UserValue)>;
+
+/// Reads the records of the store in one keyspace. A block that was sealed after its records had
+/// been written anew has none.
+fn read_records(
+    view: &fjall::Snapshot,
+    keyspace: &Keyspace,
+    prefix: &[u8],
+) -> Result<Records, fjall::Error> {
+    let mut records = Vec::new();
+    for row in view.prefix(keyspace, prefix) {
+        let (key, value) = row.into_inner()?;
+        if !value.starts_with(SEAL) {
+            records.push((key, value));
+        }
+    }
+    Ok(records)
+}
+
+/// Returns the numbers of the last group in a keyspace, and of the last one in its tables on disk.
+fn newest_groups(keyspace: &Keyspace) -> Result<(u64, u64), fjall::LsmError> {
+    let newest = keyspace.tree.get(GROUP_KEY, fjall::SeqNo::MAX >> 1)?;
+    let on_disk = match keyspace.tree.get_highest_persisted_seqno() {
+        Some(sequence) => keyspace.tree.get(GROUP_KEY, sequence + 1)?,
+        None => None,
+    };
+    Ok((
+        group_number(newest.as_deref()),
+        group_number(on_disk.as_deref()),
+    ))
 }
 
 /// Sets the thresholds of fjall's own compactions in the list of keyspaces, where fjall reads them

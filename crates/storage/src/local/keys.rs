@@ -29,6 +29,9 @@ pub(super) const EPOCH_FLOOR_KEY: &[u8] = b"\xff\xff\xff\xff\xff\xff\xff\xff\x03
 /// Prefix of the records of destructions that are not finished.
 pub(super) const DESTRUCTION_PREFIX: &[u8] = b"\xff\xff\xff\xff\xff\xff\xff\xff\x04";
 
+/// Key of the record that both keyspaces have all records of the store.
+pub(super) const MIRRORED_KEY: &[u8] = b"\xff\xff\xff\xff\xff\xff\xff\xff\x05";
+
 /// Returns true if a caller's key is an index entry.
 pub(super) fn is_index_key(key: &[u8]) -> bool {
     key.first().is_some_and(|tag| *tag >= INDEX_TAG)

@@ -33,8 +33,8 @@ use super::directory::Directory;
 use super::high_water::{HighWater, Mark};
 use super::journal::{GROUP_KEY, GroupRecord};
 use super::keys::{
-    EPOCH_FLOOR_KEY, PREFIX_BYTES, destruction_key, encode_ownership, head_key, is_index_key,
-    partition_range, prefixed_key,
+    EPOCH_FLOOR_KEY, MIRRORED_KEY, PREFIX_BYTES, destruction_key, encode_ownership, head_key,
+    is_index_key, partition_range, prefixed_key,
 };
 use super::maintenance::{Progress, Signal, is_damage};
 use super::reopening::{Cut, Exhausted, FaultPoint, GroupFailure, Reopened};
@@ -171,6 +171,14 @@ impl Tables {
         let mark = database.mark()?;
         let unfinished = database.unfinished_destructions()?;
         let recovered = database.recover_heads()?;
+        let is_mirrored = database.is_mirrored();
+        let signal = Signal::default();
+        for is_index in [false, true] {
+            // The other keyspace had the records; the maintenance thread takes the block out.
+            if database.has_damaged_record(is_index) {
+                signal.check(is_index);
+            }
+        }
         let tables = Tables {
             options,
             writer: Mutex::new(WriterState {
@@ -183,7 +191,7 @@ impl Tables {
             access: Access::new(database, recovered.heads()),
             space,
             damage,
-            signal: Signal::default(),
+            signal,
             progress: Progress::default(),
             damage_report: Mutex::new(None),
             is_stuck: AtomicBool::new(false),
@@ -208,6 +216,13 @@ impl Tables {
             tasks.push(WriteTask::RaiseEpoch {
                 partition: RESERVED,
                 ownership: Ownership::default(),
+            });
+        }
+        // A new directory, or one of an earlier version.
+        if !is_mirrored {
+            tasks.push(WriteTask::Restore {
+                heads: recovered.ownership.clone().into_iter().collect(),
+                epoch_floor: recovered.epoch_floor,
             });
         }
         if !tasks.is_empty() {
@@ -327,7 +342,7 @@ impl Tables {
         }
         // The digest covers every change, so that the chain of groups identifies the history.
         let mut digest = crc32fast::Hasher::new();
-        let batch_len = commit.puts.len() + commit.deletes.len() + 1;
+        let batch_len = commit.puts.len() + commit.deletes.len() + 2;
         let mut batch = OwnedWriteBatch::with_capacity(database.db.clone(), batch_len);
         for (key, value) in commit.puts {
             let keyspace = database.keyspace(is_index_key(&key));
@@ -346,7 +361,7 @@ impl Tables {
             epoch: lease.epoch(),
             head,
         });
-        batch.insert(&database.rows, head_key(partition), ownership);
+        put_record(&database, &mut batch, &head_key(partition), &ownership);
         digest.update(&ownership);
         Some(PreparedCommit {
             batch,
@@ -401,8 +416,7 @@ impl Tables {
         }
         .encode();
         let mut batch = OwnedWriteBatch::with_capacity(database.db.clone(), 2);
-        batch.insert(&database.rows, GROUP_KEY, record);
-        batch.insert(&database.index, GROUP_KEY, record);
+        put_record(&database, &mut batch, GROUP_KEY, &record);
         batch.commit().map_err(failed)?;
         self.fault.pass(database).map_err(failed)?;
         self.sync_seconds
@@ -445,7 +459,7 @@ impl Tables {
                 let record = encode_ownership(ownership);
                 chain.update(&record);
                 let mut batch = OwnedWriteBatch::with_capacity(database.db.clone(), 1);
-                batch.insert(&database.rows, head_key(partition), record);
+                put_record(database, &mut batch, &head_key(partition), &record);
                 batch.commit()?;
                 Ok(None)
             }
@@ -522,12 +536,13 @@ impl Tables {
         is_empty: bool,
     ) -> Result<(), fjall::Error> {
         let mut batch = database.db.batch();
-        batch.remove(&database.rows, head_key(partition));
-        batch.insert(&database.rows, EPOCH_FLOOR_KEY, epoch_floor.to_le_bytes());
+        remove_record(database, &mut batch, &head_key(partition));
+        let epoch_floor = epoch_floor.to_le_bytes();
+        put_record(database, &mut batch, EPOCH_FLOOR_KEY, &epoch_floor);
         if is_empty {
             return batch.commit();
         }
-        batch.insert(&database.rows, destruction_key(partition), []);
+        put_record(database, &mut batch, &destruction_key(partition), &[]);
         batch.commit()?;
 
         let now = database.db.snapshot();
@@ -553,7 +568,7 @@ impl Tables {
         }
 
         let mut batch = database.db.batch();
-        batch.remove(&database.rows, destruction_key(partition));
+        remove_record(database, &mut batch, &destruction_key(partition));
         batch.commit()
     }
 
@@ -631,19 +646,30 @@ fn restore_records(
     epoch_floor: u64,
 ) -> Result<(), fjall::Error> {
     for heads in heads.chunks(RESTORE_HEADS) {
-        let mut batch = OwnedWriteBatch::with_capacity(database.db.clone(), heads.len());
+        let mut batch = OwnedWriteBatch::with_capacity(database.db.clone(), 2 * heads.len());
         for (partition, ownership) in heads {
-            batch.insert(
-                &database.rows,
-                head_key(*partition),
-                encode_ownership(*ownership),
-            );
+            let record = encode_ownership(*ownership);
+            put_record(database, &mut batch, &head_key(*partition), &record);
         }
         batch.commit()?;
     }
     let mut batch = database.db.batch();
-    batch.insert(&database.rows, EPOCH_FLOOR_KEY, epoch_floor.to_le_bytes());
+    let epoch_floor = epoch_floor.to_le_bytes();
+    put_record(database, &mut batch, EPOCH_FLOOR_KEY, &epoch_floor);
+    batch.insert(&database.index, MIRRORED_KEY, []);
     batch.commit()
+}
+
+/// Adds a record of the store to a batch, for both keyspaces.
+fn put_record(database: &OpenDatabase, batch: &mut OwnedWriteBatch, key: &[u8], value: &[u8]) {
+    batch.insert(&database.rows, key, value);
+    batch.insert(&database.index, key, value);
+}
+
+/// Removes a record of the store from both keyspaces.
+fn remove_record(database: &OpenDatabase, batch: &mut OwnedWriteBatch, key: &[u8]) {
+    batch.remove(&database.rows, key);
+    batch.remove(&database.index, key);
 }
 
 /// Returns true if one of the keyspaces has reached the backlog.
