@@ -95,7 +95,7 @@ impl Memory {
 
     fn divide(limit: u64) -> Memory {
         let rest = limit.saturating_sub(FIXED_BYTES);
-        let percent = |share: u64| rest / 100 * share;
+        let percent = |share: u64| rest.saturating_mul(share) / 100;
         let processes = percent(30) / SCRIPT_BYTES;
         let requests = (processes * 4 / 5).clamp(1, SCRIPT_REQUESTS_MAX);
         Memory {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use program::{Client, ITEMS, Manager, Request, Server, start, start_on, start_with_open_files};
+use program::{Client, ITEMS, Manager, Request, Server, start, start_with_open_files};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -225,7 +225,8 @@ fn resident_megabytes(server: &Server) -> u64 {
 #[test]
 fn clients_that_never_read_hold_a_bounded_memory_and_are_cut() {
     let directory = tempfile::tempdir().expect("a directory");
-    let server = start_on(directory.path()).expect("it starts");
+    let path = directory.path().to_str().expect("UTF-8");
+    let server = start(&["--data-dir", path, "--memory-limit", "1GiB"]).expect("it starts");
     let mut client = server.client();
     client.make_posts();
     fill(&mut client);
@@ -267,7 +268,7 @@ fn clients_that_never_read_hold_a_bounded_memory_and_are_cut() {
 
 #[tokio::test]
 async fn streams_of_http_2_that_never_read_are_cut_with_their_connection() {
-    let server = start(&["--memory"]).expect("it starts");
+    let server = start(&["--memory", "--memory-limit", "1GiB"]).expect("it starts");
     let mut client = server.client();
     client.make_posts();
     fill(&mut client);
