@@ -22,7 +22,7 @@ use super::blocks::SEAL;
 use super::high_water::Mark;
 use super::journal::{GROUP_KEY, GroupRecord};
 use super::keys::{
-    DESTRUCTION_PREFIX, EPOCH_FLOOR_KEY, HEAD_PREFIX, MIRRORED_KEY, PREFIX_BYTES, decode_ownership,
+    DESTRUCTION_PREFIX, EPOCH_FLOOR_KEY, HEAD_PREFIX, MIRRORED_KEY, decode_ownership,
     partition_behind,
 };
 use super::maintenance::is_damage;
