@@ -1,5 +1,5 @@
-//! `orrery repair`: says which commits and blocks a damaged data directory lost, and opens it without
-//! them if the user accepts the loss.
+//! `orrery repair`: says which commits and blocks a damaged data directory lost, and opens the
+//! directory without the commits if the user accepts the loss.
 //!
 //! Nothing is changed without `--accept-loss`. With it, the bytes that are cut off are first copied
 //! to a new folder in the data directory, together with the report that is printed.

@@ -205,7 +205,7 @@ pub trait Store: Send + Sync {
 
     /// Returns the damaged blocks that are known. Reads of their keys fail with
     /// [`StoreError::DamagedBlock`], and commits to their partitions answer
-    /// [`CommitOutcome::Damaged`](crate::CommitOutcome::Damaged).
+    /// [`CommitOutcome::Damaged`].
     fn damage(&self) -> Vec<Damage> {
         Vec::new()
     }

@@ -25,8 +25,8 @@ pub struct LostWrites {
 }
 
 impl LostWrites {
-    /// Describes the writes of lost commits, in the order of the partitions of the store. Without an
-    /// engine, which cannot be opened before the loss is accepted, the places have no names.
+    /// Describes the writes of lost commits, in the order of the partitions of the store. Without
+    /// an engine, which cannot be opened before the loss is accepted, the places have no names.
     pub fn of(commits: &[LostCommit], engine: Option<&Engine>) -> Vec<LostWrites> {
         let mut of_partitions: BTreeMap<PartitionId, Vec<&LostCommit>> = BTreeMap::new();
         for commit in commits {

@@ -6,7 +6,8 @@
 //!   touch it;
 //! - `keys.rs`: the keys in fjall; `database.rs`: the opening of fjall;
 //! - `committer.rs`: the order of writes and syncs; `tables.rs`: the writing of one group;
-//!   `access.rs` and `snapshot.rs`: reads; `repair.rs`: lost commits, before their loss is accepted;
+//!   `access.rs` and `snapshot.rs`: reads;
+//! - `repair.rs`: lost commits, before their loss is accepted;
 //! - `space.rs`: the limits of free space and the reserve; `reopening.rs` and `journal_cut.rs`: the
 //!   way back after a failed write;
 //! - `maintenance.rs`: compactions and the check of all blocks; `blocks.rs`: the blocks of a table;

@@ -1,8 +1,8 @@
 //! The repair of a data directory whose journals lost acknowledged commits: the loss is described
 //! and its remains are kept before it is accepted.
 //!
-//! Promised: [`examine`] changes nothing; [`Loss::keep_remains`] is durable when it returns, so that
-//! the bytes that the next open cuts off are not gone.
+//! Promised: [`examine`] changes nothing; [`Loss::keep_remains`] is durable when it returns, so
+//! that the bytes that the next open cuts off are not gone.
 //!
 //! Left out: damage of tables and of older journals. Commits behind such damage cannot be told from
 //! commits that were overwritten, so only a backup helps.
