@@ -95,6 +95,8 @@ fn a_query_that_holds_too_many_bytes_is_refused() {
     for text in [
         "SELECT VALUE MAKELIST(c) FROM c",
         "SELECT c.id FROM c GROUP BY c.id",
+        "SELECT MAX(REPLICATE(c.id, 2000)) AS most FROM c GROUP BY c.g",
+        "SELECT MIN(CONCAT(c.id, REPLICATE('x', 2000))) AS least FROM c GROUP BY c.g",
         "SELECT DISTINCT c.id FROM c",
         "SELECT * FROM c ORDER BY c.n",
         "SELECT VALUE ARRAY(SELECT c, a, b FROM a IN c.list \

@@ -250,7 +250,9 @@ impl State {
                     Some(best) => compare(value, best).is_lt(),
                 };
                 if is_better && !*is_undefined {
+                    let before = best.as_ref().map_or(0, weight);
                     *best = Some(value.clone());
+                    return weight(value).saturating_sub(before);
                 }
             }
 
