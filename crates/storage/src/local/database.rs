@@ -115,8 +115,8 @@ impl OpenDatabase {
         })
     }
 
-    /// Returns the numbers of the newest group commits. A keyspace whose group record is in a damaged
-    /// block is passed over, unless it is that of both.
+    /// Returns the numbers of the newest group commits. A keyspace whose group record is in a
+    /// damaged block is passed over, if the other one has its record.
     pub(super) fn groups(&self) -> Result<GroupNumbers, StoreError> {
         let mut numbers: Option<GroupNumbers> = None;
         let mut damage = None;
@@ -178,8 +178,8 @@ impl OpenDatabase {
         records.map_err(|error| store_error(&self.path, &error))
     }
 
-    /// Returns true if a record of the store in the keyspace of rows, or of index entries, was met in
-    /// a damaged block.
+    /// Returns true if a record of the store in the keyspace of rows, or of index entries, was met
+    /// in a damaged block.
     pub(super) fn has_damaged_record(&self, is_index: bool) -> bool {
         self.has_damaged_record[usize::from(is_index)].load(Ordering::Relaxed)
     }

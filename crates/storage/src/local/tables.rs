@@ -202,29 +202,7 @@ impl Tables {
         };
         let existing = recovered.ownership.keys().copied().collect();
         tables.damage.keep_existing(&existing)?;
-        let mut tasks = Vec::new();
-        for partition in unfinished {
-            tasks.push(WriteTask::Destroy {
-                partition,
-                epoch_floor: recovered.epoch_floor,
-                is_empty: false,
-            });
-        }
-        // The first group of a new directory also proves, before a caller relies on it, that the
-        // directory can be written.
-        if mark.group == 0 {
-            tasks.push(WriteTask::RaiseEpoch {
-                partition: RESERVED,
-                ownership: Ownership::default(),
-            });
-        }
-        // A new directory, or one of an earlier version.
-        if !is_mirrored {
-            tasks.push(WriteTask::Restore {
-                heads: recovered.ownership.clone().into_iter().collect(),
-                epoch_floor: recovered.epoch_floor,
-            });
-        }
+        let tasks = first_tasks(unfinished, &recovered, mark, is_mirrored);
         if !tasks.is_empty() {
             tables.write_group(tasks).map_err(|failure| failure.error)?;
         }
@@ -637,6 +615,39 @@ fn remove_seals(database: &OpenDatabase, keys: Vec<(bool, Vec<u8>)>) -> Result<(
         }
     }
     batch.commit()
+}
+
+/// Returns what a store writes when it is opened.
+fn first_tasks(
+    unfinished: Vec<PartitionId>,
+    recovered: &Recovered,
+    mark: Mark,
+    is_mirrored: bool,
+) -> Vec<WriteTask> {
+    let mut tasks = Vec::new();
+    for partition in unfinished {
+        tasks.push(WriteTask::Destroy {
+            partition,
+            epoch_floor: recovered.epoch_floor,
+            is_empty: false,
+        });
+    }
+    // The first group of a new directory also proves, before a caller relies on it, that the
+    // directory can be written.
+    if mark.group == 0 {
+        tasks.push(WriteTask::RaiseEpoch {
+            partition: RESERVED,
+            ownership: Ownership::default(),
+        });
+    }
+    // A new directory, or one of an earlier version.
+    if !is_mirrored {
+        tasks.push(WriteTask::Restore {
+            heads: recovered.ownership.clone().into_iter().collect(),
+            epoch_floor: recovered.epoch_floor,
+        });
+    }
+    tasks
 }
 
 /// Writes all head records and the epoch floor. The group record follows in any case.
