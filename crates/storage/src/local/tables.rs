@@ -394,7 +394,7 @@ impl Tables {
         }
         .encode();
         let mut batch = OwnedWriteBatch::with_capacity(database.db.clone(), 2);
-        put_record(&database, &mut batch, GROUP_KEY, &record);
+        put_record(database, &mut batch, GROUP_KEY, &record);
         batch.commit().map_err(failed)?;
         self.fault.pass(database).map_err(failed)?;
         self.sync_seconds
