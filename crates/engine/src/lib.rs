@@ -103,7 +103,7 @@ use orrery_model::world::World;
 use orrery_model::{Result, Rid, limits};
 use orrery_script::{PoolOptions, ScriptPool};
 use orrery_storage::Store;
-use query::Slots;
+use query::{QueryMemory, Slots};
 use request::{Outcome, Position};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -165,7 +165,7 @@ pub struct Engine {
     throughput: ThroughputOptions,
     script_locks: ScriptLocks,
     slots: Slots,
-    query_memory: Arc<MemoryBudget>,
+    query_memory: QueryMemory,
     meters: Meters,
     partition_bytes: u64,
     range_changes: RangeChanges,
@@ -203,7 +203,7 @@ impl Engine {
             meters: Meters::new(),
             script_locks: ScriptLocks::default(),
             slots: Slots::new(std::thread::available_parallelism().map_or(1, usize::from)),
-            query_memory: options.query_memory,
+            query_memory: QueryMemory::new(options.query_memory),
             partition_bytes: options.partition_bytes,
             range_changes: RangeChanges::default(),
         };
@@ -245,7 +245,7 @@ impl Engine {
 
     /// Returns the memory for what queries collect.
     pub fn query_memory(&self) -> &Arc<MemoryBudget> {
-        &self.query_memory
+        self.query_memory.budget()
     }
 
     pub(crate) fn world(&self) -> &dyn World {

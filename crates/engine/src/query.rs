@@ -35,6 +35,7 @@ mod condition;
 mod cursor;
 mod index_view;
 mod lookup;
+mod memory;
 mod metrics;
 mod page;
 mod partition_query;
@@ -49,6 +50,7 @@ mod token;
 mod values;
 mod walk;
 
+pub(crate) use memory::QueryMemory;
 pub(crate) use plan::client_plan;
 pub(crate) use rows::{ListedRow, NoFunctions, has_row, query_rows};
 pub(crate) use scope::scope_reach;
@@ -63,7 +65,6 @@ use crate::request::{
 };
 use crate::throughput::{PartitionCharges, is_throttled};
 use crate::traffic::QueryWatch;
-use orrery_model::memory::Reservation;
 use orrery_model::work::Step;
 use orrery_model::world::World;
 use orrery_model::{Error, Json, Result, limits};
@@ -72,7 +73,6 @@ use orrery_sql::{
     Bounds, Environment, Functions, Path, Query, QueryError, ResumePoint, Source, Work,
 };
 use page::PageRun;
-use std::cell::RefCell;
 
 /// Bytes that a query may hold in memory while it collects rows.
 const MEMORY_BYTES: usize = 256 * 1024 * 1024;
@@ -232,8 +232,14 @@ pub(crate) fn run_page(
         let worked_ms = passed_ms.saturating_sub(waited_ms.min(WAIT_MS));
         worked_ms > limits::REQUEST_TIME_MS || is_ended()
     };
-    let memory = QueryMemory::new(engine);
-    let mut reserve = |bytes| memory.reserve(bytes);
+    let memory = engine.query_memory.page();
+    // As much again is for texts and copies of the values, which the executor does not count.
+    let mut reserve = |bytes: usize| {
+        memory.reserve((bytes as u64).saturating_mul(2), |wait| match turn {
+            Some(turn) => turn.pause(wait),
+            None => wait(),
+        })
+    };
     let mut bounds = bounds(world, now_ms, page_items(page), &mut expired);
     bounds.reserve = Some(&mut reserve);
     let result = query.run(source, functions, resume, &mut bounds, work);
@@ -243,33 +249,6 @@ pub(crate) fn run_page(
             ScriptError::Evicted,
         )))),
         other => other,
-    }
-}
-
-/// The memory of one page.
-struct QueryMemory<'a> {
-    engine: &'a Engine,
-    reservation: RefCell<Option<Reservation>>,
-}
-
-impl<'a> QueryMemory<'a> {
-    fn new(engine: &'a Engine) -> Self {
-        QueryMemory {
-            engine,
-            reservation: RefCell::new(None),
-        }
-    }
-
-    /// Reserves memory up to `bytes` in all, with as much again for texts and copies of the values,
-    /// which the executor does not count.
-    fn reserve(&self, bytes: usize) -> bool {
-        let wanted = (bytes as u64).saturating_mul(2);
-        let mut reservation = self.reservation.borrow_mut();
-        if let Some(reservation) = reservation.as_mut() {
-            return reservation.grow(wanted.saturating_sub(reservation.bytes()));
-        }
-        *reservation = self.engine.query_memory().reserve(wanted);
-        reservation.is_some()
     }
 }
 
