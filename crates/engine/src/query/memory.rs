@@ -14,7 +14,7 @@ use orrery_model::memory::{MemoryBudget, Reservation};
 use orrery_model::sync;
 
 /// The size up to which a page stands outside of the order.
-const SMALL_BYTES: u64 = 1 << 20;
+const SMALL_BYTES: u64 = 512 << 10;
 /// The longest time that the first page waits for memory.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
@@ -173,9 +173,12 @@ mod tests {
                 "the first page has priority"
             );
             let small = memory.page();
-            assert!(!small.reserve(MIB, no_wait), "the budget is spent");
+            assert!(!small.reserve(SMALL_BYTES, no_wait), "the budget is spent");
             drop(page);
-            assert!(small.reserve(MIB, no_wait), "small pages do not queue");
+            assert!(
+                small.reserve(SMALL_BYTES, no_wait),
+                "small pages do not queue"
+            );
             drop(small);
             wait();
         });
