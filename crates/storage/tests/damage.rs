@@ -393,6 +393,35 @@ fn a_loss_is_described_and_its_remains_are_kept_before_it_is_accepted() {
 }
 
 #[test]
+fn a_loss_that_begins_before_the_commits_of_the_tables_cannot_be_accepted() {
+    let original = in_tables();
+    let dir = tempfile::tempdir().unwrap();
+    copy(original.dir.path(), dir.path());
+    let journals = files(&dir.path().join("store")).into_iter();
+    let newest = journals.filter(|file| file.extension().is_some_and(|e| e == "jnl"));
+    let newest = newest.max().unwrap();
+    change(&newest, |bytes| bytes[1000] ^= 1);
+    let damaged = std::fs::read(&newest).unwrap();
+    let accepting = LocalOptions {
+        accept_loss: true,
+        ..LocalOptions::default()
+    };
+    let refusals = [
+        LocalStore::examine(dir.path()).err().unwrap(),
+        LocalStore::open(dir.path(), accepting).err().unwrap(),
+    ];
+    for refusal in refusals {
+        let text = refusal.to_string();
+        assert!(text.contains("cannot be separated"), "{text}");
+    }
+    assert_eq!(
+        std::fs::read(&newest).unwrap(),
+        damaged,
+        "the journal was changed"
+    );
+}
+
+#[test]
 fn a_directory_without_data_is_not_examined_and_not_created() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("missing");

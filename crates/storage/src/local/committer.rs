@@ -58,7 +58,7 @@ const LAST_PAUSE: Duration = Duration::from_secs(2);
 const LAST_RESUMPTION_PAUSE: Duration = Duration::from_secs(10);
 /// A failure within this time of the last resumption counts as following it.
 const FAILURE_CHAIN: Duration = Duration::from_secs(60);
-/// Failures without a known cause that may follow one another before only a restart helps.
+/// Failures without a known cause, with no group written in between, before only a restart helps.
 const UNKNOWN_FAILURES_MAX: u32 = 5;
 
 /// The destination of groups.
@@ -126,6 +126,8 @@ pub(super) struct Committer<S: Sink> {
     queue: Mutex<Queue<S::Task>>,
     /// Tells without the lock that `Queue::stopped` is set.
     is_stopped: AtomicBool,
+    /// A group was written since the last failure.
+    has_written: AtomicBool,
     /// Notifies the background thread.
     background: Condvar,
     /// The background thread, once it is started.
@@ -147,6 +149,8 @@ struct Queue<T> {
     /// The time of the last resumption, and the number of failures that followed one another.
     last_resumption: Option<Instant>,
     failures: u32,
+    /// The number of failures without a known cause since a group was last written.
+    unknown_failures: u32,
     is_closing: bool,
 }
 
@@ -185,12 +189,14 @@ impl<S: Sink> Committer<S> {
             stopped: None,
             last_resumption: None,
             failures: 0,
+            unknown_failures: 0,
             is_closing: false,
         };
         Committer {
             sink,
             queue: Mutex::new(queue),
             is_stopped: AtomicBool::new(false),
+            has_written: AtomicBool::new(false),
             background: Condvar::new(),
             thread: Mutex::new(None),
         }
@@ -276,6 +282,7 @@ impl<S: Sink> Committer<S> {
         let (tasks, slots) = self.take_group();
         match self.write(tasks) {
             Ok(()) => {
+                self.has_written.store(true, Ordering::Relaxed);
                 // The next leader starts before the answers go out, so that the disk is not idle.
                 self.hand_over();
                 answer(slots, CommitOutcome::Ok);
@@ -345,7 +352,14 @@ impl<S: Sink> Committer<S> {
             None => false,
         };
         queue.failures = if follows { queue.failures + 1 } else { 0 };
-        if failure.exhausted == Some(Exhausted::Unknown) && queue.failures >= UNKNOWN_FAILURES_MAX {
+        // A group that was written in between shows that the cause of the earlier failures is gone.
+        let has_written = self.has_written.swap(false, Ordering::Relaxed);
+        let is_unknown = failure.exhausted == Some(Exhausted::Unknown);
+        if has_written || !is_unknown {
+            queue.unknown_failures = 0;
+        }
+        queue.unknown_failures += u32::from(is_unknown);
+        if queue.unknown_failures > UNKNOWN_FAILURES_MAX {
             failure.exhausted = None;
         }
         let wait = FIRST_PAUSE * 2u32.saturating_pow(queue.failures.min(16));

@@ -19,6 +19,7 @@ use lsm_tree::SequenceNumberCounter;
 
 use super::LocalOptions;
 use super::blocks::SEAL;
+use super::directory::RESTORE_ADVICE;
 use super::high_water::Mark;
 use super::journal::{GROUP_KEY, GroupRecord};
 use super::keys::{
@@ -277,6 +278,31 @@ fn newest_groups(keyspace: &Keyspace) -> Result<(u64, u64), fjall::LsmError> {
         group_number(newest.as_deref()),
         group_number(on_disk.as_deref()),
     ))
+}
+
+/// Refuses a store whose tables hold commits behind the end of the journals. A keyspace that was
+/// flushed later than the other would hold parts of commits that the other lacks. The tables are
+/// opened without fjall, which would change them.
+///
+/// # Errors
+/// When the tables are ahead of the journals, or cannot be read.
+pub(super) fn check_not_ahead(store: &Path, last_sequence: Option<u64>) -> Result<(), StoreError> {
+    for keyspace in [1, 2] {
+        let folder = store.join(format!("keyspaces/{keyspace}"));
+        let (sequence, visible) = Default::default();
+        let tree = lsm_tree::Config::new(&folder, sequence, visible).open();
+        let tree = tree.map_err(|error| store_error(store, &error.into()))?;
+        let persisted = tree.get_highest_persisted_seqno();
+        if persisted > last_sequence {
+            let detail = format!(
+                "it holds commits behind the place where the journals cannot be read any more, so \
+                 the commits before that place cannot be separated from those behind it. \
+                 {RESTORE_ADVICE}"
+            );
+            return Err(StoreError::damaged(&folder.join("tables"), detail));
+        }
+    }
+    Ok(())
 }
 
 /// Sets the thresholds of fjall's own compactions in the list of keyspaces, where fjall reads them

@@ -104,6 +104,8 @@ pub(super) struct JournalContents {
     pub(super) groups: Option<(GroupRecord, GroupRecord)>,
     /// The newest journal, and the offset in bytes at which its last whole batch ends.
     pub(super) end: Option<(PathBuf, u64)>,
+    /// Sequence number of the last whole batch, if any.
+    pub(super) last_sequence: Option<u64>,
     /// Sequence number of the first batch behind the last group record. Such batches were written
     /// and are kept, but were never acknowledged.
     pub(super) ungrouped_from: Option<u64>,
@@ -128,6 +130,7 @@ pub(super) fn inspect(store: &Path, mark: Option<Mark>) -> Result<JournalContent
         return Err(truncated_log(store, last.mark.group, mark.group));
     }
     contents.ungrouped_from = inspection.lowest_sequence;
+    contents.last_sequence = inspection.last_sequence;
     Ok(contents)
 }
 

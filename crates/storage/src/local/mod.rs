@@ -51,7 +51,7 @@ use std::sync::Arc;
 
 use self::committer::{Committer, Slot, Ticket};
 use self::damage::DamageList;
-use self::database::OpenDatabase;
+use self::database::{OpenDatabase, check_not_ahead};
 use self::directory::{Directory, RESTORE_ADVICE, Stage};
 use self::high_water::{ACCEPT_ADVICE, HighWater, Mark};
 use self::journal::JournalContents;
@@ -269,6 +269,9 @@ fn open_checked(
         Some(HighWater::read(&directory.high_water())?)
     };
     let contents = journal::inspect(&store, mark)?;
+    if mark.is_none() {
+        check_not_ahead(&store, contents.last_sequence)?;
+    }
     journal::cut_torn_tail(&contents)?;
     let database = open_database(directory, options, false)?;
     compare(&store, &database, &contents, mark)?;

@@ -4,13 +4,14 @@
 //! Promised: [`examine`] changes nothing; [`Loss::keep_remains`] is durable when it returns, so
 //! that the bytes that the next open cuts off are not gone.
 //!
-//! Left out: damage of tables and of older journals. Commits behind such damage cannot be told from
-//! commits that were overwritten, so only a backup helps.
+//! Left out: damage of tables and of older journals, and damage before the commits that the tables
+//! hold already. Only a backup helps there.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use super::database::check_not_ahead;
 use super::directory::{Directory, Stage, sync_directory};
 use super::high_water::{HighWater, Mark};
 use super::journal::{self, JournalContents};
@@ -72,6 +73,7 @@ pub(super) fn examine(root: &Path) -> Result<Option<Loss>, StoreError> {
     };
     // The journals are readable up to a point of the newest one, or accepting a loss is no remedy.
     let contents = journal::inspect(&store, None)?;
+    check_not_ahead(&store, contents.last_sequence)?;
     describe(refusal, mark.ok(), contents).map(Some)
 }
 
