@@ -13,8 +13,9 @@
 //!
 //! Left out: bodies of requests, whose pauses `body.rs` limits.
 
-use crate::held::{BodyMemory, Growing};
+use crate::held::BodyMemory;
 use bytes::Bytes;
+use orrery_model::memory::Reservation;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -342,11 +343,12 @@ impl Drop for AnswerInTransit {
     }
 }
 
-/// The bytes of a head that a connection holds without being counted.
-const UNCOUNTED_HEAD_BYTES: u64 = 8 * 1024;
+/// The largest number of bytes of an HTTP/1.1 head that are in memory; more are a part of its body.
+const HEAD_BYTES_MAX: u64 = 2 * crate::gateway::HEAD_BYTES as u64;
 
-/// A stream whose reads and writes are noted in an [`Activity`]. A large head is taken from the
-/// memory for bodies while it arrives; a connection that gets no memory for its head ends.
+/// A stream whose reads and writes are noted in an [`Activity`]. A large head of HTTP/1.1 is taken
+/// from the memory for heads from its arrival until its answer begins; a connection that gets no
+/// memory for its head ends. In HTTP/2 the gateway counts the head of each request.
 pub(crate) struct PacedStream<S> {
     stream: S,
     activity: Arc<Activity>,
@@ -354,7 +356,7 @@ pub(crate) struct PacedStream<S> {
     /// Bytes that arrived while no request was in progress.
     head_bytes: u64,
     /// The memory of these bytes, if they are many.
-    head: Option<Growing>,
+    head: Option<Reservation>,
 }
 
 impl<S> PacedStream<S> {
@@ -370,21 +372,23 @@ impl<S> PacedStream<S> {
 
     /// Counts bytes that have arrived as a part of a head, unless a request is in progress.
     fn count_head(&mut self, bytes: usize) -> io::Result<()> {
-        if self.activity.requests.load(Relaxed) > 0 {
-            self.head_bytes = 0;
-            self.head = None;
+        if self.activity.requests.load(Relaxed) > 0 || self.activity.is_http2.load(Relaxed) {
+            self.release_head();
             return Ok(());
         }
-        self.head_bytes += bytes as u64;
-        if self.head_bytes <= UNCOUNTED_HEAD_BYTES {
-            return Ok(());
+        self.head_bytes = (self.head_bytes + bytes as u64).min(HEAD_BYTES_MAX);
+        let held = self.head.as_ref().map_or(0, Reservation::bytes);
+        if self.head_bytes > held {
+            // The old reservation is given back after the new one is made.
+            let head = self.memory.hold_head(self.head_bytes);
+            self.head = head.map_err(|_| io::Error::other("no memory for a head"))?;
         }
-        let head = match self.head.take() {
-            Some(mut head) => head.grow_to(self.head_bytes).map(|()| head),
-            None => self.memory.begin(self.head_bytes),
-        };
-        self.head = Some(head.map_err(|_| io::Error::other("no memory for a head"))?);
         Ok(())
+    }
+
+    fn release_head(&mut self) {
+        self.head_bytes = 0;
+        self.head = None;
     }
 
     /// Notes the outcome of a write.
@@ -429,6 +433,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for PacedStream<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        // The answer to a request begins, so its head is no longer needed.
+        self.release_head();
         let outcome = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.note_write(outcome)
     }
@@ -575,25 +581,25 @@ mod tests {
     async fn a_large_head_takes_memory_until_its_request_begins_and_ends_without() {
         use orrery_model::memory::MemoryBudget;
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
-        let memory = BodyMemory::new(MemoryBudget::new(30_000));
+        let memory = BodyMemory::new(MemoryBudget::new(8 * 30_000));
         let activity = Activity::new(Instant::now());
         let (mut client, stream) = tokio::io::duplex(64 * 1024);
         let mut stream = PacedStream::new(stream, activity.clone(), memory.clone());
         let mut buffer = [0; 20_000];
         client.write_all(&[b'x'; 20_000]).await.expect("it fits");
         stream.read_exact(&mut buffer).await.expect("it fits");
-        assert_eq!(memory.held_bytes(), 20_000);
+        assert_eq!(memory.head_bytes(), 20_000);
         let request = activity.begin_request();
         client.write_all(b"a body").await.expect("it fits");
         stream.read_exact(&mut buffer[..6]).await.expect("a body");
-        assert_eq!(memory.held_bytes(), 0);
+        assert_eq!(memory.head_bytes(), 0);
         drop(request);
         client.write_all(&[b'x'; 40_000]).await.expect("it fits");
         stream.read_exact(&mut buffer).await.expect("it fits");
         let ended = stream.read_exact(&mut buffer).await;
         assert!(ended.is_err());
         drop(stream);
-        assert_eq!(memory.held_bytes(), 0);
+        assert_eq!(memory.head_bytes(), 0);
     }
 
     #[test]

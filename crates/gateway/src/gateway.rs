@@ -27,7 +27,7 @@ use crate::script_lane::ScriptLane;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, DATE, EXPECT, HOST};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Request, Response};
+use http::{HeaderMap, HeaderValue, Request, Response, Version};
 use hyper::body::Body;
 use orrery_engine::Engine;
 use orrery_model::world::World;
@@ -212,12 +212,18 @@ impl Gateway {
     where
         B: Body<Data = Bytes> + Unpin,
     {
+        // Many requests of HTTP/2 may be in progress on one connection, each with its head.
+        let _head_memory = match self.body_memory.hold_head(head_bytes(head)) {
+            Ok(reservation) => reservation,
+            Err(error) => return Ok(Reply::failed(error)),
+        };
         let checked = match self.check_head(head) {
             Ok(checked) => checked,
             Err(reply) => {
-                // Without reading the body the client would see a broken connection instead of the
-                // reply. A client that expects 100 Continue has not sent its body.
-                if !head.headers.contains_key(EXPECT) {
+                // Without reading the body a client of HTTP/1.1 would see a broken connection
+                // instead of the reply. A client that expects 100 Continue has not sent its body.
+                let is_body_sent = !head.headers.contains_key(EXPECT);
+                if is_body_sent && head.version != Version::HTTP_2 {
                     body::discard(body).await;
                 }
                 return Ok(*reply);
@@ -513,6 +519,18 @@ fn guid(high: u64, low: u64) -> String {
         low >> 48,
         low & 0xFFFF_FFFF_FFFF
     )
+}
+
+/// Returns the bytes of the head of a request, approximately.
+fn head_bytes(head: &Parts) -> u64 {
+    let mut bytes = head
+        .uri
+        .path_and_query()
+        .map_or(0, |path| path.as_str().len());
+    for (name, value) in &head.headers {
+        bytes += name.as_str().len() + value.len();
+    }
+    bytes as u64
 }
 
 #[cfg(test)]

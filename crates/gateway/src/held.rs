@@ -14,6 +14,10 @@ use std::sync::Arc;
 /// The largest body that may use the last eighth of the budget. Large bodies leave this part free,
 /// so that small requests are served while clients hold many large answers.
 const SMALL_BYTES: u64 = 64 * 1024;
+/// The memory for large heads is this part of the budget for bodies, beside it.
+const HEADS_PART: u64 = 8;
+/// The bytes of a head that are not counted.
+const UNCOUNTED_HEAD_BYTES: u64 = 8 * 1024;
 /// The milliseconds after which a client may try again.
 const RETRY_AFTER_MS: u64 = 500;
 
@@ -21,6 +25,8 @@ const RETRY_AFTER_MS: u64 = 500;
 #[derive(Clone, Debug)]
 pub struct BodyMemory {
     budget: Arc<MemoryBudget>,
+    /// The memory for large heads, apart from that of bodies: heads need no credentials.
+    heads: Arc<MemoryBudget>,
     held: Arc<Gauge>,
     refused: Arc<Counter>,
 }
@@ -36,6 +42,7 @@ impl BodyMemory {
     /// Creates the memory for bodies on a budget.
     pub fn new(budget: Arc<MemoryBudget>) -> Self {
         BodyMemory {
+            heads: MemoryBudget::new(budget.limit() / HEADS_PART),
             budget,
             held: Arc::default(),
             refused: Arc::default(),
@@ -45,6 +52,12 @@ impl BodyMemory {
     /// Returns the bytes of bodies that are held now.
     pub fn held_bytes(&self) -> u64 {
         u64::try_from(self.held.get()).unwrap_or(0)
+    }
+
+    /// Returns the bytes of large heads that are held now.
+    #[cfg(test)]
+    pub(crate) fn head_bytes(&self) -> u64 {
+        self.heads.used()
     }
 
     /// Returns the number of requests that were refused because there was no memory.
@@ -72,6 +85,24 @@ impl BodyMemory {
         Ok(Growing {
             reservation,
             memory,
+        })
+    }
+
+    /// Reserves `bytes` for the head of a request; a small head takes none.
+    ///
+    /// # Errors
+    /// 429 if the memory for heads has fewer left.
+    pub(crate) fn hold_head(&self, bytes: u64) -> Result<Option<Reservation>> {
+        if bytes <= UNCOUNTED_HEAD_BYTES {
+            return Ok(None);
+        }
+        let reservation = self.heads.reserve(bytes);
+        reservation.map(Some).ok_or_else(|| {
+            self.refused.add(1);
+            let message = "Request rate is large: the server has no memory left for the head of \
+                           this request, because other requests have large heads. Please retry \
+                           later.";
+            Error::new(Kind::Throttled, message).with_retry_after_ms(RETRY_AFTER_MS)
         })
     }
 

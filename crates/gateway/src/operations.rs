@@ -53,6 +53,8 @@ pub struct Operation {
     placement: Placement,
     triggers: Triggers,
     is_query: bool,
+    /// The operation is a patch.
+    is_patch: bool,
     function: Function,
 }
 
@@ -260,6 +262,7 @@ const fn offered(
         placement,
         triggers: Triggers::None,
         is_query: matches!(form, Form::PostQuery | Form::PostQueryPlan),
+        is_patch: matches!(form, Form::Patch),
         function,
     };
     Row {
@@ -559,7 +562,8 @@ impl Operation {
             self.is_query && self.target == Target::Items && may_call_functions(&call.body);
         if self.placement == Placement::Scripts || runs_trigger || runs_function {
             Lane::Script
-        } else if self.is_query {
+        } else if self.is_query || (self.is_patch && may_have_condition(&call.body)) {
+            // The condition of a patch is a query over its item.
             Lane::Query
         } else if self.placement == Placement::Pool || call.body.len() > POOL_BODY_BYTES {
             Lane::Pool
@@ -631,6 +635,13 @@ impl Operation {
         };
         Ok(Started { owner, progress })
     }
+}
+
+/// Returns true if the body of a patch may have a condition: the word, or an escape of JSON.
+fn may_have_condition(body: &[u8]) -> bool {
+    let word = b"condition";
+    let has_word = body.windows(word.len()).any(|part| part == word);
+    has_word || body.windows(2).any(|part| part == b"\\u")
 }
 
 /// Returns true if the body of a query may name a user-defined function: the letters `udf` in any
