@@ -1,8 +1,8 @@
 //! The memory that all queries share, and the order in which they get it when it is short.
 //!
-//! A page reserves as it grows. If the budget is spent, the page that began first waits until others
-//! give memory back, and every other page that wants to grow is refused. Without this order, large
-//! pages would take each other's last bytes, and none of them would end. Pages below
+//! A page reserves as it grows. If the budget is spent, the page that began first waits until
+//! others give memory back, and every other page that wants to grow is refused. Without this order,
+//! large pages would take each other's last bytes, and none of them would end. Pages up to
 //! [`SMALL_BYTES`] are not part of the order: they are refused only by the budget itself.
 
 use std::cell::RefCell;
