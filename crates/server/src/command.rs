@@ -102,7 +102,7 @@ that were requested with it.";
 
 const REPAIR_HELP: &str = "\
 Examples:
-  See what is lost; nothing is changed:
+  See what is lost; nothing is given up:
     orrery repair --data-dir ./data
   Go on with what is left:
     orrery repair --data-dir ./data --accept-loss

@@ -1,8 +1,10 @@
 //! `orrery repair`: says which commits and blocks a damaged data directory lost, and opens the
 //! directory without the commits if the user accepts the loss.
 //!
-//! Nothing is changed without `--accept-loss`. With it, the bytes that are cut off are first copied
-//! to a new folder in the data directory, together with the report that is printed.
+//! Without `--accept-loss` a damaged log stays as it is, and a directory with a complete one is
+//! opened as by a start: an unfinished write at its end is cut, and damaged blocks are recorded.
+//! With `--accept-loss`, the bytes that are cut off are first copied to a new folder in the data
+//! directory, together with the report that is printed.
 
 use crate::command::RepairArguments;
 use crate::data_dir;
@@ -17,7 +19,12 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+/// The rate at which all blocks are checked, in bytes per second.
+const CHECKED_BYTES_PER_SECOND: u64 = 1 << 30;
+/// The time between two looks at the end of this check.
+const CHECK_POLL: Duration = Duration::from_millis(20);
 /// The largest number of ids that the report lists for a partition.
 const IDS_LISTED: usize = 1_000;
 
@@ -58,6 +65,7 @@ pub(crate) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
 /// accepted: without index entries, queries would miss items that exist.
 fn report_tables(directory: &Path) -> Result<(), Failure> {
     let engine = open(&store_folder(directory), false)?;
+    wait_for_check(&engine);
     let mut text = String::new();
     for block in engine.damaged_blocks() {
         let partitions = block.partition_paths();
@@ -76,9 +84,7 @@ fn report_tables(directory: &Path) -> Result<(), Failure> {
     close(&engine)?;
     if text.is_empty() {
         return print(&format!(
-            "The data directory {} is complete: nothing to repair.\n\
-             Blocks that were not read since their damage are found by the check of a running \
-             server.\n",
+            "The data directory {} is complete: nothing to repair.\n",
             directory.display()
         ));
     }
@@ -104,10 +110,23 @@ fn close(engine: &Engine) -> Result<(), Failure> {
     closed.map_err(|error| Failure::Data(format!("cannot close the data: {error}")))
 }
 
-/// Opens the engine on the store in `folder`, for the names of its containers.
+/// Waits until all blocks have been checked.
+fn wait_for_check(engine: &Engine) {
+    while engine
+        .scrub_progress()
+        .is_some_and(|progress| progress.passes == 0)
+    {
+        #[expect(clippy::disallowed_methods, reason = "the check announces no end")]
+        std::thread::sleep(CHECK_POLL);
+    }
+}
+
+/// Opens the engine on the store in `folder`, for the names of its containers and the check of its
+/// blocks.
 fn open(folder: &Path, accept_loss: bool) -> Result<Arc<Engine>, Failure> {
     let options = LocalOptions {
         accept_loss,
+        scrub_bytes_per_second: CHECKED_BYTES_PER_SECOND,
         ..LocalOptions::default()
     };
     let store = LocalStore::open(folder, options);

@@ -77,6 +77,26 @@ fn fill(directory: &Path) {
 }
 
 #[test]
+fn repair_finds_a_damaged_block_that_was_not_read_since_its_damage() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fill(directory.path());
+    server_with_tables(directory.path());
+    let file = largest_table(directory.path());
+    let mut bytes = std::fs::read(&file).expect("a table");
+    let at = bytes.len() / 2;
+    bytes[at] ^= 1;
+    std::fs::write(&file, bytes).expect("a damaged table");
+
+    let (code, printed) = repair(directory.path(), &[]);
+    assert_eq!(code, Some(4), "{printed}");
+    assert!(printed.contains(file.to_str().expect("text")), "{printed}");
+    assert!(
+        printed.contains("dbs/d/colls/damaged/pkranges/0"),
+        "{printed}"
+    );
+}
+
+#[test]
 fn a_damaged_block_is_named_and_only_its_partition_is_read_only() {
     let directory = tempfile::tempdir().expect("a directory");
     fill(directory.path());
