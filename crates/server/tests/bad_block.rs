@@ -76,16 +76,22 @@ fn fill(directory: &Path) {
     server.stop();
 }
 
-#[test]
-fn repair_finds_a_damaged_block_that_was_not_read_since_its_damage() {
-    let directory = tempfile::tempdir().expect("a directory");
-    fill(directory.path());
-    server_with_tables(directory.path());
-    let file = largest_table(directory.path());
+/// Creates data and flips a bit in the blocks of its largest table. Returns the file.
+fn fill_and_damage(directory: &Path) -> PathBuf {
+    fill(directory);
+    server_with_tables(directory);
+    let file = largest_table(directory);
     let mut bytes = std::fs::read(&file).expect("a table");
     let at = bytes.len() / 2;
     bytes[at] ^= 1;
     std::fs::write(&file, bytes).expect("a damaged table");
+    file
+}
+
+#[test]
+fn repair_finds_a_damaged_block_that_was_not_read_since_its_damage() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = fill_and_damage(directory.path());
 
     let (code, printed) = repair(directory.path(), &[]);
     assert_eq!(code, Some(4), "{printed}");
@@ -99,14 +105,7 @@ fn repair_finds_a_damaged_block_that_was_not_read_since_its_damage() {
 #[test]
 fn a_damaged_block_is_named_and_only_its_partition_is_read_only() {
     let directory = tempfile::tempdir().expect("a directory");
-    fill(directory.path());
-    server_with_tables(directory.path());
-
-    let file = largest_table(directory.path());
-    let mut bytes = std::fs::read(&file).expect("a table");
-    let at = bytes.len() / 2;
-    bytes[at] ^= 1;
-    std::fs::write(&file, bytes).expect("a damaged table");
+    let file = fill_and_damage(directory.path());
 
     let server = start_scrubbing(directory.path());
     let (mut client, mut manager) = (server.client(), server.manager());

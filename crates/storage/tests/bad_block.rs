@@ -220,8 +220,8 @@ fn reads_of_a_damaged_block_fail_and_all_other_reads_are_as_before() {
     assert!(refused > 0, "the block had keys");
 }
 
-#[test]
-fn a_destroyed_partition_takes_its_damage_with_it() {
+/// Creates a store with a damaged block of rows, and reads all partitions until the damage is found.
+fn filled_and_damaged() -> (tempfile::TempDir, LocalStore, Damage) {
     let dir = filled();
     damage(dir.path(), 1);
     let (store, reports) = open(dir.path(), options());
@@ -229,6 +229,12 @@ fn a_destroyed_partition_takes_its_damage_with_it() {
         let _ = read(&store, partition, Direction::Forward);
     }
     let found = wait_for(&reports);
+    (dir, store, found)
+}
+
+#[test]
+fn a_destroyed_partition_takes_its_damage_with_it() {
+    let (dir, store, found) = filled_and_damaged();
     for partition in found.partitions() {
         store.destroy(*partition).unwrap();
     }
@@ -245,13 +251,7 @@ fn a_destroyed_partition_takes_its_damage_with_it() {
 
 #[test]
 fn the_loss_of_a_damaged_block_can_be_accepted() {
-    let dir = filled();
-    damage(dir.path(), 1);
-    let (store, reports) = open(dir.path(), options());
-    for partition in PARTITIONS {
-        let _ = read(&store, partition, Direction::Forward);
-    }
-    let found = wait_for(&reports);
+    let (dir, store, found) = filled_and_damaged();
     drop(store);
     let accepting = LocalOptions {
         accept_damage: true,
