@@ -1,7 +1,7 @@
 //! The queue of requests that run scripts: which of them runs next, and which must end.
 //!
-//! A script may take a millisecond or five seconds, and nobody can tell before it runs. So a
-//! request begins in the class of *young* requests, and one that does not end soon moves to the
+//! A script may take a millisecond or five seconds, which is not known before it runs. So a request
+//! begins in the class of *young* requests, and one that does not end soon moves to the
 //! class of *long* requests, which has places of its own. Long requests therefore never hold the
 //! places of young ones, whatever their number.
 //!

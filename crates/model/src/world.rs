@@ -9,7 +9,7 @@ pub trait World: Send + Sync {
     /// Returns the milliseconds since 1970-01-01, UTC.
     fn now_ms(&self) -> u64;
 
-    /// Returns the milliseconds since a moment of the world's choice by a clock that nobody can
+    /// Returns the milliseconds since a moment of the world's choice by a clock that cannot be
     /// set, so that a jump of [`World::now_ms`] can be told from the passing of time. A world
     /// whose clock does not jump has no other clock.
     fn monotonic_ms(&self) -> u64 {

@@ -71,7 +71,7 @@ fn start_small(directory: &std::path::Path, open_files: usize) -> Server {
 }
 
 #[test]
-fn half_heads_beyond_all_descriptors_stop_nobody() {
+fn half_heads_beyond_all_descriptors_stop_no_other_client() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = start_small(directory.path(), 400);
     let mut kept = server.client();
@@ -255,7 +255,10 @@ fn clients_that_never_read_hold_a_bounded_memory_and_are_cut() {
             assert!(answer.header("x-ms-retry-after-ms").is_some());
             assert!(answer.text().contains("memory"), "{}", answer.text());
         }
-        assert!(begun.elapsed() < Duration::from_secs(60), "nobody was cut");
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "no client was cut"
+        );
     }
     show(&format!(
         "{count} clients that never read: at most {most} MB, {refused} reads refused, cut and \

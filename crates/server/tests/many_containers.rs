@@ -176,7 +176,7 @@ fn cpu_share(server: &Server, time: Duration) -> f64 {
         return 0.0;
     }
     let before = cpu_ticks(server);
-    // Nobody sends: the time is what is measured.
+    // No request is sent: the test measures the time of the idle server.
     let (_sender, receiver) = channel::<()>();
     let _ = receiver.recv_timeout(time);
     (cpu_ticks(server) - before) as f64 / 100.0 / time.as_secs_f64()

@@ -2,7 +2,7 @@
 //!
 //! Readers hide expired items by the clock as it is, and a clock that is set right shows them
 //! again. A removal cannot be taken back, so it follows the clock only while the clock agrees with
-//! a second one that nobody can set ([`World::monotonic_ms`]):
+//! a second one that cannot be set ([`World::monotonic_ms`]):
 //!
 //! - A clock that moved no further than the second one, give or take [`TOLERANCE_MS`], is followed.
 //! - A clock that jumped ahead is followed when it has kept its distance for [`CONFIRMATION_MS`].
@@ -11,9 +11,10 @@
 //!
 //! The second clock begins anew with the process. So the store keeps the confirmed time of the last
 //! removal and of the last orderly end. A clock that is close to that time, or before it, is
-//! followed from the start. Any other has jumped, or the server was down for long: nobody can tell,
-//! so it is followed after the confirmation, which costs some space for ten minutes. A catalog
-//! without databases has nothing to lose, and follows the clock from the start.
+//! followed from the start. Any other clock has jumped, or the server was down for long. The two
+//! cases look the same, so the clock is followed after the confirmation, which costs some space for
+//! ten minutes. A catalog without databases has nothing to lose, and follows the clock from the
+//! start.
 //!
 //! [`World::monotonic_ms`]: orrery_model::world::World::monotonic_ms
 
