@@ -220,7 +220,8 @@ fn reads_of_a_damaged_block_fail_and_all_other_reads_are_as_before() {
     assert!(refused > 0, "the block had keys");
 }
 
-/// Creates a store with a damaged block of rows, and reads all partitions until the damage is found.
+/// Creates a store with a damaged block of rows, and reads all partitions until the damage is
+/// found.
 fn filled_and_damaged() -> (tempfile::TempDir, LocalStore, Damage) {
     let dir = filled();
     damage(dir.path(), 1);
