@@ -222,35 +222,53 @@ pub(crate) fn read(call: &Call) -> Result<Answer, Problem> {
 
 /// Returns the response with the throughput, settings and usage of a container.
 fn container_answer(call: &Call, container: &Container) -> Result<Answer, Problem> {
+    let offered = call.engine().provisioned(container.rid())?;
+    container_response(call, container, offered.as_ref())
+}
+
+/// Returns the response with `offered` and with the settings and usage of a container.
+fn container_response(
+    call: &Call,
+    container: &Container,
+    offered: Option<&Offered>,
+) -> Result<Answer, Problem> {
     let mut json = container_json(&call.engine().throughput_of(container));
-    if let Some(offered) = call.engine().provisioned(container.rid())? {
-        set_offered(&offered, &mut json);
+    if let Some(offered) = offered {
+        set_offered(offered, &mut json);
     }
     Answer::json(200, json)
 }
 
 /// Returns the throughput of a database.
 pub(crate) fn read_database(call: &Call) -> Result<Answer, Problem> {
+    let offered = call.engine().provisioned(call.database()?.rid())?;
+    database_response(offered.as_ref())
+}
+
+fn database_response(offered: Option<&Offered>) -> Result<Answer, Problem> {
     let mut json = Object::new();
-    if let Some(offered) = call.engine().provisioned(call.database()?.rid())? {
-        set_offered(&offered, &mut json);
+    if let Some(offered) = offered {
+        set_offered(offered, &mut json);
     }
     Answer::json(200, json)
 }
 
-/// Provisions throughput for a container.
+/// Provisions throughput for a container. The response reports a replacement as pending if the
+/// replacement began a split, even if the split has already ended.
 pub(crate) fn set(call: &Call) -> Result<Answer, Problem> {
     let container = call.container()?;
-    call.engine()
+    let offered = call
+        .engine()
         .provision(container.rid(), &offer_change(call)?)?;
-    container_answer(call, &container)
+    container_response(call, &container, Some(&offered))
 }
 
 /// Provisions throughput for a database.
 pub(crate) fn set_database(call: &Call) -> Result<Answer, Problem> {
-    call.engine()
+    let offered = call
+        .engine()
         .provision(call.database()?.rid(), &offer_change(call)?)?;
-    read_database(call)
+    database_response(Some(&offered))
 }
 
 /// Returns the change that a body of the schema [`PROVISION`] describes.
