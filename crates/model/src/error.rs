@@ -282,6 +282,16 @@ impl Error {
         )
     }
 
+    /// Creates the 400 for a query that reads several partitions without permission, in the
+    /// service's words.
+    pub fn cross_partition_disabled() -> Self {
+        Self::bad(
+            "Cross partition query is required but disabled. Please set \
+             x-ms-documentdb-query-enablecrosspartition to true, specify \
+             x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
+        )
+    }
+
     /// Creates a 500 for a failure of the server itself. The message is fixed; `cause` goes to the
     /// log.
     pub fn internal(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {

@@ -191,6 +191,38 @@ fn the_conflicts_feed_is_empty() {
 }
 
 #[test]
+fn a_query_of_conflicts_needs_a_partition_key_or_the_right_to_cross_partitions() {
+    let server = server();
+    let mut client = server.client();
+    client.make_posts();
+    let feed = format!("{CONTAINER}/conflicts");
+    let query = |feed: &str| {
+        Request::new("POST", feed)
+            .header("Content-Type", "application/query+json")
+            .header("x-ms-documentdb-isquery", "True")
+            .body(r#"{"query":"SELECT * FROM c"}"#)
+    };
+    let refused = client.call(&query(&feed));
+    let message = refused.error(400, None, "BadRequest");
+    assert!(
+        message.contains("Cross partition query is required but disabled"),
+        "{message}"
+    );
+    for request in [
+        query(&feed).key("p1"),
+        query(&feed).header("x-ms-documentdb-query-enablecrosspartition", "True"),
+        query(&feed).header("x-ms-documentdb-partitionkeyrangeid", "0"),
+    ] {
+        let answer = client.call(&request);
+        assert!(rows(&answer, "Conflicts").is_empty(), "{}", answer.text());
+    }
+    // A container without a partition key has one logical partition.
+    client.create("/dbs/blog/colls", r#"{"id":"old"}"#);
+    let old = "/dbs/blog/colls/old/conflicts";
+    assert!(rows(&client.call(&query(old)), "Conflicts").is_empty());
+}
+
+#[test]
 fn partition_key_ranges_are_paged_on_request() {
     let server = server();
     let mut client = server.client();

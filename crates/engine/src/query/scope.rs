@@ -73,10 +73,7 @@ impl Reach {
         }
         let Some(keys) = pinned_keys(container, query) else {
             if matches!(scope, Scope::Everything) && !cross_partition {
-                return Err(Error::bad(
-                    "Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to \
-                     true, specify x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
-                ));
+                return Err(Error::cross_partition_disabled());
             }
             return Ok(());
         };

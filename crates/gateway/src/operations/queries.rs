@@ -6,7 +6,7 @@ use crate::feed::{FeedKind, envelope};
 use crate::headers::IndexMetrics;
 use crate::reply::{Reply, base64, percent_encode};
 use crate::route::Target;
-use orrery_engine::request::{Outcome, QueryPage, QueryRequest};
+use orrery_engine::request::{Outcome, QueryPage, QueryRequest, Scope};
 use orrery_engine::{Container, Database, Engine, Feed};
 use orrery_model::{Error, Json, Result, Rid, object};
 use std::sync::Arc;
@@ -46,6 +46,12 @@ pub(super) fn query_conflicts(
     call: &Call,
     container: &Container,
 ) -> Result<Progress> {
+    // Conflicts lie in the logical partitions of their items, so the rules are those of items.
+    let is_everywhere = matches!(call.scope(container)?, Scope::Everything);
+    let has_key = !container.partition_key().is_system_key();
+    if is_everywhere && has_key && !call.headers.allows_cross_partition {
+        return Err(Error::cross_partition_disabled());
+    }
     let outcome = engine.query_feed(Feed::Conflicts(container), &request(call)?);
     let reply = page(call, Some(container.rid()), FeedKind::Conflicts, outcome);
     Ok(Progress::Complete(reply))
