@@ -202,18 +202,20 @@ impl Path {
     /// Returns the route of this path.
     ///
     /// # Errors
-    /// 404 if the protocol has no such path.
+    /// 404 if the protocol has no such path; 400 for a path below an offer, which clients make from
+    /// a link in place of an id.
     pub(crate) fn route(&self) -> Result<&'static Route> {
-        ROUTES
-            .iter()
-            .find(|route| self.matches(route.pattern))
-            .ok_or_else(|| {
-                let message = format!(
-                    "The path '/{}' names no resource. Resource Not Found.",
-                    self.raw
-                );
-                Error::new(Kind::NotFound, message)
-            })
+        let found = ROUTES.iter().find(|route| self.matches(route.pattern));
+        found.ok_or_else(|| {
+            let raw = &self.raw;
+            if self.has_word(0, "offers") {
+                return Error::bad(format!(
+                    "The path '/{raw}' is invalid: the path of an offer is '/offers/' and its id."
+                ));
+            }
+            let message = format!("The path '/{raw}' names no resource. Resource Not Found.");
+            Error::new(Kind::NotFound, message)
+        })
     }
 
     fn matches(&self, pattern: &[&str]) -> bool {

@@ -141,6 +141,46 @@ fn a_throughput_is_replaced_within_its_limits() {
 }
 
 #[test]
+fn an_offer_is_replaced_only_by_a_body_that_is_of_this_offer() {
+    let server = server();
+    let mut client = server.client();
+    let made = container(&mut client, &[]);
+    let offer = offer_of(&mut client, &made);
+    let body = with(&offer, &[("offerThroughput", 600.into())]);
+    let own = text(&offer, "_rid");
+    for other in ["NotAllowed", "AAAA"] {
+        let of_another = body.replace(&own, other);
+        let refused = client.call(&offer_request("PUT", &offer).body(of_another));
+        refused.error(400, None, "BadRequest");
+        let member = format!(r#""_rid":"{own}""#);
+        let of_another = body.replace(&member, &format!(r#""_rid":"{other}""#));
+        assert_ne!(of_another, body);
+        let refused = client.call(&offer_request("PUT", &offer).body(of_another));
+        let message = refused.error(400, None, "BadRequest");
+        assert!(message.contains(other), "{message}");
+    }
+    assert_eq!(manual_throughput(&offer_of(&mut client, &made)), Some(400));
+    let without = body.replace(&format!(r#","_rid":"{own}""#), "");
+    assert_ne!(without, body);
+    let replaced = client.call(&offer_request("PUT", &offer).body(without));
+    assert_eq!(manual_throughput(&replaced.json()), Some(600));
+}
+
+#[test]
+fn a_link_in_place_of_the_id_of_an_offer_is_400() {
+    let server = server();
+    let mut client = server.client();
+    let made = container(&mut client, &[]);
+    let offer = offer_of(&mut client, &made);
+    let path = format!("/offers/{}", text(&offer, "_self"));
+    for method in ["GET", "PUT"] {
+        let request = Request::new(method, &path).by_rid();
+        let refused = client.call(&request.body(offer.to_text()));
+        refused.error(400, None, "BadRequest");
+    }
+}
+
+#[test]
 fn a_throughput_beyond_the_partitions_is_pending_until_they_are_split() {
     let server = server();
     let mut client = server.client();

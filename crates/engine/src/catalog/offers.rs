@@ -590,6 +590,20 @@ impl Offer {
         Ok(requested)
     }
 
+    /// Checks that a body was read from this offer, if the body says where it comes from.
+    ///
+    /// # Errors
+    /// 400 if the body has the resource id of another offer.
+    fn check_rid(&self, body: &Object) -> Result<()> {
+        let own = Json::from(self.rid().to_string());
+        match member(body, "_rid") {
+            Some(other) if *other != own => Err(invalid_offer(&format!(
+                "its resource id is {own} and not {other} as the body says"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the throughput that a body requests in the mode of the offer.
     ///
     /// # Errors
@@ -602,6 +616,7 @@ impl Offer {
             "offerResourceId" => self.target.to_string(),
         };
         properties::check("offer", body, PROPERTIES, Some(&shown))?;
+        self.check_rid(body)?;
         let content = body.get("content").and_then(Json::as_object);
         let content = content.ok_or_else(|| invalid_offer("'content' is missing"))?;
         properties::check("offer", content, CONTENT, None)?;
