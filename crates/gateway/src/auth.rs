@@ -44,6 +44,13 @@ pub(crate) enum Caller {
     DirectoryIdentity,
 }
 
+impl Caller {
+    /// Returns true if the credentials cover the path of the request: signatures do, tokens do not.
+    pub(crate) fn has_signed_path(&self) -> bool {
+        matches!(self, Caller::FullKey(_) | Caller::ReadOnlyKey)
+    }
+}
+
 /// The parts of a request that its signature covers, and the signature.
 pub(crate) struct SignedRequest<'a> {
     /// The HTTP method.

@@ -338,7 +338,7 @@ impl Gateway {
         check_size(head).map_err(refused)?;
         let path = Path::parse(head.uri.path()).map_err(refused)?;
         let route = path.route().map_err(refused)?;
-        let caller = self.authenticate(head, &path, route).map_err(refused)?;
+        let (caller, path) = self.identify(head, path, route).map_err(refused)?;
 
         // The 405 lists the methods of the path, so it cannot be a plain error.
         let (target, method) = (route.target, head.method.as_str());
@@ -366,6 +366,36 @@ impl Gateway {
             operation,
             headers,
         })
+    }
+
+    /// Returns the sender of a request and the path that the sender means.
+    ///
+    /// Some clients leave the `?` of an item id as it is, so the rest of the id arrives as a query
+    /// string. Requests for items have no other query string, so one belongs to the id, unless the
+    /// signature of the request covers the path alone.
+    ///
+    /// # Errors
+    /// As [`Gateway::authenticate`].
+    fn identify(&self, head: &Parts, path: Path, route: &Route) -> Result<(Caller, Path)> {
+        let of_path = self.authenticate(head, &path, route);
+        let whole = match (route.target, head.uri.query()) {
+            (Target::Item, Some(query)) => path.with_query(query),
+            _ => None,
+        };
+        let Some(whole) = whole else {
+            return Ok((of_path?, path));
+        };
+        match of_path {
+            Ok(caller) if caller.has_signed_path() => Ok((caller, path)),
+            Ok(caller) => Ok((caller, whole)),
+            // A signature at a wrong time is 403, and 401 if it covers something else.
+            Err(refused) if refused.status() != 401 => Err(refused),
+            Err(refused) => match self.authenticate(head, &whole, route) {
+                Ok(caller) => Ok((caller, whole)),
+                Err(error) if error.status() != 401 => Err(error),
+                Err(_) => Err(refused),
+            },
+        }
     }
 
     /// Returns the sender of a request.

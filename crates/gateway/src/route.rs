@@ -199,6 +199,13 @@ impl Path {
         None
     }
 
+    /// Returns this path with a query string as the rest of its last id, `None` if the two make no
+    /// path with as many segments.
+    pub(crate) fn with_query(&self, query: &str) -> Option<Self> {
+        let whole = Path::parse(&format!("{}?{query}", self.raw)).ok()?;
+        (whole.segments.len() == self.segments.len()).then_some(whole)
+    }
+
     /// Returns the route of this path.
     ///
     /// # Errors
@@ -430,6 +437,36 @@ mod tests {
         assert_eq!(signed(of_master), Some(("dbs", String::new())));
         assert_eq!(signed("$filter=protocol"), None);
         assert!(Path::from_resolve_for(None).is_none());
+    }
+
+    #[test]
+    fn a_query_string_continues_the_last_id() {
+        let path = Path::parse("/dbs/d/colls/c/docs/why/").expect("a path");
+        let whole = path.with_query("not%20so").expect("a path");
+        assert_eq!((path.id(2), whole.id(2)), ("why", "why?not so"));
+        let route = whole.route().expect("a route");
+        assert_eq!(
+            whole.signed_links(route),
+            [
+                "dbs/d/colls/c/docs/why?not so",
+                "dbs/d/colls/c/docs/why?not%20so"
+            ]
+        );
+        assert_eq!(path.with_query("").expect("a path").id(2), "why?");
+        for none in ["a/b", "%", "%FF"] {
+            assert!(path.with_query(none).is_none(), "{none}");
+        }
+    }
+
+    #[test]
+    fn a_path_below_an_offer_is_invalid_and_not_missing() {
+        for path in ["/offers/offers/8vLL/", "/offers/8vLL/x"] {
+            let path = Path::parse(path).expect("a path");
+            assert_eq!(
+                path.route().map(|_| ()).expect_err("no route").status(),
+                400
+            );
+        }
     }
 
     #[test]
