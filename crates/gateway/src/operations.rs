@@ -367,7 +367,7 @@ static ROWS: &[Row] = {
             Container(metadata::read_container)),
         pool(Put, Target::Container, "replace_container", WriteMetadata,
             Container(metadata::replace_container)),
-        pool(Delete, Target::Container, "delete_container", WriteMetadata,
+        pool(Delete, Target::Container, "delete_container", DeleteContainer,
             Container(metadata::delete_container)),
         pool(Get, Containers, "list_containers", ReadMetadata, InDatabase(feeds::list_containers)),
         pool(PostQuery, Containers, "query_containers", ReadMetadata,

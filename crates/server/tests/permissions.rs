@@ -305,7 +305,7 @@ fn a_token_of_a_container_does_what_its_mode_says_and_leaves_the_container() {
         Request::new("GET", PERMISSIONS),
         Request::new("GET", USERS),
         Request::new("PUT", POSTS).body(r#"{"id":"posts","partitionKey":{"paths":["/postId"]}}"#),
-        Request::new("DELETE", POSTS),
+        Request::new("DELETE", "/dbs/blog"),
     ];
     let all = r#"{"id":"r","permissionMode":"All","resource":"dbs/blog/colls/posts"}"#;
     let replaced = ok(
@@ -333,6 +333,36 @@ fn a_token_of_a_container_does_what_its_mode_says_and_leaves_the_container() {
             answer.text()
         );
     }
+}
+
+#[test]
+fn only_a_token_of_mode_all_for_the_whole_container_deletes_it() {
+    let (_server, mut client) = start_with_user();
+    let other = r#"{"id":"other","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}"#;
+    client.create("/dbs/blog/colls", other);
+    let delete = Request::new("DELETE", POSTS);
+    for body in [
+        r#"{"id":"r","permissionMode":"Read","resource":"dbs/blog/colls/posts"}"#,
+        r#"{"id":"k","permissionMode":"All","resource":"dbs/blog/colls/posts","resourcePartitionKey":["p1"]}"#,
+        r#"{"id":"i","permissionMode":"All","resource":"dbs/blog/colls/posts/docs/1"}"#,
+        r#"{"id":"o","permissionMode":"All","resource":"dbs/blog/colls/other"}"#,
+    ] {
+        let token = permit(&mut client, body);
+        assert_eq!(
+            code(&mut client, &delete.clone().key("p1").token(&token)),
+            (403, 0),
+            "{body}"
+        );
+    }
+    let replaced = ok(
+        &mut client,
+        &Request::new("PUT", &format!("{PERMISSIONS}/r"))
+            .body(r#"{"id":"r","permissionMode":"All","resource":"dbs/blog/colls/posts"}"#),
+    );
+    let all = member(&replaced, "_token");
+    assert_eq!(client.call(&delete.token(&all)).status, 204);
+    assert_eq!(code(&mut client, &Request::new("GET", POSTS)), (404, 0));
+    ok(&mut client, &Request::new("GET", "/dbs/blog/colls/other"));
 }
 
 #[test]

@@ -421,6 +421,7 @@ fn may(granted: Resource, all: bool, limit: Option<&str>, attempt: &Attempt) -> 
     let in_key = limit.is_none() || *key == limit;
     match (asked.child, feed) {
         _ if !asked.is_in(granted) => false,
+        (None, None) if *method == "DELETE" => all && limit.is_none() && granted.child.is_none(),
         (None, None) => reads,
         (None, Some("pkranges")) => true,
         _ if granted.child.is_some() && granted.child != asked.child => false,
@@ -503,7 +504,7 @@ fn allowed(
 }
 
 #[test]
-fn no_token_allows_requests_above_containers() {
+fn no_token_allows_requests_above_its_container() {
     let fixture = Fixture::new();
     let body = object(r#"{"id":"p","permissionMode":"All","resource":"dbs/x/colls/a"}"#);
     let caller = fixture
@@ -532,7 +533,7 @@ fn no_token_allows_requests_above_containers() {
         ("DELETE", "/dbs/x"),
         ("POST", "/dbs/x/colls"),
         ("PUT", "/dbs/x/colls/a"),
-        ("DELETE", "/dbs/x/colls/a"),
+        ("DELETE", "/dbs/x/colls/b"),
         ("PUT", "/offers/8vLL"),
         ("POST", "/dbs/y/users/u/permissions"),
         ("PUT", "/dbs/y/users/u/permissions/p"),

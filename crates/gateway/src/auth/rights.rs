@@ -1,23 +1,24 @@
 //! The rights that an operation requires, and the check that a caller has these rights.
 //!
-//! | rights           | full key | read-only key | directory | resource token                   |
-//! |------------------|----------|---------------|-----------|----------------------------------|
-//! | `Identity`       | yes      | yes           | yes       | yes                              |
-//! | `ReadMetadata`   | yes      | yes           | yes       | no                               |
-//! | `WriteMetadata`  | yes      | no            | no        | no                               |
-//! | `…Permissions`   | yes      | no            | no        | no                               |
-//! | `ReadDefinition` | yes      | yes           | yes       | for the container of its scope   |
-//! | `…Scripts`       | yes      | reading       | reading   | by scope, mode and partition key |
-//! | `…Data`          | yes      | reading       | yes       | by scope, mode and partition key |
+//! | rights            | full key | read-only key | directory | resource token                   |
+//! |-------------------|----------|---------------|-----------|----------------------------------|
+//! | `Identity`        | yes      | yes           | yes       | yes                              |
+//! | `ReadMetadata`    | yes      | yes           | yes       | no                               |
+//! | `WriteMetadata`   | yes      | no            | no        | no                               |
+//! | `…Permissions`    | yes      | no            | no        | no                               |
+//! | `ReadDefinition`  | yes      | yes           | yes       | for the container of its scope   |
+//! | `DeleteContainer` | yes      | no            | no        | mode All of the whole container  |
+//! | `…Scripts`        | yes      | reading       | reading   | by scope, mode and partition key |
+//! | `…Data`           | yes      | reading       | yes       | by scope, mode and partition key |
 //!
 //! Each row of the table of operations (`operations.rs`) names the rights that it requires; this
 //! file alone decides which callers have them.
 //!
 //! Directory identities of the service handle data and no resources above containers, whatever
 //! their role; the same holds here. A read-only key cannot read permissions, because the answers
-//! contain tokens that may allow writes. A token of a whole container allows neither replacing nor
-//! deleting the container. A token of one logical partition requires that every request for data
-//! names this partition.
+//! contain tokens that may allow writes. A token of a whole container with the mode All allows deleting
+//! the container, and no token allows replacing one. A token of one logical partition requires that
+//! every request for data names this partition.
 
 use super::Caller;
 use super::tokens::{ItemName, TokenScope};
@@ -36,7 +37,7 @@ pub(crate) enum Rights {
     Identity,
     /// Reads databases, lists of containers, offers, users and client encryption keys.
     ReadMetadata,
-    /// Creates, replaces or deletes any of these, or a container.
+    /// Creates, replaces or deletes any of these, or creates or replaces a container.
     WriteMetadata,
     /// Reads permissions, and with them resource tokens.
     ReadPermissions,
@@ -44,6 +45,8 @@ pub(crate) enum Rights {
     WritePermissions,
     /// Reads the definition or the partition key ranges of a container.
     ReadDefinition,
+    /// Deletes a container.
+    DeleteContainer,
     /// Reads scripts.
     ReadScripts,
     /// Creates, replaces or deletes scripts.
@@ -65,6 +68,7 @@ impl Rights {
             | Rights::ReadScripts
             | Rights::ReadData => false,
             Rights::WriteMetadata
+            | Rights::DeleteContainer
             | Rights::WritePermissions
             | Rights::WriteScripts
             | Rights::WriteData => true,
@@ -98,7 +102,7 @@ pub(crate) fn check(request: &AccessRequest<'_>, caller: &Caller, engine: &Engin
         (Caller::ReadOnlyKey, _) => Ok(()),
         (
             Caller::DirectoryIdentity,
-            WriteMetadata | ReadPermissions | WritePermissions | WriteScripts,
+            WriteMetadata | DeleteContainer | ReadPermissions | WritePermissions | WriteScripts,
         ) => Err(not_for_identities()),
         (Caller::DirectoryIdentity, _) => Ok(()),
         (
@@ -170,9 +174,8 @@ fn check_partition_key(request: &AccessRequest<'_>, grant: &Grant) -> Result<()>
         return Ok(());
     };
     match request.rights {
-        Rights::WriteScripts => Err(forbidden(
-            "The permission of the resource token is for one logical partition; scripts are for \
-             all.",
+        Rights::WriteScripts | Rights::DeleteContainer => Err(forbidden(
+            "The permission of the resource token is for one logical partition; this changes all.",
         )),
         // A query plan reveals nothing about stored items.
         Rights::ReadData | Rights::WriteData
