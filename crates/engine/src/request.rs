@@ -173,6 +173,9 @@ pub struct QueryRequest {
     pub page: PageRequest,
     /// True if a query without a partition key may read every partition.
     pub cross_partition: bool,
+    /// True if the client asks the partitions itself, several at a time, once it has the plan.
+    /// Matters only where clients merge, [`crate::CrossPartitionQueries::Refuse`].
+    pub fans_out: bool,
     /// True if [`QueryPage::metrics`] is requested.
     pub metrics: bool,
     /// True if [`QueryPage::explanation`] is requested, `x-orrery-explain`.
@@ -193,6 +196,7 @@ impl QueryRequest {
             parameters,
             page,
             cross_partition: false,
+            fans_out: false,
             metrics: false,
             explain: false,
             advice: false,

@@ -49,6 +49,8 @@ pub(crate) struct RequestHeaders {
     pub(crate) continuation_limit_kb: Option<usize>,
     // Queries.
     pub(crate) allows_cross_partition: bool,
+    /// True if the client wants to ask several physical partitions at a time.
+    pub(crate) fans_out: bool,
     pub(crate) wants_query_metrics: bool,
     pub(crate) wants_explanation: bool,
     pub(crate) wants_charge_parts: bool,

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use orrery_model::Json;
 use orrery_model::json::parse;
 use percent_encoding::percent_decode_str;
-use program::{Answer, Client, ITEMS, Request, start_with_posts, text};
+use program::{Answer, Client, ITEMS, Request, start, start_with_posts, text};
 
 const RANGED: &str = "/dbs/blog/colls/ranged/docs";
 
@@ -391,4 +391,47 @@ fn a_query_that_one_range_answers_says_so_on_every_page() {
         pages += 1;
     }
     assert_eq!(pages, 3);
+}
+
+/// Returns a query by a client that wants to ask several partitions at a time.
+fn parallel_query(query: &str) -> Request {
+    let header = "x-ms-documentdb-query-parallelizecrosspartitionquery";
+    Request::query(RANGED, query).header(header, "True")
+}
+
+#[test]
+fn a_client_that_asks_partitions_in_parallel_gets_the_plan_and_then_each_partition() {
+    let server = start(&["--memory", "--cross-partition-queries", "refuse"]).expect("it starts");
+    let mut client = server.client();
+    client.make_posts();
+    let ranges = create_ranged(&mut client);
+    assert!(ranges.len() > 1, "one range proves nothing");
+    let refused = client.call(&parallel_query("SELECT * FROM c"));
+    refused.error(400, Some("1004"), "BadRequest");
+    let plan = text(&refused.json(), "additionalErrorInfo");
+    let plan = parse(plan.as_bytes()).expect("the plan is JSON");
+    assert!(plan.get("queryRanges").is_some(), "{plan}");
+
+    let mut rows = 0;
+    for range in &ranges {
+        let of_range = parallel_query("SELECT * FROM c")
+            .header("x-ms-documentdb-partitionkeyrangeid", range.as_str());
+        rows += client.pages(&of_range).0.len();
+    }
+    assert_eq!(rows, 40);
+
+    // There is nothing to divide in a query of one logical partition.
+    let pinned = parallel_query("SELECT * FROM c WHERE c.id = 'i7'");
+    assert_eq!(client.call(&pinned).rows().len(), 1);
+    let with_key = parallel_query("SELECT * FROM c").key("i7");
+    assert_eq!(client.call(&with_key).rows().len(), 1);
+    let (rows, _) = client.pages(&Request::query(RANGED, "SELECT * FROM c"));
+    assert_eq!(rows.len(), 40, "without the header");
+}
+
+#[test]
+fn a_server_that_merges_answers_a_client_that_asks_in_parallel() {
+    let (_server, mut client) = start_with_posts();
+    create_ranged(&mut client);
+    assert_eq!(client.pages(&parallel_query("SELECT * FROM c")).0.len(), 40);
 }

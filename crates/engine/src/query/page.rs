@@ -181,7 +181,7 @@ impl PageRun<'_> {
     ///
     /// # Errors
     /// 400 for a query that may not cross partitions, and 400/1004 for one that its client has to
-    /// merge.
+    /// merge or wants to divide.
     fn narrow(&self, reach: &mut Reach, prepared: &Prepared) -> Result<()> {
         let Prepared { query, resume } = prepared;
         if query.demand() == Demand::Nothing {
@@ -191,7 +191,8 @@ impl PageRun<'_> {
             reach.narrow_to_pinned_keys(self.container, self.scope, query, cross_partition)?;
         }
         let is_client_merging = self.cross_partition_queries == CrossPartitionQueries::Refuse;
-        if is_client_merging && query.needs_merging() && self.names_several(reach) {
+        let is_for_client = query.needs_merging() || self.wants_to_fan_out(reach);
+        if is_client_merging && is_for_client && self.names_several(reach) {
             return Err(self.not_servable());
         }
         // A query with ORDER BY keeps its place in the index, not in the natural order of
@@ -203,6 +204,12 @@ impl PageRun<'_> {
             reach.continue_after(self.container, &last)?;
         }
         Ok(())
+    }
+
+    /// Returns true if the client wants to ask several partitions at a time. A query of one logical
+    /// partition leaves it nothing to divide.
+    fn wants_to_fan_out(&self, reach: &Reach) -> bool {
+        self.request.fans_out && reach.key.is_none()
     }
 
     /// Returns true if the request is for several physical partitions as the service's gateway sees
@@ -218,7 +225,7 @@ impl PageRun<'_> {
         matches!(self.scope, Scope::Everything) || reach.partitions_in_scope > 1
     }
 
-    /// Returns the refusal of a query that its client has to merge, with the plan for the client.
+    /// Returns the refusal of a query that is left to its client, with the plan for the client.
     fn not_servable(&self) -> Error {
         let key = match self.scope {
             Scope::Key(key) => Some(key),
@@ -231,8 +238,8 @@ impl PageRun<'_> {
             Err(refused) => refused,
             Ok(plan) => Error::new(
                 Kind::CrossPartitionQueryNotServable,
-                "The provided cross partition query can not be directly served by the gateway: its rows must be merged over \
-                 several physical partitions, which is left to the client. The plan for it is attached.",
+                "The provided cross partition query can not be directly served by the gateway: its rows come from several \
+                 physical partitions, which the client asks and merges. The plan for it is attached.",
             )
             .with_additional_info(plan),
         }

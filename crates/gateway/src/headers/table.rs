@@ -590,9 +590,13 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-documentdb-query-parallelizecrosspartitionquery",
-        "nothing: the server decides",
+        "with `--cross-partition-queries refuse`, leaves a query over several partitions to the \
+         client; else nothing, because the server merges",
         "neither true nor false: 400",
-        BOOLEAN_HINT,
+        |a, v| {
+            a.fans_out = v.boolean()?;
+            Ok(())
+        },
     ),
     checked(
         "x-ms-documentdb-responsecontinuationtokenlimitinkb",

@@ -93,6 +93,7 @@ pub(super) fn request(call: &Call) -> Result<QueryRequest> {
     let headers = &call.headers;
     Ok(QueryRequest {
         cross_partition: headers.allows_cross_partition,
+        fans_out: headers.fans_out,
         metrics: headers.wants_query_metrics || headers.index_metrics.is_some(),
         explain: headers.wants_explanation,
         advice: headers.wants_query_advice,
