@@ -95,6 +95,14 @@ pub struct Position {
     pub item_lsn: Option<u64>,
 }
 
+impl Position {
+    /// Returns true if the partition has no commit but the one that created it. A session token of
+    /// this position demands nothing of any later read.
+    pub fn is_of_unwritten_partition(&self) -> bool {
+        self.lsn <= 1
+    }
+}
+
 /// The name of a database, container, script or item in a path.
 #[derive(Clone, Copy, Debug)]
 pub enum Id<'a> {

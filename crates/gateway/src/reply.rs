@@ -25,6 +25,8 @@ const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b')');
 /// The characters that a header value cannot contain, and the escape character.
 const UNPRINTABLE: &AsciiSet = &CONTROLS.add(b'%');
+/// The header with the position that a client's session has reached.
+const SESSION_TOKEN: &str = "x-ms-session-token";
 /// The milliseconds that a client is told to wait if an error does not state another time.
 const RETRY_AFTER_MS_DEFAULT: u64 = 10;
 
@@ -204,6 +206,10 @@ impl Reply {
     /// Returns the reply as a response of HTTP, with all headers that clients read from every
     /// reply. `head` omits the body and keeps its length.
     pub(crate) fn render(mut self, activity: &HeaderValue, head: bool) -> Response<Bytes> {
+        let is_missing = self
+            .error
+            .as_ref()
+            .is_some_and(|error| error.kind() == Kind::NotFound);
         // The body of an error quotes the activity id, so it is written only here.
         if let Some(error) = self.error.take() {
             let activity = activity.to_str().unwrap_or_default();
@@ -224,6 +230,11 @@ impl Reply {
         self.set("x-ms-request-charge", &self.charge.to_string());
         if let Some(position) = self.position {
             self.set_position(position);
+            // Some clients take the token of every 404 into their session. A partition that was
+            // never written has nothing to say there.
+            if is_missing && position.is_of_unwritten_partition() {
+                self.headers.remove(SESSION_TOKEN);
+            }
         }
 
         // HTTP forbids a body and its headers on 204 and 304.
@@ -264,7 +275,7 @@ impl Reply {
             lsn,
             item_lsn,
         } = position;
-        self.set("x-ms-session-token", &format!("{range_id}:{version}#{lsn}"));
+        self.set(SESSION_TOKEN, &format!("{range_id}:{version}#{lsn}"));
         for name in [
             "lsn",
             "x-ms-global-committed-lsn",
@@ -445,6 +456,25 @@ mod tests {
         assert_eq!(header(&response, "x-ms-item-lsn"), Some("5"));
         assert_eq!(header(&response, "x-ms-request-charge"), Some("2.85"));
         assert_eq!(header(&response, "content-length"), Some("0"));
+    }
+
+    #[test]
+    fn a_404_of_an_unwritten_partition_has_no_session_token() {
+        let token = |error: Error, lsn| {
+            let mut reply = Reply::failed(error);
+            reply.position = Some(Position {
+                range_id: 3,
+                version: 9,
+                lsn,
+                item_lsn: None,
+            });
+            let response = reply.render(&ACTIVITY, false);
+            header(&response, SESSION_TOKEN).map(str::to_owned)
+        };
+        assert_eq!(token(Error::not_found(), 1), None);
+        assert_eq!(token(Error::not_found(), 2), Some("3:9#2".into()));
+        let behind = Error::new(Kind::SessionNotReached, "behind");
+        assert_eq!(token(behind, 1), Some("3:9#1".into()));
     }
 
     #[test]

@@ -151,3 +151,105 @@ fn a_query_checks_the_token_of_its_whole_scope_before_its_text() {
     let answer = client.call(&ahead(wrong_continuation));
     assert_eq!(answer.code(), (404, 1002), "a wrong continuation");
 }
+
+const WIDE: &str = "/dbs/blog/colls/wide/docs";
+
+/// Creates a container of five physical partitions with the older hash.
+fn create_wide(client: &mut Client, id: &str) {
+    let body = format!(r#"{{"id":"{id}","partitionKey":{{"paths":["/k"]}}}}"#);
+    let made = Request::new("POST", "/dbs/blog/colls").header("x-ms-offer-throughput", "25100");
+    assert_eq!(client.call(&made.body(body)).status, 201);
+}
+
+/// Returns the id of the range that answered.
+fn range_of(answer: &Answer) -> String {
+    let range = answer.header("x-ms-documentdb-partitionkeyrangeid");
+    range.expect("a range id").to_owned()
+}
+
+/// Returns requests for the item `id` that fail or find nothing, and a batch and reads of its
+/// logical partition.
+fn requests_of_key(id: &str, key: &str, body: &str) -> Vec<Request> {
+    let at = |method: &'static str| Request::new(method, &format!("{WIDE}/{id}"));
+    let batch = format!(r#"[{{"operationType":"Read","id":"{id}"}}]"#);
+    let requests = [
+        at("GET"),
+        at("DELETE"),
+        at("PUT").body(body),
+        at("PATCH").body(r#"[{"op":"set","path":"/n","value":1}]"#),
+        Request::query(WIDE, "SELECT * FROM c"),
+        Request::query(WIDE, "SELECT"),
+        Request::new("GET", WIDE).header("A-IM", "Incremental feed"),
+        Request::new("POST", WIDE)
+            .header("x-ms-cosmos-is-batch-request", "True")
+            .header("x-ms-cosmos-batch-atomic", "True")
+            .body(batch),
+    ];
+    let with_key =
+        |request: Request| request.header("x-ms-documentdb-partitionkey", format!("[{key}]"));
+    requests.into_iter().map(with_key).collect()
+}
+
+#[test]
+fn no_answer_about_a_partition_key_has_the_token_of_another_partition() {
+    let server = start(&["--memory"]).expect("it starts");
+    let mut client = server.client();
+    client.create("/dbs", r#"{"id":"blog"}"#);
+    create_wide(&mut client, "wide");
+    create_wide(&mut client, "twin");
+    let mut ranges = Vec::new();
+    for (at, key) in [r#""1""#, "1", "{}", "null", "true", r#""abc""#]
+        .iter()
+        .enumerate()
+    {
+        let member = match *key {
+            "{}" => String::new(),
+            key => format!(r#","k":{key}"#),
+        };
+        // The twin of the container tells the range, so that the container itself stays unwritten.
+        let body = format!(r#"{{"id":"i{at}"{member}}}"#);
+        let made = client.call(&Request::new("POST", "/dbs/blog/colls/twin/docs").body(&*body));
+        assert_eq!(made.status, 201, "{}", made.text());
+        let range = range_of(&made);
+        for request in requests_of_key(&format!("i{at}"), key, &body) {
+            let answer = client.call(&request);
+            assert_eq!(range_of(&answer), range, "{request:?}: {}", answer.text());
+            if let Some(token) = answer.header("x-ms-session-token") {
+                assert!(
+                    token.starts_with(&format!("{range}:")),
+                    "{request:?}: {token}"
+                );
+            }
+        }
+        ranges.push(range);
+    }
+    ranges.sort();
+    ranges.dedup();
+    assert!(ranges.len() > 2, "the keys lie in {ranges:?} only");
+}
+
+#[test]
+fn a_404_of_a_partition_that_was_never_written_adds_nothing_to_a_session() {
+    let server = start(&["--memory"]).expect("it starts");
+    let mut client = server.client();
+    client.create("/dbs", r#"{"id":"blog"}"#);
+    create_wide(&mut client, "wide");
+    let created = client.call(&Request::new("POST", WIDE).body(r#"{"id":"1","k":"1"}"#));
+    let no_key = |method: &'static str| {
+        Request::new(method, &format!("{WIDE}/1")).header("x-ms-documentdb-partitionkey", "[{}]")
+    };
+    for method in ["GET", "DELETE"] {
+        let missing = client.call(&no_key(method));
+        assert_eq!(missing.code(), (404, 0), "{}", missing.text());
+        assert_ne!(range_of(&missing), range_of(&created));
+        assert_eq!(missing.header("x-ms-session-token"), None, "{method}");
+    }
+    client.create(WIDE, r#"{"id":"2"}"#);
+    let missing = client.call(&no_key("GET"));
+    assert_eq!(missing.code(), (404, 0));
+    let token = missing.header("x-ms-session-token").expect("a token");
+    assert!(
+        token.starts_with(&format!("{}:", range_of(&missing))),
+        "{token}"
+    );
+}
