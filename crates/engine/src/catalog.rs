@@ -431,6 +431,11 @@ impl Catalog {
         self.state().databases().len()
     }
 
+    /// Returns the number of containers of all databases.
+    pub(crate) fn container_count(&self) -> usize {
+        self.state().containers.len()
+    }
+
     /// Returns all containers of a database, the oldest first.
     pub(crate) fn containers(&self, database: &Database) -> Vec<Arc<Container>> {
         let state = self.state();

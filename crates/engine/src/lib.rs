@@ -44,6 +44,7 @@
 //! | [`request`] | the types of requests and answers |
 //! | `catalog` | what exists: databases, containers, scripts, offers, users and their permissions |
 //! | `metadata` | requests for these resources |
+//! | `quota` | how much of them there may be and is |
 //! | `partition` | one physical partition: keys, rows, writer, transaction, versions |
 //! | `index` | indexing policy, paths, terms |
 //! | `partition_request` | what all requests at one partition have in common |
@@ -74,6 +75,7 @@ mod partition;
 mod partition_request;
 mod pending;
 mod query;
+mod quota;
 pub mod request;
 mod throughput;
 mod traffic;
@@ -87,6 +89,7 @@ pub use operator::{
 };
 pub use orrery_script::Ticket;
 pub use pending::{Pending, PendingBatch};
+pub use quota::Counted;
 pub use request::etag_matches;
 pub use throughput::{Profile, ThroughputOptions};
 pub use traffic::{Seen, Traffic};

@@ -166,23 +166,6 @@ impl Engine {
         self.metadata_write(0, deleted)
     }
 
-    /// Returns `x-ms-resource-quota` and `x-ms-resource-usage` of a container. Sizes are in
-    /// kilobytes: `documentsSize` is that of the items, `collectionSize` that of the items and the
-    /// index.
-    pub fn quota(&self, container: &Container) -> (String, String) {
-        let stored = container.counters().unwrap_or_default();
-        let items = stored.items;
-        let documents = stored.bytes.div_ceil(1024);
-        let collection = (stored.bytes + stored.index_bytes).div_ceil(1024);
-        (
-            "documentSize=51200;documentsSize=52428800;documentsCount=-1;collectionSize=52428800;"
-                .to_owned(),
-            format!(
-                "documentSize=0;documentsSize={documents};documentsCount={items};collectionSize={collection};"
-            ),
-        )
-    }
-
     /// Returns the live physical partitions in order of their ranges, and an etag that changes with
     /// them.
     ///
@@ -260,20 +243,6 @@ impl Engine {
     ) -> Outcome<()> {
         let deleted = self.catalog().delete_script(container, kind, id, if_match);
         self.metadata_write(0, deleted)
-    }
-
-    /// Returns `x-ms-resource-quota` and `x-ms-resource-usage` of the scripts of a container: how
-    /// many of each kind there may be and are.
-    pub fn script_quota(&self, container: &Container) -> (String, String) {
-        let counts = |count: fn(&Container, ScriptKind) -> usize| {
-            let [procedures, triggers, functions] =
-                ScriptKind::ALL.map(|kind| count(container, kind));
-            format!("storedProcedures={procedures};triggers={triggers};functions={functions};")
-        };
-        (
-            counts(|_, kind| kind.count_max()),
-            counts(|container, kind| container.scripts(kind).len()),
-        )
     }
 }
 

@@ -15,12 +15,7 @@ use orrery_model::{Error, Json, Object, Result, limits, object};
 /// # Errors
 /// 400 if there is no host, or the host has characters that no host has.
 pub(crate) fn document(account: &Account, scheme: &str, host: Option<&str>) -> Result<String> {
-    let endpoint = match (&account.endpoint, host) {
-        (Some(endpoint), _) => format!("{}/", endpoint.trim_end_matches('/')),
-        (None, Some(host)) if is_host(host) => format!("{scheme}://{host}/"),
-        (None, Some(host)) => return Err(Error::bad(format!("The host '{host}' is not valid."))),
-        (None, None) => return Err(Error::bad("The request names no host.")),
-    };
+    let endpoint = endpoint(account, scheme, host)?;
     let locations = |regions: &[String]| -> Vec<Json> {
         let location = |name: &String| {
             Json::Object(
@@ -57,6 +52,20 @@ pub(crate) fn document(account: &Account, scheme: &str, host: Option<&str>) -> R
         "queryEngineConfiguration" => query_engine().to_text(),
     });
     Ok(document.to_text())
+}
+
+/// Returns the address of the account, with a slash at its end, for a client that used `scheme` and
+/// `host`.
+///
+/// # Errors
+/// 400 if there is no host, or the host has characters that no host has.
+pub(crate) fn endpoint(account: &Account, scheme: &str, host: Option<&str>) -> Result<String> {
+    match (&account.endpoint, host) {
+        (Some(endpoint), _) => Ok(format!("{}/", endpoint.trim_end_matches('/'))),
+        (None, Some(host)) if is_host(host) => Ok(format!("{scheme}://{host}/")),
+        (None, Some(host)) => Err(Error::bad(format!("The host '{host}' is not valid."))),
+        (None, None) => Err(Error::bad("The request names no host.")),
+    }
 }
 
 /// Returns the consistency level of the account. Bounded staleness has bounds in versions and

@@ -9,6 +9,7 @@
 //! finish      the wait for durability, and the reply
 //! ```
 
+use crate::account;
 use crate::auth::{self, AccessRequest, Authenticator, Caller, Keys, SignedRequest};
 use crate::binary_json;
 use crate::body;
@@ -27,6 +28,7 @@ use crate::script_lane::ScriptLane;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, DATE, EXPECT, HOST};
 use http::request::Parts;
+use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Request, Response, Version};
 use hyper::body::Body;
 use orrery_engine::Engine;
@@ -191,6 +193,9 @@ impl Gateway {
         let read_regions = self.account.regions.len().saturating_sub(1);
         reply.set("x-ms-number-of-read-regions", &read_regions.to_string());
         reply.set("x-ms-request-duration-ms", &format!("{milliseconds:.3}"));
+        if head.method != http::Method::POST && (200..400).contains(&reply.status) {
+            reply.set("content-location", &self.location(&head, connection));
+        }
         self.log_request(kind, &reply, &head, &activity, milliseconds, connection);
 
         if is_answered {
@@ -425,6 +430,19 @@ impl Gateway {
         };
         let now = i64::try_from(self.world.now_seconds()).unwrap_or(i64::MAX);
         self.authenticator.authenticate(&request, &self.engine, now)
+    }
+
+    /// Returns the address of the requested resource, as the client can use it; an empty text if the
+    /// request names no valid host. A POST asks for no resource that has this address.
+    fn location(&self, head: &Parts, connection: &Connection) -> String {
+        let host = host(head, connection);
+        let scheme = connection.scheme.name();
+        let Ok(mut location) = account::endpoint(&self.account, scheme, Some(&host)) else {
+            return String::new();
+        };
+        let path = head.uri.path_and_query().map_or("", PathAndQuery::as_str);
+        location.push_str(path.trim_start_matches('/'));
+        location
     }
 
     /// Returns the activity id of the client, or a new one if the request has none that can be

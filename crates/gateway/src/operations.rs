@@ -22,6 +22,7 @@ mod feeds;
 mod items;
 mod metadata;
 mod queries;
+mod quota;
 mod ranges;
 mod row_batches;
 mod scripts;
@@ -32,7 +33,7 @@ use crate::headers::{Content, RequestHeaders};
 use crate::reply::{Owner, Reply};
 use crate::route::{self, Target};
 use orrery_engine::request::{AccessResourceKind, ProcedureReply, ScriptKind, Written};
-use orrery_engine::{Container, Database, Engine, Pending, PendingBatch, ScriptPlace};
+use orrery_engine::{Container, Counted, Database, Engine, Pending, PendingBatch, ScriptPlace};
 use orrery_model::{Error, Kind, Result};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -594,26 +595,33 @@ impl Operation {
     pub(crate) fn start(&self, engine: &Engine, call: &Call) -> Result<Started> {
         // A required owner that is missing is 404/1003; a missing target is 404. The reply names
         // the owner, so that clients can store session tokens under its names.
-        let (owner, progress) = match self.function {
-            Function::Account(run) => (None, run(engine, call)),
+        let (owner, counted, progress) = match self.function {
+            Function::Account(run) => {
+                let counted = quota::above_containers(self.target);
+                (None, counted, run(engine, call))
+            }
             Function::Database(run) => {
                 let database = call.database(engine)?;
-                (None, run(engine, call, &database))
+                let counted = quota::above_containers(self.target);
+                (None, counted, run(engine, call, &database))
             }
             Function::InDatabase(run) => {
                 let database = call.database(engine).map_err(owner_missing)?;
                 let owner = Owner::database(&database);
-                (Some(owner), run(engine, call, &database))
+                let counted = quota::above_containers(self.target);
+                (Some(owner), counted, run(engine, call, &database))
             }
             Function::Container(run) => {
                 let container = call.container(engine)?;
                 let owner = Owner::database_of(&container);
-                (Some(owner), run(engine, call, &container))
+                let counted = quota::above_containers(self.target);
+                (Some(owner), counted, run(engine, call, &container))
             }
             Function::InContainer(run) => {
                 let container = call.container(engine).map_err(owner_missing)?;
                 let owner = Owner::container(&container);
-                (Some(owner), run(engine, call, &container))
+                let counted = quota::in_container(self.target, &container);
+                (Some(owner), counted, run(engine, call, &container))
             }
             Function::Script(run) => {
                 let (Target::Scripts(kind) | Target::Script(kind)) = self.target else {
@@ -621,7 +629,8 @@ impl Operation {
                 };
                 let container = call.container(engine).map_err(owner_missing)?;
                 let owner = Owner::container(&container);
-                (Some(owner), run(engine, call, &container, kind))
+                let counted = quota::in_container(self.target, &container);
+                (Some(owner), counted, run(engine, call, &container, kind))
             }
             Function::Access(run) => {
                 let (Target::AccessResources(kind) | Target::AccessResource(kind)) = self.target
@@ -629,11 +638,16 @@ impl Operation {
                     return Err(Error::internal("the target of an access function"));
                 };
                 let owner = access::owner(engine, call, kind).map_err(owner_missing)?;
+                let counted = Some(Counted::AccessResources(kind, owner.rid));
                 let progress = run(engine, call, &owner, kind);
-                (Some(owner), progress)
+                (Some(owner), counted, progress)
             }
         };
-        Ok(Started { owner, progress })
+        Ok(Started {
+            owner,
+            counted,
+            progress,
+        })
     }
 }
 
@@ -681,6 +695,8 @@ impl fmt::Debug for Operation {
 pub(crate) struct Started {
     /// The owner of the addressed resource, if it was found; the reply names it.
     owner: Option<Owner>,
+    /// The resources whose quota and usage the reply states.
+    counted: Option<Counted>,
     progress: Result<Progress>,
 }
 
@@ -699,7 +715,7 @@ pub(crate) enum Progress {
 /// Waits until the writes of a started operation are durable, and returns its reply.
 pub(crate) async fn finish(started: Result<Started>, engine: &Engine, call: &Call) -> Reply {
     let mut reply = match started {
-        Ok(started) => started.finish(call).await,
+        Ok(started) => started.finish(engine, call).await,
         Err(error) => Reply::failed(error),
     };
     if call.headers.wants_charge_parts {
@@ -709,7 +725,7 @@ pub(crate) async fn finish(started: Result<Started>, engine: &Engine, call: &Cal
 }
 
 impl Started {
-    async fn finish(self, call: &Call) -> Reply {
+    async fn finish(self, engine: &Engine, call: &Call) -> Reply {
         let mut reply = match self.progress {
             Ok(Progress::Complete(reply)) => reply,
             Ok(Progress::ItemWrite(pending)) => items::finish(call, pending.await),
@@ -719,6 +735,9 @@ impl Started {
         };
         if let Some(owner) = &self.owner {
             reply.owned_by(owner);
+        }
+        if let Some(counted) = &self.counted {
+            quota::add(&mut reply, counted, engine);
         }
         reply
     }

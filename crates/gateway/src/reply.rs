@@ -237,12 +237,15 @@ impl Reply {
             }
         }
 
-        // HTTP forbids a body and its headers on 204 and 304.
+        // HTTP forbids a body and its length on 204 and 304. A 204 has a type all the same, as in
+        // the service: some clients check the type of every success.
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        if status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED {
+        if status != StatusCode::NOT_MODIFIED {
             self.headers
                 .entry(CONTENT_TYPE)
                 .or_insert(HeaderValue::from_static("application/json"));
+        }
+        if status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED {
             self.headers
                 .insert(CONTENT_LENGTH, HeaderValue::from(self.body.len()));
         } else {
@@ -485,6 +488,11 @@ mod tests {
             .render(&ACTIVITY, false);
         assert_eq!(header(&response, "x-ms-item-count"), Some("0"));
         assert_eq!(header(&response, "content-length"), None);
+        assert_eq!(header(&response, "content-type"), None);
+        assert!(body(response).is_empty());
+        let response = Reply::json(204, "{}").render(&ACTIVITY, false);
+        assert_eq!(header(&response, "content-length"), None);
+        assert_eq!(header(&response, "content-type"), Some("application/json"));
         assert!(body(response).is_empty());
         let response = Reply::json(200, "{}").render(&ACTIVITY, true);
         assert_eq!(header(&response, "content-length"), Some("2"));

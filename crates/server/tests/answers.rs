@@ -1,11 +1,11 @@
-//! Headers that clients read from errors, from responses to HEAD and from scripts; and a JSON body
-//! in every error.
+//! Headers that clients read from errors, from responses to HEAD and DELETE, quota, usage and
+//! location of every resource; and a JSON body in every error.
 
 mod program;
 
 use orrery_model::Rid;
 use orrery_model::json::parse;
-use program::{ITEMS, Request, item, start_with_item, text};
+use program::{Answer, Client, ITEMS, Request, item, start_with_item, text};
 
 const POSTS: &str = "/dbs/blog/colls/posts";
 
@@ -205,5 +205,181 @@ fn ids_may_hold_what_a_path_must_encode() {
             400,
             "{id}"
         );
+    }
+}
+
+/// Creates a user with a permission, and a second container.
+fn create_more(client: &mut Client) {
+    client.create("/dbs/blog/users", r#"{"id":"ann"}"#);
+    client.create(
+        "/dbs/blog/users/ann/permissions",
+        r#"{"id":"p","permissionMode":"Read","resource":"dbs/blog/colls/posts"}"#,
+    );
+    client.create(
+        "/dbs/blog/colls",
+        r#"{"id":"more","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}"#,
+    );
+    client.make_procedure("s", "function () {}");
+}
+
+#[test]
+fn every_deletion_is_answered_with_a_content_type_and_without_a_body() {
+    let (_server, mut client) = start_with_item();
+    create_more(&mut client);
+    for path in [
+        item("a"),
+        format!("{POSTS}/sprocs/s"),
+        "/dbs/blog/users/ann/permissions/p".to_owned(),
+        "/dbs/blog/users/ann".to_owned(),
+        POSTS.to_owned(),
+        "/dbs/blog".to_owned(),
+    ] {
+        let answer = client.call(&Request::new("DELETE", &path).key("p1"));
+        assert_eq!(answer.status, 204, "{path}: {}", answer.text());
+        assert_eq!(
+            answer.header("content-type"),
+            Some("application/json"),
+            "{path}"
+        );
+        assert_eq!(answer.header("content-length"), None, "{path}");
+    }
+}
+
+#[test]
+fn every_answer_but_that_to_a_post_names_the_location_of_the_resource() {
+    let (server, mut client) = start_with_item();
+    let location = |path: &str| Some(format!("http://{}{path}", server.address));
+    let body = r#"{"id":"a","postId":"p1"}"#;
+    let patch = r#"[{"op":"set","path":"/n","value":1}]"#;
+    let at = |method: &'static str| Request::new(method, &item("a")).key("p1");
+    for request in [
+        at("GET"),
+        at("HEAD"),
+        at("PUT").body(body),
+        at("PATCH").body(patch),
+        at("DELETE"),
+    ] {
+        let answer = client.call(&request);
+        assert!(answer.status < 300, "{request:?}: {}", answer.text());
+        let found = answer.header("content-location").map(str::to_owned);
+        assert_eq!(found, location(&item("a")), "{request:?}");
+    }
+    for path in ["/", "/dbs", "/dbs/blog", POSTS, ITEMS, "/offers"] {
+        let answer = client.call(&Request::new("GET", path));
+        let found = answer.header("content-location").map(str::to_owned);
+        assert_eq!(found, location(path), "{path}");
+    }
+    for request in [
+        Request::new("POST", ITEMS).body(body),
+        Request::query(ITEMS, "SELECT * FROM c"),
+        Request::new("GET", &item("none")).key("p1"),
+    ] {
+        let answer = client.call(&request);
+        assert_eq!(answer.header("content-location"), None, "{request:?}");
+    }
+}
+
+/// Returns the quota and the usage that an answer states.
+fn quota(answer: &Answer) -> (&str, &str) {
+    let header = |name| answer.header(name).unwrap_or_else(|| panic!("no {name}"));
+    (header("x-ms-resource-quota"), header("x-ms-resource-usage"))
+}
+
+#[test]
+fn every_successful_answer_about_items_states_the_quota_and_the_usage() {
+    let (_server, mut client) = start_with_item();
+    let body = r#"{"id":"a","postId":"p1"}"#;
+    let at = |method: &'static str| Request::new(method, &item("a")).key("p1");
+    let batch = r#"[{"operationType":"Read","id":"a"}]"#;
+    for request in [
+        at("GET"),
+        at("PUT").body(body),
+        at("PATCH").body(r#"[{"op":"set","path":"/n","value":1}]"#),
+        Request::new("GET", ITEMS),
+        Request::new("GET", ITEMS).header("A-IM", "Incremental feed"),
+        Request::query(ITEMS, "SELECT * FROM c"),
+        Request::new("POST", ITEMS)
+            .key("p1")
+            .header("x-ms-cosmos-is-batch-request", "True")
+            .header("x-ms-cosmos-batch-atomic", "True")
+            .body(batch),
+        at("DELETE"),
+        Request::new("POST", ITEMS).body(body),
+    ] {
+        let answer = client.call(&request);
+        assert!(answer.status < 300, "{request:?}: {}", answer.text());
+        let (quota, usage) = quota(&answer);
+        let names = |text: &str| -> Vec<String> {
+            let parts = text.trim_end_matches(';').split(';');
+            parts
+                .map(|part| part.split('=').next().unwrap_or_default().to_owned())
+                .collect()
+        };
+        let wanted = [
+            "documentSize",
+            "documentsSize",
+            "documentsCount",
+            "collectionSize",
+        ];
+        assert_eq!(
+            (names(quota), names(usage)),
+            (
+                wanted.map(String::from).to_vec(),
+                wanted.map(String::from).to_vec()
+            )
+        );
+        // The count may be that of an earlier answer.
+        assert!(
+            usage.contains("documentsCount=1;") || usage.contains("documentsCount=0;"),
+            "{request:?}: {usage}"
+        );
+    }
+    let missing = client.call(&Request::new("GET", &item("none")).key("p1"));
+    assert_eq!(missing.header("x-ms-resource-quota"), None, "an error");
+}
+
+#[test]
+fn every_successful_answer_above_items_states_the_quota_and_the_usage() {
+    let (_server, mut client) = start_with_item();
+    create_more(&mut client);
+    let body = r#"{"id":"posts","partitionKey":{"paths":["/postId"],"kind":"Hash","version":2}}"#;
+    let permissions = "/dbs/blog/users/ann/permissions";
+    let procedures = format!("{POSTS}/sprocs");
+    let scripts = "storedProcedures=1;triggers=0;functions=0;";
+    for (request, usage) in [
+        (Request::new("GET", "/dbs"), "databases=1;"),
+        (Request::new("GET", "/dbs/blog"), "databases=1;"),
+        (
+            Request::new("POST", "/dbs").body(r#"{"id":"new"}"#),
+            "databases=2;",
+        ),
+        (Request::new("DELETE", "/dbs/new"), "databases=1;"),
+        (Request::new("GET", "/dbs/blog/colls"), "collections=2;"),
+        (
+            Request::query("/dbs/blog/colls", "SELECT * FROM c"),
+            "collections=2;",
+        ),
+        (Request::new("GET", POSTS), "collections=2;"),
+        (Request::new("PUT", POSTS).body(body), "collections=2;"),
+        (
+            Request::new("DELETE", "/dbs/blog/colls/more"),
+            "collections=1;",
+        ),
+        (Request::new("GET", "/dbs/blog/users"), "users=1;"),
+        (Request::new("GET", "/dbs/blog/users/ann"), "users=1;"),
+        (Request::new("GET", permissions), "permissions=1;"),
+        (
+            Request::new("GET", &format!("{permissions}/p")),
+            "permissions=1;",
+        ),
+        (Request::new("GET", &procedures), scripts),
+        (Request::query(&procedures, "SELECT * FROM c"), scripts),
+    ] {
+        let answer = client.call(&request);
+        assert!(answer.status < 300, "{request:?}: {}", answer.text());
+        let (quota, found) = quota(&answer);
+        assert_eq!(found, usage, "{request:?}");
+        let name = |text: &str| text.split('=').next().map(str::to_owned);
+        assert_eq!(name(quota), name(usage), "{request:?}");
     }
 }

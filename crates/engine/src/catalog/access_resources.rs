@@ -241,6 +241,11 @@ impl Catalog {
         all
     }
 
+    /// Returns the number of access resources of `owner`.
+    pub(crate) fn access_resource_count(&self, owner: Rid, kind: AccessResourceKind) -> usize {
+        self.state().access_resources_of(owner, kind).count()
+    }
+
     /// Returns one access resource.
     ///
     /// # Errors

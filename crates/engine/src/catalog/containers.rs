@@ -19,6 +19,7 @@ use crate::index::policy::Policy;
 use crate::partition::container_view::ContainerView;
 use crate::partition::staging::wait_all_durable;
 use crate::partition::{Counters, Partition, retry_if_moved};
+use crate::quota::RecentUsage;
 use crate::request::{RangeInfo, Resource, ScriptKind, Throughput};
 use crate::throughput::{Decisions, Given, Provision};
 use crate::traffic::Traffic;
@@ -52,6 +53,7 @@ pub struct Container {
     agenda: Arc<Agenda>,
     /// The millisecond of the next removal that is on the agenda.
     removal_at_ms: AtomicU64,
+    recent_usage: RecentUsage,
 }
 
 /// The physical partitions of a container.
@@ -146,6 +148,7 @@ impl Container {
             traffic: Traffic::default(),
             agenda: Arc::clone(&catalog.agenda),
             removal_at_ms: AtomicU64::new(u64::MAX),
+            recent_usage: RecentUsage::default(),
             database,
         };
         container
@@ -397,6 +400,11 @@ impl Container {
             }
             Ok(sum)
         })
+    }
+
+    /// Returns the place for the usage that answers repeat.
+    pub(crate) fn recent_usage(&self) -> &RecentUsage {
+        &self.recent_usage
     }
 
     /// Returns the live partitions as the partition key ranges that clients see.

@@ -1,6 +1,6 @@
 //! The account, databases, containers and offers as single resources.
 
-use super::Progress;
+use super::{Progress, quota};
 use crate::account;
 use crate::call::Call;
 use crate::reply::Reply;
@@ -88,7 +88,7 @@ pub(super) fn read_container(
     if call.headers.wants_quota && reply.error.is_none() {
         let progress = engine.index_progress(container)?;
         let (quota, usage) = engine.quota(container);
-        reply = with_quota(reply, &quota, &usage);
+        quota::set(&mut reply, &quota, &usage);
         reply.set(
             "x-ms-documentdb-collection-index-transformation-progress",
             &progress.to_string(),
@@ -114,18 +114,6 @@ pub(super) fn delete_container(
 ) -> Result<Progress> {
     let outcome = engine.delete_container(container, call.headers.if_match.as_deref());
     Ok(Progress::Complete(deleted(outcome)))
-}
-
-/// Adds the quota and the usage of a container's scripts to a reply.
-pub(super) fn with_script_quota(reply: Reply, engine: &Engine, container: &Container) -> Reply {
-    let (quota, usage) = engine.script_quota(container);
-    with_quota(reply, &quota, &usage)
-}
-
-fn with_quota(reply: Reply, quota: &str, usage: &str) -> Reply {
-    reply
-        .with("x-ms-resource-quota", quota)
-        .with("x-ms-resource-usage", usage)
 }
 
 pub(super) fn read_offer(engine: &Engine, call: &Call) -> Result<Progress> {

@@ -1,7 +1,7 @@
 //! Stored procedures, triggers and user-defined functions as resources, and the execution of stored
 //! procedures.
 
-use super::metadata::{self, deleted, resource, with_script_quota};
+use super::metadata::{self, deleted, resource};
 use super::{Progress, feeds, queries};
 use crate::call::Call;
 use crate::feed::FeedKind;
@@ -44,7 +44,7 @@ pub(super) fn create(
     kind: ScriptKind,
 ) -> Result<Progress> {
     let outcome = engine.create_script(container, kind, &call.object()?, call.headers.is_upsert);
-    let reply = with_script_quota(resource(outcome), engine, container);
+    let reply = resource(outcome);
     Ok(Progress::Complete(reply))
 }
 
@@ -55,7 +55,7 @@ pub(super) fn read(
     kind: ScriptKind,
 ) -> Result<Progress> {
     let outcome = engine.read_script(container, kind, call.child_id(engine)?);
-    let reply = with_script_quota(metadata::read(call, outcome), engine, container);
+    let reply = metadata::read(call, outcome);
     Ok(Progress::Complete(reply))
 }
 
@@ -68,7 +68,7 @@ pub(super) fn replace(
     let id = call.child_id(engine)?;
     let if_match = call.headers.if_match.as_deref();
     let outcome = engine.replace_script(container, kind, id, &call.object()?, if_match);
-    let reply = with_script_quota(resource(outcome), engine, container);
+    let reply = resource(outcome);
     Ok(Progress::Complete(reply))
 }
 
@@ -81,7 +81,7 @@ pub(super) fn delete(
     let id = call.child_id(engine)?;
     let if_match = call.headers.if_match.as_deref();
     let outcome = engine.delete_script(container, kind, id, if_match);
-    let reply = with_script_quota(deleted(outcome), engine, container);
+    let reply = deleted(outcome);
     Ok(Progress::Complete(reply))
 }
 
