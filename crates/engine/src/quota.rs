@@ -12,9 +12,9 @@
 use crate::Engine;
 use crate::catalog::Container;
 use crate::request::{AccessResourceKind, ScriptKind};
+use bytes::Bytes;
 use orrery_model::sync::{read, write};
 use orrery_model::{Result, Rid};
-use std::borrow::Cow;
 use std::sync::{Arc, RwLock};
 
 /// The milliseconds for which a counted usage is repeated.
@@ -40,32 +40,32 @@ pub enum Counted {
 
 /// The usage that the last count of a container gave.
 #[derive(Default)]
-pub(crate) struct RecentUsage(RwLock<Option<Arc<TimedUsage>>>);
+pub(crate) struct RecentUsage(RwLock<Option<Box<TimedUsage>>>);
 
 /// A usage and the time of its count, by the monotonic clock.
 struct TimedUsage {
     counted_at_ms: u64,
-    text: String,
+    text: Bytes,
 }
 
 impl Engine {
     /// Returns the quota and the usage of `counted`, or `None` if the store cannot be read or
     /// nothing is stated about the resources.
-    pub fn quota_of(&self, counted: &Counted) -> Option<(Cow<'static, str>, String)> {
+    pub fn quota_of(&self, counted: &Counted) -> Option<(Bytes, Bytes)> {
         let unlimited = |name: &str, count: usize| {
             let (quota, usage) = (format!("{name}=-1;"), format!("{name}={count};"));
-            Some((quota.into(), usage))
+            Some((quota.into(), usage.into()))
         };
         match counted {
             Counted::Databases => unlimited("databases", self.catalog().database_count()),
             Counted::Containers => unlimited("collections", self.catalog().container_count()),
             Counted::Items(container) => {
                 let usage = self.recent_usage(container).ok()?;
-                Some((ITEM_QUOTA.into(), usage.text.clone()))
+                Some((Bytes::from_static(ITEM_QUOTA.as_bytes()), usage))
             }
             Counted::Scripts(container) => {
                 let (quota, usage) = script_quota(container);
-                Some((quota.into(), usage))
+                Some((quota.into(), usage.into()))
             }
             Counted::AccessResources(kind, owner) => {
                 let name = match kind {
@@ -85,20 +85,20 @@ impl Engine {
     }
 
     /// Returns the usage of the items of a container as it was at most [`USAGE_MS`] ago.
-    fn recent_usage(&self, container: &Container) -> Result<Arc<TimedUsage>> {
+    fn recent_usage(&self, container: &Container) -> Result<Bytes> {
         let now_ms = self.world().monotonic_ms();
         let RecentUsage(recent) = container.recent_usage();
         if let Some(usage) = &*read(recent)
             && now_ms.saturating_sub(usage.counted_at_ms) < USAGE_MS
         {
-            return Ok(Arc::clone(usage));
+            return Ok(usage.text.clone());
         }
-        let usage = Arc::new(TimedUsage {
+        let text = Bytes::from(item_usage(container)?);
+        *write(recent) = Some(Box::new(TimedUsage {
             counted_at_ms: now_ms,
-            text: item_usage(container)?,
-        });
-        *write(recent) = Some(Arc::clone(&usage));
-        Ok(usage)
+            text: text.clone(),
+        }));
+        Ok(text)
     }
 }
 

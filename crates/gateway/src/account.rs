@@ -15,7 +15,7 @@ use orrery_model::{Error, Json, Object, Result, limits, object};
 /// # Errors
 /// 400 if there is no host, or the host has characters that no host has.
 pub(crate) fn document(account: &Account, scheme: &str, host: Option<&str>) -> Result<String> {
-    let endpoint = endpoint(account, scheme, host)?;
+    let endpoint = address(account, scheme, host, "/")?;
     let locations = |regions: &[String]| -> Vec<Json> {
         let location = |name: &String| {
             Json::Object(
@@ -54,15 +54,20 @@ pub(crate) fn document(account: &Account, scheme: &str, host: Option<&str>) -> R
     Ok(document.to_text())
 }
 
-/// Returns the address of the account, with a slash at its end, for a client that used `scheme` and
+/// Returns the address of `path`, which starts with a slash, for a client that used `scheme` and
 /// `host`.
 ///
 /// # Errors
 /// 400 if there is no host, or the host has characters that no host has.
-pub(crate) fn endpoint(account: &Account, scheme: &str, host: Option<&str>) -> Result<String> {
+pub(crate) fn address(
+    account: &Account,
+    scheme: &str,
+    host: Option<&str>,
+    path: &str,
+) -> Result<String> {
     match (&account.endpoint, host) {
-        (Some(endpoint), _) => Ok(format!("{}/", endpoint.trim_end_matches('/'))),
-        (None, Some(host)) if is_host(host) => Ok(format!("{scheme}://{host}/")),
+        (Some(endpoint), _) => Ok([endpoint.trim_end_matches('/'), path].concat()),
+        (None, Some(host)) if is_host(host) => Ok([scheme, "://", host, path].concat()),
         (None, Some(host)) => Err(Error::bad(format!("The host '{host}' is not valid."))),
         (None, None) => Err(Error::bad("The request names no host.")),
     }

@@ -193,8 +193,9 @@ impl Gateway {
         let read_regions = self.account.regions.len().saturating_sub(1);
         reply.set("x-ms-number-of-read-regions", &read_regions.to_string());
         reply.set("x-ms-request-duration-ms", &format!("{milliseconds:.3}"));
+        // A POST asks for no resource that has this address.
         if head.method != http::Method::POST && (200..400).contains(&reply.status) {
-            reply.set("content-location", &self.location(&head, connection));
+            reply.set_shared("content-location", self.location(&head, connection).into());
         }
         self.log_request(kind, &reply, &head, &activity, milliseconds, connection);
 
@@ -432,17 +433,20 @@ impl Gateway {
         self.authenticator.authenticate(&request, &self.engine, now)
     }
 
-    /// Returns the address of the requested resource, as the client can use it; an empty text if the
-    /// request names no valid host. A POST asks for no resource that has this address.
+    /// Returns the address of the requested resource, as the client can use it; an empty text if
+    /// the request names no valid host.
     fn location(&self, head: &Parts, connection: &Connection) -> String {
-        let host = host(head, connection);
+        let path = head.uri.path_and_query().map_or("/", PathAndQuery::as_str);
         let scheme = connection.scheme.name();
-        let Ok(mut location) = account::endpoint(&self.account, scheme, Some(&host)) else {
-            return String::new();
+        let host = named_host(head);
+        let address = match host {
+            Some(host) => account::address(&self.account, scheme, Some(host), path),
+            None => {
+                let host = connection.local.to_string();
+                account::address(&self.account, scheme, Some(&host), path)
+            }
         };
-        let path = head.uri.path_and_query().map_or("", PathAndQuery::as_str);
-        location.push_str(path.trim_start_matches('/'));
-        location
+        address.unwrap_or_default()
     }
 
     /// Returns the activity id of the client, or a new one if the request has none that can be
@@ -543,15 +547,20 @@ fn check_size(head: &Parts) -> Result<()> {
     )))
 }
 
-/// Returns the host that the client used: from the target of the request (HTTP/2, or a complete
-/// URL), else from the header, else the address of the server.
+/// Returns the host that the client used, or the address of the server if the client named none.
 fn host(head: &Parts, connection: &Connection) -> String {
-    if let Some(authority) = head.uri.authority() {
-        return authority.as_str().to_owned();
+    match named_host(head) {
+        Some(host) => host.to_owned(),
+        None => connection.local.to_string(),
     }
-    match head.headers.get(HOST).map(HeaderValue::to_str) {
-        Some(Ok(host)) => host.to_owned(),
-        Some(Err(_)) | None => connection.local.to_string(),
+}
+
+/// Returns the host that the client named: in the target of the request (HTTP/2, or a complete
+/// URL), else in the header.
+fn named_host(head: &Parts) -> Option<&str> {
+    match head.uri.authority() {
+        Some(authority) => Some(authority.as_str()),
+        None => head.headers.get(HOST)?.to_str().ok(),
     }
 }
 

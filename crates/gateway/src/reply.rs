@@ -157,6 +157,16 @@ impl Reply {
         }
     }
 
+    /// Sets a header to a text that is not copied; sets none if the text is empty or has characters
+    /// that no header has.
+    pub(crate) fn set_shared(&mut self, name: &'static str, value: Bytes) {
+        if !value.is_empty()
+            && let Ok(value) = HeaderValue::from_maybe_shared(value)
+        {
+            self.headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+
     fn set_number(&mut self, name: &'static str, value: u64) {
         self.headers
             .insert(HeaderName::from_static(name), HeaderValue::from(value));

@@ -343,7 +343,8 @@ fn only_a_token_of_mode_all_for_the_whole_container_deletes_it() {
     let delete = Request::new("DELETE", POSTS);
     for body in [
         r#"{"id":"r","permissionMode":"Read","resource":"dbs/blog/colls/posts"}"#,
-        r#"{"id":"k","permissionMode":"All","resource":"dbs/blog/colls/posts","resourcePartitionKey":["p1"]}"#,
+        r#"{"id":"k","permissionMode":"All","resource":"dbs/blog/colls/posts",
+            "resourcePartitionKey":["p1"]}"#,
         r#"{"id":"i","permissionMode":"All","resource":"dbs/blog/colls/posts/docs/1"}"#,
         r#"{"id":"o","permissionMode":"All","resource":"dbs/blog/colls/other"}"#,
     ] {

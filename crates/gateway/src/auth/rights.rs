@@ -16,9 +16,9 @@
 //!
 //! Directory identities of the service handle data and no resources above containers, whatever
 //! their role; the same holds here. A read-only key cannot read permissions, because the answers
-//! contain tokens that may allow writes. A token of a whole container with the mode All allows deleting
-//! the container, and no token allows replacing one. A token of one logical partition requires that
-//! every request for data names this partition.
+//! contain tokens that may allow writes. A token of a whole container with the mode All
+//! allows deleting the container, and no token allows replacing one. A token of one logical
+//! partition requires that every request for data names this partition.
 
 use super::Caller;
 use super::tokens::{ItemName, TokenScope};

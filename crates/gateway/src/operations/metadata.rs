@@ -88,7 +88,7 @@ pub(super) fn read_container(
     if call.headers.wants_quota && reply.error.is_none() {
         let progress = engine.index_progress(container)?;
         let (quota, usage) = engine.quota(container);
-        quota::set(&mut reply, &quota, &usage);
+        quota::set(&mut reply, quota.into(), usage.into());
         reply.set(
             "x-ms-documentdb-collection-index-transformation-progress",
             &progress.to_string(),

@@ -3,6 +3,7 @@
 
 use crate::reply::Reply;
 use crate::route::Target;
+use bytes::Bytes;
 use orrery_engine::{Container, Counted, Engine};
 use std::sync::Arc;
 
@@ -34,12 +35,12 @@ pub(super) fn add(reply: &mut Reply, counted: &Counted, engine: &Engine) {
         return;
     }
     if let Some((quota, usage)) = engine.quota_of(counted) {
-        set(reply, &quota, &usage);
+        set(reply, quota, usage);
     }
 }
 
 /// Sets the quota and the usage of a reply.
-pub(super) fn set(reply: &mut Reply, quota: &str, usage: &str) {
-    reply.set(QUOTA, quota);
-    reply.set(USAGE, usage);
+pub(super) fn set(reply: &mut Reply, quota: Bytes, usage: Bytes) {
+    reply.set_shared(QUOTA, quota);
+    reply.set_shared(USAGE, usage);
 }
