@@ -56,6 +56,7 @@
 mod advice;
 mod bind;
 mod bound;
+mod computed_property;
 mod condition;
 mod covered_path;
 mod derive;
@@ -74,6 +75,7 @@ mod syntax;
 mod value;
 
 pub use advice::query_advice;
+pub use computed_property::check_computed_property;
 pub use condition::{Condition, Demand, OrderKey, Path, Step, Test, ValueType};
 pub use covered_path::{CoveredPath, NeededValues};
 pub use error::{Diagnostic, QueryError};
