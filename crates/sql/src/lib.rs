@@ -36,6 +36,9 @@
 //! A client that merges the results of several partitions itself asks for a plan first:
 //! [`client_plan`] does steps 1 to 5 and rewrites the syntax tree (`plan.rs`).
 //!
+//! The definitions of computed properties are checked by [`check_computed_property`] before an
+//! [`Environment`] contains them.
+//!
 //! The crate has no knowledge of stores, networks and clocks; `seams.rs` defines what a caller
 //! provides.
 //!
