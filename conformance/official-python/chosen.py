@@ -35,9 +35,13 @@ SLOW = (
     "test_changefeed_partition_key_variation",
 )
 
+# Files of our own beside the suite's, which use its data.
+OWN = ("test_recorded_rankings.py",)
+
 # The selection for every change: for each subject one of the two clients, and no test that mostly waits.
 QUICK = (
     "test_query_hybrid_search.py",
+    *OWN,
     "test_query_vector_similarity.py",
     "test_query.py",
     "test_query_async.py",
@@ -74,7 +78,7 @@ def chosen(tests: Path) -> list[str]:
     """Returns the files with tests to run, those with the longest duration first."""
     marked = re.compile(rf"pytest\.mark\.({'|'.join(MARKS)})\b")
     files = [file.name for file in sorted(tests.glob("test_*.py")) if marked.search(file.read_text(encoding="utf-8"))]
-    return sorted((file for file in files if file not in LEFT_OUT), key=_haste)
+    return sorted((file for file in [*files, *OWN] if file not in LEFT_OUT), key=_haste)
 
 
 def _haste(file: str) -> int:

@@ -1,4 +1,4 @@
-"""The test suite of the official Python SDK, unchanged, against our server.
+"""The test suite of the official Python SDK, unchanged, and tests of ours on its data, against our server.
 
     run.py [--quick] [--jobs N] [test_FILE.py[::TEST] ...] [arguments for pytest]
 
@@ -26,7 +26,7 @@ CONFORMANCE = HERE.parent
 for shared in ("ratchet", "python"):
     sys.path.insert(0, str(CONFORMANCE / shared))
 
-from chosen import QUICK, chosen, selection  # noqa: E402
+from chosen import OWN, QUICK, chosen, selection  # noqa: E402
 from expectations import BadList, Expectations, Result, file_of  # noqa: E402
 from orrery_server import EMULATOR_KEY, Server, ServerFailed, free_port  # noqa: E402
 from sdist import NoSuite, tests_of_the_sdk  # noqa: E402
@@ -133,9 +133,10 @@ def run_file(file: str, for_pytest: list[str], tests: Path, account: Account, lo
             "PYTHONPATH": os.pathsep.join(str(path) for path in paths),
             "RATCHET_RESULTS": str(recorded),
         }
-        pytest = [sys.executable, "-m", "pytest", "-c", str(HERE / "pytest.ini"), f"--rootdir={tests}"]
+        home = HERE if file_of(file) in OWN else tests
+        pytest = [sys.executable, "-m", "pytest", "-c", str(HERE / "pytest.ini"), f"--rootdir={home}"]
         pytest += ["-p", "no:cacheprovider", "-p", "emulator", "-p", "recorder"]
-        pytest += ["-m", selection(), file, *for_pytest]
+        pytest += ["-m", selection(), str(home / file), *for_pytest]
         began = time.monotonic()
         with log.open("wb") as out:
             to = {} if streams else {"stdout": out, "stderr": subprocess.STDOUT}

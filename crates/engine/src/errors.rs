@@ -128,7 +128,7 @@ pub(crate) fn query_error(error: QueryError) -> Error {
             number: Some(number),
             ..
         } => Error::bad(message()).with_sub_status(number),
-        QueryError::Resume(_) => Error::bad(format!("The continuation token is invalid: {error}")),
+        QueryError::Resume(_) => Error::bad(format!("Invalid Continuation Token: {error}")),
         QueryError::MemoryTaken => {
             Error::new(Kind::Throttled, error.to_string()).with_retry_after_ms(1_000)
         }

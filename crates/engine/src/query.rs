@@ -129,6 +129,7 @@ impl Engine {
             request: query,
             options,
             cross_partition_queries: self.cross_partition_queries,
+            is_from_client: true,
         };
         let result = retry_if_moved(|| {
             charges.begin_again();

@@ -20,8 +20,14 @@ const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash
 /// Opens an engine that does not merge, with items in a container of `partitions` physical
 /// partitions.
 fn engine_without_merging(partitions: usize) -> (Engine, Arc<Container>) {
+    engine_with(CrossPartitionQueries::Refuse, partitions)
+}
+
+/// Opens an engine in which `side` merges, with items in a container of `partitions` physical
+/// partitions.
+fn engine_with(side: CrossPartitionQueries, partitions: usize) -> (Engine, Arc<Container>) {
     let options = EngineOptions {
-        cross_partition_queries: CrossPartitionQueries::Refuse,
+        cross_partition_queries: side,
         ..options(Profile::Modern)
     };
     let world = Arc::new(SeededWorld::new(START_MS, 1));
@@ -148,6 +154,33 @@ fn a_query_over_one_partition_is_answered_even_if_it_needs_merging() {
         .result
         .expect("a query of one partition");
     assert_eq!(page.page.rows.len(), 1);
+}
+
+#[test]
+fn a_composition_of_aggregates_is_answered_for_one_partition_only() {
+    let composition = "SELECT VALUE COUNT(1) + 5 FROM c";
+    let texts = [
+        composition,
+        "SELECT c.pk, MAX(c.n) - MIN(c.n) AS range FROM c GROUP BY c.pk",
+        "SELECT VALUE {\"items\": COUNT(1)} FROM c",
+        "SELECT VALUE (COUNT(v) > 0) FROM (SELECT VALUE c FROM c WHERE c.n >= 0) AS v",
+    ];
+    let key = Scope::Key(key(r#"["key 7"]"#));
+    for side in [CrossPartitionQueries::Merge, CrossPartitionQueries::Refuse] {
+        let (engine, container) = engine_with(side, PARTITIONS);
+        for text in texts {
+            let refused =
+                first_page(&engine, &container, &Scope::Everything, text).expect_err(text);
+            assert_eq!((refused.status(), refused.sub_status()), (400, 0), "{text}");
+            let words = "Compositions of aggregates and other expressions are not allowed.";
+            assert!(refused.message().contains(words), "{refused}");
+        }
+        let answer = engine.query(&container, &key, &query(composition), None);
+        assert_eq!(answer.result.expect("a count").page.rows, ["6"]);
+        // Subqueries see one item, and may compose aggregates.
+        let text = "SELECT VALUE (SELECT VALUE COUNT(1) + 5 FROM t IN c.tags) FROM c";
+        assert!(first_page(&engine, &container, &Scope::Everything, text).expect(text) > 0);
+    }
 }
 
 #[test]

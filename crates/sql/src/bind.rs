@@ -23,7 +23,9 @@ mod search;
 mod sources;
 
 pub(crate) use mapping::{ItemPath, Mapping, mapping_of, mapping_of_source};
-pub(crate) use projection::{contains, has_aggregate, is_aggregate, item_names};
+pub(crate) use projection::{
+    composes_aggregates, contains, has_aggregate, is_aggregate, item_names,
+};
 pub(crate) use rank::{RankExpression, ScoreCall};
 
 use crate::bound::{Block, Expr, Ranking};
@@ -339,10 +341,10 @@ impl<'a> Binder<'a> {
             return Ok(());
         }
         let mapped = self.mapping(&expr);
-        let is_computed = self.is_computed_property(&item.expr);
+        let computed = self.computed_property_name(&item.expr);
         let path = match mapped {
             Mapping::Path(path) => path.exact(),
-            _ if is_computed => None,
+            _ if computed.is_some() => None,
             _ => return Err(QueryError::OrderBy(UNSUPPORTED_ORDER.into())),
         };
         let is_iterated = path.as_ref().is_some_and(|p| p.0.contains(&Step::Element));
@@ -356,6 +358,7 @@ impl<'a> Binder<'a> {
             expr,
             key: OrderKey {
                 path,
+                computed,
                 descending: item.descending == Some(true),
             },
             distance: None,

@@ -96,8 +96,6 @@ pub(crate) enum Step {
     Name(String),
     /// `[0]`
     Index(usize),
-    /// `[expression]`
-    Dynamic(Expr),
     /// A constant for which every value is undefined: a negative or fractional index, a boolean.
     Nothing,
 }
@@ -230,14 +228,7 @@ impl Expr {
         let mut all = |list: &[Expr]| list.iter().for_each(|e| e.walk(added, visit));
         match self {
             Expr::Constant(_) | Expr::Slot(_) | Expr::GroupKey { .. } | Expr::Aggregate { .. } => {}
-            Expr::Path { base, steps } => {
-                base.walk(added, visit);
-                for step in steps {
-                    if let Step::Dynamic(e) = step {
-                        e.walk(added, visit);
-                    }
-                }
-            }
+            Expr::Path { base, .. } => base.walk(added, visit),
             Expr::Call { arguments, .. } | Expr::Udf { arguments, .. } => all(arguments),
             Expr::And(list)
             | Expr::Or(list)

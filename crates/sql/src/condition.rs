@@ -109,6 +109,8 @@ pub struct OrderKey {
     /// The path of the sort value; `None` if an index cannot order by the key (array elements,
     /// computed properties, scores) and the query must sort.
     pub path: Option<Path>,
+    /// The name of the computed property, if the key is one. A composite index may name it.
+    pub computed: Option<String>,
     /// True for DESC.
     pub descending: bool,
 }

@@ -81,6 +81,13 @@ impl QueryError {
         }
     }
 
+    /// Makes the error for an aggregate that is only a part of an expression, over several
+    /// partitions.
+    pub(crate) fn composed_aggregates() -> Self {
+        let message = "Compositions of aggregates and other expressions are not allowed.";
+        QueryError::Plan(message.into())
+    }
+
     /// Makes a compile error with one diagnostic. `span` is a range of characters.
     pub(crate) fn at(code: &'static str, message: impl Into<String>, span: (usize, usize)) -> Self {
         QueryError::Compile(vec![Diagnostic {

@@ -279,6 +279,25 @@ mod tests {
         );
     }
 
+    /// Sentences with the words that decided the recorded rankings of the service, shortest first.
+    /// All lengths differ, so that no two of the recorded texts tie.
+    #[test]
+    fn the_length_of_a_text_leaves_out_the_words_that_carry_no_meaning() {
+        let analyzer = Analyzer::of("en-US");
+        for (text, length) in [
+            ("It forms part of the whole.", 2),
+            (
+                "She was also a well known player, who lives throughout many towns.",
+                3,
+            ),
+            ("The first of several rivers had already been crossed.", 3),
+            ("Numbers such as 1,977 are two words.", 5),
+        ] {
+            let counts = count(&analyzer, text, &[], &mut || Ok(())).expect("counted");
+            assert_eq!(counts.length, length, "{text}");
+        }
+    }
+
     #[test]
     fn fuzzy_terms_match_words_within_their_distance() {
         let text = "a red and a rod, reds and radar";

@@ -36,6 +36,9 @@
 //! A client that merges the results of several partitions itself asks for a plan first:
 //! [`client_plan`] does steps 1 to 5 and rewrites the syntax tree (`plan.rs`).
 //!
+//! The definitions of computed properties are checked by [`check_computed_property`] before an
+//! [`Environment`] contains them.
+//!
 //! The crate has no knowledge of stores, networks and clocks; `seams.rs` defines what a caller
 //! provides.
 //!
@@ -56,6 +59,7 @@
 mod advice;
 mod bind;
 mod bound;
+mod computed_property;
 mod condition;
 mod covered_path;
 mod derive;
@@ -74,6 +78,7 @@ mod syntax;
 mod value;
 
 pub use advice::query_advice;
+pub use computed_property::check_computed_property;
 pub use condition::{Condition, Demand, OrderKey, Path, Step, Test, ValueType};
 pub use covered_path::{CoveredPath, NeededValues};
 pub use error::{Diagnostic, QueryError};

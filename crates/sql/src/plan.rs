@@ -385,8 +385,7 @@ impl<'q> PlanBuilder<'q> {
             return Ok(Some((plan_name, partial)));
         }
         if contains(expr, &is_aggregate) {
-            let message = "Compositions of aggregates and other expressions are not allowed.";
-            return Err(QueryError::Plan(message.into()));
+            return Err(QueryError::composed_aggregates());
         }
         Ok(None)
     }

@@ -27,6 +27,8 @@ pub struct Query {
     pub(crate) is_planar: bool,
     /// The keys of `order`, for [`Query::order`].
     order_keys: Vec<OrderKey>,
+    /// An aggregate is only a part of an expression of the outermost SELECT.
+    composes_aggregates: bool,
     top: Option<u64>,
     limit: Option<u64>,
     has_offset: bool,
@@ -73,6 +75,7 @@ impl Query {
         query.order_fingerprint =
             fingerprint::of_ordered_query(&tree, parameters).unwrap_or(query.fingerprint);
         query.is_planar = environment.is_planar;
+        query.composes_aggregates = bind::composes_aggregates(&tree.projection);
         if let Some(ranking) = &query.ranking {
             let scores_texts = ranking.components.iter().any(|c| c.text_index.is_some());
             if scores_texts {
@@ -124,6 +127,7 @@ impl Query {
         Query {
             is_distinct_in_order: is_distinct_in_order(&block, &order, &frames),
             order_keys: order.iter().map(|o| o.key.clone()).collect(),
+            composes_aggregates: false,
             has_offset: offset.is_some(),
             offset: offset.unwrap_or(0),
             block,
@@ -311,6 +315,18 @@ impl Query {
             || self.has_offset
             || self.block.distinct
             || self.is_blocking()
+    }
+
+    /// Checks that the query can run over several partitions: each aggregate must be a whole item
+    /// of the outermost SELECT.
+    ///
+    /// # Errors
+    /// [`QueryError::Plan`] in the service's words.
+    pub fn check_mergeable(&self) -> Result<(), QueryError> {
+        if self.composes_aggregates {
+            return Err(QueryError::composed_aggregates());
+        }
+        Ok(())
     }
 
     /// Returns the resume point at a position of the source. Valid only for a query that needs no

@@ -9,6 +9,7 @@ use super::offers::Offer;
 use super::ranges::{Lineage, RangeRecord, open_live_partitions};
 use super::records::{Kind, Meta, Record, as_u32};
 use super::scripts::{Script, ScriptKey};
+use super::search::check_vector_indexes_kept;
 use super::settings::{Settings, check_computed_properties, unchangeable};
 use super::{Catalog, RowChanges};
 use crate::background::BackgroundTask;
@@ -692,6 +693,9 @@ impl Catalog {
         body: &Object,
         if_match: Option<&str>,
     ) -> Result<()> {
+        // A changed vector index is named even if its embedding is left out as well.
+        let policy = Policy::from_json(body.get("indexingPolicy"))?;
+        check_vector_indexes_kept(&policy, &container.settings().policy)?;
         let settings = Settings::from_body(body)?;
         check_computed_properties(&settings.computed_properties)?;
         let _writing = lock(&self.write_lock);

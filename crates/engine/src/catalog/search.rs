@@ -188,12 +188,17 @@ impl Search {
         // A plane has no natural bounds, so its index needs a box; the Earth has no use for one.
         match (self.planar, member(&index.body, "boundingBox")) {
             (false, None) => Ok(()),
-            (false, Some(_)) => Err(invalid("a bounding box is for containers of type Geometry")),
-            (true, None) => Err(invalid("a container of type Geometry needs a bounding box")),
-            (true, Some(bounds)) if is_bounding_box(bounds) => Ok(()),
-            (true, Some(_)) => Err(invalid(
-                "its bounding box needs xmin < xmax and ymin < ymax",
-            )),
+            (false, Some(_)) => Err(bad(format!(
+                "Incorrect parameter 'boundingBox' specified for 'Geography' collection in spatial \
+                 path '{}'.",
+                index.path
+            ))),
+            (true, None) => Err(bad(format!(
+                "Required parameter 'boundingBox' for 'Geometry' collection is missing in spatial \
+                 path '{}'.",
+                index.path
+            ))),
+            (true, Some(bounds)) => check_bounding_box(bounds, &index.path),
         }
     }
 
@@ -276,20 +281,28 @@ impl Search {
                 }
             }
         }
-        for old_index in old_policy.vector_indexes() {
-            let old_body = Json::Object(old_index.body.clone());
-            for index in policy.vector_indexes() {
-                let body = Json::Object(index.body.clone());
-                if index.names == old_index.names && !deep_equal(&body, &old_body) {
-                    return Err(bad(
-                        "Paths in existing vector indexing policy cannot be modified in \
-                         Collection Replace",
-                    ));
-                }
+        check_vector_indexes_kept(policy, old_policy)
+    }
+}
+
+/// Checks that a policy keeps each vector index of the old policy that is on a path of both.
+///
+/// # Errors
+/// 400 in the words of older and of newer versions of the service: clients match either.
+pub(crate) fn check_vector_indexes_kept(policy: &Policy, old_policy: &Policy) -> Result<()> {
+    for old_index in old_policy.vector_indexes() {
+        let old_body = Json::Object(old_index.body.clone());
+        for index in policy.vector_indexes() {
+            let body = Json::Object(index.body.clone());
+            if index.names == old_index.names && !deep_equal(&body, &old_body) {
+                return Err(bad(
+                    "Vector Indexing Policy cannot be changed in Collection Replace: Paths in \
+                     existing vector indexing policy cannot be modified in Collection Replace",
+                ));
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 fn read_dimensions(json: Option<&Json>) -> Result<i64> {
@@ -337,16 +350,27 @@ fn read_geospatial(config: Option<&Json>) -> Result<bool> {
     }
 }
 
-/// Returns true if the bounds are finite, with `xmin < xmax` and `ymin < ymax`.
-fn is_bounding_box(bounds: &Json) -> bool {
+/// Checks that the bounds of the spatial index on `path` are finite, with `xmin < xmax` and `ymin <
+/// ymax`.
+fn check_bounding_box(bounds: &Json, path: &str) -> Result<()> {
     let bound = |name: &str| {
         let number = bounds.get(name).and_then(Json::as_f64);
-        number.filter(|number| number.is_finite())
+        number.filter(|number| number.is_finite()).ok_or_else(|| {
+            bad(format!(
+                "Required parameter '{name}' in 'boundingBox' is missing or no number for spatial \
+                 path '{path}'."
+            ))
+        })
     };
-    match (bound("xmin"), bound("ymin"), bound("xmax"), bound("ymax")) {
-        (Some(xmin), Some(ymin), Some(xmax), Some(ymax)) => xmin < xmax && ymin < ymax,
-        _ => false,
+    for (smaller, larger) in [("xmin", "xmax"), ("ymin", "ymax")] {
+        if bound(larger)? <= bound(smaller)? {
+            return Err(bad(format!(
+                "The value of parameter '{larger}' must be greater than the value of parameter \
+                 '{smaller}' in 'boundingBox' for spatial path '{path}'."
+            )));
+        }
     }
+    Ok(())
 }
 
 /// Returns a string member, or an empty string if it is missing or no string.
@@ -594,6 +618,52 @@ mod tests {
     }
 
     #[test]
+    fn invalid_bounding_boxes_are_refused_in_the_words_of_the_service() {
+        let index = |kind: &str, bounds: &str| {
+            format!(
+                r#""geospatialConfig":{{"type":"{kind}"}},"indexingPolicy":{{"spatialIndexes":[
+                    {{"path":"/at/*","types":["Point"]{bounds}}}]}}"#
+            )
+        };
+        check_refused(&[
+            (
+                index(
+                    "Geography",
+                    r#","boundingBox":{"xmin":0,"ymin":0,"xmax":1,"ymax":1}"#,
+                ),
+                "Incorrect parameter 'boundingBox' specified for 'Geography' collection",
+            ),
+            (
+                index("Geometry", ""),
+                "Required parameter 'boundingBox' for 'Geometry' collection is missing in spatial \
+                 path '/at/*'",
+            ),
+            (
+                index(
+                    "Geometry",
+                    r#","boundingBox":{"xmin":5,"ymin":0,"xmax":5,"ymax":1}"#,
+                ),
+                "The value of parameter 'xmax' must be greater than the value of parameter 'xmin' \
+                 in 'boundingBox' for spatial path '/at/*'",
+            ),
+            (
+                index(
+                    "Geometry",
+                    r#","boundingBox":{"xmin":0,"ymin":2,"xmax":5,"ymax":1}"#,
+                ),
+                "The value of parameter 'ymax' must be greater",
+            ),
+            (
+                index(
+                    "Geometry",
+                    r#","boundingBox":{"xmin":0,"ymin":0,"xmax":"5","ymax":1}"#,
+                ),
+                "Required parameter 'xmax' in 'boundingBox'",
+            ),
+        ]);
+    }
+
+    #[test]
     fn the_embedding_and_the_index_of_a_vector_path_cannot_change() {
         let with = |dimensions: u32, kind: &str| {
             let vectors = format!(
@@ -612,8 +682,18 @@ mod tests {
                 .is_ok()
         );
         for (changed, words) in [
-            (with(4, "flat"), "embedding policy"),
-            (with(3, "diskANN"), "vector indexing policy"),
+            (
+                with(4, "flat"),
+                "Paths in existing embedding policy cannot be modified in Collection Replace",
+            ),
+            (
+                with(3, "diskANN"),
+                "Paths in existing vector indexing policy cannot be modified in Collection Replace",
+            ),
+            (
+                with(3, "diskANN"),
+                "Vector Indexing Policy cannot be changed in Collection Replace",
+            ),
         ] {
             let error = changed
                 .expect("settings")

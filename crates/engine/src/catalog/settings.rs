@@ -3,12 +3,13 @@
 
 use super::encryption::EncryptionPolicy;
 use super::search::Search;
-use crate::errors::query_error;
 use crate::index::policy::Policy;
+use crate::partition::row::is_system;
 use crate::request::properties::{self, Property, member, server_set, stored, unsupported};
 use orrery_model::partition_key::{Component, Definition, PartitionKey};
 use orrery_model::{Error, Json, Object, Result, object};
-use orrery_sql::{Environment, Query};
+use orrery_sql::check_computed_property;
+use std::fmt;
 use std::sync::Arc;
 
 /// The checked body of a container.
@@ -238,17 +239,26 @@ impl Settings {
     }
 }
 
-/// Checks that the queries of computed properties compile.
+/// Checks the names and the queries of computed properties.
 ///
 /// # Errors
-/// 400 if one does not.
+/// 400 for a name that is taken or is that of a system property, and for a query that does not
+/// define a value of each item.
 pub(crate) fn check_computed_properties(properties: &[(String, String)]) -> Result<()> {
-    let environment = Environment {
-        computed_properties: properties.to_vec(),
-        ..Environment::default()
-    };
-    // Compiling any query compiles the computed properties of its environment.
-    Query::compile("SELECT * FROM c", &[], &environment).map_err(query_error)?;
+    for (at, (name, text)) in properties.iter().enumerate() {
+        let invalid = |reason: &dyn fmt::Display| {
+            Error::bad(format!(
+                "One of the specified inputs is invalid: the computed property '{name}': {reason}"
+            ))
+        };
+        if name.is_empty() || name == "id" || is_system(name) {
+            return Err(invalid(&"The name is empty or that of a system property."));
+        }
+        if properties[..at].iter().any(|(other, _)| other == name) {
+            return Err(invalid(&"Another computed property has the same name."));
+        }
+        check_computed_property(text).map_err(|error| invalid(&error))?;
+    }
     Ok(())
 }
 
@@ -481,6 +491,39 @@ mod tests {
             kept.get("changeFeedPolicy").map(Json::to_text),
             Some(r#"{"retentionDuration":10}"#.into())
         );
+    }
+
+    #[test]
+    fn invalid_computed_properties_are_refused_by_name() {
+        let check = |properties: &[(&str, &str)]| {
+            let owned = |(name, text): &(&str, &str)| ((*name).to_owned(), (*text).to_owned());
+            let properties: Vec<(String, String)> = properties.iter().map(owned).collect();
+            check_computed_properties(&properties)
+        };
+        let lower = "SELECT VALUE LOWER(c.name) FROM c";
+        assert!(check(&[]).is_ok());
+        assert!(check(&[("cp_a", lower), ("cp_b", lower)]).is_ok());
+        for (properties, words) in [
+            (&[("cp", "garbage")][..], "'cp': SC1001"),
+            (&[("cp", "SELECT VALUE FOO(c.a) FROM c")], "'cp': SC2005"),
+            (
+                &[("cp", "SELECT c.a FROM c")],
+                "'cp': It must have the form",
+            ),
+            (&[("_ts", lower)], "'_ts': The name"),
+            (&[("id", lower)], "'id': The name"),
+            (&[("", lower)], "'': The name"),
+            (&[("cp", lower), ("cp", lower)], "'cp': Another"),
+        ] {
+            let error = check(properties).expect_err(words);
+            assert_eq!(error.status(), 400, "{error}");
+            assert!(
+                error
+                    .message()
+                    .contains("One of the specified inputs is invalid")
+            );
+            assert!(error.message().contains(words), "{error}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::catalog::Container;
 use crate::catalog::settings::Settings;
 use crate::errors::query_error;
 use crate::index::generations::Policies;
+use crate::index::paths::Step as PathStep;
 use crate::index::policy::Policy;
 use crate::items::UserFunctions;
 use crate::partition::session::check_session;
@@ -46,6 +47,8 @@ pub(super) struct PageRun<'a> {
     pub options: ReadOptions<'a>,
     /// The side that merges over partitions.
     pub cross_partition_queries: CrossPartitionQueries,
+    /// True for a query of a client, false for the statistics of a ranking.
+    pub is_from_client: bool,
 }
 
 /// A compiled query and the place where its page begins.
@@ -180,8 +183,8 @@ impl PageRun<'_> {
     /// Narrows the scope to the partitions that the query has to ask from its continuation on.
     ///
     /// # Errors
-    /// 400 for a query that may not cross partitions, and 400/1004 for one that its client has to
-    /// merge or wants to divide.
+    /// 400 for a query that may not cross partitions or cannot be merged, and 400/1004 for one that
+    /// its client has to merge or wants to divide.
     fn narrow(&self, reach: &mut Reach, prepared: &Prepared) -> Result<()> {
         let Prepared { query, resume } = prepared;
         if query.demand() == Demand::Nothing {
@@ -190,10 +193,18 @@ impl PageRun<'_> {
             let cross_partition = self.request.cross_partition;
             reach.narrow_to_pinned_keys(self.container, self.scope, query, cross_partition)?;
         }
-        let is_client_merging = self.cross_partition_queries == CrossPartitionQueries::Refuse;
-        let is_for_client = query.needs_merging() || self.wants_to_fan_out(reach);
-        if is_client_merging && is_for_client && self.names_several(reach) {
-            return Err(self.not_servable());
+        if self.names_several(reach) {
+            let needs_merging = query.needs_merging();
+            // A client that merges by itself sends parts of its plan, which are compositions, to a
+            // range or to a key.
+            let is_whole = self.is_from_client && matches!(self.scope, Scope::Everything);
+            if needs_merging && is_whole {
+                query.check_mergeable().map_err(query_error)?;
+            }
+            let is_client_merging = self.cross_partition_queries == CrossPartitionQueries::Refuse;
+            if is_client_merging && (needs_merging || self.wants_to_fan_out(reach)) {
+                return Err(self.not_servable());
+            }
         }
         // A query with ORDER BY keeps its place in the index, not in the natural order of
         // partitions.
@@ -264,6 +275,7 @@ impl PageRun<'_> {
                 ..self.options
             },
             cross_partition_queries: CrossPartitionQueries::Merge,
+            is_from_client: false,
             ..*self
         };
         let answer = run.run(charges, &mut None)?;
@@ -443,6 +455,8 @@ fn resume_filter_error(error: QueryError) -> Error {
 }
 
 /// Checks that ORDER BY has an index: a range index on its one path, a composite index for several.
+/// Computed properties have no entries in an index, so ORDER BY by them sorts; with several keys,
+/// the policy must name them in a composite index as the service demands.
 ///
 /// # Errors
 /// 400 if the index is missing.
@@ -450,18 +464,23 @@ fn check_order(query: &Query, policy: &Policy) -> Result<()> {
     match query.order() {
         [] => Ok(()),
         [key] => match &key.path {
-            Some(path) if !policy.covers(&steps(path)) => Err(Error::bad(format!(
-                "The order-by item {path} is excluded from the index: the order by query does not have a \
+            Some(path) if key.computed.is_none() && !policy.covers(&steps(path)) => {
+                Err(Error::bad(format!(
+                    "The order-by item {path} is excluded from the index: the order by query does not have a \
                  corresponding index that it can be served from."
-            ))),
+                )))
+            }
             _ => Ok(()),
         },
         several => {
             let mut keys = Vec::with_capacity(several.len());
             for key in several {
-                if let Some(path) = &key.path {
-                    keys.push((steps(path), !key.descending));
-                }
+                let path = match (&key.computed, &key.path) {
+                    (Some(name), _) => vec![PathStep::Name(name.clone())],
+                    (None, Some(path)) => steps(path),
+                    (None, None) => continue,
+                };
+                keys.push((path, !key.descending));
             }
             if keys.len() == several.len() && policy.orders_by(&keys).is_some() {
                 return Ok(());

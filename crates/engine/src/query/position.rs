@@ -194,9 +194,7 @@ impl QueryPosition {
 
     /// Returns the error for a position that does not belong to the container or query.
     pub(crate) fn mismatch_error() -> Error {
-        Error::bad(
-            "The continuation token is invalid: it does not belong to this container or query.",
-        )
+        Error::bad("Invalid Continuation Token: it does not belong to this container or query.")
     }
 }
 

@@ -215,8 +215,8 @@ impl<'a> Candidates<'a> {
                     Ok(found)
                 }
                 _ => Err(Error::bad(
-                    "The continuation token is no longer valid: it was shortened to fit its \
-                     limit, and the item that it names has changed. Start the query again.",
+                    "Invalid Continuation Token: it was shortened to fit its limit, and the item \
+                     that it names has changed. Start the query again.",
                 )),
             };
         }

@@ -40,7 +40,7 @@ pub(crate) fn write(resume: &ResumePoint, limit_kb: Option<usize>) -> Result<Str
 /// # Errors
 /// 400 if the token is invalid.
 pub(crate) fn read(token: &str) -> Result<ResumePoint> {
-    let invalid = || Error::bad("The continuation token is invalid.");
+    let invalid = || Error::bad("Invalid Continuation Token.");
     let bytes = URL_SAFE_NO_PAD
         .decode(token.trim())
         .map_err(|_| invalid())?;
@@ -68,6 +68,10 @@ mod tests {
             let changed = String::from_utf8(changed).expect("ASCII");
             assert!(read(&changed).is_err(), "{changed} was accepted");
         }
-        assert!(read("").is_err() && read("{}").is_err());
+        for text in ["", "{}"] {
+            let error = read(text).expect_err("no token");
+            // Clients look for these words.
+            assert!(error.message().contains("Invalid Continuation Token"));
+        }
     }
 }

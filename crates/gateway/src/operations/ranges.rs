@@ -46,8 +46,8 @@ fn page<'a>(
     let rest = match &headers.continuation {
         None => ranges,
         Some(border) => {
-            let border = Epk::from_hex(border)
-                .map_err(|_| Error::bad("The continuation token is invalid."))?;
+            let border =
+                Epk::from_hex(border).map_err(|_| Error::bad("Invalid Continuation Token."))?;
             &ranges[ranges.partition_point(|range| range.range.min < border)..]
         }
     };

@@ -27,7 +27,7 @@ pub(super) const MAX_PARAMETER_BYTES: usize = 1 << 26;
 /// The expression that stands for one with a reported error, so that binding can go on.
 const UNDEFINED: Expr = Expr::Constant(None);
 
-impl Binder<'_> {
+impl<'a> Binder<'a> {
     /// Binds an expression.
     pub(super) fn expression(&mut self, expr: &ast::Expr) -> BoundExpr {
         if let Some(key) = self.group_key(expr) {
@@ -173,12 +173,8 @@ impl Binder<'_> {
         steps: &[PathStep],
     ) -> BoundExpr {
         let Kind::Identifier(name) = &base.kind else {
-            let is_constructed = matches!(
-                base.kind,
-                Kind::Array(_) | Kind::Object(_) | Kind::Call { .. } | Kind::Subquery(..)
-            );
             let base = self.expression(base)?;
-            let path = self.path(base, steps, is_constructed, whole.span)?;
+            let path = self.path(base, steps, whole.span)?;
             return Ok(folded(path, &mut self.folding_bytes_left));
         };
         // The error for an unknown name covers the name; the error for the name of a grouped source
@@ -190,21 +186,15 @@ impl Binder<'_> {
         if let (Expr::Slot(up), Some(first)) = (&bound, steps.first()) {
             let frame = self.frames.len() - 1 - up;
             if let Some(computed) = self.computed_property(frame, first)? {
-                return self.path(computed, &steps[1..], false, whole.span);
+                return self.path(computed, &steps[1..], whole.span);
             }
         }
-        let path = self.path(bound, steps, false, whole.span)?;
+        let path = self.path(bound, steps, whole.span)?;
         Ok(folded(path, &mut self.folding_bytes_left))
     }
 
-    /// Binds the steps of a path. If the base is a constructed value all indexes must be constants.
-    pub(super) fn path(
-        &mut self,
-        base: Expr,
-        steps: &[PathStep],
-        is_constructed: bool,
-        span: Span,
-    ) -> BoundExpr {
+    /// Binds the steps of a path. Names and indexes in brackets must be constants or parameters.
+    pub(super) fn path(&mut self, base: Expr, steps: &[PathStep], span: Span) -> BoundExpr {
         let mut bound = Vec::with_capacity(steps.len());
         for step in steps {
             let bracketed = match step {
@@ -214,7 +204,6 @@ impl Binder<'_> {
                 }
                 PathStep::Bracket(expr) => self.expression(expr)?,
             };
-            // A constant index is resolved here, so that an index condition can contain the step.
             bound.push(match bracketed {
                 Expr::Constant(Some(Json::String(name))) => Step::Name(name),
                 Expr::Constant(Some(Json::Number(n))) => {
@@ -222,13 +211,12 @@ impl Binder<'_> {
                     index.map_or(Step::Nothing, Step::Index)
                 }
                 Expr::Constant(_) => Step::Nothing,
-                _ if is_constructed => {
+                _ => {
                     let message = "The specified query includes 'member indexer' which is \
                                    currently not supported.";
                     self.report("SC2990", message.into(), span);
                     Step::Nothing
                 }
-                other => Step::Dynamic(other),
             });
         }
         if bound.is_empty() {
@@ -247,16 +235,16 @@ impl Binder<'_> {
         frame: usize,
         step: &PathStep,
     ) -> Result<Option<Expr>, QueryError> {
-        let Some(text) = self.computed_property_text(frame, step) else {
+        let Some((_, text)) = self.find_computed_property(frame, step) else {
             return Ok(None);
         };
-        let query = crate::syntax::parse(&text)?;
+        let query = crate::syntax::parse(text)?;
         let (ast::Projection::Value(expr), [source]) = (&query.projection, query.from.as_slice())
         else {
-            return Err(not_a_computed_property(&text));
+            return Err(not_a_computed_property(text));
         };
         let ast::Collection::Path { root, .. } = &source.collection else {
-            return Err(not_a_computed_property(&text));
+            return Err(not_a_computed_property(text));
         };
         // The expression of the property sees the item only, under the name in its own FROM clause.
         let name = source.alias.clone().unwrap_or_else(|| root.clone());
@@ -268,7 +256,13 @@ impl Binder<'_> {
         bound.map(Some)
     }
 
-    fn computed_property_text(&self, frame: usize, step: &PathStep) -> Option<String> {
+    /// Returns the name and the text of the computed property that a step names, if `frame` is the
+    /// item and has such a property.
+    fn find_computed_property(
+        &self,
+        frame: usize,
+        step: &PathStep,
+    ) -> Option<&'a (String, String)> {
         // Computed properties do not refer to each other.
         if self.is_in_computed_property || !self.frames.get(frame).is_some_and(Mapping::is_root) {
             return None;
@@ -282,22 +276,19 @@ impl Binder<'_> {
             },
         };
         let properties = &self.environment.computed_properties;
-        let (_, text) = properties.iter().find(|(n, _)| n == name)?;
-        Some(text.clone())
+        properties.iter().find(|(known, _)| known == name)
     }
 
-    /// Returns true if an expression is a computed property of the item.
-    pub(super) fn is_computed_property(&self, expr: &ast::Expr) -> bool {
+    /// Returns the name of the computed property of the item that an expression is, if it is one.
+    pub(super) fn computed_property_name(&self, expr: &ast::Expr) -> Option<String> {
         let Kind::Path { base, steps } = &expr.kind else {
-            return false;
+            return None;
         };
-        let Kind::Identifier(name) = &base.kind else {
-            return false;
+        let (Kind::Identifier(name), [step]) = (&base.kind, steps.as_slice()) else {
+            return None;
         };
-        match (self.resolve(name), steps.as_slice()) {
-            (Some(frame), [step]) => self.computed_property_text(frame, step).is_some(),
-            _ => false,
-        }
+        let (name, _) = self.find_computed_property(self.resolve(name)?, step)?;
+        Some(name.clone())
     }
 
     fn chain(&mut self, first: &ast::Expr, rest: &[(BinaryOp, ast::Expr)]) -> BoundExpr {

@@ -1,7 +1,7 @@
 //! Folding of constant expressions: an expression whose operands are constants is computed once,
 //! when the query is compiled.
 
-use crate::bound::{Expr, Step};
+use crate::bound::Expr;
 use crate::error::QueryError;
 use crate::functions::Implementation;
 use crate::run::frame::{Context, Scope};
@@ -53,9 +53,7 @@ pub(super) fn folded(expr: Expr, bytes_left: &mut usize) -> Expr {
 fn is_foldable(expr: &Expr) -> bool {
     let are_constant = |list: &[Expr]| list.iter().all(Expr::is_constant);
     match expr {
-        Expr::Path { base, steps } => {
-            base.is_constant() && !steps.iter().any(|s| matches!(s, Step::Dynamic(_)))
-        }
+        Expr::Path { base, .. } => base.is_constant(),
         Expr::Call {
             function,
             arguments,

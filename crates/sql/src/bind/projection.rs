@@ -203,6 +203,17 @@ pub(crate) fn has_aggregate(projection: &Projection) -> bool {
     }
 }
 
+/// Returns true if a SELECT list has an aggregate that is only a part of an expression. Subqueries
+/// are not entered.
+pub(crate) fn composes_aggregates(projection: &Projection) -> bool {
+    let composes = |expr: &ast::Expr| !is_aggregate(expr) && contains(expr, &is_aggregate);
+    match projection {
+        Projection::All(_) => false,
+        Projection::Value(expr) => composes(expr),
+        Projection::List(items) => items.iter().any(|item| composes(&item.expr)),
+    }
+}
+
 /// Returns true if an expression is a call of an aggregate function.
 pub(crate) fn is_aggregate(expr: &ast::Expr) -> bool {
     match &expr.kind {

@@ -77,8 +77,10 @@ impl<'q> ScoreCall<'q> {
     fn of(expr: &'q ast::Expr) -> Option<Self> {
         let (function, arguments) = built_in_call(expr)?;
         match (function.run, arguments) {
-            (Implementation::Vector(_), [_, _, ..]) if function.names[0] != VECTOR_SCORE => {
-                Some(ScoreCall::Vector(arguments))
+            (Implementation::Vector(_), _) if function.names[0] != VECTOR_SCORE => {
+                let (fewest, most) = function.arity;
+                let is_complete = (fewest..=most).contains(&arguments.len());
+                is_complete.then_some(ScoreCall::Vector(arguments))
             }
             (Implementation::Rank, [text, terms @ ..])
                 if function.names[0] == "FULLTEXTSCORE" && !terms.is_empty() =>

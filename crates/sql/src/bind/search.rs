@@ -236,6 +236,7 @@ impl Binder<'_> {
             expr,
             key: OrderKey {
                 path: None,
+                computed: None,
                 descending,
             },
             distance,

@@ -59,7 +59,7 @@ impl Binder<'_> {
                     return Ok(Some((name, base)));
                 }
                 let base = Expr::Slot(self.hops_to(base));
-                let path = self.path(base, steps, false, source.span)?;
+                let path = self.path(base, steps, source.span)?;
                 (Some(name), Input::Expr(path))
             }
         };

@@ -90,7 +90,7 @@ pub(super) const TABLE: &[Function] = &[
         (2, 2),
         "a number of characters from the start",
         |a| {
-            let count = usize::try_from(a.integer(1)?).ok()?;
+            let count = character_count(a.integer(1)?);
             Some(Json::String(a.text(0)?.chars().take(count).collect()))
         },
     ),
@@ -100,7 +100,7 @@ pub(super) const TABLE: &[Function] = &[
         "a number of characters from the end",
         |a| {
             let text = a.text(0)?;
-            let count = usize::try_from(a.integer(1)?).ok()?;
+            let count = character_count(a.integer(1)?);
             let skipped = text.chars().count().saturating_sub(count);
             Some(Json::String(text.chars().skip(skipped).collect()))
         },
@@ -360,14 +360,18 @@ fn last_index_of(a: Arguments<'_, '_>) -> Option<Json> {
 }
 
 fn substring(a: Arguments<'_, '_>) -> Option<Json> {
-    let (text, start, length) = (a.text(0)?, a.number(1)?, a.number(2)?);
-    if start < 0.0 || start.is_nan() || length.is_nan() {
-        return None;
-    }
-    let count = if length <= 0.0 { 0 } else { length as usize };
-    Some(Json::String(
-        text.chars().skip(start as usize).take(count).collect(),
-    ))
+    let (text, start, length) = (a.text(0)?, a.integer(1)?, a.integer(2)?);
+    // A start before the text selects nothing: it does not count from the end of the text.
+    let Ok(start) = usize::try_from(start) else {
+        return Some(Json::from(""));
+    };
+    let count = character_count(length);
+    Some(Json::String(text.chars().skip(start).take(count).collect()))
+}
+
+/// Returns a number of characters as LEFT, RIGHT and SUBSTRING take it: a negative number is zero.
+fn character_count(number: i64) -> usize {
+    usize::try_from(number.max(0)).unwrap_or(usize::MAX)
 }
 
 fn trim(a: Arguments<'_, '_>, at_start: bool, at_end: bool) -> Option<Json> {

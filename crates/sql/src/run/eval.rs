@@ -342,15 +342,6 @@ fn eval_path<'s>(
             Step::Index(index) => element(value, *index),
             // A negative or fractional constant, or one of another type, selects nothing.
             Step::Nothing => None,
-            // [expression]: the type of the result decides between member and element.
-            Step::Dynamic(expr) => match expr.eval(cx, scope)?.as_deref() {
-                Some(Json::String(name)) => member(value, name),
-                Some(Json::Number(index)) => match index.as_i64().map(usize::try_from) {
-                    Some(Ok(index)) => element(value, index),
-                    _ => None,
-                },
-                _ => None,
-            },
         };
         let Some(next) = next else {
             return Ok(None);

@@ -202,9 +202,9 @@ impl Parser<'_> {
         if rank {
             self.advance();
         }
-        let mut keys = vec![self.order_item()?];
+        let mut keys = vec![self.order_item(rank)?];
         while self.take_symbol(",") {
-            keys.push(self.order_item()?);
+            keys.push(self.order_item(rank)?);
         }
         Ok(OrderBy {
             keys,
@@ -213,8 +213,13 @@ impl Parser<'_> {
         })
     }
 
-    fn order_item(&mut self) -> ParseResult<OrderItem> {
-        let expr = self.expression()?;
+    /// Parses a key of ORDER BY. A key of ORDER BY RANK is a call, without operators around it.
+    fn order_item(&mut self, rank: bool) -> ParseResult<OrderItem> {
+        let expr = if rank {
+            self.postfix()?
+        } else {
+            self.expression()?
+        };
         let descending = if self.take_keyword("DESC") {
             Some(true)
         } else {

@@ -195,7 +195,7 @@ impl Parser<'_> {
     }
 
     /// `primary {.name | [expression]}`
-    fn postfix(&mut self) -> ParseResult<Expr> {
+    pub(super) fn postfix(&mut self) -> ParseResult<Expr> {
         let start = self.start();
         let base = self.primary()?;
         let mut steps = Vec::new();

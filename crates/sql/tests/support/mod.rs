@@ -292,7 +292,7 @@ pub(crate) fn served_by_index(query: &Query, items: &[Bytes]) -> (Vec<Bytes>, bo
     let paths: Option<Vec<(&Path, bool)>> = query
         .order()
         .iter()
-        .map(|OrderKey { path, descending }| path.as_ref().map(|p| (p, *descending)))
+        .map(|key: &OrderKey| key.path.as_ref().map(|path| (path, key.descending)))
         .collect();
     let paths = paths.unwrap_or_default();
     kept.sort_by(|(a, _), (b, _)| compare_items(&paths, a, b));
