@@ -5,6 +5,7 @@
 //! transaction.
 
 pub(crate) mod batch;
+mod fired_write;
 pub(crate) mod patch;
 mod script_host;
 mod script_places;

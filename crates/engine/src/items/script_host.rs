@@ -3,6 +3,7 @@
 
 use crate::Engine;
 use crate::catalog::Container;
+use crate::items::fired_write::FiredWrite;
 use crate::items::patch::CheckedPatch;
 use crate::items::{CheckedOperation, CheckedWrite, UserFunctions, parse_body, parse_item, upsert};
 use crate::partition::item::StoredItem;
@@ -30,6 +31,8 @@ pub(super) struct ScriptHost<'a, 'w> {
     pub transaction: Transaction<'a>,
     /// The rows that the transaction sees below its own changes.
     pub view: ReadView<'w>,
+    /// The write that fired the post-trigger which runs; queries do not see the write.
+    pub fired: Option<FiredWrite>,
 }
 
 impl Host for ScriptHost<'_, '_> {
@@ -215,11 +218,16 @@ impl ScriptHost<'_, '_> {
         })
     }
 
-    /// Answers a page of a query over the logical partition as the transaction leaves it.
+    /// Answers a page of a query over the logical partition as the transaction leaves it, without
+    /// the write that fired the trigger.
     fn query(&mut self, request: &QueryRequest) -> Result<HostReply> {
         let container = self.container;
+        let mut items = self.transaction.logical_partition(&self.epk)?;
+        if let Some(fired) = &self.fired {
+            fired.undo(&mut items);
+        }
         let mut rows = Vec::new();
-        for stored in self.transaction.logical_partition(&self.epk)? {
+        for stored in items {
             rows.push(ListedRow {
                 key: stored.number.to_be_bytes().to_vec(),
                 text: stored.row.text(container.rid(), stored.number),
