@@ -291,7 +291,7 @@ pub(crate) fn apply(
 ) -> Result<Applied> {
     let options = ItemOptions {
         if_match: write.options.if_match.as_deref(),
-        leave_out_of_index: write.options.leave_out_of_index,
+        indexing: write.options.indexing,
     };
     let key = &write.key;
     let (stored, created) = match &write.operation {

@@ -257,6 +257,17 @@ impl Container {
         Arc::clone(&read(&self.ranges).live)
     }
 
+    /// Returns true if the container always has one physical partition: a container that was
+    /// created without a partition key.
+    pub(crate) fn has_one_partition(&self) -> bool {
+        self.partition_key().is_system_key()
+    }
+
+    /// Returns true if the throughput of an offer needs more physical partitions than there are.
+    pub(crate) fn lacks_partitions_for(&self, offer: &Offer) -> bool {
+        !self.has_one_partition() && self.partitions().len() < offer.partitions()
+    }
+
     /// Returns all physical partitions that the container has or had.
     pub fn lineage(&self) -> Arc<Lineage> {
         Arc::clone(&read(&self.ranges).lineage)
@@ -538,7 +549,8 @@ impl Catalog {
     /// database if the database has its own, and else gets 400 RU/s.
     ///
     /// # Errors
-    /// 400 for an invalid body, 404/1003 if the database is gone, 409 if the id is taken.
+    /// 400 for an invalid body, and for more throughput than one partition carries if the container
+    /// has no partition key; 404/1003 if the database is gone, 409 if the id is taken.
     pub(crate) fn create_container(
         &self,
         database: &Database,
@@ -565,7 +577,11 @@ impl Catalog {
         // A container that shares throughput has no offer and begins with one partition.
         let is_shared = throughput.is_none() && self.offer_of(database.rid()).is_some();
         let throughput = throughput.unwrap_or(DEFAULT_THROUGHPUT);
-        let partition_count = match is_shared {
+        let has_one_partition = settings.partition_key.is_system_key();
+        if has_one_partition {
+            throughput.check_one_partition()?;
+        }
+        let partition_count = match is_shared || has_one_partition {
             true => 1,
             false => partition_count(throughput),
         };

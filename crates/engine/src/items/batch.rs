@@ -428,7 +428,7 @@ impl Draft {
             partition_key,
             if_match,
             if_none_match,
-            leave_out_of_index,
+            indexing,
             minimal,
         } = operation;
         let definition = container.partition_key();
@@ -446,7 +446,7 @@ impl Draft {
         let options = WriteOptions {
             partition_key: partition_key.or_else(|| key.cloned()),
             if_match,
-            leave_out_of_index,
+            indexing,
             ..WriteOptions::default()
         };
         let draft = Draft {

@@ -10,7 +10,7 @@ use crate::partition::item::StoredItem;
 use crate::partition::row_reader::number_of_rid;
 use crate::partition::transaction::{ItemOptions, ReadView, Transaction};
 use crate::query::{ListedRow, Workplace, environment, query_rows};
-use crate::request::{Id, PageRequest, QueryRequest, etag_matches};
+use crate::request::{Id, IndexingDirective, PageRequest, QueryRequest, etag_matches};
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Epk, PartitionKey};
 use orrery_model::work::{QueryWork, Step};
@@ -227,7 +227,13 @@ impl ScriptHost<'_, '_> {
             fired.undo(&mut items);
         }
         let mut rows = Vec::new();
+        let policy = &container.policies().newest.1;
         for stored in items {
+            // As for clients, queries see only the items that are indexed, if there is an index.
+            let is_indexed = !policy.is_consistent() || policy.indexes(stored.row.indexing);
+            if !is_indexed && !request.is_read_feed {
+                continue;
+            }
             rows.push(ListedRow {
                 key: stored.number.to_be_bytes().to_vec(),
                 text: stored.row.text(container.rid(), stored.number),
@@ -288,7 +294,11 @@ fn script_page(page_size: u32, continuation: Option<String>) -> PageRequest {
 fn options(if_match: Option<&str>, index: IndexAction) -> ItemOptions<'_> {
     ItemOptions {
         if_match,
-        leave_out_of_index: index == IndexAction::Exclude,
+        indexing: match index {
+            IndexAction::Default => IndexingDirective::Default,
+            IndexAction::Include => IndexingDirective::Include,
+            IndexAction::Exclude => IndexingDirective::Exclude,
+        },
     }
 }
 
