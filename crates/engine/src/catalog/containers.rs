@@ -17,6 +17,7 @@ use crate::errors::{gone_error, storage_failure};
 use crate::index::generations::{Generation, Policies};
 use crate::index::policy::Policy;
 use crate::partition::container_view::ContainerView;
+use crate::partition::key_limit::{KeyLimit, LargeKey};
 use crate::partition::staging::wait_all_durable;
 use crate::partition::{Counters, Partition, retry_if_moved};
 use crate::request::{RangeInfo, Resource, ScriptKind, Throughput};
@@ -50,6 +51,7 @@ pub struct Container {
     provision: Provision,
     traffic: Traffic,
     agenda: Arc<Agenda>,
+    key_limit: Arc<KeyLimit>,
     /// The millisecond of the next removal that is on the agenda.
     removal_at_ms: AtomicU64,
 }
@@ -95,6 +97,20 @@ impl ContainerView for Container {
     fn item_number_bound(&self) -> Result<u64> {
         self.find_next_number()?;
         Ok(self.next_number.load(Ordering::Relaxed))
+    }
+
+    fn key_limit(&self) -> &KeyLimit {
+        &self.key_limit
+    }
+
+    fn report_large_key(&self, epk: &Epk, bytes: u64) {
+        self.key_limit.report(&LargeKey {
+            database: self.database.id().to_owned(),
+            container: self.id.clone(),
+            epk: epk.to_string(),
+            bytes,
+            bytes_max: self.key_limit.bytes_max(),
+        });
     }
 
     fn enter_work(&self, task: BackgroundTask, at_ms: u64) {
@@ -145,6 +161,7 @@ impl Container {
             provision: Provision::new(decisions),
             traffic: Traffic::default(),
             agenda: Arc::clone(&catalog.agenda),
+            key_limit: Arc::clone(catalog.key_limit()),
             removal_at_ms: AtomicU64::new(u64::MAX),
             database,
         };

@@ -689,8 +689,8 @@ impl<'a> Transaction<'a> {
     /// lock: the prefix of the logical partition that it read and wrote.
     ///
     /// # Errors
-    /// 449 if that logical partition was written since the transaction began; 500 if a stored item
-    /// cannot be read.
+    /// 449 if that logical partition was written since the transaction began; 403/1014 if a logical
+    /// partition would be larger than one may be; 500 if a stored item cannot be read.
     pub(crate) fn commit(
         mut self,
         writer: &mut Writer,
@@ -750,6 +750,17 @@ impl<'a> Transaction<'a> {
                 Some(value) => changes.puts.push((key, value)),
                 None => changes.deletes.push(key),
             }
+        }
+
+        let limit = self.container.key_limit();
+        let large = writer.check_key_sizes(self.partition, limit, &changes.key_changes)?;
+        for (epk, bytes) in large {
+            self.container.report_large_key(&epk, bytes);
+        }
+        let bytes = changes.counters.bytes;
+        if writer.key_sizes.asks_for_count(bytes, limit.bytes_max()) {
+            let now = self.world.now_ms();
+            self.container.enter_work(BackgroundTask::KeySizes, now);
         }
 
         // After a restart numbers go on above all that were handed out, used or not.
