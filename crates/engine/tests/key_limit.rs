@@ -93,100 +93,79 @@ fn known_sizes(engine: &Engine, container: &Container) -> BTreeMap<String, u64> 
     sizes
 }
 
+/// Creates a container with five items of the partition key `a` that fill the limit to the byte.
+/// The items `1` to `4` have 1,000 bytes of padding.
+fn full_key(engine: &Engine) -> Arc<Container> {
+    let container = create_container(engine, BODY, 1).expect("the container");
+    let create = |id: &str, pad: usize| {
+        put(
+            engine,
+            &container,
+            &WriteOperation::Create,
+            &item("a", id, pad),
+        )
+    };
+    let empty = create("0", 0).expect("created");
+    let mut left = LIMIT - empty;
+    for id in ["1", "2", "3", "4"] {
+        left -= create(id, 1_000).expect("created");
+    }
+    let pad = (left - empty) as usize;
+    check_full(&create("9", pad + 1).expect_err("one byte too many"));
+    create("9", pad).expect("it fits");
+    container
+}
+
 #[test]
 fn a_logical_partition_grows_up_to_the_limit_and_shrinks_from_there() {
     let engine = new_engine(LIMIT);
-    let container = create_container(&engine, BODY, 1).expect("the container");
-    let empty = put(
-        &engine,
-        &container,
-        &WriteOperation::Create,
-        &item("a", "0", 0),
-    );
-    let empty = empty.expect("created");
-    let mut left = LIMIT - empty;
-    for id in 1..5 {
-        let body = item("a", &id.to_string(), 1_000);
-        left -= put(&engine, &container, &WriteOperation::Create, &body).expect("created");
-    }
-
-    // The last item fits to the byte, and not with one byte more.
-    let pad = (left - empty) as usize;
-    for operation in [WriteOperation::Create, WriteOperation::Upsert] {
-        let refused = put(&engine, &container, &operation, &item("a", "9", pad + 1));
-        check_full(&refused.expect_err("one byte too many"));
-    }
-    put(
-        &engine,
-        &container,
-        &WriteOperation::Create,
-        &item("a", "9", pad),
-    )
-    .expect("it fits");
-    let refused = write(
-        &engine,
-        &container,
-        &WriteOperation::Create,
-        Some(&item("a", "10", 1_000)),
-        &WriteOptions::default(),
-    );
-    assert!(refused.charge < Charge(200), "{}", refused.charge);
+    let container = full_key(&engine);
+    let put = |operation: &WriteOperation, body: &str| put(&engine, &container, operation, body);
+    let create = WriteOperation::Create;
+    let upsert = WriteOperation::Upsert;
     let replace = WriteOperation::Replace("1".to_owned());
-    let refused = put(&engine, &container, &replace, &item("a", "1", 1_001));
-    check_full(&refused.expect_err("one byte too many"));
-    let patch = br#"{"operations":[{"op":"add","path":"/y","value":1}]}"#;
-    let patch_one = WriteOperation::Patch("1".to_owned());
+    check_full(&put(&upsert, &item("a", "x", 0)).expect_err("full"));
+    check_full(&put(&replace, &item("a", "1", 1_001)).expect_err("one byte too many"));
+
+    // Other logical partitions are free, and this one may change and shrink.
+    put(&create, &item("b", "1", 5_000)).expect("created");
+    put(&replace, &item("a", "1", 1_000)).expect("as large as before");
+    put(&replace, &item("a", "1", 900)).expect("smaller");
+    put(&upsert, &item("a", "1", 1_000)).expect("it fits");
+    delete(&engine, &container, "a", "2").expect("deleted");
+    put(&create, &item("a", "2", 1_000)).expect("it fits");
+    check_full(&put(&create, &item("a", "x", 0)).expect_err("full"));
+    let (warnings, refusals) = (engine.large_key_warnings(), engine.large_key_refusals());
+    assert_eq!((warnings, refusals), (1, 4));
+}
+
+#[test]
+fn a_write_that_a_full_logical_partition_refuses_is_charged_as_a_refused_one() {
+    let engine = new_engine(LIMIT);
+    let container = full_key(&engine);
+    let create = |pk: &str| {
+        let body = item(pk, "x", 1_000);
+        let options = WriteOptions::default();
+        write(
+            &engine,
+            &container,
+            &WriteOperation::Create,
+            Some(&body),
+            &options,
+        )
+    };
+    let refused = create("a");
+    check_full(&refused.result.expect_err("full"));
+    assert!(refused.charge < create("b").charge);
+
+    let patch = r#"{"operations":[{"op":"add","path":"/y","value":1}]}"#;
+    let operation = WriteOperation::Patch("1".to_owned());
     let options = WriteOptions {
         partition_key: Some(key(r#"["a"]"#)),
         ..WriteOptions::default()
     };
-    let patched = write(
-        &engine,
-        &container,
-        &patch_one,
-        Some(&text(patch)),
-        &options,
-    );
-    check_full(&patched.result.expect_err("too many bytes"));
-
-    // Other logical partitions are free, and this one may change and shrink.
-    put(
-        &engine,
-        &container,
-        &WriteOperation::Create,
-        &item("b", "1", 5_000),
-    )
-    .expect("created");
-    put(&engine, &container, &replace, &item("a", "1", 1_000)).expect("as large as before");
-    put(&engine, &container, &replace, &item("a", "1", 900)).expect("smaller");
-    put(
-        &engine,
-        &container,
-        &WriteOperation::Upsert,
-        &item("a", "1", 1_000),
-    )
-    .expect("it fits");
-    delete(&engine, &container, "a", "2").expect("deleted");
-    put(
-        &engine,
-        &container,
-        &WriteOperation::Create,
-        &item("a", "2", 1_000),
-    )
-    .expect("it fits");
-    check_full(
-        &put(
-            &engine,
-            &container,
-            &WriteOperation::Create,
-            &item("a", "x", 0),
-        )
-        .expect_err("full"),
-    );
-    assert_eq!(
-        (engine.large_key_warnings(), engine.large_key_refusals()),
-        (1, 6)
-    );
+    let patched = write(&engine, &container, &operation, Some(patch), &options);
+    check_full(&patched.result.expect_err("full"));
 }
 
 #[test]

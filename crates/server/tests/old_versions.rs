@@ -81,7 +81,8 @@ fn a_query_of_a_container_with_a_partition_key_still_needs_the_word() {
 
 #[test]
 fn a_container_without_a_partition_key_has_one_partition_up_to_10000_request_units() {
-    const REFUSED: &str = "The offer should have valid throughput values between 400 and 10000 inclusive in \
+    const REFUSED: &str = "The offer should have valid throughput values between 400 and 10000 \
+         inclusive in \
          increments of 100.";
     let (_server, mut client) = with_container_of_2016(&[]);
     let refused = create_container(&mut client, r#"{"id":"more"}"#, "10100");

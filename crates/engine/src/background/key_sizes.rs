@@ -47,15 +47,15 @@ impl Engine {
         let (candidates, base) = find_large(snapshot.as_ref(), bytes_max)?;
         drop(snapshot);
 
-        let Some((unknown, snapshot)) = partition.follow_keys(candidates)? else {
+        let Some(followed) = partition.follow_keys(candidates)? else {
             return Ok(false);
         };
-        let mut sizes = Vec::with_capacity(unknown.len());
-        for epk in unknown {
-            let bytes = bytes_of(snapshot.as_ref(), &epk)?;
+        let mut sizes = Vec::with_capacity(followed.unknown.len());
+        for epk in followed.unknown {
+            let bytes = bytes_of(followed.snapshot.as_ref(), &epk)?;
             sizes.push((epk, bytes));
         }
-        drop(snapshot);
+        drop(followed.snapshot);
 
         let random = self.world().random();
         let commit = partition.end_key_count(sizes, base, random)?;

@@ -486,8 +486,8 @@ fn plan_split(container: &Container, range: u32, at: &SplitAt) -> Result<Plan> {
     let partition = container.partition_by_id(range)?;
     if container.has_one_partition() {
         return Err(Error::bad(
-            "A container that was created without a partition key has one physical partition, which \
-             cannot be split.",
+            "A container that was created without a partition key has one physical partition, \
+             which cannot be split.",
         ));
     }
     let border = match at {

@@ -545,14 +545,21 @@ fn first_range(partition: &Partition, since_ms: u64) -> RangeRecord {
 
 /// Returns the number of physical partitions of a new container, by the rule of the service: one
 /// for each 6,000 RU/s of manual throughput, or for each [`limits::PARTITION_RU_PER_SECOND`] of the
-/// maximum of autoscale.
-fn partition_count(throughput: Throughput) -> usize {
+/// maximum of autoscale. A container without a partition key has one.
+///
+/// # Errors
+/// 400 if the throughput is more than the only partition can carry.
+fn partition_count(settings: &Settings, throughput: Throughput) -> Result<usize> {
     const MANUAL_RU_PER_PARTITION: u32 = 6_000;
+    if settings.partition_key.is_system_key() {
+        throughput.check_one_partition()?;
+        return Ok(1);
+    }
     let count = match throughput {
         Throughput::Manual(ru) => ru.div_ceil(MANUAL_RU_PER_PARTITION),
         Throughput::Autoscale { max, .. } => max.div_ceil(limits::PARTITION_RU_PER_SECOND),
     };
-    count.max(1) as usize
+    Ok(count.max(1) as usize)
 }
 
 /// Settings that are remembered, so that equal ones are shared.
@@ -594,13 +601,9 @@ impl Catalog {
         // A container that shares throughput has no offer and begins with one partition.
         let is_shared = throughput.is_none() && self.offer_of(database.rid()).is_some();
         let throughput = throughput.unwrap_or(DEFAULT_THROUGHPUT);
-        let has_one_partition = settings.partition_key.is_system_key();
-        if has_one_partition {
-            throughput.check_one_partition()?;
-        }
-        let partition_count = match is_shared || has_one_partition {
+        let partition_count = match is_shared {
             true => 1,
-            false => partition_count(throughput),
+            false => partition_count(&settings, throughput)?,
         };
         let partitions = self.new_partitions(&settings, partition_count)?;
         let now = self.world.now_ms();

@@ -236,8 +236,7 @@ impl Policy {
 
         // A container read shows the paths as they were completed, and the index lists as they were
         // given.
-        let is_automatic = body.get("automatic").and_then(Json::as_bool);
-        let is_automatic = is_automatic.unwrap_or(true);
+        let is_automatic = body.get("automatic").and_then(Json::as_bool) != Some(false);
         let mut shown = object! {
             "indexingMode" => "consistent",
             "automatic" => is_automatic,

@@ -19,7 +19,9 @@
 //! limit is exact whatever the state of the background count is, and the count only saves time.
 //! Splits and merges do not copy the rows: their successors are counted anew.
 
+use crate::background::BackgroundTask;
 use crate::errors::{damaged, storage_failure};
+use crate::partition::container_view::ContainerView;
 use crate::partition::key_limit::KeyLimit;
 use crate::partition::keys;
 use crate::partition::row_reader::{complete_row, rows_of_epk_prefix};
@@ -59,7 +61,7 @@ pub(super) struct KeySizes {
     is_requested: bool,
 }
 
-/// What has changed since the snapshots of a count that is running.
+/// The changes since the snapshots of a count that is running.
 #[derive(Default)]
 struct Count {
     /// Bytes by which logical partitions have grown since the first snapshot.
@@ -209,6 +211,14 @@ pub struct FinishedCount {
     base: u64,
 }
 
+/// The logical partitions that a count has to read again.
+pub(crate) struct FollowedKeys {
+    /// Those whose size is not known.
+    pub unknown: Vec<Epk>,
+    /// The second snapshot.
+    pub snapshot: Box<dyn Snapshot>,
+}
+
 /// The steps of a count, see `background/key_sizes.rs`.
 impl Partition {
     /// Begins a count if a commit has asked for one. Returns the first snapshot.
@@ -224,21 +234,18 @@ impl Partition {
         self.snapshot_with(writer.lsn).map(Some)
     }
 
-    /// Follows the logical partitions that are to be counted exactly. Returns those whose size is
-    /// not known, and the second snapshot; `None` if the count has to begin again.
+    /// Follows the logical partitions that are to be counted exactly. Returns `None` if the count
+    /// has to begin again.
     ///
     /// # Errors
     /// As for [`Partition::lock`] and [`Partition::snapshot_with`].
-    pub(crate) fn follow_keys(
-        &self,
-        candidates: Vec<Epk>,
-    ) -> Result<Option<(Vec<Epk>, Box<dyn Snapshot>)>> {
+    pub(crate) fn follow_keys(&self, candidates: Vec<Epk>) -> Result<Option<FollowedKeys>> {
         let mut writer = self.lock()?;
         let Some(unknown) = writer.key_sizes.follow(candidates) else {
             return Ok(None);
         };
         let snapshot = self.snapshot_with(writer.lsn)?;
-        Ok(Some((unknown, snapshot)))
+        Ok(Some(FollowedKeys { unknown, snapshot }))
     }
 
     /// Submits the result of a count: the sizes in the second snapshot, and the largest size that
@@ -263,12 +270,35 @@ impl Partition {
 }
 
 impl Writer {
+    /// Checks that a commit lets no logical partition grow beyond the limit, reports those that
+    /// come near to the limit, and enters a count that is needed.
+    ///
+    /// # Errors
+    /// 403/1014 if a logical partition would be too large; 500 if the store cannot be read.
+    pub(super) fn watch_key_sizes(
+        &mut self,
+        partition: &Partition,
+        container: &dyn ContainerView,
+        changes: &CommitChanges,
+        now_ms: u64,
+    ) -> Result<()> {
+        let limit = container.key_limit();
+        for (epk, bytes) in self.check_key_sizes(partition, limit, &changes.key_changes)? {
+            container.report_large_key(&epk, bytes);
+        }
+        let bytes = changes.counters.bytes;
+        if self.key_sizes.asks_for_count(bytes, limit.bytes_max()) {
+            container.enter_work(BackgroundTask::KeySizes, now_ms);
+        }
+        Ok(())
+    }
+
     /// Checks that a commit lets no logical partition grow beyond the limit. Returns the logical
     /// partitions that pass the size of the warning, with their new sizes.
     ///
     /// # Errors
     /// 403/1014 if one would be too large; 500 if the store cannot be read.
-    pub(super) fn check_key_sizes(
+    fn check_key_sizes(
         &mut self,
         partition: &Partition,
         limit: &KeyLimit,

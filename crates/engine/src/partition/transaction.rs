@@ -752,23 +752,14 @@ impl<'a> Transaction<'a> {
             }
         }
 
-        let limit = self.container.key_limit();
-        let large = writer.check_key_sizes(self.partition, limit, &changes.key_changes)?;
-        for (epk, bytes) in large {
-            self.container.report_large_key(&epk, bytes);
-        }
-        let bytes = changes.counters.bytes;
-        if writer.key_sizes.asks_for_count(bytes, limit.bytes_max()) {
-            let now = self.world.now_ms();
-            self.container.enter_work(BackgroundTask::KeySizes, now);
-        }
+        let now_ms = self.world.now_ms();
+        writer.watch_key_sizes(self.partition, self.container, &changes, now_ms)?;
 
         // After a restart numbers go on above all that were handed out, used or not.
         let bound = self.container.item_number_bound()?;
         changes.counters.next_number = changes.counters.next_number.max(bound);
         if self.partition.asks_for_look_at_size(changes.counters.bytes) {
-            let now = self.world.now_ms();
-            self.container.enter_work(BackgroundTask::Splits, now);
+            self.container.enter_work(BackgroundTask::Splits, now_ms);
         }
         Ok(Some(writer.submit(self.partition, changes, token)))
     }

@@ -443,7 +443,7 @@ impl PageRun<'_> {
 
 /// Translates a failure of a resume filter. The filter is no continuation token, so its own message
 /// says what is wrong.
-/// Returns true if every item of a partition has index entries: each indexed item has one for `_ts`.
+/// Returns true if every item of a partition is indexed: each indexed item has an entry for `_ts`.
 fn indexes_all_items(partition: &Partition, snapshot: &dyn Snapshot) -> Result<bool> {
     let items = Partition::counters(snapshot)?.items;
     let number = partition.paths()?.find(&[PathStep::Name("_ts".to_owned())]);
