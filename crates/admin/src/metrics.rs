@@ -148,6 +148,18 @@ fn add_engine_metrics(text: &mut MetricsText, call: &Call) {
         "Expired items removed from the store.",
         meters.expired_items.get() as f64,
     );
+    text.single(
+        "orrery_logical_partition_warnings_total",
+        "counter",
+        "Logical partitions that passed 80 % of the limit on their size.",
+        call.engine().large_key_warnings() as f64,
+    );
+    text.single(
+        "orrery_logical_partition_refusals_total",
+        "counter",
+        "Writes refused because of the limit on the size of a logical partition.",
+        call.engine().large_key_refusals() as f64,
+    );
 }
 
 /// Adds the use of the shares of memory and processor time.

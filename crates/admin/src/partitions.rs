@@ -7,7 +7,7 @@ use crate::throughput::{USAGE, set_usage};
 use orrery_engine::PartitionInventory;
 use orrery_model::{Json, Object, object};
 
-const STORED: [Member; 8] = [
+const STORED: [Member; 9] = [
     required(
         "id",
         ValueType::Text,
@@ -36,8 +36,28 @@ const STORED: [Member; 8] = [
         COUNT,
         "size of the index entries' rows in bytes, keys and values",
     ),
+    required(
+        "largestKeys",
+        ValueType::ObjectList(&LARGE_KEY),
+        "largest logical partitions, the largest first; none while the partition is smaller than \
+         half of the limit on a logical partition",
+    ),
 ];
-const MEMBERS: [Member; 15] = joined(STORED, USAGE);
+const MEMBERS: [Member; 16] = joined(STORED, USAGE);
+
+/// A logical partition.
+pub(crate) const LARGE_KEY: Schema = Schema {
+    name: "LargeKey",
+    members: &[
+        required("epk", ValueType::Text, "EPK, in hexadecimal digits"),
+        required(
+            "key",
+            ValueType::Text,
+            "partition key as the text of a JSON array; empty if no item has the key",
+        ),
+        required("bytes", COUNT, "size of the items' JSON texts in bytes"),
+    ],
+};
 
 /// A physical partition.
 pub(crate) const PARTITION: Schema = Schema {
@@ -74,6 +94,16 @@ fn partition_json(partition: &PartitionInventory) -> Object {
         .iter()
         .map(|id| id.to_string().into())
         .collect();
+    let mut largest_keys: Vec<Json> = Vec::with_capacity(partition.largest_keys.len());
+    for large in &partition.largest_keys {
+        let key = large.key.as_ref().map(Json::to_text).unwrap_or_default();
+        let large = object! {
+            "epk" => large.epk.as_str(),
+            "key" => key,
+            "bytes" => large.bytes,
+        };
+        largest_keys.push(large.into());
+    }
     let mut json = object! {
         "id" => partition.id.to_string(),
         "parents" => parents,
@@ -83,6 +113,7 @@ fn partition_json(partition: &PartitionInventory) -> Object {
         "items" => partition.items,
         "bytes" => partition.bytes,
         "indexBytes" => partition.index_bytes,
+        "largestKeys" => largest_keys,
     };
     set_usage(&partition.throughput, &mut json);
     json

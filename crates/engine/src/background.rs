@@ -7,6 +7,7 @@
 //! | `confirmed_clock` | keeps a clock that jumped ahead from removing anything |
 //! | `expiry` | removes expired items, frees the space of deleted containers |
 //! | `delete_by_key` | removes the rows of deleted logical partitions |
+//! | `key_sizes` | counts the logical partitions of large physical partitions |
 //! | `version_retention` | marks from where versions are kept, removes old versions |
 //! | `reindex` | brings indexes to a new indexing policy |
 //! | `split` | splits and merges physical partitions |
@@ -26,6 +27,7 @@ pub(crate) mod agenda;
 pub(crate) mod confirmed_clock;
 mod delete_by_key;
 mod expiry;
+mod key_sizes;
 mod reindex;
 mod split;
 mod version_retention;

@@ -45,6 +45,7 @@ pub(crate) use snapshots::HighWaterMarks;
 use crate::background::BackgroundTask;
 use crate::background::agenda::{Agenda, Subject};
 use crate::errors::storage_failure;
+use crate::partition::key_limit::KeyLimit;
 use crate::partition::staging::StagingWriter;
 use crate::partition::{CommitChanges, Partition, keys, scan, wait_durable};
 use crate::request::Id;
@@ -73,6 +74,7 @@ pub(crate) struct Catalog {
     bursts: bool,
     /// Bytes that count as one gigabyte in rules that derive throughput from stored bytes.
     gigabyte_bytes: u64,
+    key_limit: Arc<KeyLimit>,
     /// Budgets of databases with their own throughput, by database. Their containers share them.
     shared_budgets: Mutex<HashMap<Rid, SharedBudget>>,
     /// Partition 0 of the store, which holds the rows of the catalog.
@@ -163,6 +165,7 @@ impl Catalog {
             world,
             bursts: throughput.burst_capacity,
             gigabyte_bytes: limits::GIGABYTE,
+            key_limit: Arc::default(),
             shared_budgets: Mutex::default(),
             partition,
             row_set: AtomicU64::new(0),
@@ -412,6 +415,11 @@ impl Catalog {
     /// Returns the agenda of the background work in the containers.
     pub(crate) fn agenda(&self) -> &Arc<Agenda> {
         &self.agenda
+    }
+
+    /// Returns the limit on the size of a logical partition.
+    pub(crate) fn key_limit(&self) -> &Arc<KeyLimit> {
+        &self.key_limit
     }
 
     /// Returns the bytes that count as one gigabyte.

@@ -5,6 +5,7 @@
 //! transaction.
 
 pub(crate) mod batch;
+mod fired_write;
 pub(crate) mod patch;
 mod script_host;
 mod script_places;
@@ -229,7 +230,8 @@ impl Engine {
         // Refused work is charged too.
         attempt.steps.append(&mut transaction.work);
         let applied = applied?;
-        let commit = transaction.commit(&mut writer, None)?;
+        let commit = transaction.commit(&mut writer, None);
+        let commit = commit.inspect_err(|error| charge_as_refused(error, attempt.steps))?;
         let lsn = writer.lsn;
         // The text of the answer is made after the lock is free.
         drop(writer);
@@ -238,6 +240,15 @@ impl Engine {
             value: applied.answer(container.rid()),
             commit,
         })
+    }
+}
+
+/// Turns the work of a write into that of a refused one, if its logical partition is full.
+pub(crate) fn charge_as_refused(error: &Error, steps: &mut [Step]) {
+    if error.kind() == Kind::PartitionKeyFull {
+        for step in steps {
+            *step = step.clone().into_refused();
+        }
     }
 }
 
@@ -290,7 +301,7 @@ pub(crate) fn apply(
 ) -> Result<Applied> {
     let options = ItemOptions {
         if_match: write.options.if_match.as_deref(),
-        leave_out_of_index: write.options.leave_out_of_index,
+        indexing: write.options.indexing,
     };
     let key = &write.key;
     let (stored, created) = match &write.operation {

@@ -85,9 +85,11 @@ pub use catalog::{AccessResource, Container, Database, Grant, PermissionMode, To
 pub use items::ScriptPlace;
 pub use metadata::Feed;
 pub use operator::{
-    DamagedBlock, DamagedBlockContents, DamagedPartition, LostWrites, Meters, PartitionInventory,
+    DamagedBlock, DamagedBlockContents, DamagedPartition, LogicalPartitionSize, LostWrites, Meters,
+    PartitionInventory,
 };
 pub use orrery_script::Ticket;
+pub use partition::key_limit::LargeKey;
 pub use pending::{Pending, PendingBatch};
 pub use quota::Counted;
 pub use request::etag_matches;
@@ -137,6 +139,9 @@ pub struct EngineOptions {
     /// Bytes of items beyond which a physical partition is split. The service's limit is
     /// [`limits::PARTITION_BYTES`].
     pub partition_bytes: u64,
+    /// Bytes of items that one logical partition may have. The service's limit is
+    /// [`limits::LOGICAL_PARTITION_BYTES`].
+    pub logical_partition_bytes: u64,
     /// Bytes of items that count as a gigabyte where throughput follows the stored data. The
     /// service counts 2^30.
     pub gigabyte: u64,
@@ -152,6 +157,7 @@ impl EngineOptions {
             throughput: ThroughputOptions::default(),
             query_memory: MemoryBudget::unlimited(),
             partition_bytes: limits::PARTITION_BYTES,
+            logical_partition_bytes: limits::LOGICAL_PARTITION_BYTES,
             gigabyte: limits::GIGABYTE,
         }
     }
@@ -191,6 +197,7 @@ impl Engine {
         world: Arc<dyn World>,
     ) -> Result<Engine> {
         let catalog = Catalog::open(Arc::clone(&store), Arc::clone(&world), options.throughput)?;
+        catalog.key_limit().set(options.logical_partition_bytes);
         let engine = Engine {
             agenda: Arc::clone(catalog.agenda()),
             confirmed_clock: ConfirmedClock::default(),

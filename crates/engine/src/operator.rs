@@ -3,6 +3,7 @@
 
 mod damage;
 mod inventory;
+mod large_keys;
 mod lost_writes;
 mod meters;
 mod snapshots;
@@ -10,5 +11,6 @@ pub(crate) mod statistics;
 
 pub use damage::{DamagedBlock, DamagedBlockContents, DamagedPartition};
 pub use inventory::PartitionInventory;
+pub use large_keys::LogicalPartitionSize;
 pub use lost_writes::LostWrites;
 pub use meters::Meters;

@@ -32,7 +32,8 @@
 //!
 //! The modules: `keys` draws every key, `row` and `item_rows` are the rows of an item,
 //! `transaction` turns changes into commits, `writer` submits them; `visibility`, `versions` and
-//! `session` are rules of readers; `change_capture` and `staging` serve splits and merges.
+//! `session` are rules of readers; `key_sizes` and `key_limit` bound logical partitions;
+//! `change_capture` and `staging` serve splits and merges.
 //!
 //! Left out: the catalog, which knows the partitions of a container, and the network.
 
@@ -44,6 +45,8 @@ mod envelope;
 pub(crate) mod item;
 mod item_rows;
 pub(crate) mod key_deletion;
+pub(crate) mod key_limit;
+pub(crate) mod key_sizes;
 pub(crate) mod keys;
 pub(crate) mod row;
 pub(crate) mod row_reader;
@@ -422,6 +425,14 @@ impl Partition {
             *guard = Some(Writer::open(self)?);
         }
         Ok(WriterGuard(guard))
+    }
+
+    /// Returns true if a commit has asked for a count of logical partitions. Opens no writer.
+    pub(crate) fn asked_for_key_count(&self) -> bool {
+        let writer = lock(&self.writer);
+        writer
+            .as_ref()
+            .is_some_and(|writer| writer.key_sizes.is_requested())
     }
 
     /// Blocks writers until the guard is dropped. Opens no writer.

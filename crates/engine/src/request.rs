@@ -6,6 +6,7 @@
 
 mod batch;
 mod etag;
+mod indexing;
 pub mod properties;
 mod snapshot;
 mod split;
@@ -14,6 +15,7 @@ mod traffic;
 
 pub use batch::*;
 pub use etag::etag_matches;
+pub use indexing::IndexingDirective;
 pub use snapshot::SnapshotInfo;
 pub use split::{RangeChange, RangeChangeStage, RangeChangeStatus, SplitAt};
 pub(crate) use throughput::throughput_out_of_range;
@@ -193,6 +195,8 @@ pub struct QueryRequest {
     /// The member `resumeFilter` of the body, with which a client that merges partitions resumes an
     /// ORDER BY. Only for queries of items.
     pub resume_filter: Option<Json>,
+    /// True for a read feed, which has the items that are not indexed too.
+    pub is_read_feed: bool,
 }
 
 impl QueryRequest {
@@ -209,6 +213,7 @@ impl QueryRequest {
             explain: false,
             advice: false,
             resume_filter: None,
+            is_read_feed: false,
         }
     }
 
@@ -216,6 +221,7 @@ impl QueryRequest {
     pub fn everything(page: &PageRequest) -> Self {
         QueryRequest {
             cross_partition: true,
+            is_read_feed: true,
             ..QueryRequest::of("SELECT * FROM c", Vec::new(), page.clone())
         }
     }
@@ -291,8 +297,8 @@ pub struct WriteOptions {
     pub by_rid: bool,
     /// The etag in `If-Match`.
     pub if_match: Option<String>,
-    /// True for `x-ms-indexing-directive: Exclude`: the item gets no index entries.
-    pub leave_out_of_index: bool,
+    /// `x-ms-indexing-directive`.
+    pub indexing: IndexingDirective,
     /// The id of the pre-trigger, `x-ms-documentdb-pre-trigger-include`.
     pub pre_trigger: Option<String>,
     /// The id of the post-trigger, `x-ms-documentdb-post-trigger-include`.

@@ -606,3 +606,138 @@ fn an_empty_source_does_not_compile() {
         "{error}"
     );
 }
+
+/// A post-trigger that sets the response to the ids and numbers that its queries see: all at once,
+/// in a feed, and after it wrote itself.
+const LOOKS: &str = r#"function looks() {
+    var collection = getContext().getCollection(), self = collection.getSelfLink();
+    var response = getContext().getResponse(), seen = {};
+    function check(error) { if (error) throw error; }
+    function query(then) {
+        var text = 'SELECT VALUE CONCAT(c.id, ToString(c.n)) FROM c ORDER BY c.id';
+        collection.queryDocuments(self, text, {}, function (error, rows) {
+            check(error);
+            then(rows.join());
+        });
+    }
+    query(function (rows) { seen.query = rows; });
+    collection.readDocuments(self, {}, function (error, items) {
+        check(error);
+        seen.feed = items.map(function (item) { return item.id + item.n; }).sort().join();
+    });
+    collection.readDocument(collection.getAltLink() + '/docs/a', {}, function (error, item) {
+        seen.read = error ? error.number : item.n;
+        var own = { id: 'own', pk: 'p', n: 0 };
+        collection.createDocument(self, own, {}, function (error) {
+            check(error);
+            query(function (rows) {
+                seen.own = rows;
+                if (!item) return response.setBody(seen);
+                item.n += 10;
+                collection.replaceDocument(item._self, item, {}, function (error) {
+                    check(error);
+                    query(function (rows) {
+                        seen.replaced = rows;
+                        response.setBody(seen);
+                    });
+                });
+            });
+        });
+    });
+}"#;
+
+/// Returns what the trigger [`LOOKS`] saw at a write to the item `a`.
+fn seen_by_post_trigger(operation: WriteOperation, body: Option<&str>, is_new: bool) -> String {
+    let (bench, container) = with_items(1);
+    let engine = &bench.engine;
+    let extra = r#","triggerType":"Post","triggerOperation":"All""#;
+    script(
+        engine,
+        &container,
+        ScriptKind::Trigger,
+        "looks",
+        LOOKS,
+        extra,
+    );
+    let mut options = WriteOptions {
+        partition_key: Some(key("[\"p\"]")),
+        ..WriteOptions::default()
+    };
+    if is_new {
+        let delete = WriteOperation::Delete("a".to_owned());
+        let deleted = write(engine, &container, &delete, None, &options);
+        deleted.result.expect("deleted");
+    }
+    options.post_trigger = Some("looks".to_owned());
+    let written = write(engine, &container, &operation, body, &options);
+    let written = written.result.expect("written");
+    text(&written.item.expect("the body that the trigger set"))
+}
+
+#[test]
+fn queries_of_a_post_trigger_see_the_items_before_the_write_and_reads_see_it() {
+    let item = Some(r#"{"id":"a","pk":"p","n":7}"#);
+    let created = concat!(
+        r#"{"query":"b2","feed":"b2","read":7,"#,
+        r#""own":"b2,own0","replaced":"a17,b2,own0"}"#
+    );
+    let replaced = concat!(
+        r#"{"query":"a1,b2","feed":"a1,b2","read":7,"#,
+        r#""own":"a1,b2,own0","replaced":"a17,b2,own0"}"#
+    );
+    let deleted = r#"{"query":"a1,b2","feed":"a1,b2","read":404,"own":"a1,b2,own0"}"#;
+    let replace = WriteOperation::Replace("a".to_owned());
+    let delete = WriteOperation::Delete("a".to_owned());
+    for (operation, body, is_new, expected) in [
+        (WriteOperation::Create, item, true, created),
+        (WriteOperation::Upsert, item, true, created),
+        (WriteOperation::Upsert, item, false, replaced),
+        (replace, item, false, replaced),
+        (delete, None, false, deleted),
+    ] {
+        let name = format!("{operation:?}");
+        let seen = seen_by_post_trigger(operation, body, is_new);
+        assert_eq!(seen, expected, "{name}");
+    }
+}
+
+#[test]
+fn a_post_trigger_that_counts_the_others_and_adds_one_keeps_as_many_items_as_it_says() {
+    let bench = Bench::new(Profile::Modern, 3);
+    let container = bench.container(BODY, 1);
+    let engine = &bench.engine;
+    let source = r#"function keepsFour() {
+        var collection = getContext().getCollection(), self = collection.getSelfLink();
+        collection.queryDocuments(self, 'SELECT VALUE COUNT(1) FROM c', function (error, counts) {
+            if (error) throw error;
+            var excess = counts[0] + 1 - 4;
+            if (excess <= 0) return;
+            var oldest = 'SELECT TOP ' + excess + ' * FROM c ORDER BY c.n';
+            collection.queryDocuments(self, oldest, function (error, items) {
+                if (error) throw error;
+                items.forEach(function (item) {
+                    collection.deleteDocument(item._self, function (error) {
+                        if (error) throw error;
+                    });
+                });
+            });
+        });
+    }"#;
+    let extra = r#","triggerType":"Post","triggerOperation":"All""#;
+    script(
+        engine,
+        &container,
+        ScriptKind::Trigger,
+        "keepsFour",
+        source,
+        extra,
+    );
+    for n in 1..=9 {
+        let body = format!(r#"{{"id":"i{n}","pk":"p","n":{n}}}"#);
+        create_with_triggers(engine, &container, &body, None, Some("keepsFour")).expect("created");
+        assert_eq!(count(engine, &container), n.min(4).to_string());
+    }
+    let oldest = query("SELECT VALUE MIN(c.n) FROM c");
+    let oldest = rows(engine, &container, &Scope::Everything, &oldest, &[10]);
+    assert_eq!(oldest.expect("the rows"), ["6"]);
+}

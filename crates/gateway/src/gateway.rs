@@ -267,6 +267,7 @@ impl Gateway {
             Ok(started) => operations::finish(started, &self.engine, &call).await,
             Err(error) => Reply::failed(error),
         };
+        let reply = reply.with_short_token(call.headers.has_short_tokens);
         let reply = self.hold_reply(reply, operation);
 
         // A fault after the operation replaces the reply only; the effect of the operation stays.

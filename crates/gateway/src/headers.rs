@@ -12,7 +12,7 @@ pub use table::{Header, known_headers};
 
 use crate::options::Consistency;
 use http::HeaderMap;
-use orrery_engine::request::{AdmissionOptions, ReadOptions, Throughput};
+use orrery_engine::request::{AdmissionOptions, IndexingDirective, ReadOptions, Throughput};
 use orrery_model::limits;
 use orrery_model::partition_key::{Epk, PartitionKey};
 use orrery_model::{Error, Result};
@@ -71,11 +71,13 @@ pub(crate) struct RequestHeaders {
     pub(crate) consistency: Option<Consistency>,
     pub(crate) strategy: Option<Strategy>,
     pub(crate) session_token: Option<String>,
+    /// True if the version of the protocol knows only the short form of session tokens.
+    pub(crate) has_short_tokens: bool,
     // Writes.
     pub(crate) pre_trigger: Option<String>,
     pub(crate) post_trigger: Option<String>,
     pub(crate) excluded_triggers: Vec<String>,
-    pub(crate) leave_out_of_index: bool,
+    pub(crate) indexing: IndexingDirective,
     /// True if the client wants replies to writes without bodies.
     pub(crate) wants_minimal: bool,
     // Containers and offers.

@@ -48,6 +48,8 @@ pub(crate) struct Reply {
     /// The work of the engine that the charge covers.
     pub(crate) work: Work,
     pub(crate) position: Option<Position>,
+    /// True if the session token has the short form.
+    pub(crate) has_short_token: bool,
     pub(crate) error: Option<Error>,
 }
 
@@ -101,6 +103,7 @@ impl Reply {
             charge: Charge::default(),
             work: Work::default(),
             position: None,
+            has_short_token: false,
             error: None,
         }
     }
@@ -213,6 +216,13 @@ impl Reply {
         );
     }
 
+    /// Returns the reply with a session token of the short form, if `is_short` is true: a range and
+    /// an LSN, which clients of old versions of the protocol read as a number.
+    pub(crate) fn with_short_token(mut self, is_short: bool) -> Self {
+        self.has_short_token = is_short;
+        self
+    }
+
     /// Returns the reply as a response of HTTP, with all headers that clients read from every
     /// reply. `head` omits the body and keeps its length.
     pub(crate) fn render(mut self, activity: &HeaderValue, head: bool) -> Response<Bytes> {
@@ -288,7 +298,11 @@ impl Reply {
             lsn,
             item_lsn,
         } = position;
-        self.set(SESSION_TOKEN, &format!("{range_id}:{version}#{lsn}"));
+        let token = match self.has_short_token {
+            true => format!("{range_id}:{lsn}"),
+            false => format!("{range_id}:{version}#{lsn}"),
+        };
+        self.set(SESSION_TOKEN, &token);
         for name in [
             "lsn",
             "x-ms-global-committed-lsn",

@@ -105,6 +105,8 @@ kinds! {
     DirectoryTokenAudience => 401, 5008, "Unauthorized", Never;
     /// The credentials do not permit the operation.
     Forbidden => 403, 0, "Forbidden", Never;
+    /// The logical partition would be larger than one may be.
+    PartitionKeyFull => 403, 1014, "Forbidden", Never;
     /// No directory identity may perform the operation.
     DirectoryOperation => 403, 5300, "Forbidden", Never;
     /// The item, container, database or script does not exist.

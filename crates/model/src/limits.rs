@@ -33,6 +33,8 @@ pub const PARTITION_KEY_LEVELS: usize = 3;
 pub const PARTITION_RU_PER_SECOND: u32 = 10_000;
 /// Bytes of items that a physical partition holds before it is split.
 pub const PARTITION_BYTES: u64 = 50 * GIGABYTE;
+/// Bytes of items that a logical partition holds at most.
+pub const LOGICAL_PARTITION_BYTES: u64 = 20 * GIGABYTE;
 /// Bytes of a gigabyte, the unit of storage for which a minimum throughput is required.
 pub const GIGABYTE: u64 = 1 << 30;
 /// Request units per second of a container or database.

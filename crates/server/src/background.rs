@@ -9,7 +9,7 @@
 //! core, so that a server with many containers is idle soon after its start.
 
 use crate::context::ServerContext;
-use orrery_engine::{BackgroundTask, ClockJump, Engine};
+use orrery_engine::{BackgroundTask, ClockJump, Engine, LargeKey};
 use orrery_gateway::LogLevel;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,6 +30,8 @@ const SURVEY_PAUSE_MAX: Duration = Duration::from_secs(2);
 pub(crate) fn start(engine: &Arc<Engine>, context: &ServerContext) -> Vec<JoinHandle<()>> {
     let log = context.clone();
     engine.on_clock_jump(move |jump| log_jump(&log, jump));
+    let log = context.clone();
+    engine.on_large_key(move |large| log_large_key(&log, large));
     let woken: Arc<[Notify]> = BackgroundTask::ALL.iter().map(|_| Notify::new()).collect();
     let wakers = woken.clone();
     engine.on_background_work(move |task| wakers[task as usize].notify_one());
@@ -98,8 +100,27 @@ fn failure_message(task: BackgroundTask) -> &'static str {
         BackgroundTask::KeyDeletion => "cannot remove deleted logical partitions now; trying again",
         BackgroundTask::Splits => "cannot split a physical partition now; trying again",
         BackgroundTask::Reindexing => "cannot adapt an index to its policy now; trying again",
+        BackgroundTask::KeySizes => "cannot count logical partitions now; trying again",
         BackgroundTask::Survey => "cannot look for work left by the last run; trying again",
     }
+}
+
+/// Writes a logical partition that comes near to the limit on its size to the log. The partition
+/// key itself is in the management API only.
+fn log_large_key(context: &ServerContext, large: &LargeKey) {
+    let LargeKey {
+        database,
+        container,
+        epk,
+        ..
+    } = large;
+    let message = format!(
+        "a logical partition of {database}/{container} (EPK {epk}) has {} of at most {} MB: writes \
+         beyond will be refused",
+        large.bytes >> 20,
+        large.bytes_max >> 20
+    );
+    context.log(LogLevel::Warn, &message);
 }
 
 /// Writes a jump of the clock to the log.

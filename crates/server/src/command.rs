@@ -192,6 +192,16 @@ pub(crate) struct StartArguments {
         value_parser = clap::value_parser!(u32)
     )]
     pub(crate) disk_reserve: u32,
+    /// Size in MB up to which the items of one logical partition may grow; writes beyond are
+    /// refused with 403/1014
+    #[arg(
+        long,
+        value_name = "MB",
+        env = "ORRERY_LOGICAL_PARTITION_LIMIT",
+        default_value_t = 20_480,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    pub(crate) logical_partition_limit: u32,
     /// Keep data in memory only; lost on exit
     #[arg(long)]
     pub(crate) memory: bool,

@@ -50,6 +50,7 @@ pub(crate) fn open_engine(
             burst_capacity: arguments.burst_capacity,
             priorities: arguments.priority_based_execution,
         },
+        logical_partition_bytes: u64::from(arguments.logical_partition_limit) << 20,
         query_memory: memory.queries.clone(),
         ..EngineOptions::new(PoolOptions {
             max_processes: memory.script_requests,

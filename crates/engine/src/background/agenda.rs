@@ -31,16 +31,19 @@ pub enum BackgroundTask {
     Reindexing = 3,
     /// The first visit of each container after a start.
     Survey = 4,
+    /// Counts of the sizes of logical partitions.
+    KeySizes = 5,
 }
 
 impl BackgroundTask {
     /// All tasks.
-    pub const ALL: [BackgroundTask; 5] = [
+    pub const ALL: [BackgroundTask; 6] = [
         BackgroundTask::Removal,
         BackgroundTask::KeyDeletion,
         BackgroundTask::Splits,
         BackgroundTask::Reindexing,
         BackgroundTask::Survey,
+        BackgroundTask::KeySizes,
     ];
 }
 

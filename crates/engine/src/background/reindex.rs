@@ -136,9 +136,6 @@ impl Engine {
                 snapshot.get(key).map_err(storage_failure)
             })?;
             let row = row.ok_or_else(|| damaged(ROW))?;
-            if row.leave_out_of_index {
-                continue;
-            }
             let (before, after) = terms_of(container, partition, &row, before, &policies.newest.1)?;
             changes.replace_terms(&before, &after, number, epk_prefix);
         }
@@ -179,9 +176,11 @@ fn terms_of(
     let item = json.as_object().ok_or_else(|| damaged(ROW))?;
     let key_is_id = container.settings().partition_key_is_id();
     let mut paths = partition.paths_mut()?;
-    let before = Terms::of(item, row.ts, before, key_is_id, &mut paths);
-    let after = Terms::of(item, row.ts, after, key_is_id, &mut paths);
-    Ok((before, after))
+    let mut terms = |policy: &Policy| match policy.indexes(row.indexing) {
+        true => Terms::of(item, row.ts, policy, key_is_id, &mut paths),
+        false => Terms::default(),
+    };
+    Ok((terms(before), terms(after)))
 }
 
 fn read_natural((key, value): (Bytes, Bytes)) -> Result<(ItemNumber, EpkPrefix)> {

@@ -405,7 +405,7 @@ impl Engine {
     /// Returns true if the throughput of a container needs more partitions than there are.
     pub(super) fn has_too_few_partitions(&self, container: &Container) -> bool {
         let offer = self.catalog().offer_of(container.rid());
-        offer.is_some_and(|offer| offer.partitions() > container.partitions().len())
+        offer.is_some_and(|offer| container.lacks_partitions_for(&offer))
     }
 
     /// Returns the ranges that are being split, or will be for the throughput of the container.
@@ -430,8 +430,8 @@ impl Engine {
     /// first.
     fn ranges_for_throughput(&self, container: &Container) -> Vec<u32> {
         let needed = match self.catalog().offer_of(container.rid()) {
-            Some(offer) => offer.partitions(),
-            None => 0,
+            Some(offer) if !container.has_one_partition() => offer.partitions(),
+            _ => 0,
         };
         let partitions = container.partitions();
         let missing = needed.saturating_sub(partitions.len());
@@ -448,6 +448,9 @@ impl Engine {
                 range: *range,
                 at: SplitAt::Middle,
             }));
+        }
+        if container.has_one_partition() {
+            return Ok(None);
         }
         for partition in container.partitions().iter() {
             let Ok(snapshot) = partition.snapshot_of_accepted() else {
@@ -481,6 +484,12 @@ fn plan(container: &Container, change: &RangeChange) -> Result<Plan> {
 
 fn plan_split(container: &Container, range: u32, at: &SplitAt) -> Result<Plan> {
     let partition = container.partition_by_id(range)?;
+    if container.has_one_partition() {
+        return Err(Error::bad(
+            "A container that was created without a partition key has one physical partition, \
+             which cannot be split.",
+        ));
+    }
     let border = match at {
         SplitAt::Middle => partition
             .range

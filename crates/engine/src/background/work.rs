@@ -131,6 +131,7 @@ impl Engine {
             BackgroundTask::Removal => self.visit_for_removal(container),
             BackgroundTask::KeyDeletion => self.visit_for_key_deletion(container),
             BackgroundTask::Splits => self.visit_for_splits(container),
+            BackgroundTask::KeySizes => self.visit_for_key_sizes(container),
             BackgroundTask::Reindexing => {
                 let step = self.reindex_some_of(container, ITEMS_PER_STEP);
                 let now = self.world.now_ms();

@@ -18,6 +18,7 @@ use crate::errors::{gone_error, storage_failure};
 use crate::index::generations::{Generation, Policies};
 use crate::index::policy::Policy;
 use crate::partition::container_view::ContainerView;
+use crate::partition::key_limit::{KeyLimit, LargeKey};
 use crate::partition::staging::wait_all_durable;
 use crate::partition::{Counters, Partition, retry_if_moved};
 use crate::quota::RecentUsage;
@@ -52,6 +53,7 @@ pub struct Container {
     provision: Provision,
     traffic: Traffic,
     agenda: Arc<Agenda>,
+    key_limit: Arc<KeyLimit>,
     /// The millisecond of the next removal that is on the agenda.
     removal_at_ms: AtomicU64,
     recent_usage: RecentUsage,
@@ -98,6 +100,20 @@ impl ContainerView for Container {
     fn item_number_bound(&self) -> Result<u64> {
         self.find_next_number()?;
         Ok(self.next_number.load(Ordering::Relaxed))
+    }
+
+    fn key_limit(&self) -> &KeyLimit {
+        &self.key_limit
+    }
+
+    fn report_large_key(&self, epk: &Epk, bytes: u64) {
+        self.key_limit.report(&LargeKey {
+            database: self.database.id().to_owned(),
+            container: self.id.clone(),
+            epk: epk.to_string(),
+            bytes,
+            bytes_max: self.key_limit.bytes_max(),
+        });
     }
 
     fn enter_work(&self, task: BackgroundTask, at_ms: u64) {
@@ -148,6 +164,7 @@ impl Container {
             provision: Provision::new(decisions),
             traffic: Traffic::default(),
             agenda: Arc::clone(&catalog.agenda),
+            key_limit: Arc::clone(catalog.key_limit()),
             removal_at_ms: AtomicU64::new(u64::MAX),
             recent_usage: RecentUsage::default(),
             database,
@@ -259,6 +276,17 @@ impl Container {
     /// and writes.
     pub fn partitions(&self) -> Arc<[Arc<Partition>]> {
         Arc::clone(&read(&self.ranges).live)
+    }
+
+    /// Returns true if the container always has one physical partition: a container that was
+    /// created without a partition key.
+    pub(crate) fn has_one_partition(&self) -> bool {
+        self.partition_key().is_system_key()
+    }
+
+    /// Returns true if the throughput of an offer needs more physical partitions than there are.
+    pub(crate) fn lacks_partitions_for(&self, offer: &Offer) -> bool {
+        !self.has_one_partition() && self.partitions().len() < offer.partitions()
     }
 
     /// Returns all physical partitions that the container has or had.
@@ -526,14 +554,21 @@ fn first_range(partition: &Partition, since_ms: u64) -> RangeRecord {
 
 /// Returns the number of physical partitions of a new container, by the rule of the service: one
 /// for each 6,000 RU/s of manual throughput, or for each [`limits::PARTITION_RU_PER_SECOND`] of the
-/// maximum of autoscale.
-fn partition_count(throughput: Throughput) -> usize {
+/// maximum of autoscale. A container without a partition key has one.
+///
+/// # Errors
+/// 400 if the throughput is more than the only partition can carry.
+fn partition_count(settings: &Settings, throughput: Throughput) -> Result<usize> {
     const MANUAL_RU_PER_PARTITION: u32 = 6_000;
+    if settings.partition_key.is_system_key() {
+        throughput.check_one_partition()?;
+        return Ok(1);
+    }
     let count = match throughput {
         Throughput::Manual(ru) => ru.div_ceil(MANUAL_RU_PER_PARTITION),
         Throughput::Autoscale { max, .. } => max.div_ceil(limits::PARTITION_RU_PER_SECOND),
     };
-    count.max(1) as usize
+    Ok(count.max(1) as usize)
 }
 
 /// Settings that are remembered, so that equal ones are shared.
@@ -547,7 +582,8 @@ impl Catalog {
     /// database if the database has its own, and else gets 400 RU/s.
     ///
     /// # Errors
-    /// 400 for an invalid body, 404/1003 if the database is gone, 409 if the id is taken.
+    /// 400 for an invalid body, and for more throughput than one partition carries if the container
+    /// has no partition key; 404/1003 if the database is gone, 409 if the id is taken.
     pub(crate) fn create_container(
         &self,
         database: &Database,
@@ -576,7 +612,7 @@ impl Catalog {
         let throughput = throughput.unwrap_or(DEFAULT_THROUGHPUT);
         let partition_count = match is_shared {
             true => 1,
-            false => partition_count(throughput),
+            false => partition_count(&settings, throughput)?,
         };
         let partitions = self.new_partitions(&settings, partition_count)?;
         let now = self.world.now_ms();

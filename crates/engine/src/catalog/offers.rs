@@ -301,14 +301,18 @@ impl Catalog {
     /// Returns an offer with the maximum that its load needs, and the load.
     ///
     /// A throughput that is distributed by hand stays as it is, because the parts of the partitions
-    /// would not add up to a raised maximum.
+    /// would not add up to a raised maximum. So does one that would be more than the only partition
+    /// of its container can carry.
     fn raised_offer(&self, offer: &Offer) -> Result<(Offer, Load)> {
         let load = self.load_of(offer.target)?;
         let offer = offer.clone();
         if self.is_distributed(&offer) {
             return Ok((offer, load));
         }
-        Ok((offer.raised(load), load))
+        let raised = offer.clone().raised(load);
+        let is_too_high = self.has_one_partition(offer.target)
+            && raised.throughput.check_one_partition().is_err();
+        Ok((if is_too_high { offer } else { raised }, load))
     }
 
     fn offered(&self, offer: &Offer, load: Load) -> Offered {
@@ -325,7 +329,13 @@ impl Catalog {
     /// Splits are under way then.
     fn is_pending(&self, offer: &Offer) -> bool {
         let container = self.state().containers.get(&offer.target).cloned();
-        container.is_some_and(|container| container.partitions().len() < offer.partitions())
+        container.is_some_and(|container| container.lacks_partitions_for(offer))
+    }
+
+    /// Returns true if `target` is a container that always has one physical partition.
+    fn has_one_partition(&self, target: Rid) -> bool {
+        let container = self.state().containers.get(&target).cloned();
+        container.is_some_and(|container| container.has_one_partition())
     }
 
     /// Returns the load that the offer of a container or database pays for.
@@ -385,8 +395,8 @@ impl Catalog {
     /// until [`crate::Engine::split_where_needed`] has split them.
     ///
     /// # Errors
-    /// 400 for an invalid body, a throughput outside the limits, or a container whose throughput is
-    /// distributed by hand; 404, 412.
+    /// 400 for an invalid body, a throughput outside the limits or above that of the only partition
+    /// of a container, or a container whose throughput is distributed by hand; 404, 412.
     pub(crate) fn replace_offer(
         &self,
         rid: Rid,
@@ -399,6 +409,9 @@ impl Catalog {
         self.check_not_distributed(&found)?;
         let (mut offer, load) = self.raised_offer(&found)?;
         offer.throughput = offer.changed(change, load)?;
+        if self.has_one_partition(offer.target) {
+            offer.throughput.check_one_partition()?;
+        }
         offer.highest_ru = offer.highest_ru.max(offer.throughput.ru_max());
         let offer = self.store_offer(offer)?;
         Ok(self.offered(&offer, load))
@@ -585,7 +598,8 @@ impl Offer {
         // The minimum may have risen above the current throughput, which may stay then.
         if ru < minimum && ru < self.throughput.ru_max() {
             let step = requested.ru_step();
-            return Err(throughput_out_of_range(i64::from(ru), minimum, step));
+            let max = limits::THROUGHPUT_RU_MAX;
+            return Err(throughput_out_of_range(i64::from(ru), minimum, max, step));
         }
         Ok(requested)
     }

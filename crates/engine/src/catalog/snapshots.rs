@@ -353,6 +353,7 @@ impl Catalog {
         };
         let copy = Catalog {
             agenda: Arc::clone(&self.agenda),
+            key_limit: Arc::clone(&self.key_limit),
             ..Catalog::empty(Arc::clone(&self.store), Arc::clone(&self.world), options)
         };
         let mut sorted: Vec<&Row> = rows.iter().collect();

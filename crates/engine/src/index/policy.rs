@@ -8,6 +8,7 @@
 
 use super::cells::SpatialGrid;
 use super::paths::Step;
+use crate::request::IndexingDirective;
 use orrery_model::{Error, Json, Object, Result, limits, object};
 use orrery_sql::Extent;
 use std::collections::HashMap;
@@ -23,6 +24,8 @@ pub(crate) type OrderedPath = (Vec<Step>, bool);
 pub struct Policy {
     /// True in the indexing mode `consistent`, false in `none`.
     is_consistent: bool,
+    /// True if items without an indexing directive are indexed.
+    is_automatic: bool,
     tree: Node,
     composites: Vec<Composite>,
     /// Included paths that name one scalar.
@@ -168,12 +171,6 @@ impl Policy {
             "lazy" => return Err(Error::unsupported("The indexing mode 'lazy'")),
             other => return Err(bad(&format!("the indexing mode '{other}' is unknown"))),
         };
-        let automatic = body.get("automatic").and_then(Json::as_bool);
-        if is_consistent && automatic == Some(false) {
-            return Err(Error::unsupported(
-                "An indexing policy with 'automatic' false",
-            ));
-        }
         if is_consistent {
             Self::consistent(body)
         } else {
@@ -197,6 +194,7 @@ impl Policy {
         };
         Ok(Policy {
             is_consistent: false,
+            is_automatic: false,
             tree: Node::default(),
             composites: Vec::new(),
             explicit_scalars: Vec::new(),
@@ -238,9 +236,10 @@ impl Policy {
 
         // A container read shows the paths as they were completed, and the index lists as they were
         // given.
+        let is_automatic = body.get("automatic").and_then(Json::as_bool) != Some(false);
         let mut shown = object! {
             "indexingMode" => "consistent",
-            "automatic" => true,
+            "automatic" => is_automatic,
             "includedPaths" => path_documents(&included),
             "excludedPaths" => path_documents(&excluded),
         };
@@ -264,6 +263,7 @@ impl Policy {
         let [spatial, vectors, full_text] = search_indexes;
         Ok(Policy {
             is_consistent: true,
+            is_automatic,
             tree,
             composites,
             explicit_scalars: included
@@ -286,6 +286,21 @@ impl Policy {
     /// Returns true if the policy indexes items, false in the indexing mode `none`.
     pub fn is_consistent(&self) -> bool {
         self.is_consistent
+    }
+
+    /// Returns true if items are indexed whose writes do not name an indexing directive.
+    pub fn is_automatic(&self) -> bool {
+        self.is_automatic
+    }
+
+    /// Returns true if the policy indexes an item whose last write had this directive.
+    pub fn indexes(&self, directive: IndexingDirective) -> bool {
+        self.is_consistent
+            && match directive {
+                IndexingDirective::Default => self.is_automatic,
+                IndexingDirective::Include => true,
+                IndexingDirective::Exclude => false,
+            }
     }
 
     /// Returns the cursor at the root of an item.

@@ -11,7 +11,9 @@
 
 use crate::Engine;
 use crate::catalog::Container;
-use crate::items::{CheckedWrite, apply, check, named_key, parse_body, read_reply};
+use crate::items::{
+    CheckedWrite, apply, charge_as_refused, check, named_key, parse_body, read_reply,
+};
 use crate::partition::Partition;
 use crate::partition::session::check_session;
 use crate::partition::transaction::{ReadView, Transaction};
@@ -161,7 +163,7 @@ impl Engine {
             None => ReadView::Durable,
         };
         let operations = std::mem::take(operations);
-        let batch = run_all(container, &mut transaction, view, key, operations);
+        let mut batch = run_all(container, &mut transaction, view, key, operations);
 
         // A batch that failed leaves nothing behind: the transaction is dropped.
         let mut lsn = snapshot.head().lsn;
@@ -169,7 +171,12 @@ impl Engine {
         if let Some(writer) = &mut writer
             && batch.succeeded
         {
-            commit = transaction.commit(writer, None)?;
+            match transaction.commit(writer, None) {
+                Ok(accepted) => commit = accepted,
+                // The last operation stands for the growth of the whole batch.
+                Err(error) if error.kind() == Kind::PartitionKeyFull => batch.fail_last(error),
+                Err(error) => return Err(error),
+            }
             lsn = writer.lsn;
         }
         drop(writer);
@@ -243,17 +250,35 @@ fn run_all(
             succeeded: true,
         };
     };
-    // The operations before the failed one are undone, those after it were never begun.
-    for (at, (result, steps)) in results.iter_mut().enumerate() {
-        if at != failed {
-            *result = Err(Error::failed_dependency());
-        }
-        *steps = refused(std::mem::take(steps));
-    }
-    results.resize_with(count, || (Err(Error::failed_dependency()), Vec::new()));
-    BatchRun {
+    let mut batch = BatchRun {
         results,
         succeeded: false,
+    };
+    // The operations before the failed one are undone, those after it were never begun.
+    batch.undo(failed);
+    let never_begun = || (Err(Error::failed_dependency()), Vec::new());
+    batch.results.resize_with(count, never_begun);
+    batch
+}
+
+impl BatchRun {
+    /// Fails the last operation with an error, and all others because of it.
+    fn fail_last(&mut self, error: Error) {
+        if let Some((result, _)) = self.results.last_mut() {
+            *result = Err(error);
+        }
+        self.undo(self.results.len().saturating_sub(1));
+    }
+
+    /// Undoes all operations because of the one at `failed`.
+    fn undo(&mut self, failed: usize) {
+        self.succeeded = false;
+        for (at, (result, steps)) in self.results.iter_mut().enumerate() {
+            if at != failed {
+                *result = Err(Error::failed_dependency());
+            }
+            *steps = refused(std::mem::take(steps));
+        }
     }
 }
 
@@ -395,7 +420,8 @@ impl Bulk<'_> {
         if !self.budget.take(&value) {
             return Err(too_large());
         }
-        let commit = transaction.commit(&mut writer, None)?;
+        let commit = transaction.commit(&mut writer, None);
+        let commit = commit.inspect_err(|error| charge_as_refused(error, attempt.steps))?;
         self.last_write = Some((partition.id, writer.lsn));
         attempt.position = Some(partition.position(writer.lsn, Some(writer.lsn)));
         Ok(Done { value, commit })
@@ -428,7 +454,7 @@ impl Draft {
             partition_key,
             if_match,
             if_none_match,
-            leave_out_of_index,
+            indexing,
             minimal,
         } = operation;
         let definition = container.partition_key();
@@ -446,7 +472,7 @@ impl Draft {
         let options = WriteOptions {
             partition_key: partition_key.or_else(|| key.cloned()),
             if_match,
-            leave_out_of_index,
+            indexing,
             ..WriteOptions::default()
         };
         let draft = Draft {

@@ -3,13 +3,14 @@
 
 use crate::Engine;
 use crate::catalog::Container;
+use crate::items::fired_write::FiredWrite;
 use crate::items::patch::CheckedPatch;
 use crate::items::{CheckedOperation, CheckedWrite, UserFunctions, parse_body, parse_item, upsert};
 use crate::partition::item::StoredItem;
 use crate::partition::row_reader::number_of_rid;
 use crate::partition::transaction::{ItemOptions, ReadView, Transaction};
 use crate::query::{ListedRow, Workplace, environment, query_rows};
-use crate::request::{Id, PageRequest, QueryRequest, etag_matches};
+use crate::request::{Id, IndexingDirective, PageRequest, QueryRequest, etag_matches};
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Epk, PartitionKey};
 use orrery_model::work::{QueryWork, Step};
@@ -30,6 +31,8 @@ pub(super) struct ScriptHost<'a, 'w> {
     pub transaction: Transaction<'a>,
     /// The rows that the transaction sees below its own changes.
     pub view: ReadView<'w>,
+    /// The write that fired the post-trigger which runs; queries do not see the write.
+    pub fired: Option<FiredWrite>,
 }
 
 impl Host for ScriptHost<'_, '_> {
@@ -215,11 +218,22 @@ impl ScriptHost<'_, '_> {
         })
     }
 
-    /// Answers a page of a query over the logical partition as the transaction leaves it.
+    /// Answers a page of a query over the logical partition as the transaction leaves it, without
+    /// the write that fired the trigger.
     fn query(&mut self, request: &QueryRequest) -> Result<HostReply> {
         let container = self.container;
+        let mut items = self.transaction.logical_partition(&self.epk)?;
+        if let Some(fired) = &self.fired {
+            fired.undo(&mut items);
+        }
         let mut rows = Vec::new();
-        for stored in self.transaction.logical_partition(&self.epk)? {
+        let policy = &container.policies().newest.1;
+        for stored in items {
+            // As for clients, queries see only the items that are indexed, if there is an index.
+            let is_indexed = !policy.is_consistent() || policy.indexes(stored.row.indexing);
+            if !is_indexed && !request.is_read_feed {
+                continue;
+            }
             rows.push(ListedRow {
                 key: stored.number.to_be_bytes().to_vec(),
                 text: stored.row.text(container.rid(), stored.number),
@@ -280,7 +294,11 @@ fn script_page(page_size: u32, continuation: Option<String>) -> PageRequest {
 fn options(if_match: Option<&str>, index: IndexAction) -> ItemOptions<'_> {
     ItemOptions {
         if_match,
-        leave_out_of_index: index == IndexAction::Exclude,
+        indexing: match index {
+            IndexAction::Default => IndexingDirective::Default,
+            IndexAction::Include => IndexingDirective::Include,
+            IndexAction::Exclude => IndexingDirective::Exclude,
+        },
     }
 }
 

@@ -19,6 +19,7 @@
 use crate::Engine;
 use crate::catalog::{Container, Script};
 use crate::errors::{conflicting_write, script_error};
+use crate::items::fired_write::FiredWrite;
 use crate::items::script_host::ScriptHost;
 use crate::items::{CheckedOperation, CheckedWrite, apply, parse_item};
 use crate::partition::Partition;
@@ -206,16 +207,20 @@ impl Engine {
         if let Some(changed) = &changed {
             request.write = changed;
         }
+        let Some(trigger) = &triggers.post else {
+            let applied = apply(&mut host.transaction, host.view, request.write)?;
+            return Ok(applied.answer(host.container.rid()));
+        };
+        let before = FiredWrite::item_before(&host.transaction, host.view, request.write)?;
         let applied = apply(&mut host.transaction, host.view, request.write)?;
+        host.fired = FiredWrite::new(before, &applied);
         let mut written = applied.answer(host.container.rid());
-        if let Some(trigger) = &triggers.post {
-            let response = written.item.as_ref();
-            let response = response.map(|text| String::from_utf8_lossy(text).into_owned());
-            let response = response.as_deref();
-            let body = self.run_trigger(host, trigger, TriggerTime::Post, request, response)?;
-            if let Some(body) = body {
-                written.item = Some(Bytes::from(body));
-            }
+        let response = written.item.as_ref();
+        let response = response.map(|text| String::from_utf8_lossy(text).into_owned());
+        let response = response.as_deref();
+        let body = self.run_trigger(host, trigger, TriggerTime::Post, request, response)?;
+        if let Some(body) = body {
+            written.item = Some(Bytes::from(body));
         }
         Ok(written)
     }
@@ -255,6 +260,7 @@ impl Engine {
                 epk: epk.clone(),
                 transaction,
                 view: ReadView::Durable,
+                fired: None,
             };
             let result = body(&mut host);
             let mut transaction = host.transaction;

@@ -1,5 +1,6 @@
 //! Inventory: containers, partitions and their contents, for the operator. Nothing here is charged.
 
+use super::large_keys::{LogicalPartitionSize, largest_keys};
 use crate::catalog::Container;
 use crate::errors::storage_failure;
 use crate::partition::keys::{self, Kept};
@@ -31,6 +32,9 @@ pub struct PartitionInventory {
     pub bytes: u64,
     /// Bytes of the index rows, keys and values.
     pub index_bytes: u64,
+    /// The largest logical partitions, the largest first, if the partition is larger than half of
+    /// the limit on one.
+    pub largest_keys: Vec<LogicalPartitionSize>,
     /// The budget, and the account of what was served.
     pub throughput: PartitionThroughput,
 }
@@ -86,6 +90,7 @@ impl Engine {
                 items: counters.items,
                 bytes: counters.bytes,
                 index_bytes: counters.index_bytes,
+                largest_keys: largest_keys(container, snapshot.as_ref(), counters.bytes)?,
                 throughput: partition.throughput(now),
             })
         };

@@ -7,7 +7,9 @@
 use crate::background::BackgroundTask;
 use crate::catalog::settings::Settings;
 use crate::index::generations::Policies;
+use crate::partition::key_limit::KeyLimit;
 use crate::partition::keys::ItemNumber;
+use orrery_model::partition_key::Epk;
 use orrery_model::{Result, Rid};
 use std::sync::Arc;
 
@@ -33,6 +35,12 @@ pub(crate) trait ContainerView: Sync {
     /// # Errors
     /// 500 if the store cannot be read, from which the first number follows.
     fn item_number_bound(&self) -> Result<ItemNumber>;
+
+    /// Returns the limit on the size of a logical partition.
+    fn key_limit(&self) -> &KeyLimit;
+
+    /// Reports a logical partition that has come near to the limit.
+    fn report_large_key(&self, epk: &Epk, bytes: u64);
 
     /// Enters background work that is to be done in the container at a millisecond. Called while
     /// the writer of the partition that has the work is locked.

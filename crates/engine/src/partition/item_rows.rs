@@ -90,6 +90,7 @@ impl ItemChange {
             out.counters.items -= 1;
             out.counters.bytes = out.counters.bytes.saturating_sub(old.row.size() as u64);
         }
+        self.count_bytes(out);
         self.write_item_rows(epk_prefix, out);
 
         // Only terms that differ are written, so an update of one property costs one property.
@@ -100,6 +101,18 @@ impl ItemChange {
 
         self.write_owned_keys(out);
         self.write_expiry(epk_prefix, out);
+    }
+
+    /// Adds the change of the size to that of the logical partition.
+    fn count_bytes(&self, out: &mut CommitChanges) {
+        let Some(state) = self.new.as_ref().or(self.old.as_ref()) else {
+            return;
+        };
+        let size = |state: &ItemState| state.row.size() as i64;
+        let change = self.new.as_ref().map_or(0, size) - self.old.as_ref().map_or(0, size);
+        if change != 0 {
+            *out.key_changes.entry(state.row.epk.clone()).or_default() += change;
+        }
     }
 
     fn epk_prefix(&self) -> Option<EpkPrefix> {

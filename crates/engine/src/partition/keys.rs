@@ -17,6 +17,8 @@
 //! 1C   epk                                   deletion of a logical partition (key_deletion.rs)
 //! 1D   lsn·8 sequence·4 number·8 chunk·4     version of an item, in chunks (versions.rs)
 //! 1E                                         lsn·8: versions of commits after it are kept
+//! 1F   00 epk                                bytes·8: size of a large logical partition
+//! 1F   01                                    base·8 growth·8: bound of the others (key_sizes.rs)
 //! 90   path·4 value number·8 prefix·8        (empty)         index term (index/value.rs)
 //! ```
 //!
@@ -52,6 +54,7 @@ const POLICY_GENERATIONS: u8 = 0x1B;
 const KEY_DELETION: u8 = 0x1C;
 const VERSION: u8 = 0x1D;
 const VERSIONS_AFTER: u8 = 0x1E;
+const KEY_SIZES: u8 = 0x1F;
 const TERM: u8 = 0x90;
 
 /// Commits that the commit log holds.
@@ -78,6 +81,31 @@ fn key(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
 /// Returns the key of an item row.
 pub(crate) fn item(epk_prefix: EpkPrefix, number: ItemNumber) -> Vec<u8> {
     key(ITEM, &[&epk_prefix, &number.to_be_bytes()])
+}
+
+/// Returns the range of all item rows.
+pub(crate) fn items() -> (Vec<u8>, Vec<u8>) {
+    tagged(ITEM)
+}
+
+/// Returns the key of the size of a large logical partition.
+pub(crate) fn key_size(epk: &Epk) -> Vec<u8> {
+    key(KEY_SIZES, &[&[0], epk.as_bytes()])
+}
+
+/// Returns the range of the sizes of all large logical partitions.
+pub(crate) fn key_sizes() -> (Vec<u8>, Vec<u8>) {
+    (vec![KEY_SIZES, 0], key_size_bound())
+}
+
+/// Reads the effective partition key from the key of a size.
+pub(crate) fn read_key_size(key: &[u8]) -> Option<Epk> {
+    key.strip_prefix(&[KEY_SIZES, 0]).map(Epk::from_bytes)
+}
+
+/// Returns the key of the bound for all logical partitions without a row of their own.
+pub(crate) fn key_size_bound() -> Vec<u8> {
+    vec![KEY_SIZES, 1]
 }
 
 /// Returns the range of the item rows with an EPK prefix and a number of at least `from`.
@@ -348,7 +376,7 @@ pub(crate) fn kept(key: &[u8]) -> Option<Kept<'_>> {
         VERSION => read_version(key).map(|(at, chunk)| Kept::Version(at, chunk)),
         PATH => read_path(key).map(Kept::Path),
         POLICY_GENERATIONS | VERSIONS_AFTER => Some(Kept::Whole),
-        COUNTERS | PATH_COUNTS | LOG => Some(Kept::Own),
+        COUNTERS | PATH_COUNTS | LOG | KEY_SIZES => Some(Kept::Own),
         TERM => {
             let (_, number, epk_prefix) = read_term(key)?;
             Some(Kept::Term(
@@ -446,9 +474,15 @@ mod tests {
                 .all(|key| kept(key) == Some(Kept::Whole))
         );
         assert!(
-            [counters(), path_counts(0), log(3)]
-                .iter()
-                .all(|key| kept(key) == Some(Kept::Own))
+            [
+                counters(),
+                path_counts(0),
+                log(3),
+                key_size(&epk),
+                key_size_bound()
+            ]
+            .iter()
+            .all(|key| kept(key) == Some(Kept::Own))
         );
         assert_eq!(
             (kept(b""), kept(b"\x7F"), kept(b"\x12\x09a")),

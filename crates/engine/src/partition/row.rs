@@ -11,6 +11,7 @@
 
 use crate::errors::damaged;
 use crate::partition::keys::ItemNumber;
+use crate::request::IndexingDirective;
 use crate::request::properties::{Property, is_server_set, server_set, stored};
 use bytes::Bytes;
 use orrery_model::partition_key::Epk;
@@ -38,7 +39,9 @@ pub(crate) fn is_system(name: &str) -> bool {
 }
 
 const VERSION: u8 = 1;
-const NOT_INDEXED: u8 = 1;
+/// Bits of the flags: the indexing directive of the last write, if it was not the default.
+const EXCLUDED: u8 = 1;
+const INCLUDED: u8 = 2;
 const HEADER: usize = 35;
 /// Bytes of a row in the first value and in each further chunk. The store's limit is 64 KiB.
 const CHUNK: usize = 60 * 1024;
@@ -59,8 +62,8 @@ pub(crate) struct Row {
     pub etag: u64,
     /// `ttl` of the item in seconds: -1 for never, 0 if the item has none.
     pub ttl: i32,
-    /// True if the client asked to keep the item out of the index.
-    pub leave_out_of_index: bool,
+    /// The indexing directive of the last write.
+    pub indexing: IndexingDirective,
     /// The effective partition key.
     pub epk: Epk,
     /// Compact JSON, an object, without system properties.
@@ -73,10 +76,10 @@ impl Row {
         let epk = self.epk.as_bytes();
         let mut out = Vec::with_capacity(HEADER + epk.len() + self.body.len());
         out.push(VERSION);
-        out.push(if self.leave_out_of_index {
-            NOT_INDEXED
-        } else {
-            0
+        out.push(match self.indexing {
+            IndexingDirective::Default => 0,
+            IndexingDirective::Include => INCLUDED,
+            IndexingDirective::Exclude => EXCLUDED,
         });
         out.extend_from_slice(&self.lsn.to_be_bytes());
         out.extend_from_slice(&self.sequence.to_be_bytes());
@@ -102,6 +105,12 @@ impl Row {
         if *bytes.first()? != VERSION {
             return None;
         }
+        let flags = *bytes.get(1)?;
+        let indexing = match (flags & EXCLUDED != 0, flags & INCLUDED != 0) {
+            (true, _) => IndexingDirective::Exclude,
+            (false, true) => IndexingDirective::Include,
+            (false, false) => IndexingDirective::Default,
+        };
         let epk_end = HEADER + usize::from(*bytes.get(HEADER - 1)?);
         Some(Row {
             lsn: number(2)?,
@@ -109,7 +118,7 @@ impl Row {
             ts: number(14)?,
             etag: number(22)?,
             ttl: i32::from_be_bytes(bytes.get(30..34)?.try_into().ok()?),
-            leave_out_of_index: bytes.get(1)? & NOT_INDEXED != 0,
+            indexing,
             epk: Epk::from_bytes(bytes.get(HEADER..epk_end)?),
             body: bytes.slice(epk_end..),
         })
@@ -232,7 +241,7 @@ mod tests {
             ts: 1_767_225_600,
             etag: 0x1234_5678_9ABC_DEF0,
             ttl: -1,
-            leave_out_of_index: true,
+            indexing: IndexingDirective::Exclude,
             epk: Epk::from_hex("0102").expect("hex"),
             body: Bytes::copy_from_slice(body.as_bytes()),
         }

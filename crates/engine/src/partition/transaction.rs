@@ -42,7 +42,7 @@ use crate::partition::row::{self, Row};
 use crate::partition::row_reader::{number_of_rid, read_row, rows_of_epk_prefix};
 use crate::partition::visibility::{Visibility, is_deleted_by_key};
 use crate::partition::{CommitChanges, Partition, SubmittedCommit, Writer};
-use crate::request::{Id, etag_matches};
+use crate::request::{Id, IndexingDirective, etag_matches};
 use bytes::Bytes;
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Definition, Epk, PartitionKey};
@@ -63,8 +63,8 @@ const LARGE_BYTES: usize = 2 << 20;
 pub(crate) struct ItemOptions<'a> {
     /// The etag that the stored item must have.
     pub if_match: Option<&'a str>,
-    /// Write no index terms for the item.
-    pub leave_out_of_index: bool,
+    /// The request about index entries of the item.
+    pub indexing: IndexingDirective,
 }
 
 /// The rows that a transaction sees below its own changes.
@@ -320,9 +320,7 @@ impl<'a> Transaction<'a> {
         // An item that clients do not see any more still has its rows: they make way.
         if let Some(old) = self.find_by_id(view, &epk, id)? {
             if self.is_visible(view, &old.row)? {
-                let terms = self
-                    .terms(item, self.ts, options.leave_out_of_index)?
-                    .units();
+                let terms = self.terms(item, self.ts, options.indexing)?.units();
                 let bytes = size_once_stored(item);
                 self.work.push(Step::Refused { bytes, terms });
                 return Err(Error::conflict());
@@ -586,7 +584,7 @@ impl<'a> Transaction<'a> {
             ts: self.ts,
             etag: self.world.random(),
             ttl,
-            leave_out_of_index: options.leave_out_of_index,
+            indexing: options.indexing,
             epk: epk.clone(),
             body: row::body_text(item),
         };
@@ -602,7 +600,7 @@ impl<'a> Transaction<'a> {
         }
         Ok(ItemState {
             id: id.to_owned(),
-            terms: self.terms(item, row.ts, options.leave_out_of_index)?,
+            terms: self.terms(item, row.ts, options.indexing)?,
             unique_keys: unique_keys_of(&self.settings, epk, item),
             row,
         })
@@ -615,7 +613,7 @@ impl<'a> Transaction<'a> {
         let id = item.get("id").and_then(Json::as_str).ok_or_else(damaged)?;
         Ok(ItemState {
             id: id.to_owned(),
-            terms: self.terms(item, row.ts, row.leave_out_of_index)?,
+            terms: self.terms(item, row.ts, row.indexing)?,
             unique_keys: unique_keys_of(&self.settings, &row.epk, item),
             row: row.clone(),
         })
@@ -627,14 +625,20 @@ impl<'a> Transaction<'a> {
     }
 
     /// Returns the index terms of an item under the newest policy.
-    fn terms(&self, item: &Object, ts: u64, leave_out_of_index: bool) -> Result<Terms> {
-        if leave_out_of_index {
-            return Ok(Terms::default());
-        }
-        self.terms_under(&self.policies.newest.1, item, ts)
+    fn terms(&self, item: &Object, ts: u64, indexing: IndexingDirective) -> Result<Terms> {
+        self.terms_under(&self.policies.newest.1, item, ts, indexing)
     }
 
-    fn terms_under(&self, policy: &Policy, item: &Object, ts: u64) -> Result<Terms> {
+    fn terms_under(
+        &self,
+        policy: &Policy,
+        item: &Object,
+        ts: u64,
+        indexing: IndexingDirective,
+    ) -> Result<Terms> {
+        if !policy.indexes(indexing) {
+            return Ok(Terms::default());
+        }
         let key_is_id = self.settings.partition_key_is_id();
         let mut paths = self.partition.paths_mut()?;
         Ok(Terms::of(item, ts, policy, key_is_id, &mut paths))
@@ -650,12 +654,10 @@ impl<'a> Transaction<'a> {
             let generation = generations.generation_of(change.number);
             let policy = policies.get(generation).ok_or_else(damaged)?;
             for state in change.old.iter_mut().chain(&mut change.new) {
-                if state.row.leave_out_of_index {
-                    continue;
-                }
                 let json = parse(&state.row.body).map_err(|_| damaged())?;
                 let item = json.as_object().ok_or_else(damaged)?;
-                state.terms = self.terms_under(policy, item, state.row.ts)?;
+                let Row { ts, indexing, .. } = state.row;
+                state.terms = self.terms_under(policy, item, ts, indexing)?;
             }
         }
         self.changes = changes;
@@ -687,8 +689,8 @@ impl<'a> Transaction<'a> {
     /// lock: the prefix of the logical partition that it read and wrote.
     ///
     /// # Errors
-    /// 449 if that logical partition was written since the transaction began; 500 if a stored item
-    /// cannot be read.
+    /// 449 if that logical partition was written since the transaction began; 403/1014 if a logical
+    /// partition would be larger than one may be; 500 if a stored item cannot be read.
     pub(crate) fn commit(
         mut self,
         writer: &mut Writer,
@@ -750,12 +752,14 @@ impl<'a> Transaction<'a> {
             }
         }
 
+        let now_ms = self.world.now_ms();
+        writer.watch_key_sizes(self.partition, self.container, &changes, now_ms)?;
+
         // After a restart numbers go on above all that were handed out, used or not.
         let bound = self.container.item_number_bound()?;
         changes.counters.next_number = changes.counters.next_number.max(bound);
         if self.partition.asks_for_look_at_size(changes.counters.bytes) {
-            let now = self.world.now_ms();
-            self.container.enter_work(BackgroundTask::Splits, now);
+            self.container.enter_work(BackgroundTask::Splits, now_ms);
         }
         Ok(Some(writer.submit(self.partition, changes, token)))
     }

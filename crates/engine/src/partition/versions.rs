@@ -270,6 +270,7 @@ pub(crate) fn crts_of(value: &[u8]) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::IndexingDirective;
 
     fn row(lsn: u64) -> Row {
         Row {
@@ -278,7 +279,7 @@ mod tests {
             ts: 100,
             etag: 5,
             ttl: 0,
-            leave_out_of_index: false,
+            indexing: IndexingDirective::Default,
             epk: Epk::from_bytes(b"abc"),
             body: Bytes::from_static(br#"{"id":"a"}"#),
         }

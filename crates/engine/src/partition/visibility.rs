@@ -1,10 +1,13 @@
 //! Visibility: the stored items of a partition that clients may see.
 //!
 //! Rows outlive their visibility: an expired item waits for its removal, and so do the items of a
-//! deleted logical partition. Readers of many items build a [`Visibility`] for a snapshot; readers
+//! deleted logical partition. Queries see only items that are indexed, if the container has an
+//! index, so that their rows do not depend on the access path; reads and feeds see the others too.
+//! Readers of many items build a [`Visibility`] for a snapshot; readers
 //! of one item use [`is_deleted_by_key`].
 
 use crate::errors::damaged;
+use crate::index::policy::Policy;
 use crate::partition::key_deletion::{KeyDeletion, ROW};
 use crate::partition::keys;
 use crate::partition::row::Row;
@@ -13,6 +16,7 @@ use orrery_model::Result;
 use orrery_model::partition_key::Epk;
 use orrery_storage::{Direction, Snapshot};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The visibility of the items of a snapshot.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +25,11 @@ pub(crate) struct Visibility {
     default_ttl: Option<i32>,
     /// Logical partitions that are being deleted, with the LSN up to which their items are deleted.
     deleted: HashMap<Epk, u64>,
+    /// The policy whose index decides which items are seen; `None` if items that are not indexed
+    /// are seen too.
+    policy: Option<Arc<Policy>>,
+    /// True if some stored item may be hidden because `policy` does not index the item.
+    may_hide_unindexed: bool,
 }
 
 impl Visibility {
@@ -44,18 +53,28 @@ impl Visibility {
             now_seconds,
             default_ttl,
             deleted,
+            policy: None,
+            may_hide_unindexed: false,
         })
+    }
+
+    /// Hides the items that a policy does not index. `is_certain` is true if there is no such item.
+    pub(crate) fn hide_unindexed(&mut self, policy: Arc<Policy>, is_certain: bool) {
+        self.policy = Some(policy);
+        self.may_hide_unindexed = !is_certain;
     }
 
     /// Returns true if clients may see an item.
     pub(crate) fn has(&self, row: &Row) -> bool {
-        row.is_live(self.now_seconds, self.default_ttl) && !self.is_deleted(row)
+        let is_live = row.is_live(self.now_seconds, self.default_ttl) && !self.is_deleted(row);
+        let policy = self.policy.as_ref();
+        is_live && policy.is_none_or(|policy| policy.indexes(row.indexing))
     }
 
     /// Returns true if clients may see every stored item, so that an index entry answers for its
     /// item.
     pub(crate) fn is_everything(&self) -> bool {
-        self.default_ttl.is_none() && !self.has_key_deletions()
+        self.default_ttl.is_none() && !self.has_key_deletions() && !self.may_hide_unindexed
     }
 
     /// Returns true if logical partitions are being deleted.

@@ -2,6 +2,7 @@
 //! written recently, and the way from changes to a commit.
 
 use super::counts::{COUNT_BLOCK, count_row};
+use super::key_sizes::{FinishedCount, KeyChanges, KeySizes};
 use super::{Counters, Partition, dictionary, scan};
 use crate::errors::storage_failure;
 use crate::feed::read_change;
@@ -35,6 +36,8 @@ pub struct Writer {
     entry_counts: Vec<u64>,
     pending: PendingRows,
     recent: RecentWrites,
+    /// Sizes of logical partitions after the last accepted commit.
+    pub(super) key_sizes: KeySizes,
 }
 
 /// Rows of commits that are accepted and not durable yet. Index terms are left out: no write reads
@@ -67,6 +70,10 @@ pub struct CommitChanges {
     pub entries: HashMap<PathNumber, i64>,
     /// The logical partitions that are written, by EPK prefix.
     pub epk_prefixes: Vec<EpkPrefix>,
+    /// Change of the bytes of items, by logical partition.
+    pub key_changes: KeyChanges,
+    /// The count of logical partitions that the commit ends.
+    pub key_count: Option<FinishedCount>,
     /// Counters after the commit.
     pub counters: Counters,
     /// Policy generations after the commit, if they change.
@@ -145,6 +152,7 @@ impl Writer {
             versions_after: Partition::versions_after(snapshot)?,
             entry_counts: read_entry_counts(snapshot)?,
             pending: PendingRows::default(),
+            key_sizes: KeySizes::load(snapshot)?,
             recent: RecentWrites {
                 forgotten_until: lsn,
                 ..RecentWrites::default()
@@ -210,6 +218,8 @@ impl Writer {
             mut deletes,
             entries,
             epk_prefixes,
+            key_changes,
+            key_count,
             counters,
             generations,
             versions_after,
@@ -233,6 +243,10 @@ impl Writer {
             self.versions_after = after;
         }
         self.count_entries(entries, &mut puts);
+        self.key_sizes.apply(&key_changes, &mut puts, &mut deletes);
+        if let Some(finished) = key_count {
+            self.key_sizes.end_count(finished, &mut puts);
+        }
 
         // Terms refer to paths by number, so new paths go into the same commit as their first
         // terms.

@@ -22,7 +22,7 @@ pub(crate) struct IndexView<'a> {
 
 impl<'a> IndexView<'a> {
     /// Returns the index in a snapshot, or `None` if entries follow a policy that is not in
-    /// `policies`.
+    /// `policies`, or policies that do not agree on which items are indexed.
     ///
     /// # Errors
     /// 500 if the store cannot be read, 410 if the partition is split or merged.
@@ -35,6 +35,14 @@ impl<'a> IndexView<'a> {
         let Some(policies) = policies.of(&generations) else {
             return Ok(None);
         };
+        let newest = policies.first();
+        let is_automatic = newest.is_some_and(|policy| policy.is_automatic());
+        if policies
+            .iter()
+            .any(|policy| policy.is_automatic() != is_automatic)
+        {
+            return Ok(None);
+        }
         Ok(Some(IndexView {
             policies,
             paths: partition.paths()?,

@@ -16,6 +16,7 @@ use crate::index::generations::Policies;
 use crate::index::paths::Step as PathStep;
 use crate::index::policy::Policy;
 use crate::items::UserFunctions;
+use crate::partition::Partition;
 use crate::partition::session::check_session;
 use crate::partition::visibility::Visibility;
 use crate::request::{Page, PageRequest, Position, QueryPage, QueryRequest, ReadOptions, Scope};
@@ -291,7 +292,7 @@ impl PageRun<'_> {
         let Prepared { query, resume } = prepared;
         let database = self.container.rid().database_part();
         let turn = self.engine.slots().begin(Some(database));
-        let targets = self.targets(reach, opened)?;
+        let targets = self.targets(query, reach, opened)?;
         let began_ms = self.engine.world().now_ms();
         let no_visibility = Visibility::default();
         let partition_query = PartitionQuery {
@@ -374,16 +375,29 @@ impl PageRun<'_> {
 
     /// Returns the parts of partitions to read. A partition that was merged after an earlier page
     /// may be two parts.
-    fn targets<'r>(&self, reach: &'r Reach, opened: &'r Opened) -> Result<Vec<Target<'r>>> {
+    fn targets<'r>(
+        &self,
+        query: &Query,
+        reach: &'r Reach,
+        opened: &'r Opened,
+    ) -> Result<Vec<Target<'r>>> {
         let now_seconds = self.engine.world().now_seconds();
         let time_to_live = opened.settings.default_ttl;
         let mut targets = Vec::with_capacity(reach.partitions.len());
         for (at, (partition, within)) in reach.partitions.iter().enumerate() {
             let snapshot = opened.snapshots[&partition.id].as_ref();
+            let mut visible = Visibility::of(snapshot, now_seconds, time_to_live)?;
+            let policy = &opened.policies.newest.1;
+            if policy.is_consistent() && !self.request.is_read_feed {
+                // Only counts that do not load items need to know if some are hidden.
+                let is_certain = query.demand() != Demand::Count
+                    || (policy.is_automatic() && indexes_all_items(partition, snapshot)?);
+                visible.hide_unindexed(Arc::clone(policy), is_certain);
+            }
             targets.push(Target {
                 partition: partition.as_ref(),
                 part: reach.part_at(at),
-                visible: Visibility::of(snapshot, now_seconds, time_to_live)?,
+                visible,
                 snapshot,
                 within: within.clone(),
             });
@@ -447,6 +461,17 @@ impl PageRun<'_> {
 
 /// Translates a failure of a resume filter. The filter is no continuation token, so its own message
 /// says what is wrong.
+/// Returns true if every item of a partition is indexed: each indexed item has an entry for `_ts`.
+fn indexes_all_items(partition: &Partition, snapshot: &dyn Snapshot) -> Result<bool> {
+    let items = Partition::counters(snapshot)?.items;
+    let number = partition.paths()?.find(&[PathStep::Name("_ts".to_owned())]);
+    let indexed = match number {
+        Some(number) => Partition::entries_of(snapshot, number)?,
+        None => 0,
+    };
+    Ok(items == indexed)
+}
+
 fn resume_filter_error(error: QueryError) -> Error {
     match error {
         QueryError::Resume(message) => Error::bad(message),

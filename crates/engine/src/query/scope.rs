@@ -58,7 +58,8 @@ impl Reach {
     /// partition keys that the condition of the query pins.
     ///
     /// # Errors
-    /// 400 if the query covers everything, pins no key and may not cross partitions.
+    /// 400 if the query covers everything, pins no key and may not cross partitions, unless the
+    /// container has one partition only.
     pub(crate) fn narrow_to_pinned_keys(
         &mut self,
         container: &Container,
@@ -72,7 +73,8 @@ impl Reach {
             return Ok(());
         }
         let Some(keys) = pinned_keys(container, query) else {
-            if matches!(scope, Scope::Everything) && !cross_partition {
+            let needs_leave = !container.has_one_partition() && !cross_partition;
+            if matches!(scope, Scope::Everything) && needs_leave {
                 return Err(Error::cross_partition_disabled());
             }
             return Ok(());

@@ -4,7 +4,7 @@
 //! The reader of a wire format (JSON or HybridRow) makes one [`BatchOperation`] for each operation
 //! and writes one [`BatchReply`] for each, in the same order.
 
-use super::{Outcome, ReadReply, WriteOperation, Written};
+use super::{IndexingDirective, Outcome, ReadReply, WriteOperation, Written};
 use bytes::Bytes;
 use orrery_model::Json;
 use orrery_model::partition_key::PartitionKey;
@@ -41,8 +41,8 @@ pub struct BatchOperation {
     pub if_match: Option<String>,
     /// The etag of a read that gives [`ReadReply::NotModified`].
     pub if_none_match: Option<String>,
-    /// True if the item gets no index entries.
-    pub leave_out_of_index: bool,
+    /// `indexingDirective` of the operation.
+    pub indexing: IndexingDirective,
     /// True if the answer to a write has no item.
     pub minimal: bool,
 }
@@ -56,7 +56,7 @@ impl BatchOperation {
             partition_key: None,
             if_match: None,
             if_none_match: None,
-            leave_out_of_index: false,
+            indexing: IndexingDirective::Default,
             minimal: false,
         }
     }

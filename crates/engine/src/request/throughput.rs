@@ -3,7 +3,7 @@
 
 use super::{Charge, Resource};
 use crate::throughput::Reading;
-use orrery_model::limits::THROUGHPUT_RU_MAX;
+use orrery_model::limits::{PARTITION_RU_PER_SECOND, THROUGHPUT_RU_MAX};
 use orrery_model::{Error, Json, Object, Result, object};
 
 /// The provisioned throughput of a container or database.
@@ -293,8 +293,22 @@ impl Throughput {
         let (min, step) = (self.ru_min(), self.ru_step());
         match u32::try_from(ru) {
             Ok(ru) if (min..=THROUGHPUT_RU_MAX).contains(&ru) && ru.is_multiple_of(step) => Ok(ru),
-            _ => Err(throughput_out_of_range(ru, min, step)),
+            _ => Err(throughput_out_of_range(ru, min, THROUGHPUT_RU_MAX, step)),
         }
+    }
+
+    /// Checks that one physical partition can carry the throughput.
+    ///
+    /// # Errors
+    /// 400 if it cannot.
+    pub(crate) fn check_one_partition(self) -> Result<()> {
+        let ru = self.ru_max();
+        if ru <= PARTITION_RU_PER_SECOND {
+            return Ok(());
+        }
+        let (min, step) = (self.ru_min(), self.ru_step());
+        let (ru, max) = (i64::from(ru), PARTITION_RU_PER_SECOND);
+        Err(throughput_out_of_range(ru, min, max, step))
     }
 
     /// Returns the fixed RU/s, or the maximum of autoscale.
@@ -324,9 +338,9 @@ impl Throughput {
 
 /// Returns the error 400 for a throughput outside its limits, in the service's words. All numbers
 /// are in RU/s.
-pub(crate) fn throughput_out_of_range(ru: i64, min: u32, step: u32) -> Error {
+pub(crate) fn throughput_out_of_range(ru: i64, min: u32, max: u32, step: u32) -> Error {
     let mut message = format!(
-        "The offer should have valid throughput values between {min} and {THROUGHPUT_RU_MAX} \
+        "The offer should have valid throughput values between {min} and {max} \
          inclusive in increments of {step}."
     );
     if ru < i64::from(min) {

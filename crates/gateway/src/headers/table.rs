@@ -7,7 +7,7 @@ use super::{
 };
 use crate::date;
 use crate::options::Consistency;
-use orrery_engine::request::{Bucket, Priority, Throughput, increment_percent};
+use orrery_engine::request::{Bucket, IndexingDirective, Priority, Throughput, increment_percent};
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Epk, PartitionKey};
 use orrery_model::{Json, Result, limits};
@@ -102,6 +102,9 @@ const VERSIONS: &[&str] = &[
     "2024-05-15",
     "2024-06-06",
 ];
+
+/// The first version whose session tokens have a version and several LSNs.
+const LONG_TOKEN_VERSION: &str = "2018-06-18";
 
 static HEADERS: &[Header] = &[
     checked(
@@ -628,11 +631,15 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-indexing-directive",
-        "Exclude leaves an item out of the index",
+        "Exclude leaves an item out of the index; Include indexes an item whose container does not \
+         index automatically",
         "not Default, Include or Exclude: 400",
         |a, v| {
-            a.leave_out_of_index =
-                v.one_of(&[("Default", false), ("Include", false), ("Exclude", true)])?;
+            a.indexing = v.one_of(&[
+                ("Default", IndexingDirective::Default),
+                ("Include", IndexingDirective::Include),
+                ("Exclude", IndexingDirective::Exclude),
+            ])?;
             Ok(())
         },
     ),
@@ -703,10 +710,12 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-version",
-        "must be a version of the service",
+        "a version of the service; before 2018-06-18 session tokens have the short form",
         "not a version of the service: 400",
-        |_, v| {
+        |a, v| {
             if VERSIONS.contains(&v.text) {
+                // Dates sort as text.
+                a.has_short_tokens = v.text < LONG_TOKEN_VERSION;
                 return Ok(());
             }
             Err(v.invalid(&format!("The versions known are {}.", VERSIONS.join(", "))))

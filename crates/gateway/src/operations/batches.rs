@@ -7,8 +7,8 @@ use crate::hybrid_row;
 use crate::reply::{Reply, retry_after_ms};
 use bytes::Bytes;
 use orrery_engine::request::{
-    BatchAction, BatchAnswer, BatchMode, BatchOperation, BatchReply, Body, Outcome, ReadReply,
-    WriteOperation,
+    BatchAction, BatchAnswer, BatchMode, BatchOperation, BatchReply, Body, IndexingDirective,
+    Outcome, ReadReply, WriteOperation,
 };
 use orrery_engine::{Container, Engine};
 use orrery_model::json::write_string;
@@ -123,7 +123,7 @@ fn operation(mut members: Members, minimal: bool) -> Result<BatchOperation> {
         partition_key: members.key()?,
         if_match: members.text("ifMatch")?,
         if_none_match: members.text("ifNoneMatch")?,
-        leave_out_of_index: leaves_out_of_index(
+        indexing: indexing_directive(
             members.text("indexingDirective")?.as_deref(),
             members.number,
         )?,
@@ -185,14 +185,15 @@ pub(super) fn invalid(name: &str, number: usize) -> Error {
     ))
 }
 
-/// Returns true if the `indexingDirective` of an operation keeps the item out of the index.
+/// Returns the `indexingDirective` of an operation.
 ///
 /// # Errors
 /// 400 for an unknown directive.
-pub(super) fn leaves_out_of_index(directive: Option<&str>, number: usize) -> Result<bool> {
-    match directive {
-        None | Some("Default" | "Include") => Ok(false),
-        Some("Exclude") => Ok(true),
+pub(super) fn indexing_directive(name: Option<&str>, number: usize) -> Result<IndexingDirective> {
+    match name {
+        None | Some("Default") => Ok(IndexingDirective::Default),
+        Some("Include") => Ok(IndexingDirective::Include),
+        Some("Exclude") => Ok(IndexingDirective::Exclude),
         Some(_) => Err(invalid("indexingDirective", number)),
     }
 }

@@ -89,7 +89,7 @@ fn write(
         partition_key,
         by_rid: call.by_rid(engine),
         if_match: headers.if_match.clone(),
-        leave_out_of_index: headers.leave_out_of_index,
+        indexing: headers.indexing,
         pre_trigger: headers.pre_trigger.clone(),
         post_trigger: headers.post_trigger.clone(),
         admission: headers.admission,

@@ -2,7 +2,7 @@
 //! members of an operation, and the members of its result. `batches.rs` contains what is the same
 //! in every form.
 
-use super::batches::{Entry, invalid, leaves_out_of_index, refuse_time_to_live};
+use super::batches::{Entry, indexing_directive, invalid, refuse_time_to_live};
 use crate::hybrid_row::{Answer, Operation, read_operations, write_answers};
 use bytes::Bytes;
 use orrery_engine::request::{BatchAction, BatchOperation, Body, WriteOperation};
@@ -55,7 +55,7 @@ fn operation(read: Operation, number: usize, minimal: bool) -> Result<BatchOpera
             .as_deref()
             .map(PartitionKey::from_header)
             .transpose()?,
-        leave_out_of_index: leaves_out_of_index(read.indexing_directive.as_deref(), number)?,
+        indexing: indexing_directive(read.indexing_directive.as_deref(), number)?,
         minimal: minimal | read.minimal.unwrap_or(false),
         if_match: read.if_match,
         if_none_match: read.if_none_match,

@@ -160,13 +160,14 @@ impl Request {
         let token =
             percent_encoding::utf8_percent_encode(&token, percent_encoding::NON_ALPHANUMERIC)
                 .to_string();
-        let mut headers = vec![("x-ms-date", date), ("x-ms-version", "2020-07-15".into())];
-        if self
-            .headers
-            .iter()
-            .all(|(name, _)| *name != "authorization")
-        {
-            headers.push(("authorization", token));
+        let mut headers = vec![("x-ms-date", date)];
+        for (name, usual) in [
+            ("x-ms-version", "2020-07-15".into()),
+            ("authorization", token),
+        ] {
+            if self.headers.iter().all(|(given, _)| *given != name) {
+                headers.push((name, usual));
+            }
         }
         headers.extend(self.headers.iter().cloned());
         headers
