@@ -70,6 +70,11 @@ CLIENTS = [
         quick=True,
     ),
     Client("langgraph-checkpoint-cosmosdb", "0.4.0", "python-langchain/langgraph_checkpoint_program.py"),
+    Client("botbuilder-azure (Python)", "4.17.1", "python-bots/botbuilder_program.py", package="botbuilder-azure"),
+    Client("microsoft-agents-storage-cosmos", "1.9.0", "python-frameworks/agents_program.py"),
+    Client("llama-index-vector-stores-azurecosmosnosql", "1.6.0", "python-frameworks/llama_index_program.py"),
+    Client("haystack-azure-cosmosdb", "0.1.0", "python-frameworks/haystack_program.py"),
+    Client("semantic-kernel", "1.45.0", "python-frameworks/semantic_kernel_program.py"),
 ]
 
 
