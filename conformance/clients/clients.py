@@ -75,6 +75,14 @@ CLIENTS = [
     Client("llama-index-vector-stores-azurecosmosnosql", "1.6.0", "python-frameworks/llama_index_program.py"),
     Client("haystack-azure-cosmosdb", "0.1.0", "python-frameworks/haystack_program.py"),
     Client("semantic-kernel", "1.45.0", "python-frameworks/semantic_kernel_program.py"),
+    Client("@langchain/azure-cosmosdb", "0.2.8", "javascript-frameworks/langchain.js"),
+    Client(
+        "@microsoft/agents-hosting-storage-cosmos",
+        "1.6.0-beta.24.g285b02c21b",
+        "javascript-frameworks/agents.js",
+    ),
+    Client("botbuilder-azure (npm)", "4.23.3", "javascript-frameworks/botbuilder.js", package="botbuilder-azure"),
+    Client("node-cosmos", "0.1.4", "javascript-frameworks/node_cosmos.js", scheme="https"),
 ]
 
 
