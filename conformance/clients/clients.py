@@ -83,6 +83,8 @@ CLIENTS = [
     ),
     Client("botbuilder-azure (npm)", "4.23.3", "javascript-frameworks/botbuilder.js", package="botbuilder-azure"),
     Client("node-cosmos", "0.1.4", "javascript-frameworks/node_cosmos.js", scheme="https"),
+    Client("azure-documentdb", "2.6.5", "java/DocumentDb.java", scheme="https"),
+    Client("azure-spring-data-cosmos", "5.23.0", "java/SpringData.java", scheme="https"),
 ]
 
 
