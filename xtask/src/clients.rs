@@ -5,7 +5,7 @@
 //! JavaScript in `node_modules` beside their lock file.
 //! Leaves out: the list of programs, which is in `clients.py`, and starting the server.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::run::{Outcome, must, output_of, root, target_directory};
 use crate::sdk_tools::{
@@ -66,6 +66,8 @@ fn install(pins: &Path, installed: &Path) -> Outcome {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
     use crate::sdk_tools::read;
 

@@ -29,7 +29,7 @@ async def use(client) -> None:
         equal([found["id"] for found in listed if found["id"] == DATABASE], [DATABASE])
 
     with program.operation("a container is created with throughput"):
-        created = await client.create_container(DATABASE, "events", "/kind", throughput=400)
+        created = await client.create_container(DATABASE, "events", "/kind", throughput=4000)
         equal(created["data"]["partitionKey"]["paths"], ["/kind"])
 
     with program.operation("a document is created, and the answer has a session token"):

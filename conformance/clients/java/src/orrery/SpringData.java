@@ -28,7 +28,7 @@ import org.springframework.data.domain.Sort;
 public final class SpringData {
   private static String database;
 
-  private static final List<Person> EVERYBODY = List.of(
+  private static final List<Person> PERSONS = List.of(
       new Person("ann", "Rome", "Ann", 20, List.of("chess", "rowing")),
       new Person("bob", "Rome", "Bob", 30, List.of("chess")),
       new Person("cid", "Oslo", "Cid", 40, List.of("rowing")),
@@ -89,8 +89,8 @@ public final class SpringData {
   }
 
   private void save() {
-    equal(people.save(EVERYBODY.get(0)).getName(), "Ann");
-    people.saveAll(EVERYBODY.subList(1, EVERYBODY.size()));
+    equal(people.save(PERSONS.get(0)).getName(), "Ann");
+    people.saveAll(PERSONS.subList(1, PERSONS.size()));
     equal(people.count(), 5L);
   }
 
