@@ -30,7 +30,8 @@ store = AzureCosmosDBNoSqlDocumentStore.from_uri_and_key(
         "fullTextIndexes": [{"path": "/content"}],
     },
     full_text_policy={"defaultLanguage": "en-US", "fullTextPaths": [{"path": "/content", "language": "en-US"}]},
-    cosmos_container_properties={"partition_key": PartitionKey(path="/id")},
+    # Two physical partitions, whose ranks the client fuses.
+    cosmos_container_properties={"partition_key": PartitionKey(path="/id"), "offer_throughput": 12000},
     full_text_search_enabled=True,
 )
 DOCUMENTS = [

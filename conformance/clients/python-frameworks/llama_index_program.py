@@ -38,7 +38,8 @@ SETTINGS = {
         "excludedPaths": [{"path": '/"_etag"/?'}],
         "vectorIndexes": [{"path": "/embedding", "type": "quantizedFlat"}],
     },
-    "cosmos_container_properties": {"partition_key": PartitionKey(path="/id")},
+    # Two physical partitions, whose rows the client merges.
+    "cosmos_container_properties": {"partition_key": PartitionKey(path="/id"), "offer_throughput": 12000},
     "cosmos_database_properties": {},
     "database_name": program.database,
 }

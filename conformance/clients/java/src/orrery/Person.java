@@ -7,7 +7,7 @@ import org.springframework.data.annotation.Id;
 import org.springframework.data.annotation.Version;
 
 /** An entity of {@link SpringData}. */
-@Container(containerName = "people", autoCreateContainer = true, ru = "400")
+@Container(containerName = "people", autoCreateContainer = true, ru = "12000")
 public class Person {
   @Id
   private String id;
