@@ -63,7 +63,7 @@ CLIENTS = [
     Client("documentdb", "1.15.3", "javascript-first/documentdb.js", scheme="https", quick=True),
     Client("langchain-azure-cosmosdb", "1.0.1", "python-langchain/langchain_program.py", quick=True),
     Client(
-        "langchain-azure-cosmosdb, LangGraph",
+        "langchain-azure-cosmosdb (LangGraph)",
         "1.0.1",
         "python-langchain/langgraph_program.py",
         package="langchain-azure-cosmosdb",

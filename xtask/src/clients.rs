@@ -6,6 +6,7 @@
 //! Leaves out: the list of programs, which is in `clients.py`, and starting the server.
 
 use std::path::Path;
+use std::process::Stdio;
 
 use crate::run::{Outcome, must, output_of, root, target_directory};
 use crate::sdk_tools::{
@@ -19,16 +20,15 @@ const INSTALLED_VARIABLE: &str = "ORRERY_CLIENTS_INSTALLED";
 /// Runs the programs of the clients that the arguments name, or of all; before a whole run, the
 /// tests of the runner.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
+    let suite = root().join("conformance/clients");
+    let installed = target_directory().join("conformance/clients");
+    if arguments.iter().any(|argument| argument == "--help") {
+        return must(python_program(&suite)?.args(["run.py", "--help"]));
+    }
     if arguments.is_empty() {
         judge()?;
     }
-    let suite = root().join("conformance/clients");
-    let installed = target_directory().join("conformance/clients");
-    let mut question = python_program(&suite)?;
-    question.args(["run.py", "--environments"]).args(arguments);
-    let environments = output_of(&mut question)
-        .map_err(|error| format!("{error}; `run.py --help` lists the arguments"))?;
-    for environment in environments.lines() {
+    for environment in environments(&suite, arguments)?.lines() {
         install(&suite.join(environment), &installed.join(environment))?;
     }
 
@@ -40,6 +40,15 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     must(&mut run).map_err(|error| {
         format!("{error}; one program again: `cargo xtask conformance clients --verbose NAME`")
     })
+}
+
+/// Returns the environments that the chosen programs need, a line each.
+fn environments(suite: &Path, arguments: &[String]) -> Result<String, String> {
+    let mut question = python_program(suite)?;
+    question.args(["run.py", "--environments"]).args(arguments);
+    // The runner explains there which argument it refuses.
+    question.stderr(Stdio::inherit());
+    output_of(&mut question)
 }
 
 /// Runs the tests of the runner and the quick choice of programs: the part of `ci`.
