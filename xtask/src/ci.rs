@@ -13,7 +13,7 @@
 use std::time::{Duration, Instant};
 
 use crate::run::Outcome;
-use crate::{checks, conformance, deny, scenarios, sdk_tools, tidy};
+use crate::{checks, clients, conformance, deny, scenarios, sdk_tools, tidy};
 
 /// One step: its name, its function, the name of the earlier step that it requires, and a function
 /// that gets what the step needs from outside, or says why it cannot be had.
@@ -78,6 +78,7 @@ const STEPS: &[Step] = &[
     Step::with_server("scenarios rust", || scenarios::rust(&[])),
     Step::with_server("scenarios python", || scenarios::python(&[])),
     Step::with_server("scenarios javascript", || scenarios::javascript(&[])),
+    Step::with_server("clients, quick", clients::quick),
 ];
 
 const QUICK_STEPS: &[Step] = &[

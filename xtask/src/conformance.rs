@@ -6,6 +6,7 @@
 //! conformance/sql-cases        queries with known rows      the same venv
 //! conformance/javascript       @azure/cosmos, node --test   node_modules beside the suite
 //! conformance/scenarios        one table, several SDKs      see `scenarios.rs`
+//! conformance/clients          clients of the registries    see `clients.rs`
 //! conformance/hot-key          the Python SDK against a budget    the same venv
 //! conformance/splits           both SDKs at once, histories   the same venv and node_modules
 //! ```
@@ -15,6 +16,7 @@
 //! Leaves out: starting the server. Each suite starts its own, from the program named in
 //! `ORRERY_BIN`.
 
+use crate::clients;
 use crate::run::{Outcome, must, program, root, target_directory};
 use crate::scenarios;
 use crate::sdk_tools::{PROGRAM_VARIABLE, node_modules, pytest, python_program, server};
@@ -31,6 +33,7 @@ const SUITES: &[Suite] = &[
     ("official-python", "official-python", official_python),
     ("splits", "splits", splits),
     ("hot-key", "hot-key", hot_key),
+    ("clients", "clients", clients::run),
     ("scenarios", "scenarios", scenarios::judge),
     ("go", "scenarios/go", scenarios::go),
     ("java", "scenarios/java", scenarios::java),

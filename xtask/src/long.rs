@@ -1,11 +1,11 @@
 //! The runs that take longer than CI may: many random cases, many splits and kills, the whole suite
-//! of the Python SDK.
+//! of the Python SDK, the clients of the package registries.
 //!
 //! Each run is a row of [`RUNS`]. `docs/testing.md` says what each of them proves, and gives the
 //! figures of its last run.
 
-use crate::conformance;
 use crate::run::{Outcome, cargo, must};
+use crate::{clients, conformance};
 
 /// A long run.
 struct Run {
@@ -145,6 +145,14 @@ const RUNS: &[Run] = &[
         summary: "the Python SDK's own test suite, whole",
         work: Work::Suite {
             run: conformance::official_python,
+            arguments: &[],
+        },
+    },
+    Run {
+        name: "clients",
+        summary: "a program for each client of the package registries",
+        work: Work::Suite {
+            run: clients::run,
             arguments: &[],
         },
     },

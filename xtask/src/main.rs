@@ -14,6 +14,7 @@
 
 mod checks;
 mod ci;
+mod clients;
 mod conformance;
 mod deny;
 mod long;

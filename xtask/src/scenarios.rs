@@ -7,11 +7,11 @@
 //! Leaves out: starting the server and the driver; `run.py` does both.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::run::{Outcome, cargo, must, output_of, program, root, target_directory};
+use crate::run::{Outcome, cargo, must, program, root, target_directory};
 use crate::sdk_tools::{
-    PROGRAM_VARIABLE, Stamp, node_modules, pytest, python_program, read, server,
+    PROGRAM_VARIABLE, java_classes, node_modules, pytest, python_program, require_tool, server,
 };
 
 /// The directory of the table and the drivers.
@@ -102,44 +102,10 @@ fn go_driver() -> Result<Driver, String> {
     Ok(vec![driver.into()])
 }
 
-/// Builds the Java driver: Maven fetches the packages, once for each `pom.xml`, and the compiler of
-/// the JDK compiles the sources.
+/// Builds the Java driver.
 fn java_driver() -> Result<Driver, String> {
-    const FETCH: &str = "org.apache.maven.plugins:maven-dependency-plugin:2.8:build-classpath";
-    const NEEDS: &str = "the suite needs a JDK, 17 or newer";
-    let source = source_directory("java");
-    let output = output_directory("java");
-    require_tool("javac", "-version", &source, NEEDS)?;
-
-    // Starting Maven takes seconds even when nothing is to be fetched, so its answer is kept.
-    let class_path_file = output.join("class.path");
-    let stamp = Stamp {
-        file: output.join("fetched.stamp"),
-        wanted: read(&source.join("pom.xml"))?,
-    };
-    if !(stamp.is_current() && class_path_file.is_file()) {
-        println!("fetching the Java SDK");
-        let mut fetch = program("mvn", &source);
-        fetch
-            .args(["--batch-mode", "--quiet", FETCH])
-            .arg(format!("-Dmdep.outputFile={}", class_path_file.display()));
-        must(&mut fetch).map_err(|error| format!("{error}; is the package registry reachable?"))?;
-        stamp.set()?;
-    }
-    let libraries = read(&class_path_file)?;
-    let libraries = libraries.trim();
-
-    let classes = output.join("classes");
-    let mut compile = program("javac", &source);
-    compile
-        .args(["-nowarn", "-proc:none", "--release", "17"])
-        .args(["-cp", libraries, "-d"])
-        .arg(&classes)
-        .args(files_in(&source.join("src/orrery"))?);
-    must(&mut compile)?;
-
+    let class_path = java_classes(&source_directory("java"), &output_directory("java"))?;
     // A run takes seconds on few cores: the quick compiler and the serial collector fit.
-    let class_path = format!("{}:{libraries}", classes.display());
     let start = [
         "java",
         "-XX:TieredStopAtLevel=1",
@@ -160,24 +126,4 @@ fn rust_driver() -> Result<Driver, String> {
         .env("CARGO_TARGET_DIR", &output);
     must(&mut build).map_err(|error| format!("{error}; is the package registry reachable?"))?;
     Ok(vec![output.join("debug/orrery-scenarios").into()])
-}
-
-fn files_in(directory: &Path) -> Result<Vec<PathBuf>, String> {
-    let unreadable = |error| format!("cannot read {}: {error}", directory.display());
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(directory).map_err(unreadable)? {
-        files.push(entry.map_err(unreadable)?.path());
-    }
-    Ok(files)
-}
-
-/// Checks that a tool starts.
-///
-/// # Errors
-/// The reason why it does not, followed by what the suite needs.
-fn require_tool(name: &str, version: &str, directory: &Path, needs: &str) -> Outcome {
-    match output_of(program(name, directory).arg(version)) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(format!("{error}; {needs}")),
-    }
 }

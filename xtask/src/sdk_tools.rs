@@ -77,7 +77,7 @@ pub(crate) fn cargo_deny() -> Result<PathBuf, String> {
 }
 
 /// Returns the path of a Python that has exactly the packages pinned in `suite`.
-fn python_environment(suite: &Path, environment: &Path) -> Result<PathBuf, String> {
+pub(crate) fn python_environment(suite: &Path, environment: &Path) -> Result<PathBuf, String> {
     let system = std::env::var_os("PYTHON").map_or_else(|| PathBuf::from("python3"), PathBuf::from);
     let version = output_of(program(&system, suite).arg("--version"))
         .map_err(|error| format!("{error}; the suites need Python 3.11 or newer"))?;
@@ -136,6 +136,64 @@ pub(crate) fn node_modules(suite: &Path) -> Outcome {
     must(program("npm", suite).args(["ci", "--no-audit", "--no-fund"]))
         .map_err(|error| format!("{error}; is the package registry reachable?"))?;
     stamp.set()
+}
+
+/// Compiles the Java sources of a suite into `output` and returns their class path.
+///
+/// Maven fetches the packages, once for each `pom.xml`, and the compiler of the JDK compiles. The
+/// class path of the packages alone is kept in `output/class.path`.
+pub(crate) fn java_classes(suite: &Path, output: &Path) -> Result<String, String> {
+    const FETCH: &str = "org.apache.maven.plugins:maven-dependency-plugin:2.8:build-classpath";
+    const NEEDS: &str = "the suite needs a JDK, 17 or newer";
+    require_tool("javac", "-version", suite, NEEDS)?;
+
+    // Starting Maven takes seconds even when nothing is to be fetched, so its answer is kept.
+    let class_path_file = output.join("class.path");
+    let stamp = Stamp {
+        file: output.join("fetched.stamp"),
+        wanted: read(&suite.join("pom.xml"))?,
+    };
+    if !(stamp.is_current() && class_path_file.is_file()) {
+        println!("fetching packages of Java for {}", suite.display());
+        let mut fetch = program("mvn", suite);
+        fetch
+            .args(["--batch-mode", "--quiet", FETCH])
+            .arg(format!("-Dmdep.outputFile={}", class_path_file.display()));
+        must(&mut fetch).map_err(|error| format!("{error}; is the package registry reachable?"))?;
+        stamp.set()?;
+    }
+    let libraries = read(&class_path_file)?;
+    let libraries = libraries.trim();
+
+    let classes = output.join("classes");
+    let mut compile = program("javac", suite);
+    compile
+        .args(["-nowarn", "-proc:none", "--release", "17"])
+        .args(["-cp", libraries, "-d"])
+        .arg(&classes)
+        .args(files_in(&suite.join("src/orrery"))?);
+    must(&mut compile)?;
+    Ok(format!("{}:{libraries}", classes.display()))
+}
+
+fn files_in(directory: &Path) -> Result<Vec<PathBuf>, String> {
+    let unreadable = |error| format!("cannot read {}: {error}", directory.display());
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).map_err(unreadable)? {
+        files.push(entry.map_err(unreadable)?.path());
+    }
+    Ok(files)
+}
+
+/// Checks that a tool starts.
+///
+/// # Errors
+/// The reason why it does not, followed by what the suite needs.
+pub(crate) fn require_tool(name: &str, version: &str, directory: &Path, needs: &str) -> Outcome {
+    match output_of(program(name, directory).arg(version)) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("{error}; {needs}")),
+    }
 }
 
 /// A file that records what an installation was made from.

@@ -79,7 +79,7 @@ fn test_reference(name: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns true if a text defines this test: a function in Rust and Python, a sentence in quotes in
-/// JavaScript and in a table of scenarios.
+/// JavaScript and in a table of scenarios, an operation of a client program.
 fn defines(text: &str, test: &str) -> bool {
     let functions = [
         format!("fn {test}("),
@@ -87,11 +87,14 @@ fn defines(text: &str, test: &str) -> bool {
         format!("def {test}("),
     ];
     let sentences = ['"', '`', '\''].map(|quote| format!("test({quote}{test}{quote}"));
-    let scenario = [format!("name = \"{test}\"")];
+    let named = [
+        format!("name = \"{test}\""),
+        format!("operation(\"{test}\""),
+    ];
     functions
         .iter()
         .chain(&sentences)
-        .chain(&scenario)
+        .chain(&named)
         .any(|definition| text.contains(definition.as_str()))
 }
 
@@ -118,6 +121,10 @@ mod tests {
                 "conformance/scenarios/table/a.toml",
                 "[[scenario]]\nname = \"items stay\"\n",
             ),
+            (
+                "conformance/clients/a/program.py",
+                "with program.operation(\"items go\"):\n",
+            ),
         ]))
     }
 
@@ -128,6 +135,7 @@ mod tests {
             | order | **partial** | ties; `conformance/python/test_a.py::TestAll::test_order` |\n\
             | items | yes | `conformance/javascript/a.test.js::items are kept` |\n\
             | stays | yes | `conformance/scenarios/table/a.toml::items stay` |\n\
+            | goes | yes | `conformance/clients/a/program.py::items go` |\n\
             | media | no | retired |\n";
         assert_eq!(judged(table), Vec::<String>::new());
     }
