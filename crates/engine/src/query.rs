@@ -21,7 +21,8 @@
 //! | `posting` | index entries and references to items, with their positions |
 //! | `walk`, `values` | walks along an index in order; distinct values from an index |
 //! | `index_view` | the parts of the index that can be asked in a snapshot |
-//! | `cursor`, `source` | items of one partition; items of all partitions, merged |
+//! | `cursor`, `source` | items of one partition; items of all partitions |
+//! | `merge`, `contest` | partitions merged in order; the choice between a walk and a sort |
 //! | `position`, `token` | positions in continuations, and their text |
 //! | `plan` | the query plan for clients that merge by themselves |
 //! | `metrics` | query metrics, index metrics, explanations |
@@ -32,10 +33,12 @@ mod access;
 mod checks;
 mod composite_range;
 mod condition;
+mod contest;
 mod cursor;
 mod index_view;
 mod lookup;
 mod memory;
+mod merge;
 mod metrics;
 mod page;
 mod partition_query;

@@ -298,6 +298,7 @@ impl PageRun<'_> {
             Some((_, count)) => *count,
             None => 0,
         };
+        let check_point = || turn.check();
         let mut source = Candidates::open(
             self.container,
             &targets,
@@ -305,6 +306,7 @@ impl PageRun<'_> {
             partition_query,
             after,
             short_positions,
+            &check_point,
         )?;
         let mut functions = UserFunctions::new(self.engine, self.container, &turn);
         let mut work = Work::default();

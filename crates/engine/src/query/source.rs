@@ -1,13 +1,15 @@
 //! The candidates of a query over one or many partitions, as the source of the executor.
 //!
 //! Without ORDER BY the partitions are read in sequence, each in natural order and only as far as
-//! needed. With an ORDER BY that the indexes of all partitions serve, the partitions are merged;
-//! equal values are ordered by item number. A position names the partition of the last candidate
+//! needed. With ORDER BY the partitions are merged, in the order of an index or for a sort
+//! (`query/contest.rs`); equal values are ordered by item number. A position names the partition of the last candidate
 //! and its place there. If that partition is split or merged, its successors are merged by item
 //! number.
 
-use super::access::AccessPath;
+use super::access::{AccessPath, Counting};
+use super::contest::{Compared, Found};
 use super::cursor::{Cursor, CursorItem};
+use super::merge::Merge;
 use super::partition_query::{FixedOrder, PartitionQuery};
 use super::position::{QueryPosition, RangePart};
 use super::posting::IndexPosition;
@@ -22,7 +24,7 @@ use orrery_model::work::QueryWork;
 use orrery_model::{Error, Result};
 use orrery_sql::{Candidate, QueryError, Source};
 use orrery_storage::Snapshot;
-use std::ops::Range;
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// A partition that a query reads.
@@ -45,6 +47,8 @@ pub(crate) struct PartitionWork {
     pub range: u32,
     /// The counted work.
     pub work: QueryWork,
+    /// The work for an access path that was not chosen.
+    pub compared: Compared,
     /// The access path in words.
     pub explanation: String,
     /// The composite index that was used, if any.
@@ -54,14 +58,20 @@ pub(crate) struct PartitionWork {
 /// The candidates of several partitions.
 pub(crate) struct Candidates<'a> {
     container: &'a Container,
-    targets: &'a [Target<'a>],
+    pub(super) targets: &'a [Target<'a>],
     /// The parameters that all targets share.
-    query: PartitionQuery<'a>,
+    pub(super) query: PartitionQuery<'a>,
     /// The cursor of each target, once it is open.
-    cursors: Vec<Option<Cursor<'a>>>,
+    pub(super) cursors: Vec<Option<Cursor<'a>>>,
+    /// The merge of the targets that are read together.
+    pub(super) merge: Merge,
+    /// The next candidates, if a contest found them.
+    pub(super) found: VecDeque<(usize, Found)>,
+    /// Called between steps of long work, so that other pages get their turns.
+    pub(super) check_point: &'a dyn Fn(),
     /// True if all targets are merged.
     is_merged: bool,
-    descending: bool,
+    pub(super) descending: bool,
     /// Number of leading targets that are merged by item number: successors of one partition.
     merged_successors: usize,
     /// Index of the target that is read, if targets are read in sequence.
@@ -77,7 +87,8 @@ impl<'a> Candidates<'a> {
     /// and either all of them return candidates in order or none.
     ///
     /// `query` holds the parameters that all targets share. `merged_successors` is the number of
-    /// leading targets that succeed a single partition.
+    /// leading targets that succeed a single partition. `check_point` is called between steps of
+    /// long work.
     ///
     /// # Errors
     /// 400 if the position does not belong to the query, 500 if the store cannot be read.
@@ -88,6 +99,7 @@ impl<'a> Candidates<'a> {
         query: PartitionQuery<'a>,
         after: Option<&[u8]>,
         short_positions: bool,
+        check_point: &'a dyn Fn(),
     ) -> Result<Self> {
         let last = match after {
             Some(bytes) => QueryPosition::read(bytes)?,
@@ -98,6 +110,9 @@ impl<'a> Candidates<'a> {
             targets,
             query,
             cursors: targets.iter().map(|_| None).collect(),
+            merge: Merge::of(0..0, false),
+            found: VecDeque::new(),
+            check_point,
             is_merged: false,
             descending: false,
             merged_successors,
@@ -142,6 +157,7 @@ impl<'a> Candidates<'a> {
             None => None,
         };
         let mut paths = self.choose(fixed)?;
+        let is_contested = paths.iter().any(|path| path.is_contested);
         if fixed.is_none() {
             self.agree_on_order(&mut paths)?;
         }
@@ -158,6 +174,10 @@ impl<'a> Candidates<'a> {
         };
         for (target, path) in paths.into_iter().enumerate() {
             self.cursors[target] = Some(self.open_cursor(target, path, after.as_ref())?);
+        }
+        self.merge = Merge::of(0..self.targets.len(), self.descending);
+        if fixed.is_none() && is_ordered && is_contested {
+            self.hold_contest()?;
         }
         Ok(())
     }
@@ -266,15 +286,29 @@ impl<'a> Candidates<'a> {
     /// Chooses the access path of each target.
     fn choose(&self, order: Option<FixedOrder>) -> Result<Vec<AccessPath>> {
         let mut paths = Vec::with_capacity(self.targets.len());
-        for (at, target) in self.targets.iter().enumerate() {
-            let query = self.query_of(at, order);
-            let snapshot = target.snapshot;
-            paths.push(AccessPath::choose(&query, target.partition, snapshot)?);
+        for target in 0..self.targets.len() {
+            paths.push(self.choose_in(target, order, &mut Counting::default())?);
         }
         Ok(paths)
     }
 
-    fn open_cursor(
+    /// Chooses the access path of a target. `counting` continues a count that planning began.
+    pub(super) fn choose_in(
+        &self,
+        target: usize,
+        order: Option<FixedOrder>,
+        counting: &mut Counting<'a>,
+    ) -> Result<AccessPath> {
+        let query = self.query_of(target, order);
+        let Target {
+            partition,
+            snapshot,
+            ..
+        } = &self.targets[target];
+        AccessPath::choose(&query, partition, *snapshot, counting)
+    }
+
+    pub(super) fn open_cursor(
         &self,
         target: usize,
         path: AccessPath,
@@ -294,6 +328,7 @@ impl<'a> Candidates<'a> {
                 all.push(PartitionWork {
                     range: target.partition.id,
                     work: cursor.work,
+                    compared: cursor.compared,
                     explanation: path.explanation.clone(),
                     composite: path.composite.clone(),
                 });
@@ -305,7 +340,7 @@ impl<'a> Candidates<'a> {
     /// Returns the next candidate with the index of its target.
     fn next_item(&mut self) -> Result<Option<(usize, CursorItem)>> {
         if self.is_merged {
-            self.next_merged(0..self.targets.len())
+            self.next_merged()
         } else {
             self.next_in_sequence()
         }
@@ -316,13 +351,14 @@ impl<'a> Candidates<'a> {
         while self.current < self.targets.len() {
             // The successors of a partition are read together, any other target alone.
             let end = self.merged_successors.max(self.current + 1);
-            for target in self.current..end {
-                if self.cursors[target].is_none() {
+            if self.cursors[self.current].is_none() {
+                for target in self.current..end {
                     let begun = Instant::now();
                     let cursor = self.open_in_sequence(target);
                     self.lookup_time += begun.elapsed();
                     self.cursors[target] = Some(cursor?);
                 }
+                self.merge = Merge::of(self.current..end, self.descending);
             }
             let item = if end - self.current == 1 {
                 let item = match &mut self.cursors[self.current] {
@@ -331,7 +367,7 @@ impl<'a> Candidates<'a> {
                 };
                 item.map(|item| (self.current, item))
             } else {
-                self.next_merged(self.current..end)?
+                self.next_merged()?
             };
             if item.is_some() {
                 return Ok(item);
@@ -361,7 +397,7 @@ impl<'a> Candidates<'a> {
         let is_among_items = last.is_some_and(|last| last.index.is_none());
         let mut query = self.query_of(target, index.map(FixedOrder::Index));
         query.may_scan_values &= !is_among_items;
-        let path = AccessPath::choose(&query, partition, *snapshot)?;
+        let path = AccessPath::choose(&query, partition, *snapshot, &mut Counting::default())?;
         if index.is_some() && path.index_id() != index {
             return Err(QueryPosition::mismatch_error());
         }
@@ -373,33 +409,25 @@ impl<'a> Candidates<'a> {
         self.open_cursor(target, path, after.as_ref())
     }
 
-    /// Returns the first of the next candidates of some targets.
-    fn next_merged(&mut self, targets: Range<usize>) -> Result<Option<(usize, CursorItem)>> {
+    /// Returns the first of the next candidates of the targets that are merged.
+    fn next_merged(&mut self) -> Result<Option<(usize, CursorItem)>> {
         loop {
-            let mut first: Option<(usize, IndexPosition)> = None;
-            for target in targets.clone() {
-                let Some(cursor) = &mut self.cursors[target] else {
-                    continue;
-                };
-                let Some(position) = cursor.peek()? else {
-                    continue;
-                };
-                let is_before = match &first {
-                    Some((_, best)) => position.compare(best, self.descending).is_lt(),
-                    None => true,
-                };
-                if is_before {
-                    first = Some((target, position.clone()));
-                }
-            }
-            let Some((target, position)) = first else {
-                return Ok(None);
+            let (target, found) = match self.found.pop_front() {
+                Some(found) => found,
+                None => match self.merge.next(&mut self.cursors)? {
+                    Some((target, posting)) => (target, Found::Unchecked(posting)),
+                    None => return Ok(None),
+                },
             };
-            // Loading may find that the query may not see the item. The cursor has then moved on,
-            // and all cursors are compared again.
-            if let Some(cursor) = &mut self.cursors[target]
-                && let Some(item) = cursor.take_at(&position)?
-            {
+            let Some(cursor) = &mut self.cursors[target] else {
+                continue;
+            };
+            let posting = match found {
+                Found::Item(item) => return Ok(Some((target, item))),
+                Found::Unchecked(posting) if !cursor.admits(&posting)? => continue,
+                Found::Unchecked(posting) | Found::Checked(posting) => posting,
+            };
+            if let Some(item) = cursor.load(posting)? {
                 return Ok(Some((target, item)));
             }
         }

@@ -5,7 +5,7 @@
 //!    composite index.
 //! 2. Conditions on the path narrow a walk to a range of keys. [`OrderWalk::covers`] lists the
 //!    conditions that hold for every entry of the range.
-//! 3. The planner in `query/access.rs` compares [`walk_cost`] with [`sort_cost`] and chooses.
+//! 3. The planner in `query/access.rs` chooses one, and `query/contest.rs` compares it with a sort.
 //! 4. [`OrderWalk::postings`] opens the walk behind a position. `ValuePostings` turns each entry of
 //!    the range into a posting.
 //! 5. An index keeps the beginning of a very long string and the nearest double of a large number.
@@ -29,17 +29,12 @@ use crate::index::value::{self, TypeBand};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::row_reader::read_row;
 use crate::partition::{Partition, scan};
-use crate::throughput::Profile;
 use orrery_model::json::parse;
 use orrery_model::{Json, Result};
 use orrery_sql::{Condition, OrderKey, Test};
 use orrery_storage::{Direction, Snapshot};
 use std::fmt;
 use std::iter::Peekable;
-
-/// Factor by which a sort must be cheaper than a walk. A sort holds all matches in memory and is
-/// repeated for every page, a walk continues where the page before ended.
-pub(crate) const SORT_PENALTY: u64 = 2;
 
 /// The index that a walk reads.
 #[derive(Clone, Debug)]
@@ -207,25 +202,10 @@ impl OrderWalk {
         }
     }
 
-    /// Returns true if the walk reads less than its whole index.
-    pub(crate) fn is_narrowed(&self) -> bool {
-        !self.includes_missing && self.range.is_some()
-    }
-
     /// Returns the id of the walk's index in continuations. A position is valid only for the same
     /// index.
     pub(crate) fn index_id(&self) -> u32 {
         crc32fast::hash(self.to_string().as_bytes())
-    }
-
-    /// Counts the entries of the walk, up to `entries_max`.
-    pub(crate) fn count(&self, snapshot: &dyn Snapshot, entries_max: usize) -> usize {
-        match self.key_range() {
-            Some(range) => scan(snapshot, &range, Direction::Forward)
-                .take(entries_max)
-                .count(),
-            None => 0,
-        }
     }
 
     /// Returns true if the index of a path has arrays or objects. Equal arrays are not adjacent in
@@ -543,17 +523,4 @@ impl Iterator for ValuePostings<'_> {
             }
         }
     }
-}
-
-/// Returns the estimated cost of a walk that reads entries until the page is full, and loads the
-/// items of the page, in 1/10,000 RU. `items` are the entries of the walk, `matches` the items that
-/// match.
-pub(crate) fn walk_cost(profile: Profile, items: usize, matches: usize, rows_wanted: usize) -> u64 {
-    let entries = rows_wanted.saturating_mul(items) / matches.max(1);
-    profile.cost_of_walking(entries.min(items) as u64) + profile.cost_of_loading(rows_wanted as u64)
-}
-
-/// Returns the estimated cost of reading and sorting all matches, in 1/10,000 RU.
-pub(crate) fn sort_cost(profile: Profile, matches: usize) -> u64 {
-    profile.cost_of_walking(matches as u64) + profile.cost_of_loading(matches as u64)
 }
