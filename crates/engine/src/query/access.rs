@@ -134,7 +134,7 @@ impl AccessPath {
             return Ok(AccessPath::new(AccessMethod::Empty, "nothing".into()));
         }
         // The index cannot be used until the partition knows the newest policy.
-        let Some(index) = IndexView::of(partition, snapshot, query.policies)? else {
+        let Some(index) = IndexView::of(partition, query.facts, snapshot, query.policies)? else {
             return Ok(match query.key {
                 Some(key) => AccessPath::of_logical_partition(keys::epk_prefix(key)),
                 None => AccessPath::of_all_items(),
@@ -704,7 +704,7 @@ impl<'a, 's> Planner<'a, 's> {
     }
 
     fn items_of_partition(&self) -> Result<usize> {
-        Ok(Partition::counters(self.snapshot)?.items as usize)
+        Ok(self.query.facts.counters(self.snapshot)?.items as usize)
     }
 
     /// Returns the conditions that the index answers, with their lookups.

@@ -26,7 +26,6 @@ use super::merge::Merge;
 use super::partition_query::FixedOrder;
 use super::posting::Posting;
 use super::source::Candidates;
-use crate::partition::Partition;
 use orrery_model::{Result, limits};
 
 /// Entries that the walk passes before the first comparison, and in addition for each partition.
@@ -199,7 +198,7 @@ impl<'a> Candidates<'a> {
     fn is_cheaper_than_whole_walk(&mut self, sort: &mut Sort<'a>) -> Result<bool> {
         let mut items = 0;
         for target in self.targets {
-            items += Partition::counters(target.snapshot)?.items;
+            items += target.facts.counters(target.snapshot)?.items;
         }
         if !self.plan_sort(sort, items.min(WALKED_ENTRIES_MAX))? {
             return Ok(false);
@@ -320,7 +319,7 @@ impl<'a> Candidates<'a> {
     fn prices(&self) -> Result<Prices> {
         let (mut items, mut bytes) = (0, 0);
         for target in self.targets {
-            let counters = Partition::counters(target.snapshot)?;
+            let counters = target.facts.counters(target.snapshot)?;
             items += counters.items;
             bytes += counters.bytes;
         }

@@ -354,7 +354,7 @@ fn open_postings<'a>(
         AccessMethod::LogicalPartition(epk_prefix) => {
             items_of_key(snapshot, *epk_prefix, after, direction)
         }
-        AccessMethod::OrderWalk(walk) => walk.postings(snapshot, after)?,
+        AccessMethod::OrderWalk(walk) => walk.postings(snapshot, query.facts, after)?,
         AccessMethod::ValueScan(scan) => scan.postings(snapshot, after),
         AccessMethod::IndexLookup {
             lookup,

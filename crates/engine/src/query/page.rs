@@ -15,6 +15,7 @@ use crate::errors::query_error;
 use crate::index::generations::Policies;
 use crate::index::policy::Policy;
 use crate::items::UserFunctions;
+use crate::partition::Facts;
 use crate::partition::session::check_session;
 use crate::partition::visibility::Visibility;
 use crate::request::{Page, PageRequest, Position, QueryPage, QueryRequest, ReadOptions, Scope};
@@ -274,7 +275,7 @@ impl PageRun<'_> {
         let turn = self.engine.slots().begin(Some(database));
         let targets = self.targets(reach, opened)?;
         let began_ms = self.engine.world().now_ms();
-        let no_visibility = Visibility::default();
+        let (no_visibility, no_facts) = (Visibility::default(), Facts::default());
         let partition_query = PartitionQuery {
             query,
             settings: &opened.settings,
@@ -282,6 +283,7 @@ impl PageRun<'_> {
             key: reach.key.as_ref(),
             within: None,
             visible: &no_visibility,
+            facts: &no_facts,
             rows_wanted: rows_wanted(query, &self.request.page),
             // Distinct values of one partition say nothing about those of another.
             distinct_values_max: match targets.len() {
@@ -363,10 +365,13 @@ impl PageRun<'_> {
         let mut targets = Vec::with_capacity(reach.partitions.len());
         for (at, (partition, within)) in reach.partitions.iter().enumerate() {
             let snapshot = opened.snapshots[&partition.id].as_ref();
+            let facts = partition.facts(snapshot);
+            let deletions = Arc::clone(facts.deletions(snapshot)?);
             targets.push(Target {
                 partition: partition.as_ref(),
                 part: reach.part_at(at),
-                visible: Visibility::of(snapshot, now_seconds, time_to_live)?,
+                visible: Visibility::with(deletions, now_seconds, time_to_live),
+                facts,
                 snapshot,
                 within: within.clone(),
             });

@@ -2,6 +2,7 @@
 
 use crate::catalog::settings::Settings;
 use crate::index::generations::Policies;
+use crate::partition::Facts;
 use crate::partition::visibility::Visibility;
 use crate::throughput::Profile;
 use orrery_model::partition_key::{Epk, EpkRange};
@@ -22,6 +23,8 @@ pub(crate) struct PartitionQuery<'a> {
     pub within: Option<&'a EpkRange>,
     /// The items that the query may see.
     pub visible: &'a Visibility,
+    /// The facts of the partition at the snapshot.
+    pub facts: &'a Facts,
     /// Estimated number of rows that the page takes from the partition.
     pub rows_wanted: usize,
     /// Number of distinct values that certainly fit on the page; 0 if other partitions add rows to

@@ -16,15 +16,16 @@ use super::posting::IndexPosition;
 use crate::catalog::Container;
 use crate::errors::storage_failure;
 use crate::index::policy::Composite;
-use crate::partition::Partition;
 use crate::partition::keys::{self, EpkPrefix};
 use crate::partition::visibility::Visibility;
+use crate::partition::{Facts, Partition};
 use orrery_model::partition_key::EpkRange;
 use orrery_model::work::QueryWork;
 use orrery_model::{Error, Result};
 use orrery_sql::{Candidate, QueryError, Source};
 use orrery_storage::Snapshot;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A partition that a query reads.
@@ -39,6 +40,8 @@ pub(crate) struct Target<'a> {
     pub within: Option<EpkRange>,
     /// The items that the query may see.
     pub visible: Visibility,
+    /// The facts of the partition at the snapshot.
+    pub facts: Arc<Facts>,
 }
 
 /// The work of a query in one partition.
@@ -273,11 +276,15 @@ impl<'a> Candidates<'a> {
     /// Returns the parameters of the query in a target.
     fn query_of(&self, target: usize, order: Option<FixedOrder>) -> PartitionQuery<'a> {
         let Target {
-            within, visible, ..
+            within,
+            visible,
+            facts,
+            ..
         } = &self.targets[target];
         PartitionQuery {
             within: within.as_ref(),
             visible,
+            facts,
             order,
             ..self.query
         }

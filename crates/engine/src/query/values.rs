@@ -9,7 +9,6 @@ use super::lookup::{Lookup, PlannedLookup};
 use super::partition_query::PartitionQuery;
 use super::posting::{Entries, IndexEntry, IndexPosition, KeyRange, Posting, Postings, entries};
 use crate::index::value::{self, TypeBand};
-use crate::partition::Partition;
 use crate::partition::keys::{self, PathNumber};
 use orrery_model::{Json, Object, Result};
 use orrery_sql::{Condition, CoveredPath, NeededValues, Path, Step};
@@ -92,8 +91,8 @@ pub(crate) fn plan(
     // The index has no entry for items that lack the path, so the scan cannot return a missing
     // value.
     if covered.includes_missing {
-        let items = Partition::counters(snapshot)?.items;
-        if items > Partition::entries_of(snapshot, number)? {
+        let items = query.facts.counters(snapshot)?.items;
+        if items > query.facts.entries_of(snapshot, number)? {
             return Ok(None);
         }
     }

@@ -28,7 +28,7 @@ use crate::index::policy::{Composite, path_text};
 use crate::index::value::{self, TypeBand};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::row_reader::read_row;
-use crate::partition::{Partition, scan};
+use crate::partition::{Facts, scan};
 use orrery_model::json::parse;
 use orrery_model::{Json, Result};
 use orrery_sql::{Condition, OrderKey, Test};
@@ -322,15 +322,16 @@ impl OrderWalk {
     pub(crate) fn postings<'a>(
         &self,
         snapshot: &'a dyn Snapshot,
+        facts: &Facts,
         after: Option<&IndexPosition>,
     ) -> Result<Postings<'a>> {
         // Items without the path exist if the partition has more items than the path has entries.
         let has_missing = if self.includes_missing {
             let entries = match self.number {
-                Some(number) => Partition::entries_of(snapshot, number)?,
+                Some(number) => facts.entries_of(snapshot, number)?,
                 None => 0,
             };
-            Partition::counters(snapshot)?.items > entries
+            facts.counters(snapshot)?.items > entries
         } else {
             false
         };
