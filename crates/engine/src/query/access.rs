@@ -426,6 +426,7 @@ impl<'a, 's> Planner<'a, 's> {
         Ok(Some(AccessPath {
             seeks: self.seeks,
             charges_scan: true,
+            charges_walk: scan.counts_items(),
             ..AccessPath::new(AccessMethod::ValueScan(scan), explanation)
         }))
     }

@@ -221,7 +221,7 @@ impl<'a> Candidates<'a> {
             };
             walk.entries += 1;
             if walk.entries.is_multiple_of(CHECK_INTERVAL) {
-                (self.check_point)();
+                (self.query.check_point)()?;
             }
             let Some(cursor) = &mut self.cursors[target] else {
                 continue;
@@ -252,7 +252,7 @@ impl<'a> Candidates<'a> {
             if left < ENTRIES_OF_OPENING {
                 return Ok(false);
             }
-            (self.check_point)();
+            (self.query.check_point)()?;
             let target = sort.parts.len();
             sort.counting.entries_max = Some(usize::try_from(left).unwrap_or(usize::MAX));
             let order = Some(FixedOrder::Sort);
@@ -284,7 +284,7 @@ impl<'a> Candidates<'a> {
             if part.has_checks()
                 && let Some(path) = part.path.take()
             {
-                (self.check_point)();
+                (self.query.check_point)()?;
                 let entries = path.counted.unwrap_or(0);
                 let mut cursor = self.open_cursor(target, path, None)?;
                 sort.items_to_read -= entries;

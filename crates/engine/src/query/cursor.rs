@@ -38,6 +38,8 @@ pub(crate) struct CursorItem {
     pub text: Option<Bytes>,
     /// True if the condition of the query is known to hold.
     pub condition_holds: bool,
+    /// Number of items that the candidate stands for.
+    pub copies: u64,
 }
 
 /// The candidates of one partition.
@@ -146,7 +148,7 @@ impl<'a> Cursor<'a> {
             return Ok(true);
         }
         if !self.access.is_read_through() {
-            self.count_passed_entry();
+            self.count_passed_entries(posting.copies);
         }
         self.passes_checks(posting)
     }
@@ -168,9 +170,10 @@ impl<'a> Cursor<'a> {
         Ok(count)
     }
 
-    fn count_passed_entry(&mut self) {
+    /// Counts the entries of a value.
+    fn count_passed_entries(&mut self, entries: u64) {
         if self.access.charges_walk {
-            self.work.walked_entries += 1;
+            self.work.walked_entries += entries;
         }
         if self.access.charges_scan {
             self.work.scan_terms += 1;
@@ -219,6 +222,7 @@ impl<'a> Cursor<'a> {
             epk_prefix,
             row_head,
             value,
+            copies,
             is_exact,
         } = posting;
 
@@ -231,6 +235,7 @@ impl<'a> Cursor<'a> {
                 position,
                 text: Some(Bytes::from(value.to_text())),
                 condition_holds: false,
+                copies,
             }));
         }
 
@@ -240,6 +245,7 @@ impl<'a> Cursor<'a> {
                 position,
                 text: None,
                 condition_holds,
+                copies: 1,
             }));
         }
 
@@ -259,7 +265,7 @@ impl<'a> Cursor<'a> {
             return Ok(None);
         }
         if self.access.is_read_through() {
-            self.count_passed_entry();
+            self.count_passed_entries(1);
         }
         if self.charges_loading() {
             self.work.loaded_items += 1;
@@ -269,6 +275,7 @@ impl<'a> Cursor<'a> {
             position,
             text: Some(text),
             condition_holds,
+            copies: 1,
         }))
     }
 

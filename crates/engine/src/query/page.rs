@@ -6,7 +6,7 @@ use super::position::QueryPosition;
 use super::scope::{Reach, scope_reach};
 use super::source::{Candidates, PartitionWork, Target};
 use super::{
-    Workplace, client_plan, compile, environment, key_paths, metrics, page_items, rows_wanted,
+    Workplace, client_plan, compile, environment, is_time_over, key_paths, metrics, rows_wanted,
     run_page, token,
 };
 use crate::catalog::Container;
@@ -29,9 +29,6 @@ use orrery_storage::Snapshot;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Distinct values that an index may answer in place of items: they fit on one page.
-const DISTINCT_VALUES_MAX: usize = 1_000;
 
 /// A page of a query that is to be run.
 pub(super) struct PageRun<'a> {
@@ -275,6 +272,10 @@ impl PageRun<'_> {
         let turn = self.engine.slots().begin(Some(database));
         let targets = self.targets(reach, opened)?;
         let began_ms = self.engine.world().now_ms();
+        let check_point = || match is_time_over(self.engine.world(), began_ms, Some(&turn)) {
+            true => Err(query_error(QueryError::Timeout)),
+            false => Ok(()),
+        };
         let (no_visibility, no_facts) = (Visibility::default(), Facts::default());
         let partition_query = PartitionQuery {
             query,
@@ -285,12 +286,8 @@ impl PageRun<'_> {
             visible: &no_visibility,
             facts: &no_facts,
             rows_wanted: rows_wanted(query, &self.request.page),
-            // Distinct values of one partition say nothing about those of another.
-            distinct_values_max: match targets.len() {
-                1 => page_items(&self.request.page).min(DISTINCT_VALUES_MAX),
-                _ => 0,
-            },
-            may_scan_values: !(query.is_distinct() && resume.is_some()),
+            may_scan_values: true,
+            check_point: &check_point,
             profile: self.engine.profile,
             order: None,
         };
@@ -300,7 +297,6 @@ impl PageRun<'_> {
             Some((_, count)) => *count,
             None => 0,
         };
-        let check_point = || turn.check();
         let mut source = Candidates::open(
             self.container,
             &targets,
@@ -308,7 +304,6 @@ impl PageRun<'_> {
             partition_query,
             after,
             short_positions,
-            &check_point,
         )?;
         let mut functions = UserFunctions::new(self.engine, self.container, &turn);
         let mut work = Work::default();

@@ -70,8 +70,6 @@ pub(crate) struct Candidates<'a> {
     pub(super) merge: Merge,
     /// The next candidates, if a contest found them.
     pub(super) found: VecDeque<(usize, Found)>,
-    /// Called between steps of long work, so that other pages get their turns.
-    pub(super) check_point: &'a dyn Fn(),
     /// True if all targets are merged.
     is_merged: bool,
     pub(super) descending: bool,
@@ -81,6 +79,8 @@ pub(crate) struct Candidates<'a> {
     current: usize,
     /// Position of the last candidate.
     last: Option<QueryPosition>,
+    /// Items that the last candidate stands for.
+    copies: u64,
     short_positions: bool,
     lookup_time: Duration,
 }
@@ -90,8 +90,7 @@ impl<'a> Candidates<'a> {
     /// and either all of them return candidates in order or none.
     ///
     /// `query` holds the parameters that all targets share. `merged_successors` is the number of
-    /// leading targets that succeed a single partition. `check_point` is called between steps of
-    /// long work.
+    /// leading targets that succeed a single partition.
     ///
     /// # Errors
     /// 400 if the position does not belong to the query, 500 if the store cannot be read.
@@ -102,7 +101,6 @@ impl<'a> Candidates<'a> {
         query: PartitionQuery<'a>,
         after: Option<&[u8]>,
         short_positions: bool,
-        check_point: &'a dyn Fn(),
     ) -> Result<Self> {
         let last = match after {
             Some(bytes) => QueryPosition::read(bytes)?,
@@ -115,12 +113,12 @@ impl<'a> Candidates<'a> {
             cursors: targets.iter().map(|_| None).collect(),
             merge: Merge::of(0..0, false),
             found: VecDeque::new(),
-            check_point,
             is_merged: false,
             descending: false,
             merged_successors,
             current: 0,
             last,
+            copies: 1,
             short_positions,
             lookup_time: Duration::ZERO,
         };
@@ -453,6 +451,7 @@ impl Source for Candidates<'_> {
             None => None,
         };
         let item_number = Some(item.position.number);
+        self.copies = item.copies;
         let part = self.targets[target].part.clone();
         self.last = Some(QueryPosition::behind(part, index, item.position));
         Ok(Some(Candidate {
@@ -471,6 +470,10 @@ impl Source for Candidates<'_> {
             None => QueryPosition::BEGINNING.to_vec(),
             Some(last) => last.write(self.short_positions),
         }
+    }
+
+    fn copies(&self) -> u64 {
+        self.copies
     }
 
     fn is_page_budget_spent(&self) -> bool {
