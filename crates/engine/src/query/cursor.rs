@@ -16,7 +16,7 @@ use super::condition::holds;
 use super::contest::Compared;
 use super::lookup::ItemMatch;
 use super::partition_query::PartitionQuery;
-use super::posting::{IndexPosition, Posting, Postings, damaged_row};
+use super::posting::{IndexPosition, Posting, Postings, damaged_row, read_natural_row};
 use crate::catalog::Container;
 use crate::errors::storage_failure;
 use crate::partition::item::StoredItem;
@@ -49,7 +49,7 @@ pub(crate) struct Cursor<'a> {
     query: PartitionQuery<'a>,
     access: AccessPath,
     postings: Postings<'a>,
-    checks: Vec<Check>,
+    checks: Vec<Check<'a>>,
     /// Top-level members that the tests of the access path read.
     tested_members: Vec<String>,
     /// True if the postings have been counted and checked.
@@ -416,9 +416,7 @@ fn all_items<'a>(
 ) -> Postings<'a> {
     let range = keys::naturals_from(first_number(after));
     Box::new(scan(snapshot, &range, direction).map(|row| {
-        let (key, value) = row?;
-        let number = keys::read_natural(&key).ok_or_else(damaged_row)?;
-        let epk_prefix = value[..].try_into().map_err(|_| damaged_row())?;
+        let (number, epk_prefix) = read_natural_row(row?)?;
         Ok(Posting::new(IndexPosition::natural(number), epk_prefix))
     }))
 }

@@ -147,6 +147,16 @@ pub(crate) fn read_entry(key: &[u8]) -> Result<(&[u8], ItemNumber, EpkPrefix)> {
     keys::read_term(key).ok_or_else(damaged_row)
 }
 
+/// Returns the item number and the EPK prefix of a row in natural order.
+///
+/// # Errors
+/// 500 for a damaged row.
+pub(crate) fn read_natural_row((key, value): (Bytes, Bytes)) -> Result<(ItemNumber, EpkPrefix)> {
+    let number = keys::read_natural(&key).ok_or_else(damaged_row)?;
+    let epk_prefix = value[..].try_into().map_err(|_| damaged_row())?;
+    Ok((number, epk_prefix))
+}
+
 /// Returns true if an item has an index entry.
 ///
 /// # Errors

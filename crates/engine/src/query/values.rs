@@ -14,9 +14,10 @@ use super::lookup::{Lookup, PlannedLookup};
 use super::partition_query::PartitionQuery;
 use super::posting::{
     Entries, IndexEntry, IndexPosition, KeyRange, Posting, Postings, entries, read_entry,
+    read_natural_row,
 };
 use crate::index::value::{self, TypeBand};
-use crate::partition::keys::{self, PathNumber};
+use crate::partition::keys::{self, ItemNumber, PathNumber};
 use crate::partition::scan;
 use orrery_model::{Json, Object, Result};
 use orrery_sql::{Condition, CoveredPath, NeededValues, Path, Step};
@@ -28,6 +29,8 @@ use std::sync::Arc;
 const ENTRIES_BEFORE_SEEK: usize = 8;
 /// Distinct values that are held in memory in place of items.
 const DISTINCT_VALUES_MAX: usize = 1 << 16;
+/// Items of a partition whose numbers are held in memory to find those that lack a path.
+const NUMBERS_MAX: u64 = 1 << 20;
 /// Entries between two calls of the check point.
 const CHECK_INTERVAL: usize = 1_024;
 
@@ -42,7 +45,7 @@ pub(crate) struct ValueScan {
     distinct: Arc<Vec<DistinctValue>>,
 }
 
-/// A distinct value, or a value of one item if the index keeps only a part of it.
+/// A distinct value, or one item whose value the index does not hold as a whole.
 #[derive(Clone, Debug)]
 struct DistinctValue {
     /// The first entry.
@@ -116,13 +119,12 @@ pub(crate) fn plan(
     let Some(ranges) = scanned_ranges(&covered, number, conditions, planned) else {
         return Ok(None);
     };
-    // The index has no entry for items that lack the path, so the scan cannot return a missing
-    // value.
-    if covered.includes_missing {
-        let items = query.facts.counters(snapshot)?.items;
-        if items > query.facts.entries_of(snapshot, number)? {
-            return Ok(None);
-        }
+    // The index has no entry for items that lack the path. They are found by their numbers.
+    let facts = query.facts;
+    let items = facts.counters(snapshot)?.items;
+    let lacks_items = covered.includes_missing && items > facts.entries_of(snapshot, number)?;
+    if lacks_items && items > NUMBERS_MAX {
+        return Ok(None);
     }
     let mut scan = ValueScan {
         covered,
@@ -131,8 +133,10 @@ pub(crate) fn plan(
         distinct: Arc::default(),
     };
     let distinct = match scan.covered.values {
-        NeededValues::Distinct => scan.distinct_values(query, snapshot)?,
-        NeededValues::Counted => scan.counted_values(query, snapshot)?,
+        NeededValues::Distinct if !lacks_items => scan.distinct_values(query, snapshot)?,
+        NeededValues::Distinct | NeededValues::Counted => {
+            scan.counted_values(query, snapshot, lacks_items)?
+        }
         _ => return Ok(Some(scan)),
     };
     Ok(distinct.map(|mut distinct| {
@@ -213,13 +217,16 @@ impl ValueScan {
     }
 
     /// Returns the distinct values with the number of items of each, or `None` if there are more
-    /// than [`DISTINCT_VALUES_MAX`] values.
+    /// than [`DISTINCT_VALUES_MAX`] values. With `adds_missing` each item that lacks the path is a
+    /// value without an encoding.
     fn counted_values(
         &self,
         query: &PartitionQuery<'_>,
         snapshot: &dyn Snapshot,
+        adds_missing: bool,
     ) -> Result<Option<Vec<DistinctValue>>> {
         let mut values: Vec<DistinctValue> = Vec::new();
+        let mut numbers_with_path: Vec<ItemNumber> = Vec::new();
         let mut entries_read = 0usize;
         for range in &self.ranges {
             for row in scan(snapshot, range, Direction::Forward) {
@@ -229,6 +236,9 @@ impl ValueScan {
                     (query.check_point)()?;
                 }
                 let (encoded, number, epk_prefix) = read_entry(&key)?;
+                if adds_missing {
+                    numbers_with_path.push(number);
+                }
                 if let Some(last) = values.last_mut()
                     && last.first.value == encoded
                     && !value::is_inexact(encoded)
@@ -247,6 +257,26 @@ impl ValueScan {
                 values.push(DistinctValue { first, copies: 1 });
             }
         }
+        if !adds_missing {
+            return Ok(Some(values));
+        }
+        numbers_with_path.sort_unstable();
+        for row in scan(snapshot, &keys::naturals_from(0), Direction::Forward) {
+            let (number, epk_prefix) = read_natural_row(row?)?;
+            if numbers_with_path.binary_search(&number).is_ok() {
+                continue;
+            }
+            if values.len() == DISTINCT_VALUES_MAX {
+                return Ok(None);
+            }
+            let first = IndexEntry {
+                value: Vec::new(),
+                number,
+                epk_prefix,
+            };
+            values.push(DistinctValue { first, copies: 1 });
+        }
+        (query.check_point)()?;
         Ok(Some(values))
     }
 

@@ -20,6 +20,7 @@ use super::condition::{steps, value_ranges};
 use super::index_view::IndexView;
 use super::posting::{
     Entries, IndexPosition, KeyRange, OrderValue, Posting, Postings, damaged_row, entries,
+    read_natural_row,
 };
 use crate::errors::storage_failure;
 use crate::index::composite;
@@ -386,13 +387,9 @@ impl OrderWalk {
         }
         let rows = scan(snapshot, &range, self.direction());
         Ok(Box::new(rows.filter_map(move |row| {
-            let (key, value) = match row {
+            let (number, epk_prefix) = match row.and_then(read_natural_row) {
                 Ok(row) => row,
                 Err(error) => return Some(Err(error)),
-            };
-            let epk_prefix: Option<EpkPrefix> = value[..].try_into().ok();
-            let (Some(number), Some(epk_prefix)) = (keys::read_natural(&key), epk_prefix) else {
-                return Some(Err(damaged_row()));
             };
             if numbers_with_path.binary_search(&number).is_ok() {
                 return None;
