@@ -185,6 +185,34 @@ impl Batches {
     }
 }
 
+/// Requests that query the container. All have the same signature.
+pub(crate) struct Queries {
+    head: Vec<u8>,
+}
+
+impl Queries {
+    pub(crate) fn new(server: &ServerProcess) -> Result<Queries> {
+        let header = "x-ms-documentdb-isquery: True\r\n\
+                      x-ms-documentdb-query-enablecrosspartition: True\r\n\
+                      x-ms-max-item-count: 1000\r\n\
+                      content-type: application/query+json\r\n";
+        let path = format!("/{LINK}/docs");
+        Ok(Queries {
+            head: head(server, "POST", &path, ("docs", LINK), header)?,
+        })
+    }
+
+    /// Appends the request for the first page of a query.
+    pub(crate) fn write(&self, text: &str, out: &mut Vec<u8>) {
+        let mut body = orrery_model::Object::new();
+        body.push_new("query", text);
+        let body = orrery_model::Json::Object(body).to_text();
+        out.extend_from_slice(&self.head);
+        // Writing to a vector cannot fail.
+        let _ = write!(out, "content-length: {}\r\n\r\n{body}", body.len());
+    }
+}
+
 fn batch_head(server: &ServerProcess, atomic: &str, header: &str) -> Result<Vec<u8>> {
     let header = format!(
         "x-ms-cosmos-is-batch-request: True\r\nx-ms-cosmos-batch-atomic: {atomic}\r\n{header}"

@@ -6,6 +6,7 @@
 //! | `http` | the server over HTTP, a bare HTTP server, and the bare store |
 //! | `engine` | the engine in this process, without HTTP and disk |
 //! | `queries` | queries with results of one size in containers of several sizes |
+//! | `categories` | queries that filter and group by a category, on 1 and on 167 partitions |
 //! | `bulk` | single creates, bulk requests and transactional batches over HTTP |
 //! | `throughput` | metering and admission |
 //! | `traffic` | the traffic statistics of a container, and metrics |
@@ -18,6 +19,7 @@
 mod bare_http;
 mod bare_store;
 mod bulk;
+mod categories;
 mod child;
 mod engine;
 mod items;
@@ -79,6 +81,25 @@ enum Command {
         /// Runs of each query
         #[arg(long, default_value_t = 200)]
         times: u64,
+        /// Directory for the data while measuring [default: the system's temporary directory]
+        #[arg(long, value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
+    /// Measure queries that filter and group by a category, on 1 and on 167 physical partitions, in
+    /// this process and over HTTP
+    Categories {
+        /// Number of items
+        #[arg(long, default_value_t = 85_000)]
+        items: u64,
+        /// Numbers of physical partitions, one container for each
+        #[arg(long, num_args = 1.., value_name = "N", default_values_t = [1, 167])]
+        partitions: Vec<u32>,
+        /// Number of rounds of each line
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+        /// Duration of one measurement in seconds
+        #[arg(long, default_value_t = 1.0)]
+        seconds: f64,
         /// Directory for the data while measuring [default: the system's temporary directory]
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
@@ -146,6 +167,18 @@ fn main() -> Result<()> {
         } => {
             let directory = temporary_directory(directory)?;
             queries::run(&items, times, directory.path())
+        }
+        Command::Categories {
+            items,
+            partitions,
+            rounds,
+            seconds,
+            directory,
+        } => {
+            cargo_build()?;
+            let directory = temporary_directory(directory)?;
+            let time = Duration::from_secs_f64(seconds);
+            categories::run(items, &partitions, rounds, time, directory.path())
         }
         Command::Splits {
             items,

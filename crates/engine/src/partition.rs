@@ -42,6 +42,7 @@ pub(crate) mod container_view;
 mod counts;
 mod dictionary;
 mod envelope;
+mod facts;
 pub(crate) mod item;
 mod item_rows;
 pub(crate) mod key_deletion;
@@ -59,6 +60,7 @@ mod writer;
 
 pub(crate) use counts::{Counters, summary_rows};
 pub(crate) use dictionary::PathsRef;
+pub(crate) use facts::Facts;
 pub(crate) use writer::{
     Attempt, CommitChanges, SubmittedCommit, WriteBlock, Writer, WriterGuard, token_of,
 };
@@ -101,6 +103,7 @@ pub struct Partition {
     store: Arc<dyn Store>,
     writer: Mutex<Option<Writer>>,
     paths: RwLock<Option<Paths>>,
+    facts: Mutex<Option<Arc<Facts>>>,
     phase: AtomicU8,
     change_capture: Mutex<Option<ChangeCapture>>,
     /// Bytes of items from which on a commit asks for a look at the partition's size.
@@ -144,6 +147,7 @@ impl Partition {
             store,
             writer: Mutex::new(None),
             paths: RwLock::new(None),
+            facts: Mutex::new(None),
             phase: AtomicU8::new(Phase::Serving as u8),
             change_capture: Mutex::new(None),
             bytes_to_look_at: AtomicU64::new(0),

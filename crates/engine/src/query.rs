@@ -21,7 +21,8 @@
 //! | `posting` | index entries and references to items, with their positions |
 //! | `walk`, `values` | walks along an index in order; distinct values from an index |
 //! | `index_view` | the parts of the index that can be asked in a snapshot |
-//! | `cursor`, `source` | items of one partition; items of all partitions, merged |
+//! | `cursor`, `source` | items of one partition; items of all partitions |
+//! | `merge`, `contest` | partitions merged in order; the choice between a walk and a sort |
 //! | `position`, `token` | positions in continuations, and their text |
 //! | `plan` | the query plan for clients that merge by themselves |
 //! | `metrics` | query metrics, index metrics, explanations |
@@ -32,10 +33,12 @@ mod access;
 mod checks;
 mod composite_range;
 mod condition;
+mod contest;
 mod cursor;
 mod index_view;
 mod lookup;
 mod memory;
+mod merge;
 mod metrics;
 mod page;
 mod partition_query;
@@ -223,16 +226,7 @@ pub(crate) fn run_page(
     let now_ms = world.now_ms();
     let ticket = Ticket::current();
     let is_ended = || ticket.as_ref().is_some_and(Ticket::is_ended);
-    let mut expired = || {
-        let mut waited_ms = 0;
-        if let Some(turn) = turn {
-            turn.check();
-            waited_ms = u64::try_from(turn.waited().as_millis()).unwrap_or(u64::MAX);
-        }
-        let passed_ms = world.now_ms().saturating_sub(now_ms);
-        let worked_ms = passed_ms.saturating_sub(waited_ms.min(WAIT_MS));
-        worked_ms > limits::REQUEST_TIME_MS || is_ended()
-    };
+    let mut expired = || is_time_over(world, now_ms, turn) || is_ended();
     let memory = engine.query_memory.page();
     // As much again is for texts and copies of the values, which the executor does not count.
     let mut reserve = |bytes: usize| {
@@ -251,6 +245,19 @@ pub(crate) fn run_page(
         )))),
         other => other,
     }
+}
+
+/// Gives other pages their turns. Returns true if the time of a page that began at `began_ms` is
+/// over.
+fn is_time_over(world: &dyn World, began_ms: u64, turn: Option<&Turn<'_>>) -> bool {
+    let mut waited_ms = 0;
+    if let Some(turn) = turn {
+        turn.check();
+        waited_ms = u64::try_from(turn.waited().as_millis()).unwrap_or(u64::MAX);
+    }
+    let passed_ms = world.now_ms().saturating_sub(began_ms);
+    let worked_ms = passed_ms.saturating_sub(waited_ms.min(WAIT_MS));
+    worked_ms > limits::REQUEST_TIME_MS
 }
 
 /// Returns the bounds of a page of at most `max_items` rows that begins at `now_ms`.

@@ -1,8 +1,9 @@
 //! Queries that read one value of each item, so that an index of its path can replace the items.
 //!
 //! Examples: `SELECT VALUE MAX(c.price) FROM c`, `SELECT DISTINCT c.brand FROM c`, `SELECT VALUE
-//! SUM(c.n) FROM c WHERE c.n > 5`. A source that has the values of the path may return candidates
-//! that contain nothing but this value; a maximum needs only one of them.
+//! SUM(c.n) FROM c WHERE c.n > 5`, `SELECT c.brand, COUNT(1) FROM c GROUP BY c.brand`. A source that
+//! has the values of the path may return candidates that contain nothing but this value; a maximum
+//! needs only one of them, and a group one with the number of its items.
 
 use crate::bound::{Expr, Grouping, Output, Step};
 use crate::condition::{self, Condition, Path, Test};
@@ -30,6 +31,8 @@ pub enum NeededValues {
     Maximum,
     /// Each distinct value once.
     Distinct,
+    /// Each distinct value once, with the number of items ([`crate::Source::copies`]).
+    Counted,
     /// The value of every item.
     EveryItem,
 }
@@ -46,6 +49,10 @@ impl Query {
         let (values, keeps_missing) = match &block.grouping {
             Some(grouping) if grouping.keys.is_empty() && !block.distinct => {
                 (values_for_aggregates(grouping, &path)?, false)
+            }
+            // Items without the value are a group.
+            Some(grouping) if block.filters.is_empty() || self.condition_is_exact() => {
+                (values_for_groups(grouping, &path)?, true)
             }
             None if block.distinct => match &block.output {
                 // An undefined value gives no row.
@@ -120,6 +127,26 @@ fn values_for_aggregates(grouping: &Grouping, path: &Path) -> Option<NeededValue
             NeededValues::EveryItem
         },
     )
+}
+
+/// Returns the values that the groups of a query need; `None` if the groups are not by the path
+/// alone, or an aggregate needs more than the number of items.
+fn values_for_groups(grouping: &Grouping, path: &Path) -> Option<NeededValues> {
+    let [key] = &grouping.keys[..] else {
+        return None;
+    };
+    let counts_items = grouping.aggregates.iter().all(|(kind, argument)| {
+        let is_plain = matches!(argument, Expr::Constant(_)) || is_path(argument, path);
+        *kind == AggregateKind::Count && is_plain
+    });
+    if !is_path(key, path) || !counts_items {
+        return None;
+    }
+    Some(if grouping.aggregates.is_empty() {
+        NeededValues::Distinct
+    } else {
+        NeededValues::Counted
+    })
 }
 
 /// Returns true if an expression over a single frame is this path.
@@ -213,6 +240,24 @@ mod tests {
                 NeededValues::Distinct,
                 false,
             ),
+            (
+                "SELECT c.a, COUNT(1) AS n FROM c GROUP BY c.a",
+                "/a",
+                NeededValues::Counted,
+                true,
+            ),
+            (
+                "SELECT VALUE COUNT(c.a) FROM c WHERE c.a > 1 GROUP BY c.a",
+                "/a",
+                NeededValues::Counted,
+                false,
+            ),
+            (
+                "SELECT c.a FROM c GROUP BY c.a",
+                "/a",
+                NeededValues::Distinct,
+                true,
+            ),
         ] {
             assert_eq!(
                 covered(text),
@@ -233,7 +278,12 @@ mod tests {
             "SELECT DISTINCT c.a FROM c WHERE NOT IS_DEFINED(c.a)",
             "SELECT DISTINCT VALUE c.a[0] FROM c",
             "SELECT VALUE MIN(t) FROM c JOIN t IN c.a",
-            "SELECT c.a, COUNT(1) FROM c GROUP BY c.a",
+            "SELECT c.a, SUM(c.a) FROM c GROUP BY c.a",
+            "SELECT c.a, COUNT(RAND()) FROM c GROUP BY c.a",
+            "SELECT c.a, COUNT(1) FROM c WHERE RAND() < 0.5 GROUP BY c.a",
+            "SELECT c.a, COUNT(1) FROM c WHERE c.b = 1 GROUP BY c.a",
+            "SELECT c.a, COUNT(c.b) FROM c GROUP BY c.a",
+            "SELECT c.a, c.b, COUNT(1) FROM c GROUP BY c.a, c.b",
             "SELECT DISTINCT VALUE c.a FROM c ORDER BY c.a",
             "SELECT VALUE COUNT(1) FROM c",
             "SELECT VALUE COUNT(c) FROM c",

@@ -80,6 +80,12 @@ pub trait Source {
     /// should be short, because a continuation token contains them.
     fn position(&self) -> Vec<u8>;
 
+    /// Returns the number of items that the last candidate stands for. More than one only for a
+    /// query that needs counted values ([`crate::NeededValues::Counted`]).
+    fn copies(&self) -> u64 {
+        1
+    }
+
     /// Returns true if finding candidates has cost as much as one page may cost. A query that
     /// streams then ends the page.
     fn is_page_budget_spent(&self) -> bool {

@@ -18,13 +18,30 @@ use orrery_storage::{Direction, Snapshot};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// Logical partitions that are being deleted, with the LSN up to which their items are deleted.
+pub(crate) type KeyDeletions = HashMap<Epk, u64>;
+
+/// Returns the logical partitions that are being deleted in a snapshot.
+///
+/// # Errors
+/// 500 if the store cannot be read or a row is damaged.
+pub(crate) fn key_deletions(snapshot: &dyn Snapshot) -> Result<KeyDeletions> {
+    let mut deleted = HashMap::new();
+    for entry in scan(snapshot, &keys::key_deletions(), Direction::Forward) {
+        let (key, value) = entry?;
+        let found = keys::read_key_deletion(&key).zip(KeyDeletion::decode(&value));
+        let (epk, deletion) = found.ok_or_else(|| damaged(ROW))?;
+        deleted.insert(epk, deletion.up_to);
+    }
+    Ok(deleted)
+}
+
 /// The visibility of the items of a snapshot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Visibility {
     now_seconds: u64,
     default_ttl: Option<i32>,
-    /// Logical partitions that are being deleted, with the LSN up to which their items are deleted.
-    deleted: HashMap<Epk, u64>,
+    deleted: Arc<KeyDeletions>,
     /// The policy whose index decides which items are seen; `None` if items that are not indexed
     /// are seen too.
     policy: Option<Arc<Policy>>,
@@ -42,20 +59,23 @@ impl Visibility {
         now_seconds: u64,
         default_ttl: Option<i32>,
     ) -> Result<Self> {
-        let mut deleted = HashMap::new();
-        for entry in scan(snapshot, &keys::key_deletions(), Direction::Forward) {
-            let (key, value) = entry?;
-            let found = keys::read_key_deletion(&key).zip(KeyDeletion::decode(&value));
-            let (epk, deletion) = found.ok_or_else(|| damaged(ROW))?;
-            deleted.insert(epk, deletion.up_to);
-        }
-        Ok(Visibility {
+        let deleted = Arc::new(key_deletions(snapshot)?);
+        Ok(Visibility::with(deleted, now_seconds, default_ttl))
+    }
+
+    /// Returns the visibility as [`Visibility::of`] does, if the deletions are known.
+    pub(crate) fn with(
+        deleted: Arc<KeyDeletions>,
+        now_seconds: u64,
+        default_ttl: Option<i32>,
+    ) -> Self {
+        Visibility {
             now_seconds,
             default_ttl,
             deleted,
             policy: None,
             may_hide_unindexed: false,
-        })
+        }
     }
 
     /// Hides the items that a policy does not index. `is_certain` is true if there is no such item.

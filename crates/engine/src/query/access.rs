@@ -8,15 +8,18 @@
 //! | `empty_result` | nothing, if the index shows that no item can match |
 //! | `value_scan` | values of a path in place of items |
 //! | `required_walk` | a walk in the order of ORDER BY that needs no comparison |
-//! | `cheaper_walk` | a walk in the order of ORDER BY, if it is cheaper than sorting the matches |
+//! | `contested_walk` | a walk in the order of ORDER BY that may pass entries of no match |
 //! | `logical_partition` | the rows of the logical partition, if they are few |
 //! | `index_lookup` | the shortest index lookup |
 //! | `full_scan` | all items, if no rule applies |
 //!
-//! The first three rules need no estimates. The others compare what the access paths would be
+//! The first four rules need no estimates. The others compare what the access paths would be
 //! charged: the planner counts the entries of all lookups side by side until the shortest one ends,
 //! so planning reads at most twice as many entries of each as the shortest lookup has. The same
 //! data always gives the same choice.
+//!
+//! A contested walk is compared with the access path of the last three rules while it runs
+//! (`query/contest.rs`), over all partitions together.
 
 use super::condition::{conjuncts, is_path_of};
 use super::index_view::IndexView;
@@ -36,7 +39,7 @@ use orrery_storage::{Direction, Snapshot};
 const FIRST_ROUND_ENTRIES: usize = 16;
 /// Entries of each list that the last round of counting reads.
 const LAST_ROUND_ENTRIES: usize = 16_384;
-/// Entries of a walk, or of an only list, that are counted.
+/// Entries of an only list that are counted.
 const SHORT_LIST_ENTRIES: usize = 256;
 /// Factor by which a list may be longer than the chosen one to be read for checks of candidates.
 const CHECKED_LIST_FACTOR: usize = 8;
@@ -104,6 +107,10 @@ pub(crate) struct AccessPath {
     /// True if items are read in place of index entries. The entries of the items that match are
     /// charged.
     is_read_through: bool,
+    /// Number of entries or rows that the method reads, if they were counted to the end.
+    pub counted: Option<u64>,
+    /// True for a walk that may pass entries of no match while a lookup could find the matches.
+    pub is_contested: bool,
     /// The composite index of the access path, if it uses one.
     pub composite: Option<Composite>,
     /// One line for EXPLAIN.
@@ -111,27 +118,29 @@ pub(crate) struct AccessPath {
 }
 
 impl AccessPath {
-    /// Chooses the access path of a query in a partition.
+    /// Chooses the access path of a query in a partition. `counting` holds the counts of an earlier
+    /// choice on the same snapshot, which are continued.
     ///
     /// # Errors
     /// 500 if the store cannot be read, 410 if the partition is split or merged.
-    pub(crate) fn choose(
+    pub(crate) fn choose<'s>(
         query: &PartitionQuery<'_>,
         partition: &Partition,
-        snapshot: &dyn Snapshot,
+        snapshot: &'s dyn Snapshot,
+        counting: &mut Counting<'s>,
     ) -> Result<AccessPath> {
         let condition = query.query.condition();
         if matches!(condition, Condition::Never) {
             return Ok(AccessPath::new(AccessMethod::Empty, "nothing".into()));
         }
         // The index cannot be used until the partition knows the newest policy.
-        let Some(index) = IndexView::of(partition, snapshot, query.policies)? else {
+        let Some(index) = IndexView::of(partition, query.facts, snapshot, query.policies)? else {
             return Ok(match query.key {
                 Some(key) => AccessPath::of_logical_partition(keys::epk_prefix(key)),
                 None => AccessPath::of_all_items(),
             });
         };
-        Planner::new(query, snapshot, &index, conjuncts(condition)).choose()
+        Planner::new(query, snapshot, &index, conjuncts(condition)).choose(counting)
     }
 
     fn new(method: AccessMethod, explanation: String) -> AccessPath {
@@ -145,6 +154,8 @@ impl AccessPath {
             charges_walk: false,
             charges_scan: false,
             is_read_through: false,
+            counted: None,
+            is_contested: false,
             composite: None,
             explanation,
         }
@@ -214,6 +225,54 @@ struct Count {
     is_complete: bool,
 }
 
+impl Count {
+    /// Returns the number if the count is complete.
+    fn total(self) -> Option<u64> {
+        self.is_complete.then_some(self.entries as u64)
+    }
+}
+
+/// The counts of lists of entries, which are read side by side.
+#[derive(Default)]
+pub(crate) struct Counting<'s> {
+    /// Entries of all lists together that may be counted. `None` for the limits of a choice that is
+    /// made once.
+    pub entries_max: Option<usize>,
+    /// The rest of each list with its count.
+    lists: Vec<(Box<dyn Iterator<Item = ()> + 's>, Count)>,
+}
+
+impl<'s> Counting<'s> {
+    /// Returns the entries counted so far.
+    pub(crate) fn entries(&self) -> u64 {
+        let entries = self.lists.iter().map(|(_, count)| count.entries as u64);
+        entries.sum()
+    }
+
+    /// Counts the lists side by side until one list ends.
+    fn count(&mut self) {
+        // An only list is not compared with another one, so a short count is enough.
+        let last_round = match self.entries_max {
+            Some(entries_max) => entries_max / self.lists.len().max(1),
+            None if self.lists.len() > 1 => LAST_ROUND_ENTRIES,
+            None => SHORT_LIST_ENTRIES,
+        };
+        let mut round = FIRST_ROUND_ENTRIES.min(last_round);
+        while self.lists.iter().all(|(_, count)| !count.is_complete) {
+            for (list, count) in &mut self.lists {
+                let wanted = round.saturating_sub(count.entries);
+                let counted = list.by_ref().take(wanted).count();
+                count.entries += counted;
+                count.is_complete = counted < wanted;
+            }
+            if round == last_round {
+                break;
+            }
+            round = (round * 2).min(last_round);
+        }
+    }
+}
+
 /// A lookup that could be the access method.
 struct LookupOption {
     planned: PlannedLookup,
@@ -244,16 +303,6 @@ impl Estimates {
             (!is_complete, entries, option.planned.seeks == 0)
         })
     }
-
-    /// Returns the smallest complete count of all lookups and of the logical partition.
-    fn smallest_complete_count(&self) -> Option<usize> {
-        let counts = self.lookups.iter().map(|option| option.count);
-        counts
-            .chain(self.logical_partition)
-            .filter(|count| count.is_complete)
-            .map(|count| count.entries)
-            .min()
-    }
 }
 
 /// The conditions that an access method does not cover, by the way in which they are answered.
@@ -266,9 +315,9 @@ struct Remaining<'p> {
 }
 
 /// The choice of an access path, with everything that the rules have in common.
-struct Planner<'a> {
+struct Planner<'a, 's> {
     query: &'a PartitionQuery<'a>,
-    snapshot: &'a dyn Snapshot,
+    snapshot: &'s dyn Snapshot,
     index: &'a IndexView<'a>,
     /// The conditions that must all hold.
     conditions: Vec<&'a Condition>,
@@ -280,20 +329,21 @@ struct Planner<'a> {
     is_exact: bool,
 }
 
-impl<'a> Planner<'a> {
+impl<'a, 's> Planner<'a, 's> {
     /// The first rules, in order.
-    const RULES: [Rule<Self>; 3] = [Self::empty_result, Self::value_scan, Self::required_walk];
+    const RULES: [Rule<Self>; 4] = [
+        Self::empty_result,
+        Self::value_scan,
+        Self::required_walk,
+        Self::contested_walk,
+    ];
 
     /// The rules after `RULES`, in order.
-    const RULES_BY_COST: [CostRule<Self>; 3] = [
-        Self::cheaper_walk,
-        Self::logical_partition,
-        Self::index_lookup,
-    ];
+    const RULES_BY_COST: [CostRule<Self>; 2] = [Self::logical_partition, Self::index_lookup];
 
     fn new(
         query: &'a PartitionQuery<'a>,
-        snapshot: &'a dyn Snapshot,
+        snapshot: &'s dyn Snapshot,
         index: &'a IndexView<'a>,
         conditions: Vec<&'a Condition>,
     ) -> Self {
@@ -330,13 +380,13 @@ impl<'a> Planner<'a> {
     }
 
     /// Applies the rules in order. The first one that applies decides.
-    fn choose(&self) -> Result<AccessPath> {
+    fn choose(&self, counting: &mut Counting<'s>) -> Result<AccessPath> {
         for rule in Self::RULES {
             if let Some(path) = rule(self)? {
                 return Ok(path);
             }
         }
-        let estimates = self.estimate()?;
+        let estimates = self.estimate(counting);
         for rule in Self::RULES_BY_COST {
             if let Some(path) = rule(self, &estimates)? {
                 return Ok(path);
@@ -376,6 +426,7 @@ impl<'a> Planner<'a> {
         Ok(Some(AccessPath {
             seeks: self.seeks,
             charges_scan: true,
+            charges_walk: scan.counts_items(),
             ..AccessPath::new(AccessMethod::ValueScan(scan), explanation)
         }))
     }
@@ -388,39 +439,26 @@ impl<'a> Planner<'a> {
             let all_match =
                 walk.covers().len() == self.conditions.len() && self.query.key.is_none();
             if all_match || is_fixed {
-                return Ok(Some(self.path_of_walk(walk, &[])));
+                return Ok(Some(self.path_of_walk(walk)));
             }
         }
         Ok(None)
     }
 
-    /// Rule: the walk that covers most conditions is taken, unless the matches are known to be so
-    /// few that reading and sorting them is much cheaper.
-    fn cheaper_walk(&self, estimates: &Estimates) -> Result<Option<AccessPath>> {
+    /// Rule: the walk that covers most conditions begins. It is contested if a lookup or the
+    /// partition key could find the matches among its entries.
+    fn contested_walk(&self) -> Result<Option<AccessPath>> {
         let walks = self.walks().into_iter();
         let Some(walk) = walks.max_by_key(|walk| walk.covers().len()) else {
             return Ok(None);
         };
-        let items = self.items_of_partition()?;
-        let counted = walk.count(self.snapshot, SHORT_LIST_ENTRIES);
-        let walk_entries = if walk.is_narrowed() && counted < SHORT_LIST_ENTRIES {
-            counted
-        } else {
-            items
-        };
-
-        // Only a complete count lets a sort win: a sort reads the whole list.
-        let complete_count = estimates.smallest_complete_count();
-        let matches_max = complete_count.unwrap_or(items).min(walk_entries);
-        let rows_wanted = self.query.rows_wanted.min(matches_max);
-        if let Some(matches) = complete_count {
-            let profile = self.query.profile;
-            let walk_cost = walk::walk_cost(profile, walk_entries, matches, rows_wanted);
-            if walk::SORT_PENALTY * walk::sort_cost(profile, matches) <= walk_cost {
-                return Ok(None);
-            }
-        }
-        Ok(Some(self.path_of_walk(walk, &estimates.lookups)))
+        let mut planned = self.planned.iter().enumerate();
+        let has_lookup =
+            planned.any(|(at, lookup)| lookup.is_some() && !walk.covers().contains(&at));
+        Ok(Some(AccessPath {
+            is_contested: has_lookup || self.query.key.is_some(),
+            ..self.path_of_walk(walk)
+        }))
     }
 
     /// Rule: the rows of the logical partition are read if no lookup is much shorter, or if the
@@ -449,6 +487,7 @@ impl<'a> Planner<'a> {
             is_exact: self.is_exact,
             seeks: self.seeks,
             charges_walk: has_other_seek,
+            counted: rows.total(),
             ..AccessPath::of_logical_partition(keys::epk_prefix(key))
         }))
     }
@@ -480,6 +519,8 @@ impl<'a> Planner<'a> {
             seeks: self.seeks,
             charges_scan: planned.seeks == 0,
             is_read_through: false,
+            counted: shortest.count.total(),
+            is_contested: false,
             composite: planned.composite.clone(),
             explanation: format!("index {}", texts.join(" and ")),
         }))
@@ -495,9 +536,9 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Returns the access path of a walk. `lookups` are the counted lookups, if they were counted.
-    fn path_of_walk(&self, walk: OrderWalk, lookups: &[LookupOption]) -> AccessPath {
-        let remaining = self.remaining(walk.covers(), lookups, SHORT_LIST_ENTRIES);
+    /// Returns the access path of a walk.
+    fn path_of_walk(&self, walk: OrderWalk) -> AccessPath {
+        let remaining = self.remaining(walk.covers(), &[], 0);
         AccessPath {
             explanation: walk.to_string(),
             composite: walk.composite().cloned(),
@@ -510,6 +551,8 @@ impl<'a> Planner<'a> {
             charges_walk: true,
             charges_scan: false,
             is_read_through: false,
+            counted: None,
+            is_contested: false,
         }
     }
 
@@ -537,7 +580,7 @@ impl<'a> Planner<'a> {
 
     /// Plans all lookups that could be the access method, and counts their entries and the rows of
     /// the logical partition, if there is anything to compare.
-    fn estimate(&self) -> Result<Estimates> {
+    fn estimate(&self, counting: &mut Counting<'s>) -> Estimates {
         let mut lookups = Vec::new();
         for (at, planned) in self.planned.iter().enumerate() {
             if let Some(planned) = planned {
@@ -562,55 +605,45 @@ impl<'a> Planner<'a> {
         // Counting a selective lookup without an alternative could not change the choice.
         let is_only_choice = matches!(&lookups[..], [only] if only.planned.is_selective)
             && self.query.key.is_none()
-            && self.query.query.order().is_empty();
+            && counting.entries_max.is_none();
         let logical_partition = if is_only_choice {
             None
         } else {
-            self.count_entries(&mut lookups)
+            self.count_entries(&mut lookups, counting)
         };
-        Ok(Estimates {
+        Estimates {
             lookups,
             logical_partition,
-        })
+        }
     }
 
     /// Counts the entries of the lookups side by side until one list ends. Returns the number of
     /// rows of the logical partition, if the query is confined to one.
-    fn count_entries(&self, lookups: &mut [LookupOption]) -> Option<Count> {
-        let mut lists: Vec<Box<dyn Iterator<Item = ()> + '_>> = Vec::new();
-        for option in lookups.iter() {
-            lists.push(option.planned.lookup.count(self.snapshot));
-        }
-        if let Some(key) = self.query.key {
-            let range = keys::items_of(keys::epk_prefix(key), 0);
-            let rows = scan(self.snapshot, &range, Direction::Forward);
-            lists.push(Box::new(rows.map(|_| ())));
-        }
-
-        // An only list is not compared with another one, so a short count is enough.
-        let last_round = if lists.len() > 1 {
-            LAST_ROUND_ENTRIES
-        } else {
-            SHORT_LIST_ENTRIES
-        };
-        let mut counts = vec![Count::default(); lists.len()];
-        let mut round = FIRST_ROUND_ENTRIES;
-        while round <= last_round && counts.iter().all(|count| !count.is_complete) {
-            for (list, count) in lists.iter_mut().zip(&mut counts) {
-                let wanted = round - count.entries;
-                let counted = list.by_ref().take(wanted).count();
-                count.entries += counted;
-                count.is_complete = counted < wanted;
+    fn count_entries(
+        &self,
+        lookups: &mut [LookupOption],
+        counting: &mut Counting<'s>,
+    ) -> Option<Count> {
+        let list_count = lookups.len() + usize::from(self.query.key.is_some());
+        if counting.lists.len() != list_count {
+            counting.lists.clear();
+            for option in lookups.iter() {
+                let list = option.planned.lookup.count(self.snapshot);
+                counting.lists.push((list, Count::default()));
             }
-            round *= 2;
+            if let Some(key) = self.query.key {
+                let range = keys::items_of(keys::epk_prefix(key), 0);
+                let rows = scan(self.snapshot, &range, Direction::Forward);
+                let list = Box::new(rows.map(|_| ()));
+                counting.lists.push((list, Count::default()));
+            }
         }
-        drop(lists);
-
-        for (option, count) in lookups.iter_mut().zip(&counts) {
+        counting.count();
+        for (option, (_, count)) in lookups.iter_mut().zip(&counting.lists) {
             option.count = *count;
         }
         match self.query.key {
-            Some(_) => counts.last().copied(),
+            Some(_) => counting.lists.last().map(|(_, count)| *count),
             None => None,
         }
     }
@@ -660,7 +693,8 @@ impl<'a> Planner<'a> {
     /// cheaper to read items in natural order and to test them up to the end of the page: sorting
     /// costs about a tenth as much for each entry as reading does for each item.
     fn entries_to_sort_max(&self) -> Result<usize> {
-        if self.query.rows_wanted == usize::MAX {
+        // A sort by ORDER BY reads all matches.
+        if self.query.rows_wanted == usize::MAX || !self.query.query.order().is_empty() {
             return Ok(usize::MAX);
         }
         let product = self
@@ -671,7 +705,7 @@ impl<'a> Planner<'a> {
     }
 
     fn items_of_partition(&self) -> Result<usize> {
-        Ok(Partition::counters(self.snapshot)?.items as usize)
+        Ok(self.query.facts.counters(self.snapshot)?.items as usize)
     }
 
     /// Returns the conditions that the index answers, with their lookups.

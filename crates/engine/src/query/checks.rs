@@ -3,11 +3,12 @@
 //!
 //! A walk along an index checks the same term for many items. Reading an entry of the term's list
 //! costs about a sixteenth of a look-up. After [`LOOKUPS_BEFORE_LIST`] look-ups, and each time
-//! their number has doubled, the check reads as much of the list as the look-ups so far have cost.
-//! If the list is longer, or longer than [`LIST_ITEMS_MAX`], the check continues with look-ups.
+//! their number has doubled, the check reads on in the list, as much as the look-ups so far have
+//! cost. Until the end of the list is reached the check continues with look-ups. A list of more than
+//! [`LIST_ITEMS_MAX`] items is given up.
 
 use super::lookup::Lookup;
-use super::posting::{entries, has_entry};
+use super::posting::{Entries, entries, has_entry};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use orrery_model::Result;
 use orrery_storage::{Direction, Snapshot};
@@ -21,22 +22,34 @@ const ENTRIES_PER_LOOKUP: usize = 16;
 const LIST_ITEMS_MAX: usize = 1 << 20;
 
 /// A check that candidates have to pass.
-pub(crate) struct Check {
+pub(crate) struct Check<'a> {
     /// The path and encoded value, if the check is for a single term.
     term: Option<(PathNumber, Vec<u8>)>,
     /// Look-ups so far.
     lookups: usize,
-    /// The items that pass, if the list has been read.
-    list: Option<HashSet<ItemNumber>>,
+    /// The items that pass, as far as the list has been read.
+    list: HashSet<ItemNumber>,
+    /// The rest of the list.
+    rest: Rest<'a>,
 }
 
-impl Check {
+/// The part of a list that has not been read.
+enum Rest<'a> {
+    Unopened,
+    Opened(Entries<'a>),
+    /// The whole list has been read.
+    Nothing,
+    TooLong,
+}
+
+impl<'a> Check<'a> {
     /// Returns the check for the term of a path and an encoded value.
     pub(crate) fn of_term(path: PathNumber, value: Vec<u8>) -> Self {
         Check {
             term: Some((path, value)),
             lookups: 0,
-            list: None,
+            list: HashSet::new(),
+            rest: Rest::Unopened,
         }
     }
 
@@ -49,7 +62,8 @@ impl Check {
         Ok(Check {
             term: None,
             lookups: 0,
-            list: Some(matches.iter().map(|found| found.number).collect()),
+            list: matches.iter().map(|found| found.number).collect(),
+            rest: Rest::Nothing,
         })
     }
 
@@ -59,40 +73,51 @@ impl Check {
     /// 500 if the store cannot be read.
     pub(crate) fn passes(
         &mut self,
-        snapshot: &dyn Snapshot,
+        snapshot: &'a dyn Snapshot,
         number: ItemNumber,
         epk_prefix: EpkPrefix,
     ) -> Result<bool> {
-        if let Some(list) = &self.list {
-            return Ok(list.contains(&number));
+        if matches!(self.rest, Rest::Nothing) {
+            return Ok(self.list.contains(&number));
         }
         let Some((path, value)) = &self.term else {
             return Ok(true);
         };
         self.lookups += 1;
+        let has_entry = has_entry(snapshot, *path, value, number, epk_prefix)?;
         if self.lookups >= LOOKUPS_BEFORE_LIST && self.lookups.is_power_of_two() {
-            let affordable = self.lookups.saturating_mul(ENTRIES_PER_LOOKUP);
-            self.list = read_list(*path, value, snapshot, affordable.min(LIST_ITEMS_MAX))?;
+            self.read_list(snapshot)?;
         }
-        has_entry(snapshot, *path, value, number, epk_prefix)
+        Ok(has_entry)
     }
-}
 
-/// Returns all items that have a term, or `None` if there are more than `items_max`.
-fn read_list(
-    path: PathNumber,
-    value: &[u8],
-    snapshot: &dyn Snapshot,
-    items_max: usize,
-) -> Result<Option<HashSet<ItemNumber>>> {
-    let start = keys::terms(path, value);
-    let range = (start.clone(), keys::after(&start));
-    let mut list = HashSet::new();
-    for entry in entries(snapshot, &range, Direction::Forward) {
-        if list.len() == items_max {
-            return Ok(None);
+    /// Reads on in the list, as much as the look-ups so far have cost.
+    fn read_list(&mut self, snapshot: &'a dyn Snapshot) -> Result<()> {
+        if let (Rest::Unopened, Some((path, value))) = (&self.rest, &self.term) {
+            let start = keys::terms(*path, value);
+            let range = (start.clone(), keys::after(&start));
+            self.rest = Rest::Opened(Box::new(entries(snapshot, &range, Direction::Forward)));
         }
-        list.insert(entry?.number);
+        let Rest::Opened(rest) = &mut self.rest else {
+            return Ok(());
+        };
+        let affordable = self.lookups.saturating_mul(ENTRIES_PER_LOOKUP);
+        while self.list.len() < affordable {
+            match rest.next() {
+                Some(_) if self.list.len() == LIST_ITEMS_MAX => {
+                    self.list = HashSet::new();
+                    self.rest = Rest::TooLong;
+                    return Ok(());
+                }
+                Some(entry) => {
+                    self.list.insert(entry?.number);
+                }
+                None => {
+                    self.rest = Rest::Nothing;
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
     }
-    Ok(Some(list))
 }

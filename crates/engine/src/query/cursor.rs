@@ -1,20 +1,22 @@
 //! The candidates of one partition, in natural order or in the order of ORDER BY.
 //!
 //! 1. [`Cursor::open`] opens the postings of the access path behind a position.
-//! 2. [`Cursor::peek`] returns the position of the next posting that passes the checks of the
-//!    access path. A merge over many partitions peeks into all cursors and loads only the items
-//!    that it takes.
-//! 3. [`Cursor::next`] and [`Cursor::take_at`] load the item of the posting, test the conditions
-//!    that the index answers but does not decide, and return the candidate.
+//! 2. [`Cursor::next_posting`] returns the next posting. A merge over many partitions reads the
+//!    first posting of each.
+//! 3. [`Cursor::admits`] checks a posting by the index. Only the postings whose turn comes are
+//!    checked.
+//! 4. [`Cursor::load`] loads the item of the posting, tests the conditions that the index answers
+//!    but does not decide, and returns the candidate. [`Cursor::next`] does all three.
 //!
 //! Postings that are passed and items that are loaded are counted in [`Cursor::work`].
 
 use super::access::{AccessMethod, AccessPath, IndexCheck};
 use super::checks::Check;
 use super::condition::holds;
+use super::contest::Compared;
 use super::lookup::ItemMatch;
 use super::partition_query::PartitionQuery;
-use super::posting::{IndexPosition, Posting, Postings, damaged_row};
+use super::posting::{IndexPosition, Posting, Postings, damaged_row, read_natural_row};
 use crate::catalog::Container;
 use crate::errors::storage_failure;
 use crate::partition::item::StoredItem;
@@ -36,6 +38,8 @@ pub(crate) struct CursorItem {
     pub text: Option<Bytes>,
     /// True if the condition of the query is known to hold.
     pub condition_holds: bool,
+    /// Number of items that the candidate stands for.
+    pub copies: u64,
 }
 
 /// The candidates of one partition.
@@ -45,13 +49,17 @@ pub(crate) struct Cursor<'a> {
     query: PartitionQuery<'a>,
     access: AccessPath,
     postings: Postings<'a>,
-    checks: Vec<Check>,
+    checks: Vec<Check<'a>>,
     /// Top-level members that the tests of the access path read.
     tested_members: Vec<String>,
-    /// The next posting that passed the checks.
-    peeked: Option<Posting>,
+    /// True if the postings have been counted and checked.
+    is_checked: bool,
     /// The work in this partition so far.
     pub work: QueryWork,
+    /// Items read so far, whether they matched or not.
+    pub rows_read: u64,
+    /// The work for an access path that was compared with this one and not chosen.
+    pub compared: Compared,
 }
 
 impl<'a> Cursor<'a> {
@@ -99,8 +107,10 @@ impl<'a> Cursor<'a> {
             postings,
             checks,
             tested_members,
-            peeked: None,
+            is_checked: false,
             work,
+            rows_read: 0,
+            compared: Compared::default(),
         })
     }
 
@@ -120,30 +130,50 @@ impl<'a> Cursor<'a> {
         &self.access
     }
 
-    /// Returns the position of the next candidate. The item is not loaded and may turn out to be
-    /// invisible.
+    /// Returns the next posting, which is not checked and not counted yet.
     ///
     /// # Errors
     /// 500 if the store cannot be read.
-    pub(crate) fn peek(&mut self) -> Result<Option<&IndexPosition>> {
-        while self.peeked.is_none() {
-            let Some(posting) = self.postings.next() else {
-                return Ok(None);
-            };
-            let posting = posting?;
-            if !self.access.is_read_through() {
-                self.count_passed_entry();
-            }
-            if self.passes_checks(&posting)? {
-                self.peeked = Some(posting);
-            }
-        }
-        Ok(self.peeked.as_ref().map(|posting| &posting.position))
+    pub(crate) fn next_posting(&mut self) -> Result<Option<Posting>> {
+        self.postings.next().transpose()
     }
 
-    fn count_passed_entry(&mut self) {
+    /// Counts a posting as passed. Returns true if it passes the checks of the access path; the
+    /// item may still turn out to be invisible.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read.
+    pub(crate) fn admits(&mut self, posting: &Posting) -> Result<bool> {
+        if self.is_checked {
+            return Ok(true);
+        }
+        if !self.access.is_read_through() {
+            self.count_passed_entries(posting.copies);
+        }
+        self.passes_checks(posting)
+    }
+
+    /// Reads and checks all postings, and keeps those that pass. Returns their number.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read.
+    pub(crate) fn read_ahead(&mut self) -> Result<u64> {
+        let mut kept = Vec::new();
+        while let Some(posting) = self.next_posting()? {
+            if self.admits(&posting)? {
+                kept.push(Ok(posting));
+            }
+        }
+        let count = kept.len() as u64;
+        self.postings = Box::new(kept.into_iter());
+        self.is_checked = true;
+        Ok(count)
+    }
+
+    /// Counts the entries of a value.
+    fn count_passed_entries(&mut self, entries: u64) {
         if self.access.charges_walk {
-            self.work.walked_entries += 1;
+            self.work.walked_entries += entries;
         }
         if self.access.charges_scan {
             self.work.scan_terms += 1;
@@ -170,38 +200,29 @@ impl<'a> Cursor<'a> {
     /// # Errors
     /// 500 if the store cannot be read.
     pub(crate) fn next(&mut self) -> Result<Option<CursorItem>> {
-        loop {
-            self.peek()?;
-            let Some(posting) = self.peeked.take() else {
-                return Ok(None);
-            };
-            if let Some(item) = self.load(posting)? {
+        while let Some(posting) = self.next_posting()? {
+            if self.admits(&posting)?
+                && let Some(item) = self.load(posting)?
+            {
                 return Ok(Some(item));
             }
         }
+        Ok(None)
     }
 
-    /// Returns the candidate at a position that was peeked, or `None` if the query may not see the
-    /// item.
+    /// Loads the item of a posting that passed the checks. Returns `None` if the query may not see
+    /// the item or a test fails.
     ///
     /// # Errors
     /// 500 if the store cannot be read.
-    pub(crate) fn take_at(&mut self, position: &IndexPosition) -> Result<Option<CursorItem>> {
-        match self.peeked.take_if(|posting| posting.position == *position) {
-            Some(posting) => self.load(posting),
-            None => Ok(None),
-        }
-    }
-
-    /// Loads the item of a posting. Returns `None` if the query may not see the item or a test
-    /// fails.
-    fn load(&mut self, posting: Posting) -> Result<Option<CursorItem>> {
+    pub(crate) fn load(&mut self, posting: Posting) -> Result<Option<CursorItem>> {
         let condition_holds = self.access.is_exact && posting.is_exact;
         let Posting {
             position,
             epk_prefix,
             row_head,
             value,
+            copies,
             is_exact,
         } = posting;
 
@@ -214,6 +235,7 @@ impl<'a> Cursor<'a> {
                 position,
                 text: Some(Bytes::from(value.to_text())),
                 condition_holds: false,
+                copies,
             }));
         }
 
@@ -223,9 +245,11 @@ impl<'a> Cursor<'a> {
                 position,
                 text: None,
                 condition_holds,
+                copies: 1,
             }));
         }
 
+        self.rows_read += 1;
         let Some(row) = self.read_visible_row(epk_prefix, position.number, row_head)? else {
             return Ok(None);
         };
@@ -241,7 +265,7 @@ impl<'a> Cursor<'a> {
             return Ok(None);
         }
         if self.access.is_read_through() {
-            self.count_passed_entry();
+            self.count_passed_entries(1);
         }
         if self.charges_loading() {
             self.work.loaded_items += 1;
@@ -251,6 +275,7 @@ impl<'a> Cursor<'a> {
             position,
             text: Some(text),
             condition_holds,
+            copies: 1,
         }))
     }
 
@@ -336,7 +361,7 @@ fn open_postings<'a>(
         AccessMethod::LogicalPartition(epk_prefix) => {
             items_of_key(snapshot, *epk_prefix, after, direction)
         }
-        AccessMethod::OrderWalk(walk) => walk.postings(snapshot, after)?,
+        AccessMethod::OrderWalk(walk) => walk.postings(snapshot, query.facts, after)?,
         AccessMethod::ValueScan(scan) => scan.postings(snapshot, after),
         AccessMethod::IndexLookup {
             lookup,
@@ -391,9 +416,7 @@ fn all_items<'a>(
 ) -> Postings<'a> {
     let range = keys::naturals_from(first_number(after));
     Box::new(scan(snapshot, &range, direction).map(|row| {
-        let (key, value) = row?;
-        let number = keys::read_natural(&key).ok_or_else(damaged_row)?;
-        let epk_prefix = value[..].try_into().map_err(|_| damaged_row())?;
+        let (number, epk_prefix) = read_natural_row(row?)?;
         Ok(Posting::new(IndexPosition::natural(number), epk_prefix))
     }))
 }

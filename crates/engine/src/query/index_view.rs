@@ -7,7 +7,7 @@ use crate::index::paths::Step;
 use crate::index::policy::{Composite, Policy};
 use crate::partition::keys::PathNumber;
 use crate::partition::row::is_system;
-use crate::partition::{Partition, PathsRef};
+use crate::partition::{Facts, Partition, PathsRef};
 use orrery_model::Result;
 use orrery_sql::Path;
 use orrery_storage::Snapshot;
@@ -28,11 +28,11 @@ impl<'a> IndexView<'a> {
     /// 500 if the store cannot be read, 410 if the partition is split or merged.
     pub(crate) fn of(
         partition: &'a Partition,
+        facts: &Facts,
         snapshot: &dyn Snapshot,
         policies: &Policies,
     ) -> Result<Option<Self>> {
-        let generations = Partition::generations(snapshot)?;
-        let Some(policies) = policies.of(&generations) else {
+        let Some(policies) = policies.of(facts.generations(snapshot)?) else {
             return Ok(None);
         };
         let newest = policies.first();

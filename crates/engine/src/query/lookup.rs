@@ -418,7 +418,7 @@ impl Lookup {
 
     /// Returns an iterator over the entries that counts them for an estimate.
     pub(crate) fn count<'a>(
-        &'a self,
+        &self,
         snapshot: &'a dyn Snapshot,
     ) -> Box<dyn Iterator<Item = ()> + 'a> {
         // The intersection has as many items as its shortest part at most; the first part serves as
@@ -426,15 +426,16 @@ impl Lookup {
         let parts = match self {
             Lookup::Nothing => return Box::new(std::iter::empty()),
             Lookup::Entries { ranges, .. } => {
-                let entries = ranges
-                    .iter()
-                    .flat_map(move |range| scan(snapshot, range, Direction::Forward));
+                let ranges = ranges.clone().into_iter();
+                let entries =
+                    ranges.flat_map(move |range| scan(snapshot, &range, Direction::Forward));
                 return Box::new(entries.map(|_| ()));
             }
             Lookup::Any(parts) => &parts[..],
             Lookup::All(parts) => &parts[..parts.len().min(1)],
         };
-        Box::new(parts.iter().flat_map(move |part| part.count(snapshot)))
+        let counts: Vec<_> = parts.iter().map(|part| part.count(snapshot)).collect();
+        Box::new(counts.into_iter().flatten())
     }
 }
 

@@ -5,7 +5,6 @@ use super::condition::{conjuncts, is_answerable, is_selective, steps};
 use super::source::PartitionWork;
 use crate::index::paths::Step;
 use crate::index::policy::{OrderedPath, Policy, path_text};
-use orrery_model::work::QueryWork;
 use orrery_model::{Json, Object, object};
 use orrery_sql::{Condition, Path, Query, Test, Work};
 
@@ -243,7 +242,7 @@ pub(crate) fn explain(
         ranges.push(Json::Object(object! {
             "range" => partition.range.to_string(),
             "access" => shortened(&partition.explanation),
-            "work" => counters(&partition.work),
+            "work" => counters(partition),
             "charge" => charge.as_str(),
         }));
     }
@@ -268,13 +267,17 @@ fn shortened(text: &str) -> String {
 }
 
 /// Returns the counters that are not zero.
-fn counters(work: &QueryWork) -> Object {
+fn counters(partition: &PartitionWork) -> Object {
+    let PartitionWork { work, compared, .. } = partition;
     let all = [
         ("seeks", work.seeks),
         ("scannedValues", work.scan_terms),
         ("walkedEntries", work.walked_entries),
         ("loadedItems", work.loaded_items),
         ("loadedBytes", work.loaded_bytes),
+        ("countedEntries", compared.counted),
+        ("comparedEntries", compared.passed),
+        ("comparedItems", compared.items),
     ];
     let mut counters = Object::new();
     for (name, count) in all {

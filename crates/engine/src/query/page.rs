@@ -6,7 +6,7 @@ use super::position::QueryPosition;
 use super::scope::{Reach, scope_reach};
 use super::source::{Candidates, PartitionWork, Target};
 use super::{
-    Workplace, client_plan, compile, environment, key_paths, metrics, page_items, rows_wanted,
+    Workplace, client_plan, compile, environment, is_time_over, key_paths, metrics, rows_wanted,
     run_page, token,
 };
 use crate::catalog::Container;
@@ -16,7 +16,7 @@ use crate::index::generations::Policies;
 use crate::index::paths::Step as PathStep;
 use crate::index::policy::Policy;
 use crate::items::UserFunctions;
-use crate::partition::Partition;
+use crate::partition::{Facts, Partition};
 use crate::partition::session::check_session;
 use crate::partition::visibility::Visibility;
 use crate::request::{Page, PageRequest, Position, QueryPage, QueryRequest, ReadOptions, Scope};
@@ -30,9 +30,6 @@ use orrery_storage::Snapshot;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Distinct values that an index may answer in place of items: they fit on one page.
-const DISTINCT_VALUES_MAX: usize = 1_000;
 
 /// A page of a query that is to be run.
 pub(super) struct PageRun<'a> {
@@ -294,7 +291,11 @@ impl PageRun<'_> {
         let turn = self.engine.slots().begin(Some(database));
         let targets = self.targets(query, reach, opened)?;
         let began_ms = self.engine.world().now_ms();
-        let no_visibility = Visibility::default();
+        let check_point = || match is_time_over(self.engine.world(), began_ms, Some(&turn)) {
+            true => Err(query_error(QueryError::Timeout)),
+            false => Ok(()),
+        };
+        let (no_visibility, no_facts) = (Visibility::default(), Facts::default());
         let partition_query = PartitionQuery {
             query,
             settings: &opened.settings,
@@ -302,13 +303,10 @@ impl PageRun<'_> {
             key: reach.key.as_ref(),
             within: None,
             visible: &no_visibility,
+            facts: &no_facts,
             rows_wanted: rows_wanted(query, &self.request.page),
-            // Distinct values of one partition say nothing about those of another.
-            distinct_values_max: match targets.len() {
-                1 => page_items(&self.request.page).min(DISTINCT_VALUES_MAX),
-                _ => 0,
-            },
-            may_scan_values: !(query.is_distinct() && resume.is_some()),
+            may_scan_values: true,
+            check_point: &check_point,
             profile: self.engine.profile,
             order: None,
         };
@@ -386,7 +384,9 @@ impl PageRun<'_> {
         let mut targets = Vec::with_capacity(reach.partitions.len());
         for (at, (partition, within)) in reach.partitions.iter().enumerate() {
             let snapshot = opened.snapshots[&partition.id].as_ref();
-            let mut visible = Visibility::of(snapshot, now_seconds, time_to_live)?;
+            let facts = partition.facts(snapshot);
+            let deletions = Arc::clone(facts.deletions(snapshot)?);
+            let mut visible = Visibility::with(deletions, now_seconds, time_to_live);
             let policy = &opened.policies.newest.1;
             if policy.is_consistent() && !self.request.is_read_feed {
                 // Only counts that do not load items need to know if some are hidden.
@@ -398,6 +398,7 @@ impl PageRun<'_> {
                 partition: partition.as_ref(),
                 part: reach.part_at(at),
                 visible,
+                facts,
                 snapshot,
                 within: within.clone(),
             });

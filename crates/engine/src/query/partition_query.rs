@@ -2,8 +2,10 @@
 
 use crate::catalog::settings::Settings;
 use crate::index::generations::Policies;
+use crate::partition::Facts;
 use crate::partition::visibility::Visibility;
 use crate::throughput::Profile;
+use orrery_model::Result;
 use orrery_model::partition_key::{Epk, EpkRange};
 use orrery_sql::Query;
 
@@ -22,15 +24,17 @@ pub(crate) struct PartitionQuery<'a> {
     pub within: Option<&'a EpkRange>,
     /// The items that the query may see.
     pub visible: &'a Visibility,
+    /// The facts of the partition at the snapshot.
+    pub facts: &'a Facts,
     /// Estimated number of rows that the page takes from the partition.
     pub rows_wanted: usize,
-    /// Number of distinct values that certainly fit on the page; 0 if other partitions add rows to
-    /// it.
-    pub distinct_values_max: usize,
     /// True if values of an index may replace items. False if an earlier page stopped among items.
     pub may_scan_values: bool,
     /// The pricing model that decides between access paths.
     pub profile: Profile,
+    /// Called between steps of long planning, so that other pages get their turns. Fails when the
+    /// time of the request is over.
+    pub check_point: &'a dyn Fn() -> Result<()>,
     /// The order of the candidates, if an earlier page or another partition of the same merge fixed
     /// it.
     pub order: Option<FixedOrder>,

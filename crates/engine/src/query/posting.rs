@@ -85,6 +85,8 @@ pub(crate) struct Posting {
     pub row_head: Option<Bytes>,
     /// A document with the only value that the query reads. The item need not be loaded then.
     pub value: Option<Json>,
+    /// Number of items that the posting stands for: those with `value`.
+    pub copies: u64,
     /// True if the entry holds the whole value that the index tested.
     pub is_exact: bool,
 }
@@ -97,6 +99,7 @@ impl Posting {
             epk_prefix,
             row_head: None,
             value: None,
+            copies: 1,
             is_exact: true,
         }
     }
@@ -106,6 +109,7 @@ impl Posting {
 pub(crate) type Postings<'a> = Box<dyn Iterator<Item = Result<Posting>> + 'a>;
 
 /// An entry of an index.
+#[derive(Clone, Debug)]
 pub(crate) struct IndexEntry {
     /// The encoded value.
     pub value: Vec<u8>,
@@ -141,6 +145,16 @@ pub(crate) fn entries<'a>(
 /// 500 for a damaged key.
 pub(crate) fn read_entry(key: &[u8]) -> Result<(&[u8], ItemNumber, EpkPrefix)> {
     keys::read_term(key).ok_or_else(damaged_row)
+}
+
+/// Returns the item number and the EPK prefix of a row in natural order.
+///
+/// # Errors
+/// 500 for a damaged row.
+pub(crate) fn read_natural_row((key, value): (Bytes, Bytes)) -> Result<(ItemNumber, EpkPrefix)> {
+    let number = keys::read_natural(&key).ok_or_else(damaged_row)?;
+    let epk_prefix = value[..].try_into().map_err(|_| damaged_row())?;
+    Ok((number, epk_prefix))
 }
 
 /// Returns true if an item has an index entry.

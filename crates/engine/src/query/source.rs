@@ -1,28 +1,31 @@
 //! The candidates of a query over one or many partitions, as the source of the executor.
 //!
 //! Without ORDER BY the partitions are read in sequence, each in natural order and only as far as
-//! needed. With an ORDER BY that the indexes of all partitions serve, the partitions are merged;
-//! equal values are ordered by item number. A position names the partition of the last candidate
+//! needed. With ORDER BY the partitions are merged, in the order of an index or for a sort
+//! (`query/contest.rs`); equal values are ordered by item number. A position names the partition of the last candidate
 //! and its place there. If that partition is split or merged, its successors are merged by item
 //! number.
 
-use super::access::AccessPath;
+use super::access::{AccessPath, Counting};
+use super::contest::{Compared, Found};
 use super::cursor::{Cursor, CursorItem};
+use super::merge::Merge;
 use super::partition_query::{FixedOrder, PartitionQuery};
 use super::position::{QueryPosition, RangePart};
 use super::posting::IndexPosition;
 use crate::catalog::Container;
 use crate::errors::storage_failure;
 use crate::index::policy::Composite;
-use crate::partition::Partition;
 use crate::partition::keys::{self, EpkPrefix};
 use crate::partition::visibility::Visibility;
+use crate::partition::{Facts, Partition};
 use orrery_model::partition_key::EpkRange;
 use orrery_model::work::QueryWork;
 use orrery_model::{Error, Result};
 use orrery_sql::{Candidate, QueryError, Source};
 use orrery_storage::Snapshot;
-use std::ops::Range;
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A partition that a query reads.
@@ -37,6 +40,8 @@ pub(crate) struct Target<'a> {
     pub within: Option<EpkRange>,
     /// The items that the query may see.
     pub visible: Visibility,
+    /// The facts of the partition at the snapshot.
+    pub facts: Arc<Facts>,
 }
 
 /// The work of a query in one partition.
@@ -45,6 +50,8 @@ pub(crate) struct PartitionWork {
     pub range: u32,
     /// The counted work.
     pub work: QueryWork,
+    /// The work for an access path that was not chosen.
+    pub compared: Compared,
     /// The access path in words.
     pub explanation: String,
     /// The composite index that was used, if any.
@@ -54,20 +61,26 @@ pub(crate) struct PartitionWork {
 /// The candidates of several partitions.
 pub(crate) struct Candidates<'a> {
     container: &'a Container,
-    targets: &'a [Target<'a>],
+    pub(super) targets: &'a [Target<'a>],
     /// The parameters that all targets share.
-    query: PartitionQuery<'a>,
+    pub(super) query: PartitionQuery<'a>,
     /// The cursor of each target, once it is open.
-    cursors: Vec<Option<Cursor<'a>>>,
+    pub(super) cursors: Vec<Option<Cursor<'a>>>,
+    /// The merge of the targets that are read together.
+    pub(super) merge: Merge,
+    /// The next candidates, if a contest found them.
+    pub(super) found: VecDeque<(usize, Found)>,
     /// True if all targets are merged.
     is_merged: bool,
-    descending: bool,
+    pub(super) descending: bool,
     /// Number of leading targets that are merged by item number: successors of one partition.
     merged_successors: usize,
     /// Index of the target that is read, if targets are read in sequence.
     current: usize,
     /// Position of the last candidate.
     last: Option<QueryPosition>,
+    /// Items that the last candidate stands for.
+    copies: u64,
     short_positions: bool,
     lookup_time: Duration,
 }
@@ -98,11 +111,14 @@ impl<'a> Candidates<'a> {
             targets,
             query,
             cursors: targets.iter().map(|_| None).collect(),
+            merge: Merge::of(0..0, false),
+            found: VecDeque::new(),
             is_merged: false,
             descending: false,
             merged_successors,
             current: 0,
             last,
+            copies: 1,
             short_positions,
             lookup_time: Duration::ZERO,
         };
@@ -142,6 +158,7 @@ impl<'a> Candidates<'a> {
             None => None,
         };
         let mut paths = self.choose(fixed)?;
+        let is_contested = paths.iter().any(|path| path.is_contested);
         if fixed.is_none() {
             self.agree_on_order(&mut paths)?;
         }
@@ -158,6 +175,10 @@ impl<'a> Candidates<'a> {
         };
         for (target, path) in paths.into_iter().enumerate() {
             self.cursors[target] = Some(self.open_cursor(target, path, after.as_ref())?);
+        }
+        self.merge = Merge::of(0..self.targets.len(), self.descending);
+        if fixed.is_none() && is_ordered && is_contested {
+            self.hold_contest()?;
         }
         Ok(())
     }
@@ -253,11 +274,15 @@ impl<'a> Candidates<'a> {
     /// Returns the parameters of the query in a target.
     fn query_of(&self, target: usize, order: Option<FixedOrder>) -> PartitionQuery<'a> {
         let Target {
-            within, visible, ..
+            within,
+            visible,
+            facts,
+            ..
         } = &self.targets[target];
         PartitionQuery {
             within: within.as_ref(),
             visible,
+            facts,
             order,
             ..self.query
         }
@@ -266,15 +291,29 @@ impl<'a> Candidates<'a> {
     /// Chooses the access path of each target.
     fn choose(&self, order: Option<FixedOrder>) -> Result<Vec<AccessPath>> {
         let mut paths = Vec::with_capacity(self.targets.len());
-        for (at, target) in self.targets.iter().enumerate() {
-            let query = self.query_of(at, order);
-            let snapshot = target.snapshot;
-            paths.push(AccessPath::choose(&query, target.partition, snapshot)?);
+        for target in 0..self.targets.len() {
+            paths.push(self.choose_in(target, order, &mut Counting::default())?);
         }
         Ok(paths)
     }
 
-    fn open_cursor(
+    /// Chooses the access path of a target. `counting` continues a count that planning began.
+    pub(super) fn choose_in(
+        &self,
+        target: usize,
+        order: Option<FixedOrder>,
+        counting: &mut Counting<'a>,
+    ) -> Result<AccessPath> {
+        let query = self.query_of(target, order);
+        let Target {
+            partition,
+            snapshot,
+            ..
+        } = &self.targets[target];
+        AccessPath::choose(&query, partition, *snapshot, counting)
+    }
+
+    pub(super) fn open_cursor(
         &self,
         target: usize,
         path: AccessPath,
@@ -294,6 +333,7 @@ impl<'a> Candidates<'a> {
                 all.push(PartitionWork {
                     range: target.partition.id,
                     work: cursor.work,
+                    compared: cursor.compared,
                     explanation: path.explanation.clone(),
                     composite: path.composite.clone(),
                 });
@@ -305,7 +345,7 @@ impl<'a> Candidates<'a> {
     /// Returns the next candidate with the index of its target.
     fn next_item(&mut self) -> Result<Option<(usize, CursorItem)>> {
         if self.is_merged {
-            self.next_merged(0..self.targets.len())
+            self.next_merged()
         } else {
             self.next_in_sequence()
         }
@@ -316,13 +356,14 @@ impl<'a> Candidates<'a> {
         while self.current < self.targets.len() {
             // The successors of a partition are read together, any other target alone.
             let end = self.merged_successors.max(self.current + 1);
-            for target in self.current..end {
-                if self.cursors[target].is_none() {
+            if self.cursors[self.current].is_none() {
+                for target in self.current..end {
                     let begun = Instant::now();
                     let cursor = self.open_in_sequence(target);
                     self.lookup_time += begun.elapsed();
                     self.cursors[target] = Some(cursor?);
                 }
+                self.merge = Merge::of(self.current..end, self.descending);
             }
             let item = if end - self.current == 1 {
                 let item = match &mut self.cursors[self.current] {
@@ -331,7 +372,7 @@ impl<'a> Candidates<'a> {
                 };
                 item.map(|item| (self.current, item))
             } else {
-                self.next_merged(self.current..end)?
+                self.next_merged()?
             };
             if item.is_some() {
                 return Ok(item);
@@ -361,7 +402,7 @@ impl<'a> Candidates<'a> {
         let is_among_items = last.is_some_and(|last| last.index.is_none());
         let mut query = self.query_of(target, index.map(FixedOrder::Index));
         query.may_scan_values &= !is_among_items;
-        let path = AccessPath::choose(&query, partition, *snapshot)?;
+        let path = AccessPath::choose(&query, partition, *snapshot, &mut Counting::default())?;
         if index.is_some() && path.index_id() != index {
             return Err(QueryPosition::mismatch_error());
         }
@@ -373,33 +414,25 @@ impl<'a> Candidates<'a> {
         self.open_cursor(target, path, after.as_ref())
     }
 
-    /// Returns the first of the next candidates of some targets.
-    fn next_merged(&mut self, targets: Range<usize>) -> Result<Option<(usize, CursorItem)>> {
+    /// Returns the first of the next candidates of the targets that are merged.
+    fn next_merged(&mut self) -> Result<Option<(usize, CursorItem)>> {
         loop {
-            let mut first: Option<(usize, IndexPosition)> = None;
-            for target in targets.clone() {
-                let Some(cursor) = &mut self.cursors[target] else {
-                    continue;
-                };
-                let Some(position) = cursor.peek()? else {
-                    continue;
-                };
-                let is_before = match &first {
-                    Some((_, best)) => position.compare(best, self.descending).is_lt(),
-                    None => true,
-                };
-                if is_before {
-                    first = Some((target, position.clone()));
-                }
-            }
-            let Some((target, position)) = first else {
-                return Ok(None);
+            let (target, found) = match self.found.pop_front() {
+                Some(found) => found,
+                None => match self.merge.next(&mut self.cursors)? {
+                    Some((target, posting)) => (target, Found::Unchecked(posting)),
+                    None => return Ok(None),
+                },
             };
-            // Loading may find that the query may not see the item. The cursor has then moved on,
-            // and all cursors are compared again.
-            if let Some(cursor) = &mut self.cursors[target]
-                && let Some(item) = cursor.take_at(&position)?
-            {
+            let Some(cursor) = &mut self.cursors[target] else {
+                continue;
+            };
+            let posting = match found {
+                Found::Item(item) => return Ok(Some((target, item))),
+                Found::Unchecked(posting) if !cursor.admits(&posting)? => continue,
+                Found::Unchecked(posting) | Found::Checked(posting) => posting,
+            };
+            if let Some(item) = cursor.load(posting)? {
                 return Ok(Some((target, item)));
             }
         }
@@ -418,6 +451,7 @@ impl Source for Candidates<'_> {
             None => None,
         };
         let item_number = Some(item.position.number);
+        self.copies = item.copies;
         let part = self.targets[target].part.clone();
         self.last = Some(QueryPosition::behind(part, index, item.position));
         Ok(Some(Candidate {
@@ -436,6 +470,10 @@ impl Source for Candidates<'_> {
             None => QueryPosition::BEGINNING.to_vec(),
             Some(last) => last.write(self.short_positions),
         }
+    }
+
+    fn copies(&self) -> u64 {
+        self.copies
     }
 
     fn is_page_budget_spent(&self) -> bool {

@@ -2,22 +2,37 @@
 //! (`orrery_sql::CoveredPath`).
 //!
 //! Distinct values are found by seeking from each value to the next, minimum and maximum at the
-//! ends of the index. An item is loaded if the index keeps only a part of its value.
+//! ends of the index. For GROUP BY the items of each value are counted by their entries. An item is
+//! loaded if the index keeps only a part of its value.
+//!
+//! Distinct and counted values come in the order of the first item of each, which is the order in
+//! which the items themselves would show them. So the rows of a query have the same order however
+//! its pages are read.
 
 use super::index_view::IndexView;
 use super::lookup::{Lookup, PlannedLookup};
 use super::partition_query::PartitionQuery;
-use super::posting::{Entries, IndexEntry, IndexPosition, KeyRange, Posting, Postings, entries};
+use super::posting::{
+    Entries, IndexEntry, IndexPosition, KeyRange, Posting, Postings, entries, read_entry,
+    read_natural_row,
+};
 use crate::index::value::{self, TypeBand};
-use crate::partition::Partition;
-use crate::partition::keys::{self, PathNumber};
+use crate::partition::keys::{self, ItemNumber, PathNumber};
+use crate::partition::scan;
 use orrery_model::{Json, Object, Result};
 use orrery_sql::{Condition, CoveredPath, NeededValues, Path, Step};
 use orrery_storage::{Direction, Snapshot};
 use std::fmt;
+use std::sync::Arc;
 
 /// Entries of one value that are read in sequence before the scan seeks the next value.
 const ENTRIES_BEFORE_SEEK: usize = 8;
+/// Distinct values that are held in memory in place of items.
+const DISTINCT_VALUES_MAX: usize = 1 << 16;
+/// Items of a partition whose numbers are held in memory to find those that lack a path.
+const NUMBERS_MAX: u64 = 1 << 20;
+/// Entries between two calls of the check point.
+const CHECK_INTERVAL: usize = 1_024;
 
 /// A scan of the values of a path.
 #[derive(Clone, Debug)]
@@ -26,6 +41,17 @@ pub(crate) struct ValueScan {
     number: PathNumber,
     /// Ranges of keys, ascending and without overlap.
     ranges: Vec<KeyRange>,
+    /// The distinct values, if the query needs them.
+    distinct: Arc<Vec<DistinctValue>>,
+}
+
+/// A distinct value, or one item whose value the index does not hold as a whole.
+#[derive(Clone, Debug)]
+struct DistinctValue {
+    /// The first entry.
+    first: IndexEntry,
+    /// Number of items.
+    copies: u64,
 }
 
 impl fmt::Display for ValueScan {
@@ -35,6 +61,7 @@ impl fmt::Display for ValueScan {
             NeededValues::Minimum => "least",
             NeededValues::Maximum => "greatest",
             NeededValues::Distinct => "distinct",
+            NeededValues::Counted => "counted",
             NeededValues::EveryItem => "all",
         };
         write!(f, "{} {values}", self.covered.path)
@@ -69,7 +96,10 @@ pub(crate) fn plan(
     // While logical partitions are being deleted, each value is checked with its item, because the
     // first item of a value may be deleted. The number of distinct values is unknown then.
     if query.visible.has_key_deletions() {
-        if covered.values == NeededValues::Distinct {
+        if matches!(
+            covered.values,
+            NeededValues::Distinct | NeededValues::Counted
+        ) {
             return Ok(None);
         }
         covered.values = NeededValues::EveryItem;
@@ -89,30 +119,31 @@ pub(crate) fn plan(
     let Some(ranges) = scanned_ranges(&covered, number, conditions, planned) else {
         return Ok(None);
     };
-    // The index has no entry for items that lack the path, so the scan cannot return a missing
-    // value.
-    if covered.includes_missing {
-        let items = Partition::counters(snapshot)?.items;
-        if items > Partition::entries_of(snapshot, number)? {
-            return Ok(None);
-        }
+    // The index has no entry for items that lack the path. They are found by their numbers.
+    let facts = query.facts;
+    let items = facts.counters(snapshot)?.items;
+    let lacks_items = covered.includes_missing && items > facts.entries_of(snapshot, number)?;
+    if lacks_items && items > NUMBERS_MAX {
+        return Ok(None);
     }
-    let scan = ValueScan {
+    let mut scan = ValueScan {
         covered,
         number,
         ranges,
+        distinct: Arc::default(),
     };
-
-    // A page of DISTINCT counts the rows of the pages before. A value that is added between two
-    // pages would make the count wrong, so all distinct values have to fit on one page.
-    if scan.covered.values == NeededValues::Distinct {
-        let values_max = query.distinct_values_max;
-        let values = scan.postings(snapshot, None).take(values_max + 1).count();
-        if values > values_max {
-            return Ok(None);
+    let distinct = match scan.covered.values {
+        NeededValues::Distinct if !lacks_items => scan.distinct_values(query, snapshot)?,
+        NeededValues::Distinct | NeededValues::Counted => {
+            scan.counted_values(query, snapshot, lacks_items)?
         }
-    }
-    Ok(Some(scan))
+        _ => return Ok(Some(scan)),
+    };
+    Ok(distinct.map(|mut distinct| {
+        distinct.sort_unstable_by_key(|value| value.first.number);
+        scan.distinct = Arc::new(distinct);
+        scan
+    }))
 }
 
 /// Returns the ranges of keys that hold the values of a path under the conditions. Returns `None`
@@ -151,6 +182,104 @@ impl ValueScan {
         crc32fast::hash(self.to_string().as_bytes())
     }
 
+    /// Returns true if the scan counts the items of each value.
+    pub(crate) fn counts_items(&self) -> bool {
+        self.covered.values == NeededValues::Counted
+    }
+
+    /// Returns the distinct values, or `None` if there are more than [`DISTINCT_VALUES_MAX`].
+    fn distinct_values(
+        &self,
+        query: &PartitionQuery<'_>,
+        snapshot: &dyn Snapshot,
+    ) -> Result<Option<Vec<DistinctValue>>> {
+        let entries = DistinctEntries {
+            snapshot,
+            path: self.number,
+            ranges: self.ranges.clone(),
+            last: None,
+            open: None,
+        };
+        let mut values = Vec::new();
+        for first in entries {
+            if values.len() == DISTINCT_VALUES_MAX {
+                return Ok(None);
+            }
+            values.push(DistinctValue {
+                first: first?,
+                copies: 1,
+            });
+            if values.len().is_multiple_of(CHECK_INTERVAL) {
+                (query.check_point)()?;
+            }
+        }
+        Ok(Some(values))
+    }
+
+    /// Returns the distinct values with the number of items of each, or `None` if there are more
+    /// than [`DISTINCT_VALUES_MAX`] values. With `adds_missing` each item that lacks the path is a
+    /// value without an encoding.
+    fn counted_values(
+        &self,
+        query: &PartitionQuery<'_>,
+        snapshot: &dyn Snapshot,
+        adds_missing: bool,
+    ) -> Result<Option<Vec<DistinctValue>>> {
+        let mut values: Vec<DistinctValue> = Vec::new();
+        let mut numbers_with_path: Vec<ItemNumber> = Vec::new();
+        let mut entries_read = 0usize;
+        for range in &self.ranges {
+            for row in scan(snapshot, range, Direction::Forward) {
+                let (key, _) = row?;
+                entries_read += 1;
+                if entries_read.is_multiple_of(CHECK_INTERVAL) {
+                    (query.check_point)()?;
+                }
+                let (encoded, number, epk_prefix) = read_entry(&key)?;
+                if adds_missing {
+                    numbers_with_path.push(number);
+                }
+                if let Some(last) = values.last_mut()
+                    && last.first.value == encoded
+                    && !value::is_inexact(encoded)
+                {
+                    last.copies += 1;
+                    continue;
+                }
+                if values.len() == DISTINCT_VALUES_MAX {
+                    return Ok(None);
+                }
+                let first = IndexEntry {
+                    value: encoded.to_vec(),
+                    number,
+                    epk_prefix,
+                };
+                values.push(DistinctValue { first, copies: 1 });
+            }
+        }
+        if !adds_missing {
+            return Ok(Some(values));
+        }
+        numbers_with_path.sort_unstable();
+        for row in scan(snapshot, &keys::naturals_from(0), Direction::Forward) {
+            let (number, epk_prefix) = read_natural_row(row?)?;
+            if numbers_with_path.binary_search(&number).is_ok() {
+                continue;
+            }
+            if values.len() == DISTINCT_VALUES_MAX {
+                return Ok(None);
+            }
+            let first = IndexEntry {
+                value: Vec::new(),
+                number,
+                epk_prefix,
+            };
+            values.push(DistinctValue { first, copies: 1 });
+        }
+        (query.check_point)()?;
+        Ok(Some(values))
+    }
+
     /// Returns the values behind `after`. A posting has no value if its item has to be loaded,
     /// because the index keeps only a part of the value.
     pub(crate) fn postings<'a>(
@@ -158,6 +287,7 @@ impl ValueScan {
         snapshot: &'a dyn Snapshot,
         after: Option<&IndexPosition>,
     ) -> Postings<'a> {
+        let path = self.covered.path.clone();
         let ranges = self.ranges_after(after);
         let entries: Entries<'a> = match self.covered.values {
             NeededValues::EveryItem => Box::new(
@@ -165,34 +295,23 @@ impl ValueScan {
                     .into_iter()
                     .flat_map(move |range| entries(snapshot, &range, Direction::Forward)),
             ),
-            NeededValues::Distinct => Box::new(DistinctEntries {
-                snapshot,
-                path: self.number,
-                ranges,
-                last: None,
-                open: None,
-            }),
+            NeededValues::Distinct | NeededValues::Counted => {
+                let distinct = Arc::clone(&self.distinct);
+                return Box::new((0..distinct.len()).map(move |at| {
+                    let DistinctValue { first, copies } = &distinct[at];
+                    Ok(Posting {
+                        copies: *copies,
+                        ..posting_of(&path, first.clone())
+                    })
+                }));
+            }
             NeededValues::Minimum => {
                 let first = self.first_value(snapshot, ranges, Direction::Forward);
                 Box::new(first.chain(self.first_structure(snapshot)))
             }
             NeededValues::Maximum => self.first_value(snapshot, ranges, Direction::Reverse),
         };
-        // An inexact encoding has no value to return, and the cursor loads the item.
-        let path = self.covered.path.clone();
-        Box::new(entries.map(move |entry| {
-            let entry = entry?;
-            let value = value::decode(&entry.value).map(|value| wrap_value(&path, value));
-            let position = IndexPosition {
-                value: Some(entry.value),
-                run_values: None,
-                number: entry.number,
-            };
-            Ok(Posting {
-                value,
-                ..Posting::new(position, entry.epk_prefix)
-            })
-        }))
+        Box::new(entries.map(move |entry| Ok(posting_of(&path, entry?))))
     }
 
     /// Returns the parts of the ranges behind a position, or before it if the maximum is wanted.
@@ -260,6 +379,21 @@ impl ValueScan {
             .into_iter()
             .flat_map(move |range| entries(snapshot, &range, Direction::Forward));
         Box::new(all.take(1))
+    }
+}
+
+/// Returns the posting of an entry. An inexact encoding has no value to return, and the cursor loads
+/// the item.
+fn posting_of(path: &Path, entry: IndexEntry) -> Posting {
+    let value = value::decode(&entry.value).map(|value| wrap_value(path, value));
+    let position = IndexPosition {
+        value: Some(entry.value),
+        run_values: None,
+        number: entry.number,
+    };
+    Posting {
+        value,
+        ..Posting::new(position, entry.epk_prefix)
     }
 }
 

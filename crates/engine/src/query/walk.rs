@@ -5,7 +5,7 @@
 //!    composite index.
 //! 2. Conditions on the path narrow a walk to a range of keys. [`OrderWalk::covers`] lists the
 //!    conditions that hold for every entry of the range.
-//! 3. The planner in `query/access.rs` compares [`walk_cost`] with [`sort_cost`] and chooses.
+//! 3. The planner in `query/access.rs` chooses one, and `query/contest.rs` compares it with a sort.
 //! 4. [`OrderWalk::postings`] opens the walk behind a position. `ValuePostings` turns each entry of
 //!    the range into a posting.
 //! 5. An index keeps the beginning of a very long string and the nearest double of a large number.
@@ -20,6 +20,7 @@ use super::condition::{steps, value_ranges};
 use super::index_view::IndexView;
 use super::posting::{
     Entries, IndexPosition, KeyRange, OrderValue, Posting, Postings, damaged_row, entries,
+    read_natural_row,
 };
 use crate::errors::storage_failure;
 use crate::index::composite;
@@ -28,18 +29,13 @@ use crate::index::policy::{Composite, path_text};
 use crate::index::value::{self, TypeBand};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::row_reader::read_row;
-use crate::partition::{Partition, scan};
-use crate::throughput::Profile;
+use crate::partition::{Facts, scan};
 use orrery_model::json::parse;
 use orrery_model::{Json, Result};
 use orrery_sql::{Condition, OrderKey, Test};
 use orrery_storage::{Direction, Snapshot};
 use std::fmt;
 use std::iter::Peekable;
-
-/// Factor by which a sort must be cheaper than a walk. A sort holds all matches in memory and is
-/// repeated for every page, a walk continues where the page before ended.
-pub(crate) const SORT_PENALTY: u64 = 2;
 
 /// The index that a walk reads.
 #[derive(Clone, Debug)]
@@ -207,25 +203,10 @@ impl OrderWalk {
         }
     }
 
-    /// Returns true if the walk reads less than its whole index.
-    pub(crate) fn is_narrowed(&self) -> bool {
-        !self.includes_missing && self.range.is_some()
-    }
-
     /// Returns the id of the walk's index in continuations. A position is valid only for the same
     /// index.
     pub(crate) fn index_id(&self) -> u32 {
         crc32fast::hash(self.to_string().as_bytes())
-    }
-
-    /// Counts the entries of the walk, up to `entries_max`.
-    pub(crate) fn count(&self, snapshot: &dyn Snapshot, entries_max: usize) -> usize {
-        match self.key_range() {
-            Some(range) => scan(snapshot, &range, Direction::Forward)
-                .take(entries_max)
-                .count(),
-            None => 0,
-        }
     }
 
     /// Returns true if the index of a path has arrays or objects. Equal arrays are not adjacent in
@@ -342,15 +323,16 @@ impl OrderWalk {
     pub(crate) fn postings<'a>(
         &self,
         snapshot: &'a dyn Snapshot,
+        facts: &Facts,
         after: Option<&IndexPosition>,
     ) -> Result<Postings<'a>> {
         // Items without the path exist if the partition has more items than the path has entries.
         let has_missing = if self.includes_missing {
             let entries = match self.number {
-                Some(number) => Partition::entries_of(snapshot, number)?,
+                Some(number) => facts.entries_of(snapshot, number)?,
                 None => 0,
             };
-            Partition::counters(snapshot)?.items > entries
+            facts.counters(snapshot)?.items > entries
         } else {
             false
         };
@@ -405,13 +387,9 @@ impl OrderWalk {
         }
         let rows = scan(snapshot, &range, self.direction());
         Ok(Box::new(rows.filter_map(move |row| {
-            let (key, value) = match row {
+            let (number, epk_prefix) = match row.and_then(read_natural_row) {
                 Ok(row) => row,
                 Err(error) => return Some(Err(error)),
-            };
-            let epk_prefix: Option<EpkPrefix> = value[..].try_into().ok();
-            let (Some(number), Some(epk_prefix)) = (keys::read_natural(&key), epk_prefix) else {
-                return Some(Err(damaged_row()));
             };
             if numbers_with_path.binary_search(&number).is_ok() {
                 return None;
@@ -543,17 +521,4 @@ impl Iterator for ValuePostings<'_> {
             }
         }
     }
-}
-
-/// Returns the estimated cost of a walk that reads entries until the page is full, and loads the
-/// items of the page, in 1/10,000 RU. `items` are the entries of the walk, `matches` the items that
-/// match.
-pub(crate) fn walk_cost(profile: Profile, items: usize, matches: usize, rows_wanted: usize) -> u64 {
-    let entries = rows_wanted.saturating_mul(items) / matches.max(1);
-    profile.cost_of_walking(entries.min(items) as u64) + profile.cost_of_loading(rows_wanted as u64)
-}
-
-/// Returns the estimated cost of reading and sorting all matches, in 1/10,000 RU.
-pub(crate) fn sort_cost(profile: Profile, matches: usize) -> u64 {
-    profile.cost_of_walking(matches as u64) + profile.cost_of_loading(matches as u64)
 }

@@ -133,10 +133,10 @@ impl Profile {
         self.query_prices().walk * entries
     }
 
-    /// Returns the price of loading items of about a kilobyte in 1/10,000 RU, for the planner.
-    pub fn cost_of_loading(self, items: u64) -> u64 {
+    /// Returns the price of loading an item of so many bytes in 1/10,000 RU, for the planner.
+    pub fn cost_of_loading(self, bytes: u64) -> u64 {
         let p = self.query_prices();
-        (p.loaded + p.loaded_kb) * items
+        p.loaded + p.loaded_kb * bytes / 1024
     }
 
     fn query_prices(self) -> QueryPrices {

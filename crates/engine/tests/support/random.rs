@@ -461,6 +461,9 @@ fn one_path_query() -> impl Strategy<Value = RandomQuery> {
             "VALUE SUM(@)",
             "DISTINCT VALUE @",
             "DISTINCT @",
+            "@ AS v, COUNT(1) AS n GROUP BY @",
+            "VALUE COUNT(@) GROUP BY @",
+            "@ AS v GROUP BY @",
         ]),
         select(vec!["c.a", "c.b", "c.t", "c.n.x"]),
         select(vec![
@@ -475,13 +478,16 @@ fn one_path_query() -> impl Strategy<Value = RandomQuery> {
             " WHERE @ < 9007199254740993",
         ]),
     )
-        .prop_map(|(selection, path, filter)| RandomQuery {
-            text: format!(
-                "SELECT {} FROM c{}",
-                selection.replace("@", path),
-                filter.replace("@", path)
-            ),
-            order: Vec::new(),
+        .prop_map(|(selection, path, filter)| {
+            let (selection, group) = match selection.split_once(" GROUP") {
+                Some((selection, group)) => (selection, format!(" GROUP{group}")),
+                None => (selection, String::new()),
+            };
+            let text = format!("SELECT {selection} FROM c{filter}{group}");
+            RandomQuery {
+                text: text.replace("@", path),
+                order: Vec::new(),
+            }
         })
 }
 

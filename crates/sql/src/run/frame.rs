@@ -134,6 +134,8 @@ pub(crate) struct Context<'a> {
     reserved_bytes: usize,
     /// The number of the current item, see [`crate::Candidate::item_number`].
     pub item_number: Option<u64>,
+    /// The number of items that the current one stands for, see [`crate::Source::copies`].
+    pub copies: u64,
 }
 
 /// Iterations between two readings of the clock; about a millisecond.
@@ -170,6 +172,7 @@ impl<'a> Context<'a> {
             reserve: None,
             reserved_bytes: 0,
             item_number: None,
+            copies: 1,
         }
     }
 }

@@ -79,7 +79,7 @@ impl Groups {
             if let Some(value) = expr.eval(cx, tuple)? {
                 cx.count_iteration()?;
                 cx.count_value_read(&value)?;
-                self.memory += state.add(&value);
+                self.memory += state.add(&value, cx.copies);
             }
         }
         Ok(())
@@ -209,11 +209,12 @@ impl State {
         }
     }
 
-    /// Adds a defined value. Returns the bytes that are held because of it.
-    fn add(&mut self, value: &Json) -> usize {
+    /// Adds a defined value, of so many items if only they are counted. Returns the bytes that are
+    /// held because of it.
+    fn add(&mut self, value: &Json, copies: u64) -> usize {
         match self {
             // COUNT counts every defined value, null included.
-            State::Count(count) => *count += 1,
+            State::Count(count) => *count += copies,
 
             // COUNTIF counts the values that are true.
             State::CountIf(count) => *count += u64::from(value.as_bool() == Some(true)),

@@ -305,6 +305,7 @@ impl Query {
             return collector.finish(cx, &root, &mut run_outer);
         }
         while let Some(candidate) = candidates.next(cx)? {
+            cx.copies = candidates.source.copies();
             let goes_on =
                 self.with_root_frame(&candidate, cx, &mut |cx, checks_filters, root| {
                     block.for_each_tuple(checks_filters, cx, root, sink)
