@@ -89,6 +89,7 @@ impl Store for MemoryStore {
         if let Err(refusal) = accepted {
             return Receipt::ready(refusal);
         }
+        // From here on nothing can fail: a panic would leave half a commit.
         let live = lock(&partition.live).lsns();
         rows.apply(commit, &live);
         Receipt::ready(CommitOutcome::Ok)
@@ -232,7 +233,7 @@ impl Iterator for ForwardRows<'_> {
             let Some(block) = &mut self.block else {
                 let lsn = self.scan.snapshot.head.lsn;
                 let found = self.scan.read(|rows, range| rows.first_rows(range, lsn));
-                self.block = Some(found??);
+                self.block = Some(found.flatten()?);
                 continue;
             };
             if let Some((key, value)) = block.next_shared() {

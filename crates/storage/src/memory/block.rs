@@ -197,17 +197,21 @@ impl Block {
 
     /// Returns the place of a key.
     fn find(&self, wanted: &[u8]) -> Place {
+        let bytes = &self.bytes[..];
         let mut offset = 0;
         // Bytes that the wanted key shares with the key before `offset`, which is below it.
         let mut shared_before = 0;
-        while let Some(entry) = self.entry_at(offset) {
+        while let Some(entry) = read_entry(bytes, offset) {
             if entry.shared <= shared_before {
-                let suffix = &self.bytes[entry.suffix.clone()];
+                let suffix = &bytes[entry.suffix.clone()];
                 let rest = &wanted[entry.shared..];
                 let common = common_length(suffix, rest);
                 let is_below = entry.shared == shared_before
-                    && common < rest.len()
-                    && suffix.get(common).is_none_or(|byte| *byte < rest[common]);
+                    && match (suffix.get(common), rest.get(common)) {
+                        (Some(byte), Some(wanted)) => byte < wanted,
+                        (None, Some(_)) => true,
+                        (_, None) => false,
+                    };
                 if !is_below {
                     return Place {
                         offset,
@@ -232,15 +236,7 @@ impl Block {
 
     /// Reads the entry at an offset; `None` at the end of the block.
     fn entry_at(&self, offset: usize) -> Option<Entry> {
-        let (shared, offset) = read_number(&self.bytes, offset)?;
-        let (suffix_length, offset) = read_number(&self.bytes, offset)?;
-        let (value_length, offset) = read_number(&self.bytes, offset)?;
-        let suffix_end = offset + suffix_length;
-        Some(Entry {
-            shared,
-            suffix: offset..suffix_end,
-            value: suffix_end..suffix_end + value_length,
-        })
+        read_entry(&self.bytes, offset)
     }
 }
 
@@ -354,13 +350,41 @@ impl Writer {
     }
 }
 
-/// Reads a number and returns it with the offset behind it; `None` at the end of the bytes.
-fn read_number(bytes: &[u8], offset: usize) -> Option<(usize, usize)> {
-    let first = *bytes.get(offset)?;
-    if first < 0x80 {
-        return Some((usize::from(first), offset + 1));
-    }
-    let (mut number, mut shift, mut offset) = (usize::from(first & 0x7f), 7, offset + 1);
+/// Reads the entry at an offset; `None` at the end of the block.
+#[inline]
+fn read_entry(bytes: &[u8], offset: usize) -> Option<Entry> {
+    let [shared, suffix_length, value_length] = *bytes.get(offset..)?.first_chunk()?;
+    let (shared, suffix_length, value_length, start) =
+        if (shared | suffix_length | value_length) < 0x80 {
+            let start = offset + 3;
+            (
+                usize::from(shared),
+                usize::from(suffix_length),
+                usize::from(value_length),
+                start,
+            )
+        } else {
+            read_numbers(bytes, offset)?
+        };
+    let suffix_end = start + suffix_length;
+    Some(Entry {
+        shared,
+        suffix: start..suffix_end,
+        value: suffix_end..suffix_end + value_length,
+    })
+}
+
+/// Reads the three numbers of an entry and returns them with the offset behind them.
+fn read_numbers(bytes: &[u8], offset: usize) -> Option<(usize, usize, usize, usize)> {
+    let (shared, offset) = read_number(bytes, offset)?;
+    let (suffix_length, offset) = read_number(bytes, offset)?;
+    let (value_length, offset) = read_number(bytes, offset)?;
+    Some((shared, suffix_length, value_length, offset))
+}
+
+/// Reads a number and returns it with the offset behind it.
+fn read_number(bytes: &[u8], mut offset: usize) -> Option<(usize, usize)> {
+    let (mut number, mut shift) = (0, 0);
     loop {
         let byte = *bytes.get(offset)?;
         number |= usize::from(byte & 0x7f) << shift;
@@ -372,6 +396,109 @@ fn read_number(bytes: &[u8], offset: usize) -> Option<(usize, usize)> {
 }
 
 /// Returns the number of bytes that two texts have in common at their beginning.
+#[inline]
 fn common_length(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+    let end = a.len().min(b.len());
+    let (a, b) = (&a[..end], &b[..end]);
+    let mut common = 0;
+    while common < end && a[common] == b[common] {
+        common += 1;
+    }
+    common
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// Builds a block at once.
+    fn built(rows: &BTreeMap<Vec<u8>, Vec<u8>>) -> Block {
+        let mut builder = Builder::default();
+        for (key, value) in rows {
+            builder.push(key, value);
+        }
+        builder.finish()
+    }
+
+    fn rows_of(mut rows: BlockRows) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        let mut found = BTreeMap::new();
+        while let Some((key, value)) = rows.next_shared() {
+            found.insert(key.to_vec(), value.to_vec());
+        }
+        found
+    }
+
+    fn key() -> impl Strategy<Value = Vec<u8>> {
+        // A long beginning makes numbers of two bytes.
+        let start = prop_oneof![3 => Just(vec![]), 1 => Just(vec![7; 300])];
+        let rest = proptest::collection::vec(0u8..3, 0..4);
+        (start, rest).prop_map(|(start, rest)| [start, rest].concat())
+    }
+
+    fn changes() -> impl Strategy<Value = Vec<(Vec<u8>, Option<usize>)>> {
+        let value = proptest::option::weighted(0.7, 0usize..200);
+        proptest::collection::vec((key(), value), 0..60)
+    }
+
+    proptest! {
+        #[test]
+        fn a_block_changed_row_by_row_is_the_block_built_at_once(changes in changes()) {
+            let (mut block, mut model) = (Block::default(), BTreeMap::new());
+            for (key, change) in changes {
+                match change {
+                    Some(length) => {
+                        let value = vec![b'v'; length];
+                        let is_last = model.keys().next_back().is_none_or(|last| *last < key);
+                        let (changed, is_appended) = block.with(&key, &value);
+                        prop_assert_eq!(is_appended, is_last);
+                        block = changed;
+                        model.insert(key, value);
+                    }
+                    None => {
+                        let changed = block.without(&key);
+                        prop_assert_eq!(changed.is_some(), model.remove(&key).is_some());
+                        block = changed.unwrap_or(block);
+                    }
+                }
+                prop_assert_eq!(&block.bytes, &built(&model).bytes);
+            }
+        }
+
+        #[test]
+        fn the_parts_of_a_block_join_to_the_same_block(changes in changes(), at in key()) {
+            let mut model = BTreeMap::new();
+            for (key, length) in changes {
+                model.insert(key, vec![b'v'; length.unwrap_or(0)]);
+            }
+            let block = built(&model);
+            for at in block.separator(block.len() / 2).into_iter().chain([at]) {
+                let (low, high) = block.split_at(&at);
+                prop_assert_eq!(&low.followed_by(&high).bytes, &block.bytes);
+                let upper = model.split_off(&at);
+                prop_assert_eq!(&low.bytes, &built(&model).bytes);
+                prop_assert_eq!(&high.bytes, &built(&upper).bytes);
+                prop_assert_eq!(&rows_of(block.rows_from(Bound::Included(&at))), &upper);
+                let range = (Bound::Unbounded, Bound::Excluded(at.as_slice()));
+                prop_assert_eq!(&block.without_range(range).bytes, &high.bytes);
+                model.extend(upper);
+            }
+        }
+
+        #[test]
+        fn a_separator_leaves_rows_on_both_sides(changes in changes(), offset in 0usize..9000) {
+            let mut model = BTreeMap::new();
+            for (key, length) in changes {
+                model.insert(key, vec![b'v'; length.unwrap_or(0)]);
+            }
+            let block = built(&model);
+            let separator = block.separator(offset);
+            prop_assert_eq!(separator.is_some(), model.len() > 1);
+            if let Some(separator) = separator {
+                let (low, high) = block.split_at(&separator);
+                prop_assert!(!low.is_empty() && !high.is_empty());
+            }
+        }
+    }
 }

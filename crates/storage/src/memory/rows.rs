@@ -28,7 +28,7 @@ use crate::store::{Bytes, KeyRange, is_empty_range};
 
 /// Bytes from which on a block with several rows is split. Larger blocks take less memory beside
 /// the rows; each change of a row copies its block.
-const BLOCK_BYTES_MAX: usize = 4 << 10;
+const BLOCK_BYTES_MAX: usize = 2 << 10;
 /// Bytes below which a block is joined with a neighbour, and of the largest joined block.
 const BLOCK_BYTES_MIN: usize = BLOCK_BYTES_MAX / 4;
 const JOINED_BYTES_MAX: usize = BLOCK_BYTES_MAX * 3 / 4;
@@ -182,6 +182,7 @@ impl Rows {
     pub(super) fn apply(&mut self, mut commit: Commit, live: &[Lsn]) {
         commit.normalize();
         let lsn = commit.new_lsn;
+        let queued_before = self.queue.len();
         // Promise 8: range deletes and deletes take effect before puts.
         for range in &commit.range_deletes {
             let range: KeyRange<'_> = (Bound::Included(&range.start), Bound::Excluded(&range.end));
@@ -196,9 +197,9 @@ impl Rows {
             self.put(key, value, lsn, live);
         }
         self.head = commit.new_head();
-        // More slots than a commit can queue, so the queue gets shorter.
-        let changes = commit.deletes.len() + commit.puts.len();
-        self.work_off(live, 2 * changes + QUEUE_PIECE);
+        // More slots than this commit queued, so the queue gets shorter.
+        let queued = self.queue.len() - queued_before;
+        self.work_off(live, 2 * queued + QUEUE_PIECE);
     }
 
     /// Works off a piece of the queue, as far as the live snapshots allow. Returns true if there
