@@ -1,4 +1,5 @@
-//! The measured processes: the server program and the bare HTTP server.
+//! The measured processes: the server program and the bare HTTP server, or a server that runs
+//! already.
 
 use crate::Result;
 use orrery_model::Json;
@@ -7,9 +8,14 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A process that listens on a port. It is killed when this value is dropped.
+/// The key of the emulator, which every server of the protocol accepts unless told otherwise.
+const WELL_KNOWN_KEY: &str =
+    "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+
+/// A server that listens on a port. If this program started its process, the process is killed
+/// when this value is dropped.
 pub(crate) struct ServerProcess {
-    process: std::process::Child,
+    process: Option<std::process::Child>,
     /// Address and port on which the process listens.
     pub(crate) address: String,
     /// The account's key in base64; empty for the bare HTTP server.
@@ -34,7 +40,7 @@ impl ServerProcess {
             .ok_or("the process has no standard output")?;
         // From here on an error drops the value, which kills the process.
         let mut server = ServerProcess {
-            process,
+            process: Some(process),
             address: String::new(),
             key: String::new(),
         };
@@ -49,13 +55,34 @@ impl ServerProcess {
         server.key = text("key").to_owned();
         Ok(server)
     }
+
+    /// Returns a server that runs already, with the key of the emulator.
+    pub(crate) fn running(address: &str) -> ServerProcess {
+        ServerProcess {
+            process: None,
+            address: address.to_owned(),
+            key: WELL_KNOWN_KEY.to_owned(),
+        }
+    }
+
+    /// Returns the memory of the process that is resident, in bytes; `None` on a system without
+    /// `/proc`.
+    pub(crate) fn resident_bytes(&self) -> Option<u64> {
+        let id = self.process.as_ref()?.id();
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+        let kibibytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+        Some(kibibytes * 1024)
+    }
 }
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // The process may have ended already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        if let Some(process) = &mut self.process {
+            // The process may have ended already.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
     }
 }
 
@@ -74,8 +101,22 @@ pub(crate) fn cargo_build() -> Result<()> {
     }
 }
 
-/// Starts the server program, which must be in the directory of this program, on a data directory.
+/// Starts the server program on a data directory.
 pub(crate) fn ready_server(directory: &Path) -> Result<ServerProcess> {
+    let mut command = server_command()?;
+    command.arg("--data-dir").arg(directory);
+    ServerProcess::start(&mut command, b"")
+}
+
+/// Starts the server program with its data in memory.
+pub(crate) fn memory_server() -> Result<ServerProcess> {
+    let mut command = server_command()?;
+    command.arg("--memory");
+    ServerProcess::start(&mut command, b"")
+}
+
+/// Returns the command of the server program, which must be in the directory of this program.
+fn server_command() -> Result<Command> {
     let program = std::env::current_exe()?.with_file_name("orrery");
     if !program.exists() {
         return Err(format!(
@@ -93,6 +134,5 @@ pub(crate) fn ready_server(directory: &Path) -> Result<ServerProcess> {
         "off",
         "--ready-json",
     ]);
-    command.arg("--data-dir").arg(directory);
-    ServerProcess::start(&mut command, b"")
+    Ok(command)
 }

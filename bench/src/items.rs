@@ -66,30 +66,45 @@ pub(crate) fn item(kind: char, n: u64, bytes: usize) -> Vec<u8> {
     text
 }
 
+/// Creates the database and the container.
+pub(crate) fn create_container(server: &ServerProcess) -> Result<()> {
+    create(server, "/dbs", ("dbs", ""), DATABASE.as_bytes(), "")?;
+    let container = CONTAINER.as_bytes();
+    create(
+        server,
+        "/dbs/bench/colls",
+        ("colls", "dbs/bench"),
+        container,
+        "",
+    )
+}
+
+/// Creates a resource at a path.
+fn create(
+    server: &ServerProcess,
+    path: &str,
+    signed: (&str, &str),
+    body: &[u8],
+    header: &str,
+) -> Result<()> {
+    let mut request = head(server, "POST", path, signed, header)?;
+    write!(request, "content-length: {}\r\n\r\n", body.len())?;
+    request.extend_from_slice(body);
+    load::exchange(&server.address, &request).map(drop)
+}
+
 /// Creates the database, the container and the items to read. Returns a read request for each item.
 pub(crate) fn prepare(server: &ServerProcess) -> Result<Vec<Vec<u8>>> {
-    let create = |path: &str, kind, link, body: &[u8], header: &str| -> Result<()> {
-        let mut request = head(server, "POST", path, (kind, link), header)?;
-        write!(request, "content-length: {}\r\n\r\n", body.len())?;
-        request.extend_from_slice(body);
-        load::exchange(&server.address, &request).map(drop)
-    };
-    create("/dbs", "dbs", "", DATABASE.as_bytes(), "")?;
-    create(
-        "/dbs/bench/colls",
-        "colls",
-        "dbs/bench",
-        CONTAINER.as_bytes(),
-        "",
-    )?;
+    create_container(server)?;
     // A read is signed for its item, so each item has a request of its own.
     let mut reads = Vec::new();
     for n in 0..READ_ITEMS {
         let key = format!("x-ms-documentdb-partitionkey: [\"{}\"]\r\n", key(n));
+        let path = format!("/{LINK}/docs");
         create(
-            &format!("/{LINK}/docs"),
-            "docs",
-            LINK,
+            server,
+            &path,
+            ("docs", LINK),
             &item('r', n, READ_BYTES),
             &key,
         )?;
@@ -116,16 +131,19 @@ impl Creates {
 
     /// Appends the request that creates item `n`.
     pub(crate) fn write(&self, n: u64, out: &mut Vec<u8>) {
-        let body = item('c', n, CREATE_BYTES);
+        self.write_item(&key(n), &item('c', n, CREATE_BYTES), out);
+    }
+
+    /// Appends the request that creates an item with a partition key.
+    pub(crate) fn write_item(&self, key: &str, item: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(&self.head);
         // Writing to a vector cannot fail.
         let _ = write!(
             out,
-            "x-ms-documentdb-partitionkey: [\"{}\"]\r\ncontent-length: {}\r\n\r\n",
-            key(n),
-            body.len()
+            "x-ms-documentdb-partitionkey: [\"{key}\"]\r\ncontent-length: {}\r\n\r\n",
+            item.len()
         );
-        out.extend_from_slice(&body);
+        out.extend_from_slice(item);
     }
 }
 

@@ -144,10 +144,13 @@ fn response_length(response: &[u8]) -> io::Result<Option<usize>> {
             String::from_utf8_lossy(response).into_owned(),
         ));
     }
-    let name = b"content-length: ";
-    let at = memmem::find(&response[..head], name)
+    // Other servers write the name with capitals.
+    let names: [&[u8]; 2] = [b"content-length: ", b"Content-Length: "];
+    let at = names
+        .iter()
+        .find_map(|name| memmem::find(&response[..head], name).map(|at| at + name.len()))
         .ok_or_else(|| io::Error::other("a response without a length"))?;
-    let digits = response[at + name.len()..head]
+    let digits = response[at..head]
         .iter()
         .take_while(|byte| byte.is_ascii_digit());
     let length = digits.fold(0, |length, digit| length * 10 + usize::from(digit - b'0'));

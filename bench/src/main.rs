@@ -8,6 +8,7 @@
 //! | `queries` | queries with results of one size in containers of several sizes |
 //! | `categories` | queries that filter and group by a category, on 1 and on 167 partitions |
 //! | `bulk` | single creates, bulk requests and transactional batches over HTTP |
+//! | `memory` | creates with the data in memory and on disk, and the memory of an item |
 //! | `throughput` | metering and admission |
 //! | `traffic` | the traffic statistics of a container, and metrics |
 //! | `splits` | splits and merges, and the latencies of clients meanwhile |
@@ -24,6 +25,7 @@ mod child;
 mod engine;
 mod items;
 mod load;
+mod memory;
 mod queries;
 mod report;
 mod splits;
@@ -122,6 +124,18 @@ enum Command {
     },
     /// Measure durable creates over HTTP: single, in bulk and in transactional batches
     Bulk(HttpArguments),
+    /// Measure creates over HTTP with the data in memory and on disk, and the memory of an item
+    Memory {
+        #[command(flatten)]
+        arguments: HttpArguments,
+        /// Number of items of each size whose memory is measured
+        #[arg(long, default_value_t = 100_000)]
+        items: u64,
+        /// Another server of the protocol to measure beside: it listens there without TLS, has the
+        /// key of the emulator, and no database `bench`
+        #[arg(long, value_name = "ADDR:PORT")]
+        beside: Option<String>,
+    },
     /// Send the response from standard input to every request (started by `http`)
     #[command(hide = true)]
     FixedAnswer,
@@ -197,6 +211,17 @@ fn main() -> Result<()> {
                 Duration::from_secs_f64(arguments.seconds),
                 directory.path(),
             )
+        }
+        Command::Memory {
+            arguments,
+            items,
+            beside,
+        } => {
+            cargo_build()?;
+            let directory = temporary_directory(arguments.directory.clone())?;
+            let time = Duration::from_secs_f64(arguments.seconds);
+            let beside = beside.as_deref();
+            memory::run(arguments.rounds, time, directory.path(), items, beside)
         }
         Command::FixedAnswer => bare_http::serve(),
     }

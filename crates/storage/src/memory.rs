@@ -1,38 +1,50 @@
-//! A store in memory: for tests, for `--memory`, and as the plainest implementation of the trait.
+//! A store in memory, for `--memory` and for tests.
 //!
-//! Each partition is a persistent red-black tree. A snapshot is a clone of the tree's root, so it
-//! costs nothing to take and never changes. Commits count as durable at once, although they are
-//! lost with the process. One lock covers all partitions: this engine is built to be correct, not
-//! to be fast on many cores.
+//! The rows of a partition are in blocks of some kilobytes, sorted and with compressed keys
+//! (`memory/block.rs`). An item has many short rows, so the memory that a row takes beside its
+//! bytes decides how many items fit. A commit replaces the blocks that it touches; the blocks
+//! before stay for the snapshots that see them (`memory/rows.rs`).
+//!
+//! Commits count as durable at once, although they are lost with the process. Partitions have locks
+//! of their own: a commit excludes reads of its partition while it is applied, and a snapshot holds
+//! no lock. The store has no threads; a commit, and the end of a snapshot, release the memory that
+//! is no longer needed.
+//!
+//! Locks are taken in this order: the list of partitions, the rows of a partition, then ownership
+//! or the live snapshots.
+
+mod block;
+mod rows;
 
 use std::collections::HashMap;
 use std::ops::Bound;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, RwLock};
 
-use orrery_model::sync;
-use rpds::RedBlackTreeMapSync;
+use orrery_model::sync::{lock, read, write};
 
 use crate::commit::{Commit, CommitOutcome, Head, PartitionId};
 use crate::error::StoreError;
 use crate::ownership::{OwnershipTable, check_partition};
 use crate::receipt::Receipt;
 use crate::store::{
-    Bytes, Capabilities, Direction, KeyRange, Lease, Rows, Snapshot, Store, is_empty_range,
+    Bytes, Capabilities, Direction, KeyRange, Lease, Rows as StoreRows, Snapshot, Store,
+    is_empty_range,
 };
-
-type Map = RedBlackTreeMapSync<Bytes, Bytes>;
+use block::BlockRows;
+use rows::{LiveSnapshots, QUEUE_PIECE, Rows};
 
 /// The memory engine.
 #[derive(Default)]
 pub struct MemoryStore {
-    state: Mutex<State>,
+    partitions: RwLock<HashMap<PartitionId, Arc<Partition>>>,
+    ownership: Mutex<OwnershipTable>,
 }
 
 #[derive(Default)]
-struct State {
-    ownership: OwnershipTable,
-    maps: HashMap<PartitionId, Map>,
-    bytes: u64,
+struct Partition {
+    rows: RwLock<Rows>,
+    /// A snapshot is added while `rows` is locked for reading, so none appears during a commit.
+    live: Mutex<LiveSnapshots>,
 }
 
 impl MemoryStore {
@@ -43,57 +55,68 @@ impl MemoryStore {
 
     /// Returns a copy of the ownership table, for an engine that keeps its durable image here.
     pub(crate) fn ownership(&self) -> OwnershipTable {
-        self.state().ownership.clone()
+        lock(&self.ownership).clone()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // A panic while the lock was held cannot leave half a commit: the new map replaces the old
-        // one as a whole.
-        sync::lock(&self.state)
+    /// Returns a partition that was opened and not destroyed.
+    fn partition(&self, partition: PartitionId) -> Option<Arc<Partition>> {
+        read(&self.partitions).get(&partition).cloned()
     }
 }
 
 impl Store for MemoryStore {
     fn open(&self, partition: PartitionId) -> Result<Lease, StoreError> {
         check_partition(partition)?;
-        Ok(self.state().ownership.raise_epoch(partition))
+        let mut partitions = write(&self.partitions);
+        let opened = partitions.entry(partition).or_default();
+        // Promise 4: a commit that was accepted is visible before the partition is opened.
+        let _rows = write(&opened.rows);
+        Ok(lock(&self.ownership).raise_epoch(partition))
     }
 
     fn submit(&self, lease: &Lease, commit: Commit) -> Receipt {
         let within_limits = self.limits().admit(&commit);
-        let (expect_lsn, new_head) = (commit.expect_lsn, commit.new_head());
-        let state = &mut *self.state();
-        let accepted = state
-            .ownership
-            .accept(lease, expect_lsn, new_head, within_limits);
+        let Some(partition) = self.partition(lease.partition()) else {
+            return Receipt::ready(CommitOutcome::Fenced);
+        };
+        let mut rows = write(&partition.rows);
+        let accepted = lock(&self.ownership).accept(
+            lease,
+            commit.expect_lsn,
+            commit.new_head(),
+            within_limits,
+        );
         if let Err(refusal) = accepted {
             return Receipt::ready(refusal);
         }
-        let old = state.maps.get(&lease.partition()).cloned();
-        let (new, bytes_added, bytes_removed) = apply(old.unwrap_or_default(), commit);
-        state.maps.insert(lease.partition(), new);
-        state.bytes = (state.bytes + bytes_added).saturating_sub(bytes_removed);
+        // From here on nothing can fail: a panic would leave half a commit.
+        let live = lock(&partition.live).lsns();
+        rows.apply(commit, &live);
         Receipt::ready(CommitOutcome::Ok)
     }
 
     fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>, StoreError> {
         check_partition(partition)?;
-        let state = self.state();
-        let map = state.maps.get(&partition).cloned().unwrap_or_default();
-        Ok(Box::new(MemorySnapshot {
-            map,
-            head: state.ownership.head(partition),
-        }))
+        let partition = self.partition(partition).unwrap_or_default();
+        let head = {
+            let rows = read(&partition.rows);
+            lock(&partition.live).add(rows.head().lsn);
+            rows.head()
+        };
+        Ok(Box::new(MemorySnapshot { partition, head }))
     }
 
     fn destroy(&self, partition: PartitionId) -> Result<(), StoreError> {
         check_partition(partition)?;
-        let mut state = self.state();
-        state.ownership.remove(partition);
-        if let Some(map) = state.maps.remove(&partition) {
-            let freed: u64 = map.iter().map(|(key, value)| entry_bytes(key, value)).sum();
-            state.bytes = state.bytes.saturating_sub(freed);
-        }
+        let destroyed = {
+            let mut partitions = write(&self.partitions);
+            let destroyed = partitions.remove(&partition);
+            let _rows = destroyed.as_ref().map(|destroyed| write(&destroyed.rows));
+            lock(&self.ownership).remove(partition);
+            destroyed.clone()
+        };
+        // The rows are freed here, without a lock, unless a snapshot still reads them.
+        drop(destroyed);
         Ok(())
     }
 
@@ -111,71 +134,140 @@ impl Store for MemoryStore {
     }
 
     fn approximate_bytes(&self) -> u64 {
-        self.state().bytes
+        let partitions: Vec<_> = read(&self.partitions).values().cloned().collect();
+        let bytes = partitions.iter().map(|p| read(&p.rows).bytes() as u64);
+        bytes.sum()
     }
 }
 
-/// Returns the map after the commit, and the bytes of the entries that were added and removed.
-fn apply(mut map: Map, mut commit: Commit) -> (Map, u64, u64) {
-    commit.normalize();
-    let (mut bytes_added, mut bytes_removed) = (0, 0);
-    // Promise 8: range deletes and deletes take effect before puts.
-    let mut deleted_keys: Vec<Bytes> = commit.deletes.into_iter().map(Bytes::from).collect();
-    for range in &commit.range_deletes {
-        let bounds: KeyRange<'_> = (Bound::Included(&range.start), Bound::Excluded(&range.end));
-        if !is_empty_range(&bounds) {
-            deleted_keys.extend(map.range::<[u8], _>(bounds).map(|(key, _)| key.clone()));
-        }
-    }
-    for key in deleted_keys {
-        if let Some(value) = map.get(&key) {
-            bytes_removed += entry_bytes(&key, value);
-            map.remove_mut(&key);
-        }
-    }
-    for (key, value) in commit.puts {
-        let (key, value) = (Bytes::from(key), Bytes::from(value));
-        bytes_added += entry_bytes(&key, &value);
-        if let Some(old) = map.get(&key) {
-            bytes_removed += entry_bytes(&key, old);
-        }
-        map.insert_mut(key, value);
-    }
-    (map, bytes_added, bytes_removed)
-}
-
-/// Returns the bytes of an entry, with an estimate for the tree node around it.
-fn entry_bytes(key: &Bytes, value: &Bytes) -> u64 {
-    const NODE: u64 = 128;
-    key.len() as u64 + value.len() as u64 + NODE
-}
-
+/// A partition as of one commit. The partition keeps what the snapshot sees while it lives.
 struct MemorySnapshot {
-    map: Map,
+    partition: Arc<Partition>,
     head: Head,
 }
 
 impl Snapshot for MemorySnapshot {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
-        Ok(self.map.get(key).cloned())
+        // The block is searched after the lock is released.
+        let block = read(&self.partition.rows).block_of(key, self.head.lsn);
+        Ok(block.get(key))
     }
 
-    fn scan(&self, range: KeyRange<'_>, direction: Direction) -> Rows<'_> {
-        if is_empty_range(&range) {
-            return Box::new(std::iter::empty());
-        }
-        // The iterator outlives the borrowed bounds, so it gets copies of its own.
-        let start = range.0.map(Bytes::copy_from_slice);
-        let end = range.1.map(Bytes::copy_from_slice);
-        let rows = self.map.range::<Bytes, _>((start, end));
-        let rows = rows.map(|(key, value)| Ok((key.clone(), value.clone())));
+    fn scan(&self, range: KeyRange<'_>, direction: Direction) -> StoreRows<'_> {
+        let (start, end) = (range.0.map(Vec::from), range.1.map(Vec::from));
+        let scan = Scan {
+            snapshot: self,
+            start,
+            end,
+        };
         match direction {
-            Direction::Forward => Box::new(rows),
-            Direction::Reverse => Box::new(rows.rev()),
+            Direction::Forward => Box::new(ForwardRows { scan, block: None }),
+            Direction::Reverse => Box::new(ReverseRows {
+                scan,
+                rows: Vec::new(),
+            }),
         }
     }
 
     fn head(&self) -> Head {
         self.head
+    }
+}
+
+impl Drop for MemorySnapshot {
+    fn drop(&mut self) {
+        if !lock(&self.partition.live).remove(self.head.lsn) {
+            return;
+        }
+        // The lock is released between the pieces, so that requests are not held up.
+        loop {
+            let mut rows = write(&self.partition.rows);
+            let live = lock(&self.partition.live).lsns();
+            if !rows.work_off(&live, QUEUE_PIECE) {
+                return;
+            }
+        }
+    }
+}
+
+/// A scan, with the range that is not read yet.
+struct Scan<'a> {
+    snapshot: &'a MemorySnapshot,
+    start: Bound<Vec<u8>>,
+    end: Bound<Vec<u8>>,
+}
+
+impl Scan<'_> {
+    /// Reads from the rows of the partition, unless the range is empty.
+    fn read<T>(&self, read_range: impl FnOnce(&Rows, KeyRange<'_>) -> T) -> Option<T> {
+        let range = (
+            self.start.as_ref().map(Vec::as_slice),
+            self.end.as_ref().map(Vec::as_slice),
+        );
+        if is_empty_range(&range) {
+            return None;
+        }
+        Some(read_range(&read(&self.snapshot.partition.rows), range))
+    }
+
+    fn is_beyond_end(&self, key: &[u8]) -> bool {
+        match &self.end {
+            Bound::Included(end) => key > end.as_slice(),
+            Bound::Excluded(end) => key >= end.as_slice(),
+            Bound::Unbounded => false,
+        }
+    }
+}
+
+struct ForwardRows<'a> {
+    scan: Scan<'a>,
+    /// The rows of the block that is being read.
+    block: Option<BlockRows>,
+}
+
+impl Iterator for ForwardRows<'_> {
+    type Item = Result<(Bytes, Bytes), StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let Some(block) = &mut self.block else {
+                let lsn = self.scan.snapshot.head.lsn;
+                let found = self.scan.read(|rows, range| rows.first_rows(range, lsn));
+                self.block = Some(found.flatten()?);
+                continue;
+            };
+            if let Some((key, value)) = block.next_shared() {
+                if self.scan.is_beyond_end(&key) {
+                    // The next call finds an empty range.
+                    self.scan.start = Bound::Excluded(key.to_vec());
+                    self.block = None;
+                    return None;
+                }
+                return Some(Ok((key, value)));
+            }
+            if let Some(finished) = self.block.take() {
+                self.scan.start = Bound::Excluded(finished.last_key());
+            }
+        }
+    }
+}
+
+struct ReverseRows<'a> {
+    scan: Scan<'a>,
+    /// The rows of the block that is being read, in ascending order; the last one is the next.
+    rows: Vec<(Bytes, Bytes)>,
+}
+
+impl Iterator for ReverseRows<'_> {
+    type Item = Result<(Bytes, Bytes), StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rows.is_empty() {
+            let lsn = self.scan.snapshot.head.lsn;
+            self.rows = self.scan.read(|rows, range| rows.last_rows(range, lsn))?;
+            let (lowest, _) = self.rows.first()?;
+            self.scan.end = Bound::Excluded(lowest.to_vec());
+        }
+        self.rows.pop().map(Ok)
     }
 }
