@@ -82,6 +82,11 @@ impl Engine {
                 Err(error) if error.kind() == Kind::DataDamaged => Counters::default(),
                 counted => counted?,
             };
+            let largest_keys = largest_keys(container, snapshot.as_ref(), counters.bytes);
+            let largest_keys = match largest_keys {
+                Err(error) if error.kind() == Kind::DataDamaged => Vec::new(),
+                found => found?,
+            };
             Ok(PartitionInventory {
                 id: partition.id,
                 parents: partition.parents.clone(),
@@ -90,7 +95,7 @@ impl Engine {
                 items: counters.items,
                 bytes: counters.bytes,
                 index_bytes: counters.index_bytes,
-                largest_keys: largest_keys(container, snapshot.as_ref(), counters.bytes)?,
+                largest_keys,
                 throughput: partition.throughput(now),
             })
         };

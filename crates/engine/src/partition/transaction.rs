@@ -726,11 +726,7 @@ impl<'a> Transaction<'a> {
         // The settings are read now and not at the beginning: a script may have run for seconds.
         let settings = self.container.settings();
         let keeps_versions = settings.retention_seconds.is_some();
-        changes.versions_after = match (keeps_versions, writer.versions_after) {
-            (true, None) => Some(Some(writer.lsn)),
-            (false, Some(_)) => Some(None),
-            _ => None,
-        };
+        changes.versions_after = change_of_versions_floor(keeps_versions, writer);
 
         self.enter_removal(&settings);
         self.partition.note_commit_second(self.ts);
@@ -762,6 +758,15 @@ impl<'a> Transaction<'a> {
             self.container.enter_work(BackgroundTask::Splits, now_ms);
         }
         Ok(Some(writer.submit(self.partition, changes, token)))
+    }
+}
+
+/// Returns the new LSN after which versions are kept, if a commit has to change the LSN.
+fn change_of_versions_floor(keeps_versions: bool, writer: &Writer) -> Option<Option<u64>> {
+    match (keeps_versions, writer.versions_after) {
+        (true, None) => Some(Some(writer.lsn)),
+        (false, Some(_)) => Some(None),
+        _ => None,
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct IndexView<'a> {
 
 impl<'a> IndexView<'a> {
     /// Returns the index in a snapshot, or `None` if entries follow a policy that is not in
-    /// `policies`, or policies that do not agree on which items are indexed.
+    /// `policies`, or one that does not index the items which the newest policy shows to queries.
     ///
     /// # Errors
     /// 500 if the store cannot be read, 410 if the partition is split or merged.
@@ -32,14 +32,13 @@ impl<'a> IndexView<'a> {
         snapshot: &dyn Snapshot,
         policies: &Policies,
     ) -> Result<Option<Self>> {
+        let newest = Arc::clone(&policies.newest.1);
         let Some(policies) = policies.of(facts.generations(snapshot)?) else {
             return Ok(None);
         };
-        let newest = policies.first();
-        let is_automatic = newest.is_some_and(|policy| policy.is_automatic());
-        if policies
+        if !policies
             .iter()
-            .any(|policy| policy.is_automatic() != is_automatic)
+            .all(|policy| has_entries_for(policy, &newest))
         {
             return Ok(None);
         }
@@ -95,6 +94,13 @@ impl<'a> IndexView<'a> {
         }
         composites
     }
+}
+
+/// Returns true if every item that `newest` shows to queries has entries under `policy` for the
+/// paths that `policy` covers. A policy without an index covers nothing.
+fn has_entries_for(policy: &Policy, newest: &Policy) -> bool {
+    let shows_the_same = newest.is_consistent() && policy.is_automatic() == newest.is_automatic();
+    !policy.is_consistent() || shows_the_same
 }
 
 /// Returns true if a path is a system property that has no index entries. Of the system properties

@@ -1,0 +1,92 @@
+//! Queries see the same items at every step of a change between policies that index automatically,
+//! policies that do not, and no index at all.
+
+mod support;
+
+use orrery_engine::request::*;
+use orrery_engine::{Container, Engine, Profile};
+use support::*;
+
+fn body(policy: &str) -> String {
+    format!(r#"{{"id":"items","partitionKey":{{"paths":["/pk"]}},"indexingPolicy":{{{policy}}}}}"#)
+}
+
+fn create_with(engine: &Engine, container: &Container, id: &str, indexing: IndexingDirective) {
+    let item = format!(r#"{{"id":"{id}","pk":"p","n":1,"s":"x"}}"#);
+    let options = WriteOptions {
+        indexing,
+        ..WriteOptions::default()
+    };
+    let created = write(
+        engine,
+        container,
+        &WriteOperation::Create,
+        Some(&item),
+        &options,
+    );
+    created.result.expect("created");
+}
+
+/// Checks the items that queries see through indexes, by a scan, and as counts and values.
+#[track_caller]
+fn check_seen(engine: &Engine, container: &Container, ids: &[&str]) {
+    let of_query = |text: &str| {
+        let rows = rows(engine, container, &Scope::Everything, &query(text), &[100]);
+        rows.unwrap_or_else(|error| panic!("{text}: {error}"))
+    };
+    let mut expected = Vec::new();
+    for id in ids {
+        expected.push(format!("{id:?}"));
+    }
+    for text in [
+        "SELECT VALUE c.id FROM c WHERE c.n = 1",
+        "SELECT VALUE c.id FROM c WHERE c.n > 0",
+        "SELECT VALUE c.id FROM c WHERE c.n = 1 AND c.s = 'x'",
+        "SELECT VALUE c.id FROM c WHERE ABS(c.n) = 1",
+        "SELECT VALUE c.id FROM c",
+    ] {
+        let mut seen = of_query(text);
+        seen.sort();
+        assert_eq!(seen, expected, "{text}");
+    }
+    for text in [
+        "SELECT VALUE COUNT(1) FROM c",
+        "SELECT VALUE COUNT(1) FROM c WHERE c.n = 1",
+        "SELECT VALUE SUM(c.n) FROM c",
+    ] {
+        assert_eq!(of_query(text), [ids.len().to_string()], "{text}");
+    }
+}
+
+#[test]
+fn queries_see_the_same_items_at_every_step_of_a_change_of_the_policy() {
+    const AUTOMATIC: &str = r#""indexingMode":"consistent""#;
+    const MANUAL: &str = r#""indexingMode":"consistent","automatic":false"#;
+    const NONE: &str = r#""indexingMode":"none""#;
+    let bench = Bench::new(Profile::Modern, 3);
+    let engine = &bench.engine;
+    let container = bench.container(&body(MANUAL), 1);
+    create_with(engine, &container, "a", IndexingDirective::Include);
+    create_with(engine, &container, "b", IndexingDirective::Exclude);
+    create_with(engine, &container, "c", IndexingDirective::Default);
+    create_with(engine, &container, "d", IndexingDirective::Include);
+    check_seen(engine, &container, &["a", "d"]);
+    for (policy, seen) in [
+        (AUTOMATIC, &["a", "c", "d"][..]),
+        (MANUAL, &["a", "d"]),
+        (NONE, &["a", "b", "c", "d"]),
+        (MANUAL, &["a", "d"]),
+        (AUTOMATIC, &["a", "c", "d"]),
+        (NONE, &["a", "b", "c", "d"]),
+        (AUTOMATIC, &["a", "c", "d"]),
+    ] {
+        let replaced = engine.replace_container(&container, &object(&body(policy)), None);
+        replaced.result.expect("replaced");
+        check_seen(engine, &container, seen);
+        while engine.reindex_some(1).expect("a step") {
+            check_seen(engine, &container, seen);
+        }
+        check_seen(engine, &container, seen);
+        check_counters(engine, &container);
+    }
+}
