@@ -39,6 +39,8 @@ const FIRST_ENTRIES_OF_PARTITION: u64 = 8;
 const COUNTED_PER_PASSED: u64 = 8;
 /// Counted entries that cost as much as opening a list.
 const ENTRIES_OF_OPENING: u64 = 16;
+/// Lists that are counted up to the rows of a page before the walk begins.
+const SHORT_LISTS: u64 = 3;
 /// Entries after which the walk goes on without comparison.
 const WALKED_ENTRIES_MAX: u64 = 1 << 18;
 /// Factor by which a sort must be cheaper than a walk through all its entries, or than the walk
@@ -174,6 +176,9 @@ impl<'a> Candidates<'a> {
     /// Returns true if a sort is cheaper than what is left of the walk.
     fn is_cheaper_than_walk(&mut self, walk: &mut Walk, sort: &mut Sort<'a>) -> Result<bool> {
         let mut limit = FIRST_ENTRIES + FIRST_ENTRIES_OF_PARTITION * self.targets.len() as u64;
+        if self.has_few_matches(sort, limit)? {
+            return Ok(true);
+        }
         if self.walk_ahead(walk, |walk| walk.entries + walk.items_read >= limit)? {
             return Ok(false);
         }
@@ -255,6 +260,16 @@ impl<'a> Candidates<'a> {
         let walk_cost = prices.of(passed.min(walk_entries), rows_wanted);
         let sort_cost = prices.of(matches, matches);
         Ok(sort_cost.saturating_mul(SORT_FACTOR) <= walk_cost)
+    }
+
+    /// Returns true if one partition has no more matches than the page takes rows. A walk would have
+    /// to read the same items and pass all entries.
+    fn has_few_matches(&self, sort: &mut Sort<'a>, limit: u64) -> Result<bool> {
+        let rows_wanted = self.query.rows_wanted as u64;
+        let counted_max = rows_wanted.saturating_mul(SHORT_LISTS) + ENTRIES_OF_OPENING;
+        Ok(self.targets.len() == 1
+            && self.plan_sort(sort, counted_max.min(limit * COUNTED_PER_PASSED))?
+            && sort.items_to_read <= rows_wanted)
     }
 
     /// Returns true if a sort is cheaper than a walk that reads all its entries.
