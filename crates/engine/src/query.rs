@@ -286,11 +286,15 @@ fn rows_wanted(query: &Query, page: &PageRequest) -> usize {
     if reads_all {
         return usize::MAX;
     }
+    rows_of(query).min(page_items(page))
+}
+
+/// Returns the rows that a query may read in all, by TOP and LIMIT.
+fn rows_of(query: &Query) -> usize {
     let top = query.top().unwrap_or(u64::MAX);
     let window = match query.limit() {
         Some(limit) => limit.saturating_add(query.offset().unwrap_or(0)),
         None => u64::MAX,
     };
-    let rows = usize::try_from(top.min(window)).unwrap_or(usize::MAX);
-    rows.min(page_items(page))
+    usize::try_from(top.min(window)).unwrap_or(usize::MAX)
 }

@@ -257,7 +257,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     let first = (FIRST_ENTRIES + FIRST_ENTRIES_OF_PARTITION * partitions) * ENTRY;
     prop_assert_eq!(page.page.rows.len(), rows, "{}", text);
     prop_assert!(
-        cost <= 2 * least + first,
+        cost <= 2 * least + 2 * first,
         "{text} costs {cost}, the access paths {costs:?}: {explanation}"
     );
     Ok(())

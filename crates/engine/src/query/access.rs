@@ -605,7 +605,7 @@ impl<'a, 's> Planner<'a, 's> {
         // Counting a selective lookup without an alternative could not change the choice.
         let is_only_choice = matches!(&lookups[..], [only] if only.planned.is_selective)
             && self.query.key.is_none()
-            && counting.entries_max.is_none();
+            && self.query.query.order().is_empty();
         let logical_partition = if is_only_choice {
             None
         } else {

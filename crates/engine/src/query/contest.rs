@@ -16,6 +16,10 @@
 //! entries. Costs are prices of counted work, so the same data gives the same choice. The work for
 //! the access path that lost is reported ([`Compared`]) and not charged, as planning is not.
 //!
+//! A query with more rows than the page takes is another case: a sort is repeated for every page,
+//! while a walk continues. In one partition a sort that seems much cheaper by the counts is taken
+//! at once, and otherwise the walk may cost [`REPEATED_SORT_FACTOR`] times as much as the sort.
+//!
 //! Left out: a comparison on later pages, which keep the order of the first page, and of conditions
 //! that the index does not answer. A contest over more than [`WALKED_ENTRIES_MAX`] entries ends in
 //! favour of the walk, whose page may end at every entry.
@@ -25,7 +29,7 @@ use super::cursor::{Cursor, CursorItem};
 use super::merge::Merge;
 use super::partition_query::FixedOrder;
 use super::posting::Posting;
-use super::source::Candidates;
+use super::source::{Candidates, Target};
 use orrery_model::{Result, limits};
 
 /// Entries that the walk passes before the first comparison, and in addition for each partition.
@@ -35,10 +39,17 @@ const FIRST_ENTRIES_OF_PARTITION: u64 = 8;
 const COUNTED_PER_PASSED: u64 = 8;
 /// Counted entries that cost as much as opening a list.
 const ENTRIES_OF_OPENING: u64 = 16;
+/// Lists that are counted up to the rows of a page before the walk begins.
+const SHORT_LISTS: u64 = 3;
 /// Entries after which the walk goes on without comparison.
 const WALKED_ENTRIES_MAX: u64 = 1 << 18;
-/// Factor by which a sort must be cheaper than a walk through all its entries.
-const WHOLE_WALK_FACTOR: u64 = 2;
+/// Factor by which a sort must be cheaper than a walk through all its entries, or than the walk
+/// that the counts let expect if the query has further pages.
+const SORT_FACTOR: u64 = 2;
+/// Factor by which a walk may cost more than a sort that further pages would repeat.
+const REPEATED_SORT_FACTOR: u64 = 4;
+/// Entries of a walk in a narrow range that are counted.
+const NARROW_ENTRIES: usize = 256;
 /// Size of an item in a partition without items, in bytes.
 const ITEM_BYTES: u64 = 1024;
 /// Entries between two calls of the check point.
@@ -139,9 +150,13 @@ impl<'a> Candidates<'a> {
     pub(super) fn hold_contest(&mut self) -> Result<()> {
         let mut walk = Walk::default();
         let mut sort = Sort::default();
-        let is_sort_cheaper = match self.query.rows_wanted {
-            usize::MAX => self.is_cheaper_than_whole_walk(&mut sort)?,
-            _ => self.is_cheaper_than_walk(&mut walk, &mut sort)?,
+        let is_sort_cheaper = if self.query.rows_wanted == usize::MAX {
+            self.is_cheaper_than_whole_walk(&mut sort)?
+        } else if self.seems_cheaper_than_walk(&mut sort)? {
+            true
+        } else {
+            sort = Sort::default();
+            self.is_cheaper_than_walk(&mut walk, &mut sort)?
         };
         if is_sort_cheaper {
             return self.change_to(sort);
@@ -161,6 +176,9 @@ impl<'a> Candidates<'a> {
     /// Returns true if a sort is cheaper than what is left of the walk.
     fn is_cheaper_than_walk(&mut self, walk: &mut Walk, sort: &mut Sort<'a>) -> Result<bool> {
         let mut limit = FIRST_ENTRIES + FIRST_ENTRIES_OF_PARTITION * self.targets.len() as u64;
+        if self.has_few_matches(sort, limit)? {
+            return Ok(true);
+        }
         if self.walk_ahead(walk, |walk| walk.entries + walk.items_read >= limit)? {
             return Ok(false);
         }
@@ -186,12 +204,72 @@ impl<'a> Candidates<'a> {
                 sort.items_to_read
             };
             let cost = prices.of(sort.entries_to_pass, items);
+            let cost = match self.query.may_continue {
+                true => cost.saturating_mul(REPEATED_SORT_FACTOR),
+                false => cost,
+            };
             let is_over = |walk: &Walk| prices.of_walk(walk, sort.counted) >= cost;
             if cost > prices.of(WALKED_ENTRIES_MAX, 0) || self.walk_ahead(walk, is_over)? {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Returns true if the query has further pages and a sort is much cheaper than a walk that finds
+    /// its matches evenly distributed. The counts are those of a choice that is made once, which
+    /// takes too long in several partitions.
+    fn seems_cheaper_than_walk(&mut self, sort: &mut Sort<'a>) -> Result<bool> {
+        if !self.query.may_continue || self.targets.len() > 1 {
+            return Ok(false);
+        }
+        let (mut walk_entries, mut matches) = (0, 0);
+        for (target, walk) in self.cursors.iter().enumerate() {
+            let Target {
+                snapshot, facts, ..
+            } = &self.targets[target];
+            let walk = walk.as_ref().and_then(|cursor| cursor.access().walk());
+            let narrow = walk.and_then(|walk| walk.narrow_count(*snapshot, NARROW_ENTRIES));
+            walk_entries += match narrow {
+                Some(entries) => entries,
+                None => facts.counters(*snapshot)?.items,
+            };
+            let mut counting = Counting::default();
+            let path = self.choose_in(target, Some(FixedOrder::Sort), &mut counting)?;
+            matches += match (&path.method, path.counted) {
+                (AccessMethod::Empty, _) => 0,
+                (_, Some(counted)) => counted,
+                (_, None) => return Ok(false),
+            };
+            sort.parts.push(SortPart {
+                path: Some(path),
+                counted: counting.entries(),
+                cursor: None,
+            });
+        }
+        let profile = self.query.profile;
+        let prices = Prices {
+            entry: profile.cost_of_walking(1),
+            item: profile.cost_of_loading(ITEM_BYTES),
+            rows_wanted: 0,
+        };
+        let rows_wanted = (self.query.rows_wanted as u64)
+            .min(matches)
+            .min(walk_entries);
+        let passed = rows_wanted.saturating_mul(walk_entries) / matches.max(1);
+        let walk_cost = prices.of(passed.min(walk_entries), rows_wanted);
+        let sort_cost = prices.of(matches, matches);
+        Ok(sort_cost.saturating_mul(SORT_FACTOR) <= walk_cost)
+    }
+
+    /// Returns true if one partition has no more matches than the page takes rows. A walk would have
+    /// to read the same items and pass all entries.
+    fn has_few_matches(&self, sort: &mut Sort<'a>, limit: u64) -> Result<bool> {
+        let rows_wanted = self.query.rows_wanted as u64;
+        let counted_max = rows_wanted.saturating_mul(SHORT_LISTS) + ENTRIES_OF_OPENING;
+        Ok(self.targets.len() == 1
+            && self.plan_sort(sort, counted_max.min(limit * COUNTED_PER_PASSED))?
+            && sort.items_to_read <= rows_wanted)
     }
 
     /// Returns true if a sort is cheaper than a walk that reads all its entries.
@@ -206,7 +284,7 @@ impl<'a> Candidates<'a> {
         let prices = self.prices()?;
         let sort_cost = prices.of(sort.entries_to_pass, sort.items_to_read);
         let walk_cost = prices.of(items, sort.items_to_read);
-        Ok(sort_cost.saturating_mul(WHOLE_WALK_FACTOR) <= walk_cost)
+        Ok(sort_cost.saturating_mul(SORT_FACTOR) <= walk_cost)
     }
 
     /// Walks until `is_over` returns true. Returns true if the walk has found the rows of the page

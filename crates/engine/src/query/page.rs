@@ -6,8 +6,8 @@ use super::position::QueryPosition;
 use super::scope::{Reach, scope_reach};
 use super::source::{Candidates, PartitionWork, Target};
 use super::{
-    Workplace, client_plan, compile, environment, is_time_over, key_paths, metrics, rows_wanted,
-    run_page, token,
+    Workplace, client_plan, compile, environment, is_time_over, key_paths, metrics, page_items,
+    rows_of, rows_wanted, run_page, token,
 };
 use crate::catalog::Container;
 use crate::catalog::settings::Settings;
@@ -305,6 +305,7 @@ impl PageRun<'_> {
             visible: &no_visibility,
             facts: &no_facts,
             rows_wanted: rows_wanted(query, &self.request.page),
+            may_continue: rows_of(query) > page_items(&self.request.page),
             may_scan_values: true,
             check_point: &check_point,
             profile: self.engine.profile,

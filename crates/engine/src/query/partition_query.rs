@@ -28,6 +28,8 @@ pub(crate) struct PartitionQuery<'a> {
     pub facts: &'a Facts,
     /// Estimated number of rows that the page takes from the partition.
     pub rows_wanted: usize,
+    /// True if the query may have more rows than the page takes.
+    pub may_continue: bool,
     /// True if values of an index may replace items. False if an earlier page stopped among items.
     pub may_scan_values: bool,
     /// The pricing model that decides between access paths.

@@ -203,6 +203,19 @@ impl OrderWalk {
         }
     }
 
+    /// Returns the entries of the walk if conditions narrow it to fewer than `entries_max`.
+    pub(crate) fn narrow_count(&self, snapshot: &dyn Snapshot, entries_max: usize) -> Option<u64> {
+        if self.includes_missing || self.range.is_none() {
+            return None;
+        }
+        let Some(range) = self.key_range() else {
+            return Some(0);
+        };
+        let entries = scan(snapshot, &range, Direction::Forward);
+        let counted = entries.take(entries_max).count();
+        (counted < entries_max).then_some(counted as u64)
+    }
+
     /// Returns the id of the walk's index in continuations. A position is valid only for the same
     /// index.
     pub(crate) fn index_id(&self) -> u32 {
