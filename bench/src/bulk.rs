@@ -35,7 +35,7 @@ struct Row {
 
 /// Measures every kind of request in every round and prints the table.
 pub(crate) fn run(rounds: usize, time: Duration, directory: &Path) -> Result<()> {
-    let server = ready_server(directory)?;
+    let server = ready_server(directory, &[])?;
     items::prepare(&server)?;
     let methods = methods(&server)?;
     let mut rows: Vec<Row> = Vec::new();

@@ -74,8 +74,9 @@ pub(crate) fn cargo_build() -> Result<()> {
     }
 }
 
-/// Starts the server program, which must be in the directory of this program, on a data directory.
-pub(crate) fn ready_server(directory: &Path) -> Result<ServerProcess> {
+/// Starts the server program, which must be in the directory of this program, on a data directory,
+/// with further options.
+pub(crate) fn ready_server(directory: &Path, options: &[&str]) -> Result<ServerProcess> {
     let program = std::env::current_exe()?.with_file_name("orrery");
     if !program.exists() {
         return Err(format!(
@@ -93,6 +94,7 @@ pub(crate) fn ready_server(directory: &Path) -> Result<ServerProcess> {
         "off",
         "--ready-json",
     ]);
+    command.args(options);
     command.arg("--data-dir").arg(directory);
     ServerProcess::start(&mut command, b"")
 }
