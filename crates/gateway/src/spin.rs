@@ -7,11 +7,12 @@
 //! Promises:
 //! - A wait follows an answer, and lasts at most as long as the setting says. An idle server and an
 //!   idle connection take no time of a core.
-//! - Only a connection whose last gaps between answer and request were shorter than the setting
-//!   waits so, and only if no other connection was answered in between. With several clients at
+//! - Only a connection whose last gaps between answer and request were shorter than the setting is
+//!   waited for, and only if no other connection was answered in between. With several clients at
 //!   once the workers have other work, and the clients need the cores.
-//! - At most half of the cores wait so. A wait ends if the system gave the core to another thread
-//!   meanwhile.
+//! - At most half of the cores wait at once. Each look offers the core to other threads, and a wait
+//!   ends if one of them keeps the core.
+//! - Waits in vain become rare: each of them doubles the number of short gaps before the next.
 //! - A wait changes no order: the worker finds the request by its event, as after a sleep.
 
 use std::mem::MaybeUninit;
@@ -114,15 +115,19 @@ impl Spin {
         let Some((since, worker)) = self.answered.take() else {
             return;
         };
-        // A worker that waits for the events of other workers finds no request by a wait.
+        // Another worker got the event of this request, so the wait of the first one saved nothing.
         let is_short = now.saturating_duration_since(since) < self.shared.longest
             && worker == thread::current().id()
             && self.shared.last.load(Relaxed) == self.number;
-        self.short_gaps = if is_short { self.short_gaps + 1 } else { 0 };
+        self.short_gaps = if is_short {
+            self.short_gaps.saturating_add(1)
+        } else {
+            0
+        };
     }
 
-    /// Waits for input if the socket has none between two requests, and if a short wait is likely
-    /// to end with a request.
+    /// Waits for the next request after an answer that is gone, if a short wait is likely to end
+    /// with this request. Only the first call after an answer waits.
     pub(crate) fn wait(&mut self, socket: &impl Socket) {
         if self.shared.longest.is_zero() || self.answered.is_some() {
             return;
