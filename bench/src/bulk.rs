@@ -1,16 +1,18 @@
 //! Benchmark of durable creates over HTTP: single creates, bulk requests and transactional batches.
 
+use crate::Result;
 use crate::child::{ServerProcess, ready_server};
 use crate::items::{self, Batches, Creates};
 use crate::load::{LoadSpec, load};
 use crate::report::median;
-use crate::{CONCURRENCY, Result};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// Requests of each connection before the measurement. A request has up to 100 items.
 const WARM_UP: usize = 2;
+/// Numbers of connections to measure.
+const CONCURRENCY: [usize; 2] = [1, 16];
 
 /// Appends the request with a number to a buffer.
 type WriteRequest<'a> = Box<dyn Fn(u64, &mut Vec<u8>) + 'a>;
@@ -35,7 +37,7 @@ struct Row {
 
 /// Measures every kind of request in every round and prints the table.
 pub(crate) fn run(rounds: usize, time: Duration, directory: &Path) -> Result<()> {
-    let server = ready_server(directory)?;
+    let server = ready_server(directory, &[])?;
     items::prepare(&server)?;
     let methods = methods(&server)?;
     let mut rows: Vec<Row> = Vec::new();

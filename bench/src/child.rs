@@ -101,10 +101,10 @@ pub(crate) fn cargo_build() -> Result<()> {
     }
 }
 
-/// Starts the server program on a data directory.
-pub(crate) fn ready_server(directory: &Path) -> Result<ServerProcess> {
+/// Starts the server program on a data directory, with further options.
+pub(crate) fn ready_server(directory: &Path, options: &[&str]) -> Result<ServerProcess> {
     let mut command = server_command()?;
-    command.arg("--data-dir").arg(directory);
+    command.args(options).arg("--data-dir").arg(directory);
     ServerProcess::start(&mut command, b"")
 }
 

@@ -166,7 +166,7 @@ fn temporary_directory(parent: Option<PathBuf>) -> Result<tempfile::TempDir> {
 /// Requests of each connection before the measurement.
 const WARM_UP: usize = 20;
 /// Numbers of connections and writers to measure.
-const CONCURRENCY: [usize; 2] = [1, 16];
+const CONCURRENCY: [usize; 3] = [1, 16, 64];
 
 fn main() -> Result<()> {
     match Program::parse().command {
@@ -230,9 +230,13 @@ fn main() -> Result<()> {
 /// The subjects of the HTTP benchmark.
 struct HttpBench {
     server: ServerProcess,
+    /// A second server, whose workers sleep as soon as they have no request.
+    sleeping: ServerProcess,
     bare_http: ServerProcess,
     /// Requests that read one item each.
     reads: Vec<Vec<u8>>,
+    /// The same requests, signed for the second server.
+    sleeping_reads: Vec<Vec<u8>>,
     creates: items::Creates,
     /// Number of the next item to create.
     created: AtomicU64,
@@ -241,8 +245,10 @@ struct HttpBench {
 
 impl HttpBench {
     fn build(directory: &std::path::Path) -> Result<HttpBench> {
-        let server = ready_server(&directory.join("server"))?;
+        let server = ready_server(&directory.join("server"), &[])?;
         let reads = items::prepare(&server)?;
+        let sleeping = ready_server(&directory.join("sleeping"), &["--spin", "0"])?;
+        let sleeping_reads = items::prepare(&sleeping)?;
         // The bare HTTP server sends a copy of a real response.
         let response = load::exchange(&server.address, &reads[0])?;
         let bare_http = bare_http::start(&response)?;
@@ -250,8 +256,10 @@ impl HttpBench {
         let store = bare_store::BareStore::open(&directory.join("bare"))?;
         Ok(HttpBench {
             server,
+            sleeping,
             bare_http,
             reads,
+            sleeping_reads,
             creates,
             created: AtomicU64::new(0),
             store,
@@ -260,8 +268,12 @@ impl HttpBench {
 
     /// Measures one line with a number of connections.
     fn measure(&mut self, line: Line, connections: usize, time: Duration) -> Result<Measurement> {
+        let reads = match line {
+            Line::ReadWithSleep => &self.sleeping_reads,
+            _ => &self.reads,
+        };
         let read = |n: u64, out: &mut Vec<u8>| {
-            out.extend_from_slice(&self.reads[n as usize % self.reads.len()])
+            out.extend_from_slice(&reads[n as usize % reads.len()]);
         };
         let counter = AtomicU64::new(0);
         let spec = |address, counter, request| LoadSpec {
@@ -274,6 +286,7 @@ impl HttpBench {
         };
         match line {
             Line::Read => load(&spec(&self.server.address, &counter, &read)),
+            Line::ReadWithSleep => load(&spec(&self.sleeping.address, &counter, &read)),
             Line::BareHttp => load(&spec(&self.bare_http.address, &counter, &read)),
             Line::Create => {
                 let creates = &self.creates;

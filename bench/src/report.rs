@@ -7,6 +7,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     Read,
+    ReadWithSleep,
     BareHttp,
     BareGet,
     Create,
@@ -15,8 +16,9 @@ pub(crate) enum Line {
 
 impl Line {
     /// All lines in the order of measurement and of the table.
-    pub(crate) const ALL: [Line; 5] = [
+    pub(crate) const ALL: [Line; 6] = [
         Line::Read,
+        Line::ReadWithSleep,
         Line::BareHttp,
         Line::BareGet,
         Line::Create,
@@ -27,6 +29,7 @@ impl Line {
     fn name(self) -> &'static str {
         match self {
             Line::Read => "point read, 1 KB",
+            Line::ReadWithSleep => "the same, --spin 0",
             Line::BareHttp => "bare HTTP server",
             Line::BareGet => "bare store get",
             Line::Create => "durable create, 400 B",
@@ -37,7 +40,7 @@ impl Line {
     /// Returns the line with which this line is compared.
     fn base(self) -> Option<Line> {
         match self {
-            Line::Read => Some(Line::BareHttp),
+            Line::Read | Line::ReadWithSleep => Some(Line::BareHttp),
             Line::Create => Some(Line::BareCommit),
             Line::BareHttp | Line::BareGet | Line::BareCommit => None,
         }

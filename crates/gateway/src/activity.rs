@@ -14,6 +14,7 @@
 //! Left out: bodies of requests, whose pauses `body.rs` limits.
 
 use crate::held::BodyMemory;
+use crate::spin::{Socket, Spin};
 use bytes::Bytes;
 use orrery_model::memory::Reservation;
 use std::io::{self, IoSlice};
@@ -357,16 +358,19 @@ pub(crate) struct PacedStream<S> {
     head_bytes: u64,
     /// The memory of these bytes, if they are many.
     head: Option<Reservation>,
+    /// The short waits between two requests.
+    spin: Spin,
 }
 
 impl<S> PacedStream<S> {
-    pub(crate) fn new(stream: S, activity: Arc<Activity>, memory: BodyMemory) -> Self {
+    pub(crate) fn new(stream: S, activity: Arc<Activity>, memory: BodyMemory, spin: Spin) -> Self {
         PacedStream {
             stream,
             activity,
             memory,
             head_bytes: 0,
             head: None,
+            spin,
         }
     }
 
@@ -420,14 +424,16 @@ impl<S: AsyncRead + Unpin> AsyncRead for PacedStream<S> {
         let outcome = Pin::new(&mut self.stream).poll_read(context, buffer);
         let bytes = &buffer.filled()[before..];
         if !bytes.is_empty() {
-            self.activity.received(bytes, Instant::now());
+            let now = Instant::now();
+            self.activity.received(bytes, now);
+            self.spin.note_input(now);
             self.count_head(bytes.len())?;
         }
         outcome
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for PacedStream<S> {
+impl<S: AsyncWrite + Socket + Unpin> AsyncWrite for PacedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -441,7 +447,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for PacedStream<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let outcome = Pin::new(&mut self.stream).poll_flush(context);
-        self.note_flush(outcome)
+        let outcome = self.note_flush(outcome);
+        // Each answer ends with a flush, and its bytes are gone by then.
+        if outcome.is_ready() && self.activity.stage().0 == Stage::Idle {
+            let this = &mut *self;
+            this.spin.wait(&this.stream);
+        }
+        outcome
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -584,7 +596,8 @@ mod tests {
         let memory = BodyMemory::new(MemoryBudget::new(8 * 30_000));
         let activity = Activity::new(Instant::now());
         let (mut client, stream) = tokio::io::duplex(64 * 1024);
-        let mut stream = PacedStream::new(stream, activity.clone(), memory.clone());
+        let spin = crate::spin::Spinners::new(Duration::ZERO).connection();
+        let mut stream = PacedStream::new(stream, activity.clone(), memory.clone(), spin);
         let mut buffer = [0; 20_000];
         client.write_all(&[b'x'; 20_000]).await.expect("it fits");
         stream.read_exact(&mut buffer).await.expect("it fits");

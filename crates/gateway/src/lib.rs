@@ -46,6 +46,7 @@ mod reply;
 mod route;
 mod script_lane;
 mod serve;
+mod spin;
 
 pub use activity::{CloseReason, Patience};
 pub use auth::{Directory, DirectoryError, Keys, KeysError};

@@ -30,12 +30,44 @@ const SESSION_TOKEN: &str = "x-ms-session-token";
 /// The milliseconds that a client is told to wait if an error does not state another time.
 const RETRY_AFTER_MS_DEFAULT: u64 = 10;
 
-/// The headers that are the same on every reply.
-const CONSTANT: &[(&str, &str)] = &[
-    ("x-ms-serviceversion", "version=2.14.0.0"),
-    ("x-ms-gatewayversion", "2.0.0"),
-    ("x-ms-schemaversion", "1.18"),
-    ("server", concat!("orrery/", env!("CARGO_PKG_VERSION"))),
+/// Returns a header with a value that never changes.
+const fn constant(name: &'static str, value: &'static str) -> (HeaderName, HeaderValue) {
+    (
+        HeaderName::from_static(name),
+        HeaderValue::from_static(value),
+    )
+}
+
+/// The headers that are the same on every reply. As all names in statics here, theirs are checked
+/// when the program is built and not for every reply.
+static CONSTANT: [(HeaderName, HeaderValue); 4] = [
+    constant("x-ms-serviceversion", "version=2.14.0.0"),
+    constant("x-ms-gatewayversion", "2.0.0"),
+    constant("x-ms-schemaversion", "1.18"),
+    constant("server", concat!("orrery/", env!("CARGO_PKG_VERSION"))),
+];
+/// The headers of a single replica, which every reply with a position has.
+static REPLICA: [(HeaderName, HeaderValue); 2] = [
+    constant("x-ms-current-replica-set-size", "1"),
+    constant("x-ms-current-write-quorum", "1"),
+];
+/// The headers with the LSN of a physical partition.
+static LSN: [HeaderName; 5] = [
+    HeaderName::from_static("lsn"),
+    HeaderName::from_static("x-ms-global-committed-lsn"),
+    HeaderName::from_static("x-ms-quorum-acked-lsn"),
+    HeaderName::from_static("x-ms-cosmos-llsn"),
+    HeaderName::from_static("x-ms-cosmos-quorum-acked-llsn"),
+];
+/// The headers with the LSN of an item.
+static ITEM_LSN: [HeaderName; 2] = [
+    HeaderName::from_static("x-ms-item-lsn"),
+    HeaderName::from_static("x-ms-cosmos-item-llsn"),
+];
+/// The headers with the id of a physical partition.
+static RANGE_ID: [HeaderName; 2] = [
+    HeaderName::from_static("x-ms-documentdb-partitionkeyrangeid"),
+    HeaderName::from_static("x-ms-cosmos-physical-partition-id"),
 ];
 
 /// A reply before it is rendered.
@@ -237,12 +269,7 @@ impl Reply {
         }
 
         // Headers of every reply.
-        for (name, value) in CONSTANT {
-            self.headers.insert(
-                HeaderName::from_static(name),
-                HeaderValue::from_static(value),
-            );
-        }
+        self.set_all(&CONSTANT);
         self.headers.insert(
             HeaderName::from_static("x-ms-activity-id"),
             activity.clone(),
@@ -303,23 +330,27 @@ impl Reply {
             false => format!("{range_id}:{version}#{lsn}"),
         };
         self.set(SESSION_TOKEN, &token);
-        for name in [
-            "lsn",
-            "x-ms-global-committed-lsn",
-            "x-ms-quorum-acked-lsn",
-            "x-ms-cosmos-llsn",
-            "x-ms-cosmos-quorum-acked-llsn",
-        ] {
-            self.set_number(name, lsn);
-        }
+        self.set_numbers(&LSN, lsn);
         if let Some(item_lsn) = item_lsn {
-            self.set_number("x-ms-item-lsn", item_lsn);
-            self.set_number("x-ms-cosmos-item-llsn", item_lsn);
+            self.set_numbers(&ITEM_LSN, item_lsn);
         }
-        self.set_number("x-ms-documentdb-partitionkeyrangeid", u64::from(range_id));
-        self.set_number("x-ms-cosmos-physical-partition-id", u64::from(range_id));
-        self.set_number("x-ms-current-replica-set-size", 1);
-        self.set_number("x-ms-current-write-quorum", 1);
+        self.set_numbers(&RANGE_ID, u64::from(range_id));
+        self.set_all(&REPLICA);
+    }
+
+    /// Sets headers that all have the value `number`, which they share in memory.
+    fn set_numbers(&mut self, names: &[HeaderName], number: u64) {
+        let value = HeaderValue::from(number);
+        for name in names {
+            self.headers.insert(name.clone(), value.clone());
+        }
+    }
+
+    /// Sets headers with constant values.
+    fn set_all(&mut self, headers: &[(HeaderName, HeaderValue)]) {
+        for (name, value) in headers {
+            self.headers.insert(name.clone(), value.clone());
+        }
     }
 
     /// Returns a 405 with the header that lists the methods of the path.

@@ -13,6 +13,7 @@ use crate::gateway::{Connection, Gateway, Scheme};
 use crate::held::BodyMemory;
 use crate::log::{Field, Log, LogLevel};
 use crate::metrics::ConnectionCounters;
+use crate::spin::{Socket, Spinners};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
@@ -119,6 +120,9 @@ pub struct Port<A> {
     pub limits: ConnectionLimits,
     /// The times that slow clients are given.
     pub patience: Patience,
+    /// The longest time for which a worker looks for the next request of a connection before it
+    /// sleeps; zero for none.
+    pub spin: Duration,
     /// The longest wait at shutdown for requests in progress.
     pub drain: Duration,
 }
@@ -128,6 +132,7 @@ struct Shared<A> {
     service: Arc<A>,
     tls: Option<TlsAcceptor>,
     patience: Patience,
+    spinners: Arc<Spinners>,
 }
 
 /// Serves a port on `listener` until `shutdown` resolves, then waits for the requests in progress.
@@ -142,6 +147,7 @@ pub async fn serve<A: Service>(
         service: port.service,
         tls: port.tls.map(TlsAcceptor::from),
         patience: port.patience,
+        spinners: Spinners::new(port.spin),
     });
     let graceful = GracefulShutdown::new();
     let mut door = Door::new(listener, port.limits, &*shared.service);
@@ -346,7 +352,7 @@ impl<A: Service> Shared<A> {
         watcher: Watcher,
     ) -> Result<(), BoxError>
     where
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        S: AsyncRead + AsyncWrite + Socket + Send + Unpin + 'static,
     {
         let (service, of_requests) = (self.service.clone(), activity.clone());
         let answer = service_fn(move |request: Request<Incoming>| {
@@ -361,9 +367,10 @@ impl<A: Service> Shared<A> {
             }
         });
         let memory = self.service.memory().clone();
-        let stream = PacedStream::new(stream, activity.clone(), memory);
+        let spin = self.spinners.connection();
+        let stream = PacedStream::new(stream, activity.clone(), memory, spin);
         // The watcher lets a shutdown end the connection after the request in progress.
-        let serving = http_builder(self.patience)
+        let serving = http_builder()
             .serve_connection(TokioIo::new(stream), answer)
             .into_owned();
         self.while_patient(watcher.watch(serving), activity).await
@@ -414,13 +421,12 @@ fn is_displaced(
 }
 
 /// Returns the settings of HTTP.
-fn http_builder(patience: Patience) -> Builder<TokioExecutor> {
+fn http_builder() -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
-        .timer(TokioTimer::new())
-        // The connection is cut before, and counted; this is the last resort.
-        .header_read_timeout(patience.idle * 2)
+        // `while_patient` limits this time, with one timer for all requests of a connection.
+        .header_read_timeout(None)
         .max_buf_size(HEAD_BYTES)
         .max_headers(HEADERS);
     builder

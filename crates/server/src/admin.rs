@@ -87,6 +87,7 @@ impl AdminServer {
                 per_address: ADMIN_CONNECTIONS,
             },
             patience: Patience::default(),
+            spin: Duration::ZERO,
             drain: DRAIN_TIMEOUT,
         };
         let serving = tokio::spawn(serve(port, listener, shutdown));

@@ -238,6 +238,16 @@ pub(crate) struct StartArguments {
         value_parser = at_least_one
     )]
     pub(crate) max_connections_per_address: Option<usize>,
+    /// Microseconds for which a core looks for the next request of a client that sends one after the
+    /// other, before it sleeps; 0 for none
+    #[arg(
+        long,
+        value_name = "MICROSECONDS",
+        env = "ORRERY_SPIN",
+        default_value_t = 100,
+        value_parser = clap::value_parser!(u64).range(..=1000)
+    )]
+    pub(crate) spin: u64,
     /// Account endpoint reported to clients [default: the address that each request used]
     #[arg(long, value_name = "URL", env = "ORRERY_ENDPOINT")]
     pub(crate) endpoint: Option<String>,

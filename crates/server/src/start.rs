@@ -243,6 +243,7 @@ async fn serve_clients(
         tls: Some(context.tls.clone()),
         limits: connection_limits(arguments, context),
         patience: Patience::default(),
+        spin: Duration::from_micros(arguments.spin),
         drain: DRAIN_TIMEOUT,
     };
     let all_finished = serve(port, listener, shutdown).await;

@@ -312,3 +312,29 @@ async fn streams_of_http_2_that_never_read_are_cut_with_their_connection() {
 
 #[cfg(target_os = "linux")]
 const SLOW_READERS: &str = "orrery_connections_closed_total{reason=\"slow_reader\"}";
+
+#[test]
+fn fast_clients_are_answered_with_and_without_short_waits() {
+    for microseconds in ["0", "1000"] {
+        let server = start(&["--memory", "--spin", microseconds]).expect("it starts");
+        let mut one = server.client();
+        one.make_posts();
+        one.create(ITEMS, r#"{"id":"a","postId":"p1"}"#);
+        let mut other = server.client();
+        let read = Request::new("GET", &format!("{ITEMS}/a")).key("p1");
+        // One client alone may be waited for; two that take turns are not.
+        for _ in 0..100 {
+            assert_eq!(one.call(&read).status, 200);
+        }
+        for _ in 0..20 {
+            assert_eq!(other.call(&read).status, 200);
+            assert_eq!(one.call(&read).status, 200);
+        }
+        // A worker that waits notices the end of its connection.
+        drop(one);
+        assert_eq!(other.call(&read).status, 200);
+        assert_eq!(server.stop().code, Some(0));
+    }
+    let refused = start(&["--memory", "--spin", "1001"]).err();
+    assert_eq!(refused.expect("too long a wait").code, Some(2));
+}
