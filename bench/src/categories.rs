@@ -160,7 +160,7 @@ pub(crate) fn run(
         }
         drop(engine);
 
-        let server = ready_server(&directory)?;
+        let server = ready_server(&directory, &[])?;
         let queries = items::Queries::new(&server)?;
         for (line, rate) in LINES.iter().zip(rates) {
             let mut rounds_of_line = Vec::new();

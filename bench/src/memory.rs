@@ -66,7 +66,7 @@ fn creates(
     beside: Option<&str>,
 ) -> Result<String> {
     let mut subjects = vec![
-        Subject::new("on disk", ready_server(directory)?)?,
+        Subject::new("on disk", ready_server(directory, &[])?)?,
         Subject::new("in memory", memory_server()?)?,
     ];
     if let Some(address) = beside {

@@ -280,7 +280,7 @@ impl Container {
 
     /// Returns true if the container always has one physical partition: a container that was
     /// created without a partition key.
-    pub(crate) fn has_one_partition(&self) -> bool {
+    pub fn has_one_partition(&self) -> bool {
         self.partition_key().is_system_key()
     }
 

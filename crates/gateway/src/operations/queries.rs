@@ -48,8 +48,8 @@ pub(super) fn query_conflicts(
 ) -> Result<Progress> {
     // Conflicts lie in the logical partitions of their items, so the rules are those of items.
     let is_everywhere = matches!(call.scope(container)?, Scope::Everything);
-    let has_key = !container.partition_key().is_system_key();
-    if is_everywhere && has_key && !call.headers.allows_cross_partition {
+    let is_divided = !container.has_one_partition();
+    if is_everywhere && is_divided && !call.headers.allows_cross_partition {
         return Err(Error::cross_partition_disabled());
     }
     let outcome = engine.query_feed(Feed::Conflicts(container), &request(call)?);
