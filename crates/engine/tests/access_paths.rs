@@ -232,12 +232,11 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     for item in &items {
         let category = if item.is_wanted { "x" } else { "other" };
         let (n, kind, created) = (item.n, item.kind, item.created);
+        let rest = format!(r#""n":{n},"kind":{kind}"#);
         create(
             &bench.engine,
             &container,
-            &format!(
-                r#"{{"id":"{created:06}","pk":"{created}","cat":"{category}","n":{n},"kind":{kind}}}"#
-            ),
+            &format!(r#"{{"id":"{created:06}","pk":"{created}","cat":"{category}",{rest}}}"#),
         );
     }
 
