@@ -1,5 +1,5 @@
-//! Benchmark of queries that filter and group by a category, on containers of one and of 167 physical
-//! partitions (1,000,000 RU/s): the same items, on disk, in this process and over HTTP.
+//! Benchmark of queries that filter and group by a category, on containers of one and of 167
+//! physical partitions (1,000,000 RU/s): the same items, on disk, in this process and over HTTP.
 //!
 //! The container has the default indexing policy: no index orders the items of a category. The
 //! engine has to choose between a walk along the index of `n` and a lookup of `cat`.
@@ -133,7 +133,8 @@ impl Line {
     }
 }
 
-/// Loads a container of each number of physical partitions, measures each line and prints the table.
+/// Loads a container of each number of physical partitions, measures each line and prints the
+/// table.
 pub(crate) fn run(
     items: u64,
     partitions: &[u32],

@@ -1,8 +1,8 @@
 //! Queries that read one value of each item, so that an index of its path can replace the items.
 //!
 //! Examples: `SELECT VALUE MAX(c.price) FROM c`, `SELECT DISTINCT c.brand FROM c`, `SELECT VALUE
-//! SUM(c.n) FROM c WHERE c.n > 5`, `SELECT c.brand, COUNT(1) FROM c GROUP BY c.brand`. A source that
-//! has the values of the path may return candidates that contain nothing but this value; a maximum
+//! SUM(c.n) FROM c WHERE c.n > 5`, `SELECT c.brand, COUNT(1) FROM c GROUP BY c.brand`. A source
+//! that has the values of the path may return candidates that contain nothing but this value; a maximum
 //! needs only one of them, and a group one with the number of its items.
 
 use crate::bound::{Expr, Grouping, Output, Step};

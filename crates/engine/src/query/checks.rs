@@ -4,8 +4,8 @@
 //! A walk along an index checks the same term for many items. Reading an entry of the term's list
 //! costs about a sixteenth of a look-up. After [`LOOKUPS_BEFORE_LIST`] look-ups, and each time
 //! their number has doubled, the check reads on in the list, as much as the look-ups so far have
-//! cost. Until the end of the list is reached the check continues with look-ups. A list of more than
-//! [`LIST_ITEMS_MAX`] items is given up.
+//! cost. Until the end of the list is reached the check continues with look-ups. A list of more
+//! than [`LIST_ITEMS_MAX`] items is given up.
 
 use super::lookup::Lookup;
 use super::posting::{Entries, entries, has_entry};

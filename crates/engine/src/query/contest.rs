@@ -7,9 +7,9 @@
 //! known:
 //!
 //! ```text
-//! walk   ├───┼───────┼───────────────┼───────────┤ found all rows: the walk goes on
-//! count     ├┤  ├───┤    ├─────┤                 ╎
-//!                             └─ the cost S of a sort is known    └─ the walk has cost S: sort
+//! walk   |---|-------|---------------|-----------| found all rows: the walk goes on
+//! count     |-|    |---|    |-----|              |
+//!                the cost S of a sort is known   the walk has cost S: sort
 //! ```
 //!
 //! In both cases the page costs at most twice as much as the cheaper of both, apart from the first
@@ -97,7 +97,8 @@ struct Sort<'a> {
     counting: Counting<'a>,
     /// Entries counted in `parts`, with those that opening the lists is worth.
     counted: u64,
-    /// Entries that have to be passed, and items that have to be read. Checks may leave fewer items.
+    /// Entries that have to be passed, and items that have to be read. Checks may leave fewer
+    /// items.
     entries_to_pass: u64,
     items_to_read: u64,
 }
@@ -216,8 +217,8 @@ impl<'a> Candidates<'a> {
         Ok(true)
     }
 
-    /// Returns true if the query has further pages and a sort is much cheaper than a walk that finds
-    /// its matches evenly distributed. The counts are those of a choice that is made once, which
+    /// Returns true if the query has further pages and a sort is much cheaper than a walk that
+    /// finds its matches evenly distributed. The counts are those of a choice that is made once, which
     /// takes too long in several partitions.
     fn seems_cheaper_than_walk(&mut self, sort: &mut Sort<'a>) -> Result<bool> {
         if !self.query.may_continue || self.targets.len() > 1 {
@@ -262,8 +263,8 @@ impl<'a> Candidates<'a> {
         Ok(sort_cost.saturating_mul(SORT_FACTOR) <= walk_cost)
     }
 
-    /// Returns true if one partition has no more matches than the page takes rows. A walk would have
-    /// to read the same items and pass all entries.
+    /// Returns true if one partition has no more matches than the page takes rows. A walk would
+    /// have to read the same items and pass all entries.
     fn has_few_matches(&self, sort: &mut Sort<'a>, limit: u64) -> Result<bool> {
         let rows_wanted = self.query.rows_wanted as u64;
         let counted_max = rows_wanted.saturating_mul(SHORT_LISTS) + ENTRIES_OF_OPENING;

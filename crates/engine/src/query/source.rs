@@ -2,9 +2,9 @@
 //!
 //! Without ORDER BY the partitions are read in sequence, each in natural order and only as far as
 //! needed. With ORDER BY the partitions are merged, in the order of an index or for a sort
-//! (`query/contest.rs`); equal values are ordered by item number. A position names the partition of the last candidate
-//! and its place there. If that partition is split or merged, its successors are merged by item
-//! number.
+//! (`query/contest.rs`); equal values are ordered by item number. A position names the partition of
+//! the last candidate and its place there. If that partition is split or merged, its successors are
+//! merged by item number.
 
 use super::access::{AccessPath, Counting};
 use super::contest::{Compared, Found};

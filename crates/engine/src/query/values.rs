@@ -119,31 +119,16 @@ pub(crate) fn plan(
     let Some(ranges) = scanned_ranges(&covered, number, conditions, planned) else {
         return Ok(None);
     };
-    // The index has no entry for items that lack the path. They are found by their numbers.
-    let facts = query.facts;
-    let items = facts.counters(snapshot)?.items;
-    let lacks_items = covered.includes_missing && items > facts.entries_of(snapshot, number)?;
-    if lacks_items && items > NUMBERS_MAX {
-        return Ok(None);
-    }
-    let mut scan = ValueScan {
+    let scan = ValueScan {
         covered,
         number,
         ranges,
         distinct: Arc::default(),
     };
-    let distinct = match scan.covered.values {
-        NeededValues::Distinct if !lacks_items => scan.distinct_values(query, snapshot)?,
-        NeededValues::Distinct | NeededValues::Counted => {
-            scan.counted_values(query, snapshot, lacks_items)?
-        }
-        _ => return Ok(Some(scan)),
-    };
-    Ok(distinct.map(|mut distinct| {
-        distinct.sort_unstable_by_key(|value| value.first.number);
-        scan.distinct = Arc::new(distinct);
-        scan
-    }))
+    match scan.covered.values {
+        NeededValues::Distinct | NeededValues::Counted => scan.with_distinct(query, snapshot),
+        _ => Ok(Some(scan)),
+    }
 }
 
 /// Returns the ranges of keys that hold the values of a path under the conditions. Returns `None`
@@ -185,6 +170,33 @@ impl ValueScan {
     /// Returns true if the scan counts the items of each value.
     pub(crate) fn counts_items(&self) -> bool {
         self.covered.values == NeededValues::Counted
+    }
+
+    /// Reads the distinct values. Returns `None` if there are more than [`DISTINCT_VALUES_MAX`], or
+    /// too many items to find those that lack the path.
+    fn with_distinct(
+        mut self,
+        query: &PartitionQuery<'_>,
+        snapshot: &dyn Snapshot,
+    ) -> Result<Option<ValueScan>> {
+        // The index has no entry for items that lack the path. They are found by their numbers.
+        let items = query.facts.counters(snapshot)?.items;
+        let lacks_items = self.covered.includes_missing
+            && items > query.facts.entries_of(snapshot, self.number)?;
+        if lacks_items && items > NUMBERS_MAX {
+            return Ok(None);
+        }
+        let distinct = if lacks_items || self.counts_items() {
+            self.counted_values(query, snapshot, lacks_items)?
+        } else {
+            self.distinct_values(query, snapshot)?
+        };
+        let Some(mut distinct) = distinct else {
+            return Ok(None);
+        };
+        distinct.sort_unstable_by_key(|value| value.first.number);
+        self.distinct = Arc::new(distinct);
+        Ok(Some(self))
     }
 
     /// Returns the distinct values, or `None` if there are more than [`DISTINCT_VALUES_MAX`].
@@ -382,8 +394,8 @@ impl ValueScan {
     }
 }
 
-/// Returns the posting of an entry. An inexact encoding has no value to return, and the cursor loads
-/// the item.
+/// Returns the posting of an entry. An inexact encoding has no value to return, and the cursor
+/// loads the item.
 fn posting_of(path: &Path, entry: IndexEntry) -> Posting {
     let value = value::decode(&entry.value).map(|value| wrap_value(path, value));
     let position = IndexPosition {
