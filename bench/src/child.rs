@@ -8,10 +8,6 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The key of the emulator, which every server of the protocol accepts unless told otherwise.
-const WELL_KNOWN_KEY: &str =
-    "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
-
 /// A server that listens on a port. If this program started its process, the process is killed
 /// when this value is dropped.
 pub(crate) struct ServerProcess {
@@ -61,7 +57,7 @@ impl ServerProcess {
         ServerProcess {
             process: None,
             address: address.to_owned(),
-            key: WELL_KNOWN_KEY.to_owned(),
+            key: orrery_gateway::WELL_KNOWN_KEY.to_owned(),
         }
     }
 

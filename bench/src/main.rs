@@ -129,7 +129,7 @@ enum Command {
         #[command(flatten)]
         arguments: HttpArguments,
         /// Number of items of each size whose memory is measured
-        #[arg(long, default_value_t = 100_000)]
+        #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
         items: u64,
         /// Another server of the protocol to measure beside: it listens there without TLS, has the
         /// key of the emulator, and no database `bench`

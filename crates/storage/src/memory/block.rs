@@ -1,4 +1,4 @@
-//! A block: some kilobytes of neighbouring rows as one piece of bytes, which never changes.
+//! A block: some kilobytes of adjacent rows as one piece of bytes, which never changes.
 //!
 //! ```text
 //! block   entry entry …                                  in the order of their keys
@@ -6,13 +6,13 @@
 //! ```
 //!
 //! *shared* counts the bytes that the key has in common with the key before it; only the *suffix*
-//! behind them is stored. Neighbouring keys have much in common, so most bytes of a block are
-//! values. The three numbers are in base 128, the low digit first; most take one byte.
+//! behind them is stored. Adjacent keys have much in common, so most bytes of a block are values.
+//! The three numbers are in base 128, the low digit first; most take one byte.
 //!
 //! A search begins at the first entry, compares suffixes and builds no keys: an entry that shares
 //! more with its predecessor than the wanted key does is below the wanted key, and an entry that
-//! shares less is above it. The same counts tell how the neighbour of an inserted or removed entry
-//! is rewritten, so a change copies most of the block as it is.
+//! shares less is above it. The same counts tell how the entry after an inserted or removed one is
+//! rewritten, so a change copies most of the block as it is.
 //!
 //! A block holds bytes that this program wrote and keeps in memory. A malformed block is an error
 //! of the program.

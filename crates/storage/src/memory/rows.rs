@@ -12,8 +12,8 @@
 //! reads from each slot the newest block that is not younger.
 //!
 //! A slot whose block grew too large is split, together with its earlier blocks. A slot that shrank
-//! is joined with a neighbour when no snapshot needs earlier blocks of the two, so every slot has a
-//! block for every live snapshot.
+//! is joined with an adjacent one when no snapshot needs earlier blocks of the two, so every slot
+//! has a block for every live snapshot.
 //!
 //! Changed slots that need such care are queued. The queue is worked off in commits and when a
 //! snapshot ends, in pieces of bounded size: there is no thread of its own.
@@ -29,7 +29,7 @@ use crate::store::{Bytes, KeyRange, is_empty_range};
 /// Bytes from which on a block with several rows is split. Larger blocks take less memory beside
 /// the rows; each change of a row copies its block.
 const BLOCK_BYTES_MAX: usize = 2 << 10;
-/// Bytes below which a block is joined with a neighbour, and of the largest joined block.
+/// Bytes below which a block is joined with an adjacent one, and of the largest joined block.
 const BLOCK_BYTES_MIN: usize = BLOCK_BYTES_MAX / 4;
 const JOINED_BYTES_MAX: usize = BLOCK_BYTES_MAX * 3 / 4;
 /// Bytes of a slot beside its low key and its blocks: its place in the map, and what the allocator
@@ -297,7 +297,8 @@ impl Rows {
         }
     }
 
-    /// Removes the blocks of a slot that no snapshot sees, and joins a small slot with a neighbour.
+    /// Removes the blocks of a slot that no snapshot sees, and joins a small slot with an adjacent
+    /// one.
     fn look_after(&mut self, low: LowKey, live: &[Lsn]) {
         let Some(slot) = self.slots.get_mut(&low) else {
             // The slot was joined with another.
@@ -330,12 +331,12 @@ impl Rows {
         let below = (Bound::Unbounded, Bound::Excluded(&low[..]));
         let above = self.slots.range::<[u8], _>(above).next();
         let below = self.slots.range::<[u8], _>(below).next_back();
-        let (lower, upper) = if let Some((above, neighbour)) = above
-            && slot.can_join(neighbour)
+        let (lower, upper) = if let Some((above, adjacent)) = above
+            && slot.can_join(adjacent)
         {
             (low.clone(), above.clone())
-        } else if let Some((below, neighbour)) = below
-            && slot.can_join(neighbour)
+        } else if let Some((below, adjacent)) = below
+            && slot.can_join(adjacent)
         {
             (below.clone(), low.clone())
         } else {
@@ -428,9 +429,9 @@ impl Slot {
         self.newest.len() < BLOCK_BYTES_MIN
     }
 
-    fn can_join(&self, neighbour: &Slot) -> bool {
-        let bytes = self.newest.len() + neighbour.newest.len();
-        neighbour.earlier.is_empty() && bytes <= JOINED_BYTES_MAX
+    fn can_join(&self, adjacent: &Slot) -> bool {
+        let bytes = self.newest.len() + adjacent.newest.len();
+        adjacent.earlier.is_empty() && bytes <= JOINED_BYTES_MAX
     }
 
     /// Returns true if the slot has earlier blocks and is not in the queue.
