@@ -204,7 +204,8 @@ impl<'a> Candidates<'a> {
             } else {
                 sort.items_to_read
             };
-            let cost = prices.of(sort.entries_to_pass, items);
+            let rows = items.saturating_mul(self.query.profile.cost_of_building());
+            let cost = prices.of(sort.entries_to_pass, items).saturating_add(rows);
             let cost = match self.query.may_continue {
                 true => cost.saturating_mul(REPEATED_SORT_FACTOR),
                 false => cost,
@@ -263,9 +264,13 @@ impl<'a> Candidates<'a> {
         Ok(sort_cost.saturating_mul(SORT_FACTOR) <= walk_cost)
     }
 
-    /// Returns true if one partition has no more matches than the page takes rows. A walk would
-    /// have to read the same items and pass all entries.
+    /// Returns true if one partition has no more matches than the page takes rows, so that a walk
+    /// would have to read the same items and pass all entries.
     fn has_few_matches(&self, sort: &mut Sort<'a>, limit: u64) -> Result<bool> {
+        let profile = self.query.profile;
+        if profile.cost_of_building() > profile.cost_of_walking(1) {
+            return Ok(false);
+        }
         let rows_wanted = self.query.rows_wanted as u64;
         let counted_max = rows_wanted.saturating_mul(SHORT_LISTS) + ENTRIES_OF_OPENING;
         Ok(self.targets.len() == 1
