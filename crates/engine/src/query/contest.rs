@@ -264,11 +264,12 @@ impl<'a> Candidates<'a> {
         Ok(sort_cost.saturating_mul(SORT_FACTOR) <= walk_cost)
     }
 
-    /// Returns true if one partition has no more matches than the page takes rows, so that a walk
+    /// Returns true if one partition has no more matches than the query takes rows, so that a walk
     /// would have to read the same items and pass all entries.
     fn has_few_matches(&self, sort: &mut Sort<'a>, limit: u64) -> Result<bool> {
         let profile = self.query.profile;
-        if profile.cost_of_building() > profile.cost_of_walking(1) {
+        let builds_dearly = profile.cost_of_building() > profile.cost_of_walking(1);
+        if builds_dearly || self.query.may_continue {
             return Ok(false);
         }
         let rows_wanted = self.query.rows_wanted as u64;
