@@ -219,8 +219,8 @@ impl<'a> Candidates<'a> {
     }
 
     /// Returns true if the query has further pages and a sort is much cheaper than a walk that
-    /// finds its matches evenly distributed. The counts are those of a choice that is made once, which
-    /// takes too long in several partitions.
+    /// finds its matches evenly distributed. The counts are those of a choice that is made once,
+    /// which takes too long in several partitions.
     fn seems_cheaper_than_walk(&mut self, sort: &mut Sort<'a>) -> Result<bool> {
         if !self.query.may_continue || self.targets.len() > 1 {
             return Ok(false);
