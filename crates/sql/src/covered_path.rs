@@ -2,8 +2,8 @@
 //!
 //! Examples: `SELECT VALUE MAX(c.price) FROM c`, `SELECT DISTINCT c.brand FROM c`, `SELECT VALUE
 //! SUM(c.n) FROM c WHERE c.n > 5`, `SELECT c.brand, COUNT(1) FROM c GROUP BY c.brand`. A source
-//! that has the values of the path may return candidates that contain nothing but this value; a maximum
-//! needs only one of them, and a group one with the number of its items.
+//! that has the values of the path may return candidates that contain nothing but this value; a
+//! maximum needs only one of them, and a group one with the number of its items.
 
 use crate::bound::{Expr, Grouping, Output, Step};
 use crate::condition::{self, Condition, Path, Test};

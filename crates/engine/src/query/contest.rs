@@ -204,7 +204,8 @@ impl<'a> Candidates<'a> {
             } else {
                 sort.items_to_read
             };
-            let cost = prices.of(sort.entries_to_pass, items);
+            let rows = items.saturating_mul(self.query.profile.cost_of_building());
+            let cost = prices.of(sort.entries_to_pass, items).saturating_add(rows);
             let cost = match self.query.may_continue {
                 true => cost.saturating_mul(REPEATED_SORT_FACTOR),
                 false => cost,
@@ -218,8 +219,8 @@ impl<'a> Candidates<'a> {
     }
 
     /// Returns true if the query has further pages and a sort is much cheaper than a walk that
-    /// finds its matches evenly distributed. The counts are those of a choice that is made once, which
-    /// takes too long in several partitions.
+    /// finds its matches evenly distributed. The counts are those of a choice that is made once,
+    /// which takes too long in several partitions.
     fn seems_cheaper_than_walk(&mut self, sort: &mut Sort<'a>) -> Result<bool> {
         if !self.query.may_continue || self.targets.len() > 1 {
             return Ok(false);
@@ -263,9 +264,14 @@ impl<'a> Candidates<'a> {
         Ok(sort_cost.saturating_mul(SORT_FACTOR) <= walk_cost)
     }
 
-    /// Returns true if one partition has no more matches than the page takes rows. A walk would
-    /// have to read the same items and pass all entries.
+    /// Returns true if one partition has no more matches than the query takes rows, so that a walk
+    /// would have to read the same items and pass all entries.
     fn has_few_matches(&self, sort: &mut Sort<'a>, limit: u64) -> Result<bool> {
+        let profile = self.query.profile;
+        let builds_dearly = profile.cost_of_building() > profile.cost_of_walking(1);
+        if builds_dearly || self.query.may_continue {
+            return Ok(false);
+        }
         let rows_wanted = self.query.rows_wanted as u64;
         let counted_max = rows_wanted.saturating_mul(SHORT_LISTS) + ENTRIES_OF_OPENING;
         Ok(self.targets.len() == 1
