@@ -232,6 +232,8 @@ struct HttpBench {
     server: ServerProcess,
     /// A second server, whose workers sleep as soon as they have no request.
     sleeping: ServerProcess,
+    /// A third server, for creates: the work that they leave behind would slow reads down.
+    writing: ServerProcess,
     bare_http: ServerProcess,
     /// Requests that read one item each.
     reads: Vec<Vec<u8>>,
@@ -249,14 +251,17 @@ impl HttpBench {
         let reads = items::prepare(&server)?;
         let sleeping = ready_server(&directory.join("sleeping"), &["--spin", "0"])?;
         let sleeping_reads = items::prepare(&sleeping)?;
+        let writing = ready_server(&directory.join("writing"), &[])?;
+        items::prepare(&writing)?;
         // The bare HTTP server sends a copy of a real response.
         let response = load::exchange(&server.address, &reads[0])?;
         let bare_http = bare_http::start(&response)?;
-        let creates = items::Creates::new(&server)?;
+        let creates = items::Creates::new(&writing)?;
         let store = bare_store::BareStore::open(&directory.join("bare"))?;
         Ok(HttpBench {
             server,
             sleeping,
+            writing,
             bare_http,
             reads,
             sleeping_reads,
@@ -290,7 +295,7 @@ impl HttpBench {
             Line::BareHttp => load(&spec(&self.bare_http.address, &counter, &read)),
             Line::Create => {
                 let creates = &self.creates;
-                load(&spec(&self.server.address, &self.created, &|n, out| {
+                load(&spec(&self.writing.address, &self.created, &|n, out| {
                     creates.write(n, out)
                 }))
             }

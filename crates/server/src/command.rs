@@ -238,8 +238,8 @@ pub(crate) struct StartArguments {
         value_parser = at_least_one
     )]
     pub(crate) max_connections_per_address: Option<usize>,
-    /// Microseconds for which a core looks for the next request of a client that sends one after the
-    /// other, before it sleeps; 0 for none
+    /// Microseconds for which a core looks for the next request of a client that sends one after
+    /// the other, before it sleeps; at most 1000, and 0 for none
     #[arg(
         long,
         value_name = "MICROSECONDS",

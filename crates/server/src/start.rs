@@ -238,14 +238,7 @@ async fn serve_clients(
             admin.begin_draining();
         }
     };
-    let port = Port {
-        service: server.gateway.clone(),
-        tls: Some(context.tls.clone()),
-        limits: connection_limits(arguments, context),
-        patience: Patience::default(),
-        spin: Duration::from_micros(arguments.spin),
-        drain: DRAIN_TIMEOUT,
-    };
+    let port = client_port(server, arguments);
     let all_finished = serve(port, listener, shutdown).await;
 
     // No task may begin new work once the caller shuts the engine down.
@@ -259,6 +252,18 @@ async fn serve_clients(
         );
     }
     Ok(())
+}
+
+/// Returns the port for clients.
+fn client_port(server: &Server, arguments: &StartArguments) -> Port<Gateway> {
+    Port {
+        service: server.gateway.clone(),
+        tls: Some(server.context.tls.clone()),
+        limits: connection_limits(arguments, &server.context),
+        patience: Patience::default(),
+        spin: Duration::from_micros(arguments.spin),
+        drain: DRAIN_TIMEOUT,
+    }
 }
 
 /// Returns the limits of the clients' connections.
