@@ -27,7 +27,7 @@ fn create_with(engine: &Engine, container: &Container, id: &str, indexing: Index
     created.result.expect("created");
 }
 
-/// Checks the items that queries see through indexes, by a scan, and as counts and values.
+/// Checks the items that queries see through indexes, by a scan, and as counts, groups and values.
 #[track_caller]
 fn check_seen(engine: &Engine, container: &Container, ids: &[&str]) {
     let of_query = |text: &str| {
@@ -55,6 +55,25 @@ fn check_seen(engine: &Engine, container: &Container, ids: &[&str]) {
         "SELECT VALUE SUM(c.n) FROM c",
     ] {
         assert_eq!(of_query(text), [ids.len().to_string()], "{text}");
+    }
+    check_groups(&of_query, ids.len());
+}
+
+/// Checks groups and distinct values, of a path that all items have and of one that none has.
+#[track_caller]
+fn check_groups(of_query: &impl Fn(&str) -> Vec<String>, seen: usize) {
+    for (text, row) in [
+        (
+            "SELECT c.n, COUNT(1) AS seen FROM c GROUP BY c.n",
+            format!(r#"{{"n":1,"seen":{seen}}}"#),
+        ),
+        (
+            "SELECT c.z, COUNT(1) AS seen FROM c GROUP BY c.z",
+            format!(r#"{{"seen":{seen}}}"#),
+        ),
+        ("SELECT DISTINCT VALUE c.n FROM c", "1".to_owned()),
+    ] {
+        assert_eq!(of_query(text), [row], "{text}");
     }
 }
 
