@@ -61,6 +61,16 @@ fn queries_of_a_container_without_a_partition_key_need_no_word_about_partitions(
             assert_eq!(answer.status, 200, "{options:?} {query}: {}", answer.text());
             let rows = answer.json().get("Documents").map(|rows| rows.to_text());
             assert_eq!(rows.as_deref(), Some(expected), "{options:?} {query}");
+
+            // Clients that may cross partitions say so, and know no plan for the answer.
+            let crossing = query_of_2016(query)
+                .header("x-ms-documentdb-query-enablecrosspartition", "True")
+                .header(
+                    "x-ms-documentdb-query-parallelizecrosspartitionquery",
+                    "True",
+                );
+            let answer = client.call(&crossing);
+            assert_eq!(answer.status, 200, "{options:?} {query}: {}", answer.text());
         }
     }
 }

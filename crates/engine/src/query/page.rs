@@ -5,9 +5,10 @@ use super::partition_query::PartitionQuery;
 use super::position::QueryPosition;
 use super::scope::{Reach, scope_reach};
 use super::source::{Candidates, PartitionWork, Target};
+use super::values::VALUES_BYTES_MAX;
 use super::{
-    Workplace, client_plan, compile, environment, is_time_over, key_paths, metrics, page_items,
-    rows_of, rows_wanted, run_page, token,
+    Workplace, client_plan, compile, distinct_values_max, environment, is_time_over, key_paths,
+    metrics, page_items, rows_of, rows_wanted, run_page, token,
 };
 use crate::catalog::Container;
 use crate::catalog::settings::Settings;
@@ -27,6 +28,7 @@ use orrery_model::work::{QueryWork, Step};
 use orrery_model::{Error, Json, Kind, Result};
 use orrery_sql::{Demand, Query, QueryError, ResumeFilter, ResumePoint, Work, query_advice};
 use orrery_storage::Snapshot;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -226,8 +228,11 @@ impl PageRun<'_> {
     ///
     /// The gateway goes by the headers. If a request may cross partitions, a condition that needs
     /// only one partition does not count, nor that the container has only one; the Python SDK
-    /// counts on the plan in both cases.
+    /// counts on the plan in both cases. Clients of containers without a partition key know no plan.
     fn names_several(&self, reach: &Reach) -> bool {
+        if self.container.has_one_partition() {
+            return false;
+        }
         if reach.partitions.is_empty() || !self.request.cross_partition {
             return reach.partitions.len() > 1;
         }
@@ -296,6 +301,7 @@ impl PageRun<'_> {
             false => Ok(()),
         };
         let (no_visibility, no_facts) = (Visibility::default(), Facts::default());
+        let values_room = Cell::new(VALUES_BYTES_MAX);
         let partition_query = PartitionQuery {
             query,
             settings: &opened.settings,
@@ -306,6 +312,8 @@ impl PageRun<'_> {
             facts: &no_facts,
             rows_wanted: rows_wanted(query, &self.request.page),
             may_continue: rows_of(query) > page_items(&self.request.page),
+            distinct_values_max: distinct_values_max(query, &self.request.page),
+            values_room: &values_room,
             may_scan_values: true,
             check_point: &check_point,
             profile: self.engine.profile,

@@ -8,6 +8,7 @@ use crate::throughput::Profile;
 use orrery_model::Result;
 use orrery_model::partition_key::{Epk, EpkRange};
 use orrery_sql::Query;
+use std::cell::Cell;
 
 /// A query as one partition has to answer it.
 #[derive(Clone, Copy)]
@@ -30,6 +31,10 @@ pub(crate) struct PartitionQuery<'a> {
     pub rows_wanted: usize,
     /// True if the query may have more rows than the page takes.
     pub may_continue: bool,
+    /// Values up to which DISTINCT reads the values of an index before its first row.
+    pub distinct_values_max: usize,
+    /// Bytes that the page may still hold of values which replace items.
+    pub values_room: &'a Cell<usize>,
     /// True if values of an index may replace items. False if an earlier page stopped among items.
     pub may_scan_values: bool,
     /// The pricing model that decides between access paths.

@@ -27,10 +27,10 @@ use std::sync::Arc;
 
 /// Entries of one value that are read in sequence before the scan seeks the next value.
 const ENTRIES_BEFORE_SEEK: usize = 8;
-/// Distinct values that are held in memory in place of items.
-const DISTINCT_VALUES_MAX: usize = 1 << 16;
+/// Bytes of distinct values that the scans of one page hold in memory in place of items.
+pub(crate) const VALUES_BYTES_MAX: usize = 2 << 20;
 /// Items of a partition whose numbers are held in memory to find those that lack a path.
-const NUMBERS_MAX: u64 = 1 << 20;
+const NUMBERS_MAX: u64 = 1 << 17;
 /// Entries between two calls of the check point.
 const CHECK_INTERVAL: usize = 1_024;
 
@@ -172,8 +172,9 @@ impl ValueScan {
         self.covered.values == NeededValues::Counted
     }
 
-    /// Reads the distinct values. Returns `None` if there are more than [`DISTINCT_VALUES_MAX`], or
-    /// too many items to find those that lack the path.
+    /// Reads the distinct values. Returns `None` if they take more room than the page has left, if
+    /// there are too many of them for DISTINCT, or if there are too many items to find those that
+    /// lack the path.
     fn with_distinct(
         mut self,
         query: &PartitionQuery<'_>,
@@ -183,15 +184,18 @@ impl ValueScan {
         let items = query.facts.counters(snapshot)?.items;
         let lacks_items = self.covered.includes_missing
             && items > query.facts.entries_of(snapshot, self.number)?;
-        if lacks_items && items > NUMBERS_MAX {
+        // A page of DISTINCT may end after a few rows, so it does not read all entries first.
+        if lacks_items && (items > NUMBERS_MAX || !self.counts_items()) {
             return Ok(None);
         }
-        let distinct = if lacks_items || self.counts_items() {
+        let room = query.values_room.get();
+        let distinct = if self.counts_items() {
             self.counted_values(query, snapshot, lacks_items)?
         } else {
             self.distinct_values(query, snapshot)?
         };
         let Some(mut distinct) = distinct else {
+            query.values_room.set(room);
             return Ok(None);
         };
         distinct.sort_unstable_by_key(|value| value.first.number);
@@ -199,7 +203,7 @@ impl ValueScan {
         Ok(Some(self))
     }
 
-    /// Returns the distinct values, or `None` if there are more than [`DISTINCT_VALUES_MAX`].
+    /// Returns the distinct values, or `None` if there are too many for the page.
     fn distinct_values(
         &self,
         query: &PartitionQuery<'_>,
@@ -214,13 +218,9 @@ impl ValueScan {
         };
         let mut values = Vec::new();
         for first in entries {
-            if values.len() == DISTINCT_VALUES_MAX {
+            if values.len() == query.distinct_values_max || !keep(first?, &mut values, query) {
                 return Ok(None);
             }
-            values.push(DistinctValue {
-                first: first?,
-                copies: 1,
-            });
             if values.len().is_multiple_of(CHECK_INTERVAL) {
                 (query.check_point)()?;
             }
@@ -228,9 +228,8 @@ impl ValueScan {
         Ok(Some(values))
     }
 
-    /// Returns the distinct values with the number of items of each, or `None` if there are more
-    /// than [`DISTINCT_VALUES_MAX`] values. With `adds_missing` each item that lacks the path is a
-    /// value without an encoding.
+    /// Returns the distinct values with the number of items of each, or `None` if they take too much
+    /// room. With `adds_missing` each item that lacks the path is a value without an encoding.
     fn counted_values(
         &self,
         query: &PartitionQuery<'_>,
@@ -258,15 +257,14 @@ impl ValueScan {
                     last.copies += 1;
                     continue;
                 }
-                if values.len() == DISTINCT_VALUES_MAX {
-                    return Ok(None);
-                }
                 let first = IndexEntry {
                     value: encoded.to_vec(),
                     number,
                     epk_prefix,
                 };
-                values.push(DistinctValue { first, copies: 1 });
+                if !keep(first, &mut values, query) {
+                    return Ok(None);
+                }
             }
         }
         if !adds_missing {
@@ -278,15 +276,14 @@ impl ValueScan {
             if numbers_with_path.binary_search(&number).is_ok() {
                 continue;
             }
-            if values.len() == DISTINCT_VALUES_MAX {
-                return Ok(None);
-            }
             let first = IndexEntry {
                 value: Vec::new(),
                 number,
                 epk_prefix,
             };
-            values.push(DistinctValue { first, copies: 1 });
+            if !keep(first, &mut values, query) {
+                return Ok(None);
+            }
         }
         (query.check_point)()?;
         Ok(Some(values))
@@ -392,6 +389,17 @@ impl ValueScan {
             .flat_map(move |range| entries(snapshot, &range, Direction::Forward));
         Box::new(all.take(1))
     }
+}
+
+/// Adds a value with its first entry. Returns false if the page has no room left for the value.
+fn keep(first: IndexEntry, values: &mut Vec<DistinctValue>, query: &PartitionQuery<'_>) -> bool {
+    let bytes = size_of::<DistinctValue>() + first.value.capacity();
+    let Some(left) = query.values_room.get().checked_sub(bytes) else {
+        return false;
+    };
+    query.values_room.set(left);
+    values.push(DistinctValue { first, copies: 1 });
+    true
 }
 
 /// Returns the posting of an entry. An inexact encoding has no value to return, and the cursor
