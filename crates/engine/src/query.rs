@@ -289,8 +289,8 @@ fn rows_wanted(query: &Query, page: &PageRequest) -> usize {
     rows_of(query).min(page_items(page))
 }
 
-/// Returns the number of values that DISTINCT may read from an index to learn that there are few: in
-/// proportion to the rows of the page, which could come from as many items.
+/// Returns the number of values that DISTINCT may read from an index to learn that there are few.
+/// The number is in proportion to the rows of the page, which could come from as many items.
 fn distinct_values_max(query: &Query, page: &PageRequest) -> usize {
     const VALUES_MIN: usize = 1_000;
     const VALUES_PER_ROW: usize = 8;

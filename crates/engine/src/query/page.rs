@@ -228,7 +228,8 @@ impl PageRun<'_> {
     ///
     /// The gateway goes by the headers. If a request may cross partitions, a condition that needs
     /// only one partition does not count, nor that the container has only one; the Python SDK
-    /// counts on the plan in both cases. Clients of containers without a partition key know no plan.
+    /// counts on the plan in both cases. Clients of containers without a partition key know no
+    /// plan.
     fn names_several(&self, reach: &Reach) -> bool {
         if self.container.has_one_partition() {
             return false;

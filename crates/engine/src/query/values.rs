@@ -228,8 +228,8 @@ impl ValueScan {
         Ok(Some(values))
     }
 
-    /// Returns the distinct values with the number of items of each, or `None` if they take too much
-    /// room. With `adds_missing` each item that lacks the path is a value without an encoding.
+    /// Returns the distinct values with the number of items of each, or `None` if they take too
+    /// much room. With `adds_missing` each item that lacks the path is a value without an encoding.
     fn counted_values(
         &self,
         query: &PartitionQuery<'_>,
