@@ -1,41 +1,15 @@
 """langgraph-checkpoint-cosmosdb, a checkpointer of a third party: threads of a graph, their history, their end."""
 
 import asyncio
-import operator
 import os
-from typing import Annotated, TypedDict
 
-from langgraph.graph import END, START, StateGraph
-from langgraph.types import Command, interrupt
+from langgraph.types import Command
 from langgraph_checkpoint_cosmosdb import CosmosDBSaver
 from operations import ENDPOINT, KEY, Program, equal
+from question_graph import graph, thread
 
 program = Program("langgraph-checkpoint-cosmosdb")
 os.environ |= {"COSMOSDB_ENDPOINT": ENDPOINT, "COSMOSDB_KEY": KEY}
-
-
-class State(TypedDict):
-    steps: Annotated[list[str], operator.add]
-
-
-def ask(state: State) -> State:
-    return {"steps": [interrupt("go on?")]}
-
-
-def graph(saver):
-    """A graph that stops between its two steps to ask a person."""
-    graph = StateGraph(State)
-    graph.add_node("first", lambda state: {"steps": ["first"]})
-    graph.add_node("ask", ask)
-    graph.add_edge(START, "first")
-    graph.add_edge("first", "ask")
-    graph.add_edge("ask", END)
-    return graph.compile(checkpointer=saver)
-
-
-def thread(name: str) -> dict:
-    return {"configurable": {"thread_id": name}}
-
 
 saver = None
 with program.operation("a checkpointer creates its database and container, and opens them again"):

@@ -1,52 +1,26 @@
 """langchain-azure-cosmosdb for LangGraph: checkpoints of a graph, the long-term store, the cache of nodes."""
 
 import asyncio
-import operator
-from typing import Annotated, TypedDict
 
 from langchain_azure_cosmosdb import AsyncCosmosDBStore, CosmosDBCacheSync, CosmosDBSaver, CosmosDBSaverSync, CosmosDBStore
-from langgraph.graph import END, START, StateGraph
-from langgraph.types import Command, interrupt
+from langgraph.types import Command
 from operations import ENDPOINT, KEY, Program, equal
+from question_graph import graph, thread
 from words import DIMENSIONS, vector
 
 program = Program("langchain-azure-cosmosdb")
 HERE = {"endpoint": ENDPOINT, "key": KEY, "database_name": program.database}
 
-
-class State(TypedDict):
-    steps: Annotated[list[str], operator.add]
-
-
-def ask(state: State) -> State:
-    return {"steps": [interrupt("go on?")]}
-
-
-def graph() -> StateGraph:
-    """A graph that stops between its two steps to ask a person."""
-    graph = StateGraph(State)
-    graph.add_node("first", lambda state: {"steps": ["first"]})
-    graph.add_node("ask", ask)
-    graph.add_edge(START, "first")
-    graph.add_edge("first", "ask")
-    graph.add_edge("ask", END)
-    return graph
-
-
-def thread(name: str) -> dict:
-    return {"configurable": {"thread_id": name}}
-
-
 with program.operation("a graph stops with a question, and its checkpoint is read"):
     saver = CosmosDBSaverSync(program.database, "checkpoints", endpoint=ENDPOINT, key=KEY)
-    graph_at_work = graph().compile(checkpointer=saver)
+    graph_at_work = graph(saver)
     graph_at_work.invoke({"steps": ["start"]}, thread("a"))
     equal(graph_at_work.get_state(thread("a")).next, ("ask",))
     equal(graph_at_work.get_state(thread("a")).values["steps"], ["start", "first"])
 
 with program.operation("another process's graph goes on where the first stopped"):
     another = CosmosDBSaverSync(program.database, "checkpoints", endpoint=ENDPOINT, key=KEY)
-    answer = graph().compile(checkpointer=another).invoke(Command(resume="yes"), thread("a"))
+    answer = graph(another).invoke(Command(resume="yes"), thread("a"))
     equal(answer["steps"], ["start", "first", "yes"])
 
 with program.operation("the history of a thread is listed from its end, with a limit"):
@@ -109,7 +83,7 @@ with program.operation("results of nodes are cached and cleared"):
 async def asynchronously() -> None:
     with program.operation("an asynchronous graph stops and goes on"):
         async with CosmosDBSaver.from_conn_info(**HERE, container_name="asynchronous") as saver:
-            working = graph().compile(checkpointer=saver)
+            working = graph(saver)
             await working.ainvoke({"steps": ["start"]}, thread("a"))
             answer = await working.ainvoke(Command(resume="yes"), thread("a"))
             equal(answer["steps"], ["start", "first", "yes"])
