@@ -595,27 +595,22 @@ impl Operation {
     pub(crate) fn start(&self, engine: &Engine, call: &Call) -> Result<Started> {
         // A required owner that is missing is 404/1003; a missing target is 404. The reply names
         // the owner, so that clients can store session tokens under its names.
+        let above = quota::above_containers(self.target);
         let (owner, counted, progress) = match self.function {
-            Function::Account(run) => {
-                let counted = quota::above_containers(self.target);
-                (None, counted, run(engine, call))
-            }
+            Function::Account(run) => (None, above, run(engine, call)),
             Function::Database(run) => {
                 let database = call.database(engine)?;
-                let counted = quota::above_containers(self.target);
-                (None, counted, run(engine, call, &database))
+                (None, above, run(engine, call, &database))
             }
             Function::InDatabase(run) => {
                 let database = call.database(engine).map_err(owner_missing)?;
                 let owner = Owner::database(&database);
-                let counted = quota::above_containers(self.target);
-                (Some(owner), counted, run(engine, call, &database))
+                (Some(owner), above, run(engine, call, &database))
             }
             Function::Container(run) => {
                 let container = call.container(engine)?;
                 let owner = Owner::database_of(&container);
-                let counted = quota::above_containers(self.target);
-                (Some(owner), counted, run(engine, call, &container))
+                (Some(owner), above, run(engine, call, &container))
             }
             Function::InContainer(run) => {
                 let container = call.container(engine).map_err(owner_missing)?;
