@@ -11,7 +11,7 @@
 
 use crate::BlogError;
 use crate::connection::Pool;
-use crate::meter::{Charge, Meter};
+use crate::meter::{Charge, Meter, Operation, RequestRecord};
 use crate::signature::{authorization, escaped_path, http_date, key_header};
 use crate::sync::lock;
 use base64::Engine as _;
@@ -22,7 +22,7 @@ use http_body_util::Full;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The value of `x-ms-version`.
 const API_VERSION: &str = "2020-07-15";
@@ -35,7 +35,11 @@ const PLANS_MAX: usize = 256;
 
 /// A client of one endpoint. Clones share connections and cached metadata.
 #[derive(Clone)]
-pub struct Client(Arc<Inner>);
+pub struct Client {
+    shared: Arc<Inner>,
+    /// Total time for which one request may wait because of throttling.
+    patience: Duration,
+}
 
 struct Inner {
     pool: Pool,
@@ -76,6 +80,17 @@ pub(crate) struct ApiRequest<'a> {
     path: String,
     headers: Vec<Header>,
     body: String,
+    subject: Subject,
+}
+
+/// The description of a request for records of a meter.
+#[derive(Clone)]
+pub(crate) struct Subject {
+    operation: Operation,
+    /// See [`RequestRecord::text`].
+    text: String,
+    /// See [`RequestRecord::key`].
+    key: Option<String>,
 }
 
 impl<'a> ApiRequest<'a> {
@@ -93,7 +108,27 @@ impl<'a> ApiRequest<'a> {
             path: path.into(),
             headers: Vec::new(),
             body: String::new(),
+            subject: Subject {
+                operation: Operation::Metadata,
+                text: String::new(),
+                key: None,
+            },
         }
+    }
+
+    /// Describes the request for records of a meter.
+    pub(crate) fn described(
+        mut self,
+        operation: Operation,
+        text: impl Into<String>,
+        key: Option<&str>,
+    ) -> Self {
+        self.subject = Subject {
+            operation,
+            text: text.into(),
+            key: key.map(str::to_owned),
+        };
+        self
     }
 
     /// Sets the headers.
@@ -118,6 +153,9 @@ pub(crate) struct ApiResponse {
     body: Bytes,
     /// Number of throttled attempts before this response.
     throttled: usize,
+    subject: Subject,
+    /// Time from the first attempt to the complete response.
+    elapsed: Duration,
 }
 
 impl ApiResponse {
@@ -169,16 +207,44 @@ impl ApiResponse {
         })
     }
 
-    /// Adds the charge of a successful response to `meter`, then returns the response as
-    /// [`ApiResponse::into_success`] does.
+    /// Adds the charge of the response to `meter`, then returns the response as
+    /// [`ApiResponse::into_success`] does. A refused request is charged as well.
     pub(crate) fn metered(self, meter: &Meter, container: &str) -> Result<Self, BlogError> {
-        if self.status < 400 {
-            let range = self
+        let charge = match self.charge() {
+            Ok(charge) => charge,
+            // An error of a proxy, for example, has no charge.
+            Err(_) if self.status >= 400 => Charge::default(),
+            Err(e) => return Err(e),
+        };
+        let item_count = self.header("x-ms-item-count").and_then(|n| n.parse().ok());
+        meter.add(RequestRecord {
+            operation: self.subject.operation,
+            container: container.to_owned(),
+            text: self.subject.text.clone(),
+            key: self.subject.key.clone(),
+            range: self
                 .header("x-ms-documentdb-partitionkeyrangeid")
-                .unwrap_or_default();
-            meter.add(self.charge()?, container, range, self.throttled);
-        }
+                .unwrap_or_default()
+                .to_owned(),
+            status: self.status,
+            charge,
+            ms: self.elapsed.as_secs_f64() * 1000.0,
+            items: item_count,
+            index_use: self.index_use(),
+            throttled: self.throttled,
+        });
         self.into_success()
+    }
+
+    /// Returns the part of the loaded items that the index had found, if the response states it.
+    fn index_use(&self) -> Option<f64> {
+        let metrics = self.header("x-ms-documentdb-query-metrics")?;
+        for metric in metrics.split(';') {
+            if let Some(ratio) = metric.strip_prefix("indexUtilizationRatio=") {
+                return ratio.parse().ok();
+            }
+        }
+        None
     }
 }
 
@@ -194,19 +260,32 @@ impl Client {
             .decode(key)
             .map_err(|e| BlogError::InvalidOption(format!("the account key is not base64: {e}")))?;
         let authority = pool.authority();
-        Ok(Self(Arc::new(Inner {
-            pool,
-            key,
-            authority,
-            ranges: Mutex::default(),
-            plans: Mutex::default(),
-        })))
+        Ok(Self {
+            shared: Arc::new(Inner {
+                pool,
+                key,
+                authority,
+                ranges: Mutex::default(),
+                plans: Mutex::default(),
+            }),
+            patience: THROTTLED_TIME_MAX,
+        })
     }
 
-    /// Sends a request. A throttled request (429) and one to be retried (449) are repeated for up
-    /// to a minute.
+    /// Returns a client that shares connections and caches with this one, and whose requests wait
+    /// for at most `patience` in total if they are throttled.
+    pub fn with_patience(&self, patience: Duration) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            patience,
+        }
+    }
+
+    /// Sends a request. A throttled request (429) and one to be retried (449) are repeated as long
+    /// as the client's patience allows, a minute by default.
     pub(crate) async fn send(&self, request: &ApiRequest<'_>) -> Result<ApiResponse, BlogError> {
         let operation = format!("{} /{}", request.method, request.path);
+        let started = Instant::now();
         let mut waited = Duration::ZERO;
         let mut throttled = 0;
         loop {
@@ -214,7 +293,7 @@ impl Client {
             let signed = self
                 .signed(request)
                 .map_err(|e| BlogError::InvalidOption(format!("{operation}: {e}")))?;
-            let exchange = self.0.pool.exchange(signed).await;
+            let exchange = self.shared.pool.exchange(signed).await;
             let (parts, body) = exchange.map_err(|cause| BlogError::Unreachable {
                 operation: operation.clone(),
                 cause,
@@ -226,8 +305,10 @@ impl Client {
                 headers: parts.headers,
                 body,
                 throttled,
+                subject: request.subject.clone(),
+                elapsed: started.elapsed(),
             };
-            let is_retried = matches!(status, 429 | 449) && waited < THROTTLED_TIME_MAX;
+            let is_retried = matches!(status, 429 | 449) && waited < self.patience;
             if !is_retried {
                 return Ok(response);
             }
@@ -248,7 +329,7 @@ impl Client {
     fn signed(&self, request: &ApiRequest<'_>) -> Result<http::Request<Full<Bytes>>, http::Error> {
         let date = http_date(jiff::Timestamp::now());
         let token = authorization(
-            &self.0.key,
+            &self.shared.key,
             request.method.as_str(),
             request.resource_type,
             request.link,
@@ -257,7 +338,7 @@ impl Client {
         let mut builder = http::Request::builder()
             .method(request.method.clone())
             .uri(escaped_path(&request.path))
-            .header("host", &self.0.authority)
+            .header("host", &self.shared.authority)
             .header("accept", "application/json")
             .header("user-agent", "orrery-blog")
             .header("x-ms-version", API_VERSION)
@@ -295,7 +376,7 @@ impl Client {
     }
 
     /// Creates a container in `database` (a link, `dbs/…`) with one partition key path and a
-    /// throughput in RU/s.
+    /// throughput in RU/s. Items may have a time to live of their own; other items do not expire.
     pub async fn create_container(
         &self,
         database: &str,
@@ -306,6 +387,7 @@ impl Client {
         let body = json!({
             "id": name,
             "partitionKey": {"paths": [key_path], "kind": "Hash", "version": 2},
+            "defaultTtl": -1,
         });
         let path = format!("{database}/colls");
         let request = ApiRequest::new(Method::POST, "colls", database, path)
@@ -366,7 +448,8 @@ impl Client {
         let link = format!("{container}/sprocs/{procedure}");
         let request = ApiRequest::new(Method::POST, "sprocs", &link, link.as_str())
             .with_headers(vec![key_header(key)])
-            .with_body(arguments.to_string());
+            .with_body(arguments.to_string())
+            .described(Operation::Execute, procedure, Some(key));
         let response = self.send(&request).await?.metered(meter, container)?;
         if response.body.is_empty() {
             Ok(Value::Null)
@@ -383,8 +466,12 @@ impl Client {
         key: &str,
         item: &Value,
     ) -> Result<(), BlogError> {
-        self.post_item(meter, container, item, vec![key_header(key)])
-            .await
+        let headers = vec![key_header(key)];
+        let id = item["id"].as_str().unwrap_or_default();
+        let request =
+            post_request(container, item, headers).described(Operation::Create, id, Some(key));
+        let response = self.send(&request).await?;
+        response.metered(meter, container).map(drop)
     }
 
     /// Creates or replaces an item. If `post_trigger` is given, the trigger runs in the same
@@ -404,24 +491,15 @@ impl Client {
         if let Some(name) = post_trigger {
             headers.push(("x-ms-documentdb-post-trigger-include", name.to_owned()));
         }
-        self.post_item(meter, container, item, headers).await
-    }
-
-    async fn post_item(
-        &self,
-        meter: &Meter,
-        container: &str,
-        item: &Value,
-        headers: Vec<Header>,
-    ) -> Result<(), BlogError> {
-        let path = format!("{container}/docs");
-        let request = ApiRequest::new(Method::POST, "docs", container, path)
-            .with_headers(headers)
-            .with_body(item.to_string());
-        self.send(&request)
-            .await?
-            .metered(meter, container)
-            .map(drop)
+        // The trigger is the dearest part of such a write, so the record names the trigger.
+        let text = match post_trigger {
+            Some(name) => name,
+            None => item["id"].as_str().unwrap_or_default(),
+        };
+        let request =
+            post_request(container, item, headers).described(Operation::Upsert, text, Some(key));
+        let response = self.send(&request).await?;
+        response.metered(meter, container).map(drop)
     }
 
     /// Reads an item by partition key and id: the cheapest request of the protocol.
@@ -434,8 +512,31 @@ impl Client {
     ) -> Result<Value, BlogError> {
         let link = format!("{container}/docs/{id}");
         let request = ApiRequest::new(Method::GET, "docs", &link, link.as_str())
-            .with_headers(vec![key_header(key)]);
+            .with_headers(vec![key_header(key)])
+            .described(Operation::Read, id, Some(key));
         self.send(&request).await?.metered(meter, container)?.json()
+    }
+
+    /// Deletes an item by partition key and id. If `etag` is given, the server refuses with 412 if
+    /// the item has another etag.
+    pub async fn delete(
+        &self,
+        meter: &Meter,
+        container: &str,
+        key: &str,
+        id: &str,
+        etag: Option<&str>,
+    ) -> Result<(), BlogError> {
+        let link = format!("{container}/docs/{id}");
+        let mut headers = vec![key_header(key)];
+        if let Some(etag) = etag {
+            headers.push(("if-match", etag.to_owned()));
+        }
+        let request = ApiRequest::new(Method::DELETE, "docs", &link, link.as_str())
+            .with_headers(headers)
+            .described(Operation::Delete, id, Some(key));
+        let response = self.send(&request).await?;
+        response.metered(meter, container).map(drop)
     }
 
     /// Replaces an item that was read before. The server refuses with 412 if the item has changed
@@ -455,7 +556,8 @@ impl Client {
         }
         let request = ApiRequest::new(Method::PUT, "docs", &link, link.as_str())
             .with_headers(headers)
-            .with_body(item.to_string());
+            .with_body(item.to_string())
+            .described(Operation::Replace, id, Some(key));
         self.send(&request)
             .await?
             .metered(meter, container)
@@ -465,7 +567,7 @@ impl Client {
     /// Returns the partition key ranges of a container in key order. The ranges are read once and
     /// cached until [`Client::clear_cached_metadata`].
     pub async fn ranges(&self, container: &str) -> Result<Arc<Vec<PartitionKeyRange>>, BlogError> {
-        let cached = lock(&self.0.ranges).get(container).cloned();
+        let cached = lock(&self.shared.ranges).get(container).cloned();
         if let Some(ranges) = cached {
             return Ok(ranges);
         }
@@ -475,31 +577,38 @@ impl Client {
         let ranges = parse_ranges(&response.json()?)
             .map_err(|e| BlogError::unexpected(&response.operation, e))?;
         let ranges = Arc::new(ranges);
-        lock(&self.0.ranges).insert(container.to_owned(), ranges.clone());
+        lock(&self.shared.ranges).insert(container.to_owned(), ranges.clone());
         Ok(ranges)
     }
 
     /// Removes cached ranges and query plans of every container whose link begins with `link`. To
     /// be called after a split and after a deletion.
     pub fn clear_cached_metadata(&self, link: &str) {
-        lock(&self.0.ranges).retain(|container, _| !container.starts_with(link));
-        lock(&self.0.plans).retain(|key, _| !key.starts_with(link));
+        lock(&self.shared.ranges).retain(|container, _| !container.starts_with(link));
+        lock(&self.shared.plans).retain(|key, _| !key.starts_with(link));
     }
 
     /// Returns a cached query plan. `key` begins with the container's link.
     pub(crate) fn cached_plan(&self, key: &str) -> Option<Arc<Value>> {
-        lock(&self.0.plans).get(key).cloned()
+        lock(&self.shared.plans).get(key).cloned()
     }
 
     /// Adds a query plan to the cache. `key` begins with the container's link.
     pub(crate) fn cache_plan(&self, key: String, plan: Arc<Value>) {
-        let mut plans = lock(&self.0.plans);
+        let mut plans = lock(&self.shared.plans);
         // The key contains the query's parameters, so the number of keys has no natural limit.
         if plans.len() >= PLANS_MAX {
             plans.clear();
         }
         plans.insert(key, plan);
     }
+}
+
+/// Returns the request that creates or upserts an item.
+fn post_request<'a>(container: &'a str, item: &Value, headers: Vec<Header>) -> ApiRequest<'a> {
+    ApiRequest::new(Method::POST, "docs", container, format!("{container}/docs"))
+        .with_headers(headers)
+        .with_body(item.to_string())
 }
 
 /// Parses the body of a partition key range feed and sorts the ranges by key.

@@ -7,7 +7,7 @@
 
 use crate::BlogError;
 use crate::client::{ApiRequest, Client, Header, PartitionKeyRange};
-use crate::meter::Meter;
+use crate::meter::{Meter, Operation};
 use crate::query::documents;
 use http::Method;
 use serde_json::{Map, Value};
@@ -43,7 +43,9 @@ impl Client {
             headers.push(("if-none-match", etag.to_owned()));
         }
         let path = format!("{container}/docs");
-        let request = ApiRequest::new(Method::GET, "docs", container, path).with_headers(headers);
+        let request = ApiRequest::new(Method::GET, "docs", container, path)
+            .with_headers(headers)
+            .described(Operation::ChangeFeed, "", None);
         let response = self.send(&request).await?.metered(meter, container)?;
         let Some(etag) = response.header("etag").map(str::to_owned) else {
             return Err(BlogError::unexpected(

@@ -11,6 +11,8 @@
 //! ```text
 //! bench ── load ── dataset        measurement, and the data that is measured
 //!   │        │
+//! site ── control                 the models that an application serves, and its own data
+//!   │
 //! models ── pipelines ── upgrade  requests, copies maintained through the change feed, upgrade of
 //!   │                             a live system to a newer model
 //! client ── query ── feed         the public protocol over HTTP, as an official SDK uses it
@@ -24,6 +26,7 @@ mod article;
 pub mod bench;
 pub mod client;
 mod connection;
+pub mod control;
 pub mod dataset;
 mod error;
 pub mod feed;
@@ -39,15 +42,18 @@ mod query;
 mod random;
 mod report;
 mod signature;
+pub mod site;
 mod sync;
 mod upgrade;
 
 pub use client::Client;
+pub use control::Control;
 pub use error::BlogError;
-pub use meter::{Charge, Measurement, Meter};
-pub use models::{Blog, Model, Request};
+pub use meter::{Charge, Measurement, Meter, Operation, RequestRecord};
+pub use models::{Blog, Model, Request, Throughput};
 pub use options::{Format, Load, Options, Profile};
 pub use progress::{Progress, on_stderr};
 pub use query::Query;
 pub use report::{LoadSummary, Report, Row};
+pub use site::{Site, WriteTurn};
 pub use upgrade::{Upgrade, upgrade};

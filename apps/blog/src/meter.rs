@@ -1,7 +1,10 @@
-//! The cost of one request of the blog, summed over all its requests to the database.
+//! The cost of one request of the blog, summed over all its requests to the database, and, if
+//! asked for, a record of each of these requests.
 //!
 //! Charges are integers in hundredths of an RU, which is the precision of `x-ms-request-charge`.
 //! Sums are therefore exact, and two runs can be compared for equality.
+//!
+//! Left out: requests for metadata and query plans, whose work an official SDK hides as well.
 
 use crate::sync::lock;
 use std::collections::BTreeSet;
@@ -51,6 +54,65 @@ pub struct Measurement {
     pub throttled: usize,
 }
 
+/// The kind of a request to the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "the names are those of the protocol")]
+pub enum Operation {
+    Read,
+    Create,
+    Upsert,
+    Replace,
+    Delete,
+    Query,
+    Execute,
+    ChangeFeed,
+    Metadata,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Read => "read",
+            Self::Create => "create",
+            Self::Upsert => "upsert",
+            Self::Replace => "replace",
+            Self::Delete => "delete",
+            Self::Query => "query",
+            Self::Execute => "execute",
+            Self::ChangeFeed => "change feed",
+            Self::Metadata => "metadata",
+        })
+    }
+}
+
+/// One answered request to the database.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RequestRecord {
+    /// The kind of the request.
+    pub operation: Operation,
+    /// Link of the container, e.g. `dbs/blog-v1/colls/posts`.
+    pub container: String,
+    /// The query with its parameters, the name of the stored procedure or trigger, or the id of
+    /// the item. Empty if there is none.
+    pub text: String,
+    /// The partition key, if the request names one.
+    pub key: Option<String>,
+    /// Id of the partition key range that handled the request.
+    pub range: String,
+    /// HTTP status, e.g. 201.
+    pub status: u16,
+    /// The charge of this request.
+    pub charge: Charge,
+    /// Time in milliseconds until the answer was complete, including waits because of throttling.
+    pub ms: f64,
+    /// Number of items or rows in the answer, if it is a list.
+    pub items: Option<usize>,
+    /// The part of the loaded items that the index had found, 0 to 1; of queries only.
+    pub index_use: Option<f64>,
+    /// Number of throttled attempts before the answer.
+    pub throttled: usize,
+}
+
 /// The sums of a meter.
 #[derive(Debug, Default)]
 struct Sums {
@@ -59,6 +121,8 @@ struct Sums {
     partitions: BTreeSet<(String, String)>,
     requests: usize,
     throttled: usize,
+    /// The records, if the meter keeps them.
+    records: Option<Vec<RequestRecord>>,
 }
 
 /// Sums the responses that belong to one request of the blog. Clones share the same sums.
@@ -71,15 +135,35 @@ impl Meter {
         Self::default()
     }
 
-    /// Adds one response: its charge, the id of the partition key range of `container` that handled
-    /// the request, and the number of throttled attempts before.
-    pub(crate) fn add(&self, charge: Charge, container: &str, range: &str, throttled: usize) {
+    /// Creates a meter with all sums 0 that keeps a [`RequestRecord`] of each request.
+    pub fn recording() -> Self {
+        let meter = Self::default();
+        lock(&meter.0).records = Some(Vec::new());
+        meter
+    }
+
+    /// Returns true if the meter keeps records.
+    pub fn is_recording(&self) -> bool {
+        lock(&self.0).records.is_some()
+    }
+
+    /// Returns the records so far, in the order of the answers. Empty unless the meter was created
+    /// by [`Meter::recording`].
+    pub fn records(&self) -> Vec<RequestRecord> {
+        lock(&self.0).records.clone().unwrap_or_default()
+    }
+
+    /// Adds one response.
+    pub(crate) fn add(&self, record: RequestRecord) {
         let mut sums = lock(&self.0);
-        sums.ru.0 += charge.0;
+        sums.ru.0 += record.charge.0;
         sums.requests += 1;
-        sums.throttled += throttled;
+        sums.throttled += record.throttled;
         sums.partitions
-            .insert((container.to_owned(), range.to_owned()));
+            .insert((record.container.clone(), record.range.clone()));
+        if let Some(records) = &mut sums.records {
+            records.push(record);
+        }
     }
 
     /// Returns the sums so far together with the given time.
@@ -101,11 +185,25 @@ mod tests {
 
     #[test]
     fn charges_are_summed_exactly_and_each_partition_counts_once() {
-        let meter = Meter::new();
+        let meter = Meter::recording();
+        let record = |charge: &str, container: &str, throttled: usize| RequestRecord {
+            operation: Operation::Read,
+            container: container.into(),
+            text: String::new(),
+            key: None,
+            range: "3".into(),
+            status: 200,
+            charge: Charge::parse(charge).unwrap(),
+            ms: 1.0,
+            items: None,
+            index_use: None,
+            throttled,
+        };
         for _ in 0..10 {
-            meter.add(Charge::parse("0.1").unwrap(), "posts", "3", 0);
+            meter.add(record("0.1", "posts", 0));
         }
-        meter.add(Charge::parse("1").unwrap(), "users", "3", 2);
+        meter.add(record("1", "users", 2));
+        assert_eq!(meter.records().len(), 11);
         let sum = meter.measurement(Duration::from_millis(4));
         assert_eq!(
             sum,

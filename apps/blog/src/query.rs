@@ -15,7 +15,7 @@
 use crate::BlogError;
 use crate::client::{ApiRequest, ApiResponse, Client, Header, PartitionKeyRange};
 use crate::merge::{Merge, MergeStep, Page, Plan};
-use crate::meter::Meter;
+use crate::meter::{Meter, Operation};
 use crate::signature::key_header;
 use futures_util::future::try_join_all;
 use http::Method;
@@ -174,8 +174,15 @@ impl Client {
             ("x-ms-documentdb-isquery", "True".into()),
             ("x-ms-max-item-count", page_size),
         ];
+        if meter.is_recording() {
+            headers.push(("x-ms-documentdb-populatequerymetrics", "True".into()));
+        }
+        let mut key_of_scope = None;
         match scope {
-            Scope::Key(key) => headers.push(key_header(key)),
+            Scope::Key(key) => {
+                key_of_scope = Some(key);
+                headers.push(key_header(key));
+            }
             Scope::Range(id) => {
                 headers.push(("x-ms-documentdb-partitionkeyrangeid", id.to_owned()));
                 headers.push(("x-ms-documentdb-query-enablecrosspartition", "True".into()));
@@ -187,7 +194,8 @@ impl Client {
         let path = format!("{container}/docs");
         let request = ApiRequest::new(Method::POST, "docs", container, path)
             .with_headers(headers)
-            .with_body(body);
+            .with_body(body)
+            .described(Operation::Query, body, key_of_scope);
         let response = self.send(&request).await?.metered(meter, container)?;
         let continuation = response
             .header("x-ms-continuation")

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! model <- storage, sql, script <- engine <- gateway <- admin <- server
-//!                                                        blog <- server
+//!                                            blog <- blog-web <- server
 //! bench uses all of them; examples use model, storage, script and engine
 //! ```
 //!
@@ -20,6 +20,7 @@ const GATEWAY: &str = "orrery-gateway";
 const ADMIN: &str = "orrery-admin";
 const SERVER: &str = "orrery-server";
 const BLOG: &str = "orrery-blog";
+const BLOG_WEB: &str = "orrery-blog-web";
 const BENCH: &str = "orrery-bench";
 const EXAMPLES: &str = "orrery-examples";
 const XTASK: &str = "xtask";
@@ -35,9 +36,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (ADMIN, &[MODEL, ENGINE, GATEWAY]),
     (
         SERVER,
-        &[MODEL, STORAGE, SQL, SCRIPT, ENGINE, GATEWAY, ADMIN, BLOG],
+        &[
+            MODEL, STORAGE, SQL, SCRIPT, ENGINE, GATEWAY, ADMIN, BLOG, BLOG_WEB,
+        ],
     ),
     (BLOG, &[]),
+    (BLOG_WEB, &[BLOG]),
     (
         BENCH,
         &[

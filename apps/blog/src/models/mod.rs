@@ -34,13 +34,39 @@ const COMMENTS_OF_POST: &str = "SELECT * FROM c WHERE c.postId = @postId AND c.t
 const LIKES_OF_POST: &str = "SELECT * FROM c WHERE c.postId = @postId AND c.type = 'like'";
 const FEED: &str = "SELECT TOP 100 * FROM c WHERE c.type = 'post' ORDER BY c.creationDate DESC";
 
-/// Provisioned RU/s of `posts`. A new container has one physical partition for each 6,000 RU/s, so
-/// this gives 67, which the article's charges imply.
-const POSTS_THROUGHPUT: u32 = 400_000;
-/// Provisioned RU/s of `users`.
-const USERS_THROUGHPUT: u32 = 60_000;
-/// Provisioned RU/s of `feed`. Its single logical partition can use one physical partition only.
-const FEED_THROUGHPUT: u32 = 6_000;
+/// Provisioned RU/s of the containers of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Throughput {
+    /// Of `users`.
+    pub users: u32,
+    /// Of `posts`.
+    pub posts: u32,
+    /// Of `feed`. Its single logical partition can use one physical partition only.
+    pub feed: u32,
+}
+
+impl Throughput {
+    /// Returns equal throughput for all containers.
+    pub fn of_each(ru_per_second: u32) -> Self {
+        Self {
+            users: ru_per_second,
+            posts: ru_per_second,
+            feed: ru_per_second,
+        }
+    }
+}
+
+impl Default for Throughput {
+    /// Returns the throughput of the article's measurement. A new container has one physical
+    /// partition for each 6,000 RU/s, so `posts` has 67, which the article's charges imply.
+    fn default() -> Self {
+        Self {
+            users: 60_000,
+            posts: 400_000,
+            feed: 6_000,
+        }
+    }
+}
 
 /// The three data models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,6 +154,7 @@ impl fmt::Display for Request {
 pub struct Blog {
     pub(crate) client: Client,
     pub(crate) model: Model,
+    throughput: Throughput,
     /// Name of the database.
     pub(crate) database: String,
     /// Link of the container `users`.
@@ -145,11 +172,48 @@ impl Blog {
         Self {
             client,
             model,
+            throughput: Throughput::default(),
             database: name.to_owned(),
             users: link("users"),
             posts: link("posts"),
             feed: link("feed"),
         }
+    }
+
+    /// Sets the throughput with which [`Blog::create`] creates the containers.
+    pub fn with_throughput(mut self, throughput: Throughput) -> Self {
+        self.throughput = throughput;
+        self
+    }
+
+    /// Returns the same blog with a client of other patience, see [`Client::with_patience`].
+    pub fn with_client(mut self, client: Client) -> Self {
+        self.client = client;
+        self
+    }
+
+    /// Returns the client.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Returns the model.
+    pub fn model(&self) -> Model {
+        self.model
+    }
+
+    /// Returns the name of the database.
+    pub fn database(&self) -> &str {
+        &self.database
+    }
+
+    /// Returns the links of the containers: `users`, `posts` and, in V3, `feed`.
+    pub fn containers(&self) -> Vec<&str> {
+        let mut containers = vec![self.users.as_str(), self.posts.as_str()];
+        if self.model == Model::V3 {
+            containers.push(self.feed.as_str());
+        }
+        containers
     }
 
     /// Creates the database with its containers and scripts.
@@ -169,10 +233,10 @@ impl Blog {
             "/id"
         };
         client
-            .create_container(&database, "users", users_key, USERS_THROUGHPUT)
+            .create_container(&database, "users", users_key, self.throughput.users)
             .await?;
         client
-            .create_container(&database, "posts", "/postId", POSTS_THROUGHPUT)
+            .create_container(&database, "posts", "/postId", self.throughput.posts)
             .await?;
         client
             .create_procedure(&self.posts, "bulkLoad", BULK_LOAD)
@@ -199,7 +263,7 @@ impl Blog {
                 .create_procedure(&self.users, "bulkLoad", BULK_LOAD)
                 .await?;
             client
-                .create_container(&database, "feed", "/type", FEED_THROUGHPUT)
+                .create_container(&database, "feed", "/type", self.throughput.feed)
                 .await?;
             let truncate_feed = include_str!("../scripts/truncateFeed.js");
             client
