@@ -200,13 +200,18 @@ impl Pipeline {
     }
 
     /// Returns the link of the container whose change feed the pipeline reads.
-    fn source_container(&self) -> &str {
+    pub(crate) fn source_container(&self) -> &str {
         match self.reaction {
             Reaction::RenameInPosts | Reaction::MigrateUsers { .. } => &self.source.users,
             Reaction::CopyToUsers | Reaction::CopyToFeed | Reaction::MigratePosts => {
                 &self.source.posts
             }
         }
+    }
+
+    /// Returns true if the pipeline rewrites names in `posts`.
+    pub(crate) fn rewrites_names(&self) -> bool {
+        self.reaction == Reaction::RenameInPosts
     }
 
     /// Makes [`Reaction::MigrateUsers`] rewrite names in `posts` from the next change onward.
@@ -217,7 +222,7 @@ impl Pipeline {
     }
 
     /// Reacts to the changed items and returns the number of items written.
-    async fn react(&self, meter: &Meter, items: Vec<Value>) -> Result<u64, BlogError> {
+    pub(crate) async fn react(&self, meter: &Meter, items: Vec<Value>) -> Result<u64, BlogError> {
         match self.reaction {
             Reaction::MigratePosts => self.migrate_posts(meter, items).await,
             Reaction::CopyToFeed => self.copy_to_feed(meter, items).await,
@@ -390,7 +395,7 @@ async fn rename_in_posts(
 }
 
 /// Runs `updateUsernames` in the logical partition of one post until all items have the new name.
-async fn rename_in_post(
+pub(crate) async fn rename_in_post(
     blog: &Blog,
     meter: &Meter,
     post_id: &Value,
