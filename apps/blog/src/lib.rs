@@ -47,7 +47,6 @@ mod report;
 mod signature;
 pub mod site;
 mod sync;
-mod upgrade;
 pub mod writes;
 
 pub use client::Client;
@@ -58,8 +57,8 @@ pub use meter::{Charge, Measurement, Meter, Operation, RequestRecord};
 pub use models::{Blog, Model, Request, Throughput};
 pub use options::{Format, Load, Options, Profile};
 pub use paging::{ListPage, PAGE_ROWS};
+pub use pipelines::{Pipeline, Pipelines};
 pub use progress::{Progress, on_stderr};
 pub use query::Query;
 pub use report::{LoadSummary, Report, Row};
 pub use site::{FillState, Migration, Phase, Site, WriteTurn};
-pub use upgrade::{Upgrade, upgrade};

@@ -1,7 +1,7 @@
 //! Change feeds that a migration follows, with stored positions.
 //!
 //! A [`FollowedFeed`] reads the feed of each physical partition of a container page by page, and
-//! stores the positions after every round, in one item of the container `leases`. A migrator that
+//! stores the positions after every round, in one item of the container `state`. A migrator that
 //! is started again continues from the stored positions and processes the last round once more at
 //! most.
 
@@ -29,14 +29,6 @@ impl Round {
     /// Number of changes that a running application may make during one round.
     const FEW: u64 = 100;
 
-    /// Returns the same work with `is_at_end` set.
-    pub(super) fn at_end(self) -> Self {
-        Self {
-            is_at_end: true,
-            ..self
-        }
-    }
-
     /// Returns the work of two rounds.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
@@ -57,8 +49,6 @@ pub(super) struct FollowedFeed {
     control: Control,
     /// Link of the container.
     container: String,
-    /// Partition key of the stored positions: the name of the migration.
-    migration: String,
     /// Id of the stored positions.
     id: String,
     positions: Mutex<Positions>,
@@ -80,7 +70,7 @@ impl FollowedFeed {
         let id = format!("{migration}-{purpose}");
         let stored = control
             .client
-            .read(&Meter::new(), &control.leases, migration, &id)
+            .read(&Meter::new(), &control.state, &id, &id)
             .await;
         let (positions, changes) = match stored {
             Ok(item) => (
@@ -94,17 +84,11 @@ impl FollowedFeed {
             client: control.client.clone(),
             control: control.clone(),
             container: container.to_owned(),
-            migration: migration.to_owned(),
             id,
             positions: Mutex::new(positions),
             changes: AtomicU64::new(changes),
             at_seconds: AtomicI64::new(0),
         })
-    }
-
-    /// Returns true if no position was stored yet.
-    pub(super) fn is_new(&self) -> bool {
-        *lock(&self.positions) == Positions::default()
     }
 
     /// Returns the number of changes processed since the beginning of the feed.
@@ -120,25 +104,21 @@ impl FollowedFeed {
         }
     }
 
-    /// Deletes all stored positions of a migration.
-    pub(super) async fn forget(control: &Control, migration: &str) -> Result<(), BlogError> {
-        let query = crate::Query::new("SELECT VALUE c.id FROM c");
-        let meter = Meter::new();
-        let ids = control
+    /// Deletes the stored positions.
+    pub(super) async fn forget(
+        control: &Control,
+        migration: &str,
+        purpose: &str,
+    ) -> Result<(), BlogError> {
+        let id = format!("{migration}-{purpose}");
+        let deleted = control
             .client
-            .query(&meter, &control.leases, migration, &query)
-            .await?;
-        for id in ids.iter().filter_map(Value::as_str) {
-            let deleted = control
-                .client
-                .delete(&meter, &control.leases, migration, id, None)
-                .await;
-            match deleted {
-                Err(e) if !e.is_not_found() => return Err(e),
-                _ => {}
-            }
+            .delete(&Meter::new(), &control.state, &id, &id, None)
+            .await;
+        match deleted {
+            Err(e) if !e.is_not_found() => Err(e),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Processes the next page of every partition with `react`, then stores the positions.
@@ -191,12 +171,6 @@ impl FollowedFeed {
         }
     }
 
-    /// Moves to the end of the feed without reactions.
-    pub(super) async fn skip(&self) -> Result<(), BlogError> {
-        while !self.round(async |_| Ok(())).await?.is_at_end {}
-        Ok(())
-    }
-
     /// Processes one page of a partition. Returns the position after the page and the number of
     /// changes.
     async fn page<F>(
@@ -225,7 +199,6 @@ impl FollowedFeed {
         let positions = lock(&self.positions).to_json();
         let item = json!({
             "id": self.id,
-            "pipeline": self.migration,
             "type": "positions",
             "positions": positions,
             "changes": self.changes(),
@@ -233,7 +206,35 @@ impl FollowedFeed {
         let control = &self.control;
         control
             .client
-            .upsert(&Meter::new(), &control.leases, &self.migration, &item, None)
+            .upsert(&Meter::new(), &control.state, &self.id, &item, None)
             .await
     }
+}
+
+/// Returns the positions at the end of the change feed of a container.
+pub(super) async fn end_of_feed(client: &Client, container: &str) -> Result<Positions, BlogError> {
+    let mut positions = Positions::default();
+    for range in client.ranges(container).await?.iter() {
+        let mut etag: Option<String> = None;
+        loop {
+            let changes = client
+                .changes(
+                    &Meter::new(),
+                    container,
+                    &range.id,
+                    etag.as_deref(),
+                    PAGE_SIZE,
+                )
+                .await?;
+            let is_at_end = changes.items.is_empty() && etag.as_ref() == Some(&changes.etag);
+            etag = Some(changes.etag);
+            if is_at_end {
+                break;
+            }
+        }
+        if let Some(etag) = etag {
+            positions.set(&range.id, etag);
+        }
+    }
+    Ok(positions)
 }

@@ -32,17 +32,21 @@
 use super::convert::{
     has_names, plain_post_item, shown_user, string_property, user_of, without_system_properties,
 };
-use super::feeds::{FollowedFeed, Round};
+use super::feeds::{FollowedFeed, Round, end_of_feed};
 use super::lease::Lease;
 use crate::control::existing_is_fine;
-use crate::pipelines::{Pipeline, rename_in_post};
+use crate::pipelines::{Pipeline, Pipelines, Reaction, ServiceOptions, rename_in_post};
 use crate::sync::lock;
 use crate::{Blog, BlogError, Control, Meter};
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+/// Names of the followed feeds.
+const USERS: &str = "users";
+const POSTS: &str = "posts";
 /// Concurrent reactions to one page.
 const CONCURRENT_REACTIONS: usize = 8;
 /// Items in one call of `absorb`. With texts of a few KB each, the request stays well below the
@@ -76,8 +80,8 @@ pub(super) struct Follower {
     target: Blog,
     users: FollowedFeed,
     posts: FollowedFeed,
-    /// The target's own pipelines, each with the feed that drives it.
-    own: Vec<(Pipeline, FollowedFeed)>,
+    /// The target's own pipelines, with a worker.
+    pipelines: Pipelines,
     names: Mutex<Names>,
     touched: Mutex<Touched>,
     lease: Arc<Lease>,
@@ -92,17 +96,11 @@ impl Follower {
         target: &Blog,
         lease: &Arc<Lease>,
     ) -> Result<Self, BlogError> {
-        let mut own = Vec::new();
-        for (number, pipeline) in Pipeline::of(target).into_iter().enumerate() {
-            let purpose = format!("own-{number}");
-            let container = pipeline.source_container();
-            let feed = FollowedFeed::open(control, migration, &purpose, container).await?;
-            own.push((pipeline, feed));
-        }
+        let pipelines = pipelines_of(control, target, lease.lifetime());
         Ok(Self {
-            users: FollowedFeed::open(control, migration, "users", &source.users).await?,
-            posts: FollowedFeed::open(control, migration, "posts", &source.posts).await?,
-            own,
+            users: FollowedFeed::open(control, migration, USERS, &source.users).await?,
+            posts: FollowedFeed::open(control, migration, POSTS, &source.posts).await?,
+            pipelines,
             source: source.clone(),
             target: target.clone(),
             names: Mutex::default(),
@@ -126,18 +124,26 @@ impl Follower {
         std::mem::take(&mut lock(&self.touched))
     }
 
-    /// Copies all users while no post is copied yet. Does nothing if posts were copied before.
-    pub(super) async fn begin(&self) -> Result<(), BlogError> {
-        if !self.posts.is_new() {
-            return Ok(());
-        }
+    /// Copies all users while no post is copied yet, and lets N begin after these copies.
+    pub(super) async fn copy_users_first(&self) -> Result<(), BlogError> {
         while !self.round_of_users().await?.is_nearly_at_end() {}
-        for (pipeline, feed) in &self.own {
-            if pipeline.rewrites_names() {
-                feed.skip().await?;
+        let end = end_of_feed(&self.target.client, &self.target.users).await?;
+        for pipeline in Pipeline::of(&self.target) {
+            if pipeline.reactions() == [Reaction::RenameInPosts] {
+                self.pipelines.begin_at(&pipeline, &end).await?;
             }
         }
         Ok(())
+    }
+
+    /// Starts a worker for the target's own pipelines, beside those of applications.
+    pub(super) fn start_pipelines(&self) {
+        self.pipelines.start();
+    }
+
+    /// Hands the target's own pipelines over to the workers of applications.
+    pub(super) async fn stop_pipelines(&self) {
+        self.pipelines.stop().await;
     }
 
     /// Copies the next page of every partition.
@@ -151,42 +157,28 @@ impl Follower {
         self.users.round(|items| self.copy_users(items)).await
     }
 
-    /// Runs the target's own pipelines for the next page of every partition.
-    async fn round_of_pipelines(&self) -> Result<Round, BlogError> {
-        let mut sum = Round::default().at_end();
-        for (pipeline, feed) in &self.own {
-            let react = async |items| pipeline.react(&Meter::new(), items).await.map(drop);
-            sum = sum.and(feed.round(react).await?);
-        }
-        Ok(sum)
-    }
-
-    /// Copies everything that was written to the source before the call, and brings the target's
-    /// own copies up to date. Ends only if writes pause for a moment.
+    /// Copies everything that was written to the source, and waits for the target's own pipelines.
+    /// Ends only if nobody writes.
     pub(super) async fn drain(&self) -> Result<(), BlogError> {
         while !self.round().await?.is_at_end {}
-        while !self.round_of_pipelines().await?.is_at_end {}
-        Ok(())
+        self.pipelines.settled().await
     }
 
     /// Copies until few changes are left, which may have been written meanwhile. Returns true if
-    /// none are left.
+    /// there was nothing to copy.
     pub(super) async fn catch_up(&self) -> Result<bool, BlogError> {
-        let mut is_at_end = true;
+        let mut has_copied = false;
         loop {
             let round = self.round().await?;
-            is_at_end &= round.changes == 0;
+            has_copied |= round.changes > 0;
             if round.is_nearly_at_end() {
                 break;
             }
         }
-        loop {
-            let round = self.round_of_pipelines().await?;
-            is_at_end &= round.changes == 0;
-            if round.is_nearly_at_end() {
-                return Ok(is_at_end);
-            }
+        if has_copied {
+            self.pipelines.wake().ring_all();
         }
+        Ok(!has_copied)
     }
 
     async fn copy_users(&self, items: Vec<Value>) -> Result<(), BlogError> {
@@ -355,6 +347,33 @@ impl Follower {
         }
         Ok(name)
     }
+}
+
+/// Returns the pipelines inside `blog`.
+fn pipelines_of(control: &Control, blog: &Blog, lifetime: Duration) -> Pipelines {
+    let blog = blog.clone();
+    let options = ServiceOptions {
+        lifetime,
+        ..ServiceOptions::default()
+    };
+    Pipelines::new(control, Arc::new(move || Pipeline::of(&blog)), options)
+}
+
+/// Deletes the stored positions of a migration.
+pub(super) async fn forget(control: &Control, migration: &str) -> Result<(), BlogError> {
+    for purpose in [USERS, POSTS] {
+        FollowedFeed::forget(control, migration, purpose).await?;
+    }
+    Ok(())
+}
+
+/// Deletes the leases and dead letters of the pipelines inside `blog`, whose database is deleted.
+pub(super) async fn forget_pipelines(control: &Control, blog: &Blog) -> Result<(), BlogError> {
+    let pipelines = pipelines_of(control, blog, ServiceOptions::default().lifetime);
+    for pipeline in Pipeline::of(blog) {
+        pipelines.forget(&pipeline.name()).await?;
+    }
+    Ok(())
 }
 
 /// Runs `absorb` for the items of one post until it has stored all of them.

@@ -95,8 +95,8 @@ impl Lease {
     /// Returns an error if the lease may have expired.
     pub(super) fn check(&self) -> Result<(), BlogError> {
         // The server counts whole seconds, so the item may live up to a second shorter.
-        let margin = Duration::from_millis(1_200).min(self.time_to_live() / 2);
-        if lock(&self.renewal).started.elapsed() + margin < self.time_to_live() {
+        let margin = Duration::from_millis(1_200).min(self.lifetime() / 2);
+        if lock(&self.renewal).started.elapsed() + margin < self.lifetime() {
             Ok(())
         } else {
             Err(lost())
@@ -106,7 +106,7 @@ impl Lease {
     /// Renews the lease until that fails, and returns the reason.
     pub(super) async fn keep(&self) -> BlogError {
         loop {
-            tokio::time::sleep(self.time_to_live() / 6).await;
+            tokio::time::sleep(self.lifetime() / 6).await;
             match self.renew().await {
                 Ok(true) => {}
                 Ok(false) => return lost(),
@@ -151,7 +151,8 @@ impl Lease {
         Ok(true)
     }
 
-    fn time_to_live(&self) -> Duration {
+    /// Returns the time to live.
+    pub(super) fn lifetime(&self) -> Duration {
         Duration::from_secs(self.time_to_live_seconds)
     }
 }

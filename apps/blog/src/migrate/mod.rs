@@ -48,7 +48,6 @@ use crate::site::presence::{self, random_id};
 use crate::site::state::State;
 use crate::{Blog, BlogError, Control, Migration, Model, Phase, Progress, Site};
 use cut_over::CutOver;
-use feeds::FollowedFeed;
 use follow::Follower;
 use lease::Lease;
 use std::sync::Arc;
@@ -190,9 +189,11 @@ pub async fn cancel(site: &Site, options: &Options) -> Result<bool, BlogError> {
             return Err(changed_meanwhile());
         }
         if !migration.was_present {
-            site.blog(migration.to).delete().await?;
+            let target = site.blog(migration.to);
+            target.delete().await?;
+            follow::forget_pipelines(control, &target).await?;
         }
-        FollowedFeed::forget(control, &migration.pipeline()).await?;
+        follow::forget(control, &migration.pipeline()).await?;
         site.refresh().await?;
         Ok(true)
     };
@@ -305,6 +306,9 @@ impl Migrator<'_> {
         }
         if self.migration.phase < Phase::Dropping {
             let follower = self.follower().await?;
+            if let Some(follower) = &follower {
+                follower.start_pipelines();
+            }
             if self.migration.phase == Phase::Copying {
                 self.copy(&follower).await?;
                 self.advance(Phase::Checking).await?;
@@ -312,7 +316,10 @@ impl Migrator<'_> {
             report.compared = self.compare(&follower).await?;
             self.advance(Phase::CuttingOver).await?;
             self.cut_over(&follower, &mut report).await?;
-            report.copied = follower.as_ref().map_or(0, Follower::copied);
+            if let Some(follower) = &follower {
+                report.copied = follower.copied();
+                follower.stop_pipelines().await;
+            }
         }
         self.show(Phase::Dropping);
         self.drop_old().await?;
@@ -348,13 +355,18 @@ impl Migrator<'_> {
         Ok(())
     }
 
-    /// Creates the target. A database of an unfinished or an earlier migration is deleted first:
-    /// its data are out of date.
+    /// Creates the target and copies the users. A database of an unfinished or an earlier migration
+    /// is deleted first: its data are out of date.
     async fn create_target(&self) -> Result<(), BlogError> {
-        let target = self.target();
+        let (control, target) = (self.site.control(), self.target());
         target.delete().await?;
-        FollowedFeed::forget(self.site.control(), &self.migration.pipeline()).await?;
-        target.create().await
+        follow::forget(control, &self.migration.pipeline()).await?;
+        follow::forget_pipelines(control, &target).await?;
+        target.create().await?;
+        match self.follower().await? {
+            Some(follower) => follower.copy_users_first().await,
+            None => Ok(()),
+        }
     }
 
     /// Returns the follower, if there is anything to copy.
@@ -383,11 +395,7 @@ impl Migrator<'_> {
         }
         let title = format!("copying {} to {}", self.migration.from, self.migration.to);
         self.progress.begin(&title, total);
-        let work = async {
-            follower.begin().await?;
-            follower.catch_up().await?;
-            Ok(())
-        };
+        let work = async { follower.catch_up().await.map(drop) };
         tokio::select! {
             result = work => result,
             never = self.show_copy(follower, total) => never,
@@ -578,8 +586,9 @@ impl Migrator<'_> {
             tokio::time::sleep(self.options.drop_after).await;
             self.lease.check()?;
             self.source().delete().await?;
+            follow::forget_pipelines(control, &self.source()).await?;
         }
-        FollowedFeed::forget(control, &self.migration.pipeline()).await?;
+        follow::forget(control, &self.migration.pipeline()).await?;
         let ended = transition(control, &self.migration.id, Phase::Dropping, |state| {
             state.migration = None;
         });
