@@ -4,6 +4,7 @@
 //! or imperatives without a full stop at the end, as is usual for help texts.
 
 use crate::memory::MemoryLimit;
+use crate::sizes::PartitionSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use orrery_gateway::{LogFormat, LogLevel};
 use std::net::SocketAddr;
@@ -192,16 +193,34 @@ pub(crate) struct StartArguments {
         value_parser = clap::value_parser!(u32)
     )]
     pub(crate) disk_reserve: u32,
-    /// Size in MB up to which the items of one logical partition may grow; writes beyond are
-    /// refused with 403/1014
+    /// Size up to which the items of one logical partition may grow, such as 20MB; writes beyond
+    /// are refused with 403/1014. A number without a unit counts MB
     #[arg(
         long,
-        value_name = "MB",
+        value_name = "SIZE",
         env = "ORRERY_LOGICAL_PARTITION_LIMIT",
-        default_value_t = 20_480,
-        value_parser = clap::value_parser!(u32).range(1..)
+        default_value = "20GB"
     )]
-    pub(crate) logical_partition_limit: u32,
+    pub(crate) logical_partition_limit: PartitionSize,
+    /// Size of the items beyond which a physical partition is split in two, such as 50MB. A number
+    /// without a unit counts MB
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "ORRERY_PHYSICAL_PARTITION_LIMIT",
+        default_value = "50GB"
+    )]
+    pub(crate) physical_partition_limit: PartitionSize,
+    /// Throughput in RU/s of a container whose creation states none and whose database has none:
+    /// 400 to 1,000,000 in steps of 100
+    #[arg(
+        long,
+        value_name = "RU/S",
+        env = "ORRERY_THROUGHPUT",
+        default_value_t = 400,
+        value_parser = throughput
+    )]
+    pub(crate) throughput: u32,
     /// Keep data in memory only; lost on exit
     #[arg(long)]
     pub(crate) memory: bool,
@@ -360,6 +379,17 @@ pub(crate) struct StartArguments {
     /// Print one JSON line with the endpoints and keys when the server is ready, and nothing else
     #[arg(long)]
     pub(crate) ready_json: bool,
+    /// True if a free port replaces a port that another program has. Set by other commands only.
+    #[arg(skip)]
+    pub(crate) free_ports: bool,
+}
+
+/// Parses a manual throughput.
+pub(crate) fn throughput(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(ru @ 400..=1_000_000) if ru % 100 == 0 => Ok(ru),
+        _ => Err("it must be between 400 and 1000000, in steps of 100".to_owned()),
+    }
 }
 
 /// Parses a number above zero.

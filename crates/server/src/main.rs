@@ -39,6 +39,7 @@ mod private_file;
 mod repair;
 mod rotation;
 mod signals;
+mod sizes;
 mod start;
 mod tls;
 mod world;
