@@ -548,6 +548,19 @@ impl Client {
         key: &str,
         item: &Value,
     ) -> Result<(), BlogError> {
+        self.replace_and_return(meter, container, key, item)
+            .await
+            .map(drop)
+    }
+
+    /// Replaces an item as [`Client::replace`] does and returns the stored item.
+    pub(crate) async fn replace_and_return(
+        &self,
+        meter: &Meter,
+        container: &str,
+        key: &str,
+        item: &Value,
+    ) -> Result<Value, BlogError> {
         let id = item["id"].as_str().unwrap_or_default();
         let link = format!("{container}/docs/{id}");
         let mut headers = vec![key_header(key)];
@@ -558,10 +571,7 @@ impl Client {
             .with_headers(headers)
             .with_body(item.to_string())
             .described(Operation::Replace, id, Some(key));
-        self.send(&request)
-            .await?
-            .metered(meter, container)
-            .map(drop)
+        self.send(&request).await?.metered(meter, container)?.json()
     }
 
     /// Returns the partition key ranges of a container in key order. The ranges are read once and

@@ -55,5 +55,5 @@ pub use options::{Format, Load, Options, Profile};
 pub use progress::{Progress, on_stderr};
 pub use query::Query;
 pub use report::{LoadSummary, Report, Row};
-pub use site::{Site, WriteTurn};
+pub use site::{Fill, Migration, Phase, Site, WriteTurn};
 pub use upgrade::{Upgrade, upgrade};
