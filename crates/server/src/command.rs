@@ -3,6 +3,12 @@
 //! The doc comments of options and values are the help texts that users read. They are noun phrases
 //! or imperatives without a full stop at the end, as is usual for help texts.
 
+mod blog;
+
+pub(crate) use blog::{
+    BlogAction, BlogCommand, HomeModel, RunningBlog, ServeArguments, WorkerArguments,
+};
+
 use crate::memory::MemoryLimit;
 use crate::sizes::PartitionSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -29,6 +35,7 @@ Examples:
   orrery keys create --key-file account.key  create a file with four new account keys
   orrery repair --data-dir ./data            say what a damaged data directory lost
   orrery healthcheck                         exit with 0 if the server answers
+  orrery blog                                serve a blog that shows the cost of each request
   orrery bench blog                          measure the blog workload
 
 Clients connect with AccountEndpoint=https://127.0.0.1:8081/;AccountKey=<key>;
@@ -49,6 +56,9 @@ pub(crate) enum Command {
     /// Create and change the keys of an account
     #[command(after_help = KEYS_HELP)]
     Keys(KeysArguments),
+    /// Serve the reference blog in three data models, with its database in the same process
+    #[command(after_help = blog::BLOG_HELP)]
+    Blog(Box<BlogCommand>),
     /// Measure a workload on a temporary server or on a running one
     Bench(BenchArguments),
     /// Run scripts for a server, which starts this command itself
