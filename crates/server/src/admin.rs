@@ -65,7 +65,7 @@ impl AdminServer {
                  address with --admin-listen, or switch it off with --admin-listen off"
             ))
         };
-        let listener = address::listen(listen, arguments.free_ports).await;
+        let listener = address::listen(listen, arguments.takes_free_admin_port).await;
         let listener = listener.map_err(cannot_listen)?;
         let address = listener.local_addr().map_err(cannot_listen)?;
 

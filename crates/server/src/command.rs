@@ -5,9 +5,7 @@
 
 mod blog;
 
-pub(crate) use blog::{
-    BlogAction, BlogCommand, HomeModel, RunningBlog, ServeArguments, WorkerArguments,
-};
+pub(crate) use blog::{BlogAction, BlogCommand, RunningBlog, ServeArguments, WorkerArguments};
 
 use crate::memory::MemoryLimit;
 use crate::sizes::PartitionSize;
@@ -389,9 +387,33 @@ pub(crate) struct StartArguments {
     /// Print one JSON line with the endpoints and keys when the server is ready, and nothing else
     #[arg(long)]
     pub(crate) ready_json: bool,
-    /// True if a free port replaces a port that another program has. Set by other commands only.
+    /// True if a free port replaces a port for clients that is in use. Set by other commands only.
     #[arg(skip)]
-    pub(crate) free_ports: bool,
+    pub(crate) takes_free_port: bool,
+    /// The same for the port of the management API.
+    #[arg(skip)]
+    pub(crate) takes_free_admin_port: bool,
+}
+
+/// The arguments of `orrery start` alone, for [`StartArguments::defaults`].
+#[derive(Debug, Parser)]
+struct Defaults {
+    #[command(flatten)]
+    start: StartArguments,
+}
+
+impl StartArguments {
+    /// Returns the arguments of `orrery start` without options: the defaults, and what variables of
+    /// the environment set.
+    ///
+    /// # Errors
+    /// A description of a variable with an invalid value.
+    pub(crate) fn defaults() -> Result<Self, String> {
+        match Defaults::try_parse_from(["orrery"]) {
+            Ok(defaults) => Ok(defaults.start),
+            Err(error) => Err(error.to_string()),
+        }
+    }
 }
 
 /// Parses a manual throughput.

@@ -229,7 +229,7 @@ async fn serve_clients<S: Future<Output = ()>>(
     let wanted = arguments.listen;
     let cannot_listen =
         |error: io::Error| Failure::Failed(format!("cannot listen on {wanted}: {error}"));
-    let listener = listen(wanted, arguments.free_ports).await;
+    let listener = listen(wanted, arguments.takes_free_port).await;
     let listener = listener.map_err(cannot_listen)?;
     let address = listener.local_addr().map_err(cannot_listen)?;
 
@@ -283,7 +283,7 @@ async fn serve_clients<S: Future<Output = ()>>(
 }
 
 /// Returns the failure of a signal handler.
-fn cannot_catch(error: io::Error) -> Failure {
+pub(crate) fn cannot_catch(error: io::Error) -> Failure {
     Failure::Failed(format!("cannot install a signal handler: {error}"))
 }
 

@@ -125,12 +125,7 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "URL", requires = "key")]
     pub(crate) endpoint: Option<String>,
     /// Account key of the other server
-    #[arg(
-        long,
-        value_name = "KEY",
-        env = "ORRERY_KEY",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "KEY", env = "ORRERY_KEY", hide_env_values = true)]
     pub(crate) key: Option<String>,
     /// Listen address of the database for other clients; port 0 selects a free port [default:
     /// 127.0.0.1:8081, or a free port if that port is in use]
