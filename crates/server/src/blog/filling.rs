@@ -8,9 +8,7 @@ use super::failure;
 use crate::command::ServeArguments;
 use crate::failure::Failure;
 use orrery_blog::dataset::Dataset;
-use orrery_blog::{
-    BlogError, Client, Fill, FillState, Model, Progress, Site, Throughput, fill, on_stderr,
-};
+use orrery_blog::{BlogError, Client, Fill, FillState, Model, Site, Throughput, fill, on_stderr};
 use std::io::{self, Write as _};
 use std::sync::Arc;
 
@@ -102,7 +100,6 @@ async fn begin(arguments: &ServeArguments, site: &Site) -> Result<FillState, Fai
 async fn fill_models(site: &Site, mut begun: FillState) -> Result<(), BlogError> {
     let data = Arc::new(Dataset::new(begun.seed, begun.scale)?);
     let progress = on_stderr();
-    create_accounts(site, &data, progress.as_ref()).await?;
     let mut models = site.models();
     models.sort_by_key(|model| *model != site.home());
     for model in models {
@@ -118,16 +115,6 @@ async fn fill_models(site: &Site, mut begun: FillState) -> Result<(), BlogError>
     // model has to be filled any more.
     begun.complete = Model::ALL.to_vec();
     site.set_fill(&begun).await
-}
-
-/// Creates an account for each user of the data set, without a password.
-async fn create_accounts(
-    site: &Site,
-    data: &Dataset,
-    progress: &dyn Progress,
-) -> Result<(), BlogError> {
-    let _ = (site, data, progress);
-    Ok(())
 }
 
 /// Sets the throughput of all containers of all present models.
