@@ -502,6 +502,31 @@ impl Client {
         response.metered(meter, container).map(drop)
     }
 
+    /// Creates an item with a post-trigger, which runs in the same transaction.
+    pub async fn create_with_trigger(
+        &self,
+        meter: &Meter,
+        container: &str,
+        key: &str,
+        item: &Value,
+        post_trigger: &str,
+    ) -> Result<(), BlogError> {
+        let headers = vec![
+            key_header(key),
+            (
+                "x-ms-documentdb-post-trigger-include",
+                post_trigger.to_owned(),
+            ),
+        ];
+        let request = post_request(container, item, headers).described(
+            Operation::Create,
+            post_trigger,
+            Some(key),
+        );
+        let response = self.send(&request).await?;
+        response.metered(meter, container).map(drop)
+    }
+
     /// Reads an item by partition key and id: the cheapest request of the protocol.
     pub async fn read(
         &self,
@@ -548,13 +573,13 @@ impl Client {
         key: &str,
         item: &Value,
     ) -> Result<(), BlogError> {
-        self.replace_and_return(meter, container, key, item)
+        self.replace_returning(meter, container, key, item)
             .await
             .map(drop)
     }
 
-    /// Replaces an item as [`Client::replace`] does and returns the stored item.
-    pub(crate) async fn replace_and_return(
+    /// Does the same as [`Client::replace`] and returns the stored item.
+    pub async fn replace_returning(
         &self,
         meter: &Meter,
         container: &str,

@@ -54,6 +54,7 @@ pub use load::{Copies, Fill, Filled, fill};
 pub use meter::{Charge, Measurement, Meter, Operation, RequestRecord};
 pub use models::{Blog, Model, Request, Throughput};
 pub use options::{Format, Load, Options, Profile};
+pub use pipelines::{Pipeline, Pipelines};
 pub use progress::{Progress, on_stderr};
 pub use query::Query;
 pub use report::{LoadSummary, Report, Row};

@@ -33,7 +33,8 @@ pub(crate) const FEED_LENGTH: u64 = 100;
 const POSTS_OF_USER: &str = "SELECT * FROM c WHERE c.userId = @userId AND c.type = 'post'";
 const COMMENTS_OF_POST: &str = "SELECT * FROM c WHERE c.postId = @postId AND c.type = 'comment'";
 const LIKES_OF_POST: &str = "SELECT * FROM c WHERE c.postId = @postId AND c.type = 'like'";
-const FEED: &str = "SELECT TOP 100 * FROM c WHERE c.type = 'post' ORDER BY c.creationDate DESC";
+pub(crate) const FEED: &str =
+    "SELECT TOP 100 * FROM c WHERE c.type = 'post' ORDER BY c.creationDate DESC";
 
 /// Provisioned RU/s of the containers of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -314,7 +314,7 @@ pub(crate) async fn replace_item(
 ) -> Result<Option<String>, BlogError> {
     let id = item["id"].as_str().unwrap_or_default();
     match client
-        .replace_and_return(&Meter::new(), container, id, item)
+        .replace_returning(&Meter::new(), container, id, item)
         .await
     {
         Ok(replaced) => Ok(Some(etag_of(&replaced)?)),
