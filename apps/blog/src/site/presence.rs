@@ -155,17 +155,17 @@ impl Presence {
     pub(super) async fn begin(&self) -> Result<State, BlogError> {
         loop {
             let refreshed = self.refreshed.notified();
-            {
+            let is_closed = {
                 let mut known = lock(&self.known);
                 if known.has_permit() {
                     known.turns += 1;
                     return Ok(known.state.clone());
                 }
-                if known.state.gate.is_none() {
-                    drop(known);
-                    self.refresh_if_stale().await?;
-                    continue;
-                }
+                known.state.gate.is_some()
+            };
+            if !is_closed {
+                self.refresh_if_stale().await?;
+                continue;
             }
             // The gate is closed. The watch reads the state soon; without one it is read here.
             if tokio::time::timeout(READ_INTERVAL, refreshed)
