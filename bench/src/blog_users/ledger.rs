@@ -50,8 +50,6 @@ pub(crate) struct Books {
     pub(crate) failures: Vec<String>,
     /// Milliseconds of each answer by kind of page.
     pub(crate) times: BTreeMap<&'static str, Vec<f64>>,
-    /// Milliseconds that the application added to its requests to the database, by kind of page.
-    pub(crate) added: BTreeMap<&'static str, Vec<f64>>,
 }
 
 /// The records of a run, shared by all users.
