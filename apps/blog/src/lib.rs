@@ -36,6 +36,7 @@ mod merge;
 pub mod meter;
 pub mod migrate;
 pub mod models;
+mod offers;
 mod options;
 mod paging;
 pub mod pipelines;
