@@ -1,0 +1,79 @@
+/** Forms with `data-enhance` are sent without a page load, so that typed text stays in the page
+ * when no answer comes.
+ *
+ * The answer is shown as a page: after a redirect the page that it leads to, after a mistake the
+ * form with its errors. A form sends once at a time. A form with `data-retry-ms` is sent again by
+ * itself after that time, once. */
+
+import { forget } from "./drafts";
+import { parsed, show } from "./page";
+
+function note(form: HTMLFormElement, text: string): void {
+  let place = form.querySelector(".send-note");
+  if (!place) {
+    place = document.createElement("p");
+    place.className = "send-note error";
+    place.setAttribute("role", "alert");
+    form.append(place);
+  }
+  place.textContent = text;
+}
+
+function body(form: HTMLFormElement, button: HTMLElement | null): URLSearchParams {
+  const data = new FormData(form, button);
+  const fields = new URLSearchParams();
+  for (const [name, value] of data) {
+    if (typeof value === "string") fields.append(name, value);
+  }
+  return fields;
+}
+
+async function send(form: HTMLFormElement, button: HTMLElement | null): Promise<void> {
+  if (form.dataset.sending !== undefined) return;
+  form.dataset.sending = "";
+  try {
+    const answer = await fetch(form.action, {
+      method: "POST",
+      body: body(form, button),
+      headers: { accept: "text/html" },
+    });
+    const text = await answer.text();
+    const key = form.dataset.draft;
+    if (answer.ok && answer.redirected && key !== undefined) forget(key);
+    show(parsed(text), answer.redirected ? answer.url : location.href);
+  } catch {
+    note(form, "The blog does not answer. Your text is still here; try again in a moment.");
+  } finally {
+    delete form.dataset.sending;
+  }
+}
+
+function isOwn(form: HTMLFormElement): boolean {
+  return form.method === "post" && new URL(form.action).origin === location.origin;
+}
+
+function retry(form: HTMLFormElement): void {
+  const wait = Number(form.dataset.retryMs);
+  const place = form.querySelector("[data-retry-note]");
+  if (!(wait >= 0) || !place) return;
+  place.textContent = "The page tries again by itself.";
+  const timer = window.setTimeout(() => {
+    if (form.isConnected) form.requestSubmit();
+  }, wait);
+  form.addEventListener("input", () => {
+    window.clearTimeout(timer);
+    place.textContent = "";
+  });
+}
+
+/** Sends the forms below `root` without a page load. */
+export function forms(root: ParentNode): void {
+  for (const form of root.querySelectorAll<HTMLFormElement>("form[data-enhance]")) {
+    if (!isOwn(form)) continue;
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      void send(form, event.submitter);
+    });
+    retry(form);
+  }
+}
