@@ -6,7 +6,7 @@
  * itself after that time, once. */
 
 import { forget } from "./drafts";
-import { parsed, show } from "./page";
+import { parsed, show, target } from "./page";
 
 function note(form: HTMLFormElement, text: string): void {
   let place = form.querySelector(".send-note");
@@ -32,7 +32,7 @@ async function send(form: HTMLFormElement, button: HTMLElement | null): Promise<
   if (form.dataset.sending !== undefined) return;
   form.dataset.sending = "";
   try {
-    const answer = await fetch(form.action, {
+    const answer = await fetch(target(form), {
       method: "POST",
       body: body(form, button),
       headers: { accept: "text/html" },
@@ -49,7 +49,7 @@ async function send(form: HTMLFormElement, button: HTMLElement | null): Promise<
 }
 
 function isOwn(form: HTMLFormElement): boolean {
-  return form.method === "post" && new URL(form.action).origin === location.origin;
+  return form.getAttribute("method") === "post" && target(form).origin === location.origin;
 }
 
 function retry(form: HTMLFormElement): void {

@@ -5,7 +5,7 @@
  * the page is visible. `data-live="#id"` on a form: the element is asked for again whenever a
  * control changes. */
 
-import { exchange, parsed } from "./page";
+import { exchange, parsed, target } from "./page";
 
 const DEFAULT_MS = 1000;
 const PAUSE_MS = 80;
@@ -50,7 +50,7 @@ function live(form: HTMLFormElement): void {
     const own = newest;
     const fields = new URLSearchParams();
     for (const [name, value] of new FormData(form)) fields.append(name, String(value));
-    const url = new URL(form.action);
+    const url = target(form);
     url.search = fields.toString();
     const answer = await fetched(url.href);
     if (!answer || own !== newest) return;

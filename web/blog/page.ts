@@ -14,6 +14,12 @@ export function onContent(setup: Setup): void {
   setup(document);
 }
 
+/** Returns the address that a form is sent to. The property `action` of a form is a control if one
+ * has this name. */
+export function target(form: HTMLFormElement): URL {
+  return new URL(form.getAttribute("action") ?? "", location.href);
+}
+
 /** Parses the text of an answer. Scripts in it do not run. */
 export function parsed(text: string): Document {
   return new DOMParser().parseFromString(text, "text/html");
@@ -45,8 +51,7 @@ function keepOpenDetails(old: Element, fresh: Element): void {
 /** Shows a whole page that was the answer at `url`. The place in the page and the focus are kept if
  * it is the same page, and start at the top otherwise. */
 export function show(answer: Document, url: string): void {
-  const target = new URL(url);
-  const isSamePage = target.pathname === location.pathname;
+  const isSamePage = new URL(url).pathname === location.pathname;
   const focused = document.activeElement?.id;
   const scrolled = window.scrollY;
 

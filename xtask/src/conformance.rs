@@ -176,14 +176,14 @@ pub(crate) fn javascript(arguments: &[String]) -> Outcome {
 /// Runs the browser's suite of the blog. Screenshots go to `target/conformance/blog`.
 pub(crate) fn blog(arguments: &[String]) -> Outcome {
     const AGAIN: &str = "one test again: \
-                         `cargo xtask conformance blog --test-name-pattern=NAME FILE`";
+                         `cargo xtask conformance blog --test-name-pattern=NAME`";
     let server = server()?;
     let suite = root().join("conformance/blog");
     node_modules(&suite)?;
     let mut node = program("node", &suite);
-    // Each file starts a server and a browser of its own; two at once would slow each other.
-    node.args(["--test", "--test-concurrency=1"])
+    node.arg("--test")
         .args(arguments)
+        .arg("blog.test.js")
         .env("ORRERY_SHOTS", target_directory().join("conformance/blog"))
         .env(PROGRAM_VARIABLE, server);
     must(&mut node).map_err(|error| format!("{error}; {AGAIN}"))
