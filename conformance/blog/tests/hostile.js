@@ -117,13 +117,13 @@ describe("forged requests", () => {
     await signUp(page, name);
     const path = await writePost(page, "v3", freshName("Own"), "Words.");
     const hidden = await hiddenFields(page, path, `${path}/comments`);
-    const forged = { userId: victim, user_id: victim, username: "somebody else", id: "chosen" };
+    const forged = { userId: victim, user_id: victim, username: "another user", id: "chosen" };
     await post(page, `${path}/comments`, { ...hidden, ...forged, content: "A comment" });
     await page.goto(path);
     assert.match(await page.locator(".comment .meta").innerText(), new RegExp(name));
   });
 
-  it("for a post of somebody else are refused", async (test) => {
+  it("for a post of another user are refused", async (test) => {
     const author = await person(test);
     await signUp(author, freshName("Anna"));
     const path = await writePost(author, "v3", freshName("Mine"), "Words.");
