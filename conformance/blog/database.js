@@ -7,7 +7,7 @@ import { createHmac } from "node:crypto";
 export class Database {
   /** `ready` is the ready line of the program that serves it. */
   constructor(ready, name) {
-    this.endpoint = ready.endpoint.replace(/\/$/, "");
+    this.endpoint = ready.endpoint_http.replace(/\/$/, "");
     this.key = ready.key;
     this.name = name;
   }

@@ -18,9 +18,10 @@ const READY_MS_MAX = 240_000;
 const STOP_MS_MAX = 30_000;
 const LOG_CHARACTERS_KEPT = 6_000;
 
-/** Starts `orrery blog` with these arguments; `--memory` unless they name another database. */
+/** Starts `orrery blog` with these arguments, in memory unless they name the server of its database. */
 export async function startBlog(...extra) {
-  const store = extra.includes("--endpoint") ? [] : ["--memory"];
+  const inside = ["--memory", "--database-listen", "127.0.0.1:0", "--admin-listen", "off"];
+  const store = extra.includes("--endpoint") ? [] : inside;
   return start(["blog", ...store, "--listen", "127.0.0.1:0", "--ready-json", ...extra]);
 }
 

@@ -39,7 +39,7 @@ after(async () => {
 
 /** The address of a blog, without the slash at its end. */
 export function addressOf(program) {
-  return program.ready.blog.replace(/\/$/, "");
+  return program.ready.application.replace(/\/$/, "");
 }
 
 /**

@@ -28,7 +28,7 @@ describe("a database that is throttled or gone", () => {
 
   /** Calls the management API of the database. */
   async function manage(method, path, body) {
-    const { admin, admin_key: key } = server.ready;
+    const { admin_endpoint: admin, admin_key: key } = server.ready;
     const headers = { "content-type": "application/json", ...(key ? { authorization: `Bearer ${key}` } : {}) };
     const answer = await fetch(`${admin.replace(/\/$/, "")}${path}`, { method, headers, body: body && JSON.stringify(body) });
     assert.ok(answer.ok, `${method} ${path} is answered with ${answer.status}`);
