@@ -25,10 +25,10 @@ export class Database {
 
   query(container, row) {
     const body = JSON.stringify({ query: row.sql, parameters: parametersOf(row.parameters) });
-    return this.send("POST", `${container}/docs`, container, row.key, body);
+    return this.send("POST", `${container}/docs`, container, row.key, body, Math.max(row.items, 1));
   }
 
-  send(method, path, link, key, body) {
+  send(method, path, link, key, body, itemsMax) {
     const date = new Date().toUTCString();
     const text = `${method.toLowerCase()}\ndocs\n${link}\n${date.toLowerCase()}\n\n`;
     const signature = createHmac("sha256", Buffer.from(this.key, "base64")).update(text).digest("base64");
@@ -41,6 +41,8 @@ export class Database {
     if (body !== undefined) {
       headers["content-type"] = "application/query+json";
       headers["x-ms-documentdb-isquery"] = "true";
+      // The page that the blog read had this many items.
+      headers["x-ms-max-item-count"] = String(itemsMax);
     }
     return fetch(`${this.endpoint}/${path}`, { method, headers, body });
   }

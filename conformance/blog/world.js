@@ -76,10 +76,10 @@ export async function person(test, { blog, javaScript = true, width = 1280, colo
 
 let names = 0;
 
-/** A name that no other test uses. */
+/** A name that no other test uses, for a user or a title. */
 export function freshName(stem) {
   names += 1;
-  return `${stem} ${process.pid}x${names}`;
+  return `${stem}-${process.pid}x${names}`;
 }
 
 /** Loads the page at `path` again until `holds(page)` is true; fails after a bound, with `what`. */
@@ -107,7 +107,7 @@ export async function signUp(page, name) {
 export async function writePost(page, model, title, content) {
   await page.goto(`/${model}/write`);
   await page.getByLabel("Title").fill(title);
-  await page.getByLabel("Text").fill(content);
+  await page.getByLabel("Text", { exact: true }).fill(content);
   await page.getByRole("button", { name: "Publish" }).click();
   await page.getByRole("heading", { level: 1, name: title }).waitFor();
   return new URL(page.url()).pathname;
@@ -128,16 +128,16 @@ export function idOf(path) {
 /** The figures of the meter on the current page: its own sums, and the sums of its rows. */
 export async function meterOf(page) {
   return page.locator("#meter").evaluate((meter) => {
-    const rows = [...meter.querySelectorAll("section .requests tbody[data-ru]")];
-    const hundredths = (text) => Math.round(Number(text) * 100);
+    const text = (selector) => meter.querySelector(selector).textContent.trim();
+    const hundredths = (text) => Math.round(Number(text.replace(/[^0-9.]/g, "")) * 100);
     const sum = (values) => values.reduce((all, value) => all + value, 0);
+    const rows = [...meter.querySelectorAll("section .requests tbody[data-ru]")];
     return {
-      hundredths: hundredths(meter.dataset.ru),
-      requests: Number(meter.dataset.requests),
-      shown: meter.querySelector("summary .charge").textContent.trim(),
-      rowHundredths: sum(rows.map((row) => hundredths(row.dataset.ru))),
+      codes: text("summary .codes"),
+      requests: parseInt(text("summary .codes + span").replaceAll(",", ""), 10),
+      hundredths: hundredths(text("summary .charge")),
       rowRequests: sum(rows.map((row) => Number(row.dataset.count))),
-      codes: meter.querySelector("summary .codes").textContent.trim(),
+      rowHundredths: sum(rows.map((row) => hundredths(row.dataset.ru))),
     };
   });
 }

@@ -45,15 +45,10 @@ function restore(form: HTMLFormElement, key: string): void {
   if (isRestored && note) note.textContent = "Your unsaved text is back.";
 }
 
-/** Forgets the text that was kept under this key. */
-export function forget(key: string): void {
-  sessionStorage.removeItem(PREFIX + key);
-}
-
 /** Keeps and restores the texts of the forms below `root`. */
 export function drafts(root: ParentNode): void {
   for (const done of root.querySelectorAll<HTMLElement>("[data-clear-draft]")) {
-    forget(done.dataset.clearDraft ?? "");
+    sessionStorage.removeItem(PREFIX + (done.dataset.clearDraft ?? ""));
   }
   for (const form of root.querySelectorAll<HTMLFormElement>("form[data-draft]")) {
     const key = form.dataset.draft ?? "";

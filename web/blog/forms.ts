@@ -3,10 +3,15 @@
  *
  * The answer is shown as a page: after a redirect the page that it leads to, after a mistake the
  * form with its errors. A form sends once at a time. A form with `data-retry-ms` is sent again by
- * itself after that time, once. */
+ * itself after that time, and after twice that time if the answer is such a form again, and so on,
+ * `RETRIES_MAX` times. */
 
-import { forget } from "./drafts";
 import { parsed, show, target } from "./page";
+
+const RETRIES_MAX = 5;
+
+/** Number of times that a form was sent again by itself since the last page without such a form. */
+let retries = 0;
 
 function note(form: HTMLFormElement, text: string): void {
   let place = form.querySelector(".send-note");
@@ -38,8 +43,6 @@ async function send(form: HTMLFormElement, button: HTMLElement | null): Promise<
       headers: { accept: "text/html" },
     });
     const text = await answer.text();
-    const key = form.dataset.draft;
-    if (answer.ok && answer.redirected && key !== undefined) forget(key);
     show(parsed(text), answer.redirected ? answer.url : location.href);
   } catch {
     note(form, "The blog does not answer. Your text is still here; try again in a moment.");
@@ -53,12 +56,14 @@ function isOwn(form: HTMLFormElement): boolean {
 }
 
 function retry(form: HTMLFormElement): void {
-  const wait = Number(form.dataset.retryMs);
+  const wait = Number(form.dataset.retryMs) * 2 ** retries;
   const place = form.querySelector("[data-retry-note]");
-  if (!(wait >= 0) || !place) return;
+  if (!place || retries >= RETRIES_MAX) return;
   place.textContent = "The page tries again by itself.";
   const timer = window.setTimeout(() => {
-    if (form.isConnected) form.requestSubmit();
+    if (!form.isConnected) return;
+    retries += 1;
+    form.requestSubmit();
   }, wait);
   form.addEventListener("input", () => {
     window.clearTimeout(timer);
@@ -68,12 +73,13 @@ function retry(form: HTMLFormElement): void {
 
 /** Sends the forms below `root` without a page load. */
 export function forms(root: ParentNode): void {
+  if (root === document && !root.querySelector("form[data-retry-ms]")) retries = 0;
   for (const form of root.querySelectorAll<HTMLFormElement>("form[data-enhance]")) {
     if (!isOwn(form)) continue;
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       void send(form, event.submitter);
     });
-    retry(form);
+    if (form.dataset.retryMs !== undefined) retry(form);
   }
 }

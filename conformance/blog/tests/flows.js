@@ -18,7 +18,7 @@ for (const javaScript of [true, false]) {
 
       await commentOn(page, "A first comment");
       await page.getByRole("heading", { name: "1 comment", exact: true }).waitFor();
-      await page.getByRole("button", { name: "Like" }).click();
+      await page.getByRole("button", { name: "Like", exact: true }).click();
       await page.locator("#like[aria-pressed='true']").waitFor();
       await page.goto(`${path}/likes`);
       await page.getByRole("main").getByRole("link", { name }).waitFor();
@@ -41,7 +41,7 @@ for (const javaScript of [true, false]) {
       await signUp(page, old);
       const path = await writePost(page, "v2", `A post under the name ${old}`, "Words.");
       await commentOn(page, "A comment under the old name");
-      await page.getByRole("button", { name: "Like" }).click();
+      await page.getByRole("button", { name: "Like", exact: true }).click();
       await page.locator("#like[aria-pressed='true']").waitFor();
       const user = new URL(await page.locator(".post-head a.author").getAttribute("href"), page.url()).pathname;
 
@@ -154,7 +154,7 @@ describe("scripts", () => {
     const page = await person(test);
     await signUp(page, freshName("Paula"));
     await page.goto("/v3/write");
-    await page.getByLabel("Text").fill("Some *slanted* words");
+    await page.getByLabel("Text", { exact: true }).fill("Some *slanted* words");
     await page.locator("#preview em", { hasText: "slanted" }).waitFor();
   });
 
@@ -165,7 +165,7 @@ describe("scripts", () => {
     await page.getByLabel("Title").fill("A title that was not saved");
     await page.reload();
     assert.equal(await page.getByLabel("Title").inputValue(), "A title that was not saved");
-    await page.getByLabel("Text").fill("Words.");
+    await page.getByLabel("Text", { exact: true }).fill("Words.");
     await page.getByRole("button", { name: "Publish" }).click();
     await page.getByRole("heading", { level: 1, name: "A title that was not saved" }).waitFor();
     await page.goto("/v3/write");

@@ -26,8 +26,6 @@ describe("the meter", () => {
         assert.ok(meter.requests > 0, `${PAGES[place]}: ${meter.requests} requests`);
         assert.equal(meter.rowHundredths, meter.hundredths, PAGES[place]);
         assert.equal(meter.rowRequests, meter.requests, PAGES[place]);
-        const shown = Math.round(Number(meter.shown.replace(/[^0-9.]/g, "")) * 100);
-        assert.equal(shown, meter.hundredths, PAGES[place]);
       }
     });
 
@@ -80,6 +78,7 @@ async function singleRequests(page) {
         operation: cell("Operation"),
         container: cell("Container"),
         key: body.querySelector("td[data-label='Key'] code")?.textContent.trim(),
+        items: Number(cell("Items")),
         sql: code?.textContent.trim(),
         parameters: parameters?.textContent.trim(),
         ru: body.dataset.ru,

@@ -71,7 +71,8 @@ describe("the switch of models", () => {
     await page.locator("#meter > summary").click();
     for (const [place, model] of MODELS.entries()) {
       const price = page.locator(`#meter .prices a[data-model="${model}"]`);
-      assert.equal(Math.round(Number(await price.getAttribute("data-ru")) * 100), meters[place].hundredths);
+      const shown = (await price.locator(".figure").innerText()).replace(/[^0-9.]/g, "");
+      assert.equal(Math.round(Number(shown) * 100), meters[place].hundredths, model);
     }
   });
 });

@@ -89,7 +89,7 @@ describe("a database that is throttled or gone", () => {
       await signUp(each, freshName("Gerda"));
       await each.goto("/v3/write");
       await each.getByLabel("Title").fill("A title that stays");
-      await each.getByLabel("Text").fill("Words that stay.");
+      await each.getByLabel("Text", { exact: true }).fill("Words that stay.");
     }
     await server.kill();
     for (const each of [without, page]) {
@@ -97,7 +97,7 @@ describe("a database that is throttled or gone", () => {
       await each.getByRole("button", { name: "Try again" }).waitFor();
       assert.match(await each.locator("main").innerText(), /does not answer/i);
       assert.equal(await each.getByLabel("Title").inputValue(), "A title that stays");
-      assert.equal(await each.getByLabel("Text").inputValue(), "Words that stay.");
+      assert.equal(await each.getByLabel("Text", { exact: true }).inputValue(), "Words that stay.");
       assert.doesNotMatch(await each.content(), INTERNAL);
     }
     const answer = await page.goto("/v3");
@@ -113,11 +113,11 @@ describe("a blog that is gone", () => {
     await signUp(page, freshName("Wanda"));
     await page.goto("/v3/write");
     await page.getByLabel("Title").fill("A title that stays");
-    await page.getByLabel("Text").fill("Words that stay.");
+    await page.getByLabel("Text", { exact: true }).fill("Words that stay.");
     await blog.kill();
     await page.getByRole("button", { name: "Publish" }).click();
     await page.getByText("The blog does not answer.").waitFor();
     assert.equal(await page.getByLabel("Title").inputValue(), "A title that stays");
-    assert.equal(await page.getByLabel("Text").inputValue(), "Words that stay.");
+    assert.equal(await page.getByLabel("Text", { exact: true }).inputValue(), "Words that stay.");
   });
 });
