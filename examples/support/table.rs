@@ -80,7 +80,7 @@ pub fn heading(text: &str) {
     println!("{}", "=".repeat(text.chars().count()));
 }
 
-/// Prints a paragraph in lines of at most [`LINE_WIDTH`] characters, and an empty line.
+/// Prints a paragraph in lines of bounded width, and an empty line.
 pub fn text(text: &str) {
     for line in wrapped(text) {
         println!("{line}");
