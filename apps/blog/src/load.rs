@@ -379,7 +379,7 @@ impl LoadState {
 }
 
 /// Returns the link of the container of the load state.
-fn state_link(blog: &Blog) -> String {
+pub(crate) fn state_link(blog: &Blog) -> String {
     format!("dbs/{}/colls/loadState", blog.database)
 }
 
