@@ -51,7 +51,7 @@ mod upgrade;
 pub use client::Client;
 pub use control::Control;
 pub use error::BlogError;
-pub use load::{Copies, Fill, Filled, fill};
+pub use load::{Copies, Estimate, Fill, Filled, estimate, fill};
 pub use meter::{Charge, Measurement, Meter, Operation, RequestRecord};
 pub use models::{Blog, Model, Request, Throughput};
 pub use options::{Format, Load, Options, Profile};

@@ -296,8 +296,8 @@ fn row_to_json(row: &Row) -> Value {
         "request": row.request.to_string(),
         "model": row.model.to_string(),
         "ru": row.ru,
-        "ms_p50": row.ms_p50,
-        "ms_p99": row.ms_p99,
+        "ms_p50": whole_nanoseconds(row.ms_p50),
+        "ms_p99": whole_nanoseconds(row.ms_p99),
         "partitions": row.partitions,
         "requests": row.requests,
         "throttled": row.throttled,
@@ -313,8 +313,8 @@ fn write_to_json(row: &WriteRow) -> Value {
         "write": row.name,
         "model": row.model.to_string(),
         "ru": (row.ru * 100.0).round() / 100.0,
-        "ms_p50": row.ms.map(|ms| ms.0),
-        "ms_p99": row.ms.map(|ms| ms.1),
+        "ms_p50": row.ms.map(|ms| whole_nanoseconds(ms.0)),
+        "ms_p99": row.ms.map(|ms| whole_nanoseconds(ms.1)),
         "runs": row.runs,
     })
 }
@@ -326,6 +326,11 @@ impl fmt::Display for Report {
             Format::Json => write!(f, "{:#}", self.to_json()),
         }
     }
+}
+
+/// Returns milliseconds without the digits that only arithmetic adds.
+fn whole_nanoseconds(ms: f64) -> f64 {
+    (ms * 1e6).round() / 1e6
 }
 
 /// Returns a number with commas between groups of three digits: 1,234,567.
