@@ -536,6 +536,31 @@ impl Client {
         response.metered(meter, container).map(drop)
     }
 
+    /// Creates an item with a post-trigger, which runs in the same transaction.
+    pub async fn create_with_trigger(
+        &self,
+        meter: &Meter,
+        container: &str,
+        key: &str,
+        item: &Value,
+        post_trigger: &str,
+    ) -> Result<(), BlogError> {
+        let headers = vec![
+            key_header(key),
+            (
+                "x-ms-documentdb-post-trigger-include",
+                post_trigger.to_owned(),
+            ),
+        ];
+        let request = post_request(container, item, headers).described(
+            Operation::Create,
+            post_trigger,
+            Some(key),
+        );
+        let response = self.send(&request).await?;
+        response.metered(meter, container).map(drop)
+    }
+
     /// Reads an item by partition key and id: the cheapest request of the protocol.
     pub async fn read(
         &self,
@@ -582,6 +607,19 @@ impl Client {
         key: &str,
         item: &Value,
     ) -> Result<(), BlogError> {
+        self.replace_returning(meter, container, key, item)
+            .await
+            .map(drop)
+    }
+
+    /// Does the same as [`Client::replace`] and returns the stored item.
+    pub async fn replace_returning(
+        &self,
+        meter: &Meter,
+        container: &str,
+        key: &str,
+        item: &Value,
+    ) -> Result<Value, BlogError> {
         let id = item["id"].as_str().unwrap_or_default();
         let link = format!("{container}/docs/{id}");
         let mut headers = vec![key_header(key)];
@@ -592,10 +630,7 @@ impl Client {
             .with_headers(headers)
             .with_body(item.to_string())
             .described(Operation::Replace, id, Some(key));
-        self.send(&request)
-            .await?
-            .metered(meter, container)
-            .map(drop)
+        self.send(&request).await?.metered(meter, container)?.json()
     }
 
     /// Returns the partition key ranges of a container in key order. The ranges are read once and

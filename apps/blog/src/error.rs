@@ -58,6 +58,35 @@ impl BlogError {
         matches!(self, Self::Refused { status: 404, .. })
     }
 
+    /// Returns true if an item does not exist, in a container that does.
+    pub fn is_item_missing(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused {
+                status: 404,
+                sub_status: 0,
+                ..
+            }
+        )
+    }
+
+    /// Returns true for a fault of the environment, which ends without a change of the request: no
+    /// response, throttling, a server that is busy, starts or stops, a container that does not
+    /// exist (yet), a wrong key.
+    pub fn is_environmental(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } => true,
+            Self::Refused {
+                status, sub_status, ..
+            } => match status {
+                401 | 410 | 429 | 449 | 502 | 503 | 504 => true,
+                404 => *sub_status != 0,
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
     /// Returns true if the addressed physical partition no longer exists because of a split (410
     /// with sub-status 1002 or 1007).
     pub fn is_range_gone(&self) -> bool {

@@ -22,6 +22,7 @@ mod v2;
 mod v3;
 
 use crate::client::Client;
+use crate::control::existing_is_fine;
 use crate::dataset::{Comment, Dataset, Like, Post, User};
 use crate::paging::ListPage;
 use crate::{BlogError, Meter, Query};
@@ -36,7 +37,8 @@ pub(crate) const FEED_LENGTH: u64 = 100;
 const POSTS_OF_USER: &str = "SELECT * FROM c WHERE c.userId = @userId AND c.type = 'post'";
 const COMMENTS_OF_POST: &str = "SELECT * FROM c WHERE c.postId = @postId AND c.type = 'comment'";
 const LIKES_OF_POST: &str = "SELECT * FROM c WHERE c.postId = @postId AND c.type = 'like'";
-const FEED: &str = "SELECT TOP 100 * FROM c WHERE c.type = 'post' ORDER BY c.creationDate DESC";
+pub(crate) const FEED: &str =
+    "SELECT TOP 100 * FROM c WHERE c.type = 'post' ORDER BY c.creationDate DESC";
 
 /// Provisioned RU/s of the containers of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -225,10 +227,18 @@ impl Blog {
     /// # Errors
     /// [`BlogError::Refused`] with 409 if the database exists.
     pub async fn create(&self) -> Result<(), BlogError> {
+        self.client.create_database(&self.database).await?;
+        self.create_missing().await
+    }
+
+    /// Creates the database, its containers and its scripts as far as they do not exist. A creation
+    /// that was interrupted continues.
+    ///
+    /// # Errors
+    /// Every error of a request other than a conflict.
+    pub async fn create_missing(&self) -> Result<(), BlogError> {
         const BULK_LOAD: &str = include_str!("../scripts/bulkLoad.js");
-        const DELETE_POST: &str = include_str!("../scripts/deletePost.js");
-        let client = &self.client;
-        client.create_database(&self.database).await?;
+        existing_is_fine(self.client.create_database(&self.database).await)?;
 
         // V3 also stores short posts in `users`, in the partition of their author.
         let database = format!("dbs/{}", self.database);
@@ -237,18 +247,18 @@ impl Blog {
         } else {
             "/id"
         };
-        client
-            .create_container(&database, "users", users_key, self.throughput.users)
+        let throughput = self.throughput;
+        self.create_container(&database, "users", users_key, throughput.users)
             .await?;
-        client
-            .create_container(&database, "posts", "/postId", self.throughput.posts)
+        self.create_container(&database, "posts", "/postId", throughput.posts)
             .await?;
-        client
-            .create_procedure(&self.posts, "bulkLoad", BULK_LOAD)
-            .await?;
-        client
-            .create_procedure(&self.posts, "deletePost", DELETE_POST)
-            .await?;
+        for (id, source) in [
+            ("bulkLoad", BULK_LOAD),
+            ("deletePost", include_str!("../scripts/deletePost.js")),
+            ("absorb", include_str!("../scripts/absorb.js")),
+        ] {
+            self.create_procedure(&self.posts, id, source).await?;
+        }
 
         // From V2 on posts contain counts and names, which procedures maintain.
         if self.model != Model::V1 {
@@ -259,26 +269,50 @@ impl Blog {
                     "updateUsernames",
                     include_str!("../scripts/updateUsernames.js"),
                 ),
-                ("absorb", include_str!("../scripts/absorb.js")),
             ] {
-                client.create_procedure(&self.posts, id, source).await?;
+                self.create_procedure(&self.posts, id, source).await?;
             }
         }
 
         // V3 adds the feed, whose trigger keeps its length.
         if self.model == Model::V3 {
-            client
-                .create_procedure(&self.users, "bulkLoad", BULK_LOAD)
+            self.create_procedure(&self.users, "bulkLoad", BULK_LOAD)
                 .await?;
-            client
-                .create_container(&database, "feed", "/type", self.throughput.feed)
+            self.create_container(&database, "feed", "/type", throughput.feed)
                 .await?;
             let truncate_feed = include_str!("../scripts/truncateFeed.js");
-            client
+            let created = self
+                .client
                 .create_post_trigger(&self.feed, "truncateFeed", truncate_feed)
-                .await?;
+                .await;
+            existing_is_fine(created)?;
         }
         Ok(())
+    }
+
+    /// Creates a container unless it exists.
+    async fn create_container(
+        &self,
+        database: &str,
+        name: &str,
+        key_path: &str,
+        throughput: u32,
+    ) -> Result<(), BlogError> {
+        let created = self
+            .client
+            .create_container(database, name, key_path, throughput)
+            .await;
+        existing_is_fine(created)
+    }
+
+    /// Creates a stored procedure unless it exists.
+    async fn create_procedure(
+        &self,
+        container: &str,
+        id: &str,
+        source: &str,
+    ) -> Result<(), BlogError> {
+        existing_is_fine(self.client.create_procedure(container, id, source).await)
     }
 
     /// Deletes the database if it exists.
