@@ -650,6 +650,22 @@ impl Client {
         Ok(ranges)
     }
 
+    /// Returns the number of items of a container, as the server states it.
+    pub(crate) async fn item_count(&self, container: &str) -> Result<u64, BlogError> {
+        let request = ApiRequest::new(Method::GET, "colls", container, container)
+            .with_headers(vec![("x-ms-documentdb-populatequotainfo", "True".into())]);
+        let response = self.send(&request).await?.into_success()?;
+        let usage = response.header("x-ms-resource-usage").unwrap_or_default();
+        let mut parts = usage.split(';');
+        let count = parts.find_map(|part| part.strip_prefix("documentsCount="));
+        count.and_then(|text| text.parse().ok()).ok_or_else(|| {
+            BlogError::unexpected(
+                &response.operation,
+                format!("the usage '{usage}' has no documentsCount"),
+            )
+        })
+    }
+
     /// Removes cached ranges and query plans of every container whose link begins with `link`. To
     /// be called after a split and after a deletion.
     pub fn clear_cached_metadata(&self, link: &str) {

@@ -46,6 +46,8 @@ pub enum BlogError {
         /// The first charge that differs.
         other: Charge,
     },
+    /// Copies differ from their source. The text is the report of the comparison.
+    Drift(String),
     /// An option has an invalid value. The text describes the fault.
     InvalidOption(String),
     /// The position of a page is not one that an earlier page returned.
@@ -199,6 +201,7 @@ impl fmt::Display for BlogError {
                 "{request} of {model} was charged {first} RU on one run and {other} RU on another, \
                  for equal items"
             ),
+            Self::Drift(report) => f.write_str(report),
             Self::InvalidOption(text) => f.write_str(text),
             Self::InvalidPage => f.write_str("the position of the page is not valid"),
         }

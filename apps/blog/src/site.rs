@@ -20,7 +20,7 @@
 pub(crate) mod presence;
 pub(crate) mod state;
 
-pub use state::{Fill, Migration, Phase};
+pub use state::{FillState, Migration, Phase};
 
 use crate::control::existing_is_fine;
 use crate::{Blog, BlogError, Client, Control, Meter, Model, Throughput};
@@ -196,7 +196,7 @@ impl Site {
 
     /// Returns the progress of the data with which the site is filled. `None` if nothing was
     /// loaded.
-    pub fn fill(&self) -> Option<Fill> {
+    pub fn fill(&self) -> Option<FillState> {
         self.state().fill
     }
 
@@ -204,7 +204,7 @@ impl Site {
     ///
     /// # Errors
     /// Every error of a request.
-    pub async fn set_fill(&self, fill: &Fill) -> Result<(), BlogError> {
+    pub async fn set_fill(&self, fill: &FillState) -> Result<(), BlogError> {
         self.change(|state| state.fill = Some(fill.clone())).await?;
         Ok(())
     }

@@ -46,6 +46,7 @@ pub use consequences::Consequence;
 pub use dead_letters::DeadLetter;
 pub use delivery::{Delivery, Precision};
 pub use drain::PipelineProgress;
+pub(crate) use reactions::rename_in_post;
 pub use service::{PipelineSource, Pipelines, ServiceOptions};
 pub use status::{PipelineStatus, RangeStatus, ReactionStatus, Status, WorkerStatus};
 pub use wake::Wake;
@@ -184,15 +185,6 @@ impl Pipeline {
     /// Returns the positions of [`Pipeline::drain`], which can be stored.
     pub fn positions(&self) -> &Positions {
         &self.positions
-    }
-
-    /// Makes [`Reaction::MigrateUsers`] rewrite names in `posts` from the next change onward.
-    pub(crate) fn enable_renames(&mut self) {
-        for reaction in &mut self.reactions {
-            if let Reaction::MigrateUsers { rename } = reaction {
-                *rename = true;
-            }
-        }
     }
 
     /// Returns the same pipeline with a client of another patience for all its requests.

@@ -28,7 +28,7 @@ pub(crate) struct Gate {
 
 /// The progress of the data with which a new site is filled.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fill {
+pub struct FillState {
     /// Seed of the data set.
     pub seed: u64,
     /// Scale of the data set.
@@ -99,6 +99,13 @@ pub struct Migration {
     pub phase: Phase,
 }
 
+impl Migration {
+    /// Returns the name under which the positions of the migration are stored.
+    pub(crate) fn pipeline(&self) -> String {
+        format!("migration-{}", self.id)
+    }
+}
+
 /// The state of a site.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct State {
@@ -108,7 +115,7 @@ pub(crate) struct State {
     pub epoch: u64,
     pub gate: Option<Gate>,
     pub migration: Option<Migration>,
-    pub fill: Option<Fill>,
+    pub fill: Option<FillState>,
 }
 
 impl State {
@@ -191,7 +198,7 @@ impl State {
         };
         let fill = match &item["fill"] {
             Value::Null => None,
-            fill => Some(Fill {
+            fill => Some(FillState {
                 seed: number(fill, "seed")?,
                 scale: fill["scale"].as_f64().ok_or_else(|| invalid(fill))?,
                 complete: models(&fill["complete"])?,
@@ -276,7 +283,7 @@ mod tests {
             keep_old: true,
             phase: Phase::Creating,
         });
-        state.fill = Some(Fill {
+        state.fill = Some(FillState {
             seed: 7,
             scale: 0.01,
             complete: vec![Model::V1],
