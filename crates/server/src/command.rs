@@ -5,7 +5,10 @@
 
 mod blog;
 
-pub(crate) use blog::{BlogAction, BlogCommand, RunningBlog, ServeArguments, WorkerArguments};
+pub(crate) use blog::{
+    BlogAction, BlogCommand, DriftArguments, MigrateArguments, RunningBlog, ServeArguments,
+    WorkerArguments,
+};
 
 use crate::memory::MemoryLimit;
 use crate::sizes::PartitionSize;
