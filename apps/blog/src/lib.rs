@@ -11,6 +11,8 @@
 //! ```text
 //! bench ── load ── dataset        measurement, and the data that is measured
 //!   │        │
+//! lesson                          comparison of the models, what traffic costs, and the lab
+//!   │
 //! site ── control                 the models that an application serves, and its own data
 //!   │
 //! models ── pipelines ── upgrade  requests, copies maintained through the change feed, upgrade of
@@ -30,10 +32,12 @@ pub mod control;
 pub mod dataset;
 mod error;
 pub mod feed;
+pub mod lesson;
 mod load;
 mod merge;
 pub mod meter;
 pub mod models;
+pub mod offers;
 mod options;
 pub mod pipelines;
 mod pricing;

@@ -131,11 +131,19 @@ impl Pipeline {
     /// # Errors
     /// The first error of a request. The positions of partitions without an error are kept.
     pub async fn drain(&mut self) -> Result<PipelineProgress, BlogError> {
+        self.drain_metered(&Meter::new()).await
+    }
+
+    /// Does the same as [`Pipeline::drain`] and adds the requests to `meter`.
+    ///
+    /// # Errors
+    /// Those of [`Pipeline::drain`].
+    pub async fn drain_metered(&mut self, meter: &Meter) -> Result<PipelineProgress, BlogError> {
         lock(&self.names).clear();
         let mut progress = PipelineProgress::default();
         let mut splits = 0;
         loop {
-            match self.process_next_pages().await {
+            match self.process_next_pages(meter).await {
                 Ok(done) if done.changes == 0 => return Ok(progress),
                 Ok(done) => progress += done,
                 Err(e) if e.is_range_gone() && splits < SPLITS_MAX => {
@@ -151,13 +159,14 @@ impl Pipeline {
     }
 
     /// Processes the next page of every partition.
-    async fn process_next_pages(&mut self) -> Result<PipelineProgress, BlogError> {
+    async fn process_next_pages(&mut self, meter: &Meter) -> Result<PipelineProgress, BlogError> {
         let client = &self.source.client;
         let ranges = client.ranges(self.source_container()).await?;
-        let pages = ranges.iter().map(|range| {
+        let mut pages = Vec::with_capacity(ranges.len());
+        for range in ranges.iter() {
             let etag = self.positions.position_of(range);
-            self.process_page(&range.id, etag)
-        });
+            pages.push(self.process_page(meter, &range.id, etag));
+        }
         let results = join_all(pages).await;
 
         // A failed partition does not discard the work of the others: their positions move forward.
@@ -181,17 +190,17 @@ impl Pipeline {
     /// Processes one page of a partition. Returns the position after the page.
     async fn process_page(
         &self,
+        meter: &Meter,
         range: &str,
         etag: Option<&str>,
     ) -> Result<(String, PipelineProgress), BlogError> {
-        let meter = Meter::new();
         let changes = self
             .source
             .client
-            .changes(&meter, self.source_container(), range, etag, PAGE_SIZE)
+            .changes(meter, self.source_container(), range, etag, PAGE_SIZE)
             .await?;
         let count = changes.items.len() as u64;
-        let written = self.react(&meter, changes.items).await?;
+        let written = self.react(meter, changes.items).await?;
         let progress = PipelineProgress {
             changes: count,
             written,
@@ -223,7 +232,10 @@ impl Pipeline {
             Reaction::CopyToFeed => self.copy_to_feed(meter, items).await,
             Reaction::CopyToUsers => {
                 let posts: Vec<_> = items.iter().filter_map(short_post).collect();
-                let copies = posts.iter().map(|post| self.copy_to_user(meter, post));
+                let copies: Vec<_> = posts
+                    .iter()
+                    .map(|post| self.copy_to_user(meter, post))
+                    .collect();
                 sum_concurrently(copies).await
             }
             Reaction::RenameInPosts | Reaction::MigrateUsers { .. } => {
@@ -383,9 +395,10 @@ async fn rename_in_posts(
         .with("@username", username);
     let posts = blog.client.query_all(meter, &blog.posts, &query).await?;
     let arguments = json!([user_id, username]);
-    let renames = posts
+    let renames: Vec<_> = posts
         .iter()
-        .map(|post_id| rename_in_post(blog, meter, post_id, &arguments));
+        .map(|post_id| rename_in_post(blog, meter, post_id, &arguments))
+        .collect();
     sum_concurrently(renames).await
 }
 
