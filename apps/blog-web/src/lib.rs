@@ -1,5 +1,7 @@
 //! The application of the reference blog: server-rendered pages over the three data models.
 
+mod lesson;
+
 use orrery_blog::Site;
 use std::future::Future;
 use tokio::net::TcpListener;
