@@ -13,12 +13,13 @@
 //! Left out: the throughput of a loaded server, which the `bench` crate measures.
 
 use crate::dataset::Dataset;
+use crate::load::{self, Copies, Fill};
 use crate::meter::{Charge, Measurement, Meter};
 use crate::models::{Blog, FEED_LENGTH, Model, Request};
 use crate::options::Options;
 use crate::progress::Progress;
 use crate::report::{LoadSummary, Report, Row};
-use crate::{BlogError, Client, article, load, pricing};
+use crate::{BlogError, Client, article, pricing};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Instant;
@@ -51,7 +52,12 @@ pub async fn run(options: Options, progress: &dyn Progress) -> Result<Report, Bl
         blog.create().await?;
 
         let started = Instant::now();
-        let items = load::load(&blog, &data, options.load, options.connections, progress).await?;
+        let fill = Fill {
+            method: options.load,
+            workers: options.connections,
+            copies: Copies::Loaded,
+        };
+        let items = load::fill(&blog, &data, fill, progress).await?.items;
         let seconds = started.elapsed().as_secs_f64();
         // The number of partitions is read from the server: the expected charges depend on it.
         let partitions = client.ranges(&blog.posts).await?.len();

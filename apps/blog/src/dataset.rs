@@ -139,6 +139,11 @@ impl Dataset {
         })
     }
 
+    /// Returns the seed.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// Returns the number of users.
     pub fn users(&self) -> u64 {
         self.first_posts.len() as u64 - 1

@@ -21,6 +21,8 @@ pub struct Changes {
     pub items: Vec<Value>,
     /// The position after these changes.
     pub etag: String,
+    /// The number of the last commit of the physical partition.
+    pub lsn: Option<u64>,
 }
 
 impl Client {
@@ -53,13 +55,19 @@ impl Client {
                 "a change feed page without etag",
             ));
         };
+        // The session token is `version#lsn`, with the id of the range in front of it.
+        let token = response.header("x-ms-session-token").unwrap_or_default();
+        let lsn = token
+            .rsplit(['#', ':'])
+            .next()
+            .and_then(|lsn| lsn.parse().ok());
         // 304 means that there are no changes; its body is empty.
         let items = if response.status == 304 {
             Vec::new()
         } else {
             documents(&response)?
         };
-        Ok(Changes { items, etag })
+        Ok(Changes { items, etag, lsn })
     }
 }
 

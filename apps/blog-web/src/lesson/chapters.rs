@@ -128,6 +128,13 @@ impl ChapterPart {
     }
 }
 
+impl ChapterPart {
+    /// Returns the title of the chapter.
+    pub(crate) fn title(&self) -> &'static str {
+        self.title
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

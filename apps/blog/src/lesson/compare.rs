@@ -17,6 +17,7 @@ use crate::client::PartitionKeyRange;
 use crate::dataset::Dataset;
 use crate::meter::{Charge, Meter, RequestRecord};
 use crate::models::{Blog, Model, Request};
+use crate::pipelines::POSTS_WITH_OLD_NAME;
 use crate::query::Query;
 use crate::sync::lock;
 use crate::{BlogError, Site, article};
@@ -187,21 +188,23 @@ impl Run {
     }
 }
 
-/// Measures every action in every present model of `site`.
+/// Measures every action in every present model of `site`. Reads are those of `post` and its
+/// author; without a post, those of the data set's probe or of the newest post.
 ///
 /// # Errors
 /// Every error of a request, and [`BlogError::InvalidOption`] if there is nothing to read.
 pub async fn compare(
     site: &Site,
-    probe: Option<Probe>,
+    post: Option<&str>,
     runs: usize,
     report: &(dyn Fn(String) + Send + Sync),
 ) -> Result<Comparison, BlogError> {
     let started = Instant::now();
     let runs = runs.clamp(1, RUNS_MAX);
-    let probe = match probe {
-        Some(probe) => probe,
-        None => find_probe(&site.blog(site.home())).await?,
+    let home = site.blog(site.home());
+    let probe = match post {
+        Some(post) => probe_of(&home, post).await?,
+        None => find_probe(&home).await?,
     };
     let mut models = Vec::new();
     let mut cells = Vec::new();
@@ -228,6 +231,20 @@ pub async fn compare(
         models,
         cells,
     })
+}
+
+/// Returns a post with its author.
+async fn probe_of(blog: &Blog, post: &str) -> Result<Probe, BlogError> {
+    match blog.post(&Meter::new(), post).await {
+        Ok(item) => Ok(Probe {
+            user: item["userId"].as_str().unwrap_or_default().to_owned(),
+            post: post.to_owned(),
+        }),
+        Err(e) if e.is_not_found() => Err(BlogError::InvalidOption(
+            "there is no post with this id".to_owned(),
+        )),
+        Err(e) => Err(e),
+    }
 }
 
 /// Returns the probe of the data set if the blog was filled with it, and otherwise the newest post
@@ -394,7 +411,7 @@ async fn rename_in_live(
     ru_per_post: f64,
 ) -> Result<Rewrite, BlogError> {
     let meter = Meter::recording();
-    let query = Query::new(super::scratch::POSTS_WITH_NAME)
+    let query = Query::new(POSTS_WITH_OLD_NAME)
         .with("@userId", probe.user.as_str())
         .with("@username", "");
     let posts = live.client.query_all(&meter, &live.posts, &query).await?;
@@ -557,7 +574,7 @@ impl Comparing {
     }
 
     /// Starts a comparison in a task of its own. Returns false if one is running.
-    pub fn start(&self, site: &Site, probe: Option<Probe>, runs: usize) -> bool {
+    pub fn start(&self, site: &Site, post: Option<String>, runs: usize) -> bool {
         {
             let mut status = lock(&self.0);
             if status.step.is_some() {
@@ -570,7 +587,7 @@ impl Comparing {
         let site = site.clone();
         tokio::spawn(async move {
             let comparing = running.0.clone();
-            let result = comparing.run(&site, probe, runs).await;
+            let result = comparing.run(&site, post.as_deref(), runs).await;
             let mut status = lock(&comparing.0);
             match result {
                 Ok(comparison) => status.last = Some(Arc::new(comparison)),
@@ -583,11 +600,11 @@ impl Comparing {
     async fn run(
         &self,
         site: &Site,
-        probe: Option<Probe>,
+        post: Option<&str>,
         runs: usize,
     ) -> Result<Comparison, BlogError> {
         let report = |step: String| lock(&self.0).step = Some(step);
-        let comparison = compare(site, probe, runs, &report);
+        let comparison = compare(site, post, runs, &report);
         match tokio::time::timeout(TIME_MAX, comparison).await {
             Ok(result) => result,
             Err(_) => {
