@@ -64,7 +64,8 @@ impl Client {
         }))
     }
 
-    /// Sets the throughput of a container by a replacement of its offer. A server that has to split
+    /// Sets the throughput of a container by a replacement of its offer, unless the container has
+    /// it already. A server that has to split
     /// partitions for the throughput does so after the answer.
     ///
     /// # Errors
@@ -81,6 +82,9 @@ impl Client {
                 "a container without a throughput of its own",
             ));
         };
+        if offer.ru_per_second == ru_per_second {
+            return Ok(());
+        }
         offer.body["content"]["offerThroughput"] = ru_per_second.into();
         let rid = offer.body["_rid"].as_str().unwrap_or_default().to_owned();
         // The signature of an offer covers its resource id in lower case.

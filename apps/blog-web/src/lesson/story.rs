@@ -33,7 +33,6 @@ pub(crate) struct CostCell {
     pub(crate) name: String,
     pub(crate) article: String,
     pub(crate) live: String,
-    pub(crate) requests: String,
     pub(crate) partitions: String,
 }
 
@@ -170,7 +169,6 @@ impl Story {
                     name: format!("V{number}"),
                     article: self.article(code, number),
                     live: self.live(code, number),
-                    requests: count(cell.map(|cell| cell.requests)),
                     partitions: count(cell.map(|cell| cell.partitions)),
                 });
             }
