@@ -11,6 +11,8 @@
 //! ```text
 //! bench ── load ── dataset        measurement, and the data that is measured
 //!   │        │
+//! lesson                          comparison of the models, what traffic costs, and the lab
+//!   │
 //! site ── control                 the models that an application serves, and its own data
 //!   │
 //! models ── pipelines ── upgrade  requests, copies maintained through the change feed, upgrade of
@@ -31,12 +33,13 @@ pub mod dataset;
 pub mod drift;
 mod error;
 pub mod feed;
+pub mod lesson;
 pub mod load;
 mod merge;
 pub mod meter;
 pub mod migrate;
 pub mod models;
-mod offers;
+pub mod offers;
 mod options;
 mod paging;
 mod pipeline_bench;
