@@ -13,7 +13,7 @@
 use std::time::{Duration, Instant};
 
 use crate::run::Outcome;
-use crate::{checks, clients, conformance, deny, scenarios, sdk_tools, tidy};
+use crate::{checks, clients, conformance, deny, scenarios, sdk_tools, tidy, web};
 
 /// One step: its name, its function, the name of the earlier step that it requires, and a function
 /// that gets what the step needs from outside, or says why it cannot be had.
@@ -63,6 +63,7 @@ const STEPS: &[Step] = &[
     Step::new("deny", || deny::check(&[])),
     Step::with_needs("deny advisories", deny::fetch_advisories, deny::advisories),
     Step::new("test", || checks::test(&[])),
+    Step::new("web", web::check),
     Step::new(SERVER, || sdk_tools::server().map(drop)),
     Step::with_server("conformance python", || conformance::python(&[])),
     Step::with_server("conformance hot-key", || conformance::hot_key(&[])),

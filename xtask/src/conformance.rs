@@ -6,6 +6,7 @@
 //! conformance/sql-cases        queries with known rows      the same venv
 //! conformance/javascript       @azure/cosmos, node --test   node_modules beside the suite
 //! conformance/scenarios        one table, several SDKs      see `scenarios.rs`
+//! conformance/blog             the blog in Chromium, node --test    node_modules beside the suite
 //! conformance/clients          clients of the registries    see `clients.rs`
 //! conformance/hot-key          the Python SDK against a budget    the same venv
 //! conformance/splits           both SDKs at once, histories   the same venv and node_modules
@@ -34,6 +35,7 @@ const SUITES: &[Suite] = &[
     ("splits", "splits", splits),
     ("hot-key", "hot-key", hot_key),
     ("clients", "clients", clients::run),
+    ("blog", "blog", blog),
     ("scenarios", "scenarios", scenarios::judge),
     ("go", "scenarios/go", scenarios::go),
     ("java", "scenarios/java", scenarios::java),
@@ -169,6 +171,22 @@ pub(crate) fn javascript(arguments: &[String]) -> Outcome {
              `cargo xtask conformance javascript --test-name-pattern=NAME FILE`"
         )
     })
+}
+
+/// Runs the browser's suite of the blog. Screenshots go to `target/conformance/blog`.
+pub(crate) fn blog(arguments: &[String]) -> Outcome {
+    const AGAIN: &str = "one test again: \
+                         `cargo xtask conformance blog --test-name-pattern=NAME`";
+    let server = server()?;
+    let suite = root().join("conformance/blog");
+    node_modules(&suite)?;
+    let mut node = program("node", &suite);
+    node.arg("--test")
+        .args(arguments)
+        .arg("blog.test.js")
+        .env("ORRERY_SHOTS", target_directory().join("conformance/blog"))
+        .env(PROGRAM_VARIABLE, server);
+    must(&mut node).map_err(|error| format!("{error}; {AGAIN}"))
 }
 
 #[cfg(test)]

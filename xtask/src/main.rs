@@ -24,6 +24,7 @@ mod scenarios;
 mod sdk_tools;
 mod tables;
 mod tidy;
+mod web;
 
 use std::process::ExitCode;
 
@@ -102,9 +103,16 @@ const COMMANDS: &[(&str, &[Command])] = &[
                 run: checks::test,
             },
             Command {
+                name: "web",
+                arguments: "[--write]",
+                summary: "check the built files of web/, or write them",
+                help: web::help,
+                run: web::run,
+            },
+            Command {
                 name: "conformance",
                 arguments: "[SUITE [ARGUMENTS]]",
-                summary: "run the suites of the official SDKs against our server",
+                summary: "run the suites of SDKs and of the browser against our server",
                 help: conformance::help,
                 run: conformance::run,
             },

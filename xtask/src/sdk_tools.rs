@@ -119,10 +119,10 @@ pub(crate) fn python_environment(suite: &Path, environment: &Path) -> Result<Pat
     Ok(python)
 }
 
-/// Installs the pinned packages of a JavaScript suite into its directory.
+/// Installs the pinned packages of a directory with a `package-lock.json` into this directory.
 pub(crate) fn node_modules(suite: &Path) -> Outcome {
     let version = output_of(program("node", suite).arg("--version"))
-        .map_err(|error| format!("{error}; the suite needs Node.js 20 or newer"))?;
+        .map_err(|error| format!("{error}; this needs Node.js 20 or newer"))?;
     let lock = read(&suite.join("package-lock.json"))?;
     let modules = suite.join("node_modules");
     let stamp = Stamp {
@@ -132,7 +132,7 @@ pub(crate) fn node_modules(suite: &Path) -> Outcome {
     if stamp.is_current() {
         return Ok(());
     }
-    println!("installing the JavaScript SDK into {}", modules.display());
+    println!("installing packages into {}", modules.display());
     must(program("npm", suite).args(["ci", "--no-audit", "--no-fund"]))
         .map_err(|error| format!("{error}; is the package registry reachable?"))?;
     stamp.set()
@@ -248,12 +248,19 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_file_names_no_registry() {
-        let lock = read(&root().join("conformance/javascript/package-lock.json")).unwrap();
-        assert!(lock.contains("\"node_modules/@azure/cosmos\"") && lock.contains("\"integrity\""));
-        assert!(
-            !lock.contains("\"resolved\""),
-            "npm install with omit-lockfile-registry-resolved leaves the addresses out"
-        );
+    fn the_lock_files_name_no_registry() {
+        for (directory, package) in [
+            ("conformance/javascript", "@azure/cosmos"),
+            ("conformance/blog", "playwright-core"),
+            ("web", "esbuild"),
+        ] {
+            let lock = read(&root().join(directory).join("package-lock.json")).unwrap();
+            let is_pinned = lock.contains(&format!("\"node_modules/{package}\""));
+            assert!(is_pinned && lock.contains("\"integrity\""), "{directory}");
+            assert!(
+                !lock.contains("\"resolved\""),
+                "npm install with omit-lockfile-registry-resolved leaves the addresses out"
+            );
+        }
     }
 }

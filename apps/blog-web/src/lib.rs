@@ -1,8 +1,73 @@
 //! The application of the reference blog: server-rendered pages over the three data models.
+//!
+//! ```text
+//! pages    read, write, account, atom, operations; lesson   handlers, one for each route
+//!   │
+//! visit    one request of a browser: user, meters, answer
+//! frame    header, footer, notice ── drawer   every request of the page with its price
+//! forms    reading and limits ── trouble      pages that explain failures, typed text kept
+//! state    site, writes, sessions, accounts, remembered prices and receipts
+//! ```
+//! Every page works without scripts. A handler has this form:
+//!
+//! 1. take a `Visit` (an extractor); `visit.enter(v)` for a page of a model;
+//! 2. `visit.load_user().await?`, and `visit.load_receipt().await?` for a page after a write;
+//! 3. make the requests of the page with `visit.blog(model)` and `&visit.meter`, the requests of the
+//!    application itself with `&visit.own`; push the article's names to `visit.codes`; set
+//!    `visit.page` to the path without the model if the page exists in every model;
+//! 4. fill a template that extends `layout.html` and has a field `frame`, from
+//!    `visit.frame(title).await`, after all requests;
+//! 5. return `visit.page(status, &template)`; `visit.answer(result).await` turns a `Trouble` into
+//!    its page.
+//!
+//! A handler of a form takes a `SentForm` as its last argument, calls `form.check_origin(&visit)`,
+//! and answers with `pages::write::answer`, which keeps the typed text if the write fails.
+//!
+//! Promises: no text of a visitor is shown as HTML except through `markdown`; every form is
+//! protected by a token; a form that is sent twice writes once.
 
-use orrery_blog::Site;
+mod accounts;
+mod assets;
+mod cache;
+mod drawer;
+mod forms;
+mod frame;
+mod lesson;
+mod markdown;
+mod pages;
+mod secret;
+mod sessions;
+mod state;
+mod text;
+mod trouble;
+mod visit;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::routing::{get, post};
+use http::{HeaderName, HeaderValue};
+use orrery_blog::{BlogError, Site};
+use pages::{account, atom, operations, read, write};
+use state::{AppState, Counters};
 use std::future::Future;
 use tokio::net::TcpListener;
+use trouble::Trouble;
+use visit::Visit;
+
+/// Headers of every answer. Scripts and styles come from this site only.
+const SECURITY_HEADERS: [(&str, &str); 5] = [
+    (
+        "content-security-policy",
+        "default-src 'self'; base-uri 'none'; object-src 'none'; form-action 'self'; \
+         frame-ancestors 'none'",
+    ),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "same-origin"),
+    ("x-frame-options", "DENY"),
+    ("cross-origin-opener-policy", "same-origin"),
+];
 
 /// The parts of the application that differ from start to start.
 #[derive(Debug, Clone, Default)]
@@ -11,7 +76,8 @@ pub struct Options {
     pub demo: bool,
 }
 
-/// Serves the application on `listener` until `shutdown` completes.
+/// Completes the writes that an earlier process left unfinished, then serves the application on
+/// `listener` until `shutdown` completes.
 ///
 /// # Errors
 /// The error of the listener.
@@ -21,9 +87,70 @@ pub async fn serve(
     options: Options,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
-    let _ = (site, options);
-    let application = axum::Router::new();
-    axum::serve(listener, application)
+    let state = AppState::new(site, options);
+    // A failure leaves the writes in the journal; they are completed before the next write to the
+    // same post or user, and the pages are of use meanwhile.
+    let recovered: Result<usize, BlogError> = state.writes.recover().await;
+    drop(recovered);
+    axum::serve(listener, router(state))
         .with_graceful_shutdown(shutdown)
         .await
+}
+
+/// Returns all routes.
+fn router(state: AppState) -> Router {
+    Router::new()
+        .route("/", get(read::root))
+        .route("/{v}", get(read::front))
+        .route("/{v}/posts/{id}", get(read::post))
+        .route(
+            "/{v}/posts/{id}/edit",
+            get(write::edit_page).post(write::edit_post),
+        )
+        .route(
+            "/{v}/posts/{id}/delete",
+            get(write::delete_page).post(write::delete_post),
+        )
+        .route("/{v}/posts/{id}/comments", post(write::create_comment))
+        .route(
+            "/{v}/posts/{id}/likes",
+            get(read::likes).post(write::create_like),
+        )
+        .route("/{v}/users/{id}", get(read::user))
+        .route("/{v}/users/{id}/feed.atom", get(atom::user))
+        .route("/{v}/feed.atom", get(atom::site))
+        .route("/{v}/write", get(write::new_post).post(write::create_post))
+        .route("/signup", get(account::signup_page).post(account::signup))
+        .route("/signin", get(account::signin_page).post(account::signin))
+        .route("/signin/demo", post(account::signin_demo))
+        .route("/signout", post(account::signout))
+        .route("/profile", get(account::profile_page).post(account::rename))
+        .route("/preview", post(write::preview))
+        .route("/metrics", get(operations::metrics))
+        .route("/healthz", get(operations::health))
+        .route("/assets/{name}", get(assets::show))
+        .merge(lesson::router())
+        .fallback(not_found)
+        .layer(DefaultBodyLimit::max(forms::BODY_BYTES_MAX))
+        .layer(middleware::from_fn_with_state(state.clone(), with_headers))
+        .with_state(state)
+}
+
+async fn not_found(visit: Visit) -> Response {
+    Trouble::NotFound("page").page(&visit, None).await
+}
+
+/// Adds the headers of every answer and counts the answer.
+async fn with_headers(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    for (name, value) in SECURITY_HEADERS {
+        let (name, value) = (
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        );
+        response.headers_mut().insert(name, value);
+    }
+    let class = usize::from(response.status().as_u16() / 100).clamp(1, 5) - 1;
+    Counters::add(&state.counters.responses[class], 1);
+    response
 }

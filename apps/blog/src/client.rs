@@ -28,6 +28,8 @@ use std::time::{Duration, Instant};
 const API_VERSION: &str = "2020-07-15";
 /// Total time for which one request may wait because of throttling.
 const THROTTLED_TIME_MAX: Duration = Duration::from_secs(60);
+/// Time after a client's deadline within which an answer may come.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 /// Wait before a retry if the server names no time.
 const RETRY_AFTER_MS_DEFAULT: u64 = 20;
 /// Query plans in the cache.
@@ -39,6 +41,8 @@ pub struct Client {
     shared: Arc<Inner>,
     /// Total time for which one request may wait because of throttling.
     patience: Duration,
+    /// Time after which throttled requests are not repeated.
+    deadline: Option<Instant>,
 }
 
 struct Inner {
@@ -269,6 +273,7 @@ impl Client {
                 plans: Mutex::default(),
             }),
             patience: THROTTLED_TIME_MAX,
+            deadline: None,
         })
     }
 
@@ -276,8 +281,18 @@ impl Client {
     /// for at most `patience` in total if they are throttled.
     pub fn with_patience(&self, patience: Duration) -> Self {
         Self {
-            shared: self.shared.clone(),
             patience,
+            ..self.clone()
+        }
+    }
+
+    /// Returns a client that shares connections and caches with this one, and whose requests are
+    /// not repeated after `deadline` if they are throttled. A request without an answer 10 seconds
+    /// later is [`BlogError::Unreachable`].
+    pub fn with_deadline(&self, deadline: Instant) -> Self {
+        Self {
+            deadline: Some(deadline),
+            ..self.clone()
         }
     }
 
@@ -293,7 +308,7 @@ impl Client {
             let signed = self
                 .signed(request)
                 .map_err(|e| BlogError::InvalidOption(format!("{operation}: {e}")))?;
-            let exchange = self.shared.pool.exchange(signed).await;
+            let exchange = self.exchange(signed).await;
             let (parts, body) = exchange.map_err(|cause| BlogError::Unreachable {
                 operation: operation.clone(),
                 cause,
@@ -308,20 +323,39 @@ impl Client {
                 subject: request.subject.clone(),
                 elapsed: started.elapsed(),
             };
-            let is_retried = matches!(status, 429 | 449) && waited < self.patience;
-            if !is_retried {
-                return Ok(response);
-            }
-
             // The wait is bounded, so that a wrong header cannot stop the client for long.
             let retry_after_ms: u64 = response
                 .header("x-ms-retry-after-ms")
                 .and_then(|text| text.parse().ok())
                 .unwrap_or(RETRY_AFTER_MS_DEFAULT);
             let wait = Duration::from_millis(retry_after_ms.clamp(1, 5_000));
+            let is_in_time = match self.deadline {
+                Some(deadline) => Instant::now() + wait < deadline,
+                None => true,
+            };
+            let is_retried = matches!(status, 429 | 449) && waited < self.patience && is_in_time;
+            if !is_retried {
+                return Ok(response);
+            }
             tokio::time::sleep(wait).await;
             waited += wait;
             throttled += 1;
+        }
+    }
+
+    /// Sends one signed request. With a deadline, the wait for the answer is limited.
+    async fn exchange(
+        &self,
+        signed: http::Request<Full<Bytes>>,
+    ) -> Result<(http::response::Parts, Bytes), String> {
+        let exchange = self.shared.pool.exchange(signed);
+        let Some(deadline) = self.deadline else {
+            return exchange.await;
+        };
+        let limit = tokio::time::Instant::from_std(deadline + ANSWER_TIME_MAX);
+        match tokio::time::timeout_at(limit, exchange).await {
+            Ok(result) => result,
+            Err(_) => Err("no answer before the deadline".into()),
         }
     }
 
@@ -614,6 +648,22 @@ impl Client {
         let ranges = Arc::new(ranges);
         lock(&self.shared.ranges).insert(container.to_owned(), ranges.clone());
         Ok(ranges)
+    }
+
+    /// Returns the number of items of a container, as the server states it.
+    pub(crate) async fn item_count(&self, container: &str) -> Result<u64, BlogError> {
+        let request = ApiRequest::new(Method::GET, "colls", container, container)
+            .with_headers(vec![("x-ms-documentdb-populatequotainfo", "True".into())]);
+        let response = self.send(&request).await?.into_success()?;
+        let usage = response.header("x-ms-resource-usage").unwrap_or_default();
+        let mut parts = usage.split(';');
+        let count = parts.find_map(|part| part.strip_prefix("documentsCount="));
+        count.and_then(|text| text.parse().ok()).ok_or_else(|| {
+            BlogError::unexpected(
+                &response.operation,
+                format!("the usage '{usage}' has no documentsCount"),
+            )
+        })
     }
 
     /// Removes cached ranges and query plans of every container whose link begins with `link`. To

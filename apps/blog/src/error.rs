@@ -46,8 +46,12 @@ pub enum BlogError {
         /// The first charge that differs.
         other: Charge,
     },
+    /// Copies differ from their source. The text is the report of the comparison.
+    Drift(String),
     /// An option has an invalid value. The text describes the fault.
     InvalidOption(String),
+    /// The position of a page is not one that an earlier page returned.
+    InvalidPage,
 }
 
 impl BlogError {
@@ -110,6 +114,55 @@ impl BlogError {
         )
     }
 
+    /// Returns true if the request found no request units left, and the client's patience ended
+    /// (429; 449 if other writers kept the item busy).
+    pub fn is_throttled(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused {
+                status: 429 | 449,
+                ..
+            }
+        ) || self.script_error() == Some(429)
+    }
+
+    /// Returns true if the logical partition has reached its size limit (403 with sub-status 1014).
+    pub fn is_partition_full(&self) -> bool {
+        let is_refused = matches!(
+            self,
+            Self::Refused {
+                status: 403,
+                sub_status: 1014,
+                ..
+            }
+        );
+        is_refused || self.script_error() == Some(403)
+    }
+
+    /// Returns the number of the error that ended a stored procedure (400 with the number as
+    /// sub-status).
+    pub(crate) fn script_error(&self) -> Option<u32> {
+        match self {
+            Self::Refused {
+                operation,
+                status: 400,
+                sub_status,
+                ..
+            } if operation.contains("/sprocs/") => Some(*sub_status),
+            _ => None,
+        }
+    }
+
+    /// Returns the error of a request for a post that was deleted.
+    pub(crate) fn deleted_post(post_id: &str) -> Self {
+        Self::Refused {
+            operation: format!("reading post {post_id}"),
+            status: 404,
+            sub_status: 0,
+            message: "the post was deleted".into(),
+        }
+    }
+
     pub(crate) fn unexpected(operation: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Unexpected {
             operation: operation.into(),
@@ -148,7 +201,9 @@ impl fmt::Display for BlogError {
                 "{request} of {model} was charged {first} RU on one run and {other} RU on another, \
                  for equal items"
             ),
+            Self::Drift(report) => f.write_str(report),
             Self::InvalidOption(text) => f.write_str(text),
+            Self::InvalidPage => f.write_str("the position of the page is not valid"),
         }
     }
 }

@@ -13,8 +13,8 @@
 //!   │        │
 //! site ── control                 the models that an application serves, and its own data
 //!   │
-//! models ── pipelines ── upgrade  requests, copies maintained through the change feed, upgrade of
-//!   │                             a live system to a newer model
+//! models ── pipelines ── migrate  requests, copies maintained through the change feed, migration
+//!   │                             of a live system to another model
 //! client ── query ── feed         the public protocol over HTTP, as an official SDK uses it
 //! ```
 //!
@@ -28,13 +28,17 @@ pub mod client;
 mod connection;
 pub mod control;
 pub mod dataset;
+pub mod drift;
 mod error;
 pub mod feed;
 pub mod load;
 mod merge;
 pub mod meter;
+pub mod migrate;
 pub mod models;
+mod offers;
 mod options;
+mod paging;
 mod pipeline_bench;
 pub mod pipelines;
 mod pricing;
@@ -46,7 +50,7 @@ mod resumption;
 mod signature;
 pub mod site;
 mod sync;
-mod upgrade;
+pub mod writes;
 
 pub use client::Client;
 pub use control::Control;
@@ -55,9 +59,9 @@ pub use load::{Copies, Estimate, Fill, Filled, estimate, fill};
 pub use meter::{Charge, Measurement, Meter, Operation, RequestRecord};
 pub use models::{Blog, Model, Request, Throughput};
 pub use options::{Format, Load, Options, Profile};
+pub use paging::{ListPage, PAGE_ROWS};
 pub use pipelines::{Pipeline, Pipelines};
 pub use progress::{Progress, on_stderr};
 pub use query::Query;
 pub use report::{CopySummary, LoadSummary, Report, Row, WriteRow};
-pub use site::{Site, WriteTurn};
-pub use upgrade::{Upgrade, upgrade};
+pub use site::{FillState, Migration, Phase, Site, WriteTurn};

@@ -50,8 +50,13 @@ impl Query {
         self
     }
 
+    /// Returns the text without parameters.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Returns the request body for `text` with the parameters of this query.
-    fn body(&self, text: &str) -> String {
+    pub(crate) fn body(&self, text: &str) -> String {
         let parameters: Vec<_> = self
             .parameters
             .iter()
@@ -62,7 +67,7 @@ impl Query {
 }
 
 /// The part of a container on which a query page runs.
-enum Scope<'a> {
+pub(crate) enum Scope<'a> {
     /// The logical partition of a partition key.
     Key(&'a str),
     /// The physical partition of a partition key range id.
@@ -160,7 +165,8 @@ impl Client {
         }
     }
 
-    async fn query_page(
+    /// Requests one page of a query.
+    pub(crate) async fn query_page(
         &self,
         meter: &Meter,
         container: &str,
@@ -207,7 +213,12 @@ impl Client {
         })
     }
 
-    async fn query_plan(&self, container: &str, query: &Query) -> Result<Arc<Value>, BlogError> {
+    /// Returns the query plan, from the cache if possible.
+    pub(crate) async fn query_plan(
+        &self,
+        container: &str,
+        query: &Query,
+    ) -> Result<Arc<Value>, BlogError> {
         // TOP and OFFSET may be parameters, and the plan contains their values: the cache key must
         // include the parameters.
         let body = query.body(&query.text);

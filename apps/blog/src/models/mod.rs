@@ -11,6 +11,9 @@
 //! | | | Q5 | [`Blog::likes`] |
 //! | | | Q6 | [`Blog::feed`] |
 //!
+//! Q3, Q4 and Q5 return the whole list for measurements, and pages for an application:
+//! [`Blog::posts_of_user_page`], [`Blog::comments_page`], [`Blog::likes_page`].
+//!
 //! The article shows the posts in lists in short form. V3 stores the short form; V1 and V2 return
 //! complete posts.
 
@@ -21,8 +24,9 @@ mod v3;
 use crate::client::Client;
 use crate::control::existing_is_fine;
 use crate::dataset::{Comment, Dataset, Like, Post, User};
+use crate::paging::ListPage;
 use crate::{BlogError, Meter, Query};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt;
 
 pub(crate) use v3::short_post;
@@ -248,8 +252,13 @@ impl Blog {
             .await?;
         self.create_container(&database, "posts", "/postId", throughput.posts)
             .await?;
-        self.create_procedure(&self.posts, "bulkLoad", BULK_LOAD)
-            .await?;
+        for (id, source) in [
+            ("bulkLoad", BULK_LOAD),
+            ("deletePost", include_str!("../scripts/deletePost.js")),
+            ("absorb", include_str!("../scripts/absorb.js")),
+        ] {
+            self.create_procedure(&self.posts, id, source).await?;
+        }
 
         // From V2 on posts contain counts and names, which procedures maintain.
         if self.model != Model::V1 {
@@ -260,7 +269,6 @@ impl Blog {
                     "updateUsernames",
                     include_str!("../scripts/updateUsernames.js"),
                 ),
-                ("absorb", include_str!("../scripts/absorb.js")),
             ] {
                 self.create_procedure(&self.posts, id, source).await?;
             }
@@ -349,7 +357,8 @@ impl Blog {
     /// C2: changes the title and content of a post and keeps its counts.
     ///
     /// # Errors
-    /// [`BlogError::Refused`] with 412 if the post changes at the same time.
+    /// [`BlogError::Refused`] with 412 if the post changes at the same time, with 404 if there is
+    /// no such post or the post was deleted.
     pub async fn edit_post(
         &self,
         meter: &Meter,
@@ -357,18 +366,73 @@ impl Blog {
         title: &str,
         content: &str,
     ) -> Result<(), BlogError> {
-        let mut post = self
+        let mut post = self.stored_post(meter, post_id).await?;
+        post["title"] = title.into();
+        post["content"] = content.into();
+        self.replace_post(meter, &post).await
+    }
+
+    /// Reads the item of a post.
+    ///
+    /// # Errors
+    /// [`BlogError::Refused`] with 404 if there is no such post or the post was deleted.
+    pub(crate) async fn stored_post(
+        &self,
+        meter: &Meter,
+        post_id: &str,
+    ) -> Result<Value, BlogError> {
+        let item = self
             .client
             .read(meter, &self.posts, post_id, post_id)
             .await?;
-        post["title"] = title.into();
-        post["content"] = content.into();
-        self.client
-            .replace(meter, &self.posts, post_id, &post)
-            .await
+        if item["type"] != "post" {
+            return Err(BlogError::deleted_post(post_id));
+        }
+        Ok(item)
+    }
+
+    /// Replaces the item of a post that was read before.
+    pub(crate) async fn replace_post(&self, meter: &Meter, post: &Value) -> Result<(), BlogError> {
+        let post_id = post["id"].as_str().unwrap_or_default();
+        self.client.replace(meter, &self.posts, post_id, post).await
+    }
+
+    /// Deletes a post with its comments and likes. A tombstone stays for the readers of the change
+    /// feed: `{id, postId, userId, type: "deletedPost"}` with a time to live.
+    ///
+    /// # Errors
+    /// [`BlogError::Refused`] with 400 and sub-status 404 if there is no such post, 401 if the post
+    /// belongs to another user.
+    pub async fn delete_post(
+        &self,
+        meter: &Meter,
+        post_id: &str,
+        user_id: &str,
+    ) -> Result<(), BlogError> {
+        let arguments = json!([post_id, user_id]);
+        loop {
+            let result = self
+                .client
+                .execute(meter, &self.posts, post_id, "deletePost", &arguments)
+                .await?;
+            if result["done"] == true {
+                return Ok(());
+            }
+            // The procedure may end early because of its time limit. Without progress the loop
+            // would never end.
+            if result["deleted"].as_u64().unwrap_or(0) == 0 {
+                return Err(BlogError::unexpected(
+                    format!("deletePost of '{post_id}'"),
+                    result.to_string(),
+                ));
+            }
+        }
     }
 
     /// Q2: returns a post with its author's name and its counts.
+    ///
+    /// # Errors
+    /// [`BlogError::Refused`] with 404 if there is no such post or the post was deleted.
     pub async fn post(&self, meter: &Meter, post_id: &str) -> Result<Value, BlogError> {
         match self.model {
             Model::V1 => v1::post(self, meter, post_id).await,
@@ -387,6 +451,83 @@ impl Blog {
             Model::V2 => v2::posts_of_user(self, meter, user_id).await,
             Model::V3 => v3::posts_of_user(self, meter, user_id).await,
         }
+    }
+
+    /// Q3 by pages: returns a page of a user's posts, sorted from the newest to the oldest.
+    ///
+    /// # Errors
+    /// [`BlogError::InvalidPage`] for a position that no page had as its `next`.
+    pub async fn posts_of_user_page(
+        &self,
+        meter: &Meter,
+        user_id: &str,
+        position: Option<&str>,
+    ) -> Result<ListPage, BlogError> {
+        let query = Query::new(POSTS_OF_USER).with("@userId", user_id);
+        let client = &self.client;
+        let mut page = match self.model {
+            Model::V1 | Model::V2 => {
+                client
+                    .query_list_all(meter, &self.posts, &query, position)
+                    .await?
+            }
+            Model::V3 => {
+                client
+                    .query_list(meter, &self.users, user_id, &query, position)
+                    .await?
+            }
+        };
+        if self.model == Model::V1 {
+            page.items = v1::complete_posts(self, meter, user_id, page.items).await?;
+        }
+        Ok(page.newest_first())
+    }
+
+    /// Q4 by pages: returns a page of a post's comments, sorted from the oldest to the newest.
+    ///
+    /// # Errors
+    /// [`BlogError::InvalidPage`] for a position that no page had as its `next`.
+    pub async fn comments_page(
+        &self,
+        meter: &Meter,
+        post_id: &str,
+        position: Option<&str>,
+    ) -> Result<ListPage, BlogError> {
+        self.page_of_post(meter, post_id, COMMENTS_OF_POST, position)
+            .await
+    }
+
+    /// Q5 by pages: returns a page of a post's likes, sorted from the oldest to the newest.
+    ///
+    /// # Errors
+    /// [`BlogError::InvalidPage`] for a position that no page had as its `next`.
+    pub async fn likes_page(
+        &self,
+        meter: &Meter,
+        post_id: &str,
+        position: Option<&str>,
+    ) -> Result<ListPage, BlogError> {
+        self.page_of_post(meter, post_id, LIKES_OF_POST, position)
+            .await
+    }
+
+    /// Returns a page of the comments or likes of a post, with usernames, the oldest first.
+    async fn page_of_post(
+        &self,
+        meter: &Meter,
+        post_id: &str,
+        query: &str,
+        position: Option<&str>,
+    ) -> Result<ListPage, BlogError> {
+        let query = Query::new(query).with("@postId", post_id);
+        let mut page = self
+            .client
+            .query_list(meter, &self.posts, post_id, &query, position)
+            .await?;
+        if self.model == Model::V1 {
+            page.items = v1::with_usernames(self, meter, page.items).await?;
+        }
+        Ok(page.oldest_first())
     }
 
     /// C3: creates a comment on a post.
@@ -523,7 +664,6 @@ pub(crate) fn like_item(model: Model, like: &Like) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn a_short_post_has_35_characters_of_content_and_no_system_properties() {

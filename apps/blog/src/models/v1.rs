@@ -55,10 +55,7 @@ pub(crate) fn like_item(like: &Like) -> Value {
 
 /// Q2: reads the post and its author and counts comments and likes: four operations.
 pub(super) async fn post(blog: &Blog, meter: &Meter, post_id: &str) -> Result<Value, BlogError> {
-    let post = blog
-        .client
-        .read(meter, &blog.posts, post_id, post_id)
-        .await?;
+    let post = blog.stored_post(meter, post_id).await?;
     let username = username_of(blog, meter, &post).await?;
     with_counts(blog, meter, post, username).await
 }
@@ -71,6 +68,16 @@ pub(super) async fn posts_of_user(
 ) -> Result<Vec<Value>, BlogError> {
     let query = Query::new(POSTS_OF_USER).with("@userId", user_id);
     let posts = blog.client.query_all(meter, &blog.posts, &query).await?;
+    complete_posts(blog, meter, user_id, posts).await
+}
+
+/// Adds the author's name and the counts to posts of one user.
+pub(super) async fn complete_posts(
+    blog: &Blog,
+    meter: &Meter,
+    user_id: &str,
+    posts: Vec<Value>,
+) -> Result<Vec<Value>, BlogError> {
     // All posts have the same author, so one read is enough.
     let user = blog.user(meter, user_id).await?;
     let complete = posts
@@ -120,7 +127,7 @@ async fn username_of(blog: &Blog, meter: &Meter, item: &Value) -> Result<Value, 
 }
 
 /// Adds the usernames to comments or likes.
-async fn with_usernames(
+pub(super) async fn with_usernames(
     blog: &Blog,
     meter: &Meter,
     items: Vec<Value>,

@@ -43,7 +43,7 @@ pub(crate) fn like_item(like: &Like) -> Value {
 
 /// Q2: reads the post.
 pub(super) async fn post(blog: &Blog, meter: &Meter, post_id: &str) -> Result<Value, BlogError> {
-    blog.client.read(meter, &blog.posts, post_id, post_id).await
+    blog.stored_post(meter, post_id).await
 }
 
 /// Q3: queries every partition, because posts are not partitioned by user.

@@ -21,7 +21,6 @@
 //!     range             the loop of one leased range: page, reactions, position
 //!       reactions       the reaction to one change
 //!         feed_copy     the copies in `feed`
-//! drain                 the same reactions from positions in memory, until the end of the feed
 //! ```
 //!
 //! The change feed has no deletions. A deleted post is a tombstone (`type` is `deletedPost`), on
@@ -30,7 +29,6 @@
 mod consequences;
 mod dead_letters;
 mod delivery;
-mod drain;
 mod feed_copy;
 mod leases;
 mod membership;
@@ -45,13 +43,12 @@ mod worker;
 pub use consequences::Consequence;
 pub use dead_letters::DeadLetter;
 pub use delivery::{Delivery, Precision};
-pub use drain::PipelineProgress;
+pub(crate) use reactions::rename_in_post;
 pub use service::{PipelineSource, Pipelines, ServiceOptions};
 pub use status::{PipelineStatus, RangeStatus, ReactionStatus, Status, WorkerStatus};
 pub use wake::Wake;
 
 use crate::Blog;
-use crate::feed::Positions;
 use crate::models::Model;
 use crate::sync::lock;
 use serde_json::Value;
@@ -115,8 +112,6 @@ pub struct Pipeline {
     target: Blog,
     reactions: Vec<Reaction>,
     start: Start,
-    /// The positions of [`Pipeline::drain`].
-    positions: Positions,
     /// Usernames by user id, for a migration from V1. Cleared before each page.
     names: Arc<Mutex<HashMap<String, Value>>>,
     /// What is known about `feed`.
@@ -132,7 +127,6 @@ impl Pipeline {
             target: target.clone(),
             reactions: vec![reaction],
             start: Start::Beginning,
-            positions: Positions::default(),
             names: Arc::default(),
             feed_floor: Arc::default(),
         }
@@ -173,26 +167,6 @@ impl Pipeline {
     /// Returns the reactions.
     pub fn reactions(&self) -> &[Reaction] {
         &self.reactions
-    }
-
-    /// Sets the positions from which [`Pipeline::drain`] continues.
-    pub fn from_positions(mut self, positions: Positions) -> Self {
-        self.positions = positions;
-        self
-    }
-
-    /// Returns the positions of [`Pipeline::drain`], which can be stored.
-    pub fn positions(&self) -> &Positions {
-        &self.positions
-    }
-
-    /// Makes [`Reaction::MigrateUsers`] rewrite names in `posts` from the next change onward.
-    pub(crate) fn enable_renames(&mut self) {
-        for reaction in &mut self.reactions {
-            if let Reaction::MigrateUsers { rename } = reaction {
-                *rename = true;
-            }
-        }
     }
 
     /// Returns the same pipeline with a client of another patience for all its requests.

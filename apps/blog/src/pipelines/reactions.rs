@@ -306,7 +306,7 @@ async fn rename_in_posts(
 }
 
 /// Runs `updateUsernames` in the logical partition of one post until all items have the new name.
-async fn rename_in_post(
+pub(crate) async fn rename_in_post(
     blog: &Blog,
     meter: &Meter,
     post_id: &Value,

@@ -9,6 +9,7 @@ use super::status::{Figures, Status, status_of};
 use super::wake::Wake;
 use super::worker::{Worker, send_heartbeats};
 use super::{Pipeline, metrics};
+use crate::feed::Positions;
 use crate::sync::lock;
 use crate::{BlogError, Control, Meter, Site};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -156,12 +157,14 @@ impl Pipelines {
         }
     }
 
-    /// Returns a handle for the pipelines of the models that are present in a site.
+    /// Returns a handle for the pipelines of the models that are present in a site, and of the
+    /// target of a migration.
     pub fn of_site(site: &Site, options: ServiceOptions) -> Self {
         let control = site.control().clone();
         let site = site.clone();
         let source = move || {
-            let blogs = site.models().into_iter().map(|model| site.blog(model));
+            let models = site.pipeline_models().into_iter();
+            let blogs = models.map(|model| site.blog(model));
             blogs.flat_map(|blog| Pipeline::of(&blog)).collect()
         };
         Self::new(&control, Arc::new(source), options)
@@ -340,6 +343,24 @@ impl Pipelines {
         let items = self.shared.store.read_all().await?;
         let lag = self.lag_of(&items).await?;
         Ok((lag == 0).then_some(items.leases))
+    }
+
+    /// Lets a pipeline that has no leases begin at `positions`. To be called before any worker runs
+    /// the pipeline.
+    pub(crate) async fn begin_at(
+        &self,
+        pipeline: &Pipeline,
+        positions: &Positions,
+    ) -> Result<(), BlogError> {
+        let container = pipeline.container();
+        let resource_id = self.shared.store.resource_id(container).await?;
+        let ranges = pipeline.source.client.ranges(container).await?;
+        for range in ranges.iter() {
+            let position = positions.position_of(range).map(str::to_owned);
+            let lease = Lease::new(&pipeline.name(), &resource_id, range, position);
+            self.shared.store.create(&lease).await?;
+        }
+        Ok(())
     }
 
     /// Removes the leases and dead letters of a pipeline that will not run again, e.g. because its

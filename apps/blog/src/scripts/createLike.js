@@ -1,5 +1,6 @@
 // Creates a like and increments the counter of its post in one transaction.
 // Runs in the logical partition of the post. Arguments: the post's id and the like.
+// The number of the error is 404 if the post is missing or deleted, and 409 if the like exists.
 function createLike(postId, like) {
   var collection = getContext().getCollection();
 
@@ -12,6 +13,7 @@ function createLike(postId, like) {
   var postLink = collection.getAltLink() + '/docs/' + postId;
   checkAccepted(collection.readDocument(postLink, function (err, post) {
     if (err) throw err;
+    if (post.type === 'deletedPost') throw new Error(404, 'the post was deleted');
     post.likeCount++;
     var options = { etag: post._etag };
     checkAccepted(collection.replaceDocument(post._self, post, options, function (err) {

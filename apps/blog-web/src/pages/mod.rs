@@ -1,0 +1,7 @@
+//! The pages, by subject.
+
+pub(crate) mod account;
+pub(crate) mod atom;
+pub(crate) mod operations;
+pub(crate) mod read;
+pub(crate) mod write;

@@ -1,0 +1,98 @@
+//! The state that all requests share.
+
+use crate::Options;
+use crate::accounts::Accounts;
+use crate::cache::Cache;
+use crate::sessions::Sessions;
+use orrery_blog::writes::{Receipt, Writes};
+use orrery_blog::{Blog, Charge, Model, Site};
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Receipts in memory; older ones are read from the journal, without records.
+const RECEIPTS_MAX: usize = 2_000;
+/// Pages whose prices are remembered.
+const PRICES_MAX: usize = 5_000;
+
+/// The state of the application. Clones share it.
+#[derive(Clone)]
+pub(crate) struct AppState(Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) site: Site,
+    pub(crate) writes: Writes,
+    pub(crate) accounts: Accounts,
+    pub(crate) sessions: Sessions,
+    pub(crate) options: Options,
+    /// Receipts of writes, with the records of their requests, by id.
+    pub(crate) receipts: Cache<Receipt>,
+    /// The last charge of a page in each model, by path without the model.
+    prices: Cache<[Option<Charge>; 3]>,
+    pub(crate) counters: Counters,
+}
+
+/// Counters for `/metrics`.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) responses: [AtomicU64; 5],
+    pub(crate) writes: AtomicU64,
+    pub(crate) repeated_writes: AtomicU64,
+    /// Hundredths of request units of pages and writes, by model.
+    pub(crate) charges: [AtomicU64; 3],
+    /// Hundredths of request units of the application's own requests.
+    pub(crate) own_charges: AtomicU64,
+    pub(crate) throttled: AtomicU64,
+}
+
+impl Counters {
+    /// Adds `number` to a counter.
+    pub(crate) fn add(counter: &AtomicU64, number: u64) {
+        counter.fetch_add(number, Ordering::Relaxed);
+    }
+}
+
+impl Deref for AppState {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl AppState {
+    pub(crate) fn new(site: Site, options: Options) -> Self {
+        Self(Arc::new(Inner {
+            writes: Writes::new(site.clone()),
+            accounts: Accounts::new(site.control()),
+            sessions: Sessions::new(site.control()),
+            options,
+            receipts: Cache::new(RECEIPTS_MAX),
+            prices: Cache::new(PRICES_MAX),
+            counters: Counters::default(),
+            site,
+        }))
+    }
+}
+
+impl Inner {
+    /// Returns the blog of a model, whose throttled requests are repeated until `deadline`.
+    pub(crate) fn blog(&self, model: Model, deadline: Instant) -> Blog {
+        let blog = self.site.blog(model);
+        let client = blog.client().with_deadline(deadline);
+        blog.with_client(client)
+    }
+
+    /// Remembers the charge of a page in a model.
+    pub(crate) fn remember_price(&self, page: &str, model: Model, charge: Charge) {
+        let first = || [None; 3];
+        self.prices
+            .update(page, first, |prices| prices[model as usize] = Some(charge));
+    }
+
+    /// Returns the remembered charges of a page by model.
+    pub(crate) fn prices_of(&self, page: &str) -> [Option<Charge>; 3] {
+        self.prices.get(page).unwrap_or_default()
+    }
+}

@@ -1,0 +1,151 @@
+//! The comparison of every copy with its source.
+//!
+//! Within a model: the names in posts, comments and likes with those of the users; the counts of a
+//! post with the numbers of its comments and likes; the short copies in `users` with the posts; the
+//! feed with the 100 newest posts. Between models: users, posts, comments and likes.
+//!
+//! ```text
+//! scan      every item is read once; users and posts whose sums differ are suspects
+//! settle    suspects are compared item by item, again and again, until they agree or the
+//!           patience ends
+//! ```
+//! A comparison may run while the blog is written to and while pipelines work: a copy that is on
+//! its way agrees after a short time. Only differences that stay are reported.
+//!
+//! Left out: items of deleted posts that the model still deletes, until the patience ends; the order
+//! of posts in the feed with equal dates.
+
+mod examine;
+mod report;
+mod scan;
+
+pub use report::{Difference, DriftReport};
+
+use crate::{Blog, BlogError, Model, Site};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Scans that are repeated because a partition was split.
+const RESTARTS_MAX: usize = 5;
+/// Shortest and longest time between two comparisons of the same suspects.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// The options of a comparison.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Time for which differing items are compared again.
+    pub patience: Duration,
+    /// Number of differences in the report.
+    pub differences_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            patience: Duration::from_secs(30),
+            differences_max: 100,
+        }
+    }
+}
+
+/// Users and posts to be compared item by item.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Suspects {
+    pub users: BTreeSet<String>,
+    pub posts: BTreeSet<String>,
+    /// True if the feed of V3 is to be compared.
+    pub feed: bool,
+}
+
+impl Suspects {
+    fn is_empty(&self) -> bool {
+        self.users.is_empty() && self.posts.is_empty() && !self.feed
+    }
+}
+
+/// Compares the copies in `models` with their sources, and the models with each other.
+///
+/// # Errors
+/// Every error of a request; [`BlogError::InvalidOption`] without models.
+pub async fn check(
+    site: &Site,
+    models: &[Model],
+    options: &Options,
+) -> Result<DriftReport, BlogError> {
+    let blogs = models.iter().map(|model| site.blog(*model)).collect();
+    compare(blogs, options).await
+}
+
+/// Compares the copies in `blogs` with their sources, and the blogs with each other.
+///
+/// # Errors
+/// See [`check`].
+pub async fn compare(blogs: Vec<Blog>, options: &Options) -> Result<DriftReport, BlogError> {
+    if blogs.is_empty() || blogs.len() > Model::ALL.len() {
+        return Err(BlogError::InvalidOption(
+            "one to three models can be compared".into(),
+        ));
+    }
+    let mut restarts = 0;
+    let scan = loop {
+        match scan::scan(&blogs).await {
+            Err(e) if e.is_range_gone() && restarts < RESTARTS_MAX => {
+                restarts += 1;
+                for container in blogs.iter().flat_map(Blog::containers) {
+                    blogs[0].client().clear_cached_metadata(container);
+                }
+            }
+            scanned => break scanned?,
+        }
+    };
+    let mut comparison = Comparison::new(blogs);
+    comparison.differences_max = options.differences_max;
+    let mut report = comparison.settle(scan.suspects, options.patience).await?;
+    report.items = scan.items;
+    Ok(report)
+}
+
+/// A comparison of blogs with each other; the first one is the reference.
+pub(crate) struct Comparison {
+    blogs: Vec<Blog>,
+    differences_max: usize,
+}
+
+impl Comparison {
+    pub(crate) fn new(blogs: Vec<Blog>) -> Self {
+        Self {
+            blogs,
+            differences_max: Options::default().differences_max,
+        }
+    }
+
+    /// Compares the suspects item by item until all agree or `patience` is over.
+    pub(crate) async fn settle(
+        &self,
+        mut suspects: Suspects,
+        patience: Duration,
+    ) -> Result<DriftReport, BlogError> {
+        let count = (suspects.users.len() + suspects.posts.len()) as u64;
+        let began = Instant::now();
+        let mut pause = PAUSE.0;
+        loop {
+            let examined = self.examine(&suspects).await?;
+            suspects = examined.suspects;
+            let mut report = DriftReport {
+                models: self.blogs.iter().map(Blog::model).collect(),
+                items: 0,
+                suspects: count,
+                count: examined.differences.len() as u64,
+                differences: examined.differences,
+            };
+            if suspects.is_empty() || began.elapsed() >= patience {
+                report.differences.sort();
+                report.differences.truncate(self.differences_max);
+                return Ok(report);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE.1);
+        }
+    }
+}

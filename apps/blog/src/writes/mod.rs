@@ -1,0 +1,427 @@
+//! Write operations of an application: each is stored, applied to every present model, and repeated
+//! until it is applied everywhere.
+//!
+//! ```text
+//! form token ─> gate of the site ─> locks of user and post ─> journal: pending
+//!            ─> unfinished operations on the same entities are completed
+//!            ─> home model ─> the other models, concurrently ─> journal: done
+//! ```
+//! Promises:
+//! 1. An operation is applied once, however often its form is sent: the journal finds the token and
+//!    returns the first answer.
+//! 2. An operation in the journal is applied to every present model in the end: at the next write
+//!    to the same user or post, by a retry in the background, or at the next start.
+//! 3. An item never gets a name that is not the user's current name: a rename excludes the writes
+//!    that show the name, and these read the name under the lock.
+//! 4. Counts are exact: a comment or like and the count of its post change in one transaction.
+//!
+//! The outcome in the home model is the outcome of the operation. The requests to each model have a
+//! meter of their own; those to the journal are in the caller's.
+//!
+//! Left out: order between several processes that write the same post at the same time. Each
+//! process locks in its own memory, and the database's transactions and etags keep items whole.
+
+mod journal;
+mod locks;
+mod operation;
+
+pub use journal::{ModelCost, Receipt};
+pub use operation::{Outcome, WriteOperation, date_now, derived_id};
+
+use crate::models::{Blog, Model};
+use crate::site::{Site, WriteTurn};
+use crate::sync::lock;
+use crate::{BlogError, Client, Meter};
+use futures_util::future::join_all;
+use journal::{Begun, Journal, State};
+use locks::{Locks, entities_of};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Pauses before the retries in the background of an operation that is incomplete.
+const RETRY_PAUSES_MS: [u64; 6] = [200, 1_000, 3_000, 10_000, 30_000, 60_000];
+
+/// The reason for which a write operation has no receipt.
+#[derive(Debug, Clone, PartialEq)]
+pub enum WriteError {
+    /// A request failed. The operation may be in the journal; sending the form again completes it
+    /// and does not apply it twice.
+    Failed(BlogError),
+    /// The same form was sent before with other contents, and that operation was applied.
+    SentBefore(Box<Receipt>),
+}
+
+impl From<BlogError> for WriteError {
+    fn from(error: BlogError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Submits and completes the write operations of one application. Clones share their state.
+#[derive(Clone)]
+pub struct Writes(Arc<Inner>);
+
+struct Inner {
+    site: Site,
+    journal: Journal,
+    locks: Locks,
+    /// Operations of which this process knows that they are incomplete, by entity.
+    unfinished: Mutex<HashMap<String, Vec<String>>>,
+}
+
+/// Returns the id under which the operation of a form is stored. The id may be shown; the token may
+/// not, since a second submission needs it.
+pub fn receipt_id(token: &str) -> String {
+    derived_id(&["receipt", token])
+}
+
+impl Writes {
+    /// Creates the service for the models of `site`.
+    pub fn new(site: Site) -> Self {
+        Self(Arc::new(Inner {
+            journal: Journal::new(site.control()),
+            site,
+            locks: Locks::default(),
+            unfinished: Mutex::default(),
+        }))
+    }
+
+    /// Applies the operation of the form with the secret `token`. Throttled requests are repeated
+    /// until `deadline`. The requests to the journal are added to `own`.
+    ///
+    /// The operation goes on if the caller stops waiting.
+    ///
+    /// # Errors
+    /// [`WriteError::Failed`] if the outcome in the home model is unknown, and
+    /// [`WriteError::SentBefore`] if the token belongs to an operation with other contents.
+    pub async fn submit(
+        &self,
+        token: &str,
+        operation: WriteOperation,
+        own: &Meter,
+        deadline: Instant,
+    ) -> Result<Receipt, WriteError> {
+        let (writes, token, own) = (self.clone(), token.to_owned(), own.clone());
+        // A browser may close the connection; the operation is then completed without it.
+        let task =
+            tokio::spawn(
+                async move { writes.submit_here(&token, operation, &own, deadline).await },
+            );
+        match task.await {
+            Ok(result) => result,
+            Err(e) => Err(BlogError::unexpected("a write operation", e.to_string()).into()),
+        }
+    }
+
+    async fn submit_here(
+        &self,
+        token: &str,
+        operation: WriteOperation,
+        own: &Meter,
+        deadline: Instant,
+    ) -> Result<Receipt, WriteError> {
+        let id = receipt_id(token);
+        // Two submissions of one form wait for each other.
+        let _form = self.0.locks.acquire(&format!("form {id}"), true).await;
+        let turn = self.0.site.begin_write().await?;
+        let _entities = self.0.locks.acquire_for(&operation).await;
+        let patience = |client: &Client| client.with_deadline(deadline);
+
+        let begun = self
+            .0
+            .journal
+            .begin(own, &id, &operation, &patience)
+            .await?;
+        let stored = match begun {
+            Begun::New => operation,
+            Begun::Before(State::Done(receipt)) => return answer(receipt, &operation),
+            Begun::Before(State::Pending(stored)) => {
+                // The locks are those of the form's entities, which another content may change.
+                if entities_of(&stored) != entities_of(&operation) {
+                    let reason = "the form was sent before for another entity";
+                    return Err(BlogError::unexpected("a write operation", reason).into());
+                }
+                let receipt = self.complete(&turn, &id, &stored, own, &patience).await?;
+                return answer(receipt, &operation);
+            }
+        };
+        self.complete_unfinished(&turn, &stored, &id, own, &patience)
+            .await?;
+        let receipt = self.complete(&turn, &id, &stored, own, &patience).await?;
+        Ok(receipt)
+    }
+
+    /// Returns the receipt of an operation, `None` if there is none or the operation is incomplete.
+    pub async fn receipt(&self, own: &Meter, id: &str) -> Result<Option<Receipt>, BlogError> {
+        match self.0.journal.read(own, id).await? {
+            Some(State::Done(receipt)) => Ok(Some(receipt)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Completes the operations that an earlier process left in the journal, oldest first. Returns
+    /// the number of completed operations.
+    ///
+    /// # Errors
+    /// The first error; the remaining operations stay in the journal.
+    pub async fn recover(&self) -> Result<usize, BlogError> {
+        let own = Meter::new();
+        let pending = self.0.journal.pending(&own).await?;
+        for (id, operation) in &pending {
+            self.note_unfinished(id, operation);
+        }
+        for (id, operation) in &pending {
+            self.complete_alone(id, operation).await?;
+        }
+        Ok(pending.len())
+    }
+
+    /// Completes one stored operation under its locks.
+    async fn complete_alone(&self, id: &str, operation: &WriteOperation) -> Result<(), BlogError> {
+        let own = Meter::new();
+        let turn = self.0.site.begin_write().await?;
+        let _entities = self.0.locks.acquire_for(operation).await;
+        // Another write to the same entity may have completed the operation meanwhile.
+        if !self.is_unfinished(id, operation) {
+            return Ok(());
+        }
+        let patience = |client: &Client| client.clone();
+        let receipt = self.complete(&turn, id, operation, &own, &patience).await?;
+        match receipt.failure() {
+            Some(e) => Err(e),
+            None => Ok(()),
+        }
+    }
+
+    /// Completes the unfinished operations on the entities of `operation`, which are locked.
+    async fn complete_unfinished(
+        &self,
+        turn: &WriteTurn,
+        operation: &WriteOperation,
+        own_id: &str,
+        own: &Meter,
+        patience: &(dyn Fn(&Client) -> Client + Sync),
+    ) -> Result<(), BlogError> {
+        let mut ids = Vec::new();
+        {
+            let unfinished = lock(&self.0.unfinished);
+            for (entity, _) in entities_of(operation) {
+                for id in unfinished.get(&entity).into_iter().flatten() {
+                    if id != own_id && !ids.contains(id) {
+                        ids.push(id.clone());
+                    }
+                }
+            }
+        }
+        for id in ids {
+            let stored = match self.0.journal.read(own, &id).await? {
+                Some(State::Pending(stored)) => stored,
+                // Expired or completed: nothing is left to do.
+                _ => {
+                    self.forget_unfinished(&id);
+                    continue;
+                }
+            };
+            let receipt = self.complete(turn, &id, &stored, own, patience).await?;
+            if let Some(e) = receipt.failure() {
+                return Err(e);
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies a stored operation to the home model, then to the others, and marks it as done.
+    async fn complete(
+        &self,
+        turn: &WriteTurn,
+        id: &str,
+        operation: &WriteOperation,
+        own: &Meter,
+        patience: &(dyn Fn(&Client) -> Client + Sync),
+    ) -> Result<Receipt, BlogError> {
+        let completed = self.apply_everywhere(turn, id, operation, own, patience);
+        let receipt = match completed.await {
+            Ok(receipt) => receipt,
+            Err(e) => {
+                self.retry_later(id, operation);
+                return Err(e);
+            }
+        };
+        let is_complete = receipt.failure().is_none();
+        let is_marked = is_complete
+            && self
+                .0
+                .journal
+                .finish(own, operation, &receipt, patience)
+                .await
+                .is_ok();
+        if is_marked {
+            self.forget_unfinished(id);
+        } else {
+            self.retry_later(id, operation);
+        }
+        Ok(receipt)
+    }
+
+    async fn apply_everywhere(
+        &self,
+        turn: &WriteTurn,
+        id: &str,
+        operation: &WriteOperation,
+        own: &Meter,
+        patience: &(dyn Fn(&Client) -> Client + Sync),
+    ) -> Result<Receipt, BlogError> {
+        let blog = |model: Model| {
+            let blog = self.0.site.blog(model);
+            let client = patience(blog.client());
+            blog.with_client(client)
+        };
+        let home = blog(turn.home);
+        let mut receipt = Receipt {
+            id: id.to_owned(),
+            operation: operation.clone(),
+            outcome: Outcome::Done,
+            is_repeated: false,
+            models: Vec::new(),
+        };
+        let username = match current_username(&home, own, operation).await? {
+            Ok(username) => username,
+            Err(outcome) => {
+                receipt.outcome = outcome;
+                return Ok(receipt);
+            }
+        };
+
+        let (cost, outcome) = measured(&home, operation, &username).await;
+        receipt.outcome = outcome?;
+        receipt.models.push(cost);
+        // The home model decides: an operation without effect there has none elsewhere.
+        if receipt.outcome != Outcome::Done {
+            return Ok(receipt);
+        }
+        let others: Vec<Blog> = turn
+            .models
+            .iter()
+            .filter(|model| **model != turn.home)
+            .map(|model| blog(*model))
+            .collect();
+        let applications = others
+            .iter()
+            .map(|other| measured(other, operation, &username));
+        for (mut cost, outcome) in join_all(applications).await {
+            cost.failure = outcome.err();
+            receipt.models.push(cost);
+        }
+        receipt.models.sort_by_key(|cost| cost.model);
+        Ok(receipt)
+    }
+
+    /// Remembers an incomplete operation and tries it again in the background.
+    fn retry_later(&self, id: &str, operation: &WriteOperation) {
+        let is_known = self.is_unfinished(id, operation);
+        self.note_unfinished(id, operation);
+        if is_known {
+            return;
+        }
+        let (writes, id, operation) = (self.clone(), id.to_owned(), operation.clone());
+        tokio::spawn(async move {
+            for pause_ms in RETRY_PAUSES_MS {
+                tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+                if writes.complete_alone(&id, &operation).await.is_ok() {
+                    return;
+                }
+            }
+        });
+    }
+
+    fn note_unfinished(&self, id: &str, operation: &WriteOperation) {
+        let mut unfinished = lock(&self.0.unfinished);
+        for (entity, _) in entities_of(operation) {
+            let ids = unfinished.entry(entity).or_default();
+            if !ids.iter().any(|known| known == id) {
+                ids.push(id.to_owned());
+            }
+        }
+    }
+
+    fn is_unfinished(&self, id: &str, operation: &WriteOperation) -> bool {
+        let unfinished = lock(&self.0.unfinished);
+        entities_of(operation).iter().any(|(entity, _)| {
+            let ids = unfinished.get(entity);
+            ids.is_some_and(|ids| ids.iter().any(|known| known == id))
+        })
+    }
+
+    fn forget_unfinished(&self, id: &str) {
+        lock(&self.0.unfinished).retain(|_, ids| {
+            ids.retain(|known| known != id);
+            !ids.is_empty()
+        });
+    }
+}
+
+/// Returns the receipt of an operation that was applied before, as the answer to `operation`.
+fn answer(mut receipt: Receipt, operation: &WriteOperation) -> Result<Receipt, WriteError> {
+    receipt.is_repeated = true;
+    if receipt.operation.has_same_intent(operation) {
+        Ok(receipt)
+    } else {
+        Err(WriteError::SentBefore(Box::new(receipt)))
+    }
+}
+
+/// Returns the current name of the user if the items of the operation show it, or the outcome that
+/// prevents the operation.
+///
+/// The read is a request of the application itself. In V1 the write of a comment or like does not
+/// look at the post, so the application does.
+async fn current_username(
+    home: &Blog,
+    own: &Meter,
+    operation: &WriteOperation,
+) -> Result<Result<String, Outcome>, BlogError> {
+    if !operation.shows_username() {
+        return Ok(Ok(String::new()));
+    }
+    let is_reaction = matches!(
+        operation,
+        WriteOperation::Comment { .. } | WriteOperation::Like { .. }
+    );
+    if let Some(post_id) = operation.post_id()
+        && is_reaction
+        && home.model == Model::V1
+    {
+        match home.stored_post(own, post_id).await {
+            Err(e) if e.is_not_found() => return Ok(Err(Outcome::PostGone)),
+            post => drop(post?),
+        }
+    }
+    let user = match home.user(own, operation.user_id()).await {
+        Err(e) if e.is_not_found() => return Ok(Err(Outcome::UserGone)),
+        user => user?,
+    };
+    match &user["username"] {
+        Value::String(username) => Ok(Ok(username.clone())),
+        _ => Ok(Err(Outcome::UserGone)),
+    }
+}
+
+/// Applies the operation to one model and measures it.
+async fn measured(
+    blog: &Blog,
+    operation: &WriteOperation,
+    username: &str,
+) -> (ModelCost, Result<Outcome, BlogError>) {
+    let meter = Meter::recording();
+    let started = Instant::now();
+    let outcome = operation.apply(blog, &meter, username).await;
+    let cost = ModelCost {
+        model: blog.model,
+        measurement: meter.measurement(started.elapsed()),
+        records: meter.records(),
+        failure: None,
+    };
+    (cost, outcome)
+}

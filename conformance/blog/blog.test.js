@@ -1,0 +1,8 @@
+/** All tests of the blog in a browser, in one process, so that one blog and one browser serve most of them. */
+
+import "./tests/flows.js";
+import "./tests/models.js";
+import "./tests/meter.js";
+import "./tests/hostile.js";
+import "./tests/outage.js";
+import "./tests/pages.js";

@@ -1,0 +1,58 @@
+/** Requests to the database, signed here, to compare their charges with those that the meter shows. */
+
+import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
+
+/** One database of a server. */
+export class Database {
+  /** `ready` is the ready line of the program that serves it. */
+  constructor(ready, name) {
+    this.endpoint = ready.endpoint_http.replace(/\/$/, "");
+    this.key = ready.key;
+    this.name = name;
+  }
+
+  /** The charge of a row of the meter when it is asked again, as the text of the answer's header. */
+  async charge(row) {
+    const container = `dbs/${this.name}/colls/${row.container}`;
+    const answer =
+      row.operation === "Read item"
+        ? await this.send("GET", `${container}/docs/${row.key}`, `${container}/docs/${row.key}`, row.key)
+        : await this.query(container, row);
+    assert.ok(answer.ok, `${row.operation} is answered with ${answer.status}`);
+    return Number(answer.headers.get("x-ms-request-charge")).toFixed(2);
+  }
+
+  query(container, row) {
+    const body = JSON.stringify({ query: row.sql, parameters: parametersOf(row.parameters) });
+    return this.send("POST", `${container}/docs`, container, row.key, body, Math.max(row.items, 1));
+  }
+
+  send(method, path, link, key, body, itemsMax) {
+    const date = new Date().toUTCString();
+    const text = `${method.toLowerCase()}\ndocs\n${link}\n${date.toLowerCase()}\n\n`;
+    const signature = createHmac("sha256", Buffer.from(this.key, "base64")).update(text).digest("base64");
+    const headers = {
+      authorization: encodeURIComponent(`type=master&ver=1.0&sig=${signature}`),
+      "x-ms-date": date,
+      "x-ms-version": "2020-07-15",
+      "x-ms-documentdb-partitionkey": JSON.stringify([key]),
+    };
+    if (body !== undefined) {
+      headers["content-type"] = "application/query+json";
+      headers["x-ms-documentdb-isquery"] = "true";
+      // The page that the blog read had this many items.
+      headers["x-ms-max-item-count"] = String(itemsMax);
+    }
+    return fetch(`${this.endpoint}/${path}`, { method, headers, body });
+  }
+}
+
+/** Parses parameters in the form in which the meter shows them: `@name = JSON`, separated by commas. */
+function parametersOf(text) {
+  const parameters = [];
+  for (const match of (text ?? "").matchAll(/(@\w+) = ("(?:[^"\\]|\\.)*"|[^,\s]+)/g)) {
+    parameters.push({ name: match[1], value: JSON.parse(match[2]) });
+  }
+  return parameters;
+}

@@ -1,0 +1,46 @@
+/** The theme switch and the drawer of the meter; both remember how they were left. */
+
+const THEMES = ["system", "light", "dark"] as const;
+type Theme = (typeof THEMES)[number];
+
+function kept(): Theme {
+  const theme = localStorage.getItem("theme");
+  return theme === "light" || theme === "dark" ? theme : "system";
+}
+
+function apply(theme: Theme): void {
+  if (theme === "system") {
+    localStorage.removeItem("theme");
+    delete document.documentElement.dataset.theme;
+  } else {
+    localStorage.setItem("theme", theme);
+    document.documentElement.dataset.theme = theme;
+  }
+}
+
+/** Shows the theme switches below `root`; a press goes to the next theme. */
+export function themes(root: ParentNode): void {
+  for (const button of root.querySelectorAll<HTMLElement>("[data-theme-switch]")) {
+    const say = (): void => {
+      button.setAttribute("aria-label", `Theme: ${kept()}`);
+      button.title = `Theme: ${kept()}`;
+    };
+    button.hidden = false;
+    say();
+    button.addEventListener("click", () => {
+      const next = THEMES[(THEMES.indexOf(kept()) + 1) % THEMES.length];
+      apply(next ?? "system");
+      say();
+    });
+  }
+}
+
+/** Opens the meter if it was open on the page before. */
+export function drawer(root: ParentNode): void {
+  const meter = root.querySelector<HTMLDetailsElement>("#meter");
+  if (!meter) return;
+  if (sessionStorage.getItem("meter") === "open") meter.open = true;
+  meter.addEventListener("toggle", () => {
+    sessionStorage.setItem("meter", meter.open ? "open" : "closed");
+  });
+}
