@@ -1,12 +1,12 @@
 //! One of several workers that share the ranges of all pipelines.
 //!
-//! A worker has two tasks. One sends heartbeats. The other, in each turn, compares the pipelines and
-//! ranges that exist with the leases, and starts and stops the loops of its own ranges.
+//! A worker has two tasks. One sends heartbeats. The other, in each turn, compares the pipelines
+//! and ranges that exist with the leases, and starts and stops the loops of its own ranges.
 //!
-//! The leases of a range that was split or merged are left as `gone` by the range's loop. Any worker
-//! then creates those of the new ranges, at the earliest position of their parents, and removes the
-//! old ones. No worker creates the lease of a range while a parent's is in use, so a change is never
-//! processed by two loops.
+//! The leases of a range that was split or merged are left as `gone` by the range's loop. Any
+//! worker then creates those of the new ranges, at the earliest position of their parents, and
+//! removes the old ones. No worker creates the lease of a range while a parent's is in use, so a
+//! change is never processed by two loops.
 
 use super::leases::{Lease, LeaseItems, earliest_position};
 use super::membership::{LeaseKey, Look, Membership, Plan};
