@@ -1,8 +1,8 @@
 //! `orrery bench`: measures workloads on a running server or on a temporary one.
 //!
 //! The temporary server is a process of this program with a new data directory, which is deleted at
-//! the end, or with a directory of the user, which stays. The workload therefore measures what a user runs: a durable store behind HTTP on this
-//! machine.
+//! the end, or with a directory of the user, which stays. The workload therefore measures what a
+//! user runs: a durable store behind HTTP on this machine.
 
 use crate::command::{BenchArguments, BlogArguments, TableFormat, Workload};
 use crate::failure::Failure;
@@ -124,16 +124,21 @@ impl Directory {
             self.path.display()
         );
         match free_bytes(&self.path) {
-            Some(free) if free < needed => Err(Failure::Failed(format!(
-                "the disk is too small: {} are needed in {}, and {} are free; choose a smaller \
-                 --scale, fewer --models, or a directory on another disk with --data-dir",
-                size(needed),
-                self.path.display(),
-                size(free)
-            ))),
+            Some(free) if free < needed => Err(too_small(needed, free, &self.path)),
             _ => Ok(()),
         }
     }
+}
+
+/// Returns the failure of a disk with less free space than needed.
+fn too_small(needed: u64, free: u64, directory: &Path) -> Failure {
+    Failure::Failed(format!(
+        "the disk is too small: {} are needed in {}, and {} are free; choose a smaller --scale, \
+         fewer --models, or a directory on another disk with --data-dir",
+        size(needed),
+        directory.display(),
+        size(free)
+    ))
 }
 
 /// Returns the free space of the disk of a directory that need not exist; `None` if the system does
@@ -239,12 +244,46 @@ impl TemporaryServer {
 
 impl Drop for TemporaryServer {
     fn drop(&mut self) {
-        // The process may have ended already. Acknowledged writes are durable, so an orderly shutdown
-        // is not needed.
+        // The process may have ended already. Acknowledged writes are durable, so an orderly
+        // shutdown is not needed.
         let _ = self.process.kill();
         let _ = self.process.wait();
         if !self.directory.is_kept {
             let _ = std::fs::remove_dir_all(&self.directory.path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_is_too_small_is_refused_with_both_sizes() {
+        let directory = Directory::of(Some(Path::new("/")));
+        // More than any disk has.
+        let estimate = Estimate {
+            items: 1,
+            bytes: u64::MAX,
+        };
+        let refused = directory.check_space(estimate);
+        let is_refused = match refused {
+            Err(Failure::Failed(message)) => message.contains("too small"),
+            _ => false,
+        };
+        assert!(is_refused || free_bytes(&directory.path).is_none());
+        let message = match too_small(61_500_000_000, 45_200_000, Path::new("/data")) {
+            Failure::Failed(message) => message,
+            _ => String::new(),
+        };
+        assert!(message.contains("61.5 GB are needed in /data, and 46 MB are free"));
+    }
+
+    #[test]
+    fn a_directory_that_does_not_exist_has_the_space_of_its_disk() {
+        let existing = free_bytes(Path::new("/")).is_some();
+        let missing = Path::new("/no/such/directory");
+        assert_eq!(free_bytes(missing).is_some(), existing);
+        assert_eq!(size_of_files(missing), 0);
     }
 }

@@ -3,8 +3,8 @@
 //! - The loop ends at once when the worker's heartbeats lapse, in the middle of whatever it does:
 //!   the lease may be another worker's from then on. It also looks before each reaction.
 //! - An error of the environment (no response, throttling) is waited out, for as long as the lease
-//!   is valid. A change that fails for reasons of its own becomes a dead letter after some attempts,
-//!   and the feed goes on.
+//!   is valid. A change that fails for reasons of its own becomes a dead letter after some
+//!   attempts, and the feed goes on.
 //! - Reactions to different items of a page run at the same time, and so do different reactions to
 //!   one item. The next page is read after all of them.
 

@@ -1,18 +1,19 @@
 //! One of several workers that share the ranges of all pipelines.
 //!
-//! A worker has two tasks. One sends heartbeats. The other, in each turn, compares the pipelines and
-//! ranges that exist with the leases, and starts and stops the loops of its own ranges.
+//! A worker has two tasks. One sends heartbeats. The other, in each turn, compares the pipelines
+//! and ranges that exist with the leases, and starts and stops the loops of its own ranges.
 //!
-//! The leases of a range that was split or merged are left as `gone` by the range's loop. Any worker
-//! then creates those of the new ranges, at the earliest position of their parents, and removes the
-//! old ones. No worker creates the lease of a range while a parent's is in use, so a change is never
-//! processed by two loops.
+//! The leases of a range that was split or merged are left as `gone` by the range's loop. Any
+//! worker then creates those of the new ranges, at the earliest position of their parents, and
+//! removes the old ones. No worker creates the lease of a range while a parent's is in use, so a
+//! change is never processed by two loops.
 
 use super::leases::{Lease, LeaseItems, earliest_position};
 use super::membership::{LeaseKey, Look, Membership, Plan};
 use super::range::RangeLoop;
 use super::service::Shared;
 use super::{Pipeline, Reaction, Start};
+use crate::client::PartitionKeyRange;
 use crate::sync::lock;
 use crate::{BlogError, load};
 use std::collections::{HashMap, HashSet};
@@ -277,15 +278,10 @@ impl Worker {
         items: &LeaseItems,
     ) -> Result<bool, BlogError> {
         let name = pipeline.name();
-        let leases: Vec<&Lease> = items
-            .leases
-            .iter()
-            .filter(|lease| lease.pipeline == name)
-            .collect();
-        let is_recent = self
-            .compared
-            .get(&name)
-            .is_some_and(|at| at.elapsed() < RANGES_INTERVAL);
+        let of_pipeline = |lease: &&Lease| lease.pipeline == name;
+        let leases: Vec<&Lease> = items.leases.iter().filter(of_pipeline).collect();
+        let compared = self.compared.get(&name);
+        let is_recent = compared.is_some_and(|at| at.elapsed() < RANGES_INTERVAL);
         let has_gone = leases.iter().any(|lease| lease.is_gone);
         if is_recent && !has_gone && !leases.is_empty() {
             return Ok(false);
@@ -295,56 +291,76 @@ impl Worker {
         let client = &pipeline.source.client;
         client.clear_cached_metadata(container);
         let ranges = client.ranges(container).await?;
-        let mut has_changed = false;
 
         // The leases of a container that was replaced by another of the same name mean nothing.
         let (leases, outdated): (Vec<&Lease>, Vec<&Lease>) = leases
             .into_iter()
             .partition(|lease| lease.container == resource_id);
+        let mut has_changed = !outdated.is_empty();
         for lease in outdated {
             self.shared.store.delete(lease).await?;
-            has_changed = true;
         }
-
         for range in ranges.iter() {
-            if leases.iter().any(|lease| lease.range == range.id) {
-                continue;
+            if !leases.iter().any(|lease| lease.range == range.id) {
+                has_changed |= self
+                    .create_lease(pipeline, &resource_id, range, &leases)
+                    .await?;
             }
-            let parents: Vec<&Lease> = leases
-                .iter()
-                .filter(|lease| range.parents.contains(&lease.range))
-                .copied()
-                .collect();
-            if parents.iter().any(|parent| !parent.is_gone) {
-                // The parent's loop has not yet reached the split.
-                continue;
-            }
-            let position = match parents.is_empty() {
-                true => self.first_position(pipeline, range).await?,
-                false => earliest_position(&parents),
-            };
-            let lease = Lease::new(&name, &resource_id, range, position);
-            self.shared.store.create(&lease).await?;
-            has_changed = true;
         }
+        has_changed |= self.remove_gone(&ranges, &leases).await?;
+        self.compared.insert(name, Instant::now());
+        Ok(has_changed)
+    }
+
+    /// Creates the lease of a range, unless a lease of a parent is still in use. Returns true if
+    /// the lease was created.
+    async fn create_lease(
+        &self,
+        pipeline: &Pipeline,
+        resource_id: &str,
+        range: &PartitionKeyRange,
+        leases: &[&Lease],
+    ) -> Result<bool, BlogError> {
+        let is_parent = |lease: &&&Lease| range.parents.contains(&lease.range);
+        let parents: Vec<&Lease> = leases.iter().filter(is_parent).copied().collect();
+        if parents.iter().any(|parent| !parent.is_gone) {
+            // The parent's loop has not yet reached the split.
+            return Ok(false);
+        }
+        let position = match parents.is_empty() {
+            true => self.first_position(pipeline, range).await?,
+            false => earliest_position(&parents),
+        };
+        let lease = Lease::new(&pipeline.name(), resource_id, range, position);
+        self.shared.store.create(&lease).await?;
+        Ok(true)
+    }
+
+    /// Removes the leases of ranges that were split or merged, once all new ranges have leases.
+    /// `leases` were read before this turn, so all workers see the new ones. Returns true if a lease
+    /// was removed.
+    async fn remove_gone(
+        &self,
+        ranges: &[PartitionKeyRange],
+        leases: &[&Lease],
+    ) -> Result<bool, BlogError> {
         let has_lease = |id: &str| leases.iter().any(|lease| lease.range == id);
+        let mut has_removed = false;
         for gone in leases.iter().filter(|lease| lease.is_gone) {
-            // The new ranges had their leases before this turn, so all workers see them.
             let mut children = ranges.iter().filter(|r| r.parents.contains(&gone.range));
             if children.all(|child| has_lease(&child.id)) {
                 self.shared.store.delete(gone).await?;
-                has_changed = true;
+                has_removed = true;
             }
         }
-        self.compared.insert(name, Instant::now());
-        Ok(has_changed)
+        Ok(has_removed)
     }
 
     /// Returns the position at which a pipeline without leases starts.
     async fn first_position(
         &self,
         pipeline: &Pipeline,
-        range: &crate::client::PartitionKeyRange,
+        range: &PartitionKeyRange,
     ) -> Result<Option<String>, BlogError> {
         if pipeline.start == Start::Beginning {
             return Ok(None);
