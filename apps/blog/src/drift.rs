@@ -6,11 +6,11 @@
 //!
 //! ```text
 //! scan      every item is read once; users and posts whose sums differ are suspects
-//! settle    suspects are compared item by item, again and again, until they agree or the
-//!           patience ends
+//! settle    suspects are compared item by item, again and again, until each item has agreed once
+//!           or the patience ends
 //! ```
 //! A comparison may run while the blog is written to and while pipelines work: a copy that is on
-//! its way agrees after a short time. Only differences that stay are reported.
+//! its way agrees after a short time. Only items that never agree are reported.
 //!
 //! Left out: items of deleted posts that the model still deletes, until the patience ends; the order
 //! of posts in the feed with equal dates.
@@ -74,14 +74,18 @@ pub async fn check(
     options: &Options,
 ) -> Result<DriftReport, BlogError> {
     let blogs = models.iter().map(|model| site.blog(*model)).collect();
-    compare(blogs, options).await
+    compare(Comparison::of_all(blogs), options).await
 }
 
-/// Compares the copies in `blogs` with their sources, and the blogs with each other.
+/// Runs a comparison.
 ///
 /// # Errors
 /// See [`check`].
-pub async fn compare(blogs: Vec<Blog>, options: &Options) -> Result<DriftReport, BlogError> {
+pub(crate) async fn compare(
+    mut comparison: Comparison,
+    options: &Options,
+) -> Result<DriftReport, BlogError> {
+    let blogs = &comparison.blogs;
     if blogs.is_empty() || blogs.len() > Model::ALL.len() {
         return Err(BlogError::InvalidOption(
             "one to three models can be compared".into(),
@@ -89,7 +93,7 @@ pub async fn compare(blogs: Vec<Blog>, options: &Options) -> Result<DriftReport,
     }
     let mut restarts = 0;
     let scan = loop {
-        match scan::scan(&blogs).await {
+        match scan::scan(blogs, comparison.has_trusted_reference).await {
             Err(e) if e.is_range_gone() && restarts < RESTARTS_MAX => {
                 restarts += 1;
                 for container in blogs.iter().flat_map(Blog::containers) {
@@ -99,7 +103,6 @@ pub async fn compare(blogs: Vec<Blog>, options: &Options) -> Result<DriftReport,
             scanned => break scanned?,
         }
     };
-    let mut comparison = Comparison::new(blogs);
     comparison.differences_max = options.differences_max;
     let mut report = comparison.settle(scan.suspects, options.patience).await?;
     report.items = scan.items;
@@ -109,18 +112,31 @@ pub async fn compare(blogs: Vec<Blog>, options: &Options) -> Result<DriftReport,
 /// A comparison of blogs with each other; the first one is the reference.
 pub(crate) struct Comparison {
     blogs: Vec<Blog>,
+    /// True if the copies within the reference are not compared.
+    has_trusted_reference: bool,
     differences_max: usize,
 }
 
 impl Comparison {
-    pub(crate) fn new(blogs: Vec<Blog>) -> Self {
+    /// Returns the comparison of the copies in all blogs, and of the blogs with each other.
+    pub(crate) fn of_all(blogs: Vec<Blog>) -> Self {
         Self {
             blogs,
+            has_trusted_reference: false,
             differences_max: Options::default().differences_max,
         }
     }
 
-    /// Compares the suspects item by item until all agree or `patience` is over.
+    /// Returns the comparison of the copies in `target`, and of `target` with `source`. The copies
+    /// within `source` are not compared.
+    pub(crate) fn of_target(source: Blog, target: Blog) -> Self {
+        Self {
+            has_trusted_reference: true,
+            ..Self::of_all(vec![source, target])
+        }
+    }
+
+    /// Compares the suspects item by item until each item has agreed once or `patience` is over.
     pub(crate) async fn settle(
         &self,
         mut suspects: Suspects,
@@ -129,15 +145,23 @@ impl Comparison {
         let count = (suspects.users.len() + suspects.posts.len()) as u64;
         let began = Instant::now();
         let mut pause = PAUSE.0;
+        // The items that have differed in every round so far.
+        let mut pending: Option<BTreeSet<(Model, String)>> = None;
         loop {
-            let examined = self.examine(&suspects).await?;
-            suspects = examined.suspects;
+            let mut examined = self.examine(&suspects).await?;
+            if let Some(pending) = &pending {
+                examined.retain(|found| pending.contains(&(found.model, found.item.clone())));
+            }
+            let items = examined.differences().map(|d| (d.model, d.item.clone()));
+            pending = Some(items.collect());
+            let (left, differences) = examined.into_parts();
+            suspects = left;
             let mut report = DriftReport {
                 models: self.blogs.iter().map(Blog::model).collect(),
                 items: 0,
                 suspects: count,
-                count: examined.differences.len() as u64,
-                differences: examined.differences,
+                count: differences.len() as u64,
+                differences,
             };
             if suspects.is_empty() || began.elapsed() >= patience {
                 report.differences.sort();

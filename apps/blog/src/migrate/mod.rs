@@ -448,13 +448,13 @@ impl Migrator<'_> {
             follower.catch_up().await?;
             follower.take_touched();
         }
-        let blogs = vec![self.source(), self.target()];
+        let comparison = Comparison::of_target(self.source(), self.target());
         let options = drift::Options {
             patience: self.options.patience,
             ..drift::Options::default()
         };
         let check = async {
-            let report = drift::compare(blogs, &options).await?;
+            let report = drift::compare(comparison, &options).await?;
             if report.is_equal() {
                 Ok(report.items)
             } else {
@@ -495,7 +495,7 @@ impl Migrator<'_> {
                  start the migration again to continue",
             ));
         }
-        let comparison = Comparison::new(vec![self.source(), self.target()]);
+        let comparison = Comparison::of_target(self.source(), self.target());
         let suspects = drift::Suspects {
             users: touched.users,
             posts: touched.posts,
