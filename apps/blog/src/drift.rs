@@ -59,6 +59,18 @@ pub(crate) struct Suspects {
 }
 
 impl Suspects {
+    /// Returns the number of users and posts.
+    pub(crate) fn len(&self) -> usize {
+        self.users.len() + self.posts.len()
+    }
+
+    /// Adds other suspects.
+    pub(crate) fn append(&mut self, mut other: Self) {
+        self.users.append(&mut other.users);
+        self.posts.append(&mut other.posts);
+        self.feed |= other.feed;
+    }
+
     fn is_empty(&self) -> bool {
         self.users.is_empty() && self.posts.is_empty() && !self.feed
     }
@@ -104,7 +116,7 @@ pub(crate) async fn compare(
         }
     };
     comparison.differences_max = options.differences_max;
-    let mut report = comparison.settle(scan.suspects, options.patience).await?;
+    let (mut report, _) = comparison.settle(scan.suspects, options.patience).await?;
     report.items = scan.items;
     Ok(report)
 }
@@ -137,12 +149,13 @@ impl Comparison {
     }
 
     /// Compares the suspects item by item until each item has agreed once or `patience` is over.
+    /// Returns the suspects that are left as well.
     pub(crate) async fn settle(
         &self,
         mut suspects: Suspects,
         patience: Duration,
-    ) -> Result<DriftReport, BlogError> {
-        let count = (suspects.users.len() + suspects.posts.len()) as u64;
+    ) -> Result<(DriftReport, Suspects), BlogError> {
+        let count = suspects.len() as u64;
         let began = Instant::now();
         let mut pause = PAUSE.0;
         // The items that have differed in every round so far.
@@ -166,7 +179,7 @@ impl Comparison {
             if suspects.is_empty() || began.elapsed() >= patience {
                 report.differences.sort();
                 report.differences.truncate(self.differences_max);
-                return Ok(report);
+                return Ok((report, suspects));
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE.1);

@@ -148,13 +148,13 @@ fn a_migrator_that_is_killed_at_any_point_is_continued() {
             loop {
                 // Each migrator is a process of its own, which ends at some await.
                 let migrator = open(&server).await;
-                let limit = Duration::from_millis(random.next() % 1_500);
+                let limit = Duration::from_millis(random.next() % 1_000);
                 let run = migrate::run(&migrator, to, &options, &Quiet);
                 let Ok(ended) = tokio::time::timeout(limit, run).await else {
                     expire_lease(&migrator).await;
                     application.site.refresh().await.expect("the state is read");
                     killed_in.extend(application.site.migration().map(|m| m.phase));
-                    if killed_in.len() + 1 >= Phase::ALL.len() || random.next() % 8 == 0 {
+                    if killed_in.len() + 1 >= Phase::ALL.len() || random.next() % 6 == 0 {
                         let ended = migrate::run(&migrator, to, &quick(), &Quiet).await;
                         ended.expect("it ends");
                         break;

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const WRITE_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Pause of a simulated user after a write, so that the users do not take all of the machine.
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A source of random numbers (SplitMix64): the same seed gives the same numbers.
 pub(crate) struct Rng(u64);
@@ -41,9 +41,7 @@ impl Rng {
 pub(crate) struct Quiet;
 
 impl Progress for Quiet {
-    fn begin(&self, stage: &str, _total: u64) {
-        eprintln!("{:?} {stage}", jiff::Timestamp::now());
-    }
+    fn begin(&self, _stage: &str, _total: u64) {}
     fn advance(&self, _steps: u64) {}
     fn end(&self) {}
 }
