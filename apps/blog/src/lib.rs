@@ -13,8 +13,8 @@
 //!   │        │
 //! site ── control                 the models that an application serves, and its own data
 //!   │
-//! models ── pipelines ── upgrade  requests, copies maintained through the change feed, upgrade of
-//!   │                             a live system to a newer model
+//! models ── pipelines ── migrate  requests, copies maintained through the change feed, migration
+//!   │                    drift    of a running blog to another model, comparison of all copies
 //! client ── query ── feed         the public protocol over HTTP, as an official SDK uses it
 //! ```
 //!
