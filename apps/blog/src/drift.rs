@@ -6,11 +6,11 @@
 //!
 //! ```text
 //! scan      every item is read once; users and posts whose sums differ are suspects
-//! settle    suspects are compared item by item, again and again, until they agree or the
-//!           patience ends
+//! settle    suspects are compared item by item, again and again, until each item has agreed once
+//!           or the patience ends
 //! ```
 //! A comparison may run while the blog is written to and while pipelines work: a copy that is on
-//! its way agrees after a short time. Only differences that stay are reported.
+//! its way agrees after a short time. Only items that never agree are reported.
 //!
 //! Left out: items of deleted posts that the model still deletes, until the patience ends; the order
 //! of posts in the feed with equal dates.
@@ -59,6 +59,18 @@ pub(crate) struct Suspects {
 }
 
 impl Suspects {
+    /// Returns the number of users and posts.
+    pub(crate) fn len(&self) -> usize {
+        self.users.len() + self.posts.len()
+    }
+
+    /// Adds other suspects.
+    pub(crate) fn append(&mut self, mut other: Self) {
+        self.users.append(&mut other.users);
+        self.posts.append(&mut other.posts);
+        self.feed |= other.feed;
+    }
+
     fn is_empty(&self) -> bool {
         self.users.is_empty() && self.posts.is_empty() && !self.feed
     }
@@ -74,14 +86,18 @@ pub async fn check(
     options: &Options,
 ) -> Result<DriftReport, BlogError> {
     let blogs = models.iter().map(|model| site.blog(*model)).collect();
-    compare(blogs, options).await
+    compare(Comparison::of_all(blogs), options).await
 }
 
-/// Compares the copies in `blogs` with their sources, and the blogs with each other.
+/// Runs a comparison.
 ///
 /// # Errors
 /// See [`check`].
-pub async fn compare(blogs: Vec<Blog>, options: &Options) -> Result<DriftReport, BlogError> {
+pub(crate) async fn compare(
+    mut comparison: Comparison,
+    options: &Options,
+) -> Result<DriftReport, BlogError> {
+    let blogs = &comparison.blogs;
     if blogs.is_empty() || blogs.len() > Model::ALL.len() {
         return Err(BlogError::InvalidOption(
             "one to three models can be compared".into(),
@@ -89,7 +105,7 @@ pub async fn compare(blogs: Vec<Blog>, options: &Options) -> Result<DriftReport,
     }
     let mut restarts = 0;
     let scan = loop {
-        match scan::scan(&blogs).await {
+        match scan::scan(blogs, comparison.has_trusted_reference).await {
             Err(e) if e.is_range_gone() && restarts < RESTARTS_MAX => {
                 restarts += 1;
                 for container in blogs.iter().flat_map(Blog::containers) {
@@ -99,9 +115,8 @@ pub async fn compare(blogs: Vec<Blog>, options: &Options) -> Result<DriftReport,
             scanned => break scanned?,
         }
     };
-    let mut comparison = Comparison::new(blogs);
     comparison.differences_max = options.differences_max;
-    let mut report = comparison.settle(scan.suspects, options.patience).await?;
+    let (mut report, _) = comparison.settle(scan.suspects, options.patience).await?;
     report.items = scan.items;
     Ok(report)
 }
@@ -109,40 +124,62 @@ pub async fn compare(blogs: Vec<Blog>, options: &Options) -> Result<DriftReport,
 /// A comparison of blogs with each other; the first one is the reference.
 pub(crate) struct Comparison {
     blogs: Vec<Blog>,
+    /// True if the copies within the reference are not compared.
+    has_trusted_reference: bool,
     differences_max: usize,
 }
 
 impl Comparison {
-    pub(crate) fn new(blogs: Vec<Blog>) -> Self {
+    /// Returns the comparison of the copies in all blogs, and of the blogs with each other.
+    pub(crate) fn of_all(blogs: Vec<Blog>) -> Self {
         Self {
             blogs,
+            has_trusted_reference: false,
             differences_max: Options::default().differences_max,
         }
     }
 
-    /// Compares the suspects item by item until all agree or `patience` is over.
+    /// Returns the comparison of the copies in `target`, and of `target` with `source`. The copies
+    /// within `source` are not compared.
+    pub(crate) fn of_target(source: Blog, target: Blog) -> Self {
+        Self {
+            has_trusted_reference: true,
+            ..Self::of_all(vec![source, target])
+        }
+    }
+
+    /// Compares the suspects item by item until each item has agreed once or `patience` is over.
+    /// Returns the suspects that are left as well.
     pub(crate) async fn settle(
         &self,
         mut suspects: Suspects,
         patience: Duration,
-    ) -> Result<DriftReport, BlogError> {
-        let count = (suspects.users.len() + suspects.posts.len()) as u64;
+    ) -> Result<(DriftReport, Suspects), BlogError> {
+        let count = suspects.len() as u64;
         let began = Instant::now();
         let mut pause = PAUSE.0;
+        // The items that have differed in every round so far.
+        let mut pending: Option<BTreeSet<(Model, String)>> = None;
         loop {
-            let examined = self.examine(&suspects).await?;
-            suspects = examined.suspects;
+            let mut examined = self.examine(&suspects).await?;
+            if let Some(pending) = &pending {
+                examined.retain(|found| pending.contains(&(found.model, found.item.clone())));
+            }
+            let items = examined.differences().map(|d| (d.model, d.item.clone()));
+            pending = Some(items.collect());
+            let (left, differences) = examined.into_parts();
+            suspects = left;
             let mut report = DriftReport {
                 models: self.blogs.iter().map(Blog::model).collect(),
                 items: 0,
                 suspects: count,
-                count: examined.differences.len() as u64,
-                differences: examined.differences,
+                count: differences.len() as u64,
+                differences,
             };
             if suspects.is_empty() || began.elapsed() >= patience {
                 report.differences.sort();
                 report.differences.truncate(self.differences_max);
-                return Ok(report);
+                return Ok((report, suspects));
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE.1);

@@ -16,7 +16,7 @@
 //! site ── control                 the models that an application serves, and its own data
 //!   │
 //! models ── pipelines ── migrate  requests, copies maintained through the change feed, migration
-//!   │                             of a live system to another model
+//!   │                    drift    of a running blog to another model, comparison of all copies
 //! client ── query ── feed         the public protocol over HTTP, as an official SDK uses it
 //! ```
 //!

@@ -14,11 +14,49 @@ const CONCURRENT: usize = 16;
 /// Properties of a difference that are named.
 const PROPERTIES_MAX: usize = 3;
 
-/// The result of an examination.
-pub(super) struct Examined {
-    /// The suspects that still differ.
-    pub suspects: Suspects,
-    pub differences: Vec<Difference>,
+/// The entity to which a difference belongs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Entity {
+    User(String),
+    Post(String),
+    Feed,
+}
+
+/// The result of an examination: the differences, each with its entity.
+#[derive(Default)]
+pub(super) struct Examined(Vec<(Entity, Difference)>);
+
+impl Examined {
+    fn add(&mut self, entity: &Entity, differences: Vec<Difference>) {
+        for difference in differences {
+            self.0.push((entity.clone(), difference));
+        }
+    }
+
+    /// Returns the differences.
+    pub(super) fn differences(&self) -> impl Iterator<Item = &Difference> {
+        self.0.iter().map(|(_, difference)| difference)
+    }
+
+    /// Keeps the differences that `is_kept` accepts.
+    pub(super) fn retain(&mut self, is_kept: impl Fn(&Difference) -> bool) {
+        self.0.retain(|(_, difference)| is_kept(difference));
+    }
+
+    /// Returns the entities that differ, and the differences.
+    pub(super) fn into_parts(self) -> (Suspects, Vec<Difference>) {
+        let mut suspects = Suspects::default();
+        let mut differences = Vec::with_capacity(self.0.len());
+        for (entity, difference) in self.0 {
+            match entity {
+                Entity::User(id) => _ = suspects.users.insert(id),
+                Entity::Post(id) => _ = suspects.posts.insert(id),
+                Entity::Feed => suspects.feed = true,
+            }
+            differences.push(difference);
+        }
+        (suspects, differences)
+    }
 }
 
 /// The items of `posts` with one partition key, by id, without system properties.
@@ -30,6 +68,12 @@ impl PostItems {
         self.0.get(post_id).filter(|item| item["type"] == "post")
     }
 
+    /// Returns true if the post was deleted and its tombstone has not expired.
+    fn is_deleted(&self, post_id: &str) -> bool {
+        let item = self.0.get(post_id);
+        item.is_some_and(|item| item["type"] == "deletedPost")
+    }
+
     /// Returns the number of items of a kind.
     fn count(&self, kind: &str) -> u64 {
         self.0.values().filter(|item| item["type"] == kind).count() as u64
@@ -39,10 +83,7 @@ impl PostItems {
 impl Comparison {
     /// Compares the suspects once.
     pub(super) async fn examine(&self, suspects: &Suspects) -> Result<Examined, BlogError> {
-        let mut examined = Examined {
-            suspects: Suspects::default(),
-            differences: Vec::new(),
-        };
+        let mut examined = Examined::default();
         let users: Vec<_> = suspects
             .users
             .iter()
@@ -51,10 +92,7 @@ impl Comparison {
         let mut users = stream::iter(users).buffer_unordered(CONCURRENT);
         while let Some(result) = users.next().await {
             let (user_id, differences) = result?;
-            if !differences.is_empty() {
-                examined.suspects.users.insert(user_id);
-                examined.differences.extend(differences);
-            }
+            examined.add(&Entity::User(user_id), differences);
         }
         let posts: Vec<_> = suspects
             .posts
@@ -64,20 +102,18 @@ impl Comparison {
         let mut posts = stream::iter(posts).buffer_unordered(CONCURRENT);
         while let Some(result) = posts.next().await {
             let (post_id, differences) = result?;
-            if !differences.is_empty() {
-                examined.suspects.posts.insert(post_id);
-                examined.differences.extend(differences);
-            }
+            examined.add(&Entity::Post(post_id), differences);
         }
-        if suspects.feed {
-            for blog in &self.blogs {
-                if blog.model == Model::V3 {
-                    examined.differences.extend(examine_feed(blog).await?);
-                    examined.suspects.feed |= !examined.differences.is_empty();
-                }
-            }
+        let checked = self.blogs.iter().filter(|blog| self.checks_copies_of(blog));
+        for blog in checked.filter(|blog| suspects.feed && blog.model == Model::V3) {
+            examined.add(&Entity::Feed, examine_feed(blog).await?);
         }
         Ok(examined)
+    }
+
+    /// Returns true if the copies within `blog` are compared.
+    fn checks_copies_of(&self, blog: &Blog) -> bool {
+        !self.has_trusted_reference || blog.model != self.blogs[0].model
     }
 
     /// Compares one user between the models, and the copies of the user's name with the user.
@@ -93,6 +129,7 @@ impl Comparison {
             };
             if let Some(user) = &stored
                 && has_names(blog.model)
+                && self.checks_copies_of(blog)
             {
                 differences.extend(other_names(blog, user_id, &user["username"]).await?);
             }
@@ -114,13 +151,8 @@ impl Comparison {
         let mut reference: Option<PostItems> = None;
         for blog in &self.blogs {
             let items = read_post_items(blog, post_id).await?;
-            differences.extend(deleted_remains(blog, post_id, &items));
-            if has_names(blog.model) {
-                differences.extend(wrong_counts(blog, post_id, &items));
-                differences.extend(wrong_names(blog, post_id, &items).await?);
-            }
-            if blog.model == Model::V3 {
-                differences.extend(wrong_short_copies(blog, post_id, &items).await?);
+            if self.checks_copies_of(blog) {
+                differences.extend(wrong_copies(blog, post_id, &items).await?);
             }
             match &reference {
                 None => reference = Some(items),
@@ -147,13 +179,26 @@ async fn read_post_items(blog: &Blog, post_id: &str) -> Result<PostItems, BlogEr
     Ok(PostItems(items))
 }
 
+/// Compares the copies in the items of a post, and those of the post, with their sources.
+async fn wrong_copies(
+    blog: &Blog,
+    post_id: &str,
+    items: &PostItems,
+) -> Result<Vec<Difference>, BlogError> {
+    let mut differences = deleted_remains(blog, post_id, items);
+    if has_names(blog.model) {
+        differences.extend(wrong_counts(blog, post_id, items));
+        differences.extend(wrong_names(blog, post_id, items).await?);
+    }
+    if blog.model == Model::V3 {
+        differences.extend(wrong_short_copies(blog, post_id, items).await?);
+    }
+    Ok(differences)
+}
+
 /// Returns the comments and likes of a deleted post.
 fn deleted_remains(blog: &Blog, post_id: &str, items: &PostItems) -> Vec<Difference> {
-    let is_deleted = items
-        .0
-        .get(post_id)
-        .is_some_and(|item| item["type"] == "deletedPost");
-    if !is_deleted {
+    if !items.is_deleted(post_id) {
         return Vec::new();
     }
     let remains = items.0.values().filter(|item| item["id"] != post_id);
@@ -184,11 +229,7 @@ async fn wrong_names(
 ) -> Result<Vec<Difference>, BlogError> {
     let mut names: BTreeMap<&str, Option<Value>> = BTreeMap::new();
     let mut differences = Vec::new();
-    if items
-        .0
-        .get(post_id)
-        .is_some_and(|item| item["type"] == "deletedPost")
-    {
+    if items.is_deleted(post_id) {
         return Ok(differences);
     }
     for item in items.0.values() {
@@ -287,9 +328,10 @@ fn differences_between(
     reference: &PostItems,
     items: &PostItems,
 ) -> Vec<Difference> {
-    // A tombstone that expired in one model only is no difference.
+    // A tombstone that expired in one model only is no difference, and neither are the comments of
+    // a deleted post that are still to be deleted in one model.
     let plain = |items: &PostItems, id: &str| {
-        let item = items.0.get(id).filter(|item| item["type"] != "deletedPost");
+        let item = items.0.get(id).filter(|_| !items.is_deleted(post_id));
         item.map(plain_post_item)
     };
     let ids: BTreeSet<&String> = reference.0.keys().chain(items.0.keys()).collect();

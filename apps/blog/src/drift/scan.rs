@@ -80,6 +80,8 @@ pub(super) struct Scan {
 /// The sums during one scan.
 struct Scanner<'a> {
     blogs: &'a [Blog],
+    /// True if the copies within the first blog are not compared.
+    has_trusted_reference: bool,
     random: RandomState,
     users: HashMap<String, UserHashes>,
     posts: HashMap<String, [Sums; MODELS]>,
@@ -90,9 +92,10 @@ struct Scanner<'a> {
 }
 
 /// Reads all items of all models and returns the suspects.
-pub(super) async fn scan(blogs: &[Blog]) -> Result<Scan, BlogError> {
+pub(super) async fn scan(blogs: &[Blog], has_trusted_reference: bool) -> Result<Scan, BlogError> {
     let mut scanner = Scanner {
         blogs,
+        has_trusted_reference,
         random: RandomState::new(),
         users: HashMap::new(),
         posts: HashMap::new(),
@@ -261,7 +264,8 @@ impl Scanner<'_> {
     fn take_suspicious_posts(&mut self, suspects: &mut Suspects) {
         for (post_id, sums) in self.posts.drain() {
             let sums = &sums[..self.blogs.len()];
-            let is_consistent = sums.iter().all(Sums::is_consistent);
+            let mut checked = sums.iter().skip(usize::from(self.has_trusted_reference));
+            let is_consistent = checked.all(Sums::is_consistent);
             let is_equal = sums.iter().all(|other| other.content == sums[0].content);
             if !is_consistent || !is_equal {
                 suspects.posts.insert(post_id);

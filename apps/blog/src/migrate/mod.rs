@@ -43,14 +43,15 @@ mod status;
 pub(crate) use convert::{has_names, plain_post_item, plain_user, without_system_properties};
 pub use status::MigrationStatus;
 
-use crate::drift::{self, Comparison};
+use crate::drift::{self, Comparison, Suspects};
 use crate::site::presence::{self, random_id};
 use crate::site::state::State;
+use crate::sync::lock;
 use crate::{Blog, BlogError, Control, Migration, Model, Phase, Progress, Site};
 use cut_over::CutOver;
 use follow::Follower;
 use lease::Lease;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -268,6 +269,24 @@ async fn transition(
     Err(changed_meanwhile())
 }
 
+/// Adds everything that was copied since the last call.
+fn add_touched(suspects: &mut Suspects, follower: &Follower) -> Result<(), BlogError> {
+    let touched = follower.take_touched();
+    if touched.is_incomplete {
+        return Err(BlogError::unexpected(
+            "migration",
+            "more changes than can be compared were copied since the comparison; start the \
+             migration again to continue",
+        ));
+    }
+    suspects.append(Suspects {
+        users: touched.users,
+        posts: touched.posts,
+        feed: false,
+    });
+    Ok(())
+}
+
 fn changed_meanwhile() -> BlogError {
     BlogError::unexpected(
         "migration",
@@ -448,13 +467,13 @@ impl Migrator<'_> {
             follower.catch_up().await?;
             follower.take_touched();
         }
-        let blogs = vec![self.source(), self.target()];
+        let comparison = Comparison::of_target(self.source(), self.target());
         let options = drift::Options {
             patience: self.options.patience,
             ..drift::Options::default()
         };
         let check = async {
-            let report = drift::compare(blogs, &options).await?;
+            let report = drift::compare(comparison, &options).await?;
             if report.is_equal() {
                 Ok(report.items)
             } else {
@@ -467,55 +486,59 @@ impl Migrator<'_> {
         }
     }
 
-    /// Compares everything that was copied since the comparison, until little is left.
-    async fn compare_touched(&self, follower: &Follower) -> Result<(), BlogError> {
+    /// Compares everything that was copied since the comparison, until little is left. Returns the
+    /// users and posts that are left: their copies are on their way, or were out of date at each
+    /// look because their source changes all the time.
+    async fn compare_touched(
+        &self,
+        follower: &Follower,
+        mut suspects: Suspects,
+    ) -> Result<Suspects, BlogError> {
         /// Number of entities that may be left for the time in which the gate is closed.
         const FEW: usize = 100;
-        for _ in 0..10 {
+        const ROUNDS_MAX: usize = 10;
+        const PATIENCE: Duration = Duration::from_secs(1);
+        let comparison = Comparison::of_target(self.source(), self.target());
+        for _ in 0..ROUNDS_MAX {
             follower.catch_up().await?;
-            let touched = follower.take_touched();
-            let count = touched.users.len() + touched.posts.len();
-            self.check_touched(follower, touched).await?;
-            if count <= FEW {
+            add_touched(&mut suspects, follower)?;
+            let is_last = suspects.len() <= FEW;
+            let follow = async {
+                loop {
+                    match follower.catch_up().await {
+                        Ok(true) => tokio::time::sleep(IDLE_INTERVAL).await,
+                        Ok(false) => {}
+                        Err(e) => return e,
+                    }
+                }
+            };
+            (_, suspects) = tokio::select! {
+                settled = comparison.settle(suspects, PATIENCE) => settled?,
+                failed = follow => return Err(failed),
+            };
+            if is_last {
                 break;
             }
         }
-        Ok(())
+        Ok(suspects)
     }
 
-    async fn check_touched(
+    /// Copies the rest while nobody writes, and compares everything that was not found equal
+    /// before.
+    async fn finish_copy(
         &self,
         follower: &Follower,
-        touched: follow::Touched,
+        left: &Mutex<Suspects>,
     ) -> Result<(), BlogError> {
-        if touched.is_incomplete {
-            return Err(BlogError::unexpected(
-                "migration",
-                "more changes than can be compared were copied since the comparison; \
-                 start the migration again to continue",
-            ));
-        }
-        let comparison = Comparison::new(vec![self.source(), self.target()]);
-        let suspects = drift::Suspects {
-            users: touched.users,
-            posts: touched.posts,
-            feed: false,
+        const PATIENCE: Duration = Duration::from_secs(1);
+        follower.drain().await?;
+        let suspects = {
+            let mut left = lock(left);
+            add_touched(&mut left, follower)?;
+            left.clone()
         };
-        let settled = comparison.settle(suspects, self.options.patience);
-        // Changes in flight agree as soon as they are copied.
-        let follow = async {
-            loop {
-                match follower.catch_up().await {
-                    Ok(true) => tokio::time::sleep(IDLE_INTERVAL).await,
-                    Ok(false) => {}
-                    Err(e) => return e,
-                }
-            }
-        };
-        let report = tokio::select! {
-            report = settled => report?,
-            failed = follow => return Err(failed),
-        };
+        let comparison = Comparison::of_target(self.source(), self.target());
+        let (report, _) = comparison.settle(suspects, PATIENCE).await?;
         if report.is_equal() {
             Ok(())
         } else {
@@ -530,9 +553,13 @@ impl Migrator<'_> {
         report: &mut MigrationReport,
     ) -> Result<(), BlogError> {
         self.show(Phase::CuttingOver);
+        // An attempt that ends early leaves here what it has not compared.
+        let left = Mutex::new(Suspects::default());
         for _ in 0..CUT_OVERS_MAX {
             if let Some(follower) = follower {
-                self.compare_touched(follower).await?;
+                let suspects = lock(&left).clone();
+                let suspects = self.compare_touched(follower, suspects).await?;
+                *lock(&left) = suspects;
             }
             report.cut_overs += 1;
             let cut_over = CutOver {
@@ -541,12 +568,10 @@ impl Migrator<'_> {
                 gate: random_id(),
             };
             let last_step = async {
-                if let Some(follower) = follower {
-                    follower.drain().await?;
-                    self.check_touched(follower, follower.take_touched())
-                        .await?;
+                match follower {
+                    Some(follower) => self.finish_copy(follower, &left).await,
+                    None => Ok(()),
                 }
-                Ok(())
             };
             let switched = cut_over.run(last_step, self.options.gate_time_max).await?;
             if let Some(gate_closed) = switched {

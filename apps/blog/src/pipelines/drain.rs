@@ -1,7 +1,7 @@
 //! Draining: a pipeline without workers and leases that processes its feed to the end.
 //!
-//! The positions are in memory, and their owner may store them. For tests and for the upgrade in
-//! one pass; an application uses [`super::Pipelines`].
+//! The positions are in memory, and their owner may store them. For tests; an application
+//! uses [`super::Pipelines`].
 
 use super::Pipeline;
 use super::reactions::{Page, sum_concurrently};

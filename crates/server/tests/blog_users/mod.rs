@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 /// Time limit of one write of a simulated user. A write waits for a cut-over.
 const WRITE_TIME_MAX: Duration = Duration::from_secs(60);
 
+/// Pause of a simulated user after a write, so that the users do not take all of the machine.
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// A source of random numbers (SplitMix64): the same seed gives the same numbers.
 pub(crate) struct Rng(u64);
 
@@ -137,8 +140,8 @@ async fn step(writes: &Writes, random: &mut Rng, posts: &Posts, written: &mut Wr
     let user_id = written.user_id.clone();
     let own = pick(random, &written.posts.keys().cloned().collect::<Vec<_>>());
     let any = pick(random, &lock(posts));
-    match (random.next() % 12, own, any) {
-        (0..=1, _, _) => {
+    match (random.next() % 40, own, any) {
+        (0..=7, _, _) => {
             let post_id = format!("post-{user_id}-{number}");
             let (title, content) = (format!("title {number}"), format!("content {number}"));
             let operation = WriteOperation::CreatePost {
@@ -152,7 +155,7 @@ async fn step(writes: &Writes, random: &mut Rng, posts: &Posts, written: &mut Wr
             written.posts.insert(post_id.clone(), (title, content));
             lock(posts).push(post_id);
         }
-        (2, Some(post_id), _) => {
+        (8..=10, Some(post_id), _) => {
             let (title, content) = (format!("edited {number}"), format!("newer {number}"));
             let operation = WriteOperation::EditPost {
                 post_id: post_id.clone(),
@@ -163,7 +166,7 @@ async fn step(writes: &Writes, random: &mut Rng, posts: &Posts, written: &mut Wr
             assert_eq!(submit(writes, written, operation).await, Outcome::Done);
             written.posts.insert(post_id, (title, content));
         }
-        (3, Some(post_id), _) if random.next() % 3 == 0 => {
+        (11, Some(post_id), _) => {
             let operation = WriteOperation::DeletePost {
                 post_id: post_id.clone(),
                 user_id,
@@ -172,7 +175,7 @@ async fn step(writes: &Writes, random: &mut Rng, posts: &Posts, written: &mut Wr
             written.posts.remove(&post_id);
             lock(posts).retain(|post| *post != post_id);
         }
-        (4, _, _) => {
+        (12, _, _) => {
             let username = format!("name-{user_id}-{number}");
             let operation = WriteOperation::Rename {
                 user_id,
@@ -181,7 +184,7 @@ async fn step(writes: &Writes, random: &mut Rng, posts: &Posts, written: &mut Wr
             assert_eq!(submit(writes, written, operation).await, Outcome::Done);
             written.username = username;
         }
-        (5..=8, _, Some(post_id)) => {
+        (13..=25, _, Some(post_id)) => {
             let comment_id = format!("comment-{user_id}-{number}");
             let content = format!("comment {number}");
             let operation = WriteOperation::Comment {
@@ -203,8 +206,7 @@ async fn step(writes: &Writes, random: &mut Rng, posts: &Posts, written: &mut Wr
         }
         _ => {}
     }
-    // Leaves time to the other tasks of the test.
-    tokio::task::yield_now().await;
+    tokio::time::sleep(PAUSE).await;
 }
 
 /// Submits a write, which must not fail, and returns its outcome in the home model.
