@@ -11,6 +11,7 @@
 //! | `memory` | creates with the data in memory and on disk, and the memory of an item |
 //! | `throughput` | metering and admission |
 //! | `traffic` | the traffic statistics of a container, and metrics |
+//! | `blog-users` | simulated users of the blog, who check every answer; times of its pages |
 //! | `splits` | splits and merges, and the latencies of clients meanwhile |
 //!
 //! `docs/benchmarks.md` explains each line of the output. Build with `--release`.
@@ -19,6 +20,7 @@
 
 mod bare_http;
 mod bare_store;
+mod blog_users;
 mod bulk;
 mod categories;
 mod child;
@@ -136,6 +138,9 @@ enum Command {
         #[arg(long, value_name = "ADDR:PORT")]
         beside: Option<String>,
     },
+    /// Let simulated users read and write the blog through its pages, check every answer, and
+    /// compare the database with what they wrote
+    BlogUsers(blog_users::BlogUsersArguments),
     /// Send the response from standard input to every request (started by `http`)
     #[command(hide = true)]
     FixedAnswer,
@@ -222,6 +227,13 @@ fn main() -> Result<()> {
             let time = Duration::from_secs_f64(arguments.seconds);
             let beside = beside.as_deref();
             memory::run(arguments.rounds, time, directory.path(), items, beside)
+        }
+        Command::BlogUsers(arguments) => {
+            // A development build measures nothing; its server is built before.
+            if !cfg!(debug_assertions) {
+                cargo_build()?;
+            }
+            blog_users::run(&arguments)
         }
         Command::FixedAnswer => bare_http::serve(),
     }

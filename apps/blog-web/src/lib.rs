@@ -50,6 +50,7 @@ use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
 use http::{HeaderName, HeaderValue};
+use orrery_blog::lesson::lab::LabOptions;
 use orrery_blog::{BlogError, Pipelines, Site};
 use pages::{account, atom, operations, pipelines, read, write};
 use state::{AppState, Counters};
@@ -79,6 +80,8 @@ pub struct Options {
     pub demo: bool,
     /// The pipelines of this site: a write wakes them, and pages show their work.
     pub pipelines: Option<Arc<Pipelines>>,
+    /// The limits of the server, for the lab of the lesson.
+    pub lab: LabOptions,
 }
 
 /// Completes the writes that an earlier process left unfinished, then serves the application on

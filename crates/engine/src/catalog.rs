@@ -74,6 +74,8 @@ pub(crate) struct Catalog {
     bursts: bool,
     /// Bytes that count as one gigabyte in rules that derive throughput from stored bytes.
     gigabyte_bytes: u64,
+    /// RU/s of a container whose creation states none.
+    container_ru: u32,
     key_limit: Arc<KeyLimit>,
     /// Budgets of databases with their own throughput, by database. Their containers share them.
     shared_budgets: Mutex<HashMap<Rid, SharedBudget>>,
@@ -165,6 +167,7 @@ impl Catalog {
             world,
             bursts: throughput.burst_capacity,
             gigabyte_bytes: limits::GIGABYTE,
+            container_ru: limits::CONTAINER_RU_PER_SECOND,
             key_limit: Arc::default(),
             shared_budgets: Mutex::default(),
             partition,
@@ -183,6 +186,14 @@ impl Catalog {
     pub(crate) fn with_gigabyte_bytes(self, bytes: u64) -> Self {
         Catalog {
             gigabyte_bytes: bytes.max(1),
+            ..self
+        }
+    }
+
+    /// Returns the same catalog in which a container gets `ru` RU/s if its creation states none.
+    pub(crate) fn with_container_ru(self, ru: u32) -> Self {
+        Catalog {
+            container_ru: ru,
             ..self
         }
     }

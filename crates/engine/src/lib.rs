@@ -145,6 +145,9 @@ pub struct EngineOptions {
     /// Bytes of items that count as a gigabyte where throughput follows the stored data. The
     /// service counts 2^30.
     pub gigabyte: u64,
+    /// RU/s of a container whose creation states no throughput and whose database has none. The
+    /// service gives [`limits::CONTAINER_RU_PER_SECOND`].
+    pub container_ru: u32,
 }
 
 impl EngineOptions {
@@ -159,6 +162,7 @@ impl EngineOptions {
             partition_bytes: limits::PARTITION_BYTES,
             logical_partition_bytes: limits::LOGICAL_PARTITION_BYTES,
             gigabyte: limits::GIGABYTE,
+            container_ru: limits::CONTAINER_RU_PER_SECOND,
         }
     }
 }
@@ -203,7 +207,9 @@ impl Engine {
             confirmed_clock: ConfirmedClock::default(),
             stored_time_ms: AtomicU64::new(0),
             unvisited: Mutex::default(),
-            catalog: catalog.with_gigabyte_bytes(options.gigabyte),
+            catalog: catalog
+                .with_gigabyte_bytes(options.gigabyte)
+                .with_container_ru(options.container_ru),
             store,
             world,
             scripts: ScriptPool::new(options.scripts),

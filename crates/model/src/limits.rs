@@ -37,6 +37,8 @@ pub const PARTITION_BYTES: u64 = 50 * GIGABYTE;
 pub const LOGICAL_PARTITION_BYTES: u64 = 20 * GIGABYTE;
 /// Bytes of a gigabyte, the unit of storage for which a minimum throughput is required.
 pub const GIGABYTE: u64 = 1 << 30;
+/// Request units per second of a container whose creation states none.
+pub const CONTAINER_RU_PER_SECOND: u32 = 400;
 /// Request units per second of a container or database.
 pub const THROUGHPUT_RU_MAX: u32 = 1_000_000;
 /// Milliseconds that one request may run.

@@ -1,6 +1,22 @@
-//! Addresses as seen from this machine.
+//! Addresses on which a server listens, and as seen from this machine.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use tokio::net::TcpListener;
+
+/// Listens on `wanted`. If another program has the port and `takes_free_port` is true, a free port
+/// of the same address is used instead.
+///
+/// # Errors
+/// The address cannot be used.
+pub(crate) async fn listen(wanted: SocketAddr, takes_free_port: bool) -> io::Result<TcpListener> {
+    match TcpListener::bind(wanted).await {
+        Err(error) if takes_free_port && error.kind() == io::ErrorKind::AddrInUse => {
+            TcpListener::bind(SocketAddr::new(wanted.ip(), 0)).await
+        }
+        result => result,
+    }
+}
 
 /// Returns an address at which a server that listens on `listen` can be reached from this machine:
 /// the loopback address if the server listens on all interfaces, otherwise `listen` itself.

@@ -3,7 +3,7 @@
 //! The management API listens before the data is open and until the last request of a client has
 //! finished, so that it can report recovery and shutdown.
 
-use crate::address::reachable;
+use crate::address::{self, reachable};
 use crate::command::{AdminListen, StartArguments};
 use crate::context::ServerContext;
 use crate::descriptors::ADMIN_CONNECTIONS;
@@ -16,7 +16,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -66,7 +65,8 @@ impl AdminServer {
                  address with --admin-listen, or switch it off with --admin-listen off"
             ))
         };
-        let listener = TcpListener::bind(listen).await.map_err(cannot_listen)?;
+        let listener = address::listen(listen, arguments.takes_free_admin_port).await;
+        let listener = listener.map_err(cannot_listen)?;
         let address = listener.local_addr().map_err(cannot_listen)?;
 
         let admin = Arc::new(Admin::new(Options {

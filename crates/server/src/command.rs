@@ -3,7 +3,15 @@
 //! The doc comments of options and values are the help texts that users read. They are noun phrases
 //! or imperatives without a full stop at the end, as is usual for help texts.
 
+mod blog;
+
+pub(crate) use blog::{
+    BlogAction, BlogCommand, DriftArguments, MigrateArguments, RunningBlog, ServeArguments,
+    WorkerArguments,
+};
+
 use crate::memory::MemoryLimit;
+use crate::sizes::PartitionSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use orrery_gateway::{LogFormat, LogLevel};
 use std::net::SocketAddr;
@@ -28,6 +36,7 @@ Examples:
   orrery keys create --key-file account.key  create a file with four new account keys
   orrery repair --data-dir ./data            say what a damaged data directory lost
   orrery healthcheck                         exit with 0 if the server answers
+  orrery blog                                serve a blog that shows the cost of each request
   orrery bench blog                          measure the blog workload
 
 Clients connect with AccountEndpoint=https://127.0.0.1:8081/;AccountKey=<key>;
@@ -48,6 +57,9 @@ pub(crate) enum Command {
     /// Create and change the keys of an account
     #[command(after_help = KEYS_HELP)]
     Keys(KeysArguments),
+    /// Serve the reference blog in three data models, with its database in the same process
+    #[command(after_help = blog::BLOG_HELP)]
+    Blog(Box<BlogCommand>),
     /// Measure a workload on a temporary server or on a running one
     Bench(BenchArguments),
     /// Run scripts for a server, which starts this command itself
@@ -192,16 +204,34 @@ pub(crate) struct StartArguments {
         value_parser = clap::value_parser!(u32)
     )]
     pub(crate) disk_reserve: u32,
-    /// Size in MB up to which the items of one logical partition may grow; writes beyond are
-    /// refused with 403/1014
+    /// Size up to which the items of one logical partition may grow, such as 20MB; writes beyond
+    /// are refused with 403/1014. A number without a unit counts MB
     #[arg(
         long,
-        value_name = "MB",
+        value_name = "SIZE",
         env = "ORRERY_LOGICAL_PARTITION_LIMIT",
-        default_value_t = 20_480,
-        value_parser = clap::value_parser!(u32).range(1..)
+        default_value = "20GB"
     )]
-    pub(crate) logical_partition_limit: u32,
+    pub(crate) logical_partition_limit: PartitionSize,
+    /// Size of the items beyond which a physical partition is split in two, such as 50MB. A number
+    /// without a unit counts MB
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "ORRERY_PHYSICAL_PARTITION_LIMIT",
+        default_value = "50GB"
+    )]
+    pub(crate) physical_partition_limit: PartitionSize,
+    /// Throughput in RU/s of a container whose creation states none and whose database has none:
+    /// 400 to 1,000,000 in steps of 100
+    #[arg(
+        long,
+        value_name = "RU/S",
+        env = "ORRERY_THROUGHPUT",
+        default_value_t = 400,
+        value_parser = throughput
+    )]
+    pub(crate) throughput: u32,
     /// Keep data in memory only; lost on exit
     #[arg(long)]
     pub(crate) memory: bool,
@@ -360,6 +390,41 @@ pub(crate) struct StartArguments {
     /// Print one JSON line with the endpoints and keys when the server is ready, and nothing else
     #[arg(long)]
     pub(crate) ready_json: bool,
+    /// True if a free port replaces a port for clients that is in use. Set by other commands only.
+    #[arg(skip)]
+    pub(crate) takes_free_port: bool,
+    /// The same for the port of the management API.
+    #[arg(skip)]
+    pub(crate) takes_free_admin_port: bool,
+}
+
+/// The arguments of `orrery start` alone, for [`StartArguments::defaults`].
+#[derive(Debug, Parser)]
+struct Defaults {
+    #[command(flatten)]
+    start: StartArguments,
+}
+
+impl StartArguments {
+    /// Returns the arguments of `orrery start` without options: the defaults, and what variables of
+    /// the environment set.
+    ///
+    /// # Errors
+    /// A description of a variable with an invalid value.
+    pub(crate) fn defaults() -> Result<Self, String> {
+        match Defaults::try_parse_from(["orrery"]) {
+            Ok(defaults) => Ok(defaults.start),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// Parses a manual throughput.
+pub(crate) fn throughput(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(ru @ 400..=1_000_000) if ru % 100 == 0 => Ok(ru),
+        _ => Err("it must be between 400 and 1000000, in steps of 100".to_owned()),
+    }
 }
 
 /// Parses a number above zero.
@@ -419,9 +484,14 @@ Examples:
     orrery bench blog --format json > table.json
   A running server:
     orrery bench blog --endpoint http://127.0.0.1:8081 --key \"$KEY\"
+  Copies written by the change feed pipelines, and the cost of a write with its pipelines:
+    orrery bench blog --through-pipelines
+  The published size, in a directory that an interrupted run can continue to use:
+    orrery bench blog --scale 1 --data-dir /data/blog --resume
 
 The published figures were measured at scale 1: 100,000 users with 5 to 50 posts each. Equal seeds
-give equal data. Existing databases named blog-v1, blog-v2 and blog-v3 are deleted first.";
+give equal data. Existing databases named blog-v1, blog-v2, blog-v3 and bench-blog-control are
+deleted first, except with --resume.";
 
 /// Arguments of `orrery bench blog`.
 #[derive(Debug, Args)]
@@ -452,6 +522,17 @@ pub(crate) struct BlogArguments {
     /// Format of the result
     #[arg(long, value_enum, default_value_t = TableFormat::Table)]
     pub(crate) format: TableFormat,
+    /// Let the change feed pipelines write the copies of the third model, and measure edits and
+    /// writes with their pipelines as well
+    #[arg(long)]
+    pub(crate) through_pipelines: bool,
+    /// Data directory of the temporary server, which is kept [default: a new one, which is deleted]
+    #[arg(long, value_name = "DIR", conflicts_with = "endpoint")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Continue an interrupted run with the same options: loading goes on where it stopped, and
+    /// models that were measured are not measured again. Needs --data-dir or --endpoint
+    #[arg(long)]
+    pub(crate) resume: bool,
 }
 
 impl BlogArguments {

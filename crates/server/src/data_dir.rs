@@ -15,7 +15,7 @@ pub(crate) fn prepare(arguments: &StartArguments) -> Result<Option<PathBuf>, Fai
     if arguments.memory {
         return Ok(None);
     }
-    let directory = locate(arguments.data_dir.as_deref())?;
+    let directory = locate(arguments.data_dir.as_deref(), SERVER)?;
     private_file::create_directory(&directory).map_err(|error| {
         Failure::Data(format!(
             "cannot create the data directory {}: {error}",
@@ -25,16 +25,21 @@ pub(crate) fn prepare(arguments: &StartArguments) -> Result<Option<PathBuf>, Fai
     Ok(Some(directory))
 }
 
-/// Returns the data directory that an option names, or the default directory.
+/// The name of the default directory of a server.
+pub(crate) const SERVER: &str = "orrery";
+/// The name of the default directory of a blog with its server.
+pub(crate) const BLOG: &str = "orrery-blog";
+
+/// Returns the data directory that an option names, or the default directory with this name.
 ///
 /// # Errors
 /// [`Failure::Usage`] if no directory is given and the user has no home directory.
-pub(crate) fn locate(given: Option<&Path>) -> Result<PathBuf, Failure> {
+pub(crate) fn locate(given: Option<&Path>, name: &str) -> Result<PathBuf, Failure> {
     match given {
         Some(directory) => Ok(directory.to_owned()),
         None => {
             let home = absolute_path("HOME").or_else(|| absolute_path("USERPROFILE"));
-            default_directory(absolute_path("XDG_DATA_HOME"), home)
+            default_directory(absolute_path("XDG_DATA_HOME"), home, name)
         }
     }
 }
@@ -46,17 +51,18 @@ fn absolute_path(variable: &str) -> Option<PathBuf> {
     path.is_absolute().then_some(path)
 }
 
-/// Returns the directory `orrery` in the user's directory for data, as defined by the XDG Base
+/// Returns the directory `name` in the user's directory for data, as defined by the XDG Base
 /// Directory Specification.
 fn default_directory(
     xdg_data_home: Option<PathBuf>,
     home: Option<PathBuf>,
+    name: &str,
 ) -> Result<PathBuf, Failure> {
     if let Some(xdg_data_home) = xdg_data_home {
-        return Ok(xdg_data_home.join("orrery"));
+        return Ok(xdg_data_home.join(name));
     }
     match home {
-        Some(home) => Ok(home.join(".local").join("share").join("orrery")),
+        Some(home) => Ok(home.join(".local").join("share").join(name)),
         None => Err(Failure::Usage(
             "there is no home directory for the data: set --data-dir, or use --memory".into(),
         )),
@@ -69,15 +75,15 @@ mod tests {
 
     #[test]
     fn the_default_directory_follows_the_xdg_specification() {
-        let xdg = default_directory(Some("/x".into()), Some("/home/a".into()));
+        let xdg = default_directory(Some("/x".into()), Some("/home/a".into()), SERVER);
         assert_eq!(xdg.expect("a directory"), Path::new("/x/orrery"));
-        let home = default_directory(None, Some("/home/a".into()));
+        let home = default_directory(None, Some("/home/a".into()), BLOG);
         assert_eq!(
             home.expect("a directory"),
-            Path::new("/home/a/.local/share/orrery")
+            Path::new("/home/a/.local/share/orrery-blog")
         );
         assert!(matches!(
-            default_directory(None, None),
+            default_directory(None, None, SERVER),
             Err(Failure::Usage(_))
         ));
     }

@@ -50,7 +50,9 @@ pub(crate) fn open_engine(
             burst_capacity: arguments.burst_capacity,
             priorities: arguments.priority_based_execution,
         },
-        logical_partition_bytes: u64::from(arguments.logical_partition_limit) << 20,
+        logical_partition_bytes: arguments.logical_partition_limit.0,
+        partition_bytes: arguments.physical_partition_limit.0,
+        container_ru: arguments.throughput,
         query_memory: memory.queries.clone(),
         ..EngineOptions::new(PoolOptions {
             max_processes: memory.script_requests,

@@ -14,6 +14,7 @@
 //! repair       orrery repair: lost commits, and their acceptance
 //! rotation     orrery keys: creates and changes key files
 //! healthcheck  orrery healthcheck
+//! blog         orrery blog: the application of the blog, with a server in the same process
 //! bench        orrery bench: workloads
 //! failure      failures and exit codes
 //! ```
@@ -24,6 +25,7 @@ mod admin;
 mod announce;
 mod background;
 mod bench;
+mod blog;
 mod command;
 mod context;
 mod data_dir;
@@ -39,6 +41,7 @@ mod private_file;
 mod repair;
 mod rotation;
 mod signals;
+mod sizes;
 mod start;
 mod tls;
 mod world;
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Command::Healthcheck(arguments) => healthcheck::run(&arguments),
         Command::Repair(arguments) => repair::run(&arguments),
         Command::Keys(arguments) => rotation::run(&arguments),
+        Command::Blog(arguments) => blog::run(*arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::ScriptHost => return orrery_script::serve_script_host(),
     };

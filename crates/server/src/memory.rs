@@ -12,6 +12,7 @@
 //! | scripts | 30 % | script processes of 64 MiB each | requests with scripts wait, then 429 |
 //! | | 10 % | everything that no share counts | |
 
+use crate::sizes::{self, Units};
 use orrery_model::memory::MemoryBudget;
 use std::path::Path;
 use std::str::FromStr;
@@ -30,6 +31,24 @@ const SCRIPT_BYTES: u64 = 64 * MIB;
 /// Requests with scripts that run at once, however much memory there is.
 const SCRIPT_REQUESTS_MAX: u64 = 64;
 
+/// The units of sizes of memory.
+const UNITS: Units = &[
+    ("", 1),
+    ("b", 1),
+    ("k", 1 << 10),
+    ("kib", 1 << 10),
+    ("m", MIB),
+    ("mib", MIB),
+    ("g", 1 << 30),
+    ("gib", 1 << 30),
+    ("t", 1 << 40),
+    ("tib", 1 << 40),
+    ("kb", 1_000),
+    ("mb", 1_000_000),
+    ("gb", 1_000_000_000),
+    ("tb", 1_000_000_000_000),
+];
+
 /// The memory that the server may use, in bytes: a size on the command line such as `1500000000`,
 /// `900MiB`, `2GiB` or `2G`, which is not below the minimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,27 +58,7 @@ impl FromStr for MemoryLimit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-        let unit = text[digits.len()..].trim();
-        let factor = match unit.to_ascii_lowercase().as_str() {
-            "" | "b" => 1,
-            "k" | "kib" => 1 << 10,
-            "m" | "mib" => 1 << 20,
-            "g" | "gib" => 1 << 30,
-            "t" | "tib" => 1 << 40,
-            "kb" => 1_000,
-            "mb" => 1_000_000,
-            "gb" => 1_000_000_000,
-            "tb" => 1_000_000_000_000,
-            _ => return Err(format!("'{unit}' is no unit; write a size such as 2GiB")),
-        };
-        let number: u64 = digits
-            .trim()
-            .parse()
-            .map_err(|_| format!("'{digits}' is no whole number; write a size such as 2GiB"))?;
-        let bytes = number
-            .checked_mul(factor)
-            .ok_or("the size does not fit into 64 bits")?;
+        let bytes = sizes::parse(text, UNITS)?;
         if bytes < MINIMUM_BYTES {
             let least = MINIMUM_BYTES / MIB;
             return Err(format!("the server needs at least {least}MiB"));

@@ -34,7 +34,7 @@ const IDS_LISTED: usize = 1_000;
 /// [`Failure::Data`] if the directory is damaged and the loss is not accepted, or cannot be.
 pub(crate) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
     private_file::restrict_new_files();
-    let directory = data_dir::locate(arguments.data_dir.as_deref())?;
+    let directory = data_dir::locate(arguments.data_dir.as_deref(), data_dir::SERVER)?;
     let folder = store_folder(&directory);
     let loss = LocalStore::examine(&folder).map_err(|error| Failure::Data(error.to_string()))?;
     let Some(loss) = loss else {

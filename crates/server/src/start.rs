@@ -1,18 +1,24 @@
 //! `orrery start`: the life of a server, from its arguments to its exit.
 //!
+//! [`run`] announces the server on standard output and stops it at a signal. [`run_inside`] is for
+//! a command that needs a server in its own process: the command hears when the server is ready,
+//! and stops it.
+//!
 //! 1. [`ServerContext::new`] prepares everything that does not need the data: the data directory,
 //!    the certificate, the clock and the log.
 //! 2. The management API begins to listen. Opening the data can take long after a crash, and a
 //!    health check must be able to tell a server that is recovering from one that is dead.
 //! 3. [`open_server`] reads the keys, opens the data and creates the gateway.
-//! 4. [`serve_clients`] listens on the client port, announces that the server is ready, and serves
-//!    requests until SIGTERM or Ctrl-C.
+//! 4. [`serve_clients`] listens on the client port, tells that the server is ready, and serves
+//!    requests until it is told to stop.
 //! 5. Requests in progress get ten seconds to finish. The management API stops after them, so that
 //!    it can report the shutdown. The engine shuts down last.
 //!
-//! Standard output carries the announcement and nothing else; the log goes to standard error.
+//! Standard output of `orrery start` carries the announcement and nothing else; the log goes to
+//! standard error.
 
 use crate::account::account;
+use crate::address::listen;
 use crate::admin::AdminServer;
 use crate::announce::Announcement;
 use crate::background;
@@ -33,7 +39,6 @@ use orrery_model::world::ShiftedWorld;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
 
 /// Time that requests in progress get to finish after a signal to stop.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -56,13 +61,33 @@ struct Server {
 /// # Errors
 /// See [`Failure`], which also gives the exit code.
 pub(crate) fn run(arguments: StartArguments) -> Result<(), Failure> {
+    let ready_json = arguments.ready_json;
+    let announce = |announcement: &Announcement<'_>| {
+        announcement
+            .write(ready_json)
+            .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))
+    };
+    let stopped = || signals::shutdown().map_err(cannot_catch);
+    run_inside(arguments, stopped, announce)
+}
+
+/// Runs a server until the future that `stopped` returns completes. `stopped` is called in the
+/// runtime of the server, before `ready`; `ready` is called when the server accepts requests.
+///
+/// # Errors
+/// See [`Failure`]; the errors of `stopped` and `ready` end the server.
+pub(crate) fn run_inside<S: Future<Output = ()>>(
+    arguments: StartArguments,
+    stopped: impl FnOnce() -> Result<S, Failure>,
+    ready: impl FnOnce(&Announcement<'_>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     // Before any file is created: the tables of the store get their permissions from here.
     private_file::restrict_new_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::Failed(format!("cannot start worker threads: {error}")))?;
-    let server = runtime.block_on(run_server(arguments))?;
+    let server = runtime.block_on(run_server(arguments, stopped, ready))?;
 
     // Scripts and queries that outlived the shutdown period may still run on the threads for
     // blocking work. Dropping the runtime would wait for them; this call does not. They can be
@@ -81,7 +106,11 @@ pub(crate) fn run(arguments: StartArguments) -> Result<(), Failure> {
 }
 
 /// Runs the steps in the header of this file, except for the shutdown of the engine.
-async fn run_server(arguments: StartArguments) -> Result<Server, Failure> {
+async fn run_server<S: Future<Output = ()>>(
+    arguments: StartArguments,
+    stopped: impl FnOnce() -> Result<S, Failure>,
+    ready: impl FnOnce(&Announcement<'_>) -> Result<(), Failure>,
+) -> Result<Server, Failure> {
     let context = ServerContext::new(&arguments)?;
     let admin = AdminServer::start(&arguments, &context).await?;
 
@@ -105,7 +134,7 @@ async fn run_server(arguments: StartArguments) -> Result<Server, Failure> {
             started: server.context.started,
         });
     }
-    serve_clients(&server, &arguments, admin.as_ref()).await?;
+    serve_clients(&server, &arguments, admin.as_ref(), stopped, ready).await?;
     if let Some(admin) = admin {
         admin.stop().await;
     }
@@ -188,28 +217,29 @@ fn report_damage(engine: &Arc<Engine>, context: &ServerContext) {
     });
 }
 
-/// Listens on the client port and serves requests until a signal to stop.
-async fn serve_clients(
+/// Listens on the client port and serves requests until the server is told to stop.
+async fn serve_clients<S: Future<Output = ()>>(
     server: &Server,
     arguments: &StartArguments,
     admin: Option<&AdminServer>,
+    stopped: impl FnOnce() -> Result<S, Failure>,
+    ready: impl FnOnce(&Announcement<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let context = &server.context;
-    let listen = arguments.listen;
+    let wanted = arguments.listen;
     let cannot_listen =
-        |error: io::Error| Failure::Failed(format!("cannot listen on {listen}: {error}"));
-    let listener = TcpListener::bind(listen).await.map_err(cannot_listen)?;
+        |error: io::Error| Failure::Failed(format!("cannot listen on {wanted}: {error}"));
+    let listener = listen(wanted, arguments.takes_free_port).await;
+    let listener = listener.map_err(cannot_listen)?;
     let address = listener.local_addr().map_err(cannot_listen)?;
 
     // The signal handlers must be installed before the announcement: a supervisor may send a
     // signal as soon as the server is ready, and an uncaught signal would kill the process.
-    let cannot_catch =
-        |error: io::Error| Failure::Failed(format!("cannot install a signal handler: {error}"));
-    let shutdown_signal = signals::shutdown().map_err(cannot_catch)?;
+    let stopped = stopped()?;
     let reloader = KeyReloader {
         gateway: server.gateway.clone(),
         key_file: arguments.key_file.clone(),
-        listen: listen.ip(),
+        listen: wanted.ip(),
         context: context.clone(),
     };
     let reloading = reloader.start().map_err(cannot_catch)?;
@@ -223,9 +253,7 @@ async fn serve_clients(
         data_dir: context.data_dir.as_deref(),
         admin,
     };
-    announcement
-        .write(arguments.ready_json)
-        .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))?;
+    ready(&announcement)?;
 
     // Periodic tasks start after the announcement, so that they do not delay it.
     let mut tasks = background::start(&server.engine, context);
@@ -233,7 +261,7 @@ async fn serve_clients(
 
     // Load balancers poll the readiness, so it must change before the port closes.
     let shutdown = async {
-        shutdown_signal.await;
+        stopped.await;
         if let Some(admin) = admin {
             admin.begin_draining();
         }
@@ -252,6 +280,11 @@ async fn serve_clients(
         );
     }
     Ok(())
+}
+
+/// Returns the failure of a signal handler.
+pub(crate) fn cannot_catch(error: io::Error) -> Failure {
+    Failure::Failed(format!("cannot install a signal handler: {error}"))
 }
 
 /// Returns the port for clients.

@@ -574,12 +574,10 @@ fn partition_count(settings: &Settings, throughput: Throughput) -> Result<usize>
 /// Settings that are remembered, so that equal ones are shared.
 const SHARED_SETTINGS: usize = 256;
 
-/// Throughput of a container whose creation names none.
-const DEFAULT_THROUGHPUT: Throughput = Throughput::Manual(400);
-
 impl Catalog {
     /// Creates a container. Without `throughput` the container shares the throughput of its
-    /// database if the database has its own, and else gets 400 RU/s.
+    /// database if the database has its own, and else gets the throughput of
+    /// [`Catalog::unstated_throughput`].
     ///
     /// # Errors
     /// 400 for an invalid body, and for more throughput than one partition carries if the container
@@ -609,7 +607,7 @@ impl Catalog {
 
         // A container that shares throughput has no offer and begins with one partition.
         let is_shared = throughput.is_none() && self.offer_of(database.rid()).is_some();
-        let throughput = throughput.unwrap_or(DEFAULT_THROUGHPUT);
+        let throughput = throughput.unwrap_or(self.unstated_throughput(&settings));
         let partition_count = match is_shared {
             true => 1,
             false => partition_count(&settings, throughput)?,
@@ -651,6 +649,16 @@ impl Catalog {
             container.enter_work(BackgroundTask::Removal, 0);
         }
         Ok(container.resource(true))
+    }
+
+    /// Returns the throughput of a container whose creation states none: the default of the engine,
+    /// and not more than one partition carries if the container has no partition key.
+    fn unstated_throughput(&self, settings: &Settings) -> Throughput {
+        let ru = match settings.partition_key.is_system_key() {
+            true => self.container_ru.min(limits::PARTITION_RU_PER_SECOND),
+            false => self.container_ru,
+        };
+        Throughput::Manual(ru)
     }
 
     /// Makes a committed container and its offer visible to requests.

@@ -78,6 +78,7 @@ impl Application {
         let options = Options {
             demo: true,
             pipelines: Some(self.pipelines.clone()),
+            lab: orrery_blog::lesson::lab::LabOptions::default(),
         };
         let served = serve(self.site.clone(), listener, options, async move {
             let _ = stopped.await;

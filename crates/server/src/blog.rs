@@ -1,0 +1,64 @@
+//! `orrery blog`: the reference blog, with its database in the same process or elsewhere.
+//!
+//! ```text
+//! serve      database ── fill ── pipelines ── application, and their end in reverse order
+//!   inside       server in this process
+//!   filling      data of a new blog
+//!   pipelines    workers of this process
+//! migrate    change of the home model of a running blog
+//! worker     pipelines only, for a blog that runs elsewhere
+//! drift      comparison of the copies of a running blog
+//! place      file that tells other commands where a blog runs
+//! report     announcement when the blog is ready
+//! ```
+//!
+//! The application runs on the runtime of this module. A server in the same process has threads and
+//! a runtime of its own and is used over its port, as any other server: the blog needs nothing but
+//! the public protocol.
+
+mod drift;
+mod filling;
+mod inside;
+mod migrate;
+mod pipelines;
+mod place;
+mod report;
+mod serve;
+mod worker;
+
+use crate::command::{BlogAction, BlogCommand};
+use crate::failure::Failure;
+use orrery_blog::BlogError;
+use tokio::runtime::Runtime;
+
+/// Connections to the database for the application and its pipelines.
+const CONNECTIONS: usize = 64;
+
+/// Runs a blog, or an action on a running blog.
+///
+/// # Errors
+/// See [`Failure`], which also gives the exit code.
+pub(crate) fn run(command: BlogCommand) -> Result<(), Failure> {
+    match command.action {
+        None => serve::run(&command.serve),
+        Some(BlogAction::Migrate(arguments)) => migrate::run(&arguments),
+        Some(BlogAction::Worker(arguments)) => worker::run(&arguments),
+        Some(BlogAction::Drift(arguments)) => drift::run(&arguments),
+    }
+}
+
+/// Returns the runtime of the application.
+fn runtime() -> Result<Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Failed(format!("cannot start worker threads: {error}")))
+}
+
+/// Returns the failure for an error of the blog.
+fn failure(error: BlogError) -> Failure {
+    match error {
+        BlogError::InvalidOption(message) => Failure::Usage(message),
+        error => Failure::Failed(error.to_string()),
+    }
+}

@@ -1,0 +1,186 @@
+//! The file in a blog's data directory that tells other commands where the blog runs.
+//!
+//! The file exists while the blog runs, and after a crash until the next start. It holds the
+//! account key, so only its owner may read it.
+
+use super::{CONNECTIONS, failure};
+use crate::command::RunningBlog;
+use crate::data_dir::{self, BLOG};
+use crate::failure::Failure;
+use crate::private_file;
+use orrery_blog::{Client, Site, Throughput};
+use orrery_model::json::parse;
+use orrery_model::{Json, object};
+use std::path::{Path, PathBuf};
+
+/// Name of the file.
+const FILE: &str = "blog.json";
+
+/// The place at which a blog's database can be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// URL of the database.
+    pub(super) endpoint: String,
+    /// Account key.
+    pub(super) key: String,
+    /// First part of the names of the databases.
+    pub(super) database: String,
+    /// RU/s of each container; `None` for those of the published figures.
+    pub(super) throughput: Option<u32>,
+}
+
+/// The file of a running blog, which is removed when the value is dropped.
+pub(super) struct PlaceFile(PathBuf);
+
+impl PlaceFile {
+    /// Writes the file into the data directory.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(super) fn write(data_dir: &Path, place: &Place) -> Result<Self, Failure> {
+        let file = data_dir.join(FILE);
+        let mut content = object! {
+            "endpoint" => place.endpoint.as_str(),
+            "key" => place.key.as_str(),
+            "database" => place.database.as_str(),
+        };
+        if let Some(ru) = place.throughput {
+            content.set("throughput", ru);
+        }
+        let text = Json::Object(content).to_text();
+        match private_file::write(&file, text.as_bytes()) {
+            Ok(()) => Ok(PlaceFile(file)),
+            Err(error) => Err(Failure::Failed(format!(
+                "cannot write {}: {error}",
+                file.display()
+            ))),
+        }
+    }
+}
+
+impl Drop for PlaceFile {
+    fn drop(&mut self) {
+        // A file that stays is harmless: commands that use it report that no blog answers.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Place {
+    /// Returns the place of the running blog that the options name.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] if no blog runs on the data directory, or if the key is missing.
+    pub(super) fn find(blog: &RunningBlog) -> Result<Self, Failure> {
+        let mut place = match (&blog.endpoint, &blog.key) {
+            (Some(endpoint), Some(key)) => Place {
+                endpoint: endpoint.clone(),
+                key: key.clone(),
+                database: "blog".to_owned(),
+                throughput: None,
+            },
+            (Some(_), None) => return Err(no_key()),
+            (None, _) => Self::read(&data_dir::locate(blog.data_dir.as_deref(), BLOG)?)?,
+        };
+        if let Some(database) = &blog.database {
+            place.database.clone_from(database);
+        }
+        Ok(place)
+    }
+
+    fn read(data_dir: &Path) -> Result<Self, Failure> {
+        let file = data_dir.join(FILE);
+        let unusable = |cause: &str| {
+            Failure::Usage(format!(
+                "no blog runs on the data directory {} ({cause}): start it with 'orrery blog', \
+                 name its directory with --data-dir, or name its database with --endpoint and \
+                 --key",
+                data_dir.display()
+            ))
+        };
+        let text = std::fs::read(&file).map_err(|error| unusable(&error.to_string()))?;
+        let json = parse(&text).unwrap_or(Json::Null);
+        let member = |name: &str| json.get(name).and_then(Json::as_str).map(str::to_owned);
+        let (Some(endpoint), Some(key), Some(database)) =
+            (member("endpoint"), member("key"), member("database"))
+        else {
+            return Err(unusable("its file blog.json is not usable"));
+        };
+        let throughput = json.get("throughput").and_then(Json::as_i64);
+        Ok(Place {
+            endpoint,
+            key,
+            database,
+            throughput: throughput.and_then(|ru| u32::try_from(ru).ok()),
+        })
+    }
+
+    /// Returns a client of the database.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] if the endpoint or the key is invalid.
+    pub(super) fn client(&self) -> Result<Client, Failure> {
+        Client::new(&self.endpoint, &self.key, CONNECTIONS).map_err(failure)
+    }
+
+    /// Returns the throughput of new containers.
+    pub(super) fn throughput(&self) -> Throughput {
+        match self.throughput {
+            Some(ru) => Throughput::of_each(ru),
+            None => Throughput::default(),
+        }
+    }
+
+    /// Opens the site of the running blog.
+    ///
+    /// # Errors
+    /// The blog does not exist, or its database does not answer.
+    pub(super) async fn open(&self) -> Result<Site, Failure> {
+        let opened = Site::open(self.client()?, &self.database, self.throughput()).await;
+        opened.map_err(failure)
+    }
+}
+
+/// Returns the failure for an endpoint without a key.
+pub(super) fn no_key() -> Failure {
+    Failure::Usage("--endpoint requires --key, the account key of that server".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_directory(directory: &Path) -> RunningBlog {
+        RunningBlog {
+            endpoint: None,
+            key: None,
+            data_dir: Some(directory.to_owned()),
+            database: None,
+        }
+    }
+
+    #[test]
+    fn the_file_of_a_running_blog_names_its_place_until_the_blog_ends() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let blog = of_directory(directory.path());
+        assert!(matches!(Place::find(&blog), Err(Failure::Usage(_))));
+        let place = Place {
+            endpoint: "http://127.0.0.1:1/".into(),
+            key: "a2V5".into(),
+            database: "blog".into(),
+            throughput: Some(400),
+        };
+        let file = PlaceFile::write(directory.path(), &place).expect("it is written");
+        assert_eq!(Place::find(&blog).expect("a place"), place);
+        drop(file);
+        assert!(matches!(Place::find(&blog), Err(Failure::Usage(_))));
+    }
+
+    #[test]
+    fn an_endpoint_without_a_key_is_refused() {
+        let blog = RunningBlog {
+            endpoint: Some("http://127.0.0.1:1/".into()),
+            ..of_directory(Path::new("/"))
+        };
+        assert!(matches!(Place::find(&blog), Err(Failure::Usage(_))));
+    }
+}

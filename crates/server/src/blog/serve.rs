@@ -1,0 +1,256 @@
+//! A blog that is served: its database, its data, its pipelines and its application.
+//!
+//! 1. The server starts, unless `--endpoint` names another one.
+//! 2. The port of the application is opened: a port that is in use must not be found only after a
+//!    long fill.
+//! 3. The data of a new blog is created; see `filling`.
+//! 4. Pipelines and application start, and the announcement is written.
+//! 5. At SIGTERM or Ctrl-C, also during the fill, all parts stop in reverse order: the application
+//!    finishes its requests, the pipelines release their leases, the server closes its data.
+
+use super::inside::{Facts, ServerInside};
+use super::pipelines::Workers;
+use super::place::{Place, PlaceFile, no_key};
+use super::report::Report;
+use super::{failure, filling, runtime};
+use crate::address::reachable;
+use crate::command::{AdminListen, ServeArguments, StartArguments, Switch};
+use crate::data_dir::{self, BLOG};
+use crate::failure::Failure;
+use crate::signals;
+use crate::start::cannot_catch;
+use orrery_blog::Site;
+use orrery_blog::dataset::Dataset;
+use orrery_blog::lesson::lab::LabOptions;
+use std::io::{self, Write as _};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::pin;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+/// Default port of the database.
+const DATABASE_PORT: u16 = 8081;
+/// Default port of the management API.
+const ADMIN_PORT: u16 = 8082;
+/// Time that requests to the application get to finish after a signal to stop.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Serves a blog until SIGTERM or Ctrl-C.
+///
+/// # Errors
+/// See [`Failure`], which also gives the exit code.
+pub(super) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
+    // A scale out of range is reported before any file is created.
+    if let Some(scale) = arguments.scale {
+        Dataset::new(0, scale).map_err(failure)?;
+    }
+    let runtime = runtime()?;
+    let server = match &arguments.endpoint {
+        Some(_) => None,
+        None => Some(ServerInside::start(server_arguments(arguments)?)?),
+    };
+    let facts = server.as_ref().map(|server| server.facts.clone());
+    let served = runtime.block_on(serve(arguments, facts.as_ref()));
+    // Tasks that outlived their shutdown period must not hold up the server.
+    runtime.shutdown_background();
+    let stopped = match server {
+        Some(server) => server.stop(),
+        None => Ok(()),
+    };
+    served.and(stopped)
+}
+
+/// Returns the arguments of the server in this process.
+fn server_arguments(arguments: &ServeArguments) -> Result<StartArguments, Failure> {
+    let defaults = StartArguments::defaults().map_err(Failure::Usage)?;
+    let data_dir = match arguments.memory {
+        true => None,
+        false => Some(data_dir::locate(arguments.data_dir.as_deref(), BLOG)?),
+    };
+    Ok(StartArguments {
+        data_dir,
+        memory: arguments.memory,
+        listen: arguments.database_listen.unwrap_or(database_default()),
+        admin_listen: arguments
+            .admin_listen
+            .unwrap_or(AdminListen::At(admin_default())),
+        takes_free_port: arguments.database_listen.is_none(),
+        takes_free_admin_port: arguments.admin_listen.is_none(),
+        key_file: arguments.key_file.clone(),
+        profile: arguments.profile,
+        enforce_throughput: Switch::On,
+        logical_partition_limit: arguments.logical_partition_limit,
+        physical_partition_limit: arguments.physical_partition_limit,
+        log_level: arguments.log_level,
+        ..defaults
+    })
+}
+
+fn database_default() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, DATABASE_PORT))
+}
+
+fn admin_default() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, ADMIN_PORT))
+}
+
+/// Runs all parts but the server.
+async fn serve(arguments: &ServeArguments, server: Option<&Facts>) -> Result<(), Failure> {
+    let place = place_of(arguments, server)?;
+    let mut stopped = pin!(signals::shutdown().map_err(cannot_catch)?);
+    let listener = listen(arguments.listen).await?;
+    let opened = tokio::select! {
+        opened = filling::open(arguments, place.client()?) => opened?,
+        () = &mut stopped => {
+            // If standard error is closed, the exit code alone reports the end.
+            let _ = writeln!(io::stderr(), "orrery: stopped; the next start continues the fill");
+            return Ok(());
+        }
+    };
+    let site = opened;
+    let file = match server.and_then(|facts| facts.data_dir.as_deref()) {
+        Some(directory) => Some(PlaceFile::write(directory, &place)?),
+        None => None,
+    };
+    let workers = Workers::start(&site, arguments.workers);
+    let options = orrery_blog_web::Options {
+        // Without a password anyone could sign in as anyone: on this machine only.
+        demo: arguments.listen.ip().is_loopback(),
+        pipelines: workers.first(),
+        lab: lab_options(arguments, server.is_some()),
+    };
+    let application = Application::start(&site, listener, options)?;
+    let report = Report {
+        application: application.url.clone(),
+        place: &place,
+        server,
+        replaced_ports: replaced_ports(arguments, server),
+        home: site.home(),
+        models: site.models(),
+        workers: arguments.workers,
+    };
+    let result = match report.write(arguments.ready_json) {
+        Ok(()) => application.run_until(stopped).await,
+        Err(failure) => Err(failure),
+    };
+    drop(file);
+    workers.stop().await;
+    result
+}
+
+/// Returns what the lab knows about the server: the limits of one that this process has started.
+fn lab_options(arguments: &ServeArguments, is_own_server: bool) -> LabOptions {
+    let mut options = LabOptions::default();
+    if is_own_server {
+        options.logical_partition_limit = Some(arguments.logical_partition_limit.0);
+        options.physical_partition_limit = Some(arguments.physical_partition_limit.0);
+    }
+    options
+}
+
+/// Returns the place of the database.
+fn place_of(arguments: &ServeArguments, server: Option<&Facts>) -> Result<Place, Failure> {
+    let (endpoint, key) = match (server, &arguments.endpoint, &arguments.key) {
+        (Some(facts), _, _) => (facts.endpoint(), facts.key.clone()),
+        (None, Some(endpoint), Some(key)) => (endpoint.clone(), key.clone()),
+        _ => return Err(no_key()),
+    };
+    Ok(Place {
+        endpoint,
+        key,
+        database: arguments.database.clone(),
+        throughput: filling::throughput_of(arguments),
+    })
+}
+
+/// Returns the default ports that were in use.
+fn replaced_ports(
+    arguments: &ServeArguments,
+    server: Option<&Facts>,
+) -> Vec<(&'static str, SocketAddr)> {
+    let mut replaced = Vec::new();
+    let Some(facts) = server else {
+        return replaced;
+    };
+    if arguments.database_listen.is_none() && facts.address != database_default() {
+        replaced.push(("database", database_default()));
+    }
+    if let Some((endpoint, _, _)) = &facts.admin
+        && arguments.admin_listen.is_none()
+        && *endpoint != format!("http://{}/", admin_default())
+    {
+        replaced.push(("management API", admin_default()));
+    }
+    replaced
+}
+
+/// Opens the port of the application.
+async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| {
+        Failure::Failed(format!(
+            "cannot listen on {address} for the application: {error}; choose another address with \
+             --listen"
+        ))
+    })
+}
+
+/// The application while it is served.
+struct Application {
+    url: String,
+    stop: oneshot::Sender<()>,
+    serving: tokio::task::JoinHandle<io::Result<()>>,
+}
+
+impl Application {
+    /// Starts to serve the application.
+    fn start(
+        site: &Site,
+        listener: TcpListener,
+        options: orrery_blog_web::Options,
+    ) -> Result<Self, Failure> {
+        let address = listener
+            .local_addr()
+            .map_err(|error| Failure::Failed(format!("the application has no address: {error}")))?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let shutdown = async {
+            // A dropped sender means the same as a message.
+            let _ = stopped.await;
+        };
+        let serving = orrery_blog_web::serve(site.clone(), listener, options, shutdown);
+        Ok(Application {
+            url: format!("http://{}/", reachable(address)),
+            stop,
+            serving: tokio::spawn(serving),
+        })
+    }
+
+    /// Serves until `stopped` completes, and lets requests in progress finish.
+    ///
+    /// # Errors
+    /// The application ended by itself.
+    async fn run_until(mut self, stopped: impl Future<Output = ()>) -> Result<(), Failure> {
+        tokio::select! {
+            () = stopped => {}
+            ended = &mut self.serving => return Err(Failure::Failed(match ended {
+                Ok(Ok(())) => "the application ended by itself".into(),
+                Ok(Err(error)) => format!("the application failed: {error}"),
+                Err(error) => format!("the application failed: {error}"),
+            })),
+        }
+        // The task may have ended in the meantime.
+        let _ = self.stop.send(());
+        if tokio::time::timeout(DRAIN_TIMEOUT, self.serving)
+            .await
+            .is_err()
+        {
+            // If standard error is closed, the requests end without a word.
+            let _ = writeln!(
+                io::stderr(),
+                "orrery: requests still in progress after {} s were aborted",
+                DRAIN_TIMEOUT.as_secs()
+            );
+        }
+        Ok(())
+    }
+}
