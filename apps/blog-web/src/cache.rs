@@ -1,4 +1,5 @@
-//! Bounded maps in memory. A map that is full is emptied: every entry can be computed or read again.
+//! Bounded maps in memory. A map that is full is emptied: every entry can be computed or read
+//! again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

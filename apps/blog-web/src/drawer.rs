@@ -11,6 +11,7 @@ use crate::text;
 use crate::visit::Visit;
 use askama::Template;
 use orrery_blog::client::PartitionKeyRange;
+use orrery_blog::writes::ModelCost;
 use orrery_blog::{Charge, Model, Operation, RequestRecord};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -123,30 +124,55 @@ pub(crate) struct Row {
     pub(crate) throttled: usize,
 }
 
+/// The requests of a page with their sums; after a write, those of the write come first.
+struct PageCost {
+    codes: String,
+    records: Vec<RequestRecord>,
+    requests: usize,
+    charge: Charge,
+    ms: f64,
+}
+
+impl PageCost {
+    fn of(visit: &Visit, model: Model) -> Self {
+        let page = visit.cost();
+        let mut cost = Self {
+            codes: visit.codes.join(" "),
+            records: visit.meter.records(),
+            requests: page.requests,
+            charge: page.ru,
+            ms: page.ms,
+        };
+        if let Some(receipt) = &visit.written
+            && let Some(write) = write_cost(visit, model)
+        {
+            cost.codes = format!("{} {}", receipt.operation.code(), cost.codes);
+            cost.records = [write.records.clone(), cost.records].concat();
+            cost.requests += write.measurement.requests;
+            cost.charge.0 += write.measurement.ru.0;
+            cost.ms += write.measurement.ms;
+        }
+        cost
+    }
+}
+
+/// Returns the cost of the write after which the page is shown. `None` for a receipt without
+/// records, which was read from the journal: the sum of the rows would not be the sum of the page.
+fn write_cost(visit: &Visit, model: Model) -> Option<&ModelCost> {
+    let cost = visit.written.as_ref()?.cost(model)?;
+    (!cost.records.is_empty()).then_some(cost)
+}
+
 impl Drawer {
     pub(crate) async fn of(visit: &Visit) -> Self {
         let model = visit.shown_model();
-        let written = visit.written.as_ref().and_then(|receipt| {
-            let cost = receipt.cost(model)?;
-            Some((receipt, cost))
-        });
-        let mut records = Vec::new();
-        let mut codes: Vec<&str> = Vec::new();
-        let (mut requests, mut charge, mut ms) = (0, Charge::default(), 0.0);
-        if let Some((receipt, cost)) = written {
-            codes.push(receipt.operation.code());
-            records.extend(cost.records.iter().cloned());
-            requests += cost.measurement.requests;
-            charge.0 += cost.measurement.ru.0;
-            ms += cost.measurement.ms;
-        }
-        codes.extend(&visit.codes);
-        records.extend(visit.meter.records());
-        let cost = visit.cost();
-        requests += cost.requests;
-        charge.0 += cost.ru.0;
-        ms += cost.ms;
-
+        let PageCost {
+            codes,
+            records,
+            requests,
+            charge,
+            ms,
+        } = PageCost::of(visit, model);
         let ranges = partitions_of(visit, model).await;
         let prices = prices(visit);
         let is_unknown = prices.iter().any(|price| price.width.is_empty());
@@ -155,10 +181,13 @@ impl Drawer {
         // A script that asks for a part of a page again shows no page.
         let sum = match visit.headers.contains_key("x-part") {
             true => visit.state.sessions.sum(&visit.secret),
-            false => visit.state.sessions.add_page(&visit.secret, 1, &cost),
+            false => {
+                let cost = visit.cost();
+                visit.state.sessions.add_page(&visit.secret, 1, &cost)
+            }
         };
         Self {
-            codes: codes.join(" "),
+            codes,
             requests: text::counted(requests as u64, "request", "requests"),
             charge: text::charge(charge),
             ms: text::milliseconds(ms),
@@ -228,10 +257,8 @@ fn prices(visit: &Visit) -> Vec<Price> {
             true => visit.cost().ru,
             false => known[model as usize]?,
         };
-        if let Some(receipt) = &visit.written
-            && let Some(cost) = receipt.cost(model)
-        {
-            charge.0 += cost.measurement.ru.0;
+        if let Some(write) = write_cost(visit, model) {
+            charge.0 += write.measurement.ru.0;
         }
         Some(charge)
     };

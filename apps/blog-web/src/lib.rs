@@ -13,8 +13,8 @@
 //!
 //! 1. take a `Visit` (an extractor); `visit.enter(v)` for a page of a model;
 //! 2. `visit.load_user().await?`, and `visit.load_receipt().await?` for a page after a write;
-//! 3. make the requests of the page with `visit.blog(model)` and `&visit.meter`, the requests of the
-//!    application itself with `&visit.own`; push the article's names to `visit.codes`; set
+//! 3. make the requests of the page with `visit.blog(model)` and `&visit.meter`, the requests of
+//!    the application itself with `&visit.own`; push the article's names to `visit.codes`; set
 //!    `visit.page` to the path without the model if the page exists in every model;
 //! 4. fill a template that extends `layout.html` and has a field `frame`, from
 //!    `visit.frame(title).await`, after all requests;

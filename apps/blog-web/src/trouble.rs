@@ -76,12 +76,15 @@ struct TroublePage<'a> {
 impl Trouble {
     /// Returns the page about the trouble. `sent` is the form that was sent, if any.
     pub(crate) async fn page(self, visit: &Visit, sent: Option<(&Form, Retry)>) -> Response {
-        if self == Self::SignInFirst {
-            let path = visit.uri.path();
-            // A form cannot be repeated by following a link, so the browser returns to its page.
+        let has_text = match &sent {
+            Some((_, retry)) => retry.fields.iter().any(|field| field.kind == "area"),
+            None => false,
+        };
+        // A page with typed text is not left: the visitor signs in elsewhere and sends it again.
+        if self == Self::SignInFirst && !has_text {
             let next = match &sent {
                 Some((_, retry)) => &retry.back,
-                None => path,
+                None => visit.uri.path(),
             };
             return visit.redirect(&format!("/signin?next={}", escaped(next)));
         }
@@ -139,7 +142,12 @@ impl Trouble {
                 "There is no such page of the list",
                 "The position in the address is not valid. Start at the beginning of the list.",
             ),
-            Self::SignInFirst => explain(StatusCode::FORBIDDEN, "Sign in first", ""),
+            Self::SignInFirst => explain(
+                StatusCode::FORBIDDEN,
+                "Sign in first",
+                "You are signed out, and nothing was written. Sign in in another tab, then send \
+                 this form again.",
+            ),
             Self::Forbidden(text) => explain(StatusCode::FORBIDDEN, "This is not allowed", text),
             Self::OtherSite => explain(
                 StatusCode::FORBIDDEN,

@@ -373,8 +373,31 @@ fn sign_in_is_limited_and_sign_out_ends_the_session() {
     assert_eq!(browser.send("/signout", form).status, 303);
     assert!(browser.get("/v3").body.contains("href=\"/signup\""));
     // The old cookie is of no use any more.
-    let mut stolen = before;
+    let mut stolen = before.clone();
     assert_eq!(stolen.get("/v3/write").status, 303);
+
+    // Text that is typed without a session stays until the visitor has signed in again.
+    let mut stale = before;
+    let form = Fields::default()
+        .with("title", "Typed")
+        .with("content", "before");
+    let answer = stale.send("/v3/write", form);
+    assert_eq!(answer.status, 403);
+    let answer = stale.send("/v3/write", answer.form("/v3/write"));
+    assert_eq!(answer.status, 403);
+    assert!(answer.body.contains("Sign in first"), "{}", answer.body);
+    let typed = answer.form("/v3/write");
+    let form = stale.get("/signin").form("/signin");
+    let form = form
+        .with("username", "other")
+        .with("password", "long enough");
+    application.signed_up("other");
+    assert_eq!(stale.send("/signin", form).status, 303);
+    let answer = stale.send("/v3/write", typed);
+    assert_eq!(
+        stale.send("/v3/write", answer.form("/v3/write")).status,
+        303
+    );
 }
 
 #[test]

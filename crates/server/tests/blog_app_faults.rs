@@ -236,14 +236,9 @@ fn next(state: &mut u64, bound: u64) -> u64 {
     (*state >> 33) % bound
 }
 
-#[test]
-fn the_models_have_equal_contents_after_many_writes_and_the_copies_follow() {
-    let application = application();
-    application.start_pipelines();
-    let mut browsers = Vec::new();
-    for number in 0..3 {
-        browsers.push(application.signed_up(&format!("writer{number}")).0);
-    }
+/// Writes at random in all models and returns the posts that exist at the end, with the places of
+/// their authors.
+fn write_at_random(browsers: &mut [Browser]) -> Vec<(usize, String)> {
     let mut posts: Vec<(usize, String)> = Vec::new();
     let mut state = 7;
     for step in 0..60 {
@@ -283,6 +278,18 @@ fn the_models_have_equal_contents_after_many_writes_and_the_copies_follow() {
             }
         }
     }
+    posts
+}
+
+#[test]
+fn the_models_have_equal_contents_after_many_writes_and_the_copies_follow() {
+    let application = application();
+    application.start_pipelines();
+    let mut browsers = Vec::new();
+    for number in 0..3 {
+        browsers.push(application.signed_up(&format!("writer{number}")).0);
+    }
+    let posts = write_at_random(&mut browsers);
     let expected = contents(&application, Model::V1);
     for model in [Model::V2, Model::V3] {
         assert_eq!(contents(&application, model), expected, "{model}");

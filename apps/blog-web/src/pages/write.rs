@@ -1,8 +1,8 @@
 //! Forms that write posts, comments and likes.
 //!
 //! A form has a random token. The write operation and its ids are functions of the token, so a form
-//! that is sent twice is applied once and gets the same answer. After a write the browser is sent to
-//! a page whose address names the receipt (`?done=…`).
+//! that is sent twice is applied once and gets the same answer. After a write the browser is sent
+//! to a page whose address names the receipt (`?done=…`).
 
 use crate::forms::{Form, Retry, SentForm};
 use crate::frame::{Frame, path_name};

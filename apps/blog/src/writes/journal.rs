@@ -68,7 +68,7 @@ pub(crate) enum Begun {
     /// The operation was added.
     New,
     /// The journal has an operation under the same id.
-    Before(State),
+    Before(Box<State>),
 }
 
 /// The container `writes`.
@@ -106,7 +106,7 @@ impl Journal {
             Ok(()) => Ok(Begun::New),
             Err(BlogError::Refused { status: 409, .. }) => {
                 let item = client.read(own, &self.container, id, id).await?;
-                Ok(Begun::Before(parse(&item)?))
+                Ok(Begun::Before(Box::new(parse(&item)?)))
             }
             Err(e) => Err(e),
         }

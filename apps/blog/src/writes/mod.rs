@@ -167,8 +167,10 @@ impl Writes {
                 *is_new = true;
                 form.operation.clone()
             }
-            Begun::Before(State::Done(receipt)) => return Ok(Some(receipt)),
-            Begun::Before(State::Pending(stored)) => stored,
+            Begun::Before(state) => match *state {
+                State::Done(receipt) => return Ok(Some(receipt)),
+                State::Pending(stored) => stored,
+            },
         };
         // The locks are those of the form's entities, which another content may change.
         if entities_of(&stored) != entities_of(form.operation) {

@@ -306,7 +306,7 @@ impl WriteOperation {
         meter: &Meter,
         username: &str,
     ) -> Result<Outcome, BlogError> {
-        let user = || User {
+        let user = User {
             id: self.user_id().to_owned(),
             username: username.to_owned(),
         };
@@ -319,6 +319,19 @@ impl WriteOperation {
                 created(blog.create_user(meter, &user).await)
             }
             Self::Rename { user_id, username } => rename(blog, meter, user_id, username).await,
+            Self::EditPost { .. } => self.edit(blog, meter).await,
+            Self::DeletePost { post_id, user_id } => {
+                in_procedure(blog.delete_post(meter, post_id, user_id).await)
+            }
+            Self::CreatePost { .. } | Self::Comment { .. } | Self::Like { .. } => {
+                self.create(blog, meter, user).await
+            }
+        }
+    }
+
+    /// Applies an operation that creates an item with the name of the user.
+    async fn create(&self, blog: &Blog, meter: &Meter, user: User) -> Result<Outcome, BlogError> {
+        match self {
             Self::CreatePost {
                 post_id,
                 title,
@@ -328,16 +341,12 @@ impl WriteOperation {
             } => {
                 let post = Post {
                     id: post_id.clone(),
-                    user: user(),
+                    user,
                     title: title.clone(),
                     content: content.clone(),
                     created: date.clone(),
                 };
                 created(blog.create_post(meter, &post).await)
-            }
-            Self::EditPost { .. } => self.edit(blog, meter).await,
-            Self::DeletePost { post_id, user_id } => {
-                in_procedure(blog.delete_post(meter, post_id, user_id).await)
             }
             Self::Comment {
                 comment_id,
@@ -349,7 +358,7 @@ impl WriteOperation {
                 let comment = Comment {
                     id: comment_id.clone(),
                     post_id: post_id.clone(),
-                    user: user(),
+                    user,
                     content: content.clone(),
                     created: date.clone(),
                 };
@@ -364,11 +373,12 @@ impl WriteOperation {
                 let like = Like {
                     id: like_id.clone(),
                     post_id: post_id.clone(),
-                    user: user(),
+                    user,
                     created: date.clone(),
                 };
                 in_post(blog, blog.create_like(meter, &like).await)
             }
+            _ => Ok(Outcome::Done),
         }
     }
 
