@@ -278,9 +278,10 @@ fn print(outcome: &Outcome) {
             .map(|(target, seconds)| format!("{target} in {seconds:.0} s"))
             .collect();
         println!(
-            "migrations: {}; processes killed: {}",
+            "migrations: {}; processes killed: {}, given up and continued: {}",
             list.join(", "),
-            outcome.migrations.kills
+            outcome.migrations.kills,
+            outcome.migrations.restarts
         );
     }
     print_failures(outcome);

@@ -1,4 +1,5 @@
-//! The checks that cargo and its tools make: format, lints, rustdoc, tests.
+//! The checks that cargo and its tools make: format, lints, rustdoc, tests, and simulated users of
+//! the blog.
 //!
 //! Promises: every check covers the whole workspace and takes the dependencies of `Cargo.lock` as
 //! they are.
@@ -45,4 +46,21 @@ pub(crate) fn quick_test() -> Outcome {
         "--quiet",
     ]);
     must(command.args(["--lib", "--bins", "--test", "golden"]))
+}
+
+/// Lets a few simulated users read and write the blog for some seconds while pipeline workers are
+/// killed; they check every answer, and the database is compared with what they wrote.
+pub(crate) fn blog_users() -> Outcome {
+    let mut build = cargo(&["build", "--locked", "--package", "orrery-server"]);
+    must(build.args(["--package", "orrery-bench"]))?;
+    let mut run = cargo(&["run", "--locked", "--package", "orrery-bench", "--"]);
+    must(run.args([
+        "blog-users",
+        "--users",
+        "8",
+        "--minutes",
+        "0.3",
+        "--kill-workers",
+        "5",
+    ]))
 }

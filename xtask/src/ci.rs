@@ -65,6 +65,7 @@ const STEPS: &[Step] = &[
     Step::new("test", || checks::test(&[])),
     Step::new("web", web::check),
     Step::new(SERVER, || sdk_tools::server().map(drop)),
+    Step::with_server("users of the blog, short", checks::blog_users),
     Step::with_server("conformance python", || conformance::python(&[])),
     Step::with_server("conformance hot-key", || conformance::hot_key(&[])),
     Step::with_server("conformance sql-cases", || {

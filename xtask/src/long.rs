@@ -22,6 +22,8 @@ enum Work {
         test: &'static str,
         settings: &'static [(&'static str, &'static str)],
     },
+    /// A command of the benchmarks in the release profile.
+    Bench { arguments: &'static [&'static str] },
     /// A suite of the SDKs with its arguments.
     Suite {
         run: fn(&[String]) -> Outcome,
@@ -141,6 +143,28 @@ const RUNS: &[Run] = &[
         },
     },
     Run {
+        name: "blog-users",
+        summary: "30 minutes of 50 users of the blog, a pipeline worker killed every minute",
+        work: Work::Bench {
+            arguments: &["blog-users", "--kill-workers", "60"],
+        },
+    },
+    Run {
+        name: "blog-migration",
+        summary: "30 minutes of 50 users of the blog through migrations, killed 20 times",
+        work: Work::Bench {
+            arguments: &[
+                "blog-users",
+                "--model",
+                "v1",
+                "--migrate",
+                "v2,v3,v1",
+                "--kill-migrate",
+                "20",
+            ],
+        },
+    },
+    Run {
         name: "official-python",
         summary: "the Python SDK's own test suite, whole",
         work: Work::Suite {
@@ -158,14 +182,16 @@ const RUNS: &[Run] = &[
     },
 ];
 
-/// Runs `long [NAME...]`: the named runs, in this order.
+/// Runs `long [--minutes N] [NAME...]`: the named runs, in this order.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
+    let mut arguments = arguments.to_vec();
+    let minutes = take_minutes(&mut arguments)?;
     if arguments.is_empty() {
         return Err(format!("name the runs to do\n\n{}", help()));
     }
     // All names are checked first: a misspelt name is reported now, not after hours.
     let mut chosen = Vec::new();
-    for name in arguments {
+    for name in &arguments {
         match RUNS.iter().find(|run| run.name == name) {
             Some(run) => chosen.push(run),
             None => return Err(format!("there is no long run `{name}`\n\n{}", help())),
@@ -174,7 +200,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let mut failed = Vec::new();
     for run in chosen {
         println!("\n===== {} =====", run.name);
-        if let Err(reason) = run.work.start() {
+        if let Err(reason) = run.work.start(minutes.as_deref()) {
             println!("----- {} failed: {reason}", run.name);
             failed.push(run.name);
         }
@@ -185,13 +211,27 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     }
 }
 
+/// Takes the option `--minutes` from the arguments and returns its value.
+fn take_minutes(arguments: &mut Vec<String>) -> Result<Option<String>, String> {
+    let Some(place) = arguments.iter().position(|text| text == "--minutes") else {
+        return Ok(None);
+    };
+    let value = arguments.get(place + 1).cloned().unwrap_or_default();
+    if !value.parse().is_ok_and(|minutes: f64| minutes > 0.0) {
+        return Err(format!("--minutes '{value}' is no number of minutes"));
+    }
+    arguments.drain(place..=place + 1);
+    Ok(Some(value))
+}
+
 /// Returns the help text of the command: the list of runs.
 pub(crate) fn help() -> String {
     let mut text = String::from("The runs, none of which is part of `ci`:\n\n");
     for run in RUNS {
         text.push_str(&format!("  {:<16} {}\n", run.name, run.summary));
     }
-    text.push_str("\ndocs/testing.md gives the figures of the last runs.\n");
+    text.push_str("\n--minutes N sets the duration of the runs of the blog.\n");
+    text.push_str("docs/testing.md gives the figures of the last runs.\n");
     text.push_str("Variables of the environment replace the settings: ");
     let mut names = Vec::new();
     for run in RUNS {
@@ -205,7 +245,7 @@ pub(crate) fn help() -> String {
 }
 
 impl Work {
-    fn start(&self) -> Outcome {
+    fn start(&self, minutes: Option<&str>) -> Outcome {
         match *self {
             Work::Test {
                 package,
@@ -219,6 +259,22 @@ impl Work {
                     if std::env::var_os(name).is_none() {
                         command.env(name, value);
                     }
+                }
+                must(&mut command)
+            }
+            Work::Bench { arguments } => {
+                let run = [
+                    "run",
+                    "--release",
+                    "--locked",
+                    "--package",
+                    "orrery-bench",
+                    "--",
+                ];
+                let mut command = cargo(&run);
+                command.args(arguments);
+                if let Some(minutes) = minutes {
+                    command.args(["--minutes", minutes]);
                 }
                 must(&mut command)
             }

@@ -1,7 +1,7 @@
 //! Times of pages without other load, and the part of the application in them.
 //!
 //! The header `Server-Timing` of a page states the time of the whole request (`total`) and the part
-//! in which the application waited for its database (`db`). The difference is what the application
+//! in which the application waited for its database (`database`). The difference is what the application
 //! adds.
 
 use super::browser::Browser;
@@ -59,7 +59,7 @@ async fn measure(
         }
         let (total, db) = (
             duration(&page.timing, "total"),
-            duration(&page.timing, "db"),
+            duration(&page.timing, "database"),
         );
         let (Some(total), Some(db)) = (total, db) else {
             return Err(format!("{}: no times in '{}'", page.path, page.timing).into());
@@ -98,8 +98,8 @@ mod tests {
 
     #[test]
     fn durations_are_read_by_name() {
-        let timing = "db;desc=\"2 requests\";dur=1.25, total;dur=2";
-        assert_eq!(duration(timing, "db"), Some(1.25));
+        let timing = "database;desc=\"2 requests\";dur=1.25, total;dur=2";
+        assert_eq!(duration(timing, "database"), Some(1.25));
         assert_eq!(duration(timing, "total"), Some(2.0));
         assert_eq!(duration(timing, "cache"), None);
     }

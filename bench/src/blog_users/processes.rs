@@ -117,7 +117,7 @@ impl Killable {
     }
 
     /// Sends SIGKILL and waits for the end of the process. Returns false if it had ended before.
-    pub(crate) fn kill(mut self) -> Result<bool> {
+    pub(crate) fn kill(&mut self) -> Result<bool> {
         if self.ended()?.is_some() {
             return Ok(false);
         }

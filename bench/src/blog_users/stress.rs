@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 const WORKERS: usize = 2;
 /// Pause between two looks at a process or at the end of the run.
 const LOOK: Duration = Duration::from_millis(20);
+/// Times that a migration may give up and is continued. A migrator that does not get the processor
+/// for seconds loses its lease and says so.
+const RESTARTS_MAX: u32 = 5;
 /// The first migration is killed within this time; later ones within the time of the last.
 const FIRST_DURATION: Duration = Duration::from_secs(3);
 
@@ -69,6 +72,15 @@ pub(crate) struct Migrations {
     pub(crate) finished: Vec<(String, f64)>,
     /// Number of processes that were killed.
     pub(crate) kills: u32,
+    /// Number of processes that gave up and were continued.
+    pub(crate) restarts: u32,
+}
+
+/// The end of a process of a migration.
+enum End {
+    Finished,
+    Killed,
+    GaveUp,
 }
 
 /// Migrates to the models of `targets` in order, again from the first one as long as the run lasts
@@ -92,12 +104,16 @@ pub(crate) fn migrate(
                 let process = Killable::migration(database, target)?;
                 let is_killed = migrations.kills < kills && random.fraction() < 0.7;
                 let kill_after = is_killed.then(|| typical.mul_f64(random.fraction()));
-                let is_finished = run_migration(process, target, kill_after)?;
+                let end = run_migration(process, kill_after)?;
                 longest = longest.max(began.elapsed());
-                if is_finished {
-                    break;
+                match end {
+                    End::Finished => break,
+                    End::Killed => migrations.kills += 1,
+                    End::GaveUp => migrations.restarts += 1,
                 }
-                migrations.kills += 1;
+                if migrations.restarts > RESTARTS_MAX {
+                    return Err(format!("the migration to {target} fails again and again").into());
+                }
             }
             let seconds = started.elapsed().as_secs_f64();
             typical = longest;
@@ -114,24 +130,21 @@ pub(crate) fn migrate(
     }
 }
 
-/// Waits for the end of a migration, or kills it after `kill_after`. Returns true if the migration
-/// finished.
-fn run_migration(
-    mut process: Killable,
-    target: &str,
-    kill_after: Option<Duration>,
-) -> Result<bool> {
+/// Waits for the end of a migration, or kills it after `kill_after`.
+fn run_migration(mut process: Killable, kill_after: Option<Duration>) -> Result<End> {
     let end = kill_after.map(|time| Instant::now() + time);
     loop {
         if let Some(status) = process.ended()? {
-            return match status.success() {
-                true => Ok(true),
-                false => Err(format!("the migration to {target} failed: {status}").into()),
-            };
+            return Ok(match status.success() {
+                true => End::Finished,
+                false => End::GaveUp,
+            });
         }
         if end.is_some_and(|end| Instant::now() >= end) {
-            // If the migration ended at this moment, nothing was killed.
-            return Ok(!process.kill()?);
+            // The migration may have ended at this moment; the next look tells how.
+            if process.kill()? {
+                return Ok(End::Killed);
+            }
         }
         std::thread::sleep(LOOK);
     }

@@ -28,3 +28,21 @@ pub(crate) fn reachable(listen: SocketAddr) -> SocketAddr {
     };
     SocketAddr::new(ip, listen.port())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_that_is_in_use_is_replaced_only_on_demand() {
+        let first = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let first = listen(first, false).await.expect("a free port");
+        let taken = first.local_addr().expect("an address");
+        let refused = listen(taken, false).await.expect_err("it is in use");
+        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        let other = listen(taken, true).await.expect("a free port");
+        let other = other.local_addr().expect("an address");
+        assert_eq!(other.ip(), taken.ip());
+        assert_ne!(other.port(), taken.port());
+    }
+}
