@@ -35,12 +35,14 @@ export function themes(root: ParentNode): void {
   }
 }
 
-/** Opens the meter if it was open on the page before. */
+/** Leaves the meter open or closed as a person left it on the page before. */
 export function drawer(root: ParentNode): void {
   const meter = root.querySelector<HTMLDetailsElement>("#meter");
   if (!meter) return;
-  if (sessionStorage.getItem("meter") === "open") meter.open = true;
-  meter.addEventListener("toggle", () => {
-    sessionStorage.setItem("meter", meter.open ? "open" : "closed");
+  const left = sessionStorage.getItem("meter");
+  if (left !== null) meter.open = left === "open";
+  // The event `toggle` would also tell of a meter that the server opened.
+  meter.querySelector("summary")?.addEventListener("click", () => {
+    sessionStorage.setItem("meter", meter.open ? "closed" : "open");
   });
 }

@@ -50,6 +50,10 @@ const STATE_ID: &str = "load";
 /// An etag that stands for the end of a change feed.
 const END_OF_FEED: &str = "*";
 
+/// Bytes on disk of one item of the data set with its index entries, in Orrery's local store, with
+/// the space that compactions need for a while. Measured, see `docs/benchmarks.md`.
+const BYTES_PER_ITEM: u64 = 600;
+
 /// The way in which V3 gets its short copies of posts in `users` and `feed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Copies {
@@ -158,6 +162,32 @@ pub async fn fill(
     state.complete(options).await?;
     progress.end();
     Ok(filled)
+}
+
+/// The size of a data set in some models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Estimate {
+    /// Number of items, with the copies of V3.
+    pub items: u64,
+    /// Bytes on the disk of an Orrery server.
+    pub bytes: u64,
+}
+
+/// Estimates the size of a data set before it is loaded. Takes time in proportion to the number of
+/// posts.
+pub fn estimate(data: &Dataset, models: &[Model]) -> Estimate {
+    let totals = data.totals();
+    let mut items = 0;
+    for model in models {
+        items += totals.users + totals.posts + totals.comments + totals.likes;
+        if *model == Model::V3 {
+            items += totals.posts + FEED_LENGTH.min(totals.posts);
+        }
+    }
+    Estimate {
+        items,
+        bytes: items * BYTES_PER_ITEM,
+    }
 }
 
 /// Returns the positions in the change feed of a container (`users` or `posts`) at the end of the
@@ -379,7 +409,7 @@ impl LoadState {
 }
 
 /// Returns the link of the container of the load state.
-fn state_link(blog: &Blog) -> String {
+pub(crate) fn state_link(blog: &Blog) -> String {
     format!("dbs/{}/colls/loadState", blog.database)
 }
 

@@ -115,6 +115,7 @@ describe("the keyboard alone", () => {
     await page.keyboard.press("Enter");
     await page.locator(".comment", { hasText: "Nor here." }).waitFor();
 
+    await page.goto("/v3");
     await page.locator("#meter > summary").focus();
     await page.keyboard.press("Enter");
     await page.locator("#meter[open]").waitFor();

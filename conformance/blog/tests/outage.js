@@ -6,7 +6,7 @@ import { after, before, describe, it } from "node:test";
 import { startBlog, startServer } from "../programs.js";
 import { freshName, person, signUp, writePost } from "../world.js";
 
-const SMALLEST = "0.00001";
+const SMALLEST = "0.00002";
 
 /** Words that belong into a log and not onto a page. */
 const INTERNAL = /panicked|Error \{|hyper|tcp connect|os error|stack backtrace/i;

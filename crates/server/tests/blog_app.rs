@@ -522,16 +522,31 @@ fn lists_have_pages_of_a_hundred_in_every_model() {
 }
 
 #[test]
-fn a_model_that_is_not_present_has_a_page_that_says_so() {
+fn a_model_that_is_not_present_leads_to_home_which_says_so() {
     let throughput = Throughput::of_each(6_000);
     let application = application_with(&[Model::V2], &["--memory"], throughput);
     let (mut browser, _) = application.signed_up("dora");
-    let page = browser.get("/v3");
-    assert_eq!(page.status, 404);
-    assert!(page.body.contains("V3 is not present"));
     assert_eq!(browser.get("/").header("location"), Some("/v2"));
     let post = publish(&mut browser, "v2", "Title", "Text");
-    assert_eq!(counts(&application, Model::V2, &post), (0, 0));
+    let answer = browser.get(&format!("/v3/posts/{post}"));
+    assert_eq!(answer.status, 303);
+    let page = browser.get(answer.header("location").expect("a location"));
+    assert_eq!(page.status, 200);
+    assert!(
+        page.body
+            .contains("V3 is not present on this site. This is V2."),
+        "{}",
+        page.body
+    );
+    assert!(page.body.contains("<h1 id=\"title\">Title</h1>"));
+    // A form of a page that was shown before a migration writes to the home model.
+    let form = page.form(&format!("/v2/posts/{post}/comments"));
+    let answer = browser.send(
+        &format!("/v1/posts/{post}/comments"),
+        form.with("content", "late"),
+    );
+    assert_eq!(answer.status, 303);
+    assert_eq!(counts(&application, Model::V2, &post), (1, 0));
 }
 
 #[test]

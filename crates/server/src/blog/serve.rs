@@ -114,8 +114,13 @@ async fn serve(arguments: &ServeArguments, server: Option<&Facts>) -> Result<(),
         None => None,
     };
     let workers = Workers::start(&site, arguments.workers);
-    let application =
-        Application::start(&site, listener, lab_options(arguments, server.is_some()))?;
+    let options = orrery_blog_web::Options {
+        // Without a password anyone could sign in as anyone: on this machine only.
+        demo: arguments.listen.ip().is_loopback(),
+        pipelines: workers.first(),
+        lab: lab_options(arguments, server.is_some()),
+    };
+    let application = Application::start(&site, listener, options)?;
     let report = Report {
         application: application.url.clone(),
         place: &place,
@@ -199,15 +204,14 @@ struct Application {
 
 impl Application {
     /// Starts to serve the application.
-    fn start(site: &Site, listener: TcpListener, lab: LabOptions) -> Result<Self, Failure> {
+    fn start(
+        site: &Site,
+        listener: TcpListener,
+        options: orrery_blog_web::Options,
+    ) -> Result<Self, Failure> {
         let address = listener
             .local_addr()
             .map_err(|error| Failure::Failed(format!("the application has no address: {error}")))?;
-        let options = orrery_blog_web::Options {
-            // Without a password anyone could sign in as anyone: on this machine only.
-            demo: address.ip().is_loopback(),
-            lab,
-        };
         let (stop, stopped) = oneshot::channel::<()>();
         let shutdown = async {
             // A dropped sender means the same as a message.

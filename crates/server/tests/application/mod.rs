@@ -3,12 +3,14 @@
 
 #![allow(dead_code)] // every test file uses a part of this module
 
-use crate::program::{Server, start};
-use orrery_blog::{Blog, Client, Model, Site, Throughput};
+use crate::program::{Server, number, start};
+use orrery_blog::pipelines::ServiceOptions;
+use orrery_blog::{Blog, Client, Model, Pipelines, Site, Throughput};
 use orrery_blog_web::{Options, serve};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -22,6 +24,8 @@ pub(crate) struct Application {
     pub(crate) site: Site,
     pub(crate) runtime: Runtime,
     pub(crate) address: SocketAddr,
+    /// The pipelines that run in the process of the application.
+    pub(crate) pipelines: Arc<Pipelines>,
     stop: Option<oneshot::Sender<()>>,
 }
 
@@ -48,8 +52,10 @@ pub(crate) fn application_with(
         }
         site.control().create_missing().await.expect("containers");
     });
+    let pipelines = Arc::new(Pipelines::of_site(&site, ServiceOptions::default()));
     let mut application = Application {
         database,
+        pipelines,
         site,
         runtime,
         address: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -71,7 +77,8 @@ impl Application {
         let (stop, stopped) = oneshot::channel::<()>();
         let options = Options {
             demo: true,
-            ..Options::default()
+            pipelines: Some(self.pipelines.clone()),
+            lab: orrery_blog::lesson::lab::LabOptions::default(),
         };
         let served = serve(self.site.clone(), listener, options, async move {
             let _ = stopped.await;
@@ -102,6 +109,28 @@ impl Application {
             .between("/users/", "\"")
             .expect("a link to the posts");
         (browser, id)
+    }
+
+    /// Starts the pipelines.
+    pub(crate) fn start_pipelines(&self) {
+        let _runtime = self.runtime.enter();
+        self.pipelines.start();
+    }
+
+    /// Waits until every pipeline has processed every change.
+    pub(crate) fn settle(&self) {
+        self.wait(self.pipelines.settled()).expect("an answer");
+    }
+
+    /// Adds a fault rule to the database and returns its id.
+    pub(crate) fn fail(&self, rule: &str) -> String {
+        let answer = self.database.manager().ok("POST", "/faults", rule).json();
+        number(&answer, "id").to_string()
+    }
+
+    /// Removes all fault rules.
+    pub(crate) fn heal(&self) {
+        self.database.manager().ok("DELETE", "/faults", "");
     }
 
     /// Returns the blog of a model.
