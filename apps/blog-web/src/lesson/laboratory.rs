@@ -43,8 +43,8 @@ pub(crate) fn buttons(options: &LabOptions) -> Vec<Button> {
 fn question(experiment: Experiment) -> &'static str {
     match experiment {
         Experiment::HotKey => {
-            "Four partitions share the throughput. All load goes to one key: what happens to it, \
-             and what happens to a key of another partition?"
+            "Four partitions share the throughput, and most of the load goes to one key. Which \
+             requests are refused: those on this key, or also those on a key of another partition?"
         }
         Experiment::Split => {
             "A container with one partition gets more throughput than one partition can serve. \
@@ -55,10 +55,10 @@ fn question(experiment: Experiment) -> &'static str {
              by /postId. Which one refuses?"
         }
         Experiment::FullKey => {
-            "Comments on one post never end. What does the server say when the logical partition \
-             is full?"
+            "Comments on one post never end. Which answer does the server give when the logical \
+             partition is full?"
         }
-        Experiment::Growth => "Posts fill a physical partition. What happens at its limit?",
+        Experiment::Growth => "Posts fill a physical partition. Which change does its limit bring?",
     }
 }
 
