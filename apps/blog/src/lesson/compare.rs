@@ -45,7 +45,7 @@ pub struct Probe {
 /// The part of one pipeline in the cost of a write.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PipelineCost {
-    /// What the pipeline does, e.g. `copy to feed`.
+    /// The work of the pipeline in words, e.g. `posts to feed`.
     pub name: &'static str,
     /// Charge in RU: the changes read and the reaction.
     pub ru: f64,

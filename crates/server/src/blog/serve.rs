@@ -139,7 +139,7 @@ async fn serve(arguments: &ServeArguments, server: Option<&Facts>) -> Result<(),
     result
 }
 
-/// Returns what the lab knows about the server: the limits of one that this process has started.
+/// Returns the facts about the server that the lab needs: the limits of a server of this process.
 fn lab_options(arguments: &ServeArguments, is_own_server: bool) -> LabOptions {
     let mut options = LabOptions::default();
     if is_own_server {

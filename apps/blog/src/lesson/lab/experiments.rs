@@ -26,7 +26,7 @@ const KEYS: usize = 32;
 /// Requests per second on the hot key, on the other key, and in loads that must not be throttled.
 const HOT_RATE: u32 = 40;
 const OTHER_RATE: u32 = 3;
-const EVEN_RATE: u32 = 15;
+const EVEN_RATE: u32 = 20;
 /// Time limit for a split to become visible.
 const SPLIT_TIME_MAX: Duration = Duration::from_secs(90);
 /// Pause between two looks at the partitions.
@@ -192,6 +192,10 @@ impl Context {
             "The offer was replaced: {BEFORE_SPLIT} RU/s became {AFTER_SPLIT} RU/s."
         ));
         let count = self.wait_for_more_partitions(link, before).await?;
+        if count <= before {
+            // The experiment was stopped before the split.
+            return Ok(());
+        }
         let seconds = started.elapsed().as_secs_f64();
         self.recorder.say(format!(
             "After {seconds:.1} s there are {count} physical partitions instead of {before}."
