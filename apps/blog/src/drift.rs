@@ -171,7 +171,7 @@ impl Comparison {
             suspects = left;
             let mut report = DriftReport {
                 models: self.blogs.iter().map(Blog::model).collect(),
-                items: 0,
+                items: count,
                 suspects: count,
                 count: differences.len() as u64,
                 differences,
