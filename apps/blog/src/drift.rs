@@ -12,8 +12,8 @@
 //! A comparison may run while the blog is written to and while pipelines work: a copy that is on
 //! its way agrees after a short time. Only items that never agree are reported.
 //!
-//! Left out: items of deleted posts that the model still deletes, until the patience ends; the order
-//! of posts in the feed with equal dates.
+//! Left out: items of deleted posts that the model still deletes, until the patience ends; the
+//! order of posts in the feed with equal dates.
 
 mod examine;
 mod report;
@@ -171,7 +171,7 @@ impl Comparison {
             suspects = left;
             let mut report = DriftReport {
                 models: self.blogs.iter().map(Blog::model).collect(),
-                items: 0,
+                items: count,
                 suspects: count,
                 count: differences.len() as u64,
                 differences,

@@ -197,7 +197,8 @@ async fn names_and_counts(site: &Site) {
         site,
         at(Model::V2, "posts", "p050", "c1"),
         |item| item["userUsername"] = "old".into(),
-        "V2 comment c1 of post p050: userUsername is \"old\", and the user's name is \"bob's name\"",
+        "V2 comment c1 of post p050: userUsername is \"old\", and the user's name is \
+         \"bob's name\"",
     )
     .await;
     plant(

@@ -144,8 +144,8 @@ impl Comparison {
         Ok((user_id.to_owned(), differences))
     }
 
-    /// Compares the items of one post between the models, and the copies of and in the post. Returns
-    /// the post's id and the differences.
+    /// Compares the items of one post between the models, and the copies of and in the post.
+    /// Returns the post's id and the differences.
     async fn examine_post(&self, post_id: &str) -> Result<(String, Vec<Difference>), BlogError> {
         let mut differences = Vec::new();
         let mut reference: Option<PostItems> = None;

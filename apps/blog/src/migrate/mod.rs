@@ -1,4 +1,4 @@
-//! The migration of a running blog to another model, in both directions, without an error to a user.
+//! The migration of a running blog to another model and back, without an error to a user.
 //!
 //! ```text
 //! creating ──> copying ──> comparing ──> cutting over ──> deleting the old model

@@ -1,5 +1,5 @@
-//! The blog on a server under test: sites as processes see them, simulated users, and a model of the
-//! data that must be stored.
+//! The blog on a server under test: sites as processes see them, simulated users, and a model of
+//! the data that must be stored.
 
 #![allow(dead_code)] // every test file uses a part of this module
 
