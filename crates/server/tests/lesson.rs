@@ -7,12 +7,10 @@ use orrery_blog::lesson::lab::{Experiment, LabError, LabOptions, LabState, Phase
 use orrery_blog::lesson::{Action, Comparison, Lab, compare};
 use orrery_blog::{Blog, Client, Meter, Model, Request, Site, Throughput};
 use program::{Server, start};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Time limit for an experiment; a test fails rather than hangs.
 const TIMEOUT: Duration = Duration::from_secs(150);
-/// Pause between two looks at the state.
-const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
 fn client(server: &Server) -> Client {
     let endpoint = format!("http://{}/", server.address);
@@ -22,16 +20,11 @@ fn client(server: &Server) -> Client {
 /// Runs an experiment to its end and returns the last state.
 async fn run(lab: &Lab, experiment: Experiment) -> LabState {
     lab.start(experiment).expect("no experiment is running");
-    let started = Instant::now();
-    loop {
-        let state = lab.state();
-        if state.phase != Phase::Running {
-            assert_eq!(state.phase, Phase::Ended, "{:?}", state.steps);
-            return state;
-        }
-        assert!(started.elapsed() < TIMEOUT, "{:?}", state.steps);
-        tokio::time::sleep(LOOK_PAUSE).await;
-    }
+    let settled = tokio::time::timeout(TIMEOUT, lab.settled()).await;
+    let state = lab.state();
+    assert!(settled.is_ok(), "{:?}", state.steps);
+    assert_eq!(state.phase, Phase::Ended, "{:?}", state.steps);
+    state
 }
 
 fn lab(server: &Server, options: LabOptions) -> Lab {
@@ -137,11 +130,8 @@ async fn one_experiment_runs_at_a_time_and_only_those_that_end_are_offered() {
     assert_eq!(lab.start(Experiment::Split), Err(LabError::Busy));
     assert_eq!(lab.reset().await, Err(LabError::Busy));
     lab.stop();
-    let started = Instant::now();
-    while lab.state().phase == Phase::Running {
-        assert!(started.elapsed() < TIMEOUT, "{:?}", lab.state().steps);
-        tokio::time::sleep(LOOK_PAUSE).await;
-    }
+    let settled = tokio::time::timeout(TIMEOUT, lab.settled()).await;
+    assert!(settled.is_ok(), "{:?}", lab.state().steps);
     assert_eq!(lab.state().phase, Phase::Ended);
 }
 

@@ -7,13 +7,10 @@ use application::{Application, Browser, Page, application, application_with};
 use orrery_blog::dataset::Dataset;
 use orrery_blog::pipelines::Pipeline;
 use orrery_blog::{Meter, Model, Throughput};
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// Time limit for a comparison or an experiment; a test fails rather than hangs.
 const TIMEOUT: Duration = Duration::from_secs(150);
-/// Pause between two looks at a page.
-const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
 /// Gives every model the same user with a few posts.
 fn fill(application: &Application) {
@@ -37,11 +34,7 @@ fn fill(application: &Application) {
     });
 }
 
-/// Asks for a page until it no longer follows something that runs.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a browser has nothing to wait for but time"
-)]
+/// Asks for a page again and again until it no longer follows something that runs.
 fn settled(browser: &mut Browser, path: &str) -> Page {
     let started = Instant::now();
     loop {
@@ -51,7 +44,6 @@ fn settled(browser: &mut Browser, path: &str) -> Page {
             return page;
         }
         assert!(started.elapsed() < TIMEOUT, "{}", page.body);
-        thread::sleep(LOOK_PAUSE);
     }
 }
 

@@ -286,15 +286,9 @@ impl Chart {
                 label_y: figures::plain(end + 4.0),
             });
         }
-        for (index, a) in lines.iter().enumerate() {
-            for b in &lines[index + 1..] {
-                let Some(reads) = a.break_even(b).filter(|reads| *reads <= x_max) else {
-                    continue;
-                };
-                chart
-                    .crosses
-                    .push(mark(x(reads), y(a.at(reads)), figures::plain(reads)));
-            }
+        for (reads, cost) in crossings_within(lines, x_max) {
+            let text = figures::plain(reads);
+            chart.crosses.push(mark(x(reads), y(cost), text));
         }
         chart.spread_labels();
         Some(chart)
@@ -314,6 +308,19 @@ impl Chart {
             lowest = at;
         }
     }
+}
+
+/// Returns the reads and the cost at which two of the lines cross, up to `reads_max`.
+fn crossings_within(lines: &[CostLine], reads_max: f64) -> Vec<(f64, f64)> {
+    let mut crossings = Vec::new();
+    for (index, a) in lines.iter().enumerate() {
+        for b in &lines[index + 1..] {
+            if let Some(reads) = a.break_even(b).filter(|reads| *reads <= reads_max) {
+                crossings.push((reads, a.at(reads)));
+            }
+        }
+    }
+    crossings
 }
 
 /// Returns the next number of the form 1, 2, 4, 5 or 8 times a power of ten.

@@ -321,8 +321,10 @@ async fn measure_writes(
 ) -> Result<Vec<Cell>, BlogError> {
     let model = live.model();
     report(format!("{model}: a database for the writes"));
-    let scratch = Scratch::create(live, runs).await?;
-    let cells = measure_writes_in(scratch, live, probe, facts, report).await;
+    let cells = match Scratch::create(live, runs).await {
+        Ok(scratch) => measure_writes_in(scratch, live, probe, facts, report).await,
+        Err(failure) => Err(failure),
+    };
     // The database goes away after a failure too; the failure of the measurement comes first.
     let removed = Scratch::remove(live).await;
     let cells = cells?;

@@ -29,6 +29,7 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// Time limit of an experiment.
 const TIME_MAX: Duration = Duration::from_secs(180);
@@ -155,17 +156,24 @@ struct Inner {
     state: Arc<Mutex<LabState>>,
     /// Set when the running experiment must end.
     stop: Arc<AtomicBool>,
+    /// Notified at the end of an experiment.
+    ended: Arc<Notify>,
 }
 
 /// Marks the experiment as ended, even if its task is dropped.
-struct Running(Arc<Mutex<LabState>>);
+struct Running {
+    state: Arc<Mutex<LabState>>,
+    ended: Arc<Notify>,
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let mut state = lock(&self.0);
+        let mut state = lock(&self.state);
         if state.phase == Phase::Running {
             state.phase = Phase::Ended;
         }
+        drop(state);
+        self.ended.notify_waiters();
     }
 }
 
@@ -178,6 +186,7 @@ impl Lab {
             options,
             state: Arc::default(),
             stop: Arc::default(),
+            ended: Arc::default(),
         }))
     }
 
@@ -216,7 +225,10 @@ impl Lab {
             };
         }
         self.0.stop.store(false, Ordering::Relaxed);
-        let running = Running(self.0.state.clone());
+        let running = Running {
+            state: self.0.state.clone(),
+            ended: self.0.ended.clone(),
+        };
         let lab = self.clone();
         tokio::spawn(async move {
             let result = tokio::time::timeout(TIME_MAX, lab.run(experiment)).await;
@@ -229,10 +241,24 @@ impl Lab {
                 )),
             };
             if let Some(failure) = failure {
-                lock(&running.0).phase = Phase::Failed(failure);
+                lock(&running.state).phase = Phase::Failed(failure);
             }
         });
         Ok(())
+    }
+
+    /// Waits until no experiment is running.
+    pub async fn settled(&self) {
+        loop {
+            let ended = self.0.ended.notified();
+            let mut ended = std::pin::pin!(ended);
+            // The end may come between the look at the state and the wait.
+            ended.as_mut().enable();
+            if lock(&self.0.state).phase != Phase::Running {
+                return;
+            }
+            ended.await;
+        }
     }
 
     /// Makes the running experiment end soon.
