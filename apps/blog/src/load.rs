@@ -11,7 +11,7 @@
 //! state to which the pipelines would lead, or left to the pipelines: see [`Copies`].
 //!
 //! The logical partitions of a part are numbered and loaded in windows. The item of the container
-//! `loadState` ([`LoadState`]) states the window in progress:
+//! `loadState` states the window in progress:
 //! ```text
 //! 0 ─────────── done ─────────── begun ────────────── count
 //!   all loaded       some loaded        none loaded
