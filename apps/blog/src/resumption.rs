@@ -27,7 +27,7 @@ pub(crate) struct Measured {
     pub(crate) writes: Vec<WriteRow>,
 }
 
-/// What an interrupted run has left.
+/// The state that an interrupted run has left.
 pub(crate) enum Resumption {
     /// No measurement has begun.
     NotMeasured,

@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_disk_that_is_too_small_is_refused_with_both_sizes() {
-        let directory = Directory::of(Some(Path::new("/")));
+        let directory = Directory::of(Some(Path::new("/no/such/directory")));
         // More than any disk has.
         let estimate = Estimate {
             items: 1,

@@ -215,6 +215,14 @@ async fn settle(pipelines: &Pipelines) {
     settled.expect("the feeds can be read");
 }
 
+/// Leaves the processor to the others for a moment.
+async fn next_look() {
+    let start = tokio::time::Instant::now() + Duration::from_millis(20);
+    tokio::time::interval_at(start, Duration::from_millis(20))
+        .tick()
+        .await;
+}
+
 /// Waits until `is_reached` is true of the status.
 async fn wait_for(pipelines: &Pipelines, is_reached: impl Fn(&Status) -> bool) {
     let started = Instant::now();
@@ -224,7 +232,7 @@ async fn wait_for(pipelines: &Pipelines, is_reached: impl Fn(&Status) -> bool) {
             return;
         }
         assert!(started.elapsed() < PATIENCE, "{status:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        next_look().await;
     }
 }
 
@@ -300,12 +308,12 @@ async fn workers_that_end_at_any_point_lose_nothing() {
             let user = &users[n % users.len()];
             fixture.create_post(user, round * 25 + n).await;
         }
-        fixture
-            .rename(&users[round % 3], &format!("name{round}x"))
-            .await;
-        // The worker ends somewhere in its work: no point is better or worse than another.
+        let name = format!("name{round}x");
+        fixture.rename(&users[round % 3], &name).await;
+        users[round % 3].username = name;
+        // The worker ends somewhere in its work, or after it.
         let pause = Duration::from_millis(70 * round as u64 % 200);
-        tokio::time::sleep(pause).await;
+        let _ = tokio::time::timeout(pause, pipelines.settled()).await;
         drop(pipelines);
     }
     let last = fixture.started();
@@ -401,7 +409,7 @@ async fn splits_and_merges_while_pipelines_run_lose_nothing() {
             break;
         }
         assert!(started.elapsed() < PATIENCE, "{ids:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        next_look().await;
     }
 }
 

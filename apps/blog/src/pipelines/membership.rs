@@ -247,7 +247,7 @@ mod tests {
         is_dead: bool,
         /// A heartbeat on its way: its id and the local time at which it was sent.
         sent: Option<(String, Instant)>,
-        /// What the worker saw last, with the etags of the leases.
+        /// The last look of the worker, with the etags of the leases.
         look: Option<(Look, HashMap<LeaseKey, u64>)>,
         /// The leases to which the worker reacts, under the id with which they were taken.
         active: HashMap<LeaseKey, u64>,

@@ -121,7 +121,7 @@ pub struct Pipeline {
     positions: Positions,
     /// Usernames by user id, for a migration from V1. Cleared before each page.
     names: Arc<Mutex<HashMap<String, Value>>>,
-    /// What is known about `feed`.
+    /// The floor of `feed` that was read last.
     feed_floor: Arc<Mutex<feed_copy::Floor>>,
 }
 

@@ -44,7 +44,7 @@ impl Subject {
     }
 }
 
-/// What the reactions to one page share.
+/// The state that the reactions to one page share.
 #[derive(Default)]
 pub(super) struct Page {
     /// Date of the oldest post of a full feed, read after the page; `None` if the feed is not full.

@@ -312,8 +312,8 @@ impl Pipelines {
     }
 
     /// Waits until every feed is read to its end and every reaction is complete, including the
-    /// reactions to what reactions have written. Meaningful while there are no other writes; workers
-    /// must run, here or elsewhere.
+    /// reactions to what reactions have written. Meaningful while there are no other writes.
+    /// Workers must run, here or elsewhere.
     ///
     /// # Errors
     /// Every error of a request other than those of the environment, which are waited out.
