@@ -212,7 +212,8 @@ mod tests {
         <ol id="posts"><li><a href="/v3/posts/p">T</a><time datetime="2026-01-02">x</time></li></ol>
         <p><time datetime="2025-01-01">y</time></p>
         <form class="form" method="post" action="/v3/posts/p/comments" data-enhance>
-        <input type="hidden" name="csrf" value="a&#34;b"><input data-name="no" name="token" value="t"/>
+        <input type="hidden" name="csrf" value="a&#34;b">
+        <input data-name="no" name="token" value="t"/>
         <textarea id="content" name="content" rows="3">1 &lt; 2</textarea>
         <button class="primary">Comment</button></form>
         <a class="button" href="/v3?after=1&amp;n=2" rel="next">Older</a>"#;

@@ -1,8 +1,8 @@
 //! Times of pages without other load, and the part of the application in them.
 //!
 //! The header `Server-Timing` of a page states the time of the whole request (`total`) and the part
-//! in which the application waited for its database (`database`). The difference is what the application
-//! adds.
+//! in which the application waited for its database (`database`). The difference is what the
+//! application adds.
 
 use super::browser::Browser;
 use super::html;

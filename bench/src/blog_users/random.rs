@@ -4,9 +4,11 @@
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Creates a generator.
+    /// Creates a generator. The first number of the seed becomes the state: seeds that are close to
+    /// each other would otherwise give parts of one sequence.
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
+        let state = Self(!seed).next();
+        Self(state)
     }
 
     fn next(&mut self) -> u64 {
