@@ -5,6 +5,7 @@
 //! come first, and the prices include the write. The requests of the application itself are listed
 //! apart.
 
+use crate::consequences::Consequences;
 use crate::frame::path_name;
 use crate::text;
 use crate::visit::Visit;
@@ -40,8 +41,12 @@ pub(crate) struct Drawer {
     pub(crate) own_requests: u64,
     /// Containers of the application's own requests.
     pub(crate) own_containers: String,
-    /// Id of the write whose consequences are shown; empty if there is none.
-    pub(crate) write_id: String,
+    /// The work of the pipelines after a write.
+    pub(crate) consequences: Option<Consequences>,
+    /// The sums for scripts, without separators.
+    pub(crate) plain_charge: String,
+    pub(crate) plain_requests: usize,
+    pub(crate) plain_ms: String,
     pub(crate) session_pages: String,
     pub(crate) session_requests: String,
     pub(crate) session_charge: String,
@@ -66,8 +71,10 @@ pub(crate) struct Price {
     pub(crate) label: String,
     pub(crate) href: String,
     pub(crate) is_current: bool,
-    /// The charge in RU, or a dash if it was not measured.
+    /// The charge in RU, or words if it was not measured.
     pub(crate) figure: String,
+    /// The charge without unit and separators; empty if it was not measured.
+    pub(crate) plain: String,
     /// Length of the bar in percent.
     pub(crate) width: String,
 }
@@ -99,7 +106,11 @@ pub(crate) struct Row {
     /// The SQL, or the name of a procedure or trigger.
     pub(crate) text: String,
     pub(crate) parameters: String,
+    /// The partition key of a single request; otherwise words.
     pub(crate) key: String,
+    pub(crate) has_key: bool,
+    /// The sum without separators.
+    pub(crate) plain_charge: String,
     pub(crate) items: String,
     pub(crate) index_use: String,
     pub(crate) status: u16,
@@ -141,7 +152,11 @@ impl Drawer {
         let is_unknown = prices.iter().any(|price| price.width.is_empty());
         let own = visit.own.measurement(visit.started.elapsed());
         let own_records = visit.own.records();
-        let sum = visit.state.sessions.add_page(&visit.secret, 1, &cost);
+        // A script that asks for a part of a page again shows no page.
+        let sum = match visit.headers.contains_key("x-part") {
+            true => visit.state.sessions.sum(&visit.secret),
+            false => visit.state.sessions.add_page(&visit.secret, 1, &cost),
+        };
         Self {
             codes: codes.join(" "),
             requests: text::counted(requests as u64, "request", "requests"),
@@ -172,11 +187,13 @@ impl Drawer {
                 sum_charge: text::charge(own.ru),
                 sum_ms: text::milliseconds(own_records.iter().map(|record| record.ms).sum()),
             },
-            write_id: visit
+            consequences: visit
                 .written
                 .as_ref()
-                .map(|receipt| receipt.id.clone())
-                .unwrap_or_default(),
+                .map(|receipt| Consequences::of(&visit.state, receipt, model)),
+            plain_charge: charge.to_string(),
+            plain_requests: requests,
+            plain_ms: format!("{ms:.1}"),
             session_pages: text::counted(sum.pages, "page", "pages"),
             session_requests: text::counted(sum.requests, "request", "requests"),
             session_charge: text::charge(sum.charge),
@@ -232,10 +249,14 @@ fn prices(visit: &Visit) -> Vec<Price> {
             is_current: model == current,
             figure: match charge {
                 Some(charge) => format!("{} RU", text::charge(charge)),
-                None => "–".into(),
+                None => "not measured".into(),
             },
+            plain: charge.map(|charge| charge.to_string()).unwrap_or_default(),
             width: match charge {
-                Some(charge) => format!("{:.1}", charge.0 as f64 * 100.0 / highest),
+                Some(charge) => {
+                    let width = charge.0 as f64 * 100.0 / highest;
+                    format!("{:.1}", width.max(0.5))
+                }
                 None => String::new(),
             },
         });
@@ -258,13 +279,13 @@ fn picture(ranges: &[PartitionKeyRange], records: &[RequestRecord], posts: &str)
         if requests > 0 {
             asked_ids.push(range.id.as_str());
         }
-        // A gap between the cells makes the borders visible; with many cells it is narrower.
-        let gap = if ranges.len() > 40 { 0.5 } else { 1.0 };
         let (from, to) = (place(&range.min, 0.0), place(&range.max, PICTURE_WIDTH));
+        // A gap between the cells makes the borders visible; between narrow cells it is narrower.
+        let gap = ((to - from) / 8.0).clamp(0.0, 1.0);
         cells.push(Cell {
             id: range.id.clone(),
             x: format!("{:.1}", from + gap),
-            width: format!("{:.1}", (to - from - 2.0 * gap).max(0.5)),
+            width: format!("{:.1}", (to - from - 2.0 * gap).max(0.1)),
             is_lit: requests > 0,
             hash_range: format!(
                 "{}–{}",
@@ -366,6 +387,8 @@ fn row(members: &[&RequestRecord]) -> Row {
             _ => String::new(),
         },
         key: keys(members),
+        has_key: members.len() == 1 && first.key.is_some(),
+        plain_charge: Charge(charge).to_string(),
         items: items.to_string(),
         index_use: match used.is_empty() {
             true => "–".into(),

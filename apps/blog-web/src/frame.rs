@@ -90,7 +90,11 @@ impl Frame {
                 .as_ref()
                 .map(|user| Person::new(&user.user_id, &user.username)),
             csrf: visit.csrf(),
-            notice: visit.written.as_ref().map(notice),
+            notice: visit
+                .written
+                .as_ref()
+                .map(notice)
+                .or_else(|| absence(visit)),
             drawer: Drawer::of(visit).await,
         }
     }
@@ -107,13 +111,24 @@ impl Frame {
     }
 }
 
+/// Returns the sentence about a model that is not present, if the visitor asked for one.
+fn absence(visit: &Visit) -> Option<Notice> {
+    let asked: Model = visit.query.get("absent")?.parse().ok()?;
+    let home = visit.shown_model();
+    let is_absent = !visit.state.site.models().contains(&asked);
+    is_absent.then(|| Notice {
+        text: format!("{asked} is not present on this site. This is {home}."),
+        draft: String::new(),
+    })
+}
+
 /// Returns the sentence about a write.
 fn notice(receipt: &Receipt) -> Notice {
     let (text, draft) = match &receipt.operation {
         WriteOperation::SignUp { .. } => ("Welcome. You are signed up.", String::new()),
         WriteOperation::Rename { .. } => (
             "Your name is changed. Your posts, comments and likes follow.",
-            String::new(),
+            "profile".to_owned(),
         ),
         WriteOperation::CreatePost { .. } => ("Your post is published.", "post:new".into()),
         WriteOperation::EditPost { post_id, .. } => {

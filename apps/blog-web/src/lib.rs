@@ -5,6 +5,7 @@
 //!   │
 //! visit    one request of a browser: user, meters, answer
 //! frame    header, footer, notice ── drawer   every request of the page with its price
+//!                                  consequences   the work of the pipelines after a write
 //! forms    reading and limits ── trouble      pages that explain failures, typed text kept
 //! state    site, writes, sessions, accounts, remembered prices and receipts
 //! ```
@@ -29,6 +30,7 @@
 mod accounts;
 mod assets;
 mod cache;
+mod consequences;
 mod drawer;
 mod forms;
 mod frame;
@@ -48,10 +50,12 @@ use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
 use http::{HeaderName, HeaderValue};
-use orrery_blog::{BlogError, Site};
-use pages::{account, atom, operations, read, write};
+use orrery_blog::lesson::lab::LabOptions;
+use orrery_blog::{BlogError, Pipelines, Site};
+use pages::{account, atom, operations, pipelines, read, write};
 use state::{AppState, Counters};
 use std::future::Future;
+use std::sync::Arc;
 use tokio::net::TcpListener;
 use trouble::Trouble;
 use visit::Visit;
@@ -70,10 +74,14 @@ const SECURITY_HEADERS: [(&str, &str); 5] = [
 ];
 
 /// The parts of the application that differ from start to start.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Options {
     /// True if visitors may sign in as a seeded user without a password.
     pub demo: bool,
+    /// The pipelines of this site: a write wakes them, and pages show their work.
+    pub pipelines: Option<Arc<Pipelines>>,
+    /// The limits of the server, for the lab of the lesson.
+    pub lab: LabOptions,
 }
 
 /// Completes the writes that an earlier process left unfinished, then serves the application on
@@ -126,6 +134,8 @@ fn router(state: AppState) -> Router {
         .route("/signout", post(account::signout))
         .route("/profile", get(account::profile_page).post(account::rename))
         .route("/preview", post(write::preview))
+        .route("/pipelines", get(pipelines::show))
+        .route("/consequences/{id}", get(pipelines::consequences))
         .route("/metrics", get(operations::metrics))
         .route("/healthz", get(operations::health))
         .route("/assets/{name}", get(assets::show))

@@ -151,6 +151,11 @@ impl Sessions {
         })
     }
 
+    /// Returns the running sum of a browser.
+    pub(crate) fn sum(&self, secret: &str) -> RunningSum {
+        self.sums.get(&secret::stored(secret)).unwrap_or_default()
+    }
+
     fn keep(&self, id: &str, user: &SignedIn) {
         let cached = Cached {
             user: user.clone(),

@@ -4,6 +4,7 @@ use crate::Options;
 use crate::accounts::Accounts;
 use crate::cache::Cache;
 use crate::sessions::Sessions;
+use orrery_blog::lesson::{Comparing, Lab};
 use orrery_blog::writes::{Receipt, Writes};
 use orrery_blog::{Blog, Charge, Model, Site};
 use std::ops::Deref;
@@ -26,6 +27,8 @@ pub(crate) struct Inner {
     pub(crate) accounts: Accounts,
     pub(crate) sessions: Sessions,
     pub(crate) options: Options,
+    pub(crate) comparing: Comparing,
+    pub(crate) lab: Lab,
     /// Receipts of writes, with the records of their requests, by id.
     pub(crate) receipts: Cache<Receipt>,
     /// The last charge of a page in each model, by path without the model.
@@ -63,10 +66,17 @@ impl Deref for AppState {
 
 impl AppState {
     pub(crate) fn new(site: Site, options: Options) -> Self {
+        let control = site.control();
         Self(Arc::new(Inner {
             writes: Writes::new(site.clone()),
             accounts: Accounts::new(site.control()),
             sessions: Sessions::new(site.control()),
+            comparing: Comparing::default(),
+            lab: Lab::new(
+                control.client.clone(),
+                control.prefix(),
+                options.lab.clone(),
+            ),
             options,
             receipts: Cache::new(RECEIPTS_MAX),
             prices: Cache::new(PRICES_MAX),

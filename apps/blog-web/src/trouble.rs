@@ -4,7 +4,7 @@
 //! with the typed text and the same token, so that sending the form again is no second write.
 
 use crate::forms::{Form, Retry};
-use crate::frame::Frame;
+use crate::frame::{Frame, path_name};
 use crate::secret;
 use crate::visit::Visit;
 use askama::Template;
@@ -85,6 +85,9 @@ impl Trouble {
             };
             return visit.redirect(&format!("/signin?next={}", escaped(next)));
         }
+        if let Self::NotPresent(model) = self {
+            return moved(visit, model);
+        }
         let explanation = self.explanation(sent.is_some());
         let keeps_text = !matches!(self, Self::OtherSite | Self::PostGone | Self::NotFound(_));
         let (token, retry) = match &sent {
@@ -130,11 +133,7 @@ impl Trouble {
                 &format!("There is no such {noun}"),
                 "The address is mistyped, or the author has deleted the post.",
             ),
-            Self::NotPresent(model) => explain(
-                StatusCode::NOT_FOUND,
-                &format!("{model} is not present"),
-                "This site keeps its data in one model only. Choose another model above.",
-            ),
+            Self::NotPresent(_) => explain(StatusCode::NOT_FOUND, "Another model", ""),
             Self::BadPosition => explain(
                 StatusCode::BAD_REQUEST,
                 "There is no such page of the list",
@@ -176,6 +175,15 @@ impl Trouble {
     }
 }
 
+/// Leads from a page of a model that is not present to the same page of the home model, which says
+/// so. A migration may have dropped the model while a browser showed its pages.
+fn moved(visit: &Visit, model: Model) -> Response {
+    let home = path_name(visit.state.site.home());
+    let path = visit.uri.path();
+    let rest = path.get(3..).unwrap_or_default();
+    visit.redirect(&format!("/{home}{rest}?absent={}", path_name(model)))
+}
+
 /// Explains the failure of a request to the database.
 fn database_explanation(error: &BlogError, was_sent: bool) -> Explanation {
     let text_stays = if was_sent {
@@ -204,7 +212,7 @@ fn database_explanation(error: &BlogError, was_sent: bool) -> Explanation {
              posts and users are not affected.",
             None,
         )
-    } else if matches!(error, BlogError::Unreachable { .. }) {
+    } else if is_unavailable(error) {
         (
             StatusCode::SERVICE_UNAVAILABLE,
             "The database does not answer",
@@ -233,6 +241,18 @@ fn database_explanation(error: &BlogError, was_sent: bool) -> Explanation {
         detail,
         retry_after_s,
     }
+}
+
+/// Returns true if the database could not answer, and may do so later.
+fn is_unavailable(error: &BlogError) -> bool {
+    matches!(
+        error,
+        BlogError::Unreachable { .. }
+            | BlogError::Refused {
+                status: 408 | 410 | 503,
+                ..
+            }
+    )
 }
 
 /// Returns a path as the value of a parameter of a URL.

@@ -14,7 +14,7 @@ use askama::Template;
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use orrery_blog::writes::Receipt;
 use orrery_blog::{Blog, BlogError, Client, Measurement, Meter, Model};
 use std::collections::HashMap;
@@ -36,6 +36,7 @@ pub(crate) struct Visit {
     pub(crate) started: Instant,
     /// Time after which throttled requests are not repeated.
     pub(crate) deadline: Instant,
+    pub(crate) method: Method,
     pub(crate) uri: Uri,
     pub(crate) headers: HeaderMap,
     /// The parameters of the URL.
@@ -74,6 +75,7 @@ impl FromRequestParts<AppState> for Visit {
             own: Meter::recording(),
             started,
             deadline: started + PATIENCE,
+            method: parts.method.clone(),
             headers: parts.headers.clone(),
             query: query.map(|query| query.0).unwrap_or_default(),
             uri,
@@ -137,11 +139,12 @@ impl Visit {
         self.model.unwrap_or_else(|| self.state.site.home())
     }
 
-    /// Sets the model of the page from the path.
+    /// Sets the model of the page from the path. A form of a model that is no longer present writes
+    /// to the home model.
     ///
     /// # Errors
-    /// [`Trouble::NotFound`] unless the text names a model; [`Trouble::NotPresent`] if the model is
-    /// not present.
+    /// [`Trouble::NotFound`] unless the text names a model; [`Trouble::NotPresent`] for a page of a
+    /// model that is not present.
     pub(crate) fn enter(&mut self, model: &str) -> Result<Model, Trouble> {
         let is_name = matches!(model, "v1" | "v2" | "v3");
         let model = match model.parse::<Model>() {
@@ -149,7 +152,11 @@ impl Visit {
             _ => return Err(Trouble::NotFound("page")),
         };
         if !self.state.site.models().contains(&model) {
-            return Err(Trouble::NotPresent(model));
+            if self.method != Method::POST {
+                return Err(Trouble::NotPresent(model));
+            }
+            self.model = Some(self.state.site.home());
+            return Ok(self.state.site.home());
         }
         self.model = Some(model);
         Ok(model)
@@ -253,8 +260,26 @@ impl Visit {
     pub(crate) async fn answer(&self, result: Result<Response, Trouble>) -> Response {
         match result {
             Ok(response) => response,
+            Err(trouble) if self.has_lost_model(&trouble).await => {
+                let model = self.model.unwrap_or(self.state.site.home());
+                Trouble::NotPresent(model).page(self, None).await
+            }
             Err(trouble) => trouble.page(self, None).await,
         }
+    }
+
+    /// Returns true if the page failed because its model was dropped while the page was made. Only
+    /// a site with a single model drops models.
+    async fn has_lost_model(&self, trouble: &Trouble) -> bool {
+        let site = &self.state.site;
+        let is_suspect = matches!(trouble, Trouble::NotFound(_) | Trouble::Database(_));
+        let Some(model) = self
+            .model
+            .filter(|_| is_suspect && site.models().len() == 1)
+        else {
+            return false;
+        };
+        site.refresh().await.is_ok() && !site.models().contains(&model)
     }
 
     /// Adds the cookie and the figures of the visit to an answer.

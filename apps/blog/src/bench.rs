@@ -17,9 +17,11 @@ use crate::load::{self, Copies, Fill};
 use crate::meter::{Charge, Measurement, Meter};
 use crate::models::{Blog, FEED_LENGTH, Model, Request};
 use crate::options::Options;
+use crate::pipeline_bench::PipelineBench;
 use crate::progress::Progress;
 use crate::report::{LoadSummary, Report, Row};
-use crate::{BlogError, Client, article, pricing};
+use crate::resumption::{self, Measured, Resumption};
+use crate::{BlogError, Client, Control, article, pricing};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,12 +29,16 @@ use std::time::Instant;
 /// Smallest number of runs of a request to all physical partitions.
 const ALL_PARTITIONS_RUNS_MIN: usize = 20;
 
+/// Prefix of the database with the leases of measured pipelines.
+const CONTROL_PREFIX: &str = "bench-blog";
+
 /// Returns the name of the database in which a model is measured: `blog-v1` and so on.
 pub fn database_name(model: Model) -> String {
     format!("blog-{}", model.to_string().to_lowercase())
 }
 
-/// Measures the models of `options`. Existing databases of the same names are deleted first.
+/// Measures the models of `options`. Existing databases of the same names are deleted first, unless
+/// the run resumes an interrupted one.
 ///
 /// # Errors
 /// [`BlogError::InvalidOption`] before any request is sent, and every error of a request.
@@ -40,49 +46,107 @@ pub async fn run(options: Options, progress: &dyn Progress) -> Result<Report, Bl
     options.check()?;
     let data = Arc::new(Dataset::new(options.seed, options.scale)?);
     let client = Client::new(&options.endpoint, &options.key, options.connections)?;
+    let control = Control::new(client.clone(), CONTROL_PREFIX);
+    if options.through_pipelines {
+        if !options.resume {
+            client.delete_database(&control.database).await?;
+        }
+        control.create_missing().await?;
+    }
     let mut models = options.models.clone();
     models.sort_unstable();
     models.dedup();
-    let mut loaded = Vec::new();
-    let mut rows = Vec::new();
+    let mut report = Report {
+        format: options.format,
+        profile: options.profile,
+        scale: options.scale,
+        totals: data.totals(),
+        loaded: Vec::new(),
+        rows: Vec::new(),
+        writes: Vec::new(),
+    };
     for model in models {
-        // A new database, so that items of earlier measurements do not affect this one.
         let blog = Blog::new(client.clone(), model, &database_name(model));
-        blog.delete().await?;
-        blog.create().await?;
-
-        let started = Instant::now();
-        let fill = Fill {
-            method: options.load,
-            workers: options.connections,
-            copies: Copies::Loaded,
+        let measured = measured_before(&blog, &options).await?;
+        let measured = match measured {
+            Some(measured) => measured,
+            None => load_and_measure(&blog, &data, &control, &options, progress).await?,
         };
-        let items = load::fill(&blog, &data, fill, progress).await?.items;
-        let seconds = started.elapsed().as_secs_f64();
-        // The number of partitions is read from the server: the expected charges depend on it.
-        let partitions = client.ranges(&blog.posts).await?.len();
-        loaded.push(LoadSummary {
-            model,
-            items,
-            seconds,
-            partitions,
-        });
-
-        rows.extend(measure_model(&blog, &data, &options, partitions, progress).await?);
+        report.loaded.push(measured.loaded);
+        report.rows.extend(measured.rows);
+        report.writes.extend(measured.writes);
         if !options.keep {
             blog.delete().await?;
         }
     }
     // The article lists the models side by side for each request.
-    rows.sort_by_key(|row| (row.request, row.model));
-    Ok(Report {
-        format: options.format,
-        profile: options.profile,
-        scale: options.scale,
-        totals: data.totals(),
+    report.rows.sort_by_key(|row| (row.request, row.model));
+    Ok(report)
+}
+
+/// Returns the finished measurement of an interrupted run. A database in which a measurement began
+/// and did not end is deleted, as is every database unless the run resumes.
+async fn measured_before(blog: &Blog, options: &Options) -> Result<Option<Measured>, BlogError> {
+    if options.resume {
+        match resumption::read(blog, options).await? {
+            Resumption::Finished(measured) => return Ok(Some(measured)),
+            Resumption::NotMeasured => return Ok(None),
+            Resumption::Unusable => {}
+        }
+    }
+    // A new database, so that items of earlier measurements do not affect this one.
+    blog.delete().await?;
+    Ok(None)
+}
+
+/// Loads a model and measures its requests.
+async fn load_and_measure(
+    blog: &Blog,
+    data: &Arc<Dataset>,
+    control: &Control,
+    options: &Options,
+    progress: &dyn Progress,
+) -> Result<Measured, BlogError> {
+    let fill = Fill {
+        method: options.load,
+        workers: options.connections,
+        copies: match options.through_pipelines {
+            true => Copies::ByPipelines,
+            false => Copies::Loaded,
+        },
+    };
+    let started = Instant::now();
+    let items = load::fill(blog, data, fill, progress).await?.items;
+    // The number of partitions is read from the server: the expected charges depend on it.
+    let mut loaded = LoadSummary {
+        model: blog.model,
+        items,
+        seconds: started.elapsed().as_secs_f64(),
+        partitions: blog.client.ranges(&blog.posts).await?.len(),
+        copied: None,
+    };
+    let mut pipelines = None;
+    if options.through_pipelines {
+        let started = PipelineBench::start(blog, data, control, options.runs);
+        if blog.model != Model::V1 {
+            loaded.copied = Some(started.copy_loaded().await?);
+        }
+        started.pause().await;
+        pipelines = Some(started);
+    }
+    resumption::begin(blog).await?;
+    let rows = measure_model(blog, data, options, loaded.partitions, progress).await?;
+    let writes = match pipelines {
+        Some(pipelines) => pipelines.measure(progress).await?,
+        None => Vec::new(),
+    };
+    let measured = Measured {
         loaded,
         rows,
-    })
+        writes,
+    };
+    resumption::finish(blog, options, &measured).await?;
+    Ok(measured)
 }
 
 /// Measures all requests of one model.
@@ -279,7 +343,7 @@ fn report_row(
 
 /// Returns the `p`-th percentile of sorted values by the nearest-rank method: the smallest value
 /// that is at least as large as `p` percent of the values.
-fn percentile(sorted: &[f64], p: f64) -> f64 {
+pub(crate) fn percentile(sorted: &[f64], p: f64) -> f64 {
     let rank = (p / 100.0 * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
 }

@@ -5,8 +5,9 @@
 //! on another connection. A request that may have reached the server is not repeated, because the
 //! server may have carried it out.
 //!
-//! `https` is supported for loopback addresses only, and any certificate is accepted there: a local
-//! server creates its own. Left out: HTTP/2, proxies, and verification of remote certificates.
+//! With `https`, the certificate of a remote host must be valid for its name and lead to a root
+//! certificate of this system; `SSL_CERT_FILE` names a file with other roots. A loopback host may
+//! have any certificate: a local server creates its own. Left out: HTTP/2 and proxies.
 
 use crate::sync::lock;
 use bytes::Bytes;
@@ -17,7 +18,9 @@ use hyper_util::rt::TokioIo;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error as TlsError, SignatureScheme};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, SignatureScheme,
+};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -63,7 +66,7 @@ impl Pool {
             .to_owned();
         let (tls, default_port) = match uri.scheme_str() {
             Some("http") => (None, 80),
-            Some("https") => (Some(loopback_tls(&host)?), 443),
+            Some("https") => (Some(tls_for(&host)?), 443),
             _ => {
                 return Err(format!(
                     "endpoint '{endpoint}' begins with neither http:// nor https://"
@@ -173,20 +176,26 @@ async fn handshake<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     Ok(sender)
 }
 
-/// Returns the TLS configuration for a loopback host.
+/// Returns the TLS configuration for a host.
 ///
 /// # Errors
-/// A description, if `host` is not a loopback address.
-fn loopback_tls(host: &str) -> Result<(TlsConnector, ServerName<'static>), String> {
+/// A description, if `host` is no name of a server or the system has no root certificates.
+fn tls_for(host: &str) -> Result<(TlsConnector, ServerName<'static>), String> {
     let is_loopback = match host.parse::<IpAddr>() {
         Ok(address) => address.is_loopback(),
         Err(_) => host == "localhost",
     };
-    if !is_loopback {
-        return Err(format!(
-            "https is supported for loopback addresses only, and '{host}' is not one; use http"
-        ));
-    }
+    let config = if is_loopback {
+        unverified_tls()?
+    } else {
+        verified_tls(system_roots()?)?
+    };
+    let name = ServerName::try_from(host.to_owned()).map_err(|e| e.to_string())?;
+    Ok((TlsConnector::from(Arc::new(config)), name))
+}
+
+/// Returns the TLS configuration that accepts any certificate.
+fn unverified_tls() -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
@@ -194,8 +203,37 @@ fn loopback_tls(host: &str) -> Result<(TlsConnector, ServerName<'static>), Strin
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
         .with_no_client_auth();
-    let name = ServerName::try_from(host.to_owned()).map_err(|e| e.to_string())?;
-    Ok((TlsConnector::from(Arc::new(config)), name))
+    Ok(config)
+}
+
+/// Returns the TLS configuration that accepts certificates of these roots.
+fn verified_tls(roots: RootCertStore) -> Result<ClientConfig, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|e| e.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(config)
+}
+
+/// Returns the root certificates of the system.
+///
+/// # Errors
+/// A description, if the system has none.
+fn system_roots() -> Result<RootCertStore, String> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        let causes: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
+        return Err(format!(
+            "https needs root certificates, and this system has none ({}); set SSL_CERT_FILE to a \
+             file with certificates in PEM",
+            causes.join("; ")
+        ));
+    }
+    Ok(roots)
 }
 
 /// Accepts any certificate of a loopback server. Signatures are verified: the server must have the
@@ -258,7 +296,7 @@ mod tests {
             "",
             "localhost:8081",
             "ftp://localhost/",
-            "https://example.com/",
+            "https://not a host/",
             "http://",
         ] {
             assert!(Pool::new(bad, 4).is_err(), "{bad}");
@@ -275,5 +313,45 @@ mod tests {
             Pool::new("https://localhost", 4).unwrap().authority(),
             "localhost:443"
         );
+    }
+
+    /// Connects to a server at `db.example` with a self-signed certificate. Returns true if the
+    /// client accepts the certificate.
+    async fn accepts(
+        config: ClientConfig,
+        asked: &'static str,
+        key: &rcgen::CertifiedKey<rcgen::KeyPair>,
+    ) -> bool {
+        let private_key =
+            rustls::pki_types::PrivatePkcs8KeyDer::from(key.signing_key.serialize_der());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let server = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![key.cert.der().clone()], private_key.into())
+            .unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(server));
+        let (near, far) = tokio::io::duplex(64 << 10);
+        let connector = TlsConnector::from(Arc::new(config));
+        let name = ServerName::try_from(asked).unwrap();
+        let (connected, _) = tokio::join!(connector.connect(name, near), acceptor.accept(far));
+        connected.is_ok()
+    }
+
+    #[tokio::test]
+    async fn the_certificate_of_a_remote_host_must_have_its_name_and_a_known_root() {
+        let names = || vec!["db.example".to_owned()];
+        let own = rcgen::generate_simple_self_signed(names()).unwrap();
+        let other = rcgen::generate_simple_self_signed(names()).unwrap();
+        let roots = |key: &rcgen::CertifiedKey<rcgen::KeyPair>| {
+            let mut roots = RootCertStore::empty();
+            roots.add(key.cert.der().clone()).unwrap();
+            verified_tls(roots).unwrap()
+        };
+        assert!(accepts(roots(&own), "db.example", &own).await);
+        assert!(!accepts(roots(&own), "other.example", &own).await);
+        assert!(!accepts(roots(&other), "db.example", &own).await);
+        assert!(accepts(unverified_tls().unwrap(), "other.example", &own).await);
     }
 }

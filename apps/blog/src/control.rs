@@ -62,6 +62,12 @@ impl Control {
         }
     }
 
+    /// Returns the prefix of all names of databases.
+    pub fn prefix(&self) -> &str {
+        let suffix = "-control";
+        self.database.strip_suffix(suffix).unwrap_or(&self.database)
+    }
+
     /// Creates the database and its containers as far as they do not exist.
     ///
     /// # Errors

@@ -43,6 +43,10 @@ const GOLDEN: f64 = 0.618_033_988_749_895;
 const POST_COUNTS: u64 = 46;
 const COMMENT_COUNTS: u64 = 26;
 const LIKE_COUNTS: u64 = 101;
+/// Mean number of comments on a post.
+pub(crate) const MEAN_COMMENTS: f64 = (COMMENT_COUNTS - 1) as f64 / 2.0;
+/// Mean number of likes of a post.
+pub(crate) const MEAN_LIKES: f64 = (LIKE_COUNTS - 1) as f64 / 2.0;
 
 /// A user.
 #[derive(Debug, Clone, PartialEq)]

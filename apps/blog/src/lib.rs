@@ -11,6 +11,8 @@
 //! ```text
 //! bench ── load ── dataset        measurement, and the data that is measured
 //!   │        │
+//! lesson                          comparison of the models, what traffic costs, and the lab
+//!   │
 //! site ── control                 the models that an application serves, and its own data
 //!   │
 //! models ── pipelines ── upgrade  requests, copies maintained through the change feed, upgrade of
@@ -31,20 +33,23 @@ pub mod dataset;
 pub mod drift;
 mod error;
 pub mod feed;
+pub mod lesson;
 pub mod load;
 mod merge;
 pub mod meter;
 pub mod migrate;
 pub mod models;
-mod offers;
+pub mod offers;
 mod options;
 mod paging;
+mod pipeline_bench;
 pub mod pipelines;
 mod pricing;
 mod progress;
 mod query;
 mod random;
 mod report;
+mod resumption;
 mod signature;
 pub mod site;
 mod sync;
@@ -53,7 +58,7 @@ pub mod writes;
 pub use client::Client;
 pub use control::Control;
 pub use error::BlogError;
-pub use load::{Copies, Fill, Filled, fill};
+pub use load::{Copies, Estimate, Fill, Filled, estimate, fill};
 pub use meter::{Charge, Measurement, Meter, Operation, RequestRecord};
 pub use models::{Blog, Model, Request, Throughput};
 pub use options::{Format, Load, Options, Profile};
@@ -61,5 +66,5 @@ pub use paging::{ListPage, PAGE_ROWS};
 pub use pipelines::{Pipeline, Pipelines};
 pub use progress::{Progress, on_stderr};
 pub use query::Query;
-pub use report::{LoadSummary, Report, Row};
+pub use report::{CopySummary, LoadSummary, Report, Row, WriteRow};
 pub use site::{FillState, Migration, Phase, Site, WriteTurn};

@@ -43,10 +43,16 @@ use tokio::task::JoinSet;
 const WINDOW: u64 = 2_048;
 /// Provisioned RU/s of the container of the load state.
 const STATE_THROUGHPUT: u32 = 400;
+/// Repetitions of one logical partition because of items that exist.
+const CONFLICTS_MAX: usize = 5;
 /// Id and partition key of the load state.
 const STATE_ID: &str = "load";
 /// An etag that stands for the end of a change feed.
 const END_OF_FEED: &str = "*";
+
+/// Bytes on disk of one item of the data set with its index entries, in Orrery's local store, with
+/// the space that compactions need for a while. Measured, see `docs/benchmarks.md`.
+const BYTES_PER_ITEM: u64 = 600;
 
 /// The way in which V3 gets its short copies of posts in `users` and `feed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +60,8 @@ pub enum Copies {
     /// The copies are loaded in their final state, and the pipelines start at the end of the
     /// loaded changes.
     Loaded,
-    /// The copies are not loaded: the pipelines start at the beginning of the feed and write them.
+    /// The copies are not loaded: the pipelines start at the beginning of the feed of `posts` and
+    /// write them.
     ByPipelines,
 }
 
@@ -157,9 +164,35 @@ pub async fn fill(
     Ok(filled)
 }
 
-/// Returns the positions in the change feed of a container at the end of the load, from which
-/// pipelines start. `None` if pipelines start at the beginning: nothing was loaded, the load is not
-/// complete, or the copies are left to the pipelines.
+/// The size of a data set in some models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Estimate {
+    /// Number of items, with the copies of V3.
+    pub items: u64,
+    /// Bytes on the disk of an Orrery server.
+    pub bytes: u64,
+}
+
+/// Estimates the size of a data set before it is loaded. Takes time in proportion to the number of
+/// posts.
+pub fn estimate(data: &Dataset, models: &[Model]) -> Estimate {
+    let totals = data.totals();
+    let mut items = 0;
+    for model in models {
+        items += totals.users + totals.posts + totals.comments + totals.likes;
+        if *model == Model::V3 {
+            items += totals.posts + FEED_LENGTH.min(totals.posts);
+        }
+    }
+    Estimate {
+        items,
+        bytes: items * BYTES_PER_ITEM,
+    }
+}
+
+/// Returns the positions in the change feed of a container (`users` or `posts`) at the end of the
+/// load, from which pipelines start. `None` if pipelines start at the beginning: nothing was
+/// loaded, the load is not complete, or the copies are left to the pipelines.
 ///
 /// # Errors
 /// Every error of a request except that there is no load state.
@@ -353,16 +386,16 @@ impl LoadState {
         self.item["parts"][part.name()] = json!({"done": done, "begun": done, "items": items});
     }
 
-    /// Records that all parts are loaded and, unless pipelines write the copies, the positions at
-    /// which pipelines start.
+    /// Records that all parts are loaded, and the positions at which pipelines start. The names in
+    /// `posts` are always loaded in their final state, so the changes of `users` are done.
     async fn complete(&mut self, options: Fill) -> Result<(), BlogError> {
-        if options.copies == Copies::Loaded {
-            let mut positions = json!({});
-            for (name, container) in &self.sources {
+        let mut positions = json!({});
+        for (name, container) in &self.sources {
+            if *name == "users" || options.copies == Copies::Loaded {
                 positions[*name] = end_of_feed(&self.client, container).await?.to_json();
             }
-            self.item["positions"] = positions;
         }
+        self.item["positions"] = positions;
         self.item["complete"] = true.into();
         self.store().await
     }
@@ -376,7 +409,7 @@ impl LoadState {
 }
 
 /// Returns the link of the container of the load state.
-fn state_link(blog: &Blog) -> String {
+pub(crate) fn state_link(blog: &Blog) -> String {
     format!("dbs/{}/colls/loadState", blog.database)
 }
 
@@ -419,14 +452,28 @@ impl PartLoader {
             if number >= self.end {
                 return Ok(());
             }
-            let mut items = self.items(number);
-            if number < self.interrupted_before {
-                self.remove_existing(&mut items).await?;
-            }
-            let count = items.len() as u64;
-            self.store(items).await?;
+            let count = self.load_partition(number).await?;
             if created.send(count).await.is_err() {
                 return Ok(());
+            }
+        }
+    }
+
+    /// Loads the missing items of one logical partition and returns their number.
+    async fn load_partition(&self, number: u64) -> Result<u64, BlogError> {
+        let mut items = self.items(number);
+        if number < self.interrupted_before {
+            self.remove_existing(&mut items).await?;
+        }
+        let mut conflicts = 0;
+        loop {
+            match self.store(&items).await {
+                Err(e) if is_existing(&e) && conflicts < CONFLICTS_MAX => {
+                    // A request of the interrupted load was carried out only now.
+                    conflicts += 1;
+                    self.remove_existing(&mut items).await?;
+                }
+                stored => return stored.map(|()| items.len() as u64),
             }
         }
     }
@@ -479,12 +526,12 @@ impl PartLoader {
     }
 
     /// Stores the items of one logical partition.
-    async fn store(&self, items: Vec<Value>) -> Result<(), BlogError> {
+    async fn store(&self, items: &[Value]) -> Result<(), BlogError> {
         let meter = Meter::new();
         let client = &self.blog.client;
-        let (container, key) = self.place(&items);
+        let (container, key) = self.place(items);
         if self.options.method == Load::Creates || items.len() == 1 {
-            for item in &items {
+            for item in items {
                 client.create(&meter, container, key, item).await?;
             }
             return Ok(());
@@ -492,7 +539,7 @@ impl PartLoader {
 
         // The procedure may end early because of its time limit; it returns the number of items
         // that it created, and the next call continues with the rest.
-        let mut remaining = items.as_slice();
+        let mut remaining = items;
         while !remaining.is_empty() {
             let arguments = json!([remaining]);
             let result = client
@@ -509,5 +556,16 @@ impl PartLoader {
             remaining = &remaining[created.min(remaining.len())..];
         }
         Ok(())
+    }
+}
+
+/// Returns true if an item exists already: the answer to a create, or to a procedure whose create
+/// failed in this way.
+fn is_existing(error: &BlogError) -> bool {
+    match error {
+        BlogError::Refused {
+            status, sub_status, ..
+        } => *status == 409 || *sub_status == 409,
+        _ => false,
     }
 }

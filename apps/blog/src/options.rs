@@ -70,6 +70,12 @@ pub struct Options {
     pub load: Load,
     /// True if the databases are kept after the measurement.
     pub keep: bool,
+    /// True if the copies of V3 are written by the pipelines, and if writes are also measured
+    /// together with their pipelines.
+    pub through_pipelines: bool,
+    /// True if databases of an interrupted run are used: loading continues, and finished
+    /// measurements are not repeated.
+    pub resume: bool,
 }
 
 impl Options {
@@ -88,6 +94,8 @@ impl Options {
             connections: 32,
             load: Load::Procedure,
             keep: true,
+            through_pipelines: false,
+            resume: false,
         }
     }
 

@@ -36,6 +36,37 @@ pub struct Row {
     pub note: Option<&'static str>,
 }
 
+/// A write with its pipelines, or a part of that.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WriteRow {
+    /// The write, or the part of it.
+    pub name: String,
+    /// The model.
+    pub model: Model,
+    /// Mean charge in RU.
+    pub ru: f64,
+    /// Median and 99th percentile in milliseconds: of a write its latency, of a write with its
+    /// pipelines the delivery time. `None` for a part.
+    pub ms: Option<(f64, f64)>,
+    /// Number of writes.
+    pub runs: usize,
+}
+
+/// The copies that pipelines have written after loading.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CopySummary {
+    /// Number of changes read from the feeds.
+    pub changes: u64,
+    /// Number of items written.
+    pub written: u64,
+    /// Charge in RU of the feeds and the reactions.
+    pub ru: f64,
+    /// Duration in seconds.
+    pub seconds: f64,
+    /// Ranges of all feeds. Each costs 1 RU for each empty page.
+    pub ranges: usize,
+}
+
 /// The result of loading one model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadSummary {
@@ -47,6 +78,8 @@ pub struct LoadSummary {
     pub seconds: f64,
     /// Number of physical partitions of `posts`.
     pub partitions: usize,
+    /// The work of the pipelines, if they were measured.
+    pub copied: Option<CopySummary>,
 }
 
 /// A finished measurement. [`fmt::Display`] writes it in the chosen format.
@@ -64,12 +97,15 @@ pub struct Report {
     pub loaded: Vec<LoadSummary>,
     /// The rows, sorted by request and then by model.
     pub rows: Vec<Row>,
+    /// Writes with their pipelines, in the order of the models. Empty unless they were measured.
+    pub writes: Vec<WriteRow>,
 }
 
 impl Report {
-    /// Returns the rows as a JSON array.
+    /// Returns the rows as a JSON array, those of writes with their pipelines last.
     pub fn to_json(&self) -> Value {
-        self.rows.iter().map(row_to_json).collect()
+        let rows = self.rows.iter().map(row_to_json);
+        rows.chain(self.writes.iter().map(write_to_json)).collect()
     }
 
     /// Returns the aligned table with the size of the data set above and the notes below.
@@ -84,6 +120,7 @@ impl Report {
         self.write_data_set(out)?;
         writeln!(out)?;
         let notes = self.write_rows(out)?;
+        self.write_writes(out)?;
         if !notes.is_empty() {
             writeln!(out)?;
         }
@@ -115,6 +152,48 @@ impl Report {
                 grouped(rate),
                 loaded.partitions
             )?;
+            if let Some(copied) = loaded.copied {
+                writeln!(
+                    out,
+                    "{}: {} items written by pipelines after {} changes in {:.1} s, {} RU",
+                    loaded.model,
+                    grouped(copied.written),
+                    grouped(copied.changes),
+                    copied.seconds,
+                    grouped(copied.ru as u64)
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the rows of writes with their pipelines.
+    fn write_writes(&self, out: &mut String) -> fmt::Result {
+        if self.writes.is_empty() {
+            return Ok(());
+        }
+        writeln!(out)?;
+        writeln!(
+            out,
+            "{:<30}{:<5}{:>9} {:>8}{:>8} {:>7}",
+            "writes with their pipelines", "model", "mean RU", "ms p50", "p99", "writes"
+        )?;
+        for row in &self.writes {
+            write!(out, "{:<30}{:<5}{:>9.2} ", row.name, row.model, row.ru)?;
+            match row.ms {
+                Some((p50, p99)) => write!(out, "{p50:>8.2}{p99:>8.2}")?,
+                None => write!(out, "{:>8}{:>8}", "", "")?,
+            }
+            writeln!(out, " {:>7}", row.runs)?;
+        }
+        for loaded in &self.loaded {
+            if let Some(copied) = loaded.copied {
+                writeln!(
+                    out,
+                    "{}: the pipelines read {} ranges, at 1 RU for each empty page.",
+                    loaded.model, copied.ranges
+                )?;
+            }
         }
         Ok(())
     }
@@ -217,8 +296,8 @@ fn row_to_json(row: &Row) -> Value {
         "request": row.request.to_string(),
         "model": row.model.to_string(),
         "ru": row.ru,
-        "ms_p50": row.ms_p50,
-        "ms_p99": row.ms_p99,
+        "ms_p50": whole_nanoseconds(row.ms_p50),
+        "ms_p99": whole_nanoseconds(row.ms_p99),
         "partitions": row.partitions,
         "requests": row.requests,
         "throttled": row.throttled,
@@ -229,6 +308,17 @@ fn row_to_json(row: &Row) -> Value {
     })
 }
 
+fn write_to_json(row: &WriteRow) -> Value {
+    json!({
+        "write": row.name,
+        "model": row.model.to_string(),
+        "ru": (row.ru * 100.0).round() / 100.0,
+        "ms_p50": row.ms.map(|ms| whole_nanoseconds(ms.0)),
+        "ms_p99": row.ms.map(|ms| whole_nanoseconds(ms.1)),
+        "runs": row.runs,
+    })
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.format {
@@ -236,6 +326,11 @@ impl fmt::Display for Report {
             Format::Json => write!(f, "{:#}", self.to_json()),
         }
     }
+}
+
+/// Returns milliseconds without the digits that only arithmetic adds.
+fn whole_nanoseconds(ms: f64) -> f64 {
+    (ms * 1e6).round() / 1e6
 }
 
 /// Returns a number with commas between groups of three digits: 1,234,567.
@@ -285,7 +380,9 @@ mod tests {
                 items: 1_747_250,
                 seconds: 100.0,
                 partitions: 67,
+                copied: None,
             }],
+            writes: vec![],
             rows: vec![
                 row(Request::C1, Model::V3, 6.67, Some("carried over")),
                 row(Request::C2, Model::V3, 9.9, Some("carried over")),
@@ -334,6 +431,45 @@ Q3      V2      202.50    201.54    202.58     0.42   12.50        28         67
         assert_eq!(
             (&rows[2]["request"], &rows[2]["ru"], &rows[2]["model_ru"]),
             (&json!("Q3"), &json!(202.5), &json!(202.58))
+        );
+    }
+
+    #[test]
+    fn writes_with_their_pipelines_stand_below_the_table() {
+        let mut report = report(Format::Table);
+        let row = |name: &str, ru, ms| WriteRow {
+            name: name.into(),
+            model: Model::V3,
+            ru,
+            ms,
+            runs: 200,
+        };
+        report.writes = vec![
+            row("C2", 9.9, Some((0.5, 1.25))),
+            row("+ copyToFeed", 16.123, None),
+        ];
+        report.loaded[0].copied = Some(CopySummary {
+            changes: 5_500,
+            written: 5_600,
+            ru: 12_345.6,
+            seconds: 2.0,
+            ranges: 77,
+        });
+        let table = report.to_table();
+        let expected = "
+writes with their pipelines   model  mean RU   ms p50     p99  writes
+C2                            V3        9.90     0.50    1.25     200
++ copyToFeed                  V3       16.12                      200
+V2: the pipelines read 77 ranges, at 1 RU for each empty page.
+";
+        assert!(table.contains(expected), "{table}");
+        let summary =
+            "V2: 5,600 items written by pipelines after 5,500 changes in 2.0 s, 12,345 RU";
+        assert!(table.lines().any(|line| line == summary), "{table}");
+        let json = report.to_json();
+        assert_eq!(
+            (&json[4]["write"], &json[4]["ru"], &json[4]["ms_p50"]),
+            (&json!("+ copyToFeed"), &json!(16.12), &Value::Null)
         );
     }
 

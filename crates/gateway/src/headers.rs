@@ -73,6 +73,8 @@ pub(crate) struct RequestHeaders {
     pub(crate) session_token: Option<String>,
     /// True if the version of the protocol knows only the short form of session tokens.
     pub(crate) has_short_tokens: bool,
+    /// True if the version of the protocol shows no key in containers without a partition key.
+    pub(crate) hides_system_keys: bool,
     // Writes.
     pub(crate) pre_trigger: Option<String>,
     pub(crate) post_trigger: Option<String>,

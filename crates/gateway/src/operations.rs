@@ -20,6 +20,7 @@ mod access;
 mod batches;
 mod feeds;
 mod items;
+mod keyless;
 mod metadata;
 mod queries;
 mod quota;

@@ -1,16 +1,17 @@
 //! `orrery bench`: measures workloads on a running server or on a temporary one.
 //!
 //! The temporary server is a process of this program with a new data directory, which is deleted at
-//! the end. The workload therefore measures what a user runs: a durable store behind HTTP on this
+//! the end, or with a directory of the user, which stays. The workload therefore measures what a user runs: a durable store behind HTTP on this
 //! machine.
 
 use crate::command::{BenchArguments, BlogArguments, TableFormat, Workload};
 use crate::failure::Failure;
-use orrery_blog::{BlogError, Format, Model, Options};
+use orrery_blog::dataset::Dataset;
+use orrery_blog::{BlogError, Estimate, Format, Model, Options};
 use orrery_model::Json;
 use orrery_model::json::parse;
 use std::io::{self, BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// Runs a workload and prints its report.
@@ -33,11 +34,22 @@ fn run_blog(arguments: &BlogArguments) -> Result<(), Failure> {
         models.push(name.parse().map_err(invalid)?);
     }
     let profile = arguments.profile_name().parse().map_err(invalid)?;
+    if arguments.resume && arguments.endpoint.is_none() && arguments.data_dir.is_none() {
+        return Err(Failure::Usage(
+            "--resume requires --data-dir or --endpoint: a temporary server keeps no data".into(),
+        ));
+    }
+    let data = Dataset::new(arguments.seed, arguments.scale).map_err(invalid)?;
+    let estimate = orrery_blog::estimate(&data, &models);
 
     // The temporary server runs until the variable is dropped.
     let temporary_server = match &arguments.endpoint {
         Some(_) => None,
-        None => Some(TemporaryServer::start(arguments.profile_name())?),
+        None => {
+            let directory = Directory::of(arguments.data_dir.as_deref());
+            directory.check_space(estimate)?;
+            Some(TemporaryServer::start(arguments.profile_name(), directory)?)
+        }
     };
     let (endpoint, key) = match (&temporary_server, &arguments.endpoint, &arguments.key) {
         (Some(server), _, _) => (server.endpoint.clone(), server.key.clone()),
@@ -57,6 +69,8 @@ fn run_blog(arguments: &BlogArguments) -> Result<(), Failure> {
     // The databases may stay: a temporary server is deleted as a whole, and on a running server
     // the next run deletes them first.
     options.keep = true;
+    options.through_pipelines = arguments.through_pipelines;
+    options.resume = arguments.resume;
     options.format = match arguments.format {
         TableFormat::Table => Format::Table,
         TableFormat::Json => Format::Json,
@@ -74,22 +88,111 @@ fn run_blog(arguments: &BlogArguments) -> Result<(), Failure> {
         .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))
 }
 
-/// A server for one measurement. Dropping it ends the process and deletes the data directory.
+/// The data directory of a temporary server.
+struct Directory {
+    path: PathBuf,
+    /// True if the directory is the user's and stays.
+    is_kept: bool,
+}
+
+impl Directory {
+    /// Returns the user's directory, or else a new one below that for temporary files.
+    fn of(chosen: Option<&Path>) -> Self {
+        match chosen {
+            Some(path) => Self {
+                path: path.to_owned(),
+                is_kept: true,
+            },
+            None => Self {
+                path: std::env::temp_dir().join(format!("orrery-bench-{}", std::process::id())),
+                is_kept: false,
+            },
+        }
+    }
+
+    /// Prints the estimated size and compares it with the free space of the disk and with what the
+    /// directory holds already.
+    ///
+    /// # Errors
+    /// [`Failure::Failed`] if the disk is too small.
+    fn check_space(&self, estimate: Estimate) -> Result<(), Failure> {
+        let needed = estimate.bytes.saturating_sub(size_of_files(&self.path));
+        eprintln!(
+            "{} items, about {} on disk in {}",
+            estimate.items,
+            size(estimate.bytes),
+            self.path.display()
+        );
+        match free_bytes(&self.path) {
+            Some(free) if free < needed => Err(Failure::Failed(format!(
+                "the disk is too small: {} are needed in {}, and {} are free; choose a smaller \
+                 --scale, fewer --models, or a directory on another disk with --data-dir",
+                size(needed),
+                self.path.display(),
+                size(free)
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns the free space of the disk of a directory that need not exist; `None` if the system does
+/// not tell.
+#[cfg(unix)]
+fn free_bytes(directory: &Path) -> Option<u64> {
+    // A relative path ends in the empty path, which stands for the current directory.
+    let existing = directory.ancestors().find(|path| path.exists());
+    let existing = existing.unwrap_or(Path::new("."));
+    let stat = rustix::fs::statvfs(existing).ok()?;
+    Some(stat.f_bavail * stat.f_frsize)
+}
+
+/// Returns the free space of the disk of a directory: the system is not asked.
+#[cfg(not(unix))]
+fn free_bytes(_directory: &Path) -> Option<u64> {
+    None
+}
+
+/// Returns the size of all files below a directory; 0 if it does not exist.
+fn size_of_files(directory: &Path) -> u64 {
+    let mut bytes = 0;
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return 0;
+    };
+    for entry in entries.flatten() {
+        bytes += match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => size_of_files(&entry.path()),
+            Ok(metadata) => metadata.len(),
+            Err(_) => 0,
+        };
+    }
+    bytes
+}
+
+/// Returns a number of bytes as text: `45 MB`, `61.5 GB`.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000_000_000 => format!("{} MB", bytes.div_ceil(1_000_000)),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}
+
+/// A server for one measurement. Dropping it ends the process and deletes the data directory,
+/// unless the directory is the user's.
 struct TemporaryServer {
     process: Child,
-    directory: PathBuf,
+    directory: Directory,
     endpoint: String,
     key: String,
 }
 
 impl TemporaryServer {
     /// Starts a server and waits until it is ready.
-    fn start(profile: &str) -> Result<Self, Failure> {
+    fn start(profile: &str, directory: Directory) -> Result<Self, Failure> {
         let failed =
             |action: &str, error: io::Error| Failure::Failed(format!("cannot {action}: {error}"));
         let program = std::env::current_exe()
             .map_err(|error| failed("determine the path of this program", error))?;
-        let directory = std::env::temp_dir().join(format!("orrery-bench-{}", std::process::id()));
 
         // Port 0 selects a free port, so that a measurement does not disturb a running server.
         // Standard error is inherited, so that the user sees why a server does not start.
@@ -98,7 +201,7 @@ impl TemporaryServer {
             .args(["--ready-json", "--log-level", "error"])
             .args(["--profile", profile])
             .arg("--data-dir")
-            .arg(&directory)
+            .arg(&directory.path)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -136,10 +239,12 @@ impl TemporaryServer {
 
 impl Drop for TemporaryServer {
     fn drop(&mut self) {
-        // The process may have ended already. Its data is deleted, so an orderly shutdown is not
-        // needed.
+        // The process may have ended already. Acknowledged writes are durable, so an orderly shutdown
+        // is not needed.
         let _ = self.process.kill();
         let _ = self.process.wait();
-        let _ = std::fs::remove_dir_all(&self.directory);
+        if !self.directory.is_kept {
+            let _ = std::fs::remove_dir_all(&self.directory.path);
+        }
     }
 }

@@ -5,7 +5,9 @@
 //!   inside       server in this process
 //!   filling      data of a new blog
 //!   pipelines    workers of this process
+//! migrate    change of the home model of a running blog
 //! worker     pipelines only, for a blog that runs elsewhere
+//! drift      comparison of the copies of a running blog
 //! place      file that tells other commands where a blog runs
 //! report     announcement when the blog is ready
 //! ```
@@ -14,8 +16,10 @@
 //! a runtime of its own and is used over its port, as any other server: the blog needs nothing but
 //! the public protocol.
 
+mod drift;
 mod filling;
 mod inside;
+mod migrate;
 mod pipelines;
 mod place;
 mod report;
@@ -37,7 +41,9 @@ const CONNECTIONS: usize = 64;
 pub(crate) fn run(command: BlogCommand) -> Result<(), Failure> {
     match command.action {
         None => serve::run(&command.serve),
+        Some(BlogAction::Migrate(arguments)) => migrate::run(&arguments),
         Some(BlogAction::Worker(arguments)) => worker::run(&arguments),
+        Some(BlogAction::Drift(arguments)) => drift::run(&arguments),
     }
 }
 

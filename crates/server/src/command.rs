@@ -5,7 +5,10 @@
 
 mod blog;
 
-pub(crate) use blog::{BlogAction, BlogCommand, RunningBlog, ServeArguments, WorkerArguments};
+pub(crate) use blog::{
+    BlogAction, BlogCommand, DriftArguments, MigrateArguments, RunningBlog, ServeArguments,
+    WorkerArguments,
+};
 
 use crate::memory::MemoryLimit;
 use crate::sizes::PartitionSize;
@@ -481,9 +484,14 @@ Examples:
     orrery bench blog --format json > table.json
   A running server:
     orrery bench blog --endpoint http://127.0.0.1:8081 --key \"$KEY\"
+  Copies written by the change feed pipelines, and the cost of a write with its pipelines:
+    orrery bench blog --through-pipelines
+  The published size, in a directory that an interrupted run can continue to use:
+    orrery bench blog --scale 1 --data-dir /data/blog --resume
 
 The published figures were measured at scale 1: 100,000 users with 5 to 50 posts each. Equal seeds
-give equal data. Existing databases named blog-v1, blog-v2 and blog-v3 are deleted first.";
+give equal data. Existing databases named blog-v1, blog-v2, blog-v3 and bench-blog-control are
+deleted first, except with --resume.";
 
 /// Arguments of `orrery bench blog`.
 #[derive(Debug, Args)]
@@ -514,6 +522,17 @@ pub(crate) struct BlogArguments {
     /// Format of the result
     #[arg(long, value_enum, default_value_t = TableFormat::Table)]
     pub(crate) format: TableFormat,
+    /// Let the change feed pipelines write the copies of the third model, and measure edits and
+    /// writes with their pipelines as well
+    #[arg(long)]
+    pub(crate) through_pipelines: bool,
+    /// Data directory of the temporary server, which is kept [default: a new one, which is deleted]
+    #[arg(long, value_name = "DIR", conflicts_with = "endpoint")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Continue an interrupted run with the same options: loading goes on where it stopped, and
+    /// models that were measured are not measured again. Needs --data-dir or --endpoint
+    #[arg(long)]
+    pub(crate) resume: bool,
 }
 
 impl BlogArguments {

@@ -78,3 +78,60 @@ fn two_runs_of_one_seed_cost_the_same_in_every_cell_and_what_the_article_measure
         );
     }
 }
+
+/// Runs `orrery bench blog` with the smallest data set of one model in a directory of the user.
+fn run_in(directory: &std::path::Path, arguments: &[&str]) -> (bool, String, String) {
+    let run = Command::new(env!("CARGO_BIN_EXE_orrery"))
+        .args(["bench", "blog", "--scale", SCALE, "--models", "v3"])
+        .args(["--through-pipelines", "--format", "json", "--data-dir"])
+        .arg(directory)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the program can be started");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    (run.status.success(), text(run.stdout), text(run.stderr))
+}
+
+#[test]
+fn writes_are_measured_with_their_pipelines_and_a_resumed_run_repeats_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (succeeded, first, log) = run_in(directory.path(), &["--resume"]);
+    assert!(succeeded, "{log}");
+    let table = parse(first.as_bytes()).expect("JSON");
+    let rows = table.as_array().expect("rows");
+    let ru = |name: &str| {
+        let row = rows.iter().find(|row| {
+            let write = row.get("write").and_then(Json::as_str);
+            write == Some(name)
+        });
+        let row = row.unwrap_or_else(|| panic!("no row {name} in {first}"));
+        row.get("ru").and_then(Json::as_f64).expect("a number")
+    };
+    // The parts of a write make up its sum, and the write alone costs as much as in the table.
+    let parts = ["C2", "+ copyToUsers", "+ copyToFeed", "+ change feed"].map(ru);
+    let sum = ru("C2 with its pipelines");
+    assert!((parts.iter().sum::<f64>() - sum).abs() < 0.05, "{first}");
+    assert!((parts[0] - 9.9).abs() < 0.005, "{first}");
+    assert!(ru("C1 edit with its pipelines") > ru("C1 edit"), "{first}");
+
+    let (succeeded, second, log) = run_in(directory.path(), &["--resume"]);
+    assert!(succeeded, "{log}");
+    assert_eq!(first, second, "the figures are those of the first run");
+}
+
+#[test]
+fn a_disk_that_is_too_small_is_refused_before_anything_is_loaded() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let run = Command::new(env!("CARGO_BIN_EXE_orrery"))
+        .args(["bench", "blog", "--scale", "10", "--data-dir"])
+        .arg(directory.path())
+        .stdin(Stdio::null())
+        .output()
+        .expect("the program can be started");
+    // A disk with terabytes would begin to load; no machine that runs this test has one.
+    let log = String::from_utf8_lossy(&run.stderr);
+    assert!(!run.status.success() && log.contains("too small"), "{log}");
+    let mut entries = std::fs::read_dir(directory.path()).expect("a directory");
+    assert!(entries.next().is_none(), "nothing was created");
+}

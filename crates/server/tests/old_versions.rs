@@ -1,8 +1,9 @@
 //! Clients of old versions of the protocol: containers without a partition key, which have one
-//! physical partition, and session tokens of the short form.
+//! physical partition and show no key, and session tokens of the short form.
 
 mod program;
 
+use orrery_model::Json;
 use program::{Answer, Client, ITEMS, Request, Server, item, start, text};
 
 const KEY: &str = "x-ms-documentdb-partitionkey";
@@ -143,6 +144,54 @@ fn a_container_without_a_partition_key_has_one_partition_up_to_10000_request_uni
         refused.status,
         refused.text()
     );
+}
+
+#[test]
+fn versions_before_2018_12_31_see_no_partition_key_where_none_was_set() {
+    const CONTAINER: &str = "/dbs/blog/colls/posts";
+    let (_server, mut client) = with_container_of_2016(&[]);
+    let keyed = r#"{"id":"keyed","partitionKey":{"paths":["/pk"],"kind":"Hash"}}"#;
+    assert_eq!(create_container(&mut client, keyed, "1000").status, 201);
+    for (version, is_shown) in [
+        ("2016-07-11", false),
+        ("2018-09-17", false),
+        ("2018-12-31", true),
+    ] {
+        let mut call = |request: Request| {
+            let answer = client.call(&request.header(VERSION, version));
+            assert!(answer.status < 300, "{version}: {}", answer.text());
+            answer.json()
+        };
+        let read = call(Request::new("GET", CONTAINER));
+        assert_eq!(read.get("partitionKey").is_some(), is_shown, "{version}");
+        let has_quotes = text(&read, "_etag").starts_with('"') && text(&read, "id") == "posts";
+        assert!(has_quotes, "{version}: {read}");
+        // A client sends back what a read returned.
+        let replaced = call(Request::new("PUT", CONTAINER).body(read.to_text()));
+        assert_eq!(
+            replaced.get("partitionKey").is_some(),
+            is_shown,
+            "{version}"
+        );
+        for feed in [
+            call(Request::new("GET", "/dbs/blog/colls")),
+            call(Request::query("/dbs/blog/colls", "SELECT * FROM c")),
+        ] {
+            let listed = feed.get("DocumentCollections").and_then(Json::as_array);
+            let listed = listed.expect("containers");
+            assert_eq!(listed.len(), 2, "{version}");
+            for container in listed {
+                let is_keyed = text(container, "id") == "keyed";
+                assert_eq!(
+                    container.get("partitionKey").is_some(),
+                    is_keyed || is_shown,
+                    "{version}: {container}"
+                );
+            }
+        }
+    }
+    let created = create_container(&mut client, r#"{"id":"another"}"#, "400");
+    assert_eq!(created.json().get("partitionKey"), None);
 }
 
 /// Returns the tokens of the responses to all kinds of requests for items.

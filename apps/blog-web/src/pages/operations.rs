@@ -101,5 +101,8 @@ fn counters_text(state: &AppState) -> String {
     ] {
         metric(name, help, vec![(String::new(), sample)]);
     }
+    if let Some(pipelines) = &state.options.pipelines {
+        text.push_str(&pipelines.metrics());
+    }
     text
 }

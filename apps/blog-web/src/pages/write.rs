@@ -73,6 +73,9 @@ pub(crate) async fn submit(
         for cost in &receipt.models {
             let counter = &counters.charges[cost.model as usize];
             Counters::add(counter, cost.measurement.ru.0);
+            if let Some(pipelines) = &visit.state.options.pipelines {
+                pipelines.wake().ring_after(&cost.records);
+            }
         }
         // The receipt in memory has the records of the requests, the journal's has only sums.
         visit.state.receipts.insert(&receipt.id, receipt.clone());

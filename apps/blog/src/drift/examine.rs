@@ -43,27 +43,29 @@ impl Comparison {
             suspects: Suspects::default(),
             differences: Vec::new(),
         };
-        let users = suspects.users.iter().map(async |user_id| {
-            let differences = self.examine_user(user_id).await?;
-            Ok::<_, BlogError>((user_id, differences))
-        });
+        let users: Vec<_> = suspects
+            .users
+            .iter()
+            .map(|user_id| self.examine_user(user_id))
+            .collect();
         let mut users = stream::iter(users).buffer_unordered(CONCURRENT);
         while let Some(result) = users.next().await {
             let (user_id, differences) = result?;
             if !differences.is_empty() {
-                examined.suspects.users.insert(user_id.clone());
+                examined.suspects.users.insert(user_id);
                 examined.differences.extend(differences);
             }
         }
-        let posts = suspects.posts.iter().map(async |post_id| {
-            let differences = self.examine_post(post_id).await?;
-            Ok::<_, BlogError>((post_id, differences))
-        });
+        let posts: Vec<_> = suspects
+            .posts
+            .iter()
+            .map(|post_id| self.examine_post(post_id))
+            .collect();
         let mut posts = stream::iter(posts).buffer_unordered(CONCURRENT);
         while let Some(result) = posts.next().await {
             let (post_id, differences) = result?;
             if !differences.is_empty() {
-                examined.suspects.posts.insert(post_id.clone());
+                examined.suspects.posts.insert(post_id);
                 examined.differences.extend(differences);
             }
         }
@@ -79,7 +81,8 @@ impl Comparison {
     }
 
     /// Compares one user between the models, and the copies of the user's name with the user.
-    async fn examine_user(&self, user_id: &str) -> Result<Vec<Difference>, BlogError> {
+    /// Returns the user's id and the differences.
+    async fn examine_user(&self, user_id: &str) -> Result<(String, Vec<Difference>), BlogError> {
         let mut differences = Vec::new();
         let mut reference = None;
         for (index, blog) in self.blogs.iter().enumerate() {
@@ -101,11 +104,12 @@ impl Comparison {
             let text = difference_of(reference.as_ref(), stored.as_ref());
             differences.extend(text.map(|text| difference(blog, item, text)));
         }
-        Ok(differences)
+        Ok((user_id.to_owned(), differences))
     }
 
-    /// Compares the items of one post between the models, and the copies of and in the post.
-    async fn examine_post(&self, post_id: &str) -> Result<Vec<Difference>, BlogError> {
+    /// Compares the items of one post between the models, and the copies of and in the post. Returns
+    /// the post's id and the differences.
+    async fn examine_post(&self, post_id: &str) -> Result<(String, Vec<Difference>), BlogError> {
         let mut differences = Vec::new();
         let mut reference: Option<PostItems> = None;
         for blog in &self.blogs {
@@ -125,7 +129,7 @@ impl Comparison {
                 }
             }
         }
-        Ok(differences)
+        Ok((post_id.to_owned(), differences))
     }
 }
 

@@ -324,12 +324,15 @@ async fn read_container(
     // Up to four partitions are read at the same time, page by page.
     while !waiting.is_empty() {
         let batch = waiting.split_off(waiting.len().saturating_sub(CONCURRENT_PARTITIONS));
-        let mut pages = stream::iter(batch.into_iter().map(|(range, etag)| async move {
-            let meter = Meter::new();
-            let page = client.changes(&meter, container, &range, etag.as_deref(), PAGE_SIZE);
-            (page.await, range, etag)
-        }))
-        .buffer_unordered(CONCURRENT_PARTITIONS);
+        let pages: Vec<_> = batch
+            .into_iter()
+            .map(|(range, etag)| async move {
+                let meter = Meter::new();
+                let page = client.changes(&meter, container, &range, etag.as_deref(), PAGE_SIZE);
+                (page.await, range, etag)
+            })
+            .collect();
+        let mut pages = stream::iter(pages).buffer_unordered(CONCURRENT_PARTITIONS);
         while let Some((page, range, etag)) = pages.next().await {
             let page = page?;
             page.items.iter().for_each(&mut add);

@@ -410,6 +410,7 @@ async fn for_each_concurrently<F>(futures: impl IntoIterator<Item = F>) -> Resul
 where
     F: Future<Output = Result<(), BlogError>>,
 {
+    let futures: Vec<F> = futures.into_iter().collect();
     let mut results = stream::iter(futures).buffer_unordered(CONCURRENT_REACTIONS);
     while let Some(result) = results.next().await {
         result?;

@@ -35,11 +35,19 @@ impl Pipeline {
     /// # Errors
     /// The first error of a request. The positions of partitions without an error are kept.
     pub async fn drain(&mut self) -> Result<PipelineProgress, BlogError> {
+        self.drain_metered(&Meter::new()).await
+    }
+
+    /// Does the same as [`Pipeline::drain`] and adds the requests to `meter`.
+    ///
+    /// # Errors
+    /// Those of [`Pipeline::drain`].
+    pub async fn drain_metered(&mut self, meter: &Meter) -> Result<PipelineProgress, BlogError> {
         let mut progress = PipelineProgress::default();
         let mut splits = 0;
         loop {
             self.begin_page();
-            match self.process_next_pages().await {
+            match self.process_next_pages(meter).await {
                 Ok(done) if done.changes == 0 => return Ok(progress),
                 Ok(done) => progress += done,
                 Err(e) if e.is_range_gone() && splits < SPLITS_MAX => {
@@ -53,12 +61,13 @@ impl Pipeline {
     }
 
     /// Processes the next page of every partition.
-    async fn process_next_pages(&mut self) -> Result<PipelineProgress, BlogError> {
+    async fn process_next_pages(&mut self, meter: &Meter) -> Result<PipelineProgress, BlogError> {
         let ranges = self.source.client.ranges(self.container()).await?;
-        let pages = ranges.iter().map(|range| {
+        let mut pages = Vec::with_capacity(ranges.len());
+        for range in ranges.iter() {
             let etag = self.positions.position_of(range);
-            self.process_page(&range.id, etag)
-        });
+            pages.push(self.process_page(meter, &range.id, etag));
+        }
         let results = join_all(pages).await;
 
         // A failed partition does not discard the work of the others: their positions move forward.
@@ -82,14 +91,14 @@ impl Pipeline {
     /// Processes one page of a partition. Returns the position after the page.
     async fn process_page(
         &self,
+        meter: &Meter,
         range: &str,
         etag: Option<&str>,
     ) -> Result<(String, PipelineProgress), BlogError> {
-        let meter = Meter::new();
         let changes = self
             .source
             .client
-            .changes(&meter, self.container(), range, etag, PAGE_SIZE)
+            .changes(meter, self.container(), range, etag, PAGE_SIZE)
             .await?;
         let mut progress = PipelineProgress {
             changes: changes.items.len() as u64,
@@ -99,7 +108,6 @@ impl Pipeline {
         for reaction in &self.reactions {
             let subjects = reaction.subjects(&changes.items);
             let at_a_time = reaction.subjects_at_a_time();
-            let meter = &meter;
             let reactions = subjects
                 .iter()
                 .map(|subject| self.react(*reaction, &page, meter, subject));

@@ -153,8 +153,10 @@ pub(super) struct LeaseItems {
 #[derive(Clone)]
 pub(super) struct LeaseStore {
     control: Control,
-    /// Sums the charges of all requests.
+    /// Sums the charges of all requests other than those of [`LeaseStore::replace`].
     pub(super) meter: Meter,
+    /// Sums the charges of changed leases: above all of stored positions.
+    pub(super) positions: Meter,
 }
 
 impl LeaseStore {
@@ -162,6 +164,7 @@ impl LeaseStore {
         Self {
             control,
             meter: Meter::new(),
+            positions: Meter::new(),
         }
     }
 
@@ -206,7 +209,7 @@ impl LeaseStore {
         let (client, link) = (&self.control.client, &self.control.leases);
         let item = lease.to_json();
         let replaced = client
-            .replace_returning(&self.meter, link, &lease.pipeline, &item)
+            .replace_returning(&self.positions, link, &lease.pipeline, &item)
             .await;
         match replaced {
             Ok(stored) => {

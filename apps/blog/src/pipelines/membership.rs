@@ -75,6 +75,11 @@ impl Membership {
         &self.id
     }
 
+    /// Returns true if this worker has or had the id.
+    pub(super) fn is_own(&self, id: &str) -> bool {
+        id == self.id || self.former_ids.contains(id)
+    }
+
     /// Returns the time between two heartbeats.
     pub(super) fn heartbeat_interval(lifetime: Duration) -> Duration {
         lifetime / HEARTBEATS

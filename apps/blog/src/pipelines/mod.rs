@@ -46,6 +46,7 @@ pub use consequences::Consequence;
 pub use dead_letters::DeadLetter;
 pub use delivery::{Delivery, Precision};
 pub use drain::PipelineProgress;
+pub(crate) use reactions::POSTS_WITH_OLD_NAME;
 pub(crate) use reactions::rename_in_post;
 pub use service::{PipelineSource, Pipelines, ServiceOptions};
 pub use status::{PipelineStatus, RangeStatus, ReactionStatus, Status, WorkerStatus};

@@ -11,6 +11,11 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+/// The posts with items of a user under another name than the parameter `@username`.
+pub(crate) const POSTS_WITH_OLD_NAME: &str = "\
+    SELECT DISTINCT VALUE c.postId FROM c WHERE c.userId = @userId \
+    AND (NOT IS_DEFINED(c.userUsername) OR c.userUsername != @username)";
+
 /// Concurrent reactions to one page, and concurrent procedures in one rename.
 const CONCURRENT_REACTIONS: usize = 8;
 /// Items in one call of `absorb`. With texts of a few KB each, the request stays well below the
@@ -292,9 +297,7 @@ async fn rename_in_posts(
     user_id: &str,
     username: &str,
 ) -> Result<u64, BlogError> {
-    const OUTDATED: &str = "SELECT DISTINCT VALUE c.postId FROM c WHERE c.userId = @userId \
-                            AND (NOT IS_DEFINED(c.userUsername) OR c.userUsername != @username)";
-    let query = Query::new(OUTDATED)
+    let query = Query::new(POSTS_WITH_OLD_NAME)
         .with("@userId", user_id)
         .with("@username", username);
     let posts = blog.client.query_all(meter, &blog.posts, &query).await?;

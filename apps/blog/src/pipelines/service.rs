@@ -216,9 +216,11 @@ impl Pipelines {
         let pipelines = self.shared.pipelines();
         let items = self.shared.store.read_all().await?;
         let own = lock(&self.shared.figures).clone();
-        let own_id = self.worker_id();
-        let mut status = status_of(&pipelines, &items, &own, Some(&own_id));
-        status.lease_ru = self.shared.store.meter.measurement(Duration::ZERO).ru;
+        let is_own = |id: &str| lock(&self.shared.membership).is_own(id);
+        let mut status = status_of(&pipelines, &items, &own, is_own);
+        let store = &self.shared.store;
+        status.lease_ru = store.meter.measurement(Duration::ZERO).ru;
+        status.position_ru = store.positions.measurement(Duration::ZERO).ru;
         for (pipeline, of_pipeline) in pipelines.iter().zip(&mut status.pipelines) {
             for range in of_pipeline.ranges.iter_mut().filter(|r| !r.is_owner_alive) {
                 let position = range.position.as_deref();

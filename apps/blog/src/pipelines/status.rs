@@ -19,7 +19,9 @@ pub struct Status {
     pub pipelines: Vec<PipelineStatus>,
     /// The workers of all processes, in the order of their ids.
     pub workers: Vec<WorkerStatus>,
-    /// Charges that this process has paid for leases and heartbeats since its start.
+    /// Charges that this process has paid for stored positions since its start.
+    pub position_ru: Charge,
+    /// Charges that this process has paid for heartbeats and for reading leases since its start.
     pub lease_ru: Charge,
 }
 
@@ -248,17 +250,17 @@ fn charge(ru: &Value) -> Charge {
 }
 
 /// Returns the status from the items of the lease container and the figures of this process.
-/// `own_id` is the id of this process's worker.
+/// `is_own` tells whether an id is, or was, that of this handle's worker.
 pub(super) fn status_of(
     pipelines: &[Pipeline],
     items: &LeaseItems,
     own: &Figures,
-    own_id: Option<&str>,
+    is_own: impl Fn(&str) -> bool,
 ) -> Status {
     // The own figures are newer than those that the own worker has published.
     let mut figures = own.clone();
     for worker in &items.workers {
-        if Some(worker.id.as_str()) != own_id {
+        if !is_own(&worker.id) {
             figures.add_published(&worker.stats);
         }
     }
@@ -276,7 +278,7 @@ pub(super) fn status_of(
         .map(|worker| WorkerStatus {
             id: worker.id.clone(),
             ranges: owned.get(worker.id.as_str()).copied().unwrap_or(0),
-            is_own: Some(worker.id.as_str()) == own_id,
+            is_own: is_own(&worker.id),
         })
         .collect();
     workers.sort_by(|a, b| a.id.cmp(&b.id));
@@ -286,6 +288,7 @@ pub(super) fn status_of(
             .map(|pipeline| pipeline_status(pipeline, items, &figures))
             .collect(),
         workers,
+        position_ru: Charge::default(),
         lease_ru: Charge::default(),
     }
 }

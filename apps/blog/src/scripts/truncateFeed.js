@@ -1,13 +1,13 @@
-// Post-trigger of the feed container: deletes all but the 100 newest posts.
-// The queries exclude the written item, and the trigger adds it to the results, so it does not
-// matter whether a query in a trigger sees the written item. If the written item is older than the
-// 100 newest posts, the trigger deletes it.
+// Post-trigger of the feed container: keeps the 100 newest posts.
+// Queries in a post-trigger see the feed as it was before the write. The trigger therefore counts
+// the other posts and adds one for the written post: a post that was in the feed before counts
+// once, and is not mistaken for an old one.
 function truncateFeed() {
   var MAX_POSTS = 100;
   var collection = getContext().getCollection();
   var self = collection.getSelfLink();
   var written = getContext().getResponse().getBody();
-  var others = [{ name: '@id', value: written.id }];
+  var writtenId = [{ name: '@id', value: written.id }];
 
   function checkAccepted(accepted) {
     if (!accepted) {
@@ -16,7 +16,7 @@ function truncateFeed() {
   }
 
   function countOthers() {
-    var query = { query: 'SELECT VALUE COUNT(1) FROM f WHERE f.id != @id', parameters: others };
+    var query = { query: 'SELECT VALUE COUNT(1) FROM f WHERE f.id != @id', parameters: writtenId };
     checkAccepted(collection.queryDocuments(self, query, function (err, rows) {
       if (err) throw err;
       var excess = rows[0] + 1 - MAX_POSTS;
@@ -27,24 +27,23 @@ function truncateFeed() {
   function findOldest(excess) {
     var query = {
       query: 'SELECT TOP ' + excess + ' * FROM f WHERE f.id != @id ORDER BY f.creationDate',
-      parameters: others
+      parameters: writtenId
     };
     var options = { pageSize: excess };
-    checkAccepted(collection.queryDocuments(self, query, options, function (err, posts) {
+    checkAccepted(collection.queryDocuments(self, query, options, function (err, oldest) {
       if (err) throw err;
-      posts.push(written);
-      posts.sort(function (a, b) {
-        return a.creationDate < b.creationDate ? -1 : a.creationDate > b.creationDate ? 1 : 0;
-      });
-      remove(posts.slice(0, excess), 0);
+      // The written post may itself be one of the oldest.
+      var last = oldest.length - 1;
+      if (written.creationDate < oldest[last].creationDate) oldest[last] = written;
+      remove(oldest);
     }));
   }
 
-  function remove(posts, index) {
-    if (index === posts.length) return;
-    checkAccepted(collection.deleteDocument(posts[index]._self, function (err) {
+  function remove(posts) {
+    if (posts.length === 0) return;
+    checkAccepted(collection.deleteDocument(posts[0]._self, function (err) {
       if (err) throw err;
-      remove(posts, index + 1);
+      remove(posts.slice(1));
     }));
   }
 

@@ -37,6 +37,8 @@ pub struct Receipt {
     pub operation: WriteOperation,
     /// The effect in the home model.
     pub outcome: Outcome,
+    /// The time at which the operation was applied.
+    pub started: String,
     /// True if the operation had been applied by an earlier submission of the same form.
     pub is_repeated: bool,
     /// The cost in each model to which the operation was applied.
@@ -144,7 +146,7 @@ impl Journal {
             "operation": operation.to_json(),
             "outcome": receipt.outcome.name(),
             "models": models,
-            "started": super::date_now(),
+            "started": receipt.started,
             "ttl": TIME_TO_LIVE_S,
         });
         patience(&self.client)
@@ -200,6 +202,7 @@ fn parse(item: &Value) -> Result<State, BlogError> {
         id: item["id"].as_str().ok_or_else(invalid)?.to_owned(),
         operation,
         outcome: Outcome::from_name(outcome).ok_or_else(invalid)?,
+        started: item["started"].as_str().unwrap_or_default().to_owned(),
         is_repeated: true,
         models,
     }))

@@ -36,12 +36,15 @@ use futures_util::future::join_all;
 use journal::{Begun, Journal, State};
 use locks::{Locks, entities_of};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Pauses before the retries in the background of an operation that is incomplete.
 const RETRY_PAUSES_MS: [u64; 6] = [200, 1_000, 3_000, 10_000, 30_000, 60_000];
+
+/// Time for which the requests of a retry in the background are repeated if they are throttled.
+const RETRY_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The reason for which a write operation has no receipt.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,6 +72,8 @@ struct Inner {
     locks: Locks,
     /// Operations of which this process knows that they are incomplete, by entity.
     unfinished: Mutex<HashMap<String, Vec<String>>>,
+    /// Ids of the operations that a task tries again.
+    retried: Mutex<HashSet<String>>,
 }
 
 /// Returns the id under which the operation of a form is stored. The id may be shown; the token may
@@ -85,6 +90,7 @@ impl Writes {
             site,
             locks: Locks::default(),
             unfinished: Mutex::default(),
+            retried: Mutex::default(),
         }))
     }
 
@@ -125,32 +131,58 @@ impl Writes {
         let id = receipt_id(token);
         // Two submissions of one form wait for each other.
         let _form = self.0.locks.acquire(&format!("form {id}"), true).await;
-        let turn = self.0.site.begin_write().await?;
-        let _entities = self.0.locks.acquire_for(&operation).await;
-        let patience = |client: &Client| client.with_deadline(deadline);
+        let form = FormWrite {
+            id: &id,
+            operation: &operation,
+            own,
+            deadline,
+        };
+        let mut is_new = false;
+        loop {
+            if let Some(receipt) = self.submit_in_turn(&form, &mut is_new).await? {
+                return answer(receipt, &operation, is_new);
+            }
+        }
+    }
 
+    /// Applies the operation of a form under one turn. `None` if home has changed meanwhile; the
+    /// operation must then be applied again. Turn and locks are released before that, since other
+    /// writers may hold a turn and wait for the locks. `is_new` is set if the journal did not
+    /// contain the form.
+    async fn submit_in_turn(
+        &self,
+        form: &FormWrite<'_>,
+        is_new: &mut bool,
+    ) -> Result<Option<Receipt>, BlogError> {
+        let turn = self.0.site.begin_write().await?;
+        let _entities = self.0.locks.acquire_for(form.operation).await;
+        let patience = |client: &Client| client.with_deadline(form.deadline);
         let begun = self
             .0
             .journal
-            .begin(own, &id, &operation, &patience)
+            .begin(form.own, form.id, form.operation, &patience)
             .await?;
         let stored = match begun {
-            Begun::New => operation,
-            Begun::Before(State::Done(receipt)) => return answer(receipt, &operation),
-            Begun::Before(State::Pending(stored)) => {
-                // The locks are those of the form's entities, which another content may change.
-                if entities_of(&stored) != entities_of(&operation) {
-                    let reason = "the form was sent before for another entity";
-                    return Err(BlogError::unexpected("a write operation", reason).into());
-                }
-                let receipt = self.complete(&turn, &id, &stored, own, &patience).await?;
-                return answer(receipt, &operation);
+            Begun::New => {
+                *is_new = true;
+                form.operation.clone()
             }
+            Begun::Before(State::Done(receipt)) => return Ok(Some(receipt)),
+            Begun::Before(State::Pending(stored)) => stored,
         };
-        self.complete_unfinished(&turn, &stored, &id, own, &patience)
+        // The locks are those of the form's entities, which another content may change.
+        if entities_of(&stored) != entities_of(form.operation) {
+            let reason = "the form was sent before for another entity";
+            return Err(BlogError::unexpected("a write operation", reason));
+        }
+        let is_current = self
+            .complete_unfinished(&turn, &stored, form.id, form.own, &patience)
             .await?;
-        let receipt = self.complete(&turn, &id, &stored, own, &patience).await?;
-        Ok(receipt)
+        if !is_current {
+            return Ok(None);
+        }
+        self.complete(&turn, form.id, &stored, form.own, &patience)
+            .await
     }
 
     /// Returns the receipt of an operation, `None` if there is none or the operation is incomplete.
@@ -162,40 +194,49 @@ impl Writes {
     }
 
     /// Completes the operations that an earlier process left in the journal, oldest first. Returns
-    /// the number of completed operations.
+    /// the number of completed operations. An operation that fails is tried again in the background
+    /// and before the next write to the same user or post.
     ///
     /// # Errors
-    /// The first error; the remaining operations stay in the journal.
+    /// Every error of reading the journal.
     pub async fn recover(&self) -> Result<usize, BlogError> {
         let own = Meter::new();
         let pending = self.0.journal.pending(&own).await?;
         for (id, operation) in &pending {
             self.note_unfinished(id, operation);
         }
+        let mut completed = 0;
         for (id, operation) in &pending {
-            self.complete_alone(id, operation).await?;
+            match self.complete_alone(id, operation).await {
+                Ok(()) => completed += 1,
+                Err(_) => self.retry_later(id, operation),
+            }
         }
-        Ok(pending.len())
+        Ok(completed)
     }
 
     /// Completes one stored operation under its locks.
     async fn complete_alone(&self, id: &str, operation: &WriteOperation) -> Result<(), BlogError> {
         let own = Meter::new();
-        let turn = self.0.site.begin_write().await?;
-        let _entities = self.0.locks.acquire_for(operation).await;
-        // Another write to the same entity may have completed the operation meanwhile.
-        if !self.is_unfinished(id, operation) {
-            return Ok(());
-        }
-        let patience = |client: &Client| client.clone();
-        let receipt = self.complete(&turn, id, operation, &own, &patience).await?;
-        match receipt.failure() {
-            Some(e) => Err(e),
-            None => Ok(()),
+        loop {
+            let turn = self.0.site.begin_write().await?;
+            let _entities = self.0.locks.acquire_for(operation).await;
+            // Another write to the same entity may have completed the operation meanwhile.
+            if !self.is_unfinished(id, operation) {
+                return Ok(());
+            }
+            // The locks must not be held for long: a visitor may wait for them.
+            let deadline = Instant::now() + RETRY_PATIENCE;
+            let patience = |client: &Client| client.with_deadline(deadline);
+            let completed = self.complete(&turn, id, operation, &own, &patience).await?;
+            if let Some(receipt) = completed {
+                return receipt.failure().map_or(Ok(()), Err);
+            }
         }
     }
 
-    /// Completes the unfinished operations on the entities of `operation`, which are locked.
+    /// Completes the unfinished operations on the entities of `operation`, which are locked. False
+    /// if home has changed meanwhile.
     async fn complete_unfinished(
         &self,
         turn: &WriteTurn,
@@ -203,7 +244,7 @@ impl Writes {
         own_id: &str,
         own: &Meter,
         patience: &(dyn Fn(&Client) -> Client + Sync),
-    ) -> Result<(), BlogError> {
+    ) -> Result<bool, BlogError> {
         let mut ids = Vec::new();
         {
             let unfinished = lock(&self.0.unfinished);
@@ -224,15 +265,20 @@ impl Writes {
                     continue;
                 }
             };
-            let receipt = self.complete(turn, &id, &stored, own, patience).await?;
+            let completed = self.complete(turn, &id, &stored, own, patience).await?;
+            let Some(receipt) = completed else {
+                return Ok(false);
+            };
             if let Some(e) = receipt.failure() {
                 return Err(e);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Applies a stored operation to the home model, then to the others, and marks it as done.
+    /// `None` if home has changed meanwhile: the operation is pending and must be applied again
+    /// under a new turn.
     async fn complete(
         &self,
         turn: &WriteTurn,
@@ -240,11 +286,16 @@ impl Writes {
         operation: &WriteOperation,
         own: &Meter,
         patience: &(dyn Fn(&Client) -> Client + Sync),
-    ) -> Result<Receipt, BlogError> {
-        let completed = self.apply_everywhere(turn, id, operation, own, patience);
-        let receipt = match completed.await {
-            Ok(receipt) => receipt,
-            Err(e) => {
+    ) -> Result<Option<Receipt>, BlogError> {
+        let applied = self.apply_everywhere(turn, id, operation, own, patience);
+        let (applied, is_current) = match applied.await {
+            Ok(receipt) => (Ok(receipt), turn.is_current().await),
+            Err(e) => (Err(e), Ok(true)),
+        };
+        let receipt = match (applied, is_current) {
+            (Ok(receipt), Ok(true)) => receipt,
+            (Ok(_), Ok(false)) => return Ok(None),
+            (Err(e), _) | (_, Err(e)) => {
                 self.retry_later(id, operation);
                 return Err(e);
             }
@@ -262,7 +313,7 @@ impl Writes {
         } else {
             self.retry_later(id, operation);
         }
-        Ok(receipt)
+        Ok(Some(receipt))
     }
 
     async fn apply_everywhere(
@@ -283,6 +334,7 @@ impl Writes {
             id: id.to_owned(),
             operation: operation.clone(),
             outcome: Outcome::Done,
+            started: date_now(),
             is_repeated: false,
             models: Vec::new(),
         };
@@ -320,9 +372,8 @@ impl Writes {
 
     /// Remembers an incomplete operation and tries it again in the background.
     fn retry_later(&self, id: &str, operation: &WriteOperation) {
-        let is_known = self.is_unfinished(id, operation);
         self.note_unfinished(id, operation);
-        if is_known {
+        if !lock(&self.0.retried).insert(id.to_owned()) {
             return;
         }
         let (writes, id, operation) = (self.clone(), id.to_owned(), operation.clone());
@@ -330,9 +381,10 @@ impl Writes {
             for pause_ms in RETRY_PAUSES_MS {
                 tokio::time::sleep(Duration::from_millis(pause_ms)).await;
                 if writes.complete_alone(&id, &operation).await.is_ok() {
-                    return;
+                    break;
                 }
             }
+            lock(&writes.0.retried).remove(&id);
         });
     }
 
@@ -362,9 +414,22 @@ impl Writes {
     }
 }
 
-/// Returns the receipt of an operation that was applied before, as the answer to `operation`.
-fn answer(mut receipt: Receipt, operation: &WriteOperation) -> Result<Receipt, WriteError> {
-    receipt.is_repeated = true;
+/// The operation of a form that was sent.
+struct FormWrite<'a> {
+    id: &'a str,
+    operation: &'a WriteOperation,
+    /// The meter of the requests to the journal.
+    own: &'a Meter,
+    deadline: Instant,
+}
+
+/// Returns the receipt as the answer to `operation`, which may have been sent before.
+fn answer(
+    mut receipt: Receipt,
+    operation: &WriteOperation,
+    is_new: bool,
+) -> Result<Receipt, WriteError> {
+    receipt.is_repeated = !is_new;
     if receipt.operation.has_same_intent(operation) {
         Ok(receipt)
     } else {

@@ -107,6 +107,9 @@ const VERSIONS: &[&str] = &[
     "2024-06-06",
 ];
 
+/// The first version that shows a partition key in containers that were created without one.
+const SYSTEM_KEY_VERSION: &str = "2018-12-31";
+
 /// The first version whose session tokens have a version and several LSNs.
 const LONG_TOKEN_VERSION: &str = "2018-06-18";
 
@@ -714,12 +717,14 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-version",
-        "a version of the service; before 2018-06-18 session tokens have the short form",
+        "a version of the service; before 2018-06-18 session tokens have the short form, and \
+         before 2018-12-31 containers without a partition key show none",
         "not a version of the service: 400",
         |a, v| {
             if VERSIONS.contains(&v.text) {
                 // Dates sort as text.
                 a.has_short_tokens = v.text < LONG_TOKEN_VERSION;
+                a.hides_system_keys = v.text < SYSTEM_KEY_VERSION;
                 return Ok(());
             }
             Err(v.invalid(&format!("The versions known are {}.", VERSIONS.join(", "))))

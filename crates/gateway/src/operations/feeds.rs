@@ -1,6 +1,6 @@
 //! Feeds without a query: lists of resources, items in natural order, and change feeds.
 
-use super::Progress;
+use super::{Progress, keyless};
 use crate::call::Call;
 use crate::feed::{FeedKind, envelope};
 use crate::headers::FeedMode;
@@ -26,6 +26,10 @@ pub(super) fn list_containers(
     database: &Arc<Database>,
 ) -> Result<Progress> {
     let outcome = engine.list(Feed::Containers(database), &call.page());
+    let outcome = outcome.map(|mut page| {
+        keyless::show_rows(call, &mut page.rows);
+        page
+    });
     let reply = page(Some(database.rid()), FeedKind::Containers, outcome);
     Ok(Progress::Complete(reply))
 }

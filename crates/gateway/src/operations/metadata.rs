@@ -1,6 +1,6 @@
 //! The account, databases, containers and offers as single resources.
 
-use super::{Progress, quota};
+use super::{Progress, keyless, quota};
 use crate::account;
 use crate::call::Call;
 use crate::reply::Reply;
@@ -71,7 +71,7 @@ pub(super) fn create_container(
 ) -> Result<Progress> {
     let throughput = call.headers.throughput();
     let outcome = engine.create_container(database, &call.object()?, throughput);
-    Ok(Progress::Complete(resource(outcome)))
+    Ok(Progress::Complete(resource(keyless::shown(call, outcome))))
 }
 
 pub(super) fn read_container(
@@ -84,7 +84,7 @@ pub(super) fn read_container(
     } else {
         engine.read_container(container)
     };
-    let mut reply = read(call, outcome);
+    let mut reply = read(call, keyless::shown(call, outcome));
     if call.headers.wants_quota && reply.error.is_none() {
         let progress = engine.index_progress(container)?;
         let (quota, usage) = engine.quota(container);
@@ -104,7 +104,7 @@ pub(super) fn replace_container(
 ) -> Result<Progress> {
     let if_match = call.headers.if_match.as_deref();
     let outcome = engine.replace_container(container, &call.object()?, if_match);
-    Ok(Progress::Complete(resource(outcome)))
+    Ok(Progress::Complete(resource(keyless::shown(call, outcome))))
 }
 
 pub(super) fn delete_container(

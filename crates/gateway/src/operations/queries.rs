@@ -1,6 +1,6 @@
 //! Queries of feeds, and query plans.
 
-use super::Progress;
+use super::{Progress, keyless};
 use crate::call::Call;
 use crate::feed::{FeedKind, envelope};
 use crate::headers::IndexMetrics;
@@ -37,6 +37,10 @@ pub(super) fn query_containers(
     database: &Arc<Database>,
 ) -> Result<Progress> {
     let outcome = engine.query_feed(Feed::Containers(database), &request(call)?);
+    let outcome = outcome.map(|mut result| {
+        keyless::show_rows(call, &mut result.page.rows);
+        result
+    });
     let reply = page(call, Some(database.rid()), FeedKind::Containers, outcome);
     Ok(Progress::Complete(reply))
 }

@@ -3,24 +3,33 @@
 use orrery_blog::pipelines::ServiceOptions;
 use orrery_blog::{Pipelines, Site};
 use std::io::{self, Write as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Time that workers get to finish their reactions and to release their ranges.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Pipeline workers of this process.
-pub(super) struct Workers(Vec<Pipelines>);
+/// Pipeline workers of this process. The first handle exists even if no worker runs, because the
+/// application shows the work of other processes as well.
+pub(super) struct Workers(Vec<Arc<Pipelines>>);
 
 impl Workers {
     /// Starts workers.
     pub(super) fn start(site: &Site, count: u8) -> Self {
         let mut workers = Vec::new();
-        for _ in 0..count {
+        for number in 0..count.max(1) {
             let pipelines = Pipelines::of_site(site, ServiceOptions::default());
-            pipelines.start();
-            workers.push(pipelines);
+            if number < count {
+                pipelines.start();
+            }
+            workers.push(Arc::new(pipelines));
         }
         Workers(workers)
+    }
+
+    /// Returns the handle that the application shows and wakes.
+    pub(super) fn first(&self) -> Option<Arc<Pipelines>> {
+        self.0.first().cloned()
     }
 
     /// Lets the workers finish their reactions and release their ranges, so that other workers go

@@ -21,6 +21,7 @@ use crate::signals;
 use crate::start::cannot_catch;
 use orrery_blog::Site;
 use orrery_blog::dataset::Dataset;
+use orrery_blog::lesson::lab::LabOptions;
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
@@ -113,7 +114,13 @@ async fn serve(arguments: &ServeArguments, server: Option<&Facts>) -> Result<(),
         None => None,
     };
     let workers = Workers::start(&site, arguments.workers);
-    let application = Application::start(&site, listener)?;
+    let options = orrery_blog_web::Options {
+        // Without a password anyone could sign in as anyone: on this machine only.
+        demo: arguments.listen.ip().is_loopback(),
+        pipelines: workers.first(),
+        lab: lab_options(arguments, server.is_some()),
+    };
+    let application = Application::start(&site, listener, options)?;
     let report = Report {
         application: application.url.clone(),
         place: &place,
@@ -130,6 +137,16 @@ async fn serve(arguments: &ServeArguments, server: Option<&Facts>) -> Result<(),
     drop(file);
     workers.stop().await;
     result
+}
+
+/// Returns what the lab knows about the server: the limits of one that this process has started.
+fn lab_options(arguments: &ServeArguments, is_own_server: bool) -> LabOptions {
+    let mut options = LabOptions::default();
+    if is_own_server {
+        options.logical_partition_limit = Some(arguments.logical_partition_limit.0);
+        options.physical_partition_limit = Some(arguments.physical_partition_limit.0);
+    }
+    options
 }
 
 /// Returns the place of the database.
@@ -187,14 +204,14 @@ struct Application {
 
 impl Application {
     /// Starts to serve the application.
-    fn start(site: &Site, listener: TcpListener) -> Result<Self, Failure> {
+    fn start(
+        site: &Site,
+        listener: TcpListener,
+        options: orrery_blog_web::Options,
+    ) -> Result<Self, Failure> {
         let address = listener
             .local_addr()
             .map_err(|error| Failure::Failed(format!("the application has no address: {error}")))?;
-        let options = orrery_blog_web::Options {
-            // Without a password anyone could sign in as anyone: on this machine only.
-            demo: address.ip().is_loopback(),
-        };
         let (stop, stopped) = oneshot::channel::<()>();
         let shutdown = async {
             // A dropped sender means the same as a message.

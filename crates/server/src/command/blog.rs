@@ -52,8 +52,49 @@ pub(crate) struct BlogCommand {
 /// Actions on a running blog.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BlogAction {
+    /// Move a running blog to another home model, while users read and write; an interrupted
+    /// migration continues with the same command
+    Migrate(MigrateArguments),
     /// Run pipelines for a running blog until Ctrl-C or SIGTERM; several workers share the work
     Worker(WorkerArguments),
+    /// Compare every copy of a running blog with its source; exit with 0 if all are equal,
+    /// otherwise with 1
+    Drift(DriftArguments),
+}
+
+/// Arguments of `orrery blog migrate`.
+#[derive(Debug, Args)]
+pub(crate) struct MigrateArguments {
+    #[command(flatten)]
+    pub(crate) blog: RunningBlog,
+    /// New home model
+    #[arg(
+        long,
+        value_enum,
+        value_name = "MODEL",
+        required_unless_present = "cancel"
+    )]
+    pub(crate) to: Option<HomeModel>,
+    /// Keep the data of the old home model, without further changes
+    #[arg(long, conflicts_with = "cancel")]
+    pub(crate) keep_old: bool,
+    /// End an interrupted migration that has not changed the home model, and delete its target
+    #[arg(long, conflicts_with = "to")]
+    pub(crate) cancel: bool,
+}
+
+/// Arguments of `orrery blog drift`.
+#[derive(Debug, Args)]
+pub(crate) struct DriftArguments {
+    #[command(flatten)]
+    pub(crate) blog: RunningBlog,
+    /// Seconds for which differing copies are compared again, because pipelines may be about to
+    /// write them
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub(crate) patience: u64,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// The database of a running blog, for commands beside it.

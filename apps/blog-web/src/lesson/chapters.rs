@@ -1,0 +1,195 @@
+//! The chapters of the lesson as markup, without the frame of the page.
+
+use super::laboratory::{Button, LabPart, buttons};
+use super::mix::{MixPart, Question, SliderGroup};
+use super::story::Story;
+use askama::Template;
+use orrery_blog::lesson::{Comparison, Lab};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A chapter in the table of contents.
+pub(crate) struct Chapter {
+    pub(crate) number: usize,
+    pub(crate) title: &'static str,
+    /// The subject in one sentence.
+    pub(crate) about: &'static str,
+}
+
+/// The chapters in order.
+pub(crate) const CHAPTERS: [Chapter; 7] = [
+    Chapter {
+        number: 1,
+        title: "Ten requests, each thing once",
+        about: "The blog, its requests, and a model without copies.",
+    },
+    Chapter {
+        number: 2,
+        title: "What a fan-out costs",
+        about: "Two reads ask every physical partition.",
+    },
+    Chapter {
+        number: 3,
+        title: "Counts by procedure",
+        about: "Copies that change in one transaction.",
+    },
+    Chapter {
+        number: 4,
+        title: "Names by change feed",
+        about: "Copies that change a moment later.",
+    },
+    Chapter {
+        number: 5,
+        title: "A place for each list",
+        about: "Lists in one partition, and why the feed is cut.",
+    },
+    Chapter {
+        number: 6,
+        title: "What it costs",
+        about: "Whole prices of writes, your traffic, break-even and growth.",
+    },
+    Chapter {
+        number: 7,
+        title: "Break it",
+        about: "A hot key, a split, a bad key and full partitions.",
+    },
+];
+
+/// The overview of the lesson.
+#[derive(Template)]
+#[template(path = "lesson/overview.html")]
+pub(crate) struct Overview {
+    pub(crate) toc: &'static [Chapter],
+}
+
+/// The fields that forms of a browser contain.
+#[derive(Default)]
+pub(crate) struct FormFields {
+    pub(crate) csrf: String,
+    pub(crate) token: String,
+    /// The reason for which the last form did nothing; empty if there is none.
+    pub(crate) notice: String,
+}
+
+/// One chapter.
+#[derive(Template)]
+#[template(path = "lesson/chapter.html")]
+pub(crate) struct ChapterPart {
+    toc: &'static [Chapter],
+    number: usize,
+    title: &'static str,
+    before: Option<&'static Chapter>,
+    after: Option<&'static Chapter>,
+    story: Story,
+    growth: Vec<(String, String)>,
+    groups: Vec<SliderGroup>,
+    mix: String,
+    lab: String,
+    lab_database: String,
+    buttons: Vec<Button>,
+    csrf: String,
+    token: String,
+    notice: String,
+}
+
+impl ChapterPart {
+    /// Returns chapter `number`; `None` if there is no such chapter. `query` has the parameters of
+    /// the URL, which chapter 6 reads.
+    pub(crate) fn of(
+        number: usize,
+        comparison: Option<Arc<Comparison>>,
+        lab: &Lab,
+        query: &HashMap<String, String>,
+        form: FormFields,
+    ) -> Option<Self> {
+        let place = number.checked_sub(1)?;
+        let chapter = CHAPTERS.get(place)?;
+        let question = Question::of(query);
+        let answer = MixPart::of(&question, comparison.as_deref());
+        let growth = answer.growth().to_vec();
+        Some(Self {
+            toc: &CHAPTERS,
+            number,
+            title: chapter.title,
+            before: place.checked_sub(1).and_then(|place| CHAPTERS.get(place)),
+            after: CHAPTERS.get(place + 1),
+            story: Story { comparison },
+            growth,
+            groups: question.groups(),
+            // A part that does not render leaves a gap, not an error page.
+            mix: answer.render().unwrap_or_default(),
+            lab: LabPart::of(lab).render().unwrap_or_default(),
+            lab_database: lab.database().to_owned(),
+            buttons: buttons(lab.options()),
+            csrf: form.csrf,
+            token: form.token,
+            notice: form.notice,
+        })
+    }
+}
+
+impl ChapterPart {
+    /// Returns the title of the chapter.
+    pub(crate) fn title(&self) -> &'static str {
+        self.title
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lesson::samples;
+    use orrery_blog::Client;
+    use orrery_blog::lesson::lab::LabOptions;
+
+    fn lab() -> Lab {
+        let client = Client::new("http://127.0.0.1:9", "", 1).expect("a client");
+        Lab::new(client, "blog", LabOptions::default())
+    }
+
+    fn html(number: usize, comparison: Option<Comparison>) -> String {
+        let comparison = comparison.map(Arc::new);
+        let form = FormFields::default();
+        let part = ChapterPart::of(number, comparison, &lab(), &HashMap::new(), form);
+        part.expect("a chapter").render().expect("it renders")
+    }
+
+    #[test]
+    fn every_chapter_has_an_exercise_and_renders_without_and_with_figures() {
+        for chapter in &CHAPTERS {
+            let without = html(chapter.number, None);
+            let with = html(chapter.number, Some(samples::comparison()));
+            for html in [&without, &with] {
+                assert!(html.contains("class=\"exercise\""), "{}", chapter.number);
+                assert!(html.contains(&format!("<h1>{}</h1>", chapter.title)));
+                // Every element that is opened is closed.
+                for tag in ["div", "section", "details", "table", "ul", "form", "p"] {
+                    let opened = html.matches(&format!("<{tag}>")).count()
+                        + html.matches(&format!("<{tag} ")).count();
+                    let closed = html.matches(&format!("</{tag}>")).count();
+                    assert_eq!(opened, closed, "{tag} in chapter {}", chapter.number);
+                }
+            }
+            assert!(without.contains("not measured yet"));
+            assert!(!with.contains("The figures of this blog are not measured yet"));
+        }
+    }
+
+    #[test]
+    fn there_is_no_chapter_beyond_the_last() {
+        let form = FormFields::default;
+        for number in [0, CHAPTERS.len() + 1] {
+            let part = ChapterPart::of(number, None, &lab(), &HashMap::new(), form());
+            assert!(part.is_none());
+        }
+    }
+
+    #[test]
+    fn the_whole_price_of_a_post_stands_beside_its_charge() {
+        let html = html(6, Some(samples::comparison()));
+        assert!(
+            html.contains("<b>32.90 RU</b>"),
+            "9.90 with copies of 9.50 and 13.50"
+        );
+    }
+}

@@ -1,0 +1,27 @@
+//! The lesson of the application: `/compare`, `/lesson` and the lab.
+//!
+//! ```text
+//! pages                         handlers, one for each route
+//!   │
+//! comparison   chapters         the parts of pages, rendered without the frame
+//!              ├── story        figures of the article and of the last comparison
+//!              ├── mix          the calculator
+//!              └── laboratory   the lab
+//! pictures, figures             numbers as SVG and as text
+//! ```
+//!
+//! A part that changes by itself or with a form has an id, and scripts take the element with this
+//! id from an answer. Without scripts the same pages have links and buttons.
+
+mod chapters;
+mod comparison;
+mod figures;
+mod laboratory;
+mod mix;
+mod pages;
+mod pictures;
+#[cfg(test)]
+mod samples;
+mod story;
+
+pub(crate) use pages::router;

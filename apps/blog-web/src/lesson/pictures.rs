@@ -1,0 +1,419 @@
+//! The data of pictures: physical partitions as cells of a bar or columns of a chart, and lines.
+//!
+//! Templates draw the pictures as SVG from these numbers.
+
+use super::figures;
+use orrery_blog::client::PartitionKeyRange;
+use orrery_blog::lesson::lab::{ContainerState, PartitionState, Second};
+use orrery_blog::lesson::mix::CostLine;
+use orrery_blog::lesson::place;
+use std::collections::BTreeMap;
+
+/// Width of a bar of partitions.
+const BAR_WIDTH: f64 = 256.0;
+
+/// A physical partition in a bar or chart.
+pub(crate) struct Cell {
+    pub(crate) x: String,
+    pub(crate) width: String,
+    pub(crate) is_lit: bool,
+}
+
+/// A row of the table beside a bar.
+pub(crate) struct BarRow {
+    pub(crate) range: String,
+    pub(crate) from_to: String,
+    pub(crate) ru: String,
+}
+
+/// The physical partitions of a container, those that a request asked lit up.
+pub(crate) struct PartitionBar {
+    pub(crate) cells: Vec<Cell>,
+    pub(crate) rows: Vec<BarRow>,
+    pub(crate) asked: usize,
+}
+
+impl PartitionBar {
+    /// Returns the picture of `ranges` with the charges at those that were asked.
+    pub(crate) fn of(ranges: &[PartitionKeyRange], asked: &BTreeMap<String, f64>) -> Self {
+        let mut cells = Vec::new();
+        let mut rows = Vec::new();
+        for range in ranges {
+            let charge = asked.get(&range.id);
+            cells.push(cell(place(range), charge.is_some()));
+            rows.push(BarRow {
+                range: range.id.clone(),
+                from_to: hash_range(range),
+                ru: charge.map_or("not asked".to_owned(), |ru| figures::exact_ru(*ru)),
+            });
+        }
+        let asked = cells.iter().filter(|cell| cell.is_lit).count();
+        Self { cells, rows, asked }
+    }
+}
+
+/// Returns the cell of a range, with a small gap at each side.
+fn cell((from, to): (f64, f64), is_lit: bool) -> Cell {
+    let (from, to) = (from * BAR_WIDTH, to * BAR_WIDTH);
+    let inset = ((to - from) / 8.0).min(1.0);
+    Cell {
+        x: figures::plain(from + inset),
+        width: figures::plain((to - from - 2.0 * inset).max(0.0)),
+        is_lit,
+    }
+}
+
+/// Returns the first digits of a range of the hash space, e.g. `00–1F`.
+pub(crate) fn hash_range(range: &PartitionKeyRange) -> String {
+    let digits = |epk: &str, default: &str| match epk.get(..4) {
+        Some(digits) => digits.to_owned(),
+        None if epk.is_empty() => default.to_owned(),
+        None => epk.to_owned(),
+    };
+    format!("{}–{}", digits(&range.min, "00"), digits(&range.max, "FF"))
+}
+
+/// A physical partition in the picture of a load.
+pub(crate) struct Column {
+    pub(crate) x: String,
+    pub(crate) width: String,
+    pub(crate) load_y: String,
+    pub(crate) load_height: String,
+    pub(crate) refused_y: String,
+    pub(crate) refused_height: String,
+    pub(crate) range: String,
+    pub(crate) from_to: String,
+    pub(crate) ru: String,
+    pub(crate) throttled: String,
+    pub(crate) kilobytes: String,
+}
+
+/// The load of the physical partitions of a container, in one second or in the mean of all.
+pub(crate) struct LoadPicture {
+    pub(crate) columns: Vec<Column>,
+    pub(crate) limit_y: String,
+    /// The picture in words.
+    pub(crate) words: String,
+}
+
+impl LoadPicture {
+    /// Returns the picture of a container. `second` is the number of the shown second; `None` shows
+    /// the mean of all.
+    pub(crate) fn of(container: &ContainerState, second: Option<usize>) -> Self {
+        let share = container.share();
+        let loads: Vec<Load> = container
+            .partitions
+            .iter()
+            .map(|partition| Load::of(partition, second))
+            .collect();
+        let highest = loads.iter().map(|load| load.ru + load.refused_ru);
+        let scale = highest.fold(share, f64::max) * 1.1;
+        let height = |ru: f64| if scale > 0.0 { ru * 100.0 / scale } else { 0.0 };
+        let mut columns = Vec::new();
+        let mut words = Vec::new();
+        for (partition, load) in container.partitions.iter().zip(&loads) {
+            let cell = cell(place(&partition.range), false);
+            let (used, refused) = (height(load.ru), height(load.refused_ru));
+            columns.push(Column {
+                x: cell.x,
+                width: cell.width,
+                load_y: figures::plain(100.0 - used),
+                load_height: figures::plain(used),
+                refused_y: figures::plain(100.0 - used - refused),
+                refused_height: figures::plain(refused),
+                range: partition.range.id.clone(),
+                from_to: hash_range(&partition.range),
+                ru: figures::grouped(load.ru),
+                throttled: figures::plain(load.throttled),
+                kilobytes: match partition.kilobytes {
+                    Some(kilobytes) => figures::bytes(kilobytes as f64 * 1024.0),
+                    None => "unknown".to_owned(),
+                },
+            });
+            words.push(format!(
+                "partition {} at {} RU/s with {} refusals a second",
+                partition.range.id,
+                figures::grouped(load.ru),
+                figures::plain(load.throttled)
+            ));
+        }
+        Self {
+            columns,
+            limit_y: figures::plain(100.0 - height(share)),
+            words: format!(
+                "Share of each partition: {} RU/s. {}.",
+                figures::grouped(share),
+                words.join("; ")
+            ),
+        }
+    }
+}
+
+/// The load of one partition per second.
+struct Load {
+    ru: f64,
+    throttled: f64,
+    /// An estimate of the charge that the refused requests would have had.
+    refused_ru: f64,
+}
+
+impl Load {
+    fn of(partition: &PartitionState, second: Option<usize>) -> Self {
+        let (figures, seconds) = match second {
+            Some(second) => (partition.seconds.get(second).copied(), 1.0),
+            None => (
+                Some(partition.total()),
+                partition.seconds.len().max(1) as f64,
+            ),
+        };
+        let figures = figures.unwrap_or_default();
+        let of_all = partition.total();
+        let ru_each = if of_all.served > 0 {
+            of_all.ru / f64::from(of_all.served)
+        } else {
+            0.0
+        };
+        let Second { throttled, ru, .. } = figures;
+        let throttled = f64::from(throttled) / seconds;
+        Self {
+            ru: ru / seconds,
+            throttled,
+            refused_ru: throttled * ru_each,
+        }
+    }
+}
+
+/// Size of the chart of costs, and of its margins for labels.
+const CHART: (f64, f64) = (640.0, 280.0);
+const MARGIN: (f64, f64, f64, f64) = (64.0, 16.0, 56.0, 44.0);
+/// Ticks of an axis.
+const TICKS: usize = 4;
+
+/// A line of the chart.
+pub(crate) struct ChartLine {
+    /// `v1`, `v2` or `v3`.
+    pub(crate) model: String,
+    pub(crate) name: String,
+    pub(crate) points: String,
+    pub(crate) label_x: String,
+    pub(crate) label_y: String,
+}
+
+/// A tick of an axis, or a crossing of two lines.
+pub(crate) struct Mark {
+    pub(crate) at: String,
+    pub(crate) other: String,
+    pub(crate) text: String,
+}
+
+/// The chart of the cost of one write with its reads, as a function of the reads.
+pub(crate) struct Chart {
+    pub(crate) lines: Vec<ChartLine>,
+    pub(crate) x_ticks: Vec<Mark>,
+    pub(crate) y_ticks: Vec<Mark>,
+    pub(crate) crosses: Vec<Mark>,
+    /// The reads for each write of the reader's traffic, if they lie in the chart.
+    pub(crate) own: Option<Mark>,
+    pub(crate) left: String,
+    pub(crate) right: String,
+    pub(crate) top: String,
+    pub(crate) bottom: String,
+}
+
+impl Chart {
+    /// Returns the chart of `lines`; `own` is the reader's own ratio. `None` without lines.
+    pub(crate) fn of(lines: &[CostLine], crossings: &[f64], own: Option<f64>) -> Option<Self> {
+        // The chart shows all crossings with room behind; a crossing far outside of the reader's
+        // traffic does not squeeze the rest.
+        let own_or_one = own.unwrap_or(1.0);
+        let farthest = crossings.iter().copied().fold(0.0, f64::max);
+        let x_max = nice(
+            1.0f64
+                .max(farthest * 1.5)
+                .max(own_or_one.min(farthest * 4.0 + 10.0)),
+        );
+        let highest = lines.iter().map(|line| line.at(x_max)).fold(0.0, f64::max);
+        if lines.is_empty() || highest <= 0.0 {
+            return None;
+        }
+        let y_max = nice(highest);
+        let (left, top, right_margin, bottom_margin) = MARGIN;
+        let (right, bottom) = (CHART.0 - right_margin, CHART.1 - bottom_margin);
+        let x = |value: f64| left + value / x_max * (right - left);
+        let y = |value: f64| bottom - value / y_max * (bottom - top);
+        let mark = |at: f64, other: f64, text: String| Mark {
+            at: figures::plain(at),
+            other: figures::plain(other),
+            text,
+        };
+
+        let mut chart = Self {
+            lines: Vec::new(),
+            x_ticks: Vec::new(),
+            y_ticks: Vec::new(),
+            crosses: Vec::new(),
+            own: own
+                .filter(|own| *own <= x_max)
+                .map(|own| mark(x(own), top, figures::plain(own))),
+            left: figures::plain(left),
+            right: figures::plain(right),
+            top: figures::plain(top),
+            bottom: figures::plain(bottom),
+        };
+        for tick in 0..=TICKS {
+            let part = tick as f64 / TICKS as f64;
+            let (reads, cost) = (x_max * part, y_max * part);
+            chart
+                .x_ticks
+                .push(mark(x(reads), bottom, figures::plain(reads)));
+            chart
+                .y_ticks
+                .push(mark(y(cost), left, figures::plain(cost)));
+        }
+        for line in lines {
+            let (start, end) = (y(line.at(0.0)), y(line.at(x_max)));
+            chart.lines.push(ChartLine {
+                model: line.model.to_string().to_lowercase(),
+                name: line.model.to_string(),
+                points: format!(
+                    "{},{} {},{}",
+                    figures::plain(left),
+                    figures::plain(start),
+                    figures::plain(right),
+                    figures::plain(end)
+                ),
+                label_x: figures::plain(right + 6.0),
+                label_y: figures::plain(end + 4.0),
+            });
+        }
+        for (index, a) in lines.iter().enumerate() {
+            for b in &lines[index + 1..] {
+                let Some(reads) = a.break_even(b).filter(|reads| *reads <= x_max) else {
+                    continue;
+                };
+                chart
+                    .crosses
+                    .push(mark(x(reads), y(a.at(reads)), figures::plain(reads)));
+            }
+        }
+        chart.spread_labels();
+        Some(chart)
+    }
+
+    /// Moves the labels of lines that end close together apart.
+    fn spread_labels(&mut self) {
+        const APART: f64 = 14.0;
+        let place = |line: &ChartLine| line.label_y.parse::<f64>().unwrap_or_default();
+        let mut order: Vec<usize> = (0..self.lines.len()).collect();
+        order.sort_by(|a, b| place(&self.lines[*b]).total_cmp(&place(&self.lines[*a])));
+        // From the lowest label upward: each one is at least a text line above the one before.
+        let mut lowest = f64::INFINITY;
+        for index in order {
+            let at = place(&self.lines[index]).min(lowest - APART);
+            self.lines[index].label_y = figures::plain(at);
+            lowest = at;
+        }
+    }
+}
+
+/// Returns the next number of the form 1, 2, 4, 5 or 8 times a power of ten.
+fn nice(value: f64) -> f64 {
+    let power = 10f64.powf(value.max(1e-6).log10().floor());
+    for factor in [1.0, 2.0, 4.0, 5.0, 8.0] {
+        if factor * power >= value {
+            return factor * power;
+        }
+    }
+    10.0 * power
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orrery_blog::Model;
+
+    fn range(id: &str, min: &str, max: &str) -> PartitionKeyRange {
+        PartitionKeyRange {
+            id: id.to_owned(),
+            min: min.to_owned(),
+            max: max.to_owned(),
+            parents: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn asked_partitions_are_lit_and_the_cells_fill_the_bar() {
+        let ranges = [range("0", "", "20"), range("1", "20", "FF")];
+        let bar = PartitionBar::of(&ranges, &BTreeMap::from([("1".to_owned(), 2.9)]));
+        assert_eq!(bar.asked, 1);
+        assert_eq!(
+            (bar.cells[0].x.as_str(), bar.cells[0].width.as_str()),
+            ("1", "126")
+        );
+        assert_eq!(
+            (bar.cells[1].x.as_str(), bar.cells[1].is_lit),
+            ("129", true)
+        );
+        assert_eq!(
+            (bar.rows[0].ru.as_str(), bar.rows[1].ru.as_str()),
+            ("not asked", "2.90")
+        );
+        assert_eq!(bar.rows[1].from_to, "20–FF");
+    }
+
+    #[test]
+    fn a_refused_load_stands_above_the_used_one() {
+        let second = Second {
+            served: 10,
+            throttled: 30,
+            failed: 0,
+            ru: 100.0,
+        };
+        let partition = |id: &str, seconds: Vec<Second>| PartitionState {
+            range: range(id, "", "FF"),
+            seconds,
+            kilobytes: None,
+        };
+        let container = ContainerState {
+            link: String::new(),
+            name: "hot".to_owned(),
+            key_path: "/postId",
+            ru_per_second: 200,
+            partitions: vec![partition("0", vec![second, second]), partition("1", vec![])],
+            replaced: Vec::new(),
+        };
+        for shown in [None, Some(1)] {
+            let picture = LoadPicture::of(&container, shown);
+            let hot = &picture.columns[0];
+            assert_eq!((hot.ru.as_str(), hot.throttled.as_str()), ("100", "30"));
+            // 100 RU/s of 440 at the scale: used and share 22.7, refused 68.2.
+            assert_eq!(picture.limit_y, hot.load_y);
+            assert_eq!(hot.refused_height, "68.18");
+            assert_eq!(picture.columns[1].load_height, "0");
+        }
+    }
+
+    #[test]
+    fn the_chart_shows_where_two_models_cost_the_same() {
+        let line = |model: Model, read: f64, write: f64| CostLine { model, read, write };
+        let lines = [line(Model::V1, 10.0, 5.0), line(Model::V3, 1.0, 32.0)];
+        let chart = Chart::of(&lines, &[3.0], Some(2.0)).expect("a chart");
+        assert_eq!((chart.lines.len(), chart.crosses.len()), (2, 1));
+        assert_eq!(chart.crosses[0].text, "3");
+        assert!(chart.own.is_some());
+        assert!(Chart::of(&[], &[], None).is_none());
+    }
+
+    #[test]
+    fn axes_end_at_round_numbers() {
+        for (value, end) in [
+            (1.0, 1.0),
+            (3.1, 4.0),
+            (430.0, 500.0),
+            (90.0, 100.0),
+            (0.07, 0.08),
+        ] {
+            assert!((nice(value) - end).abs() < 1e-9, "{value}");
+        }
+    }
+}
