@@ -77,9 +77,10 @@ impl Application {
 
     /// Waits until the users have written some posts.
     async fn wait_for_posts(&self, count: usize) {
+        let mut looks = tokio::time::interval(Duration::from_millis(5));
         while self.posts.lock().expect("no user has failed").len() < count {
             assert!(self.users.len() as u64 == USERS, "no user ends by itself");
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            looks.tick().await;
         }
     }
 
@@ -154,7 +155,7 @@ fn a_migrator_that_is_killed_at_any_point_is_continued() {
                     expire_lease(&migrator).await;
                     application.site.refresh().await.expect("the state is read");
                     killed_in.extend(application.site.migration().map(|m| m.phase));
-                    if killed_in.len() + 1 >= Phase::ALL.len() || random.next() % 6 == 0 {
+                    if killed_in.len() + 1 >= Phase::ALL.len() || random.next().is_multiple_of(6) {
                         let ended = migrate::run(&migrator, to, &quick(), &Quiet).await;
                         ended.expect("it ends");
                         break;
@@ -214,11 +215,12 @@ async fn expire_lease(site: &Site) {
 
 /// Waits until the migration of a site has reached a phase.
 async fn until_phase(site: &Site, phase: Phase) {
+    let mut looks = tokio::time::interval(Duration::from_millis(5));
     loop {
         site.refresh().await.expect("the state is read");
         if site.migration().is_some_and(|m| m.phase >= phase) {
             return;
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        looks.tick().await;
     }
 }

@@ -96,6 +96,29 @@ pub(crate) struct LoadPicture {
     pub(crate) words: String,
 }
 
+/// Returns the column of a physical partition; `height` scales RU/s.
+fn column(partition: &PartitionState, load: &Load, height: impl Fn(f64) -> f64) -> Column {
+    let cell = cell(place(&partition.range), false);
+    let (used, refused) = (height(load.ru), height(load.refused_ru));
+    let kilobytes = match partition.kilobytes {
+        Some(kilobytes) => figures::bytes(kilobytes as f64 * 1024.0),
+        None => "unknown".to_owned(),
+    };
+    Column {
+        x: cell.x,
+        width: cell.width,
+        load_y: figures::plain(100.0 - used),
+        load_height: figures::plain(used),
+        refused_y: figures::plain(100.0 - used - refused),
+        refused_height: figures::plain(refused),
+        range: partition.range.id.clone(),
+        from_to: hash_range(&partition.range),
+        ru: figures::grouped(load.ru),
+        throttled: figures::plain(load.throttled),
+        kilobytes,
+    }
+}
+
 impl LoadPicture {
     /// Returns the picture of a container. `second` is the number of the shown second; `None` shows
     /// the mean of all.
@@ -112,24 +135,7 @@ impl LoadPicture {
         let mut columns = Vec::new();
         let mut words = Vec::new();
         for (partition, load) in container.partitions.iter().zip(&loads) {
-            let cell = cell(place(&partition.range), false);
-            let (used, refused) = (height(load.ru), height(load.refused_ru));
-            columns.push(Column {
-                x: cell.x,
-                width: cell.width,
-                load_y: figures::plain(100.0 - used),
-                load_height: figures::plain(used),
-                refused_y: figures::plain(100.0 - used - refused),
-                refused_height: figures::plain(refused),
-                range: partition.range.id.clone(),
-                from_to: hash_range(&partition.range),
-                ru: figures::grouped(load.ru),
-                throttled: figures::plain(load.throttled),
-                kilobytes: match partition.kilobytes {
-                    Some(kilobytes) => figures::bytes(kilobytes as f64 * 1024.0),
-                    None => "unknown".to_owned(),
-                },
-            });
+            columns.push(column(partition, load, height));
             words.push(format!(
                 "partition {} at {} RU/s with {} refusals a second",
                 partition.range.id,

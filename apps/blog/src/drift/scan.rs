@@ -11,8 +11,8 @@
 //! ```
 //! A sum does not depend on the order of its items, so a container is read by its change feed,
 //! which is the fastest way to read everything. An item that changes meanwhile is read twice and
-//! makes its post a suspect; so do copies that are on their way. A difference is overlooked only if two
-//! 64-bit hash values with random keys agree by chance.
+//! makes its post a suspect; so do copies that are on their way. A difference is overlooked only if
+//! two 64-bit hash values with random keys agree by chance.
 //!
 //! Memory: about 200 bytes for each user, and for each post of a *share* of the posts. A share that
 //! grows beyond [`POSTS_MAX`] is halved, and the other half is compared in another pass.

@@ -238,8 +238,8 @@ impl Scratch {
 
     /// Runs each pipeline until it finds no changes.
     async fn drain(&mut self) -> Result<(), BlogError> {
-        // The copies in `users` are changes of `users`, which the first pipeline reads in the second
-        // round.
+        // The copies in `users` are changes of `users`, which the first pipeline reads in the
+        // second round.
         for _ in 0..2 {
             for (_, pipeline) in &mut self.pipelines {
                 pipeline.drain().await?;

@@ -337,8 +337,8 @@ impl Worker {
     }
 
     /// Removes the leases of ranges that were split or merged, once all new ranges have leases.
-    /// `leases` were read before this turn, so all workers see the new ones. Returns true if one was
-    /// removed.
+    /// `leases` were read before this turn, so all workers see the new ones. Returns true if one
+    /// was removed.
     async fn remove_gone(
         &self,
         ranges: &[PartitionKeyRange],

@@ -128,8 +128,11 @@ pub(crate) async fn simulate_user(
         username: written.username.clone(),
     };
     submit(&writes, &mut written, sign_up).await;
+    let mut pace = tokio::time::interval(PAUSE);
+    pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while !stop.load(Ordering::Relaxed) {
         step(&writes, &mut random, &posts, &mut written).await;
+        pace.tick().await;
     }
     written
 }
@@ -141,20 +144,7 @@ async fn step(writes: &Writes, random: &mut Rng, posts: &Posts, written: &mut Wr
     let own = pick(random, &written.posts.keys().cloned().collect::<Vec<_>>());
     let any = pick(random, &lock(posts));
     match (random.next() % 40, own, any) {
-        (0..=7, _, _) => {
-            let post_id = format!("post-{user_id}-{number}");
-            let (title, content) = (format!("title {number}"), format!("content {number}"));
-            let operation = WriteOperation::CreatePost {
-                post_id: post_id.clone(),
-                user_id,
-                title: title.clone(),
-                content: content.clone(),
-                created: date_now(),
-            };
-            assert_eq!(submit(writes, written, operation).await, Outcome::Done);
-            written.posts.insert(post_id.clone(), (title, content));
-            lock(posts).push(post_id);
-        }
+        (0..=7, _, _) => create_post(writes, posts, written).await,
         (8..=10, Some(post_id), _) => {
             let (title, content) = (format!("edited {number}"), format!("newer {number}"));
             let operation = WriteOperation::EditPost {
@@ -184,20 +174,7 @@ async fn step(writes: &Writes, random: &mut Rng, posts: &Posts, written: &mut Wr
             assert_eq!(submit(writes, written, operation).await, Outcome::Done);
             written.username = username;
         }
-        (13..=25, _, Some(post_id)) => {
-            let comment_id = format!("comment-{user_id}-{number}");
-            let content = format!("comment {number}");
-            let operation = WriteOperation::Comment {
-                comment_id: comment_id.clone(),
-                post_id: post_id.clone(),
-                user_id,
-                content: content.clone(),
-                created: date_now(),
-            };
-            if submit(writes, written, operation).await == Outcome::Done {
-                written.comments.insert(comment_id, (post_id, content));
-            }
-        }
+        (13..=25, _, Some(post_id)) => comment(writes, &post_id, written).await,
         (_, _, Some(post_id)) => {
             let operation = WriteOperation::like(&post_id, &user_id);
             if submit(writes, written, operation).await == Outcome::Done {
@@ -206,7 +183,39 @@ async fn step(writes: &Writes, random: &mut Rng, posts: &Posts, written: &mut Wr
         }
         _ => {}
     }
-    tokio::time::sleep(PAUSE).await;
+}
+
+async fn create_post(writes: &Writes, posts: &Posts, written: &mut Written) {
+    let (user_id, number) = (written.user_id.clone(), written.writes);
+    let post_id = format!("post-{user_id}-{number}");
+    let (title, content) = (format!("title {number}"), format!("content {number}"));
+    let operation = WriteOperation::CreatePost {
+        post_id: post_id.clone(),
+        user_id,
+        title: title.clone(),
+        content: content.clone(),
+        created: date_now(),
+    };
+    assert_eq!(submit(writes, written, operation).await, Outcome::Done);
+    written.posts.insert(post_id.clone(), (title, content));
+    lock(posts).push(post_id);
+}
+
+async fn comment(writes: &Writes, post_id: &str, written: &mut Written) {
+    let (user_id, number) = (written.user_id.clone(), written.writes);
+    let comment_id = format!("comment-{user_id}-{number}");
+    let content = format!("comment {number}");
+    let operation = WriteOperation::Comment {
+        comment_id: comment_id.clone(),
+        post_id: post_id.to_owned(),
+        user_id,
+        content: content.clone(),
+        created: date_now(),
+    };
+    if submit(writes, written, operation).await == Outcome::Done {
+        let comment = (post_id.to_owned(), content);
+        written.comments.insert(comment_id, comment);
+    }
 }
 
 /// Submits a write, which must not fail, and returns its outcome in the home model.
