@@ -30,6 +30,7 @@
 mod accounts;
 mod assets;
 mod cache;
+mod connections;
 mod consequences;
 mod drawer;
 mod forms;
@@ -100,9 +101,8 @@ pub async fn serve(
     // same post or user, and the pages are of use meanwhile.
     let recovered: Result<usize, BlogError> = state.writes.recover().await;
     drop(recovered);
-    axum::serve(listener, router(state))
-        .with_graceful_shutdown(shutdown)
-        .await
+    connections::serve(listener, router(state), shutdown).await;
+    Ok(())
 }
 
 /// Returns all routes.

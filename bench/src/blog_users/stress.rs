@@ -34,6 +34,7 @@ impl Stop {
     fn wait(&self, time: Duration) {
         let end = Instant::now() + time;
         while !self.is_set() && Instant::now() < end {
+            #[expect(clippy::disallowed_methods, reason = "the pace of a load")]
             std::thread::sleep(LOOK.min(end.saturating_duration_since(Instant::now())));
         }
     }
@@ -146,6 +147,10 @@ fn run_migration(mut process: Killable, kill_after: Option<Duration>) -> Result<
                 return Ok(End::Killed);
             }
         }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "other processes do not notify this one"
+        )]
         std::thread::sleep(LOOK);
     }
 }

@@ -28,7 +28,7 @@ async fn show(visit: &mut Visit, v: &str, subject: Subject) -> Result<Response, 
     let base = base_url(visit);
     let page = format!("{base}/{}{}", path_name(model), subject.path());
     let title = match items.head["username"].as_str() {
-        Some(name) => format!("Posts of {name}"),
+        Some(name) => format!("Posts of {}", in_xml(name)),
         None => "Orrery Blog: newest posts".to_owned(),
     };
     let entries: Vec<Entry> = items
@@ -62,19 +62,32 @@ fn entry(post: &Value, base: &str, model: &str) -> Entry {
     let address = format!("{base}/{model}/posts/{}", text("id"));
     let created: FixedDateTime = text("creationDate").parse().unwrap_or_default();
     Entry {
-        title: Text::plain(text("title")),
+        title: Text::plain(in_xml(text("title"))),
         // The id is the same in every model, since the post is.
         id: format!("urn:uuid:{}", text("id")),
         updated: created,
         published: Some(created),
         authors: vec![Person {
-            name: text("userUsername").to_owned(),
+            name: in_xml(text("userUsername")),
             ..Person::default()
         }],
         links: vec![link(&address, "alternate")],
-        summary: Some(Text::plain(crate::text::shortened(text("content")))),
+        summary: Some(Text::plain(in_xml(&crate::text::shortened(text(
+            "content",
+        ))))),
         ..Entry::default()
     }
+}
+
+/// Returns a text without the characters that XML 1.0 excludes (production `Char`), which no
+/// escape can express: a reader of the feed would refuse the whole feed.
+fn in_xml(text: &str) -> String {
+    let is_allowed = |c: &char| match c {
+        '\t' | '\n' | '\r' => true,
+        '\u{fffe}' | '\u{ffff}' => false,
+        c => *c >= ' ',
+    };
+    text.chars().filter(is_allowed).collect()
 }
 
 fn link(address: &str, relation: &str) -> Link {
@@ -95,5 +108,22 @@ fn base_url(visit: &Visit) -> String {
     match host.bytes().all(is_host) {
         true => format!("http://{host}"),
         false => "http://localhost".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_that_xml_excludes_are_left_out() {
+        let text = "a\u{fffe}b\u{ffff}c\u{1}d\u{fdd0}\u{1ffff}\tä";
+        assert_eq!(in_xml(text), "abcd\u{fdd0}\u{1ffff}\tä");
+        let post = serde_json::json!({"id": "p", "title": text, "content": text});
+        let feed = Feed {
+            entries: vec![entry(&post, "http://localhost", "v3")],
+            ..Feed::default()
+        };
+        assert!(feed.to_string().parse::<Feed>().is_ok());
     }
 }
