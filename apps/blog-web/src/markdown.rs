@@ -143,7 +143,10 @@ mod tests {
             ("[x](JaVaScRiPt:alert(1))", "cript:"),
             ("[x](data:text/html,x)", "data:"),
             ("![x](https://a.example/x.png)", "<img"),
-            ("<https://a.example/\"onmouseover=\"x>", "href=\"https://a.example/\""),
+            (
+                "<https://a.example/\"onmouseover=\"x>",
+                "href=\"https://a.example/\"",
+            ),
         ] {
             let html = to_html(text);
             assert!(!html.contains(forbidden), "{text}: {html}");
