@@ -1,12 +1,22 @@
 //! Accounts: unique names and passwords.
 //!
-//! The container `accounts` has an item for each name, under the name in lower case, so two names
-//! that differ in case only cannot exist together. Creating the item claims the name. A rename
-//! claims the new name before the write and releases the old one after it; both steps may be
-//! repeated. A seeded user has no account, but the name is taken all the same.
+//! The container `accounts` has two kinds of items:
+//! ```text
+//! {id: "user-<user id>", userId, username, nextUsername, passwordHash}   an account
+//! {id: "name-<name in lower case>", userId}                              a claim of a name
+//! ```
+//! The account is the one source of truth: a user has a password if the account of the user's id
+//! has one. A claim is valid while the account of its user has the name, as the current one or as
+//! the one that a rename in progress gives. A claim that is not valid admits nobody, and the next
+//! user who wants the name replaces the claim. An account is stored before its claim, and every
+//! change of a claim is guarded by its etag, so of two users who want one name only one gets it.
+//!
+//! A seeded user has no account, or one without a password after a rename; the names of seeded
+//! users are taken all the same.
 //!
 //! Passwords are hashed with argon2id (19 MiB, two passes) on blocking threads, a few at a time.
-//! Failed attempts to sign in are limited for each name.
+//! Failed attempts to sign in are limited for each name. The order of the steps of a sign-up and a
+//! rename is in [`crate::registration`].
 
 use crate::cache::Cache;
 use crate::sessions::SignedIn;
@@ -14,9 +24,12 @@ use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Argon2, PasswordHash};
 use orrery_blog::{Blog, BlogError, Client, Control, Meter, Query};
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
+/// Attempts to change an item that other writers change at the same time.
+const CHANGE_ATTEMPTS_MAX: usize = 10;
 /// Passwords that are hashed at the same time. Each takes 19 MiB of memory.
 const CONCURRENT_HASHES: usize = 4;
 /// Failed attempts to sign in with one name within [`ATTEMPTS_WITHIN`].
@@ -65,56 +78,54 @@ impl Accounts {
         }
     }
 
-    /// Claims `username` for a user. With a password hash, the hash is stored even if the user has
-    /// the name already; without one, the hash of the name `previous` is taken over.
+    /// Returns the account of a user, if there is one.
+    pub(crate) async fn account(
+        &self,
+        client: &Client,
+        own: &Meter,
+        user_id: &str,
+    ) -> Result<Option<Account>, BlogError> {
+        let stored = self.read(client, own, &account_id(user_id)).await?;
+        Ok(stored.map(Account))
+    }
+
+    /// Stores an account. An account that was read before is replaced if it has not changed since;
+    /// a new one is created if there is none.
+    pub(crate) async fn store(
+        &self,
+        client: &Client,
+        own: &Meter,
+        account: &Account,
+    ) -> Result<(), BlogError> {
+        let (container, item) = (&self.container, &account.0);
+        let id = item["id"].as_str().unwrap_or_default();
+        match item["_etag"].is_string() {
+            true => client.replace(own, container, id, item).await,
+            false => client.create(own, container, id, item).await,
+        }
+    }
+
+    /// Removes the account of a user who was not created.
+    pub(crate) async fn remove(
+        &self,
+        client: &Client,
+        own: &Meter,
+        user_id: &str,
+    ) -> Result<(), BlogError> {
+        let id = account_id(user_id);
+        absent_is_fine(client.delete(own, &self.container, &id, &id, None).await)
+    }
+
+    /// Claims `username` for a user, whose account has the name already.
     pub(crate) async fn claim(
         &self,
         client: &Client,
         own: &Meter,
         home: &Blog,
         claimant: &SignedIn,
-        secret: NameSecret<'_>,
     ) -> Result<Claim, BlogError> {
-        let id = claimant.username.to_lowercase();
-        let mut item = json!({
-            "id": id,
-            "userId": claimant.user_id,
-            "username": claimant.username,
-            "passwordHash": Value::Null,
-        });
-        match secret {
-            NameSecret::Hash(hash) => item["passwordHash"] = hash.into(),
-            NameSecret::Of(previous) => {
-                let previous = previous.to_lowercase();
-                match client
-                    .read(own, &self.container, &previous, &previous)
-                    .await
-                {
-                    Ok(account) if account["userId"] == claimant.user_id.as_str() => {
-                        item["passwordHash"] = account["passwordHash"].clone();
-                    }
-                    Err(e) if !e.is_not_found() => return Err(e),
-                    // A seeded user has no account yet.
-                    _ => {}
-                }
-            }
-        }
-        match client.create(own, &self.container, &id, &item).await {
-            Ok(()) => {}
-            Err(BlogError::Refused { status: 409, .. }) => {
-                let account = client.read(own, &self.container, &id, &id).await?;
-                if account["userId"] != claimant.user_id.as_str() {
-                    return Ok(Claim::Taken);
-                }
-                // A repeated rename finds the old name released; the password is here by then.
-                if item["passwordHash"].is_null() {
-                    item["passwordHash"] = account["passwordHash"].clone();
-                }
-                client
-                    .upsert(own, &self.container, &id, &item, None)
-                    .await?;
-            }
-            Err(e) => return Err(e),
+        if self.write_claim(client, own, claimant).await? == Claim::Taken {
+            return Ok(Claim::Taken);
         }
         if has_other_user(home, own, claimant).await? {
             self.release(client, own, claimant).await?;
@@ -123,24 +134,85 @@ impl Accounts {
         Ok(Claim::Ours)
     }
 
-    /// Releases a name, if it belongs to the user.
+    async fn write_claim(
+        &self,
+        client: &Client,
+        own: &Meter,
+        claimant: &SignedIn,
+    ) -> Result<Claim, BlogError> {
+        let id = claim_id(&claimant.username);
+        let item = json!({"id": id, "userId": claimant.user_id});
+        for _ in 0..CHANGE_ATTEMPTS_MAX {
+            match client.create(own, &self.container, &id, &item).await {
+                Err(e) if e.is_conflict() => {}
+                created => return created.map(|()| Claim::Ours),
+            }
+            let Some(mut stored) = self.read(client, own, &id).await? else {
+                continue;
+            };
+            let is_ours = stored["userId"] == claimant.user_id.as_str();
+            // The claim is read before the account: a claim that is renewed has another etag.
+            if !is_ours
+                && self
+                    .valid_account(client, own, &id, &stored)
+                    .await?
+                    .is_some()
+            {
+                return Ok(Claim::Taken);
+            }
+            stored["userId"] = claimant.user_id.as_str().into();
+            match client.replace(own, &self.container, &id, &stored).await {
+                Err(e) if e.is_conflict() || e.is_not_found() => {}
+                replaced => return replaced.map(|()| Claim::Ours),
+            }
+        }
+        Ok(Claim::Taken)
+    }
+
+    /// Releases a name, if the claim is the user's and does not change meanwhile.
     pub(crate) async fn release(
         &self,
         client: &Client,
         own: &Meter,
         claimant: &SignedIn,
     ) -> Result<(), BlogError> {
-        let id = claimant.username.to_lowercase();
-        let account = match client.read(own, &self.container, &id, &id).await {
-            Err(e) if e.is_not_found() => return Ok(()),
-            account => account?,
+        let id = claim_id(&claimant.username);
+        let Some(claim) = self.read(client, own, &id).await? else {
+            return Ok(());
         };
-        if account["userId"] != claimant.user_id.as_str() {
+        if claim["userId"] != claimant.user_id.as_str() {
             return Ok(());
         }
-        match client.delete(own, &self.container, &id, &id, None).await {
-            Err(e) if !e.is_not_found() => Err(e),
-            _ => Ok(()),
+        let etag = claim["_etag"].as_str();
+        match client.delete(own, &self.container, &id, &id, etag).await {
+            Err(e) if e.is_conflict() => Ok(()),
+            deleted => absent_is_fine(deleted),
+        }
+    }
+
+    /// Returns the account to which the claim `id` gives a name, `None` if the claim is not valid.
+    async fn valid_account(
+        &self,
+        client: &Client,
+        own: &Meter,
+        id: &str,
+        claim: &Value,
+    ) -> Result<Option<Account>, BlogError> {
+        let user_id = claim["userId"].as_str().unwrap_or_default();
+        let account = self.account(client, own, user_id).await?;
+        Ok(account.filter(|account| account.has_claim(id)))
+    }
+
+    async fn read(
+        &self,
+        client: &Client,
+        own: &Meter,
+        id: &str,
+    ) -> Result<Option<Value>, BlogError> {
+        match client.read(own, &self.container, id, id).await {
+            Ok(item) => Ok(Some(item)),
+            Err(e) if e.is_item_missing() => Ok(None),
+            Err(e) => Err(e),
         }
     }
 
@@ -152,17 +224,35 @@ impl Accounts {
         username: &str,
         password: &str,
     ) -> Result<SignIn, BlogError> {
-        let id = username.to_lowercase();
+        let id = claim_id(username);
         if let Some(wait) = self.locked_for(&id) {
             return Ok(SignIn::TooMany(wait));
         }
-        let account = match client.read(own, &self.container, &id, &id).await {
-            Err(e) if e.is_not_found() => Value::Null,
-            account => account?,
+        let account = match self.read(client, own, &id).await? {
+            Some(claim) => self.valid_account(client, own, &id, &claim).await?,
+            None => None,
         };
-        let text = |name: &str| account[name].as_str().unwrap_or_default().to_owned();
-        // An unknown name takes as long as a wrong password.
-        let hash = match account["passwordHash"].as_str() {
+        let is_right = self.is_password(account.as_ref(), password).await?;
+        match account {
+            Some(account) if is_right => {
+                self.attempts.remove(&id);
+                Ok(SignIn::Accepted(account.user()))
+            }
+            _ => {
+                self.count_failure(&id);
+                Ok(SignIn::Refused)
+            }
+        }
+    }
+
+    /// Returns true if the account has the password. A missing one takes as long as a wrong one.
+    pub(crate) async fn is_password(
+        &self,
+        account: Option<&Account>,
+        password: &str,
+    ) -> Result<bool, BlogError> {
+        let stored = account.and_then(Account::password_hash);
+        let hash = match stored {
             Some(hash) => hash.to_owned(),
             None => {
                 self.hash(String::from("no account has this password"))
@@ -170,33 +260,26 @@ impl Accounts {
             }
         };
         let is_right = self.verify(password.to_owned(), hash).await?;
-        if !is_right || account["passwordHash"].is_null() {
-            self.count_failure(&id);
-            return Ok(SignIn::Refused);
-        }
-        self.attempts.remove(&id);
-        Ok(SignIn::Accepted(SignedIn {
-            user_id: text("userId"),
-            username: text("username"),
-        }))
+        Ok(is_right && stored.is_some())
     }
 
-    /// Returns true if the user has a password.
-    pub(crate) async fn has_password(
+    /// Returns those of `user_ids` who have a password.
+    pub(crate) async fn with_password(
         &self,
         client: &Client,
         own: &Meter,
-        user: &SignedIn,
-    ) -> Result<bool, BlogError> {
-        let id = user.username.to_lowercase();
-        match client.read(own, &self.container, &id, &id).await {
-            Ok(account) => {
-                Ok(account["userId"] == user.user_id.as_str()
-                    && account["passwordHash"].is_string())
-            }
-            Err(e) if e.is_not_found() => Ok(false),
-            Err(e) => Err(e),
+        user_ids: &[&str],
+    ) -> Result<HashSet<String>, BlogError> {
+        let query = Query::new(
+            "SELECT VALUE c.userId FROM c \
+             WHERE ARRAY_CONTAINS(@ids, c.userId) AND IS_STRING(c.passwordHash)",
+        )
+        .with("@ids", json!(user_ids));
+        let mut found = HashSet::new();
+        for user_id in client.query_all(own, &self.container, &query).await? {
+            found.insert(user_id.as_str().unwrap_or_default().to_owned());
         }
+        Ok(found)
     }
 
     /// Returns the argon2id hash of a password.
@@ -258,12 +341,73 @@ impl Accounts {
     }
 }
 
-/// The password that a claimed name gets.
-pub(crate) enum NameSecret<'a> {
-    /// The hash of a new password.
-    Hash(&'a str),
-    /// The password of the name that the user has had before.
-    Of(&'a str),
+/// The account of a user: the stored item, with its etag if it was read.
+#[derive(Debug, Clone)]
+pub(crate) struct Account(Value);
+
+impl Account {
+    /// Creates an account that is not stored yet. A user without a password has no hash.
+    pub(crate) fn new(user: &SignedIn, password_hash: Option<&str>) -> Self {
+        Self(json!({
+            "id": account_id(&user.user_id),
+            "userId": user.user_id,
+            "username": user.username,
+            "nextUsername": Value::Null,
+            "passwordHash": password_hash,
+        }))
+    }
+
+    /// Returns the user with the current name.
+    pub(crate) fn user(&self) -> SignedIn {
+        let text = |name: &str| self.0[name].as_str().unwrap_or_default().to_owned();
+        SignedIn {
+            user_id: text("userId"),
+            username: text("username"),
+        }
+    }
+
+    /// Returns the hash of the password, if the user has one.
+    pub(crate) fn password_hash(&self) -> Option<&str> {
+        self.0["passwordHash"].as_str()
+    }
+
+    /// Returns the name that a rename in progress gives.
+    pub(crate) fn next_username(&self) -> Option<&str> {
+        self.0["nextUsername"].as_str()
+    }
+
+    pub(crate) fn set_password_hash(&mut self, hash: &str) {
+        self.0["passwordHash"] = hash.into();
+    }
+
+    pub(crate) fn set_names(&mut self, username: &str, next: Option<&str>) {
+        self.0["username"] = username.into();
+        self.0["nextUsername"] = next.into();
+    }
+
+    /// Returns true if one of the names of the account is claimed by the item `claim`.
+    fn has_claim(&self, claim: &str) -> bool {
+        let names = [self.0["username"].as_str(), self.next_username()];
+        names.iter().flatten().any(|name| claim_id(name) == claim)
+    }
+}
+
+/// Returns the id of the account of a user.
+fn account_id(user_id: &str) -> String {
+    format!("user-{user_id}")
+}
+
+/// Returns the id of the claim of a name.
+fn claim_id(username: &str) -> String {
+    format!("name-{}", username.to_lowercase())
+}
+
+/// Turns the absence of an item that is deleted into success.
+fn absent_is_fine(deleted: Result<(), BlogError>) -> Result<(), BlogError> {
+    match deleted {
+        Err(e) if !e.is_item_missing() => Err(e),
+        _ => Ok(()),
+    }
 }
 
 /// Returns true if a user other than `claimant` has the name, in either case. Seeded users have

@@ -38,6 +38,7 @@ mod frame;
 mod lesson;
 mod markdown;
 mod pages;
+mod registration;
 mod secret;
 mod sessions;
 mod state;

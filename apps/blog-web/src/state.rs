@@ -3,6 +3,7 @@
 use crate::Options;
 use crate::accounts::Accounts;
 use crate::cache::Cache;
+use crate::registration::Registrations;
 use crate::sessions::Sessions;
 use orrery_blog::lesson::{Comparing, Lab};
 use orrery_blog::writes::{Receipt, Writes};
@@ -25,6 +26,7 @@ pub(crate) struct Inner {
     pub(crate) site: Site,
     pub(crate) writes: Writes,
     pub(crate) accounts: Accounts,
+    pub(crate) registrations: Registrations,
     pub(crate) sessions: Sessions,
     pub(crate) options: Options,
     pub(crate) comparing: Comparing,
@@ -70,6 +72,7 @@ impl AppState {
         Self(Arc::new(Inner {
             writes: Writes::new(site.clone()),
             accounts: Accounts::new(site.control()),
+            registrations: Registrations::default(),
             sessions: Sessions::new(site.control()),
             comparing: Comparing::default(),
             lab: Lab::new(

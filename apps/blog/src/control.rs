@@ -5,7 +5,7 @@
 //! | `state` | `/id` | the home model, the present models, a migration in progress |
 //! | `leases` | `/pipeline` | one for each pipeline and range of a change feed: owner, position |
 //! | `deadLetters` | `/pipeline` | changes that a pipeline could not process |
-//! | `accounts` | `/id` | sign-in data by lower-case username |
+//! | `accounts` | `/id` | passwords by user, and claims of names in lower case |
 //! | `sessions` | `/id` | signed-in browsers, with a time to live |
 //! | `writes` | `/id` | write operations by the token of their form, with a time to live |
 

@@ -1,20 +1,26 @@
 //! Sign up, sign in, sign out, and the profile.
 
-use crate::accounts::{Claim, NameSecret, SignIn};
+use crate::accounts::SignIn;
 use crate::forms::{Form, Retry, SentForm};
 use crate::frame::{Frame, path_name};
-use crate::pages::write::{answer, submit, with_charge};
+use crate::pages::write::{answer, count, with_charge};
+use crate::registration::{Registered, Registration};
 use crate::sessions::SignedIn;
 use crate::trouble::Trouble;
 use crate::visit::Visit;
 use askama::Template;
 use axum::response::Response;
 use http::StatusCode;
-use orrery_blog::writes::{WriteOperation, derived_id};
+use orrery_blog::Query;
+use orrery_blog::writes::{Receipt, WriteError, derived_id};
+use std::collections::BTreeSet;
 
 const NAME_HINT: &str = "Shown beside your posts, comments and likes.";
 const RENAME_HINT: &str = "Your posts, comments and likes get the new name too: at once in V1, by \
                            the change feed in V2 and V3.";
+
+/// Users whose accounts are looked up in one query.
+const USERS_AT_ONCE: usize = 100;
 
 #[derive(Template)]
 #[template(path = "account.html")]
@@ -172,18 +178,11 @@ async fn create_account(visit: &mut Visit, form: &Form) -> Result<Response, Trou
         user_id: derived_id(&["user", &token, &username]),
         username: username.clone(),
     };
-    let accounts = &visit.state.accounts;
-    let hash = accounts.hash(password).await?;
-    let (client, home) = (visit.client(), visit.home());
-    let claim = accounts.claim(&client, &visit.own, &home, &user, NameSecret::Hash(&hash));
-    if claim.await? == Claim::Taken {
-        return Ok(taken(visit, "signup", form).await);
-    }
-    let operation = WriteOperation::SignUp {
-        user_id: user.user_id.clone(),
-        username,
+    let registered = registration(visit, &token).sign_up(user, password).await;
+    let (receipt, user) = match applied(visit, registered)? {
+        Ok(applied) => applied,
+        Err(mistakes) => return Ok(refused(visit, "signup", form, mistakes).await),
     };
-    let receipt = submit(visit, &token, operation).await?;
     visit.start_session(&user).await?;
     let model = visit.shown_model();
     let next = match next_path(visit, form).as_str() {
@@ -194,12 +193,44 @@ async fn create_account(visit: &mut Visit, form: &Form) -> Result<Response, Trou
     Ok(with_charge(response, &receipt, model))
 }
 
-/// Returns the form with the message that the name is taken.
-async fn taken(visit: &Visit, kind: &'static str, form: &Form) -> Response {
-    let mistakes = Mistakes {
-        username: "This name is taken. Choose another one.".into(),
-        ..Mistakes::default()
-    };
+/// Returns a sign-up or rename that uses the clients of the visit.
+fn registration(visit: &Visit, token: &str) -> Registration {
+    Registration {
+        state: visit.state.clone(),
+        client: visit.client(),
+        home: visit.home(),
+        own: visit.own.clone(),
+        deadline: visit.deadline,
+        token: token.to_owned(),
+    }
+}
+
+/// Returns the receipt of a sign-up or rename and the user, or the mistakes of the form.
+fn applied(
+    visit: &Visit,
+    registered: Result<Registered, WriteError>,
+) -> Result<Result<(Receipt, SignedIn), Mistakes>, Trouble> {
+    let mut mistakes = Mistakes::default();
+    match registered {
+        Ok(Registered::Applied(receipt, user)) => {
+            let receipt = count(visit, Ok(*receipt))?;
+            return Ok(Ok((receipt, user)));
+        }
+        Ok(Registered::Taken) => {
+            mistakes.username = "This name is taken. Choose another one.".into();
+        }
+        Ok(Registered::OtherPassword) => {
+            mistakes.form = "This form was sent before with another password, and you are signed \
+                             up. Sign in with that password."
+                .into();
+        }
+        Err(e) => return count(visit, Err(e)).map(|_| Err(mistakes)),
+    }
+    Ok(Err(mistakes))
+}
+
+/// Returns the form with its mistakes; nothing was written.
+async fn refused(visit: &Visit, kind: &'static str, form: &Form, mistakes: Mistakes) -> Response {
     form_page(visit, kind, form, mistakes, StatusCode::CONFLICT).await
 }
 
@@ -231,6 +262,14 @@ async fn open_session(visit: &mut Visit, form: &Form) -> Result<Response, Troubl
                 .await?
         }
         false => SignIn::Refused,
+    };
+    // A sign-up that is incomplete has an account and no user.
+    let result = match result {
+        SignIn::Accepted(user) => match stored_user(visit, &user.user_id).await? {
+            Some(user) => SignIn::Accepted(user),
+            None => SignIn::Refused,
+        },
+        result => result,
     };
     match result {
         SignIn::Accepted(user) => {
@@ -270,36 +309,79 @@ async fn open_demo_session(visit: &mut Visit, form: &Form) -> Result<Response, T
             "This site has no demonstration. Sign in with a name and a password.",
         ));
     }
-    let home = visit.home();
     let user_id = match form.text("user") {
-        // The author of the newest post stands for all seeded users.
-        "" => match home.feed(&visit.own).await?.first() {
-            Some(post) => post["userId"].as_str().unwrap_or_default().to_owned(),
-            None => return Err(Trouble::NotFound("user")),
-        },
+        "" => seeded_user(visit).await?,
         id => id.to_owned(),
     };
     if !crate::text::is_id(&user_id) {
         return Err(Trouble::NotFound("user"));
     }
-    let user = match home.user(&visit.own, &user_id).await {
-        Err(e) if e.is_not_found() => return Err(Trouble::NotFound("user")),
-        user => user?,
+    let Some(user) = stored_user(visit, &user_id).await? else {
+        return Err(Trouble::NotFound("user"));
     };
-    let username = user["username"].as_str().unwrap_or_default().to_owned();
-    let user = SignedIn { user_id, username };
     // A user with a password signs in with the password, also here.
     let accounts = &visit.state.accounts;
-    if accounts
-        .has_password(&visit.client(), &visit.own, &user)
-        .await?
-    {
+    let account = accounts
+        .account(&visit.client(), &visit.own, &user_id)
+        .await?;
+    if account.is_some_and(|account| account.password_hash().is_some()) {
         return Err(Trouble::Forbidden(
             "This user has a password. Sign in with the name and the password.",
         ));
     }
     visit.start_session(&user).await?;
     Ok(welcome(visit, form))
+}
+
+/// Reads a user with the current name.
+async fn stored_user(visit: &Visit, user_id: &str) -> Result<Option<SignedIn>, Trouble> {
+    let user = match visit.home().user(&visit.own, user_id).await {
+        Err(e) if e.is_not_found() => return Ok(None),
+        user => user?,
+    };
+    Ok(Some(SignedIn {
+        user_id: user_id.to_owned(),
+        username: user["username"].as_str().unwrap_or_default().to_owned(),
+    }))
+}
+
+/// Returns the id of a seeded user: an author of the newest posts, or any user who has no password.
+async fn seeded_user(visit: &Visit) -> Result<String, Trouble> {
+    let (client, home) = (visit.client(), visit.home());
+    let mut authors = BTreeSet::new();
+    for post in home.feed(&visit.own).await? {
+        authors.insert(post["userId"].as_str().unwrap_or_default().to_owned());
+    }
+    if let Some(user_id) = without_password(visit, authors).await? {
+        return Ok(user_id);
+    }
+    let query = Query::new("SELECT VALUE c.id FROM c WHERE IS_DEFINED(c.username)");
+    let containers = home.containers();
+    let users = containers.first().copied().unwrap_or_default();
+    let mut user_ids = BTreeSet::new();
+    for user_id in client.query_all(&visit.own, users, &query).await? {
+        user_ids.insert(user_id.as_str().unwrap_or_default().to_owned());
+    }
+    let found = without_password(visit, user_ids).await?;
+    found.ok_or(Trouble::NotFound("user"))
+}
+
+/// Returns the first of `user_ids` that belongs to a user without a password.
+async fn without_password(
+    visit: &Visit,
+    user_ids: BTreeSet<String>,
+) -> Result<Option<String>, Trouble> {
+    let ids: Vec<&str> = user_ids.iter().map(String::as_str).collect();
+    for some in ids.chunks(USERS_AT_ONCE) {
+        let accounts = &visit.state.accounts;
+        let registered = accounts
+            .with_password(&visit.client(), &visit.own, some)
+            .await?;
+        if let Some(found) = some.iter().find(|id| !registered.contains(**id)) {
+            return Ok(Some((*found).to_owned()));
+        }
+    }
+    Ok(None)
 }
 
 /// `POST /signout`
@@ -348,48 +430,21 @@ async fn change_name(visit: &mut Visit, form: &Form) -> Result<Response, Trouble
             return Ok(form_page(visit, "profile", form, mistakes, status).await);
         }
     };
-    // The session may show an older name, if the user was renamed in another browser.
-    let stored = visit.home().user(&visit.own, &user.user_id).await;
-    let previous = match stored {
-        Ok(stored) => stored["username"].as_str().unwrap_or_default().to_owned(),
-        Err(e) if e.is_not_found() => user.username.clone(),
-        Err(e) => return Err(e.into()),
-    };
     let renamed = SignedIn {
         user_id: user.user_id.clone(),
-        username: username.clone(),
+        username,
     };
-    let accounts = &visit.state.accounts;
-    let (client, home) = (visit.client(), visit.home());
-    let claim = accounts.claim(
-        &client,
-        &visit.own,
-        &home,
-        &renamed,
-        NameSecret::Of(&previous),
-    );
-    if claim.await? == Claim::Taken {
-        return Ok(taken(visit, "profile", form).await);
-    }
-    let operation = WriteOperation::Rename {
-        user_id: user.user_id.clone(),
-        username: username.clone(),
+    let registered = registration(visit, &form.token()).rename(renamed).await;
+    let (receipt, renamed) = match applied(visit, registered)? {
+        Ok(applied) => applied,
+        Err(mistakes) => return Ok(refused(visit, "profile", form, mistakes).await),
     };
-    let receipt = submit(visit, &form.token(), operation).await?;
-    if previous.to_lowercase() != username.to_lowercase() {
-        let old = SignedIn {
-            user_id: user.user_id.clone(),
-            username: previous,
-        };
-        let accounts = &visit.state.accounts;
-        accounts.release(&visit.client(), &visit.own, &old).await?;
-    }
     let (client, secret) = (visit.client(), visit.secret.clone());
     let sessions = &visit.state.sessions;
     sessions
         .store(&client, &visit.own, &secret, &renamed)
         .await?;
-    sessions.rename(&user.user_id, &username);
+    sessions.rename(&user.user_id, &renamed.username);
     visit.user = Some(renamed);
     let response = visit.redirect(&format!("/profile?done={}", receipt.id));
     Ok(with_charge(response, &receipt, visit.shown_model()))

@@ -60,9 +60,17 @@ pub(crate) async fn submit(
         .writes
         .submit(token, operation, &visit.own, visit.deadline)
         .await;
+    count(visit, submitted)
+}
+
+/// Counts a submitted write operation and returns its receipt, or the trouble.
+pub(crate) fn count(
+    visit: &Visit,
+    submitted: Result<Receipt, WriteError>,
+) -> Result<Receipt, Trouble> {
     let receipt = match submitted {
         Ok(receipt) => receipt,
-        Err(WriteError::SentBefore(_)) => return Err(Trouble::SentBefore),
+        Err(WriteError::SentBefore) => return Err(Trouble::SentBefore),
         Err(WriteError::Failed(e)) => return Err(e.into()),
     };
     let counters = &visit.state.counters;

@@ -53,7 +53,7 @@ pub enum WriteError {
     /// and does not apply it twice.
     Failed(BlogError),
     /// The same form was sent before with other contents, and that operation was applied.
-    SentBefore(Box<Receipt>),
+    SentBefore,
 }
 
 impl From<BlogError> for WriteError {
@@ -185,6 +185,23 @@ impl Writes {
         }
         self.complete(&turn, form.id, &stored, form.own, &patience)
             .await
+    }
+
+    /// Returns the operation that an earlier submission of the form with the secret `token` stored,
+    /// with true if the operation is complete. `None` if the form was not sent before.
+    ///
+    /// # Errors
+    /// Every error of reading the journal.
+    pub async fn sent_before(
+        &self,
+        own: &Meter,
+        token: &str,
+    ) -> Result<Option<(WriteOperation, bool)>, BlogError> {
+        let stored = self.0.journal.read(own, &receipt_id(token)).await?;
+        Ok(stored.map(|state| match state {
+            State::Pending(operation) => (operation, false),
+            State::Done(receipt) => (receipt.operation, true),
+        }))
     }
 
     /// Returns the receipt of an operation, `None` if there is none or the operation is incomplete.
@@ -435,7 +452,7 @@ fn answer(
     if receipt.operation.has_same_intent(operation) {
         Ok(receipt)
     } else {
-        Err(WriteError::SentBefore(Box::new(receipt)))
+        Err(WriteError::SentBefore)
     }
 }
 
