@@ -4,8 +4,9 @@
 //! The home model is the source of truth: `/` leads there, and a migration moves it. By default all
 //! three models are present and the application applies each write to all of them.
 //!
-//! The state of the site is an item of the control database (module `state`). Each process reads the
-//! item several times a second and writes under a permit that is valid for 2 s (module `presence`).
+//! The state of the site is an item of the control database (module `state`). Each process reads
+//! the item several times a second and writes under a permit that is valid for 2 s (module
+//! `presence`).
 //! Promises:
 //!
 //! 1. A write that begins while a migration cuts over waits; it never fails because of it.

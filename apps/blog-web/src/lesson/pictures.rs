@@ -226,18 +226,18 @@ pub(crate) struct Chart {
     pub(crate) bottom: String,
 }
 
+/// Returns the end of the axis of ratios. The chart shows all crossings with room behind; a ratio of
+/// the reader far beyond the crossings does not squeeze the rest.
+fn highest_ratio(crossings: &[f64], own: Option<f64>) -> f64 {
+    let farthest = crossings.iter().copied().fold(0.0, f64::max);
+    let own = own.unwrap_or(1.0).min(farthest * 4.0 + 10.0);
+    nice(1.0f64.max(farthest * 1.5).max(own))
+}
+
 impl Chart {
     /// Returns the chart of `lines`; `own` is the reader's own ratio. `None` without lines.
     pub(crate) fn of(lines: &[CostLine], crossings: &[f64], own: Option<f64>) -> Option<Self> {
-        // The chart shows all crossings with room behind; a crossing far outside of the reader's
-        // traffic does not squeeze the rest.
-        let own_or_one = own.unwrap_or(1.0);
-        let farthest = crossings.iter().copied().fold(0.0, f64::max);
-        let x_max = nice(
-            1.0f64
-                .max(farthest * 1.5)
-                .max(own_or_one.min(farthest * 4.0 + 10.0)),
-        );
+        let x_max = highest_ratio(crossings, own);
         let highest = lines.iter().map(|line| line.at(x_max)).fold(0.0, f64::max);
         if lines.is_empty() || highest <= 0.0 {
             return None;
