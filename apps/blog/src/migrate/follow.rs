@@ -37,7 +37,7 @@ use super::lease::Lease;
 use crate::control::existing_is_fine;
 use crate::pipelines::{Pipeline, Pipelines, Reaction, ServiceOptions, rename_in_post};
 use crate::sync::lock;
-use crate::{Blog, BlogError, Control, Meter};
+use crate::{Blog, BlogError, Control, Meter, Site};
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -80,7 +80,7 @@ pub(super) struct Follower {
     target: Blog,
     users: FollowedFeed,
     posts: FollowedFeed,
-    /// The target's own pipelines, with a worker.
+    /// The pipelines of the site and of the target, with a worker.
     pipelines: Pipelines,
     names: Mutex<Names>,
     touched: Mutex<Touched>,
@@ -90,13 +90,14 @@ pub(super) struct Follower {
 impl Follower {
     /// Returns the follower at its stored positions.
     pub(super) async fn open(
-        control: &Control,
+        site: &Site,
         migration: &str,
         source: &Blog,
         target: &Blog,
         lease: &Arc<Lease>,
     ) -> Result<Self, BlogError> {
-        let pipelines = pipelines_of(control, target, lease.lifetime());
+        let control = site.control();
+        let pipelines = pipelines_of_site(site, target, lease.lifetime());
         Ok(Self {
             users: FollowedFeed::open(control, migration, USERS, &source.users).await?,
             posts: FollowedFeed::open(control, migration, POSTS, &source.posts).await?,
@@ -136,12 +137,12 @@ impl Follower {
         Ok(())
     }
 
-    /// Starts a worker for the target's own pipelines, beside those of applications.
+    /// Starts a worker for the pipelines, beside those of applications.
     pub(super) fn start_pipelines(&self) {
         self.pipelines.start();
     }
 
-    /// Hands the target's own pipelines over to the workers of applications.
+    /// Hands the pipelines over to the workers of applications.
     pub(super) async fn stop_pipelines(&self) {
         self.pipelines.stop().await;
     }
@@ -349,14 +350,28 @@ impl Follower {
     }
 }
 
-/// Returns the pipelines inside `blog`.
-fn pipelines_of(control: &Control, blog: &Blog, lifetime: Duration) -> Pipelines {
-    let blog = blog.clone();
+/// Returns the pipelines of the site and of `target`.
+///
+/// The workers of applications list the same pipelines. Each worker computes its share from the
+/// number of leases that it lists: a worker that listed the target's pipelines only would compute
+/// too small a share, and a range of the target could stay without a worker.
+fn pipelines_of_site(site: &Site, target: &Blog, lifetime: Duration) -> Pipelines {
+    let control = site.control().clone();
+    let (site, target) = (site.clone(), target.clone());
     let options = ServiceOptions {
         lifetime,
         ..ServiceOptions::default()
     };
-    Pipelines::new(control, Arc::new(move || Pipeline::of(&blog)), options)
+    let source = move || {
+        let mut models = site.pipeline_models();
+        // The state of the site may be older than the beginning of the migration.
+        if !models.contains(&target.model) {
+            models.push(target.model);
+        }
+        let blogs = models.into_iter().map(|model| site.blog(model));
+        blogs.flat_map(|blog| Pipeline::of(&blog)).collect()
+    };
+    Pipelines::new(&control, Arc::new(source), options)
 }
 
 /// Deletes the stored positions of a migration.
@@ -369,8 +384,11 @@ pub(super) async fn forget(control: &Control, migration: &str) -> Result<(), Blo
 
 /// Deletes the leases and dead letters of the pipelines inside `blog`, whose database is deleted.
 pub(super) async fn forget_pipelines(control: &Control, blog: &Blog) -> Result<(), BlogError> {
-    let pipelines = pipelines_of(control, blog, ServiceOptions::default().lifetime);
-    for pipeline in Pipeline::of(blog) {
+    let of_blog = Pipeline::of(blog);
+    let listed = of_blog.clone();
+    let source = Arc::new(move || listed.clone());
+    let pipelines = Pipelines::new(control, source, ServiceOptions::default());
+    for pipeline in of_blog {
         pipelines.forget(&pipeline.name()).await?;
     }
     Ok(())

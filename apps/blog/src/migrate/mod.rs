@@ -393,10 +393,9 @@ impl Migrator<'_> {
         if self.migration.was_present {
             return Ok(None);
         }
-        let control = self.site.control();
         let name = self.migration.pipeline();
         let (source, target) = (self.source(), self.target());
-        Follower::open(control, &name, &source, &target, &self.lease)
+        Follower::open(self.site, &name, &source, &target, &self.lease)
             .await
             .map(Some)
     }
