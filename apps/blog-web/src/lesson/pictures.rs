@@ -226,8 +226,8 @@ pub(crate) struct Chart {
     pub(crate) bottom: String,
 }
 
-/// Returns the end of the axis of ratios. The chart shows all crossings with room behind; a ratio of
-/// the reader far beyond the crossings does not squeeze the rest.
+/// Returns the end of the axis of ratios. The chart shows all crossings with room behind; a ratio
+/// of the reader far beyond the crossings does not squeeze the rest.
 fn highest_ratio(crossings: &[f64], own: Option<f64>) -> f64 {
     let farthest = crossings.iter().copied().fold(0.0, f64::max);
     let own = own.unwrap_or(1.0).min(farthest * 4.0 + 10.0);
