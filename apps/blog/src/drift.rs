@@ -23,6 +23,7 @@ pub use report::{Difference, DriftReport};
 
 use crate::{Blog, BlogError, Model, Site};
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -85,39 +86,17 @@ pub async fn check(
     models: &[Model],
     options: &Options,
 ) -> Result<DriftReport, BlogError> {
-    let blogs = models.iter().map(|model| site.blog(*model)).collect();
-    compare(Comparison::of_all(blogs), options).await
-}
-
-/// Runs a comparison.
-///
-/// # Errors
-/// See [`check`].
-pub(crate) async fn compare(
-    mut comparison: Comparison,
-    options: &Options,
-) -> Result<DriftReport, BlogError> {
-    let blogs = &comparison.blogs;
-    if blogs.is_empty() || blogs.len() > Model::ALL.len() {
+    if models.is_empty() || models.len() > Model::ALL.len() {
         return Err(BlogError::InvalidOption(
             "one to three models can be compared".into(),
         ));
     }
-    let mut restarts = 0;
-    let scan = loop {
-        match scan::scan(blogs, comparison.has_trusted_reference).await {
-            Err(e) if e.is_range_gone() && restarts < RESTARTS_MAX => {
-                restarts += 1;
-                for container in blogs.iter().flat_map(Blog::containers) {
-                    blogs[0].client().clear_cached_metadata(container);
-                }
-            }
-            scanned => break scanned?,
-        }
-    };
+    let blogs = models.iter().map(|model| site.blog(*model)).collect();
+    let mut comparison = Comparison::of_all(blogs);
     comparison.differences_max = options.differences_max;
-    let (mut report, _) = comparison.settle(scan.suspects, options.patience).await?;
-    report.items = scan.items;
+    let suspects = comparison.scan().await?;
+    let (mut report, _) = comparison.settle(suspects, options.patience).await?;
+    report.items = comparison.items_read();
     Ok(report)
 }
 
@@ -127,6 +106,10 @@ pub(crate) struct Comparison {
     /// True if the copies within the reference are not compared.
     has_trusted_reference: bool,
     differences_max: usize,
+    /// Number of items that the scan has read.
+    items_read: AtomicU64,
+    /// Number of suspects that are left.
+    suspects_left: AtomicU64,
 }
 
 impl Comparison {
@@ -136,6 +119,8 @@ impl Comparison {
             blogs,
             has_trusted_reference: false,
             differences_max: Options::default().differences_max,
+            items_read: AtomicU64::new(0),
+            suspects_left: AtomicU64::new(0),
         }
     }
 
@@ -145,6 +130,37 @@ impl Comparison {
         Self {
             has_trusted_reference: true,
             ..Self::of_all(vec![source, target])
+        }
+    }
+
+    /// Returns the number of items that [`Comparison::scan`] has read so far.
+    pub(crate) fn items_read(&self) -> u64 {
+        self.items_read.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of suspects that are left so far.
+    pub(crate) fn suspects_left(&self) -> u64 {
+        self.suspects_left.load(Ordering::Relaxed)
+    }
+
+    /// Reads every item once and returns the suspects.
+    pub(crate) async fn scan(&self) -> Result<Suspects, BlogError> {
+        let blogs = &self.blogs;
+        let mut restarts = 0;
+        loop {
+            match scan::scan(blogs, self.has_trusted_reference, &self.items_read).await {
+                Err(e) if e.is_range_gone() && restarts < RESTARTS_MAX => {
+                    restarts += 1;
+                    for container in blogs.iter().flat_map(Blog::containers) {
+                        blogs[0].client().clear_cached_metadata(container);
+                    }
+                }
+                scanned => {
+                    let scan = scanned?;
+                    self.items_read.store(scan.items, Ordering::Relaxed);
+                    return Ok(scan.suspects);
+                }
+            }
         }
     }
 
@@ -161,6 +177,8 @@ impl Comparison {
         // The items that have differed in every round so far.
         let mut pending: Option<BTreeSet<(Model, String)>> = None;
         loop {
+            self.suspects_left
+                .store(suspects.len() as u64, Ordering::Relaxed);
             let mut examined = self.examine(&suspects).await?;
             if let Some(pending) = &pending {
                 examined.retain(|found| pending.contains(&(found.model, found.item.clone())));

@@ -25,6 +25,7 @@ use futures_util::{StreamExt, stream};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Posts in memory at a time.
 const POSTS_MAX: usize = 250_000;
@@ -89,10 +90,16 @@ struct Scanner<'a> {
     /// Shares of the posts that are still to be read.
     shares_left: Vec<Share>,
     items: u64,
+    /// The number of items for an observer.
+    items_read: &'a AtomicU64,
 }
 
-/// Reads all items of all models and returns the suspects.
-pub(super) async fn scan(blogs: &[Blog], has_trusted_reference: bool) -> Result<Scan, BlogError> {
+/// Reads all items of all models and returns the suspects. `items_read` shows the progress.
+pub(super) async fn scan(
+    blogs: &[Blog],
+    has_trusted_reference: bool,
+    items_read: &AtomicU64,
+) -> Result<Scan, BlogError> {
     let mut scanner = Scanner {
         blogs,
         has_trusted_reference,
@@ -105,6 +112,7 @@ pub(super) async fn scan(blogs: &[Blog], has_trusted_reference: bool) -> Result<
         },
         shares_left: Vec::new(),
         items: 0,
+        items_read,
     };
     let mut scan = Scan::default();
     scanner.read_users().await?;
@@ -158,6 +166,7 @@ impl Scanner<'_> {
             let add = |item: &Value| {
                 if is_first {
                     self.items += 1;
+                    self.items_read.store(self.items, Ordering::Relaxed);
                 }
                 self.add_to_posts(index, blog.model, item);
             };
@@ -168,6 +177,7 @@ impl Scanner<'_> {
 
     fn add_to_users(&mut self, index: usize, item: &Value) {
         self.items += 1;
+        self.items_read.store(self.items, Ordering::Relaxed);
         if item["type"] == "post" {
             self.add_short_copy(index, item);
             return;

@@ -10,9 +10,10 @@ use crate::site::presence::{etag_of, random_id, replace_item};
 use crate::sync::lock;
 use crate::{BlogError, Control, Meter};
 use serde_json::{Value, json};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
 
 /// The id of the item, which is also its partition key.
 const LEASE_ID: &str = "migrator";
@@ -26,6 +27,19 @@ pub(super) struct Lease {
     time_to_live_seconds: u64,
     renewal: Mutex<Renewal>,
     status: Mutex<MigrationStatus>,
+}
+
+/// The task that renews a lease.
+pub(super) struct Keeper(JoinSet<BlogError>);
+
+impl Keeper {
+    /// Waits until the lease is lost, and returns the reason.
+    pub(super) async fn lost(&mut self) -> BlogError {
+        match self.0.join_next().await {
+            Some(Ok(reason)) => reason,
+            Some(Err(_)) | None => lost(),
+        }
+    }
 }
 
 struct Renewal {
@@ -103,16 +117,26 @@ impl Lease {
         }
     }
 
+    /// Starts a task that renews the lease, however long the steps of the migration take. The task
+    /// ends with the returned value.
+    pub(super) fn keep(self: &Arc<Self>) -> Keeper {
+        let lease = self.clone();
+        let mut task = JoinSet::new();
+        task.spawn(async move { lease.renew_until_lost().await });
+        Keeper(task)
+    }
+
     /// Renews the lease until that fails, and returns the reason.
-    pub(super) async fn keep(&self) -> BlogError {
+    async fn renew_until_lost(&self) -> BlogError {
         loop {
             tokio::time::sleep(self.lifetime() / 6).await;
-            match self.renew().await {
-                Ok(true) => {}
-                Ok(false) => return lost(),
-                // A throttled or broken request is repeated as long as the lease is valid.
-                Err(e) if self.check().is_err() => return e,
-                Err(_) => {}
+            match timeout(self.lifetime() / 3, self.renew()).await {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) => return lost(),
+                // A slow, throttled or broken request is repeated as long as the lease is valid.
+                Ok(Err(e)) if self.check().is_err() => return e,
+                Err(_) if self.check().is_err() => return lost(),
+                Ok(Err(_)) | Err(_) => {}
             }
         }
     }

@@ -20,8 +20,9 @@
 //!
 //! 1. A write is never refused because of a migration, and waits for a few seconds at most: if the
 //!    cut-over takes longer, the gate is opened and the cut-over is tried again later.
-//! 2. Home changes only if the last comparison found no difference, if everything written to the
-//!    old home has been copied, and if everything copied since the comparison was compared again.
+//! 2. Home changes only if every item was found equal, if everything written to the old home has
+//!    been copied, and if everything copied since the comparison was compared again. A few items
+//!    that change all the time are compared while the gate is closed, so that they hold nothing up.
 //! 3. Home changes by one replace of the state, guarded by the etag of a state whose gate is closed
 //!    by this migrator. If the applications have opened the gate of a migrator that they took for
 //!    dead, home cannot change.
@@ -43,7 +44,7 @@ mod status;
 pub(crate) use convert::{has_names, plain_post_item, plain_user, without_system_properties};
 pub use status::MigrationStatus;
 
-use crate::drift::{self, Comparison, Suspects};
+use crate::drift::{Comparison, Suspects};
 use crate::site::presence::{self, random_id};
 use crate::site::state::State;
 use crate::sync::lock;
@@ -59,6 +60,8 @@ use tokio::time::Instant;
 const CHANGES_MAX: usize = 100;
 /// Attempts to cut over, each with a limited time.
 const CUT_OVERS_MAX: usize = 20;
+/// Number of users and posts that may be left for the time in which the gate is closed.
+const FEW: usize = 100;
 /// Time between two rounds in which there was nothing to copy.
 const IDLE_INTERVAL: Duration = Duration::from_millis(100);
 /// Time between two updates of the progress.
@@ -74,7 +77,8 @@ pub struct Options {
     pub drop_after: Duration,
     /// Longest time for which the gate is closed at a time.
     pub gate_time_max: Duration,
-    /// Time for which a comparison waits for copies that are still on their way.
+    /// Time after which a comparison fails that still finds many differences: by then, copies on
+    /// their way have arrived.
     pub patience: Duration,
     /// Time to live of the migrator's lease in seconds. After `kill -9`, the next migrator waits
     /// for this time.
@@ -125,6 +129,7 @@ pub async fn run(
     progress: &dyn Progress,
 ) -> Result<MigrationReport, BlogError> {
     let lease = Arc::new(Lease::acquire(site.control(), options).await?);
+    let mut keeper = lease.keep();
     let work = async {
         let migration = begin(site, to, options).await?;
         let migrator = Migrator {
@@ -138,8 +143,9 @@ pub async fn run(
     };
     let result = tokio::select! {
         result = work => result,
-        lost = lease.keep() => return Err(lost),
+        lost = keeper.lost() => return Err(lost),
     };
+    drop(keeper);
     lease.release().await;
     result
 }
@@ -170,7 +176,8 @@ pub async fn status(site: &Site) -> Result<Option<(Migration, MigrationStatus)>,
 /// error of a request.
 pub async fn cancel(site: &Site, options: &Options) -> Result<bool, BlogError> {
     let control = site.control();
-    let lease = Lease::acquire(control, options).await?;
+    let lease = Arc::new(Lease::acquire(control, options).await?);
+    let mut keeper = lease.keep();
     let work = async {
         let (state, _) = presence::read(control).await?;
         let Some(migration) = state.migration else {
@@ -200,8 +207,9 @@ pub async fn cancel(site: &Site, options: &Options) -> Result<bool, BlogError> {
     };
     let result = tokio::select! {
         result = work => result,
-        lost = lease.keep() => return Err(lost),
+        lost = keeper.lost() => return Err(lost),
     };
+    drop(keeper);
     lease.release().await;
     result
 }
@@ -332,9 +340,10 @@ impl Migrator<'_> {
                 self.copy(&follower).await?;
                 self.advance(Phase::Checking).await?;
             }
-            report.compared = self.compare(&follower).await?;
+            let (compared, left) = self.compare(&follower).await?;
+            report.compared = compared;
             self.advance(Phase::CuttingOver).await?;
-            self.cut_over(&follower, &mut report).await?;
+            self.cut_over(&follower, left, &mut report).await?;
             if let Some(follower) = &follower {
                 report.copied = follower.copied();
                 follower.stop_pipelines().await;
@@ -438,6 +447,7 @@ impl Migrator<'_> {
                 per_second,
                 lag_seconds: follower.lag_seconds(),
                 seconds_left: has_rate.then_some(left.ceil() as u64),
+                ..MigrationStatus::default()
             });
             let steps = copied.min(total);
             self.progress.advance(steps.saturating_sub(shown));
@@ -446,42 +456,71 @@ impl Migrator<'_> {
         }
     }
 
-    /// Follows changes without end.
-    async fn follow(&self, follower: &Option<Follower>) -> Result<u64, BlogError> {
+    /// Follows changes until that fails, and returns the reason.
+    async fn follow(&self, follower: &Option<Follower>) -> BlogError {
         let Some(follower) = follower else {
             return std::future::pending().await;
         };
         loop {
-            if follower.catch_up().await? {
-                tokio::time::sleep(IDLE_INTERVAL).await;
+            match follower.catch_up().await {
+                Ok(true) => tokio::time::sleep(IDLE_INTERVAL).await,
+                Ok(false) => {}
+                Err(e) => return e,
             }
         }
     }
 
     /// Compares the target with the source while changes are followed. Returns the number of items
-    /// compared.
-    async fn compare(&self, follower: &Option<Follower>) -> Result<u64, BlogError> {
+    /// compared, and the few users and posts that still differ: copies on their way, and items that
+    /// change all the time. They are compared again while the gate is closed.
+    async fn compare(&self, follower: &Option<Follower>) -> Result<(u64, Suspects), BlogError> {
         self.show(Phase::Checking);
         if let Some(follower) = follower {
             follower.catch_up().await?;
             follower.take_touched();
         }
         let comparison = Comparison::of_target(self.source(), self.target());
-        let options = drift::Options {
-            patience: self.options.patience,
-            ..drift::Options::default()
-        };
         let check = async {
-            let report = drift::compare(comparison, &options).await?;
-            if report.is_equal() {
-                Ok(report.items)
-            } else {
-                Err(BlogError::Drift(report.to_string()))
-            }
+            let suspects = comparison.scan().await?;
+            let left = self.settle_most(&comparison, suspects).await?;
+            Ok((comparison.items_read(), left))
         };
         tokio::select! {
             result = check => result,
-            failed = self.follow(follower) => failed,
+            failed = self.follow(follower) => Err(failed),
+            never = self.show_comparison(&comparison) => Err(never),
+        }
+    }
+
+    /// Compares suspects again and again until few are left, and returns them.
+    async fn settle_most(
+        &self,
+        comparison: &Comparison,
+        mut suspects: Suspects,
+    ) -> Result<Suspects, BlogError> {
+        const ROUND: Duration = Duration::from_secs(1);
+        let began = Instant::now();
+        loop {
+            let (report, left) = comparison.settle(suspects, ROUND).await?;
+            if left.len() <= FEW {
+                return Ok(left);
+            }
+            if began.elapsed() >= self.options.patience {
+                return Err(BlogError::Drift(report.to_string()));
+            }
+            suspects = left;
+        }
+    }
+
+    /// Shows the progress of a comparison. Never returns.
+    async fn show_comparison(&self, comparison: &Comparison) -> BlogError {
+        loop {
+            self.lease.set_status(MigrationStatus {
+                compared: comparison.items_read(),
+                suspects: comparison.suspects_left(),
+                ..MigrationStatus::of(Phase::Checking)
+            });
+            tokio::time::sleep(PROGRESS_INTERVAL).await;
         }
     }
 
@@ -490,30 +529,22 @@ impl Migrator<'_> {
     /// look because their source changes all the time.
     async fn compare_touched(
         &self,
-        follower: &Follower,
+        follower: &Option<Follower>,
         mut suspects: Suspects,
     ) -> Result<Suspects, BlogError> {
-        /// Number of entities that may be left for the time in which the gate is closed.
-        const FEW: usize = 100;
         const ROUNDS_MAX: usize = 10;
         const PATIENCE: Duration = Duration::from_secs(1);
         let comparison = Comparison::of_target(self.source(), self.target());
+        let Some(following) = follower else {
+            return Ok(suspects);
+        };
         for _ in 0..ROUNDS_MAX {
-            follower.catch_up().await?;
-            add_touched(&mut suspects, follower)?;
+            following.catch_up().await?;
+            add_touched(&mut suspects, following)?;
             let is_last = suspects.len() <= FEW;
-            let follow = async {
-                loop {
-                    match follower.catch_up().await {
-                        Ok(true) => tokio::time::sleep(IDLE_INTERVAL).await,
-                        Ok(false) => {}
-                        Err(e) => return e,
-                    }
-                }
-            };
             (_, suspects) = tokio::select! {
                 settled = comparison.settle(suspects, PATIENCE) => settled?,
-                failed = follow => return Err(failed),
+                failed = self.follow(follower) => return Err(failed),
             };
             if is_last {
                 break;
@@ -529,15 +560,18 @@ impl Migrator<'_> {
         follower: &Follower,
         left: &Mutex<Suspects>,
     ) -> Result<(), BlogError> {
-        const PATIENCE: Duration = Duration::from_secs(1);
         follower.drain().await?;
-        let suspects = {
-            let mut left = lock(left);
-            add_touched(&mut left, follower)?;
-            left.clone()
-        };
+        add_touched(&mut lock(left), follower)?;
+        self.finish_comparison(left).await
+    }
+
+    /// Compares what is left while nobody writes. Pipelines of the applications may still be at
+    /// work if nothing is copied.
+    async fn finish_comparison(&self, left: &Mutex<Suspects>) -> Result<(), BlogError> {
+        let suspects = lock(left).clone();
         let comparison = Comparison::of_target(self.source(), self.target());
-        let (report, _) = comparison.settle(suspects, PATIENCE).await?;
+        let patience = self.options.gate_time_max / 2;
+        let (report, _) = comparison.settle(suspects, patience).await?;
         if report.is_equal() {
             Ok(())
         } else {
@@ -549,17 +583,16 @@ impl Migrator<'_> {
     async fn cut_over(
         &mut self,
         follower: &Option<Follower>,
+        left: Suspects,
         report: &mut MigrationReport,
     ) -> Result<(), BlogError> {
         self.show(Phase::CuttingOver);
         // An attempt that ends early leaves here what it has not compared.
-        let left = Mutex::new(Suspects::default());
+        let left = Mutex::new(left);
         for _ in 0..CUT_OVERS_MAX {
-            if let Some(follower) = follower {
-                let suspects = lock(&left).clone();
-                let suspects = self.compare_touched(follower, suspects).await?;
-                *lock(&left) = suspects;
-            }
+            let suspects = lock(&left).clone();
+            let suspects = self.compare_touched(follower, suspects).await?;
+            *lock(&left) = suspects;
             report.cut_overs += 1;
             let cut_over = CutOver {
                 control: self.site.control(),
@@ -569,7 +602,7 @@ impl Migrator<'_> {
             let last_step = async {
                 match follower {
                     Some(follower) => self.finish_copy(follower, &left).await,
-                    None => Ok(()),
+                    None => self.finish_comparison(&left).await,
                 }
             };
             let switched = cut_over.run(last_step, self.options.gate_time_max).await?;

@@ -20,6 +20,10 @@ pub struct MigrationStatus {
     pub lag_seconds: u64,
     /// Estimated time until the copy is complete, in seconds.
     pub seconds_left: Option<u64>,
+    /// Number of items compared.
+    pub compared: u64,
+    /// Number of users and posts that have differed so far and are compared again.
+    pub suspects: u64,
 }
 
 impl MigrationStatus {
@@ -40,6 +44,8 @@ impl MigrationStatus {
             "perSecond": self.per_second,
             "lagSeconds": self.lag_seconds,
             "secondsLeft": self.seconds_left,
+            "compared": self.compared,
+            "suspects": self.suspects,
         })
     }
 
@@ -52,6 +58,8 @@ impl MigrationStatus {
             per_second: item["perSecond"].as_f64().unwrap_or(0.0),
             lag_seconds: item["lagSeconds"].as_u64().unwrap_or(0),
             seconds_left: item["secondsLeft"].as_u64(),
+            compared: item["compared"].as_u64().unwrap_or(0),
+            suspects: item["suspects"].as_u64().unwrap_or(0),
         }
     }
 }
@@ -64,6 +72,13 @@ impl fmt::Display for MigrationStatus {
                 f,
                 ": {} changes copied of {} items, {:.0} per second, {} s behind",
                 self.copied, self.total, self.per_second, self.lag_seconds
+            )?;
+        }
+        if self.compared > 0 {
+            write!(
+                f,
+                ": {} items compared, {} users and posts to be compared again",
+                self.compared, self.suspects
             )?;
         }
         if let Some(seconds) = self.seconds_left {
@@ -86,11 +101,23 @@ mod tests {
             per_second: 3.5,
             lag_seconds: 2,
             seconds_left: Some(1),
+            ..MigrationStatus::default()
         };
         assert_eq!(MigrationStatus::from_json(&status.to_json()), status);
         assert_eq!(
             status.to_string(),
             "copying: 7 changes copied of 10 items, 4 per second, 2 s behind, about 1 s left"
+        );
+        let status = MigrationStatus {
+            step: Phase::Checking.to_string(),
+            compared: 20,
+            suspects: 1,
+            ..MigrationStatus::default()
+        };
+        assert_eq!(MigrationStatus::from_json(&status.to_json()), status);
+        assert_eq!(
+            status.to_string(),
+            "comparing: 20 items compared, 1 users and posts to be compared again"
         );
     }
 }

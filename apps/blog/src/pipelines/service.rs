@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 
 /// The pipelines that are to run. Asked again every few seconds, and must not block: the set may
 /// change while pipelines run. All processes give the same answer, apart from the short time in
-/// which a change of the set spreads: each worker computes its share of the leases from its own
+/// which a change of the set spreads. Each worker computes its share of the leases from its own
 /// answer, so with lasting differences a range may stay without a worker.
 pub type PipelineSource = Arc<dyn Fn() -> Vec<Pipeline> + Send + Sync>;
 
