@@ -166,7 +166,7 @@ impl Form {
     /// Returns the title without outer white space, or the mistake.
     pub(crate) fn title(&self) -> Result<String, String> {
         let title = self.text("title").trim();
-        if title.is_empty() {
+        if !title.chars().any(is_visible) {
             return Err(format!(
                 "Write a title. It may have up to {TITLE_CHARS_MAX} characters."
             ));
@@ -194,7 +194,7 @@ impl Form {
             .replace("\r\n", "\n")
             .replace('\r', "\n");
         let text = text.trim_end();
-        if text.trim().is_empty() {
+        if !text.chars().any(is_visible) {
             return Err(if_empty.to_owned());
         }
         let is_forbidden = |c: char| c.is_control() && c != '\n' && c != '\t';
@@ -204,17 +204,20 @@ impl Form {
         limited(text, chars_max, "The text")
     }
 
-    /// Returns the username, or the mistake.
+    /// Returns the username, or the mistake. Letters other than those of ASCII are refused: names
+    /// that look alike must be the same name.
     pub(crate) fn username(&self) -> Result<String, String> {
         let name = self.text("username").trim();
         let (low, high) = USERNAME_CHARS;
-        let is_allowed = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if !(low..=high).contains(&name.chars().count()) {
             return Err(format!("A name has {low} to {high} characters."));
         }
-        if !name.chars().all(is_allowed) || !name.starts_with(char::is_alphanumeric) {
+        if !name.chars().all(is_allowed) || !name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
             return Err(
-                "A name has letters, digits, - _ and . and begins with a letter or digit.".into(),
+                "A name has the letters a to z, digits, - _ and . and begins with a \
+                        letter or digit."
+                    .into(),
             );
         }
         Ok(name.to_owned())
@@ -229,6 +232,18 @@ impl Form {
         }
         Ok(password.to_owned())
     }
+}
+
+/// Returns true if a reader sees something of the character.
+fn is_visible(c: char) -> bool {
+    let is_invisible = c.is_whitespace()
+        || c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}');
+    !is_invisible
 }
 
 /// Returns the text if it has at most `chars_max` characters, or the mistake.
@@ -255,6 +270,9 @@ mod tests {
     #[test]
     fn texts_have_limits() {
         assert!(form("title", "  ").title().is_err());
+        assert!(form("title", "\u{200b}\u{3164} ").title().is_err());
+        assert!(form("content", "\u{2060}\n\u{feff}").comment().is_err());
+        assert!(form("content", "\u{200f}ש").comment().is_ok());
         assert!(form("title", "a\u{0}b").title().is_err());
         assert!(form("title", &"t".repeat(201)).title().is_err());
         assert_eq!(form("title", " x ").title(), Ok("x".into()));
@@ -273,7 +291,7 @@ mod tests {
 
     #[test]
     fn names_and_passwords_have_limits() {
-        for good in ["dora", "Dóra.1-x_y", "abc", &"a".repeat(30)] {
+        for good in ["dora", "Dora.1-x_y", "abc", &"a".repeat(30)] {
             assert_eq!(form("username", good).username(), Ok(good.to_owned()));
         }
         for bad in [
@@ -283,6 +301,9 @@ mod tests {
             "..a",
             "<b>x",
             "a\u{202e}bc",
+            "dóra",
+            "\u{430}lice",
+            "\u{3164}\u{3164}\u{3164}",
             &"a".repeat(31),
         ] {
             assert!(form("username", bad).username().is_err(), "{bad}");

@@ -47,7 +47,7 @@ mod trouble;
 mod visit;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRequestParts, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -153,7 +153,17 @@ async fn not_found(visit: Visit) -> Response {
 
 /// Adds the headers of every answer and counts the answer.
 async fn with_headers(State(state): State<AppState>, request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
+    let path = percent_encoding::percent_decode_str(request.uri().path());
+    let mut response = match path.decode_utf8() {
+        Ok(_) => next.run(request).await,
+        Err(_) => {
+            let (mut parts, _) = request.into_parts();
+            match Visit::from_request_parts(&mut parts, &state).await {
+                Ok(visit) => Trouble::BadAddress.page(&visit, None).await,
+                Err(never) => match never {},
+            }
+        }
+    };
     for (name, value) in SECURITY_HEADERS {
         let (name, value) = (
             HeaderName::from_static(name),

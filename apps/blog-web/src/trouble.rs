@@ -19,6 +19,8 @@ pub(crate) enum Trouble {
     NotFound(&'static str),
     /// The model is not present on this site.
     NotPresent(Model),
+    /// The address is not valid UTF-8.
+    BadAddress,
     /// The position of a list is not valid.
     BadPosition,
     /// The page is for signed-in users.
@@ -68,6 +70,8 @@ struct TroublePage<'a> {
     text: &'a str,
     detail: &'a str,
     retry: Option<&'a Retry>,
+    /// The form of a post that is gone.
+    lost: Option<&'a Retry>,
     csrf: String,
     token: String,
     retry_ms: Option<u64>,
@@ -91,7 +95,13 @@ impl Trouble {
         if let Self::NotPresent(model) = self {
             return moved(visit, model);
         }
-        let explanation = self.explanation(sent.is_some());
+        let mut explanation = self.explanation(sent.is_some());
+        if self == Self::SentBefore && !has_text {
+            explanation.title = "The form was used before".into();
+            explanation.text = "An earlier form with the same secret was applied, and this one \
+                                was not. Send it again to apply it as well."
+                .into();
+        }
         let keeps_text = !matches!(self, Self::OtherSite | Self::PostGone | Self::NotFound(_));
         let (token, retry) = match &sent {
             Some((form, retry)) if keeps_text => {
@@ -104,12 +114,21 @@ impl Trouble {
             }
             _ => (String::new(), None),
         };
+        // A text for a post that is gone cannot be sent again, but it can be copied.
+        let lost = match &sent {
+            Some((_, retry)) if has_text && matches!(self, Self::PostGone | Self::NotFound(_)) => {
+                explanation.text.push_str(" Copy your text to keep it.");
+                Some(retry)
+            }
+            _ => None,
+        };
         let template = TroublePage {
             frame: visit.frame(&explanation.title).await,
             title: &explanation.title,
             text: &explanation.text,
             detail: &explanation.detail,
             retry,
+            lost,
             csrf: visit.csrf(),
             token,
             retry_ms: explanation.retry_after_s.map(|seconds| seconds * 1_000),
@@ -134,7 +153,15 @@ impl Trouble {
             Self::NotFound(noun) => explain(
                 StatusCode::NOT_FOUND,
                 &format!("There is no such {noun}"),
-                "The address is mistyped, or the author has deleted the post.",
+                match *noun {
+                    "post" => "The address is mistyped, or the author has deleted the post.",
+                    _ => "The address is mistyped, or out of date.",
+                },
+            ),
+            Self::BadAddress => explain(
+                StatusCode::BAD_REQUEST,
+                "The address is not valid",
+                "The address has an escape sequence that stands for no character.",
             ),
             Self::NotPresent(_) => explain(StatusCode::NOT_FOUND, "Another model", ""),
             Self::BadPosition => explain(

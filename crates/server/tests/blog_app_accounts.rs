@@ -298,3 +298,63 @@ fn the_demonstration_finds_a_seeded_user_though_a_registered_user_wrote_last() {
     let form = sign_up_form(&mut other, "RENAMED");
     assert_eq!(other.send("/signup", form).status, 409);
 }
+
+#[test]
+fn a_text_for_a_post_that_is_deleted_meanwhile_can_be_copied() {
+    let application = application();
+    let (mut author, _) = application.signed_up("author");
+    let form = author.get("/v3/write").form("/v3/write");
+    let form = form.with("title", "Short-lived").with("content", "text");
+    let answer = author.send("/v3/write", form);
+    let location = answer.header("location").expect("a location");
+    let post = location.split('?').next().unwrap_or_default().to_owned();
+    let comments = format!("{post}/comments");
+    let comment = author.get(&post).form(&comments);
+    let edit_path = format!("{post}/edit");
+    let edit = author.get(&edit_path).form(&edit_path);
+    assert_eq!(author.get(&format!("{post}/likes")).status, 200);
+    let delete = format!("{post}/delete");
+    let form = author.get(&delete).form(&delete);
+    assert_eq!(author.send(&delete, form).status, 303);
+
+    let answer = author.send(&comments, comment.with("content", "A long thought"));
+    assert_eq!(answer.status, 410);
+    assert!(answer.body.contains("A long thought"), "{}", answer.body);
+    let answer = author.send(&edit_path, edit.with("content", "A better text"));
+    assert_eq!(answer.status, 410);
+    assert!(answer.body.contains("A better text"), "{}", answer.body);
+    for model in ["v1", "v2", "v3"] {
+        let likes = format!("/{model}{}/likes", &post[3..]);
+        assert_eq!(author.get(&likes).status, 404, "{likes}");
+    }
+}
+
+#[test]
+fn pages_about_a_wrong_address_speak_of_the_address_only() {
+    let application = application();
+    let mut browser = application.browser();
+    let page = browser.get("/v3/users/0b52c2d0-1111-4222-8333-0123456789ab");
+    assert_eq!(page.status, 404);
+    assert!(!page.body.contains("deleted"), "{}", page.body);
+    for path in ["/v3/posts/%ff", "/%ff"] {
+        let page = browser.get(path);
+        assert_eq!(page.status, 400, "{path}");
+        assert!(page.body.contains("The address is not valid"), "{path}");
+    }
+}
+
+#[test]
+fn a_comparison_with_an_impossible_number_of_runs_is_not_started() {
+    let application = application();
+    let mut browser = application.browser();
+    for typed in ["0", "51", "abc", "-1"] {
+        let form = browser.get("/compare").form("/compare");
+        let answer = browser.send("/compare", form.with("runs", typed));
+        assert_eq!(answer.status, 422, "{typed}");
+        assert!(
+            answer.body.contains("Enter a whole number from 1 to"),
+            "{typed}"
+        );
+        assert_eq!(answer.form("/compare").value("runs"), typed);
+    }
+}

@@ -61,7 +61,8 @@ struct ComparePage {
     frame: Frame,
     part: String,
     token: String,
-    runs: usize,
+    runs: String,
+    runs_error: String,
     runs_max: usize,
     post: String,
     is_measured: bool,
@@ -78,28 +79,62 @@ async fn show_comparison(mut visit: Visit) -> Response {
     if let Err(error) = visit.load_user().await {
         return visit.answer(Err(error.into())).await;
     }
+    comparison_page(&visit, None).await
+}
+
+/// Returns the page of the comparison, after a form with a number of runs that is not possible with
+/// what was typed.
+async fn comparison_page(visit: &Visit, mistaken: Option<&Form>) -> Response {
     let status = visit.state.comparing.status();
     let icons = crate::assets::path("icons.svg");
     let last = status.last.as_ref();
+    let last_runs = last.map_or(RUNS, |comparison| comparison.runs);
+    let last_post = last.map_or(String::new(), |comparison| comparison.probe.post.clone());
+    let (code, runs, runs_error, post) = match mistaken {
+        None => (
+            StatusCode::OK,
+            last_runs.to_string(),
+            String::new(),
+            last_post,
+        ),
+        Some(form) => (
+            StatusCode::UNPROCESSABLE_ENTITY,
+            form.text("runs").to_owned(),
+            format!("Enter a whole number from 1 to {RUNS_MAX}."),
+            form.text("post").to_owned(),
+        ),
+    };
     let page = ComparePage {
         frame: visit.frame("Compare").await,
         part: rendered(&ComparisonPart::of(&status, &icons)),
         token: secret::random::<16>(),
-        runs: last.map_or(RUNS, |comparison| comparison.runs),
+        runs,
+        runs_error,
         runs_max: RUNS_MAX,
-        post: last.map_or(String::new(), |comparison| comparison.probe.post.clone()),
+        post,
         is_measured: last.is_some(),
     };
-    visit.page(StatusCode::OK, &page)
+    visit.page(code, &page)
 }
 
 /// `POST /compare`
-async fn start_comparison(visit: Visit, SentForm(form): SentForm) -> Response {
+async fn start_comparison(mut visit: Visit, SentForm(form): SentForm) -> Response {
     let form = match checked(&visit, form, "/compare").await {
         Ok(form) => form,
         Err(response) => return response,
     };
-    let runs = form.text("runs").trim().parse().unwrap_or(RUNS);
+    let typed = form.text("runs").trim();
+    let runs = match typed.parse() {
+        // A form without the field asks for the usual number.
+        _ if typed.is_empty() => RUNS,
+        Ok(runs) if (1..=RUNS_MAX).contains(&runs) => runs,
+        _ => {
+            if let Err(error) = visit.load_user().await {
+                return visit.answer(Err(error.into())).await;
+            }
+            return comparison_page(&visit, Some(&form)).await;
+        }
+    };
     let post = Some(form.text("post").trim().to_owned()).filter(|post| !post.is_empty());
     // A comparison that is running goes on; the page shows it.
     let _ = visit.state.comparing.start(&visit.state.site, post, runs);

@@ -391,6 +391,13 @@ async fn show_likes(visit: &mut Visit, v: &str, id: &str) -> Result<Response, Tr
     let model = visit.enter(v)?;
     visit.load_user().await?;
     let items = read(visit, model, &Subject::Likes(id.to_owned())).await?;
+    // A post without likes is told from one that is gone; this read is the application's.
+    if items.list.items.is_empty() {
+        match visit.blog(model).stored_post(&visit.own, id).await {
+            Err(e) if e.is_not_found() => return Err(Trouble::NotFound("post")),
+            post => drop(post?),
+        }
+    }
     let page = LikesPage {
         frame: visit.frame("Likes").await,
         post_id: id.to_owned(),

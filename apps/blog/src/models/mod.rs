@@ -376,11 +376,7 @@ impl Blog {
     ///
     /// # Errors
     /// [`BlogError::Refused`] with 404 if there is no such post or the post was deleted.
-    pub(crate) async fn stored_post(
-        &self,
-        meter: &Meter,
-        post_id: &str,
-    ) -> Result<Value, BlogError> {
+    pub async fn stored_post(&self, meter: &Meter, post_id: &str) -> Result<Value, BlogError> {
         let item = self
             .client
             .read(meter, &self.posts, post_id, post_id)
