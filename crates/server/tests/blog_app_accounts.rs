@@ -195,7 +195,7 @@ fn a_sign_up_with_a_token_that_was_used_takes_no_name() {
     let form = sign_up_form(&mut second, "second").with("token", &token);
     let answer = second.send("/signup", form);
     assert_eq!(answer.status, 409, "{}", answer.body);
-    assert!(answer.body.contains("sent before"), "{}", answer.body);
+    assert!(answer.body.contains("used before"), "{}", answer.body);
     assert_eq!(sign_in(&application, "second", PASSWORD), 422);
     application.signed_up("second");
 
