@@ -14,6 +14,7 @@ pub(crate) mod like;
 mod maths;
 mod pattern;
 mod refused;
+pub(crate) mod signatures;
 mod spatial;
 pub(crate) mod strings;
 mod structure;
@@ -120,6 +121,27 @@ pub(crate) const TABLES: &[&[Function]] = &[
     full_text::TABLE,
     refused::TABLE,
 ];
+
+/// The family of the functions of each table.
+const FAMILIES: [&str; TABLES.len()] = [
+    "mathematics",
+    "integers",
+    "text",
+    "patterns",
+    "arrays",
+    "objects and aggregates",
+    "types",
+    "dates",
+    "spatial",
+    "vectors",
+    "full text",
+    "refused",
+];
+
+/// Returns the family of the functions of the table at this place of [`TABLES`].
+pub(crate) fn family(table: usize) -> &'static str {
+    FAMILIES.get(table).copied().unwrap_or_default()
+}
 
 /// Finds a function by its name, in any case.
 pub(crate) fn find(name: &str) -> Option<&'static Function> {

@@ -67,6 +67,7 @@ mod error;
 mod fingerprint;
 mod full_text;
 mod functions;
+mod language;
 mod plan;
 mod query;
 mod rank_statistics;
@@ -84,6 +85,7 @@ pub use covered_path::{CoveredPath, NeededValues};
 pub use error::{Diagnostic, QueryError};
 pub use full_text::{DEFAULT_LANGUAGE, full_text_languages};
 pub use functions::function_reference;
+pub use language::{ClauseInfo, FunctionInfo, Language, PropertyInfo, language};
 pub use plan::{ClientPlan, PlanInfo, client_plan, formatted};
 pub use query::Query;
 pub use resume_filter::ResumeFilter;
@@ -92,4 +94,4 @@ pub use seams::{
     Bounds, Candidate, Environment, Functions, Page, ResumePoint, Source, VectorPath, Work,
 };
 pub use spatial::{Extent, extents, extents_within};
-pub use syntax::QueryForm;
+pub use syntax::{CountOfRows, QueryForm, QueryTemplate, Slot, SlotUse};

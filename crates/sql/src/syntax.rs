@@ -5,6 +5,7 @@
 //! - `build`: constructors for trees that are not parsed
 //! - `print`: tree to text
 //! - `form`: the text of a query without its literals
+//! - `template`: a form as a query whose values are yet to be given
 
 pub(crate) mod ast;
 pub(crate) mod build;
@@ -14,10 +15,12 @@ mod form;
 mod lexer;
 mod parser;
 pub(crate) mod print;
+mod template;
 
-pub use form::QueryForm;
-pub(crate) use lexer::character_range;
+pub use form::{CountOfRows, QueryForm};
+pub(crate) use lexer::{RESERVED, character_range};
 pub(crate) use parser::parse;
+pub use template::{QueryTemplate, Slot, SlotUse};
 
 /// Reads the golden scripts.
 #[cfg(test)]

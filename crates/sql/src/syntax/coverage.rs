@@ -571,3 +571,27 @@ fn a_case_knows_its_error() {
         ["ABS", "LEFT"]
     );
 }
+
+#[test]
+fn every_compile_error_names_a_place_in_the_text() {
+    let environment = crate::Environment::default();
+    let mut errors = 0;
+    for case in cases() {
+        // Both the run of a query and its plan for a client report the error.
+        let compiled = crate::Query::compile(&case.text, &[], &environment);
+        let plan = crate::client_plan(&case.text, &[], &environment, "");
+        for error in [compiled.err(), plan.err()].into_iter().flatten() {
+            let QueryError::Compile(diagnostics) = error else {
+                continue;
+            };
+            errors += 1;
+            assert!(!diagnostics.is_empty(), "{}", case.text);
+            let length = case.text.chars().count();
+            for found in diagnostics {
+                let is_place = found.start <= found.end && found.end <= length.max(1);
+                assert!(is_place, "{}: {found:?} of {length}", case.text);
+            }
+        }
+    }
+    assert!(errors > 100, "{errors}");
+}

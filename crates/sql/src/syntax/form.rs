@@ -17,15 +17,29 @@ pub struct QueryForm {
     pub hash: u64,
     /// The query text without literals.
     pub text: String,
+    /// The counts of TOP, OFFSET and LIMIT in the order of the text. They are structure and no
+    /// values, and they do not count towards `hash`.
+    pub counts: Vec<CountOfRows>,
+}
+
+/// The count of TOP, OFFSET or LIMIT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CountOfRows {
+    /// A number in the text.
+    Number(u64),
+    /// The name of a parameter, with its `@`.
+    Parameter(String),
 }
 
 impl QueryForm {
     /// Returns the form of a query text; `None` if the text contains an invalid token. The text
     /// need not be a valid query.
     pub fn of(text: &str) -> Option<QueryForm> {
-        let text = Writer::new(text, &tokens(text).ok()?).write();
+        let tokens = tokens(text).ok()?;
+        let counts = counts(text, &tokens);
+        let text = Writer::new(text, &tokens).write();
         let hash = digest(Some(&Json::from(text.as_str()))) as u64;
-        Some(QueryForm { hash, text })
+        Some(QueryForm { hash, text, counts })
     }
 }
 
@@ -154,9 +168,33 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// Returns the counts of TOP, OFFSET and LIMIT.
+fn counts(text: &str, tokens: &[Token]) -> Vec<CountOfRows> {
+    let mut counts = Vec::new();
+    for pair in tokens.windows(2) {
+        if !is_before_count(&pair[0].kind) {
+            continue;
+        }
+        match &pair[1].kind {
+            TokenKind::Number(rows) => counts.push(CountOfRows::Number(*rows as u64)),
+            TokenKind::Parameter => {
+                let name = &text[pair[1].span.0..pair[1].span.1];
+                counts.push(CountOfRows::Parameter(name.to_owned()));
+            }
+            _ => {}
+        }
+    }
+    counts
+}
+
+/// Returns true if a count of rows follows the token.
+pub(super) fn is_before_count(kind: &TokenKind) -> bool {
+    matches!(kind, TokenKind::Keyword("TOP" | "OFFSET" | "LIMIT"))
+}
+
 /// Returns true if a token can be the last one of an operand. An opening bracket after an operand
 /// begins a path step, and a minus after an operand is a subtraction.
-fn ends_operand(kind: &TokenKind) -> bool {
+pub(super) fn ends_operand(kind: &TokenKind) -> bool {
     match kind {
         TokenKind::Identifier
         | TokenKind::Parameter
@@ -203,6 +241,17 @@ mod tests {
         check(
             "SELECT VALUE COUNT(1) FROM c -- why\n WHERE true",
             "SELECT VALUE COUNT(?) FROM c WHERE TRUE",
+        );
+    }
+
+    #[test]
+    fn counts_of_rows_are_structure() {
+        let form = QueryForm::of("SELECT TOP 10 * FROM c OFFSET @skip LIMIT 7").expect("tokens");
+        let skip = CountOfRows::Parameter("@skip".to_owned());
+        assert_eq!(form.text, "SELECT TOP ? * FROM c OFFSET @skip LIMIT ?");
+        assert_eq!(
+            form.counts,
+            [CountOfRows::Number(10), skip, CountOfRows::Number(7)]
         );
     }
 

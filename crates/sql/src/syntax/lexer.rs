@@ -36,7 +36,7 @@ pub(super) enum TokenKind {
 }
 
 /// Words that cannot be identifiers.
-pub(super) const RESERVED: &[&str] = &[
+pub(crate) const RESERVED: &[&str] = &[
     "AND",
     "ARRAY",
     "AS",
