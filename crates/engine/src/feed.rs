@@ -19,7 +19,8 @@ use crate::partition_request::{Done, Found, PartitionRequest, PositionOfFailure}
 use crate::pending::Pending;
 use crate::query::{page_items, scope_reach};
 use crate::request::{
-    FeedPage, FeedStart, Outcome, Page, PageRequest, QueryRequest, ReadOptions, Scope,
+    FeedPage, FeedStart, OperationKind, Outcome, Page, PageRequest, QueryRequest, ReadOptions,
+    Scope,
 };
 use crate::throughput::{PartitionCharges, is_throttled};
 use bytes::Bytes;
@@ -60,7 +61,7 @@ impl Engine {
             scope,
             &query,
             options,
-            PartitionCharges::default(),
+            PartitionCharges::of_feed(),
         );
         let mut work = match &result {
             Err(error) if error.kind() == Kind::Throttled => charges.work.clone(),
@@ -129,6 +130,7 @@ impl Engine {
     ) -> Pending<FeedPage> {
         let request = PartitionRequest {
             container,
+            kind: OperationKind::Feed,
             admission: options.admission,
             refusal: Step::Feed { items: Vec::new() },
             position_of_failure: PositionOfFailure::None,

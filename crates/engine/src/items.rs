@@ -26,7 +26,7 @@ use crate::partition::transaction::{ItemOptions, ReadView, Transaction};
 use crate::partition_request::{Attempt, Done, Found, PartitionRequest, PositionOfFailure};
 use crate::pending::Pending;
 use crate::request::{
-    Id, ReadOptions, ReadReply, WriteOperation, WriteOptions, Written, etag_matches,
+    Id, OperationKind, ReadOptions, ReadReply, WriteOperation, WriteOptions, Written, etag_matches,
 };
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Epk, PartitionKey};
@@ -131,6 +131,7 @@ impl Engine {
         let epk = container.partition_key().epk(key);
         let request = PartitionRequest {
             container,
+            kind: OperationKind::PointRead,
             admission: options.admission,
             refusal: Step::ReadNothing,
             position_of_failure: PositionOfFailure::None,
@@ -169,6 +170,7 @@ impl Engine {
         };
         let stored = reader.find(epk, id)?.ok_or_else(Error::not_found)?;
         attempt.position = Some(partition.position(lsn, Some(stored.row.lsn)));
+        attempt.item = Some(stored.number);
         Ok(stored)
     }
 
@@ -198,6 +200,7 @@ impl Engine {
         let epk = container.partition_key().epk(&write.key);
         let request = PartitionRequest {
             container,
+            kind: kind_of(operation),
             admission: options.admission,
             refusal,
             position_of_failure: PositionOfFailure::Durable,
@@ -236,10 +239,22 @@ impl Engine {
         // The text of the answer is made after the lock is free.
         drop(writer);
         attempt.position = Some(partition.position(lsn, Some(lsn)));
+        attempt.item = applied.stored.as_ref().map(|stored| stored.number);
         Ok(Done {
             value: applied.answer(container.rid()),
             commit,
         })
+    }
+}
+
+/// Returns the kind of a write.
+pub(crate) fn kind_of(operation: &WriteOperation) -> OperationKind {
+    match operation {
+        WriteOperation::Create => OperationKind::Create,
+        WriteOperation::Upsert => OperationKind::Upsert,
+        WriteOperation::Replace(_) => OperationKind::Replace,
+        WriteOperation::Patch(_) => OperationKind::Patch,
+        WriteOperation::Delete(_) => OperationKind::Delete,
     }
 }
 

@@ -54,6 +54,7 @@
 //! | `throughput` | prices, budgets, admission |
 //! | `traffic` | heat map, top keys, query forms |
 //! | `background` | expiry, delete by key, reindexing, splits and merges |
+//! | `rehearsal` | what a prediction needs: an engine in memory, a sample of items, budgets |
 //! | `operator` | inventory, statistics, meters, snapshots, damage |
 //! | `errors` | failures of other layers as errors for clients |
 //!
@@ -76,6 +77,7 @@ mod partition_request;
 mod pending;
 mod query;
 mod quota;
+mod rehearsal;
 pub mod request;
 mod throughput;
 mod traffic;
@@ -86,15 +88,18 @@ pub use items::ScriptPlace;
 pub use metadata::Feed;
 pub use operator::{
     DamagedBlock, DamagedBlockContents, DamagedPartition, LogicalPartitionSize, LostWrites, Meters,
-    PartitionInventory,
+    PartitionInventory, UnchargedItems,
 };
 pub use orrery_script::Ticket;
+pub use orrery_sql::{ClauseInfo, FunctionInfo, Language, PropertyInfo, language};
 pub use partition::key_limit::LargeKey;
 pub use pending::{Pending, PendingBatch};
+pub use query::Cancel;
 pub use quota::Counted;
+pub use rehearsal::{Arrival, RehearsalTurn, SampledItem, Sampling, Served};
 pub use request::etag_matches;
 pub use throughput::{Profile, ThroughputOptions};
-pub use traffic::{Seen, Traffic};
+pub use traffic::{Replacement, Seen, Traffic, query_form};
 
 use background::RangeChanges;
 use background::agenda::Agenda;
@@ -172,7 +177,7 @@ pub struct Engine {
     store: Arc<dyn Store>,
     world: Arc<dyn World>,
     catalog: Catalog,
-    scripts: ScriptPool,
+    scripts: Arc<ScriptPool>,
     profile: Profile,
     cross_partition_queries: CrossPartitionQueries,
     throughput: ThroughputOptions,
@@ -188,6 +193,8 @@ pub struct Engine {
     stored_time_ms: AtomicU64,
     /// Containers that the survey has not visited yet.
     unvisited: Mutex<Vec<Rid>>,
+    /// Locked while a prediction runs.
+    rehearsal: Mutex<()>,
 }
 
 impl Engine {
@@ -200,6 +207,17 @@ impl Engine {
         options: EngineOptions,
         world: Arc<dyn World>,
     ) -> Result<Engine> {
+        let scripts = Arc::new(ScriptPool::new(options.scripts.clone()));
+        Engine::open_with_scripts(store, options, scripts, world)
+    }
+
+    /// Opens an engine whose scripts run in the processes of `scripts`.
+    fn open_with_scripts(
+        store: Arc<dyn Store>,
+        options: EngineOptions,
+        scripts: Arc<ScriptPool>,
+        world: Arc<dyn World>,
+    ) -> Result<Engine> {
         let catalog = Catalog::open(Arc::clone(&store), Arc::clone(&world), options.throughput)?;
         catalog.key_limit().set(options.logical_partition_bytes);
         let engine = Engine {
@@ -207,12 +225,13 @@ impl Engine {
             confirmed_clock: ConfirmedClock::default(),
             stored_time_ms: AtomicU64::new(0),
             unvisited: Mutex::default(),
+            rehearsal: Mutex::default(),
             catalog: catalog
                 .with_gigabyte_bytes(options.gigabyte)
                 .with_container_ru(options.container_ru),
             store,
             world,
-            scripts: ScriptPool::new(options.scripts),
+            scripts,
             profile: options.profile,
             cross_partition_queries: options.cross_partition_queries,
             throughput: options.throughput,
@@ -252,6 +271,12 @@ impl Engine {
     /// Returns the processes that run scripts now, busy or idle.
     pub fn script_processes(&self) -> usize {
         self.scripts.processes()
+    }
+
+    /// Returns the pages of queries for items that have begun and not ended, including those that
+    /// wait for a slot.
+    pub fn running_queries(&self) -> usize {
+        self.slots.begun()
     }
 
     /// Returns the pages of queries that wait for a slot.

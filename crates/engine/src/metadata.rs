@@ -356,7 +356,7 @@ impl Engine {
 
     /// Returns a page of a query over a list of resources.
     pub fn query_feed(&self, feed: Feed<'_>, query: &QueryRequest) -> Outcome<QueryPage> {
-        let turn = self.slots().begin(None);
+        let turn = self.slots().begin(None, None);
         self.rows_of_feed(feed, query, Some(&turn))
     }
 

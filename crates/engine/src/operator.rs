@@ -3,6 +3,7 @@
 
 mod damage;
 mod inventory;
+mod items;
 mod large_keys;
 mod lost_writes;
 mod meters;
@@ -11,6 +12,7 @@ pub(crate) mod statistics;
 
 pub use damage::{DamagedBlock, DamagedBlockContents, DamagedPartition};
 pub use inventory::PartitionInventory;
+pub use items::UnchargedItems;
 pub use large_keys::LogicalPartitionSize;
 pub use lost_writes::LostWrites;
 pub use meters::Meters;

@@ -17,8 +17,8 @@ use crate::Engine;
 use crate::catalog::Container;
 use crate::partition::{Partition, SubmittedCommit, retry_if_moved};
 use crate::pending::Pending;
-use crate::request::{AdmissionOptions, Charge, Outcome, Position};
-use crate::throughput::RequestTarget;
+use crate::request::{AdmissionOptions, Charge, OperationKind, Outcome, Position};
+use crate::throughput::{Ran, RequestTarget};
 use orrery_model::partition_key::Epk;
 use orrery_model::work::{Step, Work};
 use orrery_model::{Error, Result};
@@ -29,6 +29,8 @@ use std::sync::Arc;
 pub(crate) struct PartitionRequest<'a> {
     /// The container.
     pub container: &'a Container,
+    /// The kind of the request.
+    pub kind: OperationKind,
     /// Options of admission.
     pub admission: AdmissionOptions,
     /// The work that is charged if the request fails before it counted any.
@@ -74,6 +76,8 @@ pub(crate) struct Attempt<'a> {
     pub position: Option<Position>,
     /// The charge, where it is not that of all steps together.
     pub charge: Option<Charge>,
+    /// The number of the item that the request found or wrote.
+    pub item: Option<u64>,
 }
 
 /// The result of a request that succeeded.
@@ -114,6 +118,7 @@ impl Engine {
                 container: request.container,
                 partition,
                 key: found.key.as_deref(),
+                kind: request.kind,
             };
             self.with_admission(target, request.admission, &mut work, |steps| {
                 let mut attempt = Attempt {
@@ -121,13 +126,15 @@ impl Engine {
                     steps,
                     position: None,
                     charge: None,
+                    item: None,
                 };
                 let done = run(&mut attempt);
                 (position, charge) = (attempt.position, attempt.charge);
+                let item = attempt.item;
                 if done.is_err() && steps.is_empty() {
                     steps.push(request.refusal.clone());
                 }
-                (done, charge)
+                (done, Ran { charge, item })
             })
         });
         // No partition was found, or none of those found was still there.

@@ -26,10 +26,12 @@
 //! | `position`, `token` | positions in continuations, and their text |
 //! | `plan` | the query plan for clients that merge by themselves |
 //! | `metrics` | query metrics, index metrics, explanations |
+//! | `cancel` | pages whose clients no longer wait |
 //! | `slots` | the division of the cores among pages |
 //! | `rows` | queries over rows in memory: resources, the items that a script sees |
 
 mod access;
+mod cancel;
 mod checks;
 mod composite_range;
 mod condition;
@@ -53,8 +55,10 @@ mod token;
 mod values;
 mod walk;
 
+pub use cancel::Cancel;
 pub(crate) use memory::QueryMemory;
 pub(crate) use plan::client_plan;
+pub(crate) use posting::read_natural_row as read_natural;
 pub(crate) use rows::{ListedRow, NoFunctions, has_row, query_rows};
 pub(crate) use scope::scope_reach;
 pub(crate) use slots::{Slots, Turn};
@@ -67,7 +71,7 @@ use crate::request::{
     Outcome, PageRequest, Position, QueryPage, QueryRequest, ReadOptions, Scope, ScriptKind,
 };
 use crate::throughput::{PartitionCharges, is_throttled};
-use crate::traffic::QueryWatch;
+use crate::traffic::{Asked, QueryWatch};
 use orrery_model::work::Step;
 use orrery_model::world::World;
 use orrery_model::{Error, Json, Result, limits};
@@ -82,7 +86,7 @@ const MEMORY_BYTES: usize = 256 * 1024 * 1024;
 /// Milliseconds that a page may wait for slots without losing time to work.
 const WAIT_MS: u64 = 10_000;
 /// Rows that a page may have.
-const PAGE_ITEMS_MAX: usize = 10_000;
+pub(crate) const PAGE_ITEMS_MAX: usize = 10_000;
 
 impl Engine {
     /// Returns a page of a query.
@@ -101,9 +105,15 @@ impl Engine {
         self.meters.queried(&charges.work.steps);
         let charge = self.profile.price(&charges.work);
         charges.charge(self, container, charge, is_throttled(&result));
-        let is_single_key = charges.key.is_some();
         let mut outcome = self.outcome(result, charges.work, position);
-        watch.end(self.world().now_ms(), container, is_single_key, &outcome);
+        let asked = Asked {
+            container,
+            scope,
+            query,
+            key: charges.key.as_ref(),
+            item: charges.first_item,
+        };
+        watch.end(self.world().now_ms(), &asked, &outcome);
 
         // Index metrics that only the operator's list wanted are not for the client.
         if let Ok(page) = &mut outcome.result
@@ -143,6 +153,10 @@ impl Engine {
         }
         if options.admission.two_replicas {
             charges.add_second_replica_reads();
+        }
+        let is_failed = result.is_err();
+        if options.cancel.is_some_and(|c| c.has_ended_page(is_failed)) {
+            self.meters.cancelled_queries.add(1);
         }
         (result, charges, position)
     }
@@ -248,10 +262,14 @@ pub(crate) fn run_page(
 }
 
 /// Gives other pages their turns. Returns true if the time of a page that began at `began_ms` is
-/// over.
+/// over, or if its client no longer waits.
 fn is_time_over(world: &dyn World, began_ms: u64, turn: Option<&Turn<'_>>) -> bool {
     let mut waited_ms = 0;
     if let Some(turn) = turn {
+        // A page that ends need not wait for its next slice.
+        if turn.is_cancelled() {
+            return true;
+        }
         turn.check();
         waited_ms = u64::try_from(turn.waited().as_millis()).unwrap_or(u64::MAX);
     }

@@ -26,7 +26,7 @@ mod prices;
 mod provision;
 mod succession;
 
-pub(crate) use admission::{RequestTarget, is_throttled};
+pub(crate) use admission::{Ran, RequestTarget, is_throttled};
 pub(crate) use budget::Budget;
 pub(crate) use meter::{Meter, Reading, SharedBudget, new_shared};
 pub(crate) use partition_charges::PartitionCharges;

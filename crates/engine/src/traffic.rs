@@ -4,6 +4,7 @@
 //! ```text
 //! heat_map      256 parts of the EPK space x time; old columns are summed into wider ones
 //! top_keys      the partition keys with the greatest sums, with bounds of the error
+//! operations    requests by their kind, with a sample of their items
 //! query_watch   measures a query while it runs
 //! query_forms   query texts without their values: count, charge, partitions
 //! histogram     quantiles of many numbers in little memory
@@ -17,17 +18,24 @@
 
 mod heat_map;
 mod histogram;
+mod operations;
 mod query_forms;
 mod query_watch;
 mod read;
 mod top_keys;
 
-use crate::request::{Charge, Heat, HeatColumn, KeyMeasure, KeyWindow, QueryForm};
+use crate::request::{
+    Charge, ContainerLoad, Heat, HeatColumn, KeyMeasure, KeyWindow, OperationKind, QueryForm,
+    RecordedTraffic,
+};
 use heat_map::HeatMap;
+pub use operations::Replacement;
+use operations::{OperationRun, Operations};
 use orrery_model::partition_key::{Epk, Hashing};
 use orrery_model::sync::lock;
 use query_forms::{QueryForms, QueryRun};
-pub(crate) use query_watch::QueryWatch;
+pub(crate) use query_watch::{Asked, QueryWatch};
+pub use read::query_form;
 use std::sync::Mutex;
 use top_keys::{RankedKeys, Ranks};
 
@@ -42,18 +50,28 @@ pub struct Seen<'a> {
     pub bytes_written: u64,
     /// True if the request was refused with 429.
     pub throttled: bool,
+    /// The kind of the request.
+    pub kind: OperationKind,
+    /// The number of the item in the container, if the request found or wrote one.
+    pub item: Option<u64>,
+    /// The changes of the request, if it replaced an item.
+    pub replacement: Option<Replacement>,
 }
 
 /// The traffic of one container: at most 4 MB for the heat map after a week in which every part of
-/// the EPK space was always busy, 0.1 MB for the top keys, 0.4 MB and 200 texts for the queries.
+/// the EPK space was always busy, 0.1 MB for the top keys, 0.1 MB for the kinds of requests, 1 MB
+/// and 200 texts for the queries.
 #[derive(Debug, Default)]
 pub struct Traffic(Mutex<Option<Box<Kept>>>);
 
 #[derive(Debug, Default)]
 struct Kept {
+    /// The sum of everything noted.
+    load: ContainerLoad,
     heat: HeatMap,
     by_charge: RankedKeys,
     by_bytes: RankedKeys,
+    operations: Operations,
     queries: QueryForms,
 }
 
@@ -69,6 +87,9 @@ impl Traffic {
             charge,
             bytes_written,
             throttled,
+            kind,
+            item,
+            replacement,
         } = seen;
         let heat = Heat {
             charge,
@@ -77,8 +98,18 @@ impl Traffic {
             throttled: u32::from(throttled),
         };
         self.with(|kept| {
+            kept.load.add(charge, throttled);
             kept.heat
                 .add(now_ms, key.map(|epk| bucket_of(epk, hashing)), heat);
+            // A query asks several partitions and is counted once, by `note_query`.
+            if kind != OperationKind::Query && !throttled {
+                let run = OperationRun {
+                    charge,
+                    item,
+                    replacement,
+                };
+                kept.operations.add(kind, run);
+            }
             let Some(epk) = key else { return };
             kept.by_charge.add(now_ms, epk, charge.0);
             if bytes_written > 0 {
@@ -89,7 +120,20 @@ impl Traffic {
 
     /// Adds an answered page of a query.
     fn note_query(&self, run: QueryRun<'_>) {
-        self.with(|kept| kept.queries.add(run));
+        let operation = OperationRun {
+            charge: run.charge,
+            ..OperationRun::default()
+        };
+        self.with(|kept| {
+            kept.operations.add(OperationKind::Query, operation);
+            kept.queries.add(run);
+        });
+    }
+
+    /// Returns the sum of everything noted; `None` if there was nothing.
+    fn load(&self) -> Option<ContainerLoad> {
+        let kept = lock(&self.0);
+        kept.as_ref().map(|kept| kept.load)
     }
 
     /// Returns the columns of the heat map that overlap `from_ms..to_ms`.
@@ -108,6 +152,14 @@ impl Traffic {
     /// Returns the forms of the queries, the most expensive in total first.
     fn queries(&self) -> Vec<QueryForm> {
         self.with(|kept| kept.queries.all())
+    }
+
+    /// Returns the requests in the form from which they can be repeated.
+    fn recorded(&self) -> RecordedTraffic {
+        self.with(|kept| RecordedTraffic {
+            operations: kept.operations.recorded(),
+            queries: kept.queries.recorded(),
+        })
     }
 
     /// Returns true if index advice is wanted with the next query of this form.

@@ -111,6 +111,8 @@ impl Step {
 /// Counters of a query on one physical partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueryWork {
+    /// Partition key range id of the partition, if it is known. Has no price.
+    pub partition: Option<u32>,
     /// Equality values looked up in the index, and indexes opened for ORDER BY.
     pub seeks: u64,
     /// Distinct index values passed by range scans.

@@ -120,6 +120,12 @@ impl ScriptPool {
         }
     }
 
+    /// Returns the options and bounds of the pool.
+    #[must_use]
+    pub fn options(&self) -> &PoolOptions {
+        &self.options
+    }
+
     /// Returns the number of processes that exist now, idle or busy.
     #[must_use]
     pub fn processes(&self) -> usize {

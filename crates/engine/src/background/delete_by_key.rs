@@ -20,7 +20,7 @@ use crate::partition::transaction::Transaction;
 use crate::partition::{CommitChanges, Partition, SubmittedCommit};
 use crate::partition_request::{Done, Found, PartitionRequest, PositionOfFailure};
 use crate::pending::Pending;
-use crate::request::AdmissionOptions;
+use crate::request::{AdmissionOptions, OperationKind};
 use orrery_model::Result;
 use orrery_model::partition_key::{Epk, PartitionKey};
 use orrery_model::work::Step;
@@ -51,6 +51,7 @@ impl Engine {
         let epk = container.partition_key().epk(key);
         let request = PartitionRequest {
             container,
+            kind: OperationKind::Delete,
             admission,
             refusal,
             position_of_failure: PositionOfFailure::None,

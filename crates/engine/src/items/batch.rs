@@ -12,7 +12,7 @@
 use crate::Engine;
 use crate::catalog::Container;
 use crate::items::{
-    CheckedWrite, apply, charge_as_refused, check, named_key, parse_body, read_reply,
+    CheckedWrite, apply, charge_as_refused, check, kind_of, named_key, parse_body, read_reply,
 };
 use crate::partition::Partition;
 use crate::partition::session::check_session;
@@ -21,7 +21,7 @@ use crate::partition_request::{Attempt, Done, Found, PartitionRequest, PositionO
 use crate::pending::{Pending, PendingBatch};
 use crate::request::{
     AdmissionOptions, BatchAction, BatchAnswer, BatchMode, BatchOperation, BatchReply, Body, Id,
-    ReadOptions, ReadReply, WriteOptions,
+    OperationKind, ReadOptions, ReadReply, WriteOptions,
 };
 use orrery_model::partition_key::{Epk, PartitionKey};
 use orrery_model::work::{Step, Work};
@@ -35,6 +35,15 @@ struct Draft {
     if_none_match: Option<String>,
     /// Answer without the item.
     minimal: bool,
+}
+
+impl Draft {
+    fn kind(&self) -> OperationKind {
+        match &self.action {
+            BatchAction::Read(_) => OperationKind::PointRead,
+            BatchAction::Write(operation) => kind_of(operation),
+        }
+    }
 }
 
 /// An operation that has passed every check that needs no store.
@@ -116,6 +125,7 @@ impl Engine {
         let epk = container.partition_key().epk(key);
         let request = PartitionRequest {
             container,
+            kind: OperationKind::Batch,
             // The reads of a batch are under the writer's lock: no second replica is asked.
             admission: AdmissionOptions {
                 two_replicas: false,
@@ -352,6 +362,7 @@ impl Bulk<'_> {
         };
         let request = PartitionRequest {
             container: self.container,
+            kind: draft.kind(),
             admission: self.options.admission,
             refusal,
             position_of_failure: PositionOfFailure::None,

@@ -242,7 +242,7 @@ impl ScriptHost<'_, '_> {
         let turn = self
             .engine
             .slots()
-            .begin(Some(container.rid().database_part()));
+            .begin(Some(container.rid().database_part()), None);
         let mut functions = UserFunctions::new(self.engine, container, &turn);
         let mut work = orrery_sql::Work::default();
         let answer = query_rows(

@@ -29,7 +29,7 @@ use crate::partition::keys;
 use crate::partition::transaction::{ReadView, Transaction};
 use crate::partition_request::{Attempt, Done, Found, PartitionRequest, PositionOfFailure};
 use crate::pending::Pending;
-use crate::request::{ExecuteOptions, Id, ProcedureReply, ScriptKind, Written};
+use crate::request::{ExecuteOptions, Id, OperationKind, ProcedureReply, ScriptKind, Written};
 use bytes::Bytes;
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::work::Step;
@@ -82,6 +82,7 @@ impl Engine {
         let epk = container.partition_key().epk(key);
         let request = PartitionRequest {
             container,
+            kind: OperationKind::Script,
             admission: options.admission,
             refusal: Step::ReadNothing,
             position_of_failure: PositionOfFailure::Durable,

@@ -14,6 +14,8 @@ pub struct Meters {
     pub change_feed_items: Counter,
     /// Expired items that were removed.
     pub expired_items: Counter,
+    /// Pages of queries that ended early because their clients no longer waited.
+    pub cancelled_queries: Counter,
     /// Seconds that each stored procedure and trigger ran, with the wait for a process.
     pub script_seconds: Histogram,
 }
@@ -25,6 +27,7 @@ impl Meters {
             index_lookup_seconds: Histogram::new(LATENCY_BOUNDS_SECONDS),
             change_feed_items: Counter::default(),
             expired_items: Counter::default(),
+            cancelled_queries: Counter::default(),
             script_seconds: Histogram::new(LATENCY_BOUNDS_SECONDS),
         }
     }

@@ -56,6 +56,8 @@ pub(crate) struct Cursor<'a> {
     is_checked: bool,
     /// The work in this partition so far.
     pub work: QueryWork,
+    /// The number of the first item that was loaded.
+    pub first_loaded: Option<ItemNumber>,
     /// Items read so far, whether they matched or not.
     pub rows_read: u64,
     /// The work for an access path that was compared with this one and not chosen.
@@ -109,6 +111,7 @@ impl<'a> Cursor<'a> {
             tested_members,
             is_checked: false,
             work,
+            first_loaded: None,
             rows_read: 0,
             compared: Compared::default(),
         })
@@ -264,6 +267,7 @@ impl<'a> Cursor<'a> {
         if !self.passes_tests(&text)? {
             return Ok(None);
         }
+        self.first_loaded.get_or_insert(position.number);
         if self.access.is_read_through() {
             self.count_passed_entries(1);
         }

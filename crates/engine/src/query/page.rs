@@ -7,8 +7,8 @@ use super::scope::{Reach, scope_reach};
 use super::source::{Candidates, PartitionWork, Target};
 use super::values::VALUES_BYTES_MAX;
 use super::{
-    Workplace, client_plan, compile, distinct_values_max, environment, is_time_over, key_paths,
-    metrics, page_items, rows_of, rows_wanted, run_page, token,
+    Turn, Workplace, client_plan, compile, distinct_values_max, environment, is_time_over,
+    key_paths, metrics, page_items, rows_of, rows_wanted, run_page, token,
 };
 use crate::catalog::Container;
 use crate::catalog::settings::Settings;
@@ -129,7 +129,7 @@ impl PageRun<'_> {
         let query = &prepared.query;
         let first_step = charges.work.steps.len();
         add_work(query, &counts, &reach, charges);
-        if !counts.partitions.is_empty() {
+        if !counts.partitions.is_empty() && charges.is_metered {
             let seconds = counts.lookup_time.as_secs_f64();
             let meters = self.engine.meters();
             meters.index_lookup_seconds.observe(seconds);
@@ -290,11 +290,24 @@ impl PageRun<'_> {
             .map_err(|error| Error::internal(format!("the statistics do not read back: {error}")))
     }
 
+    /// Waits for a slot and begins the turn of the page.
+    ///
+    /// # Errors
+    /// 408 if the client has gone meanwhile.
+    fn begin_turn(&self) -> Result<Turn<'_>> {
+        let database = self.container.rid().database_part();
+        let slots = self.engine.slots();
+        let turn = slots.begin(Some(database), self.options.cancel);
+        if turn.is_cancelled() {
+            return Err(query_error(QueryError::Timeout));
+        }
+        Ok(turn)
+    }
+
     /// Runs the query over the snapshots of its partitions.
     fn execute(&self, prepared: &Prepared, reach: &Reach, opened: &Opened) -> Result<Executed> {
         let Prepared { query, resume } = prepared;
-        let database = self.container.rid().database_part();
-        let turn = self.engine.slots().begin(Some(database));
+        let turn = self.begin_turn()?;
         let targets = self.targets(query, reach, opened)?;
         let began_ms = self.engine.world().now_ms();
         let check_point = || match is_time_over(self.engine.world(), began_ms, Some(&turn)) {
@@ -529,12 +542,18 @@ fn check_order(query: &Query, policy: &Policy) -> Result<()> {
 }
 
 /// Adds the work of a page to the charges: each partition that was asked is one step, and the work
-/// of the executor is part of the first.
+/// of the executor is part of the first. Notes the first item that the page loaded.
 fn add_work(query: &Query, counts: &Counts, reach: &Reach, charges: &mut PartitionCharges) {
     let Counts {
         partitions, work, ..
     } = counts;
-    let mut steps: Vec<QueryWork> = partitions.iter().map(|partition| partition.work).collect();
+    let mut steps: Vec<QueryWork> = Vec::with_capacity(partitions.len().max(1));
+    for partition in partitions {
+        steps.push(QueryWork {
+            partition: Some(partition.range),
+            ..partition.work
+        });
+    }
     if steps.is_empty() {
         steps.push(QueryWork::default());
     }
@@ -543,6 +562,8 @@ fn add_work(query: &Query, counts: &Counts, reach: &Reach, charges: &mut Partiti
             step.aggregates = 1;
         }
     }
+    let mut loaded = partitions.iter().filter_map(|part| part.first_loaded);
+    charges.first_item = loaded.next();
     let first = &mut steps[0];
     first.returned_rows = work.rows_out;
     first.returned_bytes = work.bytes_out;

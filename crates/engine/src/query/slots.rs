@@ -20,6 +20,7 @@
 //!
 //! [`SlotQueue`] decides and has neither a clock nor threads; [`Slots`] and [`Turn`] add both.
 
+use super::Cancel;
 use orrery_model::Rid;
 use orrery_model::sync::{lock, wait};
 use std::cell::Cell;
@@ -187,10 +188,15 @@ impl Slots {
     }
 
     /// Waits for a slot and returns the turn of a page, which begins its work. Pages that belong to
-    /// no database are counted with none.
-    pub(crate) fn begin(&self, database: Option<Rid>) -> Turn<'_> {
+    /// no database are counted with none. `cancel` tells that the client no longer waits.
+    pub(crate) fn begin<'a>(
+        &'a self,
+        database: Option<Rid>,
+        cancel: Option<&'a Cancel>,
+    ) -> Turn<'a> {
         let turn = Turn {
             slots: self,
+            cancel,
             database,
             round: self.lock().begin(database),
             kind: Cell::new(None),
@@ -200,6 +206,12 @@ impl Slots {
         };
         turn.take_slot();
         turn
+    }
+
+    /// Returns the number of pages of databases that have begun and not ended, including those that
+    /// wait for a slot.
+    pub(crate) fn begun(&self) -> usize {
+        self.lock().pages.values().sum()
     }
 
     /// Returns the number of pages that wait for a slot.
@@ -234,6 +246,7 @@ impl Slots {
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     slots: &'a Slots,
+    cancel: Option<&'a Cancel>,
     database: Option<Rid>,
     /// The number of pages that the database had before.
     round: usize,
@@ -250,6 +263,11 @@ impl Turn<'_> {
     /// Returns the time that the page has waited for slots so far.
     pub(crate) fn waited(&self) -> Duration {
         self.waited.get()
+    }
+
+    /// Returns true if the client of the page no longer waits, so that the page must end.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancel.is_some_and(Cancel::check)
     }
 
     /// Gives way to other pages if the slice of this page is used up. Called at the check points of
@@ -433,7 +451,7 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for _ in 0..200 {
-                        let turn = slots.begin(None);
+                        let turn = slots.begin(None, None);
                         let now = working.fetch_add(1, Ordering::SeqCst) + 1;
                         most.fetch_max(now, Ordering::SeqCst);
                         working.fetch_sub(1, Ordering::SeqCst);

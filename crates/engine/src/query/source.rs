@@ -50,6 +50,8 @@ pub(crate) struct PartitionWork {
     pub range: u32,
     /// The counted work.
     pub work: QueryWork,
+    /// The number of the first item that was loaded.
+    pub first_loaded: Option<u64>,
     /// The work for an access path that was not chosen.
     pub compared: Compared,
     /// The access path in words.
@@ -333,6 +335,7 @@ impl<'a> Candidates<'a> {
                 all.push(PartitionWork {
                     range: target.partition.id,
                     work: cursor.work,
+                    first_loaded: cursor.first_loaded,
                     compared: cursor.compared,
                     explanation: path.explanation.clone(),
                     composite: path.composite.clone(),

@@ -2,6 +2,7 @@
 //! spends it, and reports of the spent request units.
 
 use super::{Charge, Resource};
+use crate::query::Cancel;
 use crate::throughput::Reading;
 use orrery_model::limits::{PARTITION_RU_PER_SECOND, THROUGHPUT_RU_MAX};
 use orrery_model::{Error, Json, Object, Result, object};
@@ -113,6 +114,8 @@ pub struct ReadOptions<'a> {
     pub session: Option<&'a str>,
     /// The priority and the budget of the request.
     pub admission: AdmissionOptions,
+    /// Ends a query whose client no longer waits.
+    pub cancel: Option<&'a Cancel>,
 }
 
 impl<'a> From<Option<&'a str>> for ReadOptions<'a> {

@@ -1,5 +1,5 @@
 //! Statistics of the requests to a container: a heat map of the hash space, the busiest partition
-//! keys, and the forms of queries.
+//! keys, the kinds of requests, and the forms of queries.
 
 use super::Charge;
 use orrery_model::Json;
@@ -20,6 +20,26 @@ pub struct Heat {
     pub requests: u32,
     /// The number of requests that were refused with 429.
     pub throttled: u32,
+}
+
+/// The load of a container since the start of the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ContainerLoad {
+    /// The sum of the charges.
+    pub charge: Charge,
+    /// The number of requests at physical partitions: one that asks several counts at each.
+    pub requests: u64,
+    /// The number of these requests that were refused with 429.
+    pub throttled: u64,
+}
+
+impl ContainerLoad {
+    /// Adds a request at a physical partition.
+    pub(crate) fn add(&mut self, charge: Charge, throttled: bool) {
+        self.charge.0 += charge.0;
+        self.requests += 1;
+        self.throttled += u64::from(throttled);
+    }
 }
 
 /// One period of a heat map.
@@ -111,4 +131,127 @@ pub struct QueryForm {
     pub index_advice: Option<String>,
     /// The time of the last page in milliseconds since 1970.
     pub last_ms: u64,
+}
+
+/// The kinds of requests for items that are counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OperationKind {
+    /// A read of one item by its id, found or not.
+    PointRead,
+    /// A create of an item.
+    Create,
+    /// An upsert of an item.
+    Upsert,
+    /// A replace of an item.
+    Replace,
+    /// A partial update of an item.
+    Patch,
+    /// A delete of an item.
+    Delete,
+    /// A transactional batch.
+    Batch,
+    /// A stored procedure.
+    Script,
+    /// A page of a read feed or change feed.
+    Feed,
+    /// A page of a query.
+    Query,
+}
+
+impl OperationKind {
+    /// Every kind, in the order of reports.
+    pub const ALL: [OperationKind; 10] = [
+        OperationKind::PointRead,
+        OperationKind::Create,
+        OperationKind::Upsert,
+        OperationKind::Replace,
+        OperationKind::Patch,
+        OperationKind::Delete,
+        OperationKind::Batch,
+        OperationKind::Script,
+        OperationKind::Feed,
+        OperationKind::Query,
+    ];
+
+    /// Returns the name of the kind in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            OperationKind::PointRead => "pointRead",
+            OperationKind::Create => "create",
+            OperationKind::Upsert => "upsert",
+            OperationKind::Replace => "replace",
+            OperationKind::Patch => "patch",
+            OperationKind::Delete => "delete",
+            OperationKind::Batch => "batch",
+            OperationKind::Script => "script",
+            OperationKind::Feed => "feed",
+            OperationKind::Query => "query",
+        }
+    }
+}
+
+/// The requests of one kind, in the form from which they can be repeated.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RecordedOperations {
+    /// The number of requests that were carried out.
+    pub count: u64,
+    /// The sum of the charges.
+    pub charge: Charge,
+    /// Of `count`: the requests that replaced an item.
+    pub replaced: u64,
+    /// The index entries that the replacements removed and added.
+    pub changed_terms: u64,
+    /// The operations of the patches.
+    pub patch_operations: u64,
+    /// A random sample of the requests that found an item: its number in the container. Recent
+    /// requests are more likely than old ones.
+    pub items: Vec<u64>,
+}
+
+/// The queries of one form, in the form from which they can be repeated. No value of a query is
+/// kept: values come from the items that the samples name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RecordedQuery {
+    /// The text of a query with `?` in place of values.
+    pub text: String,
+    /// False if the text was too long to be kept as a whole.
+    pub is_complete: bool,
+    /// The numbers of TOP, OFFSET and LIMIT of the last query, in the order of the text.
+    pub counts: Vec<u64>,
+    /// The rows wanted on a page by the last query; `None` left the choice to the server.
+    pub page_items: Option<usize>,
+    /// The number of executed pages.
+    pub pages: u64,
+    /// Of `pages`: those without a continuation.
+    pub first_pages: u64,
+    /// Of `pages`: those whose request named the partition key.
+    pub pages_of_key: u64,
+    /// Of `pages`: those whose request named one physical partition, as clients do that merge by
+    /// themselves.
+    pub pages_of_range: u64,
+    /// The sum of the charges.
+    pub charge: Charge,
+    /// The number of physical partitions that pages read, summed over all pages.
+    pub partitions: u64,
+    /// A random sample of the pages. Recent pages are more likely than old ones.
+    pub samples: Vec<QuerySample>,
+}
+
+/// The subject of one page of a query.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QuerySample {
+    /// The logical partition, if the page was for a single one.
+    pub key: Option<Epk>,
+    /// The number of the first item that the page loaded.
+    pub item: Option<u64>,
+}
+
+/// The requests to a container since the process started, in the form from which they can be
+/// repeated.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RecordedTraffic {
+    /// The kinds of requests that occurred, in the order of [`OperationKind::ALL`].
+    pub operations: Vec<(OperationKind, RecordedOperations)>,
+    /// The forms of queries, the most expensive in total first.
+    pub queries: Vec<RecordedQuery>,
 }

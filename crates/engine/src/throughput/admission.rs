@@ -11,8 +11,8 @@
 use crate::Engine;
 use crate::catalog::Container;
 use crate::partition::Partition;
-use crate::request::{AdmissionOptions, Charge, Priority};
-use crate::traffic::Seen;
+use crate::request::{AdmissionOptions, Charge, OperationKind, Priority};
+use crate::traffic::{Replacement, Seen};
 use orrery_model::partition_key::{Epk, PartitionKey};
 use orrery_model::work::{Step, Work};
 use orrery_model::{Error, Kind, Result};
@@ -26,6 +26,8 @@ pub(crate) struct RequestTarget<'a> {
     pub partition: &'a Partition,
     /// The logical partition, if the request is for a single one.
     pub key: Option<&'a Epk>,
+    /// The kind of the request.
+    pub kind: OperationKind,
 }
 
 /// The end of a request at one partition.
@@ -37,6 +39,19 @@ pub(crate) struct ServedRequest {
     pub is_throttled: bool,
     /// Bytes of the items that the request wrote or deleted here.
     pub bytes_written: u64,
+    /// The number of the item that the request found or wrote.
+    pub item: Option<u64>,
+    /// The changes of the request, if it replaced an item.
+    pub replacement: Option<Replacement>,
+}
+
+/// Report of a request at one partition, beside its steps and its result.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ran {
+    /// The charge, where it is not that of all steps together.
+    pub charge: Option<Charge>,
+    /// The number of the item that the request found or wrote.
+    pub item: Option<u64>,
 }
 
 /// The proof of admission, needed to charge a request.
@@ -107,7 +122,7 @@ impl Engine {
     }
 
     /// Admits a request at one partition, runs it, and charges it for the steps that `run` adds, or
-    /// the charge that `run` returns beside its result.
+    /// the charge that `run` reports beside its result.
     ///
     /// # Errors
     /// 429/3200, for which a step is added as well, and the error of `run`.
@@ -116,23 +131,25 @@ impl Engine {
         target: RequestTarget<'_>,
         options: AdmissionOptions,
         work: &mut Work,
-        run: impl FnOnce(&mut Vec<Step>) -> (Result<T>, Option<Charge>),
+        run: impl FnOnce(&mut Vec<Step>) -> (Result<T>, Ran),
     ) -> Result<T> {
         let admitted = self
             .admit(target, options)
             .inspect_err(|_| work.steps.push(Step::Throttled))?;
-        let (result, charge) = run(&mut work.steps);
+        let (result, ran) = run(&mut work.steps);
         // Strong and bounded staleness reads ask a second replica, which doubles what was read.
         if options.two_replicas {
             Step::add_second_replica_reads(&mut work.steps, 0);
         }
         let served = ServedRequest {
-            charge: charge.unwrap_or_else(|| self.profile.price(work)),
+            charge: ran.charge.unwrap_or_else(|| self.profile.price(work)),
             is_throttled: is_throttled(&result),
             bytes_written: match result {
                 Ok(_) => bytes_written(&work.steps),
                 Err(_) => 0,
             },
+            item: ran.item,
+            replacement: replacement(&work.steps),
         };
         self.charge(target, admitted, served);
         result
@@ -154,8 +171,11 @@ impl Engine {
             container,
             partition: &container.partition_of(&epk),
             key: Some(&epk),
+            kind: OperationKind::PointRead,
         };
-        self.with_admission(target, options, &mut Work::default(), |_| (Ok(()), None))
+        self.with_admission(target, options, &mut Work::default(), |_| {
+            (Ok(()), Ran::default())
+        })
     }
 
     /// Counts a request at a partition for the heat map and the top keys, once the request has been
@@ -166,6 +186,9 @@ impl Engine {
             charge: served.charge,
             bytes_written: served.bytes_written,
             throttled: served.is_throttled,
+            kind: target.kind,
+            item: served.item,
+            replacement: served.replacement,
         };
         let hashing = target.container.partition_key().hashing();
         target.container.traffic().note(now, hashing, seen);
@@ -183,6 +206,21 @@ pub(crate) fn is_throttled<T>(result: &Result<T>) -> bool {
     match result {
         Err(error) => error.status() == Kind::Throttled.status(),
         Ok(_) => false,
+    }
+}
+
+/// Returns what the first step changed, if it replaced an item.
+fn replacement(steps: &[Step]) -> Option<Replacement> {
+    match steps.first() {
+        Some(Step::Replace {
+            changed_terms,
+            patch_operations,
+            ..
+        }) => Some(Replacement {
+            changed_terms: *changed_terms,
+            patch_operations: *patch_operations,
+        }),
+        _ => None,
     }
 }
 

@@ -4,14 +4,13 @@ use super::admission::{Admitted, RequestTarget, ServedRequest};
 use crate::Engine;
 use crate::catalog::Container;
 use crate::partition::Partition;
-use crate::request::{AdmissionOptions, Charge};
+use crate::request::{AdmissionOptions, Charge, OperationKind};
 use orrery_model::partition_key::Epk;
 use orrery_model::work::{Step, Work};
 use orrery_model::{Error, Result};
 use std::sync::Arc;
 
 /// The work of a request at each partition that it asks, until the partitions are charged.
-#[derive(Default)]
 pub(crate) struct PartitionCharges {
     /// All work.
     pub work: Work,
@@ -19,6 +18,12 @@ pub(crate) struct PartitionCharges {
     pub key: Option<Epk>,
     /// True if the index metrics of a query are wanted though the client did not ask for them.
     pub index_advice: bool,
+    /// The number of the first item that a query loaded.
+    pub first_item: Option<u64>,
+    /// The kind of the request.
+    pub kind: OperationKind,
+    /// False for a query that no budget admits and no account sees.
+    pub is_metered: bool,
     /// The partitions that admitted the request.
     parts: Vec<Part>,
 }
@@ -34,15 +39,41 @@ struct Part {
 impl PartitionCharges {
     /// Creates the charges of a query.
     pub(crate) fn of_query(index_advice: bool) -> Self {
+        PartitionCharges::of(OperationKind::Query, index_advice)
+    }
+
+    /// Creates the charges of a page of a read feed.
+    pub(crate) fn of_feed() -> Self {
+        PartitionCharges::of(OperationKind::Feed, false)
+    }
+
+    fn of(kind: OperationKind, index_advice: bool) -> Self {
         PartitionCharges {
+            work: Work::default(),
+            key: None,
             index_advice,
-            ..PartitionCharges::default()
+            first_item: None,
+            kind,
+            is_metered: true,
+            parts: Vec::new(),
+        }
+    }
+
+    /// Creates the charges of a query that no budget admits and no account sees.
+    pub(crate) fn unmetered() -> Self {
+        PartitionCharges {
+            is_metered: false,
+            ..PartitionCharges::of_query(false)
         }
     }
 
     /// Forgets an attempt whose partitions were gone.
     pub(crate) fn begin_again(&mut self) {
-        *self = PartitionCharges::of_query(self.index_advice);
+        let is_metered = self.is_metered;
+        *self = PartitionCharges {
+            is_metered,
+            ..PartitionCharges::of(self.kind, self.index_advice)
+        };
     }
 
     /// Admits the request at all of these partitions, or at none.
@@ -56,12 +87,16 @@ impl PartitionCharges {
         partitions: impl Iterator<Item = &'p Arc<Partition>>,
         options: AdmissionOptions,
     ) -> Result<()> {
+        if !self.is_metered {
+            return Ok(());
+        }
         let mut refusal: Option<Error> = None;
         for partition in partitions {
             let target = RequestTarget {
                 container,
                 partition,
                 key: self.key.as_ref(),
+                kind: self.kind,
             };
             match engine.admit(target, options) {
                 Ok(admitted) => self.parts.push(Part {
@@ -149,11 +184,12 @@ impl PartitionCharges {
                 container,
                 partition: &part.partition,
                 key: self.key.as_ref(),
+                kind: self.kind,
             };
             let served = ServedRequest {
                 charge: Charge(share),
                 is_throttled,
-                bytes_written: 0,
+                ..ServedRequest::default()
             };
             engine.charge(target, part.admitted, served);
         }

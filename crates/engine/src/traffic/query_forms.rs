@@ -1,10 +1,14 @@
 //! Queries by their form: the text without its values, with count, charge and partitions.
 //!
 //! Promises: at most [`FORMS`] forms are kept; a new form replaces the least used one, and among
-//! several of those the one that was not used for the longest time. No value of a query is kept.
+//! several of those the one that was not used for the longest time. No value of a query is kept,
+//! only its structure: the numbers of TOP, OFFSET and LIMIT, the size of pages, and for a sample of
+//! the pages the logical partition and the first item.
 
 use super::histogram::Histogram;
-use crate::request::{Charge, QueryForm};
+use super::operations::Sample;
+use crate::request::{Charge, QueryForm, QuerySample, RecordedQuery};
+use orrery_model::partition_key::Epk;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -14,6 +18,12 @@ const FORMS: usize = 200;
 const TEXT_BYTES: usize = 1024;
 /// The first query of a form, and one of this many after it, is asked for index advice.
 const ADVICE_EVERY: u64 = 64;
+/// Pages that are sampled of each form, so that rare forms have some.
+const SAMPLED_OF_FORM: usize = 16;
+/// Pages that are sampled of all forms together, so that frequent forms have many.
+const SAMPLED: usize = 1_024;
+/// Numbers of TOP, OFFSET and LIMIT that are kept of each form.
+const COUNTS: usize = 8;
 
 /// An answered page of a query.
 #[derive(Debug)]
@@ -38,11 +48,45 @@ pub(crate) struct QueryRun<'a> {
     pub crosses_partitions: bool,
     /// The index advice (JSON), if it was asked for.
     pub index_advice: Option<String>,
+    /// The structure of the request.
+    pub shape: QueryShape<'a>,
+}
+
+/// The structure of a query's request, without its values.
+#[derive(Debug, Default)]
+pub(crate) struct QueryShape<'a> {
+    /// The numbers of TOP, OFFSET and LIMIT.
+    pub counts: Vec<u64>,
+    /// The wanted rows of a page.
+    pub page_items: Option<usize>,
+    /// True if the page continues another.
+    pub is_continued: bool,
+    /// True if the request named the partition key.
+    pub names_key: bool,
+    /// True if the request named a physical partition.
+    pub names_range: bool,
+    /// The logical partition, if the page was for a single one.
+    pub key: Option<&'a Epk>,
+    /// The number of the first item that was loaded.
+    pub item: Option<u64>,
+}
+
+impl QueryShape<'_> {
+    fn sample(&self) -> QuerySample {
+        QuerySample {
+            key: self.key.cloned(),
+            item: self.item,
+        }
+    }
 }
 
 /// The forms of a container's queries.
 #[derive(Debug, Default)]
-pub(crate) struct QueryForms(HashMap<u64, Entry>);
+pub(crate) struct QueryForms {
+    forms: HashMap<u64, Entry>,
+    /// A sample of the pages of all forms, each with the hash of its form.
+    samples: Sample<(u64, QuerySample)>,
+}
 
 #[derive(Debug, Default)]
 struct Entry {
@@ -57,15 +101,24 @@ struct Entry {
     crosses_partitions: bool,
     index_advice: Option<String>,
     last_ms: u64,
+    is_complete: bool,
+    counts: Vec<u64>,
+    page_items: Option<usize>,
+    first_pages: u64,
+    pages_of_key: u64,
+    pages_of_range: u64,
+    samples: Sample<QuerySample>,
 }
 
 impl QueryForms {
     /// Adds a page.
     pub(crate) fn add(&mut self, run: QueryRun<'_>) {
-        if self.0.len() >= FORMS && !self.0.contains_key(&run.form) {
+        if self.forms.len() >= FORMS && !self.forms.contains_key(&run.form) {
             self.make_room();
         }
-        let entry = self.0.entry(run.form).or_default();
+        let shape = &run.shape;
+        self.samples.add(SAMPLED, || (run.form, shape.sample()));
+        let entry = self.forms.entry(run.form).or_default();
         if entry.count == 0 {
             let kept = |(at, c): &(usize, char)| at + c.len_utf8() <= TEXT_BYTES;
             entry.text = run
@@ -74,7 +127,9 @@ impl QueryForms {
                 .take_while(kept)
                 .map(|(_, c)| c)
                 .collect();
+            entry.is_complete = entry.text.len() == run.text.len();
         }
+        entry.add_shape(&run.shape);
         entry.count += 1;
         entry.charge += run.charge.0;
         entry.charges.add(run.charge.0);
@@ -89,30 +144,79 @@ impl QueryForms {
 
     fn make_room(&mut self) {
         let least = self
-            .0
+            .forms
             .iter()
             .min_by_key(|(form, entry)| (entry.count, entry.last_ms, **form));
         if let Some(form) = least.map(|(form, _)| *form) {
-            self.0.remove(&form);
+            self.forms.remove(&form);
         }
     }
 
     /// Returns true if the next query of a form is to be asked for index advice.
     pub(crate) fn wants_advice(&self, form: u64) -> bool {
-        self.0
+        self.forms
             .get(&form)
             .is_none_or(|entry| entry.count % ADVICE_EVERY == 0)
     }
 
     /// Returns all forms, the most expensive in total first.
     pub(crate) fn all(&self) -> Vec<QueryForm> {
-        let mut all: Vec<QueryForm> = self.0.values().map(Entry::shown).collect();
+        let mut all: Vec<QueryForm> = self.forms.values().map(Entry::shown).collect();
+        all.sort_by(|a, b| (Reverse(a.charge), &a.text).cmp(&(Reverse(b.charge), &b.text)));
+        all
+    }
+}
+
+impl QueryForms {
+    /// Returns all forms as they can be repeated, the most expensive in total first.
+    pub(crate) fn recorded(&self) -> Vec<RecordedQuery> {
+        let mut samples: HashMap<u64, Vec<QuerySample>> = HashMap::new();
+        for (form, sample) in self.samples.kept() {
+            samples.entry(*form).or_default().push(sample.clone());
+        }
+        let mut all = Vec::with_capacity(self.forms.len());
+        for (form, entry) in &self.forms {
+            let mut recorded = entry.recorded();
+            if let Some(more) = samples.remove(form)
+                && more.len() > recorded.samples.len()
+            {
+                recorded.samples = more;
+            }
+            all.push(recorded);
+        }
         all.sort_by(|a, b| (Reverse(a.charge), &a.text).cmp(&(Reverse(b.charge), &b.text)));
         all
     }
 }
 
 impl Entry {
+    /// Adds the structure of a page.
+    fn add_shape(&mut self, shape: &QueryShape<'_>) {
+        self.counts.clear();
+        self.counts.extend(shape.counts.iter().take(COUNTS));
+        self.page_items = shape.page_items;
+        self.first_pages += u64::from(!shape.is_continued);
+        self.pages_of_key += u64::from(shape.names_key);
+        self.pages_of_range += u64::from(shape.names_range);
+        self.samples.add(SAMPLED_OF_FORM, || shape.sample());
+    }
+
+    fn recorded(&self) -> RecordedQuery {
+        RecordedQuery {
+            text: self.text.clone(),
+            is_complete: self.is_complete,
+            counts: self.counts.clone(),
+            page_items: self.page_items,
+            pages: self.count,
+            first_pages: self.first_pages,
+            pages_of_key: self.pages_of_key,
+            pages_of_range: self.pages_of_range,
+            charge: Charge(self.charge),
+            partitions: self.partitions,
+            samples: self.samples.kept().to_vec(),
+        }
+    }
+
     fn shown(&self) -> QueryForm {
         QueryForm {
             text: self.text.clone(),
@@ -148,6 +252,7 @@ mod tests {
             output: 1,
             crosses_partitions: true,
             index_advice: None,
+            shape: QueryShape::default(),
         }
     }
 
@@ -183,9 +288,11 @@ mod tests {
             .filter(|form| *form != 5 && *form != 9)
             .for_each(|form| forms.add(run(form, 1_000, 1)));
         forms.add(run(most, 2_000, 1));
-        assert_eq!(forms.0.len(), FORMS);
+        assert_eq!(forms.forms.len(), FORMS);
         assert!(
-            !forms.0.contains_key(&5) && forms.0.contains_key(&9) && forms.0.contains_key(&most)
+            !forms.forms.contains_key(&5)
+                && forms.forms.contains_key(&9)
+                && forms.forms.contains_key(&most)
         );
     }
 

@@ -5,10 +5,13 @@ use crate::Engine;
 use crate::catalog::Container;
 use crate::partition::keys;
 use crate::partition::row_reader::rows_of_epk_prefix;
-use crate::request::{HeatColumn, KeyMeasure, KeyWindow, QueryForm, TopKey, TopKeys};
+use crate::request::{
+    ContainerLoad, HeatColumn, KeyMeasure, KeyWindow, QueryForm, RecordedTraffic, TopKey, TopKeys,
+};
 use orrery_model::json::parse;
 use orrery_model::partition_key::Epk;
 use orrery_model::{Json, Result};
+use std::sync::Arc;
 
 /// Items that are read for the values of one key: hierarchical keys may share an EPK prefix.
 const LOOKED_AT: usize = 64;
@@ -59,10 +62,32 @@ impl Engine {
         })
     }
 
+    /// Returns the containers that had requests since the start, with the sums of their load.
+    pub fn container_loads(&self) -> Vec<(Arc<Container>, ContainerLoad)> {
+        let mut loads = Vec::new();
+        for container in self.catalog().all_containers() {
+            if let Some(load) = container.traffic().load() {
+                loads.push((container, load));
+            }
+        }
+        loads
+    }
+
     /// Returns the forms of a container's queries, the most expensive in total first.
     pub fn query_forms(&self, container: &Container) -> Vec<QueryForm> {
         container.traffic().queries()
     }
+
+    /// Returns the requests to a container since the process started, in the form from which they
+    /// can be repeated.
+    pub fn recorded_traffic(&self, container: &Container) -> RecordedTraffic {
+        container.traffic().recorded()
+    }
+}
+
+/// Returns the text of a query without its values; `None` if the text contains an invalid token.
+pub fn query_form(text: &str) -> Option<String> {
+    orrery_sql::QueryForm::of(text).map(|form| form.text)
 }
 
 /// Returns the values of the partition key with an EPK prefix, from an item of the key.
