@@ -24,6 +24,7 @@ pub use keys::{Keys, KeysError};
 pub(crate) use rights::{AccessRequest, Rights, check};
 pub(crate) use tokens::check_link;
 
+use crate::gateway::TrustedAccess;
 use orrery_engine::{Engine, Grant};
 use orrery_model::sync::{read, write};
 use orrery_model::{Error, Kind, Result};
@@ -86,6 +87,24 @@ impl Authenticator {
     /// Replaces the keys. Signatures and tokens made with a removed key are no longer accepted.
     pub(crate) fn replace_keys(&self, keys: Keys) {
         *write(&self.keys) = Arc::new(keys);
+    }
+
+    /// Returns the caller with the rights `access` at `now` (seconds since 1970). Resource tokens
+    /// are issued with the primary key.
+    ///
+    /// # Errors
+    /// 500 if the account has no key that allows everything.
+    pub(crate) fn trusted_caller(&self, access: TrustedAccess, now: i64) -> Result<Caller> {
+        match access {
+            TrustedAccess::ReadOnly => Ok(Caller::ReadOnlyKey),
+            TrustedAccess::Full => match read(&self.keys).token_keys().next() {
+                Some(key) => Ok(Caller::FullKey(TokenIssuer {
+                    key: key.clone(),
+                    now,
+                })),
+                None => Err(Error::internal("the account has no primary key")),
+            },
+        }
     }
 
     /// Returns the sender of a request at `now` (seconds since 1970).

@@ -6,8 +6,8 @@ use crate::headers::{Content, RequestHeaders};
 use crate::options::Account;
 use crate::route::{Path, Target};
 use bytes::Bytes;
-use orrery_engine::request::{Id, PageRequest, Scope};
-use orrery_engine::{Container, Database, Engine};
+use orrery_engine::request::{Id, PageRequest, ReadOptions, Scope};
+use orrery_engine::{Cancel, Container, Database, Engine};
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Epk, EpkRange, PartitionKey};
 use orrery_model::{Error, Json, Kind, Object, Result};
@@ -26,6 +26,8 @@ pub(crate) struct Call {
     pub(crate) scheme: &'static str,
     /// The host that the client used.
     pub(crate) host: Option<String>,
+    /// Set when the client no longer waits for the answer.
+    pub(crate) cancel: Cancel,
 }
 
 /// A query as the client sent it.
@@ -185,6 +187,14 @@ impl Call {
         Ok(Some(EpkRange::new(min, max)))
     }
 
+    /// Returns the options of a query or read feed, which ends when the client no longer waits.
+    pub(crate) fn cancellable_read(&self) -> ReadOptions<'_> {
+        ReadOptions {
+            cancel: Some(&self.cancel),
+            ..self.headers.read_options()
+        }
+    }
+
     /// Returns the page that the headers ask for.
     pub(crate) fn page(&self) -> PageRequest {
         PageRequest {
@@ -331,6 +341,7 @@ mod tests {
             account,
             scheme: "http",
             host: None,
+            cancel: Cancel::default(),
         }
     }
 

@@ -17,21 +17,23 @@ use crate::call::Call;
 use crate::faults::{FaultTime, Faults, InjectedFault, InjectedReply, Unanswered};
 use crate::headers::RequestHeaders;
 use crate::held::BodyMemory;
+use crate::live::{LiveSelection, LiveView, Sampler};
 use crate::log::{Field, Log, LogLevel};
 use crate::metrics::{Metrics, RequestKind};
 use crate::operations::{self, Lane, Operation, Started};
 use crate::options::{Account, Options};
 use crate::placement::{Pool, catch_panics};
 use crate::reply::Reply;
+use crate::request_log::{Finished, RequestLog, RequestRecord};
 use crate::route::{Path, Route, Target};
-use crate::script_lane::ScriptLane;
+use crate::script_lane::{OnDrop, ScriptLane};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, DATE, EXPECT, HOST};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Request, Response, Version};
 use hyper::body::Body;
-use orrery_engine::Engine;
+use orrery_engine::{Cancel, Engine};
 use orrery_model::world::World;
 use orrery_model::{Error, Kind, Result};
 use std::net::SocketAddr;
@@ -55,7 +57,9 @@ pub struct Gateway {
     query_pool: Pool,
     script_lane: ScriptLane,
     faults: Faults,
-    metrics: Metrics,
+    metrics: Arc<Metrics>,
+    request_log: RequestLog,
+    sampler: Sampler,
     body_memory: BodyMemory,
 }
 
@@ -89,6 +93,31 @@ pub struct Connection {
     pub local: SocketAddr,
 }
 
+/// The rights of a request that a part of this server sends for a person whom the part has already
+/// identified, such as the console. Such a request has no signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrustedAccess {
+    /// The rights of the primary key.
+    Full,
+    /// The rights of a key that allows reading only.
+    ReadOnly,
+}
+
+/// The parts of a request that became known before its end, for the metrics and the logs.
+struct Trace {
+    kind: RequestKind,
+    call: Option<Arc<Call>>,
+}
+
+/// Cancels the query of a call when it is dropped. A query that has ended is not affected.
+struct CancelOnDrop(Arc<Call>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel.cancel();
+    }
+}
+
 /// A request whose head has been checked and whose body has not been read.
 struct CheckedHead {
     caller: Caller,
@@ -101,7 +130,11 @@ struct CheckedHead {
 impl Gateway {
     /// Creates a gateway to `engine`.
     pub fn new(engine: Arc<Engine>, options: Options) -> Self {
+        let metrics = Arc::new(Metrics::default());
+        let (sampled, world) = (metrics.clone(), options.world.clone());
         Gateway {
+            sampler: Sampler::start(engine.clone(), sampled, world),
+            request_log: RequestLog::default(),
             script_lane: ScriptLane::new(&engine),
             engine,
             authenticator: Authenticator::new(options.keys, options.directory),
@@ -111,7 +144,7 @@ impl Gateway {
             log: options.log,
             pool: Pool::new(),
             query_pool: Pool::for_queries(),
-            metrics: Metrics::default(),
+            metrics,
             body_memory: BodyMemory::new(options.memory),
         }
     }
@@ -125,6 +158,16 @@ impl Gateway {
     /// Returns the counters for the operator.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// Returns the samples of a selection, for charts of the running server.
+    pub fn live_view(&self, selection: LiveSelection) -> LiveView {
+        self.sampler.view(selection)
+    }
+
+    /// Returns the log of slow, dear and failed requests.
+    pub fn request_log(&self) -> &RequestLog {
+        &self.request_log
     }
 
     /// Returns the memory for bodies.
@@ -172,8 +215,11 @@ impl Gateway {
         let is_head_request = head.method == http::Method::HEAD;
 
         // A panic must cost this request only.
-        let mut kind = RequestKind::Unknown;
-        let answered = catch_panics(self.answer(&head, body, connection, &mut kind)).await;
+        let mut trace = Trace {
+            kind: RequestKind::Unknown,
+            call: None,
+        };
+        let answered = catch_panics(self.answer(&head, body, connection, &mut trace)).await;
         let (mut reply, is_answered) = match answered {
             Ok(Ok(reply)) => (reply, true),
             Ok(Err(Unanswered)) => (Reply::empty(0), false),
@@ -181,7 +227,9 @@ impl Gateway {
         };
 
         // The same figures go to the metrics, to the client and to the log.
-        let milliseconds = started.elapsed().as_micros() as f64 / 1000.0;
+        let microseconds = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let milliseconds = microseconds as f64 / 1000.0;
+        let kind = trace.kind;
         let sub_status = reply.error.as_ref().map_or(0, Error::sub_status);
         self.metrics.record(
             kind,
@@ -198,6 +246,16 @@ impl Gateway {
             reply.set_shared("content-location", self.location(&head, connection).into());
         }
         self.log_request(kind, &reply, &head, &activity, milliseconds, connection);
+        self.record(&Finished {
+            kind,
+            head: &head,
+            call: trace.call.as_deref(),
+            reply: &reply,
+            microseconds,
+            activity_id: activity.to_str().unwrap_or_default(),
+            client: connection.peer,
+            is_from_console: head.extensions.get::<TrustedAccess>().is_some(),
+        });
 
         if is_answered {
             Ok(reply.render(&activity, is_head_request))
@@ -206,14 +264,33 @@ impl Gateway {
         }
     }
 
+    /// Answers one request of this server's own console as [`Gateway::handle`] does, with the
+    /// rights `access` and without a signature.
+    ///
+    /// # Errors
+    /// As [`Gateway::handle`].
+    pub async fn handle_trusted<B>(
+        &self,
+        mut request: Request<B>,
+        connection: &Connection,
+        access: TrustedAccess,
+    ) -> std::result::Result<Response<Bytes>, Unanswered>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        // No byte from the network becomes an extension, so clients cannot claim this access.
+        request.extensions_mut().insert(access);
+        self.handle(request, connection).await
+    }
+
     /// Answers one request: checks the head, reads the body, runs the operation and injects faults.
-    /// Sets `kind` as soon as the operation is known.
+    /// Fills `trace` as soon as its parts are known.
     async fn answer<B>(
         &self,
         head: &Parts,
         body: B,
         connection: &Connection,
-        kind: &mut RequestKind,
+        trace: &mut Trace,
     ) -> std::result::Result<Reply, Unanswered>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -236,7 +313,7 @@ impl Gateway {
             }
         };
         let operation = checked.operation;
-        *kind = RequestKind::Operation(operation);
+        trace.kind = RequestKind::Operation(operation);
         let body = match self.read_body(body).await {
             Ok(body) => body,
             Err(error) => return Ok(Reply::failed(error)),
@@ -262,7 +339,9 @@ impl Gateway {
             account: self.account.clone(),
             scheme: connection.scheme.name(),
             host: Some(host(head, connection)),
+            cancel: Cancel::default(),
         });
+        trace.call = Some(call.clone());
         let reply = match self.start(operation, &call).await {
             Ok(started) => operations::finish(started, &self.engine, &call).await,
             Err(error) => Reply::failed(error),
@@ -291,6 +370,8 @@ impl Gateway {
         if lane == Lane::Worker {
             return Ok(operation.start(&self.engine, call));
         }
+        // A client that closes the connection makes the server drop this future.
+        let _cancel = CancelOnDrop(call.clone());
         let (engine, own_call) = (self.engine.clone(), call.clone());
         let work = move || operation.start(&engine, &own_call);
         match lane {
@@ -298,7 +379,12 @@ impl Gateway {
             Lane::Query => self.query_pool.run(work).await,
             Lane::Script => {
                 let place = operation.script_place(&self.engine, call)?;
-                self.script_lane.run(place, work).await
+                // A query writes nothing, so its scripts may end with it.
+                let on_drop = match operation.is_query() {
+                    true => OnDrop::EndScripts,
+                    false => OnDrop::Continue,
+                };
+                self.script_lane.run(place, on_drop, work).await
             }
         }
     }
@@ -411,6 +497,11 @@ impl Gateway {
     /// 401 or 403 for credentials that are not accepted; 404 if a request for addresses names no
     /// resource.
     fn authenticate(&self, head: &Parts, path: &Path, route: &Route) -> Result<Caller> {
+        let now = i64::try_from(self.world.now_seconds()).unwrap_or(i64::MAX);
+        if let Some(access) = head.extensions.get::<TrustedAccess>() {
+            return self.authenticator.trusted_caller(*access, now);
+        }
+
         // The signature of a request for addresses covers the resource whose addresses it asks for.
         let resolve_for = match route.target {
             Target::Addresses => Path::from_resolve_for(head.uri.query()),
@@ -430,7 +521,6 @@ impl Gateway {
             ms_date: text("x-ms-date"),
             date: text(DATE.as_str()),
         };
-        let now = i64::try_from(self.world.now_seconds()).unwrap_or(i64::MAX);
         self.authenticator.authenticate(&request, &self.engine, now)
     }
 
@@ -461,6 +551,20 @@ impl Gateway {
         }
         let guid = guid(self.world.random(), self.world.random());
         HeaderValue::from_str(&guid).unwrap_or(HeaderValue::from_static("none"))
+    }
+
+    /// Adds a request to the log of slow, dear and failed requests, if it is one of them.
+    fn record(&self, finished: &Finished<'_>) {
+        let (status, charge) = (finished.reply.status, finished.reply.charge);
+        let now_ms = || self.now_ms();
+        let log = &self.request_log;
+        let Some(reason) = log.reason(status, charge, finished.microseconds, now_ms) else {
+            return;
+        };
+        let time_ms = self.now_ms();
+        log.add(reason, time_ms, || {
+            RequestRecord::of(finished, reason, time_ms, &self.engine)
+        });
     }
 
     /// Logs a request in one line: at level debug, or as a warning with its causes if the server

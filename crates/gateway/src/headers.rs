@@ -311,6 +311,7 @@ impl RequestHeaders {
         ReadOptions {
             session: self.session(),
             admission: self.admission,
+            cancel: None,
         }
     }
 

@@ -37,12 +37,14 @@ mod headers;
 mod held;
 mod hybrid_row;
 mod known_routes;
+mod live;
 mod log;
 mod metrics;
 mod operations;
 mod options;
 mod placement;
 mod reply;
+mod request_log;
 mod route;
 mod script_lane;
 mod serve;
@@ -54,15 +56,20 @@ pub use connections::ConnectionLimits;
 pub use faults::{
     ArmedFault, FaultAnswer, FaultOutcome, FaultRule, FaultTime, Faults, Unanswered, known_statuses,
 };
-pub use gateway::{Connection, Gateway, Scheme};
+pub use gateway::{Connection, Gateway, Scheme, TrustedAccess};
 pub use headers::{Header, known_headers};
 pub use held::BodyMemory;
 pub use known_routes::{KnownRoute, known_routes};
+pub use live::{ContainerName, ContainerSeries, LiveSample, LiveSelection, LiveView};
 pub use log::{Field, Log, LogFormat, LogLevel};
 pub use metrics::{ConnectionCounters, Metrics, RequestCounts, RequestKind};
 pub use operations::Operation;
 pub use options::{Account, Consistency, Options};
 pub use placement::{Pool, catch_panics};
+pub use request_log::{
+    QueryRecord, RecordFilter, RecordPage, RecordReason, RecordSettings, RequestLog, RequestRecord,
+    SettingsChange, StatusFilter,
+};
 pub use serve::{Port, Service, serve};
 
 /// The key that the vendor's emulator uses and every client documents. The key is public and

@@ -551,6 +551,11 @@ impl Operation {
         route::resource_type(self.target)
     }
 
+    /// Returns true if the operation is a query or the plan of one.
+    pub(crate) fn is_query(&self) -> bool {
+        self.is_query
+    }
+
     /// Returns the rights that the operation requires of its caller.
     pub(crate) fn rights(&self) -> Rights {
         self.rights

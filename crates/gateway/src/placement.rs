@@ -27,6 +27,11 @@ pub(crate) const RETRY_AFTER_MS: u64 = 100;
 /// The queries that run at once. Each has a thread.
 const QUERIES: usize = 256;
 
+/// The measurements that run at once.
+const MEASUREMENTS: usize = 2;
+/// The measurements that wait.
+const MEASUREMENTS_QUEUED: usize = 8;
+
 /// A pool for requests that may be slow.
 pub struct Pool {
     /// A permit for each request that runs or is queued.
@@ -46,6 +51,12 @@ impl Pool {
     pub fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Self::with_limits(4 * cores.max(2), QUEUE_LENGTH)
+    }
+
+    /// Creates the pool for measurements of the operator, each of which may keep a core busy for
+    /// seconds.
+    pub fn for_measurements() -> Self {
+        Self::with_limits(MEASUREMENTS, MEASUREMENTS_QUEUED)
     }
 
     fn with_limits(running: usize, queued: usize) -> Self {

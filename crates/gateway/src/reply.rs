@@ -228,14 +228,20 @@ impl Reply {
         self.set("x-ms-content-path", &owner.rid.to_string());
     }
 
-    /// Adds the header with the parts of the charge, which add up to the charge:
-    /// `{"charge":5.71,"parts":[{"what":"bodies written","count":1,"ru":4.9523},…]}`.
-    pub(crate) fn explain_charge(&mut self, engine: &Engine) {
+    /// Returns the parts of the charge, which add up to the charge.
+    pub(crate) fn charge_parts(&self, engine: &Engine) -> Vec<ChargePart> {
         let mut parts = engine.charge_parts(&self.work, self.charge);
         // Without any work the single part is the charge of a failed request.
         if let ([part], true) = (&mut parts[..], self.work.steps.is_empty()) {
             part.what = "requests turned away";
         }
+        parts
+    }
+
+    /// Adds the header with the parts of the charge, which add up to the charge:
+    /// `{"charge":5.71,"parts":[{"what":"bodies written","count":1,"ru":4.9523},…]}`.
+    pub(crate) fn explain_charge(&mut self, engine: &Engine) {
+        let parts = self.charge_parts(engine);
         let part = |part: &ChargePart| {
             let ru = part.fine as f64 / 10_000.0;
             Json::Object(object! { "what" => part.what, "count" => part.count, "ru" => ru })

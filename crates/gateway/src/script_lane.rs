@@ -56,6 +56,26 @@ struct Place {
     aging: Option<tokio::task::AbortHandle>,
 }
 
+/// The effect of dropping the future of a request that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnDrop {
+    /// The scripts of the request run to their end: what they write takes effect.
+    Continue,
+    /// The script processes of the request are ended.
+    EndScripts,
+}
+
+/// Ends the script processes of a request when the value is dropped.
+struct EndOnDrop(Option<Ticket>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        if let Some(ticket) = &self.0 {
+            ticket.end();
+        }
+    }
+}
+
 impl ScriptLane {
     /// Creates a lane for the script processes of an engine.
     pub(crate) fn new(engine: &Engine) -> Self {
@@ -71,13 +91,14 @@ impl ScriptLane {
     }
 
     /// Runs `work` on a thread when its turn has come. If the caller drops the future, `work` still
-    /// runs to its end.
+    /// runs to its end, with or without its script processes as `on_drop` says.
     ///
     /// # Errors
     /// 429 if the queue is full or the turn does not come in time; 500 if `work` panics.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         place: ScriptPlace,
+        on_drop: OnDrop,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
         let (turn, has_turn) = oneshot::channel();
@@ -110,13 +131,19 @@ impl ScriptLane {
             lane.grow_old(entry);
         });
         place.aging = Some(aging.abort_handle());
+        let mut end_on_drop = match on_drop {
+            OnDrop::EndScripts => EndOnDrop(Some(place.ticket.clone())),
+            OnDrop::Continue => EndOnDrop(None),
+        };
         // The thread owns the place, so that the place is free only when the work has ended.
-        on_thread(move || {
+        let result = on_thread(move || {
             let result = place.ticket.run(work);
             drop(place);
             result
         })
-        .await
+        .await;
+        end_on_drop.0 = None;
+        result
     }
 
     /// Returns the numbers of requests that run and that wait.

@@ -51,7 +51,7 @@ pub(super) fn no_such_conflict(_: &Engine, _: &Call, _: &Container) -> Result<Pr
 
 pub(super) fn read_items(engine: &Engine, call: &Call, container: &Container) -> Result<Progress> {
     let scope = call.feed_scope(container)?;
-    let outcome = engine.read_feed(container, &scope, &call.page(), call.headers.read_options());
+    let outcome = engine.read_feed(container, &scope, &call.page(), call.cancellable_read());
     let reply = page(Some(container.rid()), FeedKind::Items, outcome);
     Ok(Progress::Complete(reply))
 }

@@ -64,7 +64,7 @@ pub(super) fn query_conflicts(
 pub(super) fn query_items(engine: &Engine, call: &Call, container: &Container) -> Result<Progress> {
     let scope = call.scope(container)?;
     let request = request(call)?;
-    let outcome = engine.query(container, &scope, &request, call.headers.read_options());
+    let outcome = engine.query(container, &scope, &request, call.cancellable_read());
     let mut reply = page(call, Some(container.rid()), FeedKind::Items, outcome);
     if call.headers.is_single_range {
         reply.set("x-ms-cosmos-query-requiresdistribution", "False");
