@@ -13,6 +13,7 @@ use crate::key::AdminKeys;
 use crate::problem::Problem;
 use crate::route::Route;
 use crate::routes::{self, RouteMatch};
+use crate::schema::Schema;
 use crate::stage::{Components, Stage};
 use bytes::Bytes;
 use http::header::{
@@ -20,6 +21,7 @@ use http::header::{
 };
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use orrery_engine::Cancel;
 use orrery_gateway::{
     BodyMemory, Connection, Field, Log, LogLevel, Pool, Service, Unanswered, body, catch_panics,
 };
@@ -27,8 +29,11 @@ use orrery_model::json::parse;
 use orrery_model::memory::MemoryBudget;
 use orrery_model::world::World;
 use orrery_model::{Json, Object, sync};
+use orrery_what_if::TIME_MS;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::{Arc, RwLock};
+use std::time::Duration;
 
 /// The bytes that the bodies of requests may take together.
 const MEMORY_BYTES: u64 = 16 * 1024 * 1024;
@@ -43,12 +48,27 @@ pub struct Options {
     pub log: Arc<Log>,
 }
 
+/// The mark of a request that needs no admin key.
+#[derive(Clone, Copy)]
+struct Trusted;
+
+/// Cancels the work of a request when it is dropped, so that a measurement ends with its client.
+struct CancelOnDrop(Arc<Cancel>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
 /// The management API of a server.
 pub struct Admin {
     keys: AdminKeys,
     world: Arc<dyn World>,
     log: Arc<Log>,
     pool: Pool,
+    /// The pool for measurements, which may keep cores busy: probes never wait for them.
+    measurements: Pool,
     /// The memory for the bodies of requests: a part of its own, so that an operator is answered
     /// while clients have used up theirs.
     memory: BodyMemory,
@@ -64,6 +84,7 @@ impl Admin {
             world,
             log,
             pool: Pool::new(),
+            measurements: Pool::for_measurements(),
             memory: BodyMemory::new(MemoryBudget::new(MEMORY_BYTES)),
             stage: RwLock::new(Stage::Recovering),
         }
@@ -80,6 +101,29 @@ impl Admin {
         if let Stage::Serving(components) = &*stage {
             *stage = Stage::Draining(components.clone());
         }
+    }
+
+    /// Returns true if `key` is an admin key of the server.
+    pub fn accepts_key(&self, key: &str) -> bool {
+        self.keys.contains(key)
+    }
+
+    /// Returns true if a request with this method and path changes nothing; false for paths that do
+    /// not exist.
+    pub fn only_reads(&self, method: &str, path: &str) -> bool {
+        routes::find(method, path).is_ok_and(|found| found.route.only_reads)
+    }
+
+    /// Answers a request of this server's own console, which needs no admin key: the console has
+    /// already identified the person.
+    pub async fn handle_trusted(
+        &self,
+        mut request: Request<Incoming>,
+        connection: &Connection,
+    ) -> Result<Response<Bytes>, Unanswered> {
+        // No byte from the network becomes an extension, so clients cannot claim this access.
+        request.extensions_mut().insert(Trusted);
+        self.handle(request, connection).await
     }
 
     /// Returns the lifecycle stage of the server.
@@ -110,9 +154,23 @@ impl Admin {
         let arguments = arguments(route, head.uri.query(), &body)?;
         let stage = self.stage();
         let handler = route.handler;
-        self.pool
-            .run(move || handler.run(stage, path_parameters, arguments))
-            .await?
+        let cancel = CancelOnDrop(Arc::default());
+        let of_handler = cancel.0.clone();
+        let work = move || handler.run(stage, path_parameters, arguments, of_handler);
+        if !route.is_measurement {
+            return self.pool.run(work).await?;
+        }
+
+        // A measurement ends soon after its time, also within a query.
+        let mut measuring = pin!(self.measurements.run(work));
+        let time = Duration::from_millis(TIME_MS);
+        match tokio::time::timeout(time, measuring.as_mut()).await {
+            Ok(answer) => answer?,
+            Err(_) => {
+                cancel.0.cancel();
+                measuring.await?
+            }
+        }
     }
 
     /// Checks everything that can be checked before the body is read.
@@ -125,7 +183,11 @@ impl Admin {
         head: &http::request::Parts,
         connection: &Connection,
     ) -> Result<RouteMatch, Problem> {
-        check_host(head, connection.local.ip())?;
+        // The console has checked the host and the person.
+        let is_trusted = head.extensions.get::<Trusted>().is_some();
+        if !is_trusted {
+            check_host(head, connection.local.ip())?;
+        }
 
         // Unknown paths need a key too, so that the table of routes cannot be explored without one.
         let found = routes::find(head.method.as_str(), head.uri.path());
@@ -134,7 +196,7 @@ impl Admin {
             .headers
             .get(AUTHORIZATION)
             .and_then(|value| value.to_str().ok());
-        if is_public || self.keys.accepts(authorization) {
+        if is_public || is_trusted || self.keys.accepts(authorization) {
             return found;
         }
 
@@ -257,7 +319,7 @@ fn check_host(head: &http::request::Parts, local: IpAddr) -> Result<(), Problem>
 /// # Errors
 /// 400 that names the parameter or member at fault, or for a body that is not a JSON object.
 fn arguments(route: &Route, query: Option<&str>, body: &[u8]) -> Result<Object, Problem> {
-    let mut arguments = query_parameters(query.unwrap_or_default())?;
+    let mut arguments = query_parameters(query.unwrap_or_default(), route.query)?;
     route.query.check(&arguments, "the query")?;
     let Some(schema) = route.body else {
         if body.is_empty() {
@@ -281,8 +343,8 @@ fn arguments(route: &Route, query: Option<&str>, body: &[u8]) -> Result<Object, 
 }
 
 /// Parses a query string. Integers and booleans become JSON numbers and booleans, every other value
-/// becomes a JSON string.
-fn query_parameters(query: &str) -> Result<Object, Problem> {
+/// becomes a JSON string, and so does every value of a parameter that is a string by its schema.
+fn query_parameters(query: &str, schema: &Schema) -> Result<Object, Problem> {
     let mut parameters = Object::new();
     for pair in query.split('&') {
         if pair.is_empty() {
@@ -291,9 +353,11 @@ fn query_parameters(query: &str) -> Result<Object, Problem> {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let name = routes::percent_decode(name)?;
         let value = routes::percent_decode(value)?;
-        let scalar = parse(value.as_bytes())
-            .ok()
-            .filter(|json| json.as_i64().is_some() || json.as_bool().is_some());
+        let scalar = match schema.has_text(&name) {
+            true => None,
+            false => parse(value.as_bytes()).ok(),
+        };
+        let scalar = scalar.filter(|json| json.as_i64().is_some() || json.as_bool().is_some());
         parameters.set(name, scalar.unwrap_or(Json::String(value)));
     }
     Ok(parameters)

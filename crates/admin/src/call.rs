@@ -2,7 +2,7 @@
 
 use crate::problem::Problem;
 use crate::stage::Components;
-use orrery_engine::{Container, Database, Engine};
+use orrery_engine::{Cancel, Container, Database, Engine};
 use orrery_model::{Json, Object};
 use std::sync::Arc;
 
@@ -12,6 +12,8 @@ pub(crate) struct Call {
     pub(crate) components: Arc<Components>,
     /// Values of the path parameters, in the order of the path.
     pub(crate) path_parameters: Vec<String>,
+    /// Set when the caller no longer waits, or has waited too long for a measurement.
+    pub(crate) cancel: Arc<Cancel>,
     /// Query parameters and body members, checked against the schemas of the route.
     pub(crate) arguments: Object,
 }
@@ -106,6 +108,11 @@ impl Call {
     pub(crate) fn unsigned(&self, name: &str) -> Option<u64> {
         self.integer(name)
             .and_then(|number| u64::try_from(number).ok())
+    }
+
+    /// Returns a boolean argument.
+    pub(crate) fn boolean(&self, name: &str) -> Option<bool> {
+        self.arguments.get(name).and_then(Json::as_bool)
     }
 
     /// Returns a number argument.

@@ -72,12 +72,13 @@ impl AdminKeys {
         let Some((scheme, key)) = authorization.and_then(|text| text.split_once(' ')) else {
             return false;
         };
-        if !scheme.eq_ignore_ascii_case("bearer") {
-            return false;
-        }
+        scheme.eq_ignore_ascii_case("bearer") && self.contains(key.trim())
+    }
 
+    /// Returns true if `key` is one of the keys.
+    pub(crate) fn contains(&self, key: &str) -> bool {
         // All digests are compared, so that the time does not depend on which key matched.
-        let presented = digest(key.trim());
+        let presented = digest(key);
         let mut is_accepted = Choice::from(0);
         for digest in &self.digests {
             is_accepted |= digest.ct_eq(&presented);

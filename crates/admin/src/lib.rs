@@ -8,7 +8,8 @@
 //! openapi    OpenAPI description of a list of routes
 //! call       checked request and its response, the interface of handlers
 //! stage      lifecycle of the server and its components
-//! health, status, metrics, faults, clock, snapshots, partitions, traffic, operations, throughput
+//! health, status, metrics, live, requests, language, faults, clock, snapshots, partitions,
+//! traffic, feed_consumers, operations, throughput, what_if, forecast
 //!            handlers, one file for each subject
 //! ```
 //!
@@ -26,14 +27,19 @@ mod admin;
 mod call;
 mod clock;
 mod faults;
+mod feed_consumers;
+mod forecast;
 mod health;
 mod key;
+mod language;
+mod live;
 mod metrics;
 mod openapi;
 mod operations;
 mod partitions;
 mod problem;
 mod process;
+mod requests;
 mod route;
 mod routes;
 mod schema;
@@ -42,6 +48,7 @@ mod stage;
 mod status;
 mod throughput;
 mod traffic;
+mod what_if;
 
 pub use admin::{Admin, Options};
 pub use key::{AdminKeys, AdminKeysError};

@@ -137,6 +137,12 @@ fn add_engine_metrics(text: &mut MetricsText, call: &Call) {
     }
 
     text.single(
+        "orrery_queries_cancelled_total",
+        "counter",
+        "Pages of queries that ended early because their clients closed the connection.",
+        meters.cancelled_queries.get() as f64,
+    );
+    text.single(
         "orrery_changefeed_items_total",
         "counter",
         "Changes returned by change feeds.",
@@ -177,6 +183,11 @@ fn add_share_metrics(text: &mut MetricsText, call: &Call) {
             "orrery_query_memory_limit_bytes",
             "Memory that queries may reserve together.",
             memory.limit() as f64,
+        ),
+        (
+            "orrery_queries_running",
+            "Pages of queries for items that have begun and not ended.",
+            engine.running_queries() as f64,
         ),
         (
             "orrery_queries_waiting",

@@ -17,7 +17,9 @@ use crate::call::{Answer, Call};
 use crate::problem::Problem;
 use crate::schema::Schema;
 use crate::stage::{self, Stage};
+use orrery_engine::Cancel;
 use orrery_model::Object;
+use std::sync::Arc;
 
 /// A method on a path.
 pub(crate) struct Route {
@@ -31,6 +33,10 @@ pub(crate) struct Route {
     pub(crate) summary: &'static str,
     /// True if requests need no admin key.
     pub(crate) is_public: bool,
+    /// True if requests change nothing.
+    pub(crate) only_reads: bool,
+    /// True if requests may keep a core busy for seconds.
+    pub(crate) is_measurement: bool,
     /// Query parameters.
     pub(crate) query: &'static Schema,
     /// Request body; requests with a body are refused if there is none.
@@ -72,6 +78,7 @@ impl Handler {
         stage: Stage,
         path_parameters: Vec<String>,
         arguments: Object,
+        cancel: Arc<Cancel>,
     ) -> Result<Answer, Problem> {
         match (self, stage) {
             (Handler::AnyStage(handler), stage) => handler(stage),
@@ -81,6 +88,7 @@ impl Handler {
             ) => handler(&Call {
                 components,
                 path_parameters,
+                cancel,
                 arguments,
             }),
             (Handler::Serving(_), Stage::Recovering) => Err(stage::recovering()),
@@ -95,7 +103,7 @@ const NO_QUERY: &Schema = &Schema {
 
 /// Creates a GET route.
 pub(crate) const fn get(path: &'static str, operation_id: &'static str, handler: Handler) -> Route {
-    Route::new("GET", path, operation_id, handler)
+    Route::new("GET", path, operation_id, handler).only_reads()
 }
 
 /// Creates a POST route.
@@ -135,6 +143,8 @@ impl Route {
             operation_id,
             summary: "",
             is_public: false,
+            only_reads: false,
+            is_measurement: false,
             query: NO_QUERY,
             body: None,
             status: 204,
@@ -153,6 +163,19 @@ impl Route {
     pub(crate) const fn without_key(mut self) -> Self {
         self.is_public = true;
         self
+    }
+
+    /// Marks the route as one whose requests change nothing.
+    pub(crate) const fn only_reads(mut self) -> Self {
+        self.only_reads = true;
+        self
+    }
+
+    /// Marks the route as one whose requests measure on copies: they change nothing and may keep a
+    /// core busy for seconds.
+    pub(crate) const fn measures(mut self) -> Self {
+        self.is_measurement = true;
+        self.only_reads()
     }
 
     /// Accepts query parameters.

@@ -9,8 +9,8 @@ use crate::route::Handler::{AnyStage, Serving};
 use crate::route::{ResponseBody, Route, delete, get, post, put};
 use crate::stage::Stage;
 use crate::{
-    clock, faults, health, metrics, openapi, operations, partitions, snapshots, status, throughput,
-    traffic,
+    clock, faults, feed_consumers, forecast, health, language, live, metrics, openapi, operations,
+    partitions, requests, snapshots, status, throughput, traffic, what_if,
 };
 
 const PARTITIONS: &str = "/dbs/{db}/colls/{coll}/partitions";
@@ -48,6 +48,30 @@ pub(crate) static ROUTES: &[Route] = &[
     get("/metrics", "readMetrics", Serving(metrics::read))
         .summary("Returns the metrics in the text format of Prometheus.")
         .responds(200, ResponseBody::Text),
+    // Live samples and the log of requests
+    get("/live", "readLive", Serving(live::read))
+        .summary("Returns requests, charges, latencies and sizes over time.")
+        .query(&live::QUERY)
+        .returns(&live::LIVE),
+    get("/requests", "listRequests", Serving(requests::list))
+        .summary("Lists the last slow, dear, throttled and failed requests.")
+        .query(&requests::QUERY)
+        .returns(&requests::LIST),
+    get(
+        "/requests/settings",
+        "readRequestSettings",
+        Serving(requests::settings),
+    )
+    .summary("Returns which requests are recorded.")
+    .returns(&requests::SETTINGS),
+    put(
+        "/requests/settings",
+        "setRequestSettings",
+        Serving(requests::set),
+    )
+    .summary("Sets which requests are recorded.")
+    .takes(&requests::CHANGE)
+    .returns(&requests::SETTINGS),
     // Fault rules
     get("/faults", "listFaults", Serving(faults::list))
         .summary("Lists the fault rules with their counters.")
@@ -133,6 +157,62 @@ pub(crate) static ROUTES: &[Route] = &[
          order of their total charge.",
     )
     .returns(&traffic::QUERIES),
+    // Predictions
+    post(
+        "/dbs/{db}/colls/{coll}/what-if",
+        "predict",
+        Serving(forecast::forecast),
+    )
+    .summary(
+        "Predicts the recorded requests of a container under another partition key, throughput or \
+         indexing policy, on copies of its items.",
+    )
+    .measures()
+    .takes(&forecast::PROPOSAL)
+    .returns(&forecast::FORECAST),
+    get(
+        "/dbs/{db}/colls/{coll}/what-if/keys",
+        "listKeyCandidates",
+        Serving(forecast::candidates),
+    )
+    .summary(
+        "Lists the properties in a sample of items that could be the partition key, with the \
+         number of their values.",
+    )
+    .measures()
+    .returns(&forecast::CANDIDATES),
+    post(
+        "/dbs/{db}/colls/{coll}/what-if/query",
+        "tryIndexingPolicy",
+        Serving(what_if::query),
+    )
+    .summary(
+        "Measures a query on copies of the items, with the indexing policy as it is and as \
+         proposed.",
+    )
+    .measures()
+    .takes(&what_if::TRIAL)
+    .returns(&what_if::COMPARISON),
+    post(
+        "/dbs/{db}/colls/{coll}/what-if/why",
+        "explainQuery",
+        Serving(what_if::why),
+    )
+    .summary(
+        "Measures a query without a charge to the container, and returns the reasons for its \
+         charge in words.",
+    )
+    .measures()
+    .takes(&what_if::QUESTION)
+    .returns(&what_if::SIDE),
+    get(
+        "/dbs/{db}/colls/{coll}/feed-consumers",
+        "listFeedConsumers",
+        Serving(feed_consumers::list),
+    )
+    .summary("Lists the leases of the consumers of a container's change feed, with their lag.")
+    .query(&feed_consumers::QUERY)
+    .returns(&feed_consumers::LIST),
     // Splits and merges
     post(
         "/dbs/{db}/colls/{coll}/partitions/{id}/split",
@@ -232,6 +312,10 @@ pub(crate) static ROUTES: &[Route] = &[
         Serving(throughput::distribute_equally),
     )
     .summary("Distributes the RU/s of a container equally over its physical partitions."),
+    // The query language
+    get("/language", "readLanguage", AnyStage(language::read))
+        .summary("Returns the words, clauses and functions of the query language, for editors.")
+        .returns(&language::LANGUAGE),
     // The description of all of these
     get(
         "/openapi.json",
@@ -343,6 +427,27 @@ mod tests {
             assert_eq!(found.route.operation_id, route.operation_id, "{route:?}");
             assert!(!route.summary.is_empty(), "{route:?}");
         }
+    }
+
+    /// The description that the console's client is generated from. `ORRERY_BLESS=1` writes it;
+    /// `node console/generate-api.mjs` in `web/` then writes the client.
+    #[test]
+    fn the_consoles_client_has_the_description_of_these_routes() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../web/console/api/openapi.json"
+        );
+        let description = Json::from(openapi::document(ROUTES));
+        if std::env::var_os("ORRERY_BLESS").is_some() {
+            std::fs::write(path, format!("{description}\n")).expect("the file can be written");
+        }
+        let text = std::fs::read(path).expect("the file is committed");
+        let committed = orrery_model::json::parse(&text).expect("the file is JSON");
+        // The generator breaks the file into lines, so that the values are compared, not the text.
+        assert!(
+            committed == description,
+            "web/console/api/openapi.json differs from the routes: write it with ORRERY_BLESS=1"
+        );
     }
 
     #[test]

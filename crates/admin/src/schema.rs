@@ -27,6 +27,12 @@ pub(crate) enum ValueType {
     Object(&'static Schema),
     /// An array of objects with the same schema.
     ObjectList(&'static Schema),
+    /// An object whose members are checked elsewhere.
+    AnyObject,
+    /// An array whose elements are checked elsewhere.
+    AnyList,
+    /// Any JSON value.
+    Anything,
 }
 
 /// A member of an object.
@@ -140,6 +146,12 @@ impl Schema {
         Ok(())
     }
 
+    /// Returns true if the schema has a string of this name.
+    pub(crate) fn has_text(&self, name: &str) -> bool {
+        let mut members = self.members.iter();
+        members.any(|member| member.name == name && matches!(member.value, ValueType::Text))
+    }
+
     /// Returns this schema as a JSON Schema.
     pub(crate) fn to_json_schema(&self) -> Json {
         let properties: Object = self
@@ -219,7 +231,9 @@ impl ValueType {
                 .as_f64()
                 .is_some_and(|number| (min..=max).contains(&number)),
             ValueType::Object(_) => value.as_object().is_some(),
-            ValueType::ObjectList(_) => value.as_array().is_some(),
+            ValueType::ObjectList(_) | ValueType::AnyList => value.as_array().is_some(),
+            ValueType::AnyObject => value.as_object().is_some(),
+            ValueType::Anything => true,
         }
     }
 
@@ -236,6 +250,9 @@ impl ValueType {
             ValueType::Number(min, max) => format!("a number from {min} to {max}"),
             ValueType::Object(_) => "an object".into(),
             ValueType::ObjectList(_) => "a list of objects".into(),
+            ValueType::AnyObject => "an object".into(),
+            ValueType::AnyList => "a list".into(),
+            ValueType::Anything => "a JSON value".into(),
         }
     }
 
@@ -266,6 +283,9 @@ impl ValueType {
             }
             ValueType::Object(schema) => reference_to(schema),
             ValueType::ObjectList(schema) => array_of(reference_to(schema)),
+            ValueType::AnyObject => object! { "type" => "object" },
+            ValueType::AnyList => array_of(Object::new()),
+            ValueType::Anything => Object::new(),
         }
     }
 

@@ -16,7 +16,7 @@ use orrery_engine::request::{
 use orrery_model::{Json, Object, object};
 
 /// Request units or RU/s.
-const RU: ValueType = ValueType::Number(0.0, f64::MAX);
+pub(crate) const RU: ValueType = ValueType::Number(0.0, f64::MAX);
 
 /// Budget and usage of a physical partition. Usage is counted since the server started or the
 /// partition was created.
