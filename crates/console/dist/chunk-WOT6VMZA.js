@@ -1,0 +1,1 @@
+var e=Object.defineProperty,r=(r,a)=>{for(var t in a)e(r,t,{get:a[t],enumerable:!0})};export{r as a};

@@ -1,0 +1,1 @@
+"use strict";(()=>{var o="orrery.theme";function t(){try{let e=localStorage.getItem(o);return e==="light"||e==="dark"?e:"system"}catch{return"system"}}function m(e){e==="system"?delete document.documentElement.dataset.theme:document.documentElement.dataset.theme=e}m(t());})();

@@ -1,0 +1,297 @@
+//! One request to the console.
+//!
+//! ```text
+//! place    the part of the console that a path names
+//! handle   guard, then one of:
+//!   page     index.html, with a new nonce and the content security policy; the one-time address
+//!   file     a built file
+//!   session  who is signed in; sign-in; sign-out
+//!   pass     a request for the management API or the database, after the checks of its session
+//! ```
+
+use crate::files::Files;
+use crate::guard::{self, TOKEN_HEADER};
+use crate::refusal::Refusal;
+use crate::reply::{complete, json, redirect};
+use crate::service::Base;
+use crate::sessions::{Sessions, is_equal};
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, COOKIE, ORIGIN};
+use http::request::Parts;
+use http::{HeaderMap, Method, Request, Response, Uri};
+use hyper::body::Incoming;
+use orrery_admin::Admin;
+use orrery_gateway::{Connection, Gateway, Service, TrustedAccess, Unanswered, body};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+/// The abilities of people who are signed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// They may read and change everything.
+    Full,
+    /// They may read everything and change nothing.
+    ReadOnly,
+}
+
+/// Options of the console.
+pub struct Options {
+    /// The management API, which also checks the keys.
+    pub admin: Arc<Admin>,
+    /// The abilities of people who are signed in.
+    pub access: Access,
+    /// Host names that the console answers for, beside localhost and addresses.
+    pub hosts: Vec<String>,
+    /// Directory with built files in place of the embedded ones.
+    pub files: Option<PathBuf>,
+    /// Version of the program.
+    pub version: &'static str,
+}
+
+/// The database of a server whose data is open.
+pub struct Database {
+    /// The gateway that answers requests of the protocol.
+    pub gateway: Arc<Gateway>,
+    /// URL of the port for clients.
+    pub endpoint: String,
+    /// True if a key of the account is the well-known key of the emulator, which is no secret.
+    pub has_well_known_key: bool,
+}
+
+/// The console of a server.
+pub struct Console {
+    pub(crate) admin: Arc<Admin>,
+    pub(crate) access: Access,
+    hosts: Vec<String>,
+    pub(crate) files: Files,
+    pub(crate) version: &'static str,
+    pub(crate) sessions: Sessions,
+    pub(crate) database: OnceLock<Database>,
+}
+
+/// The part of the console that a path names.
+pub(crate) enum Place {
+    /// The path without its last slash.
+    Redirect,
+    /// The page.
+    Page,
+    /// A built file with this name.
+    File(String),
+    /// The session.
+    Session,
+    /// The management API, with a path that begins with a slash.
+    Manage(String),
+    /// The database, with a path that begins with a slash.
+    Data(String),
+    /// Nothing.
+    Unknown,
+}
+
+impl Console {
+    /// Creates the console of a server whose data is not yet open.
+    pub fn new(options: Options) -> Self {
+        Console {
+            admin: options.admin,
+            access: options.access,
+            hosts: options.hosts,
+            files: Files {
+                directory: options.files,
+            },
+            version: options.version,
+            sessions: Sessions::default(),
+            database: OnceLock::new(),
+        }
+    }
+
+    /// Announces that the data is open; from now on requests for the database are answered.
+    pub fn begin_serving(&self, database: Database) {
+        // A server opens its data once.
+        let _ = self.database.set(database);
+    }
+
+    /// Returns a token that signs one browser in, as `?token=…` after the address of the console;
+    /// `None` if the system has no random numbers.
+    pub fn one_time_token(&self) -> Option<String> {
+        self.sessions.new_one_time_token().ok()
+    }
+
+    /// Returns the part of the console that the path `below` its base names; `None` if the path
+    /// belongs to the other service of the port.
+    pub(crate) fn place(&self, below: &str, base: Base) -> Option<Place> {
+        if below.starts_with('/') {
+            return Some(match base {
+                Base::Explorer => Place::Redirect,
+                Base::Root => return None,
+            });
+        }
+        match below {
+            "" | "index.html" => return Some(Place::Page),
+            "api/session" => return Some(Place::Session),
+            _ => {}
+        }
+        if let Some(path) = below.strip_prefix("api/manage/") {
+            return Some(Place::Manage(format!("/{path}")));
+        }
+        if let Some(path) = below.strip_prefix("api/data/") {
+            return Some(Place::Data(format!("/{path}")));
+        }
+        let name = below.strip_prefix("assets/").unwrap_or(below);
+        if self.files.find(name, &HeaderMap::new()).is_some() {
+            return Some(Place::File(name.to_owned()));
+        }
+        (base == Base::Explorer).then_some(Place::Unknown)
+    }
+
+    /// Answers a request.
+    ///
+    /// # Errors
+    /// A fault rule demands that the connection is closed without a reply.
+    pub(crate) async fn handle(
+        &self,
+        place: Place,
+        request: Request<Incoming>,
+        connection: &Connection,
+        base: Base,
+    ) -> Result<Response<Bytes>, Unanswered> {
+        let is_head = request.method() == Method::HEAD;
+        let mut response = match self.answer(place, request, connection, base).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(unanswered)) => return Err(unanswered),
+            Err(refusal) => json(refusal.status, refusal.to_body()),
+        };
+        complete(&mut response);
+        if is_head {
+            *response.body_mut() = Bytes::new();
+        }
+        Ok(response)
+    }
+
+    async fn answer(
+        &self,
+        place: Place,
+        request: Request<Incoming>,
+        connection: &Connection,
+        base: Base,
+    ) -> Result<Result<Response<Bytes>, Unanswered>, Refusal> {
+        let (head, body) = request.into_parts();
+        let checked = self.check(&place, &head, connection);
+        if let Err(refusal) = checked {
+            // A client that is still sending would see a broken connection instead of the response
+            // if the body were not read.
+            body::discard(body).await;
+            return Err(refusal);
+        }
+        let response = match place {
+            Place::Redirect => redirect(base, ""),
+            Place::Page => self.page(&head, connection, base)?,
+            Place::File(name) => self.file(&name, &head)?,
+            Place::Session => self.session(&head, body, connection, base).await?,
+            Place::Manage(path) => {
+                let request = passed_on(head, body, &path)?;
+                return Ok(self.admin.handle_trusted(request, connection).await);
+            }
+            Place::Data(path) => {
+                let database = self.database.get().ok_or_else(|| {
+                    Refusal::new(503, "Recovering", "the server is opening its data")
+                })?;
+                let access = match self.access {
+                    Access::Full => TrustedAccess::Full,
+                    Access::ReadOnly => TrustedAccess::ReadOnly,
+                };
+                let request = passed_on(head, body, &path)?;
+                let gateway = &database.gateway;
+                return Ok(gateway.handle_trusted(request, connection, access).await);
+            }
+            Place::Unknown => return Err(Refusal::not_found()),
+        };
+        Ok(Ok(response))
+    }
+
+    /// Checks everything that can be checked before the body is read: host, method, origin, session
+    /// and token.
+    fn check(&self, place: &Place, head: &Parts, connection: &Connection) -> Result<(), Refusal> {
+        let authority = guard::check_host(head, &self.hosts)?;
+        let is_read = matches!(head.method, Method::GET | Method::HEAD);
+        match place {
+            Place::Unknown => Ok(()),
+            Place::Redirect | Place::Page | Place::File(_) if is_read => Ok(()),
+            Place::Redirect | Place::Page | Place::File(_) => Err(Refusal::new(
+                405,
+                "MethodNotAllowed",
+                "this page can only be read",
+            )),
+            Place::Session => guard::check_origin(head, &authority, connection),
+            Place::Manage(_) | Place::Data(_) => {
+                guard::check_origin(head, &authority, connection)?;
+                self.check_session(head, connection)?;
+                self.check_access(place, head)
+            }
+        }
+    }
+
+    /// Checks that a request for the management API changes nothing if the console is read-only.
+    /// The gateway checks requests for the database by the rights of their caller.
+    ///
+    /// # Errors
+    /// 403 for a request that may change something.
+    fn check_access(&self, place: &Place, head: &Parts) -> Result<(), Refusal> {
+        let Place::Manage(path) = place else {
+            return Ok(());
+        };
+        if self.access == Access::Full || self.admin.only_reads(head.method.as_str(), path) {
+            return Ok(());
+        }
+        let message = "the console of this server is read-only";
+        Err(Refusal::new(403, "ReadOnly", message))
+    }
+
+    /// Checks the session of a request and its token.
+    ///
+    /// # Errors
+    /// 401 without a session, 403 without the token of the session.
+    pub(crate) fn check_session(
+        &self,
+        head: &Parts,
+        connection: &Connection,
+    ) -> Result<(), Refusal> {
+        let (_, token) = self
+            .signed_in(head, connection)
+            .ok_or_else(Refusal::sign_in_required)?;
+        let sent = head.headers.get(TOKEN_HEADER);
+        let sent = sent.and_then(|value| value.to_str().ok());
+        if sent.is_some_and(|sent| is_equal(sent, &token)) {
+            return Ok(());
+        }
+        let message = format!(
+            "the header '{TOKEN_HEADER}' does not have the token of the session; load the page \
+             again"
+        );
+        Err(Refusal::new(403, "WrongToken", message))
+    }
+
+    /// Returns the current time, in milliseconds since 1970.
+    pub(crate) fn now_ms(&self) -> u64 {
+        Service::now_ms(&*self.admin)
+    }
+}
+
+/// Returns the request that an interface gets: with the path below the console's, and without the
+/// headers that are the console's own.
+///
+/// # Errors
+/// 400 if the path is not valid.
+fn passed_on(mut head: Parts, body: Incoming, path: &str) -> Result<Request<Incoming>, Refusal> {
+    let path = match head.uri.query() {
+        Some(query) => format!("{path}?{query}"),
+        None => path.to_owned(),
+    };
+    let mut uri = head.uri.into_parts();
+    let invalid = || Refusal::new(400, "BadRequest", "the path is not valid");
+    uri.path_and_query = Some(path.parse().map_err(|_| invalid())?);
+    head.uri = Uri::from_parts(uri).map_err(|_| invalid())?;
+    for name in [AUTHORIZATION, COOKIE, ORIGIN] {
+        head.headers.remove(name);
+    }
+    head.headers.remove(TOKEN_HEADER);
+    Ok(Request::from_parts(head, body))
+}
