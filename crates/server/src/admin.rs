@@ -4,12 +4,13 @@
 //! finished, so that it can report recovery and shutdown.
 
 use crate::address::{self, reachable};
-use crate::command::{AdminListen, StartArguments};
+use crate::command::{AdminListen, ConsoleMode, StartArguments};
 use crate::context::ServerContext;
 use crate::descriptors::ADMIN_CONNECTIONS;
 use crate::failure::Failure;
 use crate::private_file;
 use orrery_admin::{Admin, AdminKeys, Components, Options};
+use orrery_console::{Access, Base, Console, Database, WithConsole};
 use orrery_gateway::{ConnectionLimits, Patience, Port, serve};
 use std::io;
 use std::net::SocketAddr;
@@ -34,6 +35,7 @@ struct LoadedKeys {
 /// A management API that listens.
 pub(crate) struct AdminServer {
     admin: Arc<Admin>,
+    console: Option<Arc<Console>>,
     address: SocketAddr,
     keys: LoadedKeys,
     stop: oneshot::Sender<()>,
@@ -74,13 +76,15 @@ impl AdminServer {
             world: context.world.clone(),
             log: context.log.clone(),
         }));
+        let console = console(arguments, &admin);
+        let service = WithConsole::new(admin.clone(), console.clone(), Base::Root);
         let (stop, stopped) = oneshot::channel::<()>();
         let shutdown = async {
             // A dropped sender means the same as a message.
             let _ = stopped.await;
         };
         let port = Port {
-            service: admin.clone(),
+            service: Arc::new(service),
             tls: Some(context.tls.clone()),
             limits: ConnectionLimits {
                 total: ADMIN_CONNECTIONS,
@@ -93,6 +97,7 @@ impl AdminServer {
         let serving = tokio::spawn(serve(port, listener, shutdown));
         Ok(Some(AdminServer {
             admin,
+            console,
             address,
             keys,
             stop,
@@ -103,6 +108,25 @@ impl AdminServer {
     /// Announces that the data is open.
     pub(crate) fn begin_serving(&self, components: Components) {
         self.admin.begin_serving(components);
+    }
+
+    /// Returns the console, unless it is switched off.
+    pub(crate) fn console(&self) -> Option<&Arc<Console>> {
+        self.console.as_ref()
+    }
+
+    /// Announces that clients are served, and by which database.
+    pub(crate) fn begin_console(&self, database: Database) {
+        if let Some(console) = &self.console {
+            console.begin_serving(database);
+        }
+    }
+
+    /// Returns a new address of the console that signs one browser in; `None` if the console is
+    /// switched off. The address before it becomes invalid.
+    pub(crate) fn console_address(&self) -> Option<String> {
+        let token = self.console.as_ref()?.one_time_token()?;
+        Some(format!("{}?token={token}", self.endpoint()))
     }
 
     /// Announces that the server is stopping.
@@ -135,6 +159,22 @@ impl AdminServer {
         let _ = self.stop.send(());
         let _ = self.serving.await;
     }
+}
+
+/// Creates the console, unless the arguments switch it off.
+fn console(arguments: &StartArguments, admin: &Arc<Admin>) -> Option<Arc<Console>> {
+    let access = match arguments.console {
+        ConsoleMode::On => Access::Full,
+        ConsoleMode::ReadOnly => Access::ReadOnly,
+        ConsoleMode::Off => return None,
+    };
+    Some(Arc::new(Console::new(orrery_console::Options {
+        admin: admin.clone(),
+        access,
+        hosts: arguments.console_hosts.clone(),
+        files: arguments.console_files.clone(),
+        version: env!("CARGO_PKG_VERSION"),
+    })))
 }
 
 /// Loads the admin keys from the first of these sources that exists:

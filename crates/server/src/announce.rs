@@ -29,7 +29,11 @@ impl Announcement<'_> {
     /// Standard output cannot be written.
     pub(crate) fn write(&self, as_json: bool) -> io::Result<()> {
         let text = if as_json {
-            let admin = self.admin.map(|admin| (admin.endpoint(), admin.key()));
+            let admin = self.admin.map(|admin| ManagementFacts {
+                endpoint: admin.endpoint(),
+                key: admin.key(),
+                console: admin.console_address(),
+            });
             ready_line(self.primary_key, self.address, admin)
         } else {
             self.banner()
@@ -56,6 +60,10 @@ impl Announcement<'_> {
             Some(admin) => admin.description(),
             None => "off".into(),
         };
+        let console = match self.admin.and_then(AdminServer::console_address) {
+            Some(address) => format!("{address} (signs in once)"),
+            None => "off".into(),
+        };
         format!(
             "Orrery {version}\n\
              \n\
@@ -63,6 +71,7 @@ impl Announcement<'_> {
              Data:             {data}\n\
              Connect with:     AccountEndpoint=https://{reachable}/;AccountKey={key};\n\
              Management API:   {management}\n\
+             Console:          {console}\n\
              Stop with:        Ctrl-C\n\
              \n\
              Started\n",
@@ -73,9 +82,16 @@ impl Announcement<'_> {
     }
 }
 
-/// Returns the line of JSON for programs. `admin` is the endpoint and the key of the management
-/// API.
-fn ready_line(key: &str, address: SocketAddr, admin: Option<(String, &str)>) -> String {
+/// The facts about the management API.
+struct ManagementFacts<'a> {
+    endpoint: String,
+    key: &'a str,
+    /// Address of the console that signs one browser in.
+    console: Option<String>,
+}
+
+/// Returns the line of JSON for programs.
+fn ready_line(key: &str, address: SocketAddr, admin: Option<ManagementFacts<'_>>) -> String {
     let address = reachable(address);
     let mut line = object! {
         "ready" => true,
@@ -83,9 +99,12 @@ fn ready_line(key: &str, address: SocketAddr, admin: Option<(String, &str)>) -> 
         "endpoint_http" => format!("http://{address}/"),
         "key" => key,
     };
-    if let Some((endpoint, key)) = admin {
-        line.set("admin_endpoint", endpoint);
-        line.set("admin_key", key);
+    if let Some(admin) = admin {
+        line.set("admin_endpoint", admin.endpoint);
+        line.set("admin_key", admin.key);
+        if let Some(console) = admin.console {
+            line.set("console", console);
+        }
     }
     format!("{}\n", Json::Object(line).to_text())
 }
@@ -96,7 +115,11 @@ mod tests {
 
     #[test]
     fn the_ready_line_is_one_line_of_json_with_a_reachable_address() {
-        let admin = Some(("http://127.0.0.1:9001/".to_owned(), "secret"));
+        let admin = Some(ManagementFacts {
+            endpoint: "http://127.0.0.1:9001/".to_owned(),
+            key: "secret",
+            console: Some("http://127.0.0.1:9001/?token=t".to_owned()),
+        });
         let line = ready_line("k==", SocketAddr::from(([0, 0, 0, 0], 9000)), admin);
         assert_eq!(line.matches('\n').count(), 1);
         let json = orrery_model::json::parse(line.as_bytes()).expect("JSON");
@@ -107,6 +130,7 @@ mod tests {
             ("key", "k=="),
             ("admin_endpoint", "http://127.0.0.1:9001/"),
             ("admin_key", "secret"),
+            ("console", "http://127.0.0.1:9001/?token=t"),
         ] {
             assert_eq!(json.get(name).and_then(Json::as_str), Some(value), "{name}");
         }

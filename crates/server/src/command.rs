@@ -255,6 +255,27 @@ pub(crate) struct StartArguments {
     /// directory, created at the first start]
     #[arg(long, value_name = "FILE", env = "ORRERY_ADMIN_KEY_FILE")]
     pub(crate) admin_key_file: Option<PathBuf>,
+    /// Console in a browser, on the management port and below /_explorer/ on the port for clients;
+    /// off if the management API is off
+    #[arg(
+        long,
+        value_enum,
+        value_name = "MODE",
+        env = "ORRERY_CONSOLE",
+        default_value = "on"
+    )]
+    pub(crate) console: ConsoleMode,
+    /// Host name that the console answers for, beside localhost and addresses; may be repeated
+    #[arg(
+        long = "console-host",
+        value_name = "NAME",
+        env = "ORRERY_CONSOLE_HOST"
+    )]
+    pub(crate) console_hosts: Vec<String>,
+    /// Directory with built files of the console in place of the embedded ones, for work on the
+    /// console
+    #[arg(long, value_name = "DIR", env = "ORRERY_CONSOLE_FILES", hide = true)]
+    pub(crate) console_files: Option<PathBuf>,
     /// Open connections of clients; more close the oldest connection without a request in progress
     /// [default: 4096, less if the system allows few open files]
     #[arg(long, value_name = "N", env = "ORRERY_MAX_CONNECTIONS", value_parser = at_least_one)]
@@ -434,6 +455,17 @@ fn at_least_one(text: &str) -> Result<usize, String> {
         Ok(number) => Ok(number),
         Err(error) => Err(format!("it is no number: {error}")),
     }
+}
+
+/// Modes of the console.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ConsoleMode {
+    /// People who are signed in may read and change everything
+    On,
+    /// People who are signed in may read everything and change nothing
+    ReadOnly,
+    /// There is no console
+    Off,
 }
 
 /// Listen address of the management API.

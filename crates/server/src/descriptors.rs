@@ -7,7 +7,7 @@
 //! | tables, journals and directories that the store writes, merges and copies | 128 |
 //! | pipes of script hosts | 64 |
 //! | listening ports, signals, log, certificate, keys, the runtime | 32 |
-//! | connections to the management API | 32 |
+//! | connections to the management API and the console | 32 |
 //! | connections of clients | the rest, up to `--max-connections` |
 //!
 //! A process without a free descriptor can neither write nor accept connections, so the shares are

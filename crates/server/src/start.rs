@@ -18,7 +18,7 @@
 //! standard error.
 
 use crate::account::account;
-use crate::address::listen;
+use crate::address::{listen, reachable};
 use crate::admin::AdminServer;
 use crate::announce::Announcement;
 use crate::background;
@@ -33,6 +33,7 @@ use crate::private_file;
 use crate::signals::{self, KeyReloader};
 use crate::write_watch;
 use orrery_admin::Components;
+use orrery_console::{Base, Database, WithConsole};
 use orrery_engine::Engine;
 use orrery_gateway::{ConnectionLimits, Field, Gateway, LogLevel, Options, Patience, Port, serve};
 use orrery_model::world::ShiftedWorld;
@@ -246,6 +247,13 @@ async fn serve_clients<S: Future<Output = ()>>(
 
     // The port is open, so the system queues the connections of clients that react to the
     // announcement at once. Nothing after the announcement can fail.
+    if let Some(admin) = admin {
+        admin.begin_console(Database {
+            gateway: server.gateway.clone(),
+            endpoint: format!("http://{}/", reachable(address)),
+            has_well_known_key: server.has_well_known_key,
+        });
+    }
     let announcement = Announcement {
         address,
         primary_key: &server.primary_key,
@@ -266,7 +274,7 @@ async fn serve_clients<S: Future<Output = ()>>(
             admin.begin_draining();
         }
     };
-    let port = client_port(server, arguments);
+    let port = client_port(server, arguments, admin);
     let all_finished = serve(port, listener, shutdown).await;
 
     // No task may begin new work once the caller shuts the engine down.
@@ -288,9 +296,15 @@ pub(crate) fn cannot_catch(error: io::Error) -> Failure {
 }
 
 /// Returns the port for clients.
-fn client_port(server: &Server, arguments: &StartArguments) -> Port<Gateway> {
+fn client_port(
+    server: &Server,
+    arguments: &StartArguments,
+    admin: Option<&AdminServer>,
+) -> Port<WithConsole<Gateway>> {
+    let console = admin.and_then(AdminServer::console).cloned();
+    let service = WithConsole::new(server.gateway.clone(), console, Base::Explorer);
     Port {
-        service: server.gateway.clone(),
+        service: Arc::new(service),
         tls: Some(server.context.tls.clone()),
         limits: connection_limits(arguments, &server.context),
         patience: Patience::default(),

@@ -108,6 +108,61 @@ fn a_partition_is_split_and_the_halves_are_merged() {
 }
 
 #[test]
+fn the_lineage_names_every_partition_with_its_direct_predecessors() {
+    let (_server, _client, mut manager) = with_items();
+    let path = format!("{PARTITIONS}/0/split");
+    let split = manager.ok("POST", &path, "{}").json();
+    wait_until_ended(&mut manager, &split);
+    let path = format!("{PARTITIONS}/merge");
+    let merge = manager.ok("POST", &path, r#"{"ids":["1","2"]}"#).json();
+    wait_until_ended(&mut manager, &merge);
+
+    let listed = manager.get(PARTITIONS).json();
+    let lineage = listed.get("lineage").and_then(Json::as_array);
+    let mut found = Vec::new();
+    for range in lineage.expect("a list") {
+        let is_replaced = range.get("replacedMilliseconds").is_some();
+        found.push((
+            text(range, "id"),
+            ids(range, "parents"),
+            text(range, "minInclusive"),
+            is_replaced,
+        ));
+    }
+    let middle = "20000000000000000000000000000000";
+    assert_eq!(
+        found,
+        [
+            ("0".to_owned(), vec![], String::new(), true),
+            ("1".into(), vec!["0".to_owned()], String::new(), true),
+            ("2".into(), vec!["0".into()], middle.into(), true),
+            (
+                "3".into(),
+                vec!["1".into(), "2".into()],
+                String::new(),
+                false
+            ),
+        ]
+    );
+}
+
+#[test]
+fn the_list_states_the_limits_on_the_size_of_partitions() {
+    let limits = [
+        "--physical-partition-limit",
+        "5MB",
+        "--logical-partition-limit",
+        "2MB",
+    ];
+    let server = start(&[&["--memory"], &limits[..]].concat()).expect("it starts");
+    server.client().make_posts();
+    let listed = server.manager().get(PARTITIONS).json();
+    let found =
+        ["physicalPartitionBytesMax", "logicalPartitionBytesMax"].map(|name| number(&listed, name));
+    assert_eq!(found, [5 << 20, 2 << 20]);
+}
+
+#[test]
 fn a_stepwise_split_runs_one_step_per_request_and_its_switch_shows_as_410() {
     let (_server, mut client, mut manager) = with_items();
     let begun = manager

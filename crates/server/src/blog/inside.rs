@@ -1,6 +1,7 @@
 //! A server in the process of another command, on threads of its own.
 
 use crate::address::reachable;
+use crate::admin::AdminServer;
 use crate::announce::Announcement;
 use crate::command::StartArguments;
 use crate::failure::Failure;
@@ -24,6 +25,8 @@ pub(super) struct Facts {
     pub(super) data_dir: Option<PathBuf>,
     /// URL and key of the management API, and a text with both for people.
     pub(super) admin: Option<(String, String, String)>,
+    /// Address of the console that signs one browser in; `None` if the console is off.
+    pub(super) console: Option<String>,
 }
 
 impl Facts {
@@ -41,6 +44,7 @@ impl Facts {
             has_well_known_key: announcement.has_well_known_key,
             data_dir: announcement.data_dir.map(PathBuf::from),
             admin,
+            console: announcement.admin.and_then(AdminServer::console_address),
         }
     }
 

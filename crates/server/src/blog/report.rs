@@ -77,6 +77,9 @@ impl Report<'_> {
         if let Some((_, _, description)) = self.server.and_then(|facts| facts.admin.as_ref()) {
             line("Management API:", description);
         }
+        if let Some(console) = self.server.and_then(|facts| facts.console.as_ref()) {
+            line("Console:", &format!("{console} (signs in once)"));
+        }
         line("Data:", &data);
         for (purpose, address) in &self.replaced_ports {
             let value = format!("{address} is in use, so the {purpose} has a free port");
@@ -100,6 +103,9 @@ impl Report<'_> {
         if let Some((endpoint, key, _)) = facts.and_then(|facts| facts.admin.as_ref()) {
             line.set("admin_endpoint", endpoint.as_str());
             line.set("admin_key", key.as_str());
+        }
+        if let Some(console) = facts.and_then(|facts| facts.console.as_ref()) {
+            line.set("console", console.as_str());
         }
         if let Some(directory) = facts.and_then(|facts| facts.data_dir.as_ref()) {
             line.set("data_dir", directory.display().to_string());
@@ -131,6 +137,7 @@ mod tests {
             has_well_known_key,
             data_dir: None,
             admin: None,
+            console: None,
         };
         let place = Place {
             endpoint: facts.endpoint(),

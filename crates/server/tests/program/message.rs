@@ -182,6 +182,11 @@ impl Request {
         }
     }
 
+    /// Returns the body.
+    pub(crate) fn body_bytes(&self) -> Vec<u8> {
+        self.body.clone()
+    }
+
     /// Returns the bytes of the request.
     pub(crate) fn bytes(&self, address: &str, key: &str) -> Vec<u8> {
         let mut text = format!(

@@ -36,6 +36,8 @@ pub(crate) struct Server {
     pub admin_address: String,
     /// Key of the management API; empty if it is off.
     pub admin_key: String,
+    /// Address of the console that signs one browser in; empty if the console is off.
+    pub console: String,
     /// Time from the start of the process until the server was ready.
     pub ready_after: Duration,
 }
@@ -141,6 +143,7 @@ fn launch(mut program: Command, listen: &str, arguments: &[&str]) -> Result<Serv
         key: text("key"),
         admin_address: address("admin_endpoint"),
         admin_key: text("admin_key"),
+        console: text("console"),
         ready_after,
     })
 }

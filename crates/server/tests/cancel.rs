@@ -1,0 +1,153 @@
+//! A query whose client goes away ends early and frees its slot: a closed connection of HTTP/1.1,
+//! a reset stream of HTTP/2, and a query that is inside a user-defined function.
+//!
+//! A query may also end because its time is over before the server notices its client, on a machine
+//! that is very busy. Each test therefore starts a further query then, a few times at most.
+
+mod program;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use orrery_model::Json;
+use program::{Client, ITEMS, Manager, Request, Server, start_with_posts};
+use std::io::Write;
+
+/// The queries that a test starts at most.
+const ATTEMPTS: usize = 5;
+/// The looks at the metrics until a query counts as missed.
+const LOOKS: usize = 20_000;
+const CANCELLED: &str = "orrery_queries_cancelled_total";
+const RUNNING: &str = "orrery_queries_running";
+
+/// Starts a server with an item whose list has a thousand numbers.
+fn start_with_list() -> (Server, Client, Manager) {
+    let (server, mut client) = start_with_posts();
+    let list: Vec<String> = (0..1_000).map(|n| n.to_string()).collect();
+    let body = format!(r#"{{"id":"a","postId":"p","list":[{}]}}"#, list.join(","));
+    client.create(ITEMS, &body);
+    let manager = server.manager();
+    (server, client, manager)
+}
+
+/// Returns a query that multiplies the list with itself: 10^12 rows, which no request can count in
+/// its time.
+fn endless_query() -> Request {
+    let text = "SELECT VALUE COUNT(1) FROM c JOIN x IN c.list JOIN y IN c.list JOIN z IN c.list \
+                JOIN w IN c.list";
+    Request::query(ITEMS, text)
+}
+
+fn metric(manager: &mut Manager, name: &str) -> f64 {
+    let text = manager.get("/metrics").text();
+    let line = text
+        .lines()
+        .find(|line| line.starts_with(&format!("{name} ")));
+    let value = line.and_then(|line| line.rsplit(' ').next());
+    let value = value.and_then(|value| value.parse().ok());
+    value.unwrap_or_else(|| panic!("no metric {name}"))
+}
+
+/// Waits until a query runs. Gives up after many looks, in case its time was over in between.
+fn wait_until_running(manager: &mut Manager) {
+    for _ in 0..LOOKS {
+        if metric(manager, RUNNING) > 0.0 {
+            return;
+        }
+    }
+}
+
+/// Waits until no query runs, and returns the number of queries that were cancelled.
+fn cancelled_when_idle(manager: &mut Manager) -> f64 {
+    while metric(manager, RUNNING) > 0.0 {}
+    metric(manager, CANCELLED)
+}
+
+/// Sends a query and closes the connection while the query runs, until a query was cancelled.
+fn cancel_by_closing(server: &Server, manager: &mut Manager, query: &Request) {
+    assert_eq!(metric(manager, CANCELLED), 0.0);
+    for _ in 0..ATTEMPTS {
+        let mut stream = server.stream();
+        let bytes = query.bytes(&server.address, &server.key);
+        stream.write_all(&bytes).expect("the query is sent");
+        wait_until_running(manager);
+        drop(stream);
+        if cancelled_when_idle(manager) == 1.0 {
+            return;
+        }
+    }
+    panic!("no query was cancelled");
+}
+
+#[test]
+fn a_query_ends_when_its_client_closes_the_connection() {
+    let (server, mut client, mut manager) = start_with_list();
+    let before = charged(&mut manager);
+    cancel_by_closing(&server, &mut manager, &endless_query());
+    // The work of the query is charged to its partition, a moment after its slot is free.
+    while charged(&mut manager) <= before {}
+    let count = client.call(&Request::query(ITEMS, "SELECT VALUE COUNT(1) FROM c"));
+    assert_eq!(count.rows().len(), 1);
+}
+
+/// Returns the request units that the container's only partition has served.
+fn charged(manager: &mut Manager) -> f64 {
+    let listed = manager.get("/dbs/blog/colls/posts/partitions").json();
+    let partitions = listed.get("partitions").and_then(Json::as_array);
+    let charged = partitions.expect("a list")[0].get("requestUnits");
+    charged.and_then(Json::as_f64).expect("a number")
+}
+
+#[test]
+fn a_query_with_a_function_that_never_ends_does_so_when_its_client_goes() {
+    let (server, mut client, mut manager) = start_with_list();
+    let body = r#"{"id":"forever","body":"function f() { while (true) {} }"}"#;
+    client.create("/dbs/blog/colls/posts/udfs", body);
+    let query = Request::query(ITEMS, "SELECT VALUE udf.forever() FROM c");
+    cancel_by_closing(&server, &mut manager, &query);
+    let busy = "orrery_script_requests_running";
+    while metric(&mut manager, busy) > 0.0 {}
+}
+
+#[tokio::test]
+async fn a_query_ends_when_its_client_resets_the_stream() {
+    let (server, _client, mut manager) = start_with_list();
+    let stream = tokio::net::TcpStream::connect(&server.address).await;
+    let stream = TokioIo::new(stream.expect("it listens"));
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), stream)
+            .await
+            .expect("HTTP/2");
+    tokio::spawn(connection);
+    for _ in 0..ATTEMPTS {
+        let query = endless_query();
+        let mut request = hyper::Request::post(format!("http://{}{ITEMS}", server.address));
+        for (name, value) in query.signed_headers(&server.key) {
+            request = request.header(name, value);
+        }
+        let body = Full::new(Bytes::from(query.body_bytes()));
+        let sent = sender.send_request(request.body(body).expect("a request"));
+        let running = tokio::spawn(sent);
+        manager = blocking(manager, wait_until_running).await.0;
+        // The dropped request resets its stream; the connection stays.
+        running.abort();
+        let (kept, cancelled) = blocking(manager, cancelled_when_idle).await;
+        manager = kept;
+        if cancelled == 1.0 {
+            return;
+        }
+    }
+    panic!("no query was cancelled");
+}
+
+/// Runs `work`, which blocks, beside the tasks of the runtime.
+async fn blocking<T: Send + 'static>(
+    mut manager: Manager,
+    work: fn(&mut Manager) -> T,
+) -> (Manager, T) {
+    let task = tokio::task::spawn_blocking(move || {
+        let result = work(&mut manager);
+        (manager, result)
+    });
+    task.await.expect("it does not panic")
+}
