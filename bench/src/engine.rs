@@ -27,10 +27,10 @@ const CREATES: u64 = 10_000;
 /// Creates that [`BenchEngine::create_all`] keeps waiting for durability.
 const PENDING_CREATES_MAX: usize = 256;
 /// 2026-01-01, in milliseconds since 1970.
-const NOW_MS: u64 = 1_767_225_600_000;
+pub(crate) const NOW_MS: u64 = 1_767_225_600_000;
 
 /// A world with the time of the machine and random numbers from a seed.
-struct RealClock(SeededWorld);
+pub(crate) struct RealClock(pub(crate) SeededWorld);
 
 impl World for RealClock {
     #[expect(clippy::disallowed_methods, reason = "this is a World")]
@@ -47,7 +47,7 @@ impl World for RealClock {
 
 /// An engine with one database and one container.
 pub(crate) struct BenchEngine {
-    engine: Engine,
+    engine: Arc<Engine>,
     container: Arc<Container>,
 }
 
@@ -105,7 +105,7 @@ impl BenchEngine {
             throughput,
             ..EngineOptions::new(scripts)
         };
-        let engine = Engine::open(store, options, world)?;
+        let engine = Arc::new(Engine::open(store, options, world)?);
         engine.create_database(&object(DATABASE)?, None).result?;
         let database = engine.database(Id::Name("bench"))?;
         engine
@@ -113,6 +113,11 @@ impl BenchEngine {
             .result?;
         let container = engine.container(Id::Name("bench"), Id::Name("items"))?;
         Ok(BenchEngine { engine, container })
+    }
+
+    /// Returns the engine.
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
     }
 
     /// Admits and charges a request that does nothing.

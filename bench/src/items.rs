@@ -4,7 +4,9 @@ use crate::child::ServerProcess;
 use crate::{Result, load};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use hmac::{Hmac, Mac};
+use http_body_util::Full;
 use std::io::Write as _;
 
 /// Bytes of an item to read.
@@ -244,15 +246,23 @@ fn batch_head(server: &ServerProcess, atomic: &str, header: &str) -> Result<Vec<
     )
 }
 
-/// Returns the request line and headers. The signature has the current date and is valid for 15
-/// minutes.
-fn head(
-    server: &ServerProcess,
-    verb: &str,
-    path: &str,
-    signed: (&str, &str),
-    header: &str,
-) -> Result<Vec<u8>> {
+/// Returns a request without a body that reads item `n`, for a gateway in this process.
+pub(crate) fn read_request(account_key: &str, n: u64) -> Result<hyper::Request<Full<Bytes>>> {
+    let link = format!("{LINK}/docs/{}", id('r', n));
+    let (token, date) = signature(account_key, "GET", ("docs", &link))?;
+    let request = hyper::Request::get(format!("/{link}"))
+        .header("host", "127.0.0.1:8081")
+        .header("authorization", token)
+        .header("x-ms-date", date)
+        .header("x-ms-version", "2020-07-15")
+        .header("accept", "application/json")
+        .header("user-agent", "orrery-bench")
+        .header("x-ms-documentdb-partitionkey", format!("[\"{}\"]", key(n)));
+    Ok(request.body(Full::default())?)
+}
+
+/// Returns the header `authorization` of a request, and the date that it covers.
+fn signature(account_key: &str, verb: &str, signed: (&str, &str)) -> Result<(String, String)> {
     let date = jiff::fmt::rfc2822::DateTimePrinter::new()
         .timestamp_to_rfc9110_string(&jiff::Timestamp::now())?;
     // The signature covers method, resource type, link and date.
@@ -262,7 +272,7 @@ fn head(
         verb.to_lowercase(),
         date.to_lowercase()
     );
-    let mac = Hmac::<sha2::Sha256>::new_from_slice(&STANDARD.decode(&server.key)?)?
+    let mac = Hmac::<sha2::Sha256>::new_from_slice(&STANDARD.decode(account_key)?)?
         .chain_update(text)
         .finalize();
     let token = format!(
@@ -270,6 +280,19 @@ fn head(
         STANDARD.encode(mac.into_bytes())
     );
     let token = percent_encoding::utf8_percent_encode(&token, percent_encoding::NON_ALPHANUMERIC);
+    Ok((token.to_string(), date))
+}
+
+/// Returns the request line and headers. The signature has the current date and is valid for 15
+/// minutes.
+fn head(
+    server: &ServerProcess,
+    verb: &str,
+    path: &str,
+    signed: (&str, &str),
+    header: &str,
+) -> Result<Vec<u8>> {
+    let (token, date) = signature(&server.key, verb, signed)?;
     let host = &server.address;
     let head = format!(
         "{verb} {path} HTTP/1.1\r\nhost: {host}\r\nauthorization: {token}\r\n\

@@ -10,6 +10,7 @@
 //! | `bulk` | single creates, bulk requests and transactional batches over HTTP |
 //! | `memory` | creates with the data in memory and on disk, and the memory of an item |
 //! | `throughput` | metering and admission |
+//! | `recording` | a point read through the gateway, with and without a record in the request log |
 //! | `traffic` | the traffic statistics of a container, and metrics |
 //! | `blog-users` | simulated users of the blog, who check every answer; times of its pages |
 //! | `splits` | splits and merges, and the latencies of clients meanwhile |
@@ -29,6 +30,7 @@ mod items;
 mod load;
 mod memory;
 mod queries;
+mod recording;
 mod report;
 mod splits;
 mod throughput;
@@ -75,6 +77,13 @@ enum Command {
     Traffic {
         /// Number of rounds
         #[arg(long, default_value_t = 5)]
+        rounds: usize,
+    },
+    /// Measure a point read through the gateway in this process, with and without a record in the
+    /// log of requests
+    Recording {
+        /// Number of rounds
+        #[arg(long, default_value_t = 9)]
         rounds: usize,
     },
     /// Measure queries on a small and a large container of the same form, on disk, in this process
@@ -179,6 +188,7 @@ fn main() -> Result<()> {
         Command::Engine { rounds } => engine::run(rounds),
         Command::Throughput { rounds } => throughput::run(rounds),
         Command::Traffic { rounds } => traffic::run(rounds),
+        Command::Recording { rounds } => recording::run(rounds),
         Command::Queries {
             items,
             times,

@@ -3,7 +3,7 @@
 
 use crate::Result;
 use crate::report::median;
-use orrery_engine::request::Charge;
+use orrery_engine::request::{Charge, OperationKind};
 use orrery_engine::{Seen, Traffic};
 use orrery_gateway::{Metrics, Operation, RequestKind};
 use orrery_model::partition_key::{Component, Epk, Hashing};
@@ -125,6 +125,9 @@ fn time_per_request(
             charge: Charge(100),
             bytes_written,
             throttled: false,
+            kind: OperationKind::Create,
+            item: Some(n),
+            replacement: None,
         };
         note(NOW_MS + n / 10, seen);
     }

@@ -265,7 +265,7 @@ fn named_pipelines(blog: &Blog) -> Vec<(&'static str, Pipeline)> {
     };
     let mut pipelines = Vec::new();
     for (name, reaction) in reactions {
-        pipelines.push((*name, Pipeline::new(blog, blog, *reaction)));
+        pipelines.push((*name, Pipeline::new(blog, *reaction)));
     }
     pipelines
 }

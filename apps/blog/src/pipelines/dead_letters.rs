@@ -5,7 +5,7 @@
 //! version, since later changes may have been processed meanwhile.
 
 use super::leases::Lease;
-use super::reactions::{Page, Subject};
+use super::reactions::Page;
 use super::{Pipeline, Reaction};
 use crate::{BlogError, Control, Meter, Query};
 use jiff::Timestamp;
@@ -27,7 +27,7 @@ pub struct DeadLetter {
     pub reaction: String,
     /// Id of the range.
     pub range: String,
-    /// The changed items.
+    /// The changed items; of a very large item, only its ids.
     pub items: Vec<Value>,
     /// The last error.
     pub error: String,
@@ -44,29 +44,26 @@ impl DeadLetter {
     pub(super) fn new(
         lease: &Lease,
         reaction: Reaction,
-        subject: &Subject,
+        item: &Value,
         failure: (&BlogError, u32),
         times: (Timestamp, Timestamp),
     ) -> Self {
-        let items = subject.items.iter().map(|item| {
-            if item.to_string().len() <= ITEM_BYTES_MAX {
-                return item.clone();
-            }
-            let mut ids = json!({});
+        let mut kept = item.clone();
+        if item.to_string().len() > ITEM_BYTES_MAX {
+            kept = json!({});
             for name in ["id", "type", "postId", "userId"] {
-                ids[name] = item[name].clone();
+                kept[name] = item[name].clone();
             }
-            ids
-        });
+        }
         // Ids of items may contain characters that ids in links may not.
-        let id = subject.text("id");
+        let id = item["id"].as_str().unwrap_or_default();
         let id = percent_encoding::utf8_percent_encode(id, percent_encoding::NON_ALPHANUMERIC);
         Self {
             id: format!("{reaction}.{id}").replace('%', "_"),
             pipeline: lease.pipeline.clone(),
             reaction: reaction.to_string(),
             range: lease.range.clone(),
-            items: items.collect(),
+            items: vec![kept],
             error: failure.0.to_string(),
             attempts: failure.1,
             first_failed_at: times.0.to_string(),
@@ -164,8 +161,8 @@ impl Pipeline {
         // The worker may react to a newer version at the same time and be overtaken. The items are
         // therefore read again afterwards.
         for _ in 0..ATTEMPTS_MAX {
-            for subject in reaction.subjects(&current) {
-                self.react(*reaction, &Page::default(), &meter, &subject)
+            for item in reaction.concerned(&current) {
+                self.react(*reaction, &Page::default(), &meter, item)
                     .await?;
             }
             let after = self.current_items(&meter, letter).await?;
@@ -194,7 +191,7 @@ impl Pipeline {
                 true => item["userId"].as_str().unwrap_or(id),
                 false => item["postId"].as_str().unwrap_or(id),
             };
-            let client = &self.source.client;
+            let client = &self.blog.client;
             match client.read(meter, self.container(), key, id).await {
                 Err(e) if e.is_item_missing() => {}
                 read => current.push(read?),

@@ -46,14 +46,13 @@ impl Pipeline {
         let mut progress = PipelineProgress::default();
         let mut splits = 0;
         loop {
-            self.begin_page();
             match self.process_next_pages(meter).await {
                 Ok(done) if done.changes == 0 => return Ok(progress),
                 Ok(done) => progress += done,
                 Err(e) if e.is_range_gone() && splits < SPLITS_MAX => {
                     // A partition was split: the new ranges continue from the parent's position.
                     splits += 1;
-                    self.source.client.clear_cached_metadata(self.container());
+                    self.blog.client.clear_cached_metadata(self.container());
                 }
                 Err(e) => return Err(e),
             }
@@ -62,7 +61,7 @@ impl Pipeline {
 
     /// Processes the next page of every partition.
     async fn process_next_pages(&mut self, meter: &Meter) -> Result<PipelineProgress, BlogError> {
-        let ranges = self.source.client.ranges(self.container()).await?;
+        let ranges = self.blog.client.ranges(self.container()).await?;
         let mut pages = Vec::with_capacity(ranges.len());
         for range in ranges.iter() {
             let etag = self.positions.position_of(range);
@@ -96,7 +95,7 @@ impl Pipeline {
         etag: Option<&str>,
     ) -> Result<(String, PipelineProgress), BlogError> {
         let changes = self
-            .source
+            .blog
             .client
             .changes(meter, self.container(), range, etag, PAGE_SIZE)
             .await?;
@@ -106,11 +105,11 @@ impl Pipeline {
         };
         let page = Page::default();
         for reaction in &self.reactions {
-            let subjects = reaction.subjects(&changes.items);
-            let at_a_time = reaction.subjects_at_a_time();
-            let reactions = subjects
-                .iter()
-                .map(|subject| self.react(*reaction, &page, meter, subject));
+            let items = reaction.concerned(&changes.items);
+            let at_a_time = reaction.items_at_a_time();
+            let reactions = items
+                .into_iter()
+                .map(|item| self.react(*reaction, &page, meter, item));
             progress.written += sum_concurrently(at_a_time, reactions.collect::<Vec<_>>()).await?;
         }
         Ok((changes.etag, progress))

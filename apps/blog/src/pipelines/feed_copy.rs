@@ -55,8 +55,8 @@ impl Pipeline {
                 return Ok(0);
             }
         }
-        let feed = &self.target.feed;
-        self.target
+        let feed = &self.blog.feed;
+        self.blog
             .client
             .upsert(meter, feed, KEY, &short, Some(TRIGGER))
             .await?;
@@ -72,7 +72,7 @@ impl Pipeline {
         let id = string_property(deleted, "id")?;
         // The floor sinks when the gap is filled.
         *lock(&self.feed_floor) = Floor::default();
-        let removed = remove_item(&self.target, meter, &self.target.feed, KEY, id).await?;
+        let removed = remove_item(&self.blog, meter, &self.blog.feed, KEY, id).await?;
         // The gap is looked for even if the copy is gone: an earlier run may have ended before it
         // filled the gap.
         Ok(removed + self.fill_feed(meter).await?)
@@ -80,7 +80,7 @@ impl Pipeline {
 
     /// Adds the newest posts that are missing in a feed that is not full.
     async fn fill_feed(&self, meter: &Meter) -> Result<u64, BlogError> {
-        let (client, feed) = (&self.target.client, &self.target.feed);
+        let (client, feed) = (&self.blog.client, &self.blog.feed);
         let query = Query::new("SELECT VALUE f.id FROM f");
         let rows = client.query(meter, feed, KEY, &query).await?;
         if rows.len() as u64 >= FEED_LENGTH {
@@ -88,7 +88,7 @@ impl Pipeline {
         }
         let present: HashSet<&str> = rows.iter().filter_map(Value::as_str).collect();
         let newest = client
-            .query_all(meter, &self.target.posts, &Query::new(FEED))
+            .query_all(meter, &self.blog.posts, &Query::new(FEED))
             .await?;
         let mut added = 0;
         for post in &newest {
@@ -101,7 +101,7 @@ impl Pipeline {
 
     /// Creates the copy of a post and brings the copy up to date with changes that came between.
     async fn add_to_feed(&self, meter: &Meter, post: &Value) -> Result<u64, BlogError> {
-        let (client, feed) = (&self.target.client, &self.target.feed);
+        let (client, feed) = (&self.blog.client, &self.blog.feed);
         let id = string_property(post, "id")?;
         let Some(mut short) = short_post(post) else {
             return Ok(0);
@@ -115,12 +115,12 @@ impl Pipeline {
             created => created?,
         }
         for _ in 0..LOOKS_MAX {
-            let current = match client.read(meter, &self.target.posts, id, id).await {
+            let current = match client.read(meter, &self.blog.posts, id, id).await {
                 Err(e) if e.is_item_missing() => None,
                 read => short_post(&read?),
             };
             let Some(current) = current else {
-                remove_item(&self.target, meter, feed, KEY, id).await?;
+                remove_item(&self.blog, meter, feed, KEY, id).await?;
                 return Ok(0);
             };
             if current == short {
@@ -159,8 +159,8 @@ impl Pipeline {
             "SELECT VALUE f.creationDate FROM f ORDER BY f.creationDate DESC OFFSET {} LIMIT 1",
             FEED_LENGTH - 1
         ));
-        let client = &self.target.client;
-        let rows = client.query(meter, &self.target.feed, KEY, &query).await?;
+        let client = &self.blog.client;
+        let rows = client.query(meter, &self.blog.feed, KEY, &query).await?;
         let date = rows.first().and_then(Value::as_str).map(str::to_owned);
         *lock(&self.feed_floor) = Floor {
             date: date.clone(),

@@ -5,7 +5,6 @@
 //! V2, V3     users ──changes──> renameInPosts  the name in every item of the user in `posts`
 //! V3         posts ──changes──> copyToUsers    a short copy of the post in `users`
 //!                               copyToFeed     a short copy in `feed`, cut by a post-trigger
-//! migration  users, posts of one model ──changes──> the same containers of another model
 //! ```
 //!
 //! The reactions to one container share one reading of its feed. A pipeline reads the feed of each
@@ -55,9 +54,6 @@ pub use wake::Wake;
 use crate::Blog;
 use crate::feed::Positions;
 use crate::models::Model;
-use crate::sync::lock;
-use serde_json::Value;
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
@@ -70,21 +66,12 @@ pub enum Reaction {
     CopyToUsers,
     /// V3: writes a short copy of a changed post to `feed`, which keeps the newest posts.
     CopyToFeed,
-    /// Migration: copies changed users of another model to `users`.
-    MigrateUsers {
-        /// True if the name is also rewritten in `posts`, because posts copied before may have an
-        /// older name.
-        rename: bool,
-    },
-    /// Migration: copies changed posts, comments and likes of another model to `posts` and adds
-    /// names and counts.
-    MigratePosts,
 }
 
 impl Reaction {
     /// Returns true for a reaction to changes of `users`; all others react to changes of `posts`.
     fn reads_users(self) -> bool {
-        matches!(self, Self::RenameInPosts | Self::MigrateUsers { .. })
+        self == Self::RenameInPosts
     }
 }
 
@@ -94,8 +81,6 @@ impl fmt::Display for Reaction {
             Self::RenameInPosts => "renameInPosts",
             Self::CopyToUsers => "copyToUsers",
             Self::CopyToFeed => "copyToFeed",
-            Self::MigrateUsers { .. } => "migrateUsers",
-            Self::MigratePosts => "migratePosts",
         })
     }
 }
@@ -113,29 +98,23 @@ enum Start {
 /// A change feed and the reactions to its changes.
 #[derive(Clone)]
 pub struct Pipeline {
-    source: Blog,
-    target: Blog,
+    blog: Blog,
     reactions: Vec<Reaction>,
     start: Start,
     /// The positions of [`Pipeline::drain`].
     positions: Positions,
-    /// Usernames by user id, for a migration from V1. Cleared before each page.
-    names: Arc<Mutex<HashMap<String, Value>>>,
     /// The floor of `feed` that was read last.
     feed_floor: Arc<Mutex<feed_copy::Floor>>,
 }
 
 impl Pipeline {
-    /// Creates a pipeline with one reaction, which starts at the beginning of the feed. `source`
-    /// and `target` differ only in a migration.
-    pub fn new(source: &Blog, target: &Blog, reaction: Reaction) -> Self {
+    /// Creates a pipeline with one reaction, which starts at the beginning of the feed.
+    pub fn new(blog: &Blog, reaction: Reaction) -> Self {
         Self {
-            source: source.clone(),
-            target: target.clone(),
+            blog: blog.clone(),
             reactions: vec![reaction],
             start: Start::Beginning,
             positions: Positions::default(),
-            names: Arc::default(),
             feed_floor: Arc::default(),
         }
     }
@@ -152,7 +131,7 @@ impl Pipeline {
         };
         let mut pipelines = Vec::new();
         for reactions in groups {
-            let mut pipeline = Self::new(blog, blog, reactions[0]);
+            let mut pipeline = Self::new(blog, reactions[0]);
             pipeline.reactions = reactions.to_vec();
             pipeline.start = Start::AfterLoad;
             pipelines.push(pipeline);
@@ -160,16 +139,10 @@ impl Pipeline {
         pipelines
     }
 
-    /// Returns the name, which is the same in all processes: source, target if it is another
-    /// database, and container, e.g. `blog-v3.posts`.
+    /// Returns the name, which is the same in all processes: database and container, e.g.
+    /// `blog-v3.posts`.
     pub fn name(&self) -> String {
-        let (source, target) = (&self.source.database, &self.target.database);
-        let container = self.container_name();
-        if source == target {
-            format!("{source}.{container}")
-        } else {
-            format!("{source}.to.{target}.{container}")
-        }
+        format!("{}.{}", self.blog.database, self.container_name())
     }
 
     /// Returns the reactions.
@@ -190,10 +163,8 @@ impl Pipeline {
 
     /// Returns the same pipeline with a client of another patience for all its requests.
     fn with_patience(mut self, patience: std::time::Duration) -> Self {
-        let client = |blog: &Blog| blog.client.with_patience(patience);
-        let (source, target) = (client(&self.source), client(&self.target));
-        self.source = self.source.with_client(source);
-        self.target = self.target.with_client(target);
+        let client = self.blog.client.with_patience(patience);
+        self.blog = self.blog.with_client(client);
         self
     }
 
@@ -212,14 +183,9 @@ impl Pipeline {
     /// Returns the link of the container whose change feed the pipeline reads.
     fn container(&self) -> &str {
         if self.reads_users() {
-            &self.source.users
+            &self.blog.users
         } else {
-            &self.source.posts
+            &self.blog.posts
         }
-    }
-
-    /// Forgets all that was remembered about other items than those of the next page.
-    fn begin_page(&self) {
-        lock(&self.names).clear();
     }
 }

@@ -12,7 +12,7 @@ use super::consequences::{Consequence, REQUESTS_KEPT};
 use super::dead_letters::{self, DeadLetter};
 use super::delivery::committed_ms;
 use super::leases::{Lease, Sums};
-use super::reactions::{Page, Subject};
+use super::reactions::Page;
 use super::service::Shared;
 use super::{Pipeline, Reaction};
 use crate::feed::Changes;
@@ -21,6 +21,7 @@ use crate::{BlogError, Charge, Meter};
 use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
+use serde_json::Value;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,7 +128,7 @@ impl RangeLoop {
     /// Reads a page, reacts to its changes and stores the position.
     async fn next_page(&mut self) -> Result<Step, BlogError> {
         let meter = Meter::new();
-        let client = &self.pipeline.source.client;
+        let client = &self.pipeline.blog.client;
         let (container, range) = (self.pipeline.container(), self.lease.range.as_str());
         let position = self.lease.position.as_deref();
         let page_size = self.shared.options.page_size;
@@ -166,16 +167,15 @@ impl RangeLoop {
 
     /// Runs all reactions to a page. Returns `None` if the lease ended before all were complete.
     async fn react_to_page(&self, changes: &Changes) -> Option<Sums> {
-        self.pipeline.begin_page();
         let page = Page::default();
         let page = &page;
         let reactions = self.pipeline.reactions.iter().map(|reaction| async move {
-            let subjects = reaction.subjects(&changes.items);
-            let reacted = subjects
-                .iter()
-                .map(|subject| self.react_until_done(*reaction, page, subject))
+            let items = reaction.concerned(&changes.items);
+            let reacted = items
+                .into_iter()
+                .map(|item| self.react_until_done(*reaction, page, item))
                 .collect::<Vec<_>>();
-            let mut results = stream::iter(reacted).buffer_unordered(reaction.subjects_at_a_time());
+            let mut results = stream::iter(reacted).buffer_unordered(reaction.items_at_a_time());
             let mut sums = Sums::default();
             while let Some(result) = results.next().await {
                 sums += result?;
@@ -189,13 +189,13 @@ impl RangeLoop {
         Some(sums)
     }
 
-    /// Reacts to one subject, repeatedly if an attempt fails, and gives it up as a dead letter in
+    /// Reacts to one item, repeatedly if an attempt fails, and gives it up as a dead letter in
     /// the end. Returns `None` if the lease ended.
     async fn react_until_done(
         &self,
         reaction: Reaction,
         page: &Page,
-        subject: &Subject,
+        item: &Value,
     ) -> Option<Sums> {
         let mut sums = Sums::default();
         // Failures of the change itself, and all failures.
@@ -206,12 +206,12 @@ impl RangeLoop {
                 return None;
             }
             let meter = Meter::recording();
-            let reacted = self.pipeline.react(reaction, page, &meter, subject).await;
+            let reacted = self.pipeline.react(reaction, page, &meter, item).await;
             sums.ru.0 += meter.measurement(Duration::ZERO).ru.0;
             let error = match reacted {
                 Ok(written) => {
                     sums.written = written;
-                    self.note_reaction(reaction, subject, sums, &meter, failures + 1);
+                    self.note_reaction(reaction, item, sums, &meter, failures + 1);
                     return Some(sums);
                 }
                 Err(error) => error,
@@ -222,10 +222,10 @@ impl RangeLoop {
             if own_failures >= self.shared.options.attempts {
                 let times = (first, Timestamp::now());
                 let failure = (&error, failures);
-                let letter = DeadLetter::new(&self.lease, reaction, subject, failure, times);
+                let letter = DeadLetter::new(&self.lease, reaction, item, failure, times);
                 self.store_dead_letter(&letter).await;
                 sums.dead_letters = 1;
-                self.note_reaction(reaction, subject, sums, &meter, failures);
+                self.note_reaction(reaction, item, sums, &meter, failures);
                 return Some(sums);
             }
             sums.retries += 1;
@@ -282,13 +282,13 @@ impl RangeLoop {
     fn note_reaction(
         &self,
         reaction: Reaction,
-        subject: &Subject,
+        item: &Value,
         sums: Sums,
         meter: &Meter,
         attempts: u32,
     ) {
         let now = Timestamp::now();
-        let committed = subject.items.iter().filter_map(committed_ms).next();
+        let committed = committed_ms(item);
         let delivery_ms = committed.map(|(ms, precision)| {
             let delivery = now.as_microsecond() as f64 / 1e3 - ms;
             // The clocks of server and worker may differ.
@@ -305,7 +305,7 @@ impl RangeLoop {
             let mut figures = lock(&self.shared.figures);
             let key = (self.lease.pipeline.clone(), reaction.to_string());
             let of_reaction = figures.reactions.entry(key).or_default();
-            of_reaction.processed += subject.items.len() as u64;
+            of_reaction.processed += 1;
             of_reaction.written += sums.written;
             of_reaction.retries += sums.retries;
             of_reaction.dead_letters += sums.dead_letters;
@@ -314,7 +314,10 @@ impl RangeLoop {
                 of_reaction.histogram(precision).add(ms);
             }
         }
-        let id = |name: &str| Some(subject.text(name).to_owned()).filter(|id| !id.is_empty());
+        let id = |name: &str| {
+            let id = item[name].as_str().filter(|id| !id.is_empty());
+            id.map(str::to_owned)
+        };
         let user_id = match reaction.reads_users() {
             true => id("id"),
             false => id("userId"),

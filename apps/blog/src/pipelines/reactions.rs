@@ -2,13 +2,10 @@
 //! by an earlier one as long as the changes of one item are processed in order.
 
 use super::{Pipeline, Reaction};
-use crate::dataset::User;
-use crate::models::{Blog, FEED_LENGTH, short_post, user_item};
-use crate::sync::lock;
+use crate::models::{Blog, FEED_LENGTH, short_post};
 use crate::{BlogError, Meter, Query};
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 /// The posts with items of a user under another name than the parameter `@username`.
@@ -18,31 +15,8 @@ pub(crate) const POSTS_WITH_OLD_NAME: &str = "\
 
 /// Concurrent reactions to one page, and concurrent procedures in one rename.
 const CONCURRENT_REACTIONS: usize = 8;
-/// Items in one call of `absorb`. With texts of a few KB each, the request stays well below the
-/// size limit.
-const ABSORBED_ITEMS_MAX: usize = 200;
-/// Usernames in the cache of a page during a migration from V1.
-const NAMES_MAX: usize = 200_000;
 /// The type of the item that a deleted post becomes.
 const DELETED_POST: &str = "deletedPost";
-
-/// The changed items to which a reaction reacts in one step: an item, or in a migration all items
-/// of a post.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Subject {
-    /// The changed items; never empty.
-    pub(super) items: Vec<Value>,
-}
-
-impl Subject {
-    /// Returns a property of the first item, or an empty text.
-    pub(super) fn text(&self, name: &str) -> &str {
-        self.items
-            .first()
-            .and_then(|item| item[name].as_str())
-            .unwrap_or_default()
-    }
-}
 
 /// The state that the reactions to one page share.
 #[derive(Default)]
@@ -52,42 +26,26 @@ pub(super) struct Page {
 }
 
 impl Reaction {
-    /// Returns the subjects among the items of a page, in the order in which they are to be
-    /// processed. Items that do not concern the reaction are left out.
-    pub(super) fn subjects(self, items: &[Value]) -> Vec<Subject> {
-        let single = |item: &Value| Subject {
-            items: vec![item.clone()],
-        };
-        match self {
+    /// Returns the items of a page that concern the reaction, in the order in which they are to be
+    /// processed.
+    pub(super) fn concerned(self, items: &[Value]) -> Vec<&Value> {
+        let concerns = |item: &&Value| match self {
             // `users` of V3 also contains short posts.
-            Self::RenameInPosts | Self::MigrateUsers { .. } => items
-                .iter()
-                .filter(|item| item.get("type").is_none_or(|kind| kind == "user"))
-                .map(single)
-                .collect(),
-            Self::CopyToUsers => items
-                .iter()
-                .filter(|item| item["type"] == "post" || item["type"] == DELETED_POST)
-                .map(single)
-                .collect(),
-            Self::CopyToFeed => feed_subjects(items),
-            Self::MigratePosts => {
-                let mut by_post: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
-                for item in items {
-                    let post_id = item["postId"].as_str().unwrap_or_default();
-                    by_post.entry(post_id).or_default().push(item.clone());
-                }
-                by_post
-                    .into_values()
-                    .map(|items| Subject { items })
-                    .collect()
+            Self::RenameInPosts => item.get("type").is_none_or(|kind| kind == "user"),
+            Self::CopyToUsers | Self::CopyToFeed => {
+                item["type"] == "post" || item["type"] == DELETED_POST
             }
+        };
+        let concerned = items.iter().filter(concerns).collect();
+        match self {
+            Self::CopyToFeed => in_order_of_feed(concerned),
+            Self::RenameInPosts | Self::CopyToUsers => concerned,
         }
     }
 
-    /// Returns the number of subjects of a page that may be processed at the same time. The copies
+    /// Returns the number of items of a page that may be processed at the same time. The copies
     /// of the feed are in one logical partition, where concurrent writes only wait.
-    pub(super) fn subjects_at_a_time(self) -> usize {
+    pub(super) fn items_at_a_time(self) -> usize {
         match self {
             Self::CopyToFeed => 1,
             _ => CONCURRENT_REACTIONS,
@@ -97,48 +55,31 @@ impl Reaction {
 
 /// Returns the posts of a page that can be in the feed, newest first, and then the deleted posts.
 /// Only the newest hundred posts of a page can stay in the feed.
-fn feed_subjects(items: &[Value]) -> Vec<Subject> {
-    let (mut posts, mut deleted) = (Vec::new(), Vec::new());
-    for item in items {
-        if item["type"] == "post" {
-            posts.push(item);
-        } else if item["type"] == DELETED_POST {
-            deleted.push(item);
-        }
-    }
+fn in_order_of_feed(items: Vec<&Value>) -> Vec<&Value> {
+    let (mut posts, deleted): (Vec<_>, Vec<_>) =
+        items.into_iter().partition(|item| item["type"] == "post");
     posts.sort_by(|a, b| b["creationDate"].as_str().cmp(&a["creationDate"].as_str()));
     posts.truncate(FEED_LENGTH as usize);
+    posts.extend(deleted);
     posts
-        .into_iter()
-        .chain(deleted)
-        .map(|item| Subject {
-            items: vec![item.clone()],
-        })
-        .collect()
 }
 
 impl Pipeline {
-    /// Reacts to one subject and returns the number of items written.
+    /// Reacts to one changed item and returns the number of items written.
     pub(super) async fn react(
         &self,
         reaction: Reaction,
         page: &Page,
         meter: &Meter,
-        subject: &Subject,
+        item: &Value,
     ) -> Result<u64, BlogError> {
-        let Some(item) = subject.items.first() else {
-            return Ok(0);
-        };
         let is_deleted = item["type"] == DELETED_POST;
         match reaction {
-            Reaction::RenameInPosts | Reaction::MigrateUsers { .. } => {
-                self.react_to_user(reaction, meter, item).await
-            }
+            Reaction::RenameInPosts => self.rename_user(meter, item).await,
             Reaction::CopyToUsers if is_deleted => self.remove_from_user(meter, item).await,
             Reaction::CopyToUsers => self.copy_to_user(meter, item).await,
             Reaction::CopyToFeed if is_deleted => self.remove_from_feed(meter, item).await,
             Reaction::CopyToFeed => self.copy_to_feed(page, meter, item).await,
-            Reaction::MigratePosts => self.migrate_items(meter, &subject.items).await,
         }
     }
 
@@ -148,8 +89,8 @@ impl Pipeline {
         let Some(short) = short_post(post) else {
             return Ok(0);
         };
-        let users = &self.target.users;
-        self.target
+        let users = &self.blog.users;
+        self.blog
             .client
             .upsert(meter, users, user_id, &short, None)
             .await?;
@@ -160,101 +101,14 @@ impl Pipeline {
     async fn remove_from_user(&self, meter: &Meter, deleted: &Value) -> Result<u64, BlogError> {
         let user_id = string_property(deleted, "userId")?;
         let id = string_property(deleted, "id")?;
-        remove_item(&self.target, meter, &self.target.users, user_id, id).await
+        remove_item(&self.blog, meter, &self.blog.users, user_id, id).await
     }
 
-    /// Copies a changed user to the target, rewrites the name in `posts`, or both.
-    async fn react_to_user(
-        &self,
-        reaction: Reaction,
-        meter: &Meter,
-        user: &Value,
-    ) -> Result<u64, BlogError> {
+    /// Rewrites the name of a changed user in `posts`.
+    async fn rename_user(&self, meter: &Meter, user: &Value) -> Result<u64, BlogError> {
         let id = string_property(user, "id")?;
         let username = string_property(user, "username")?;
-        let mut written = 0;
-        if let Reaction::MigrateUsers { .. } = reaction {
-            let user = User {
-                id: id.to_owned(),
-                username: username.to_owned(),
-            };
-            let item = user_item(self.target.model, &user);
-            self.target
-                .client
-                .upsert(meter, &self.target.users, id, &item, None)
-                .await?;
-            written += 1;
-        }
-        if reaction != (Reaction::MigrateUsers { rename: false }) {
-            written += rename_in_posts(&self.target, meter, id, username).await?;
-        }
-        Ok(written)
-    }
-
-    /// Passes the changed items of one post to the stored procedure `absorb`, which stores the
-    /// items and sets the counts of the post.
-    async fn migrate_items(&self, meter: &Meter, items: &[Value]) -> Result<u64, BlogError> {
-        let mut absorbed = Vec::with_capacity(items.len());
-        let mut post_id = "";
-        for item in items {
-            post_id = string_property(item, "postId")?;
-            let mut item = item.clone();
-            // System properties belong to the old item.
-            if let Some(properties) = item.as_object_mut() {
-                properties.retain(|name, _| !name.starts_with('_'));
-            }
-            if item.get("userUsername").is_none() {
-                let user_id = string_property(&item, "userId")?;
-                item["userUsername"] = self.username(meter, user_id).await?;
-            }
-            absorbed.push(item);
-        }
-        self.absorb(meter, post_id, &absorbed).await
-    }
-
-    /// Runs `absorb` for the items of one post until it has stored all of them.
-    async fn absorb(
-        &self,
-        meter: &Meter,
-        post_id: &str,
-        items: &[Value],
-    ) -> Result<u64, BlogError> {
-        let mut remaining = items;
-        while !remaining.is_empty() {
-            let batch = &remaining[..remaining.len().min(ABSORBED_ITEMS_MAX)];
-            let arguments = json!([post_id, batch]);
-            let result = self
-                .target
-                .client
-                .execute(meter, &self.target.posts, post_id, "absorb", &arguments)
-                .await?;
-            // The procedure may end early because of its time limit. Without progress the loop
-            // would never end.
-            let stored = result.as_u64().unwrap_or(0) as usize;
-            if stored == 0 {
-                return Err(BlogError::unexpected(
-                    format!("absorb of '{post_id}'"),
-                    result.to_string(),
-                ));
-            }
-            remaining = &remaining[stored.min(remaining.len())..];
-        }
-        Ok(items.len() as u64)
-    }
-
-    /// Returns the name of a user of the source, from the cache if possible.
-    async fn username(&self, meter: &Meter, user_id: &str) -> Result<Value, BlogError> {
-        let cached = lock(&self.names).get(user_id).cloned();
-        if let Some(name) = cached {
-            return Ok(name);
-        }
-        let name = self.source.user(meter, user_id).await?["username"].take();
-        let mut names = lock(&self.names);
-        if names.len() >= NAMES_MAX {
-            names.clear();
-        }
-        names.insert(user_id.to_owned(), name.clone());
-        Ok(name)
+        rename_in_posts(&self.blog, meter, id, username).await
     }
 }
 

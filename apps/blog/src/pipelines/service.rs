@@ -295,7 +295,7 @@ impl Pipelines {
             let name = pipeline.name();
             let of_pipeline = |lease: &&Lease| lease.pipeline == name;
             let leases: Vec<&Lease> = items.leases.iter().filter(of_pipeline).collect();
-            let ranges = pipeline.source.client.ranges(pipeline.container()).await?;
+            let ranges = pipeline.blog.client.ranges(pipeline.container()).await?;
             let has_all = ranges
                 .iter()
                 .all(|range| leases.iter().any(|l| l.range == range.id && !l.is_gone));
@@ -355,7 +355,7 @@ impl Pipelines {
     ) -> Result<(), BlogError> {
         let container = pipeline.container();
         let resource_id = self.shared.store.resource_id(container).await?;
-        let ranges = pipeline.source.client.ranges(container).await?;
+        let ranges = pipeline.blog.client.ranges(container).await?;
         for range in ranges.iter() {
             let position = positions.position_of(range).map(str::to_owned);
             let lease = Lease::new(&pipeline.name(), &resource_id, range, position);
@@ -389,7 +389,7 @@ async fn estimate(
     position: Option<&str>,
 ) -> Result<u64, BlogError> {
     let meter = Meter::new();
-    let client = &pipeline.source.client;
+    let client = &pipeline.blog.client;
     let read = client
         .changes(&meter, pipeline.container(), range, position, 1)
         .await;

@@ -288,7 +288,7 @@ impl Worker {
         }
         let container = pipeline.container();
         let resource_id = self.shared.store.resource_id(container).await?;
-        let client = &pipeline.source.client;
+        let client = &pipeline.blog.client;
         client.clear_cached_metadata(container);
         let ranges = client.ranges(container).await?;
 
@@ -366,7 +366,7 @@ impl Worker {
             return Ok(None);
         }
         let name = pipeline.container_name();
-        let positions = load::positions_after(&pipeline.source, name).await?;
+        let positions = load::positions_after(&pipeline.blog, name).await?;
         Ok(positions.and_then(|p| p.position_of(range).map(str::to_owned)))
     }
 }
