@@ -7,6 +7,7 @@
 //! conformance/javascript       @azure/cosmos, node --test   node_modules beside the suite
 //! conformance/scenarios        one table, several SDKs      see `scenarios.rs`
 //! conformance/blog             the blog in Chromium, node --test    node_modules beside the suite
+//! conformance/console          the console in Chromium, node --test    the same
 //! conformance/clients          clients of the registries    see `clients.rs`
 //! conformance/hot-key          the Python SDK against a budget    the same venv
 //! conformance/splits           both SDKs at once, histories   the same venv and node_modules
@@ -36,6 +37,7 @@ const SUITES: &[Suite] = &[
     ("hot-key", "hot-key", hot_key),
     ("clients", "clients", clients::run),
     ("blog", "blog", blog),
+    ("console", "console", console),
     ("scenarios", "scenarios", scenarios::judge),
     ("go", "scenarios/go", scenarios::go),
     ("java", "scenarios/java", scenarios::java),
@@ -185,6 +187,28 @@ pub(crate) fn blog(arguments: &[String]) -> Outcome {
         .args(arguments)
         .arg("blog.test.js")
         .env("ORRERY_SHOTS", target_directory().join("conformance/blog"))
+        .env(PROGRAM_VARIABLE, server);
+    must(&mut node).map_err(|error| format!("{error}; {AGAIN}"))
+}
+
+/// Runs the browser's suite of the console. Screenshots go to `target/conformance/console`.
+pub(crate) fn console(arguments: &[String]) -> Outcome {
+    const AGAIN: &str = "one file again: `cargo xtask conformance console tests/NAME.test.js`";
+    let server = server()?;
+    let suite = root().join("conformance/console");
+    node_modules(&suite)?;
+    // The programs that the console generates run with the SDKs of the other suites.
+    node_modules(&root().join("conformance/javascript"))?;
+    let python = python_program(&suite)?;
+    scenarios::java_libraries()?;
+    let shots = target_directory().join("conformance/console");
+    let mut node = program("node", &suite);
+    // Each file starts a server and a browser, so files run one after another.
+    node.args(["--test", "--test-concurrency=1"])
+        .args(arguments)
+        .env("ORRERY_SHOTS", shots)
+        .env("ORRERY_PYTHON", python.get_program())
+        .env("ORRERY_TARGET", target_directory())
         .env(PROGRAM_VARIABLE, server);
     must(&mut node).map_err(|error| format!("{error}; {AGAIN}"))
 }

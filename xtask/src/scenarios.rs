@@ -102,9 +102,15 @@ fn go_driver() -> Result<Driver, String> {
     Ok(vec![driver.into()])
 }
 
+/// Builds the classes of the Java driver and returns their class path, with the libraries of the
+/// SDK.
+pub(crate) fn java_libraries() -> Result<String, String> {
+    java_classes(&source_directory("java"), &output_directory("java"))
+}
+
 /// Builds the Java driver.
 fn java_driver() -> Result<Driver, String> {
-    let class_path = java_classes(&source_directory("java"), &output_directory("java"))?;
+    let class_path = java_libraries()?;
     // A run takes seconds on few cores: the quick compiler and the serial collector fit.
     let start = [
         "java",

@@ -252,6 +252,7 @@ mod tests {
         for (directory, package) in [
             ("conformance/javascript", "@azure/cosmos"),
             ("conformance/blog", "playwright-core"),
+            ("conformance/console", "playwright-core"),
             ("web", "esbuild"),
         ] {
             let lock = read(&root().join(directory).join("package-lock.json")).unwrap();

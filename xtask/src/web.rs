@@ -1,10 +1,10 @@
-//! The style sheets and scripts of the blog: their types, and their built files.
+//! The style sheets and scripts of the blog and the console: their types, and their built files.
 //!
-//! The sources are in `web/`. The built files are committed in `apps/blog-web/dist`, so that
-//! building the program needs no Node.js.
+//! The sources are in `web/`. The built files are committed in `apps/blog-web/dist` and
+//! `crates/console/dist`, so that building the program needs no Node.js.
 //!
 //! Promises: `check` fails unless the committed files are what the sources give.
-//! Leaves out: the pages in a browser; `conformance blog` tests them.
+//! Leaves out: the pages in a browser; `conformance blog` and `conformance console` test them.
 
 use crate::run::{Outcome, must, program, root};
 use crate::sdk_tools::node_modules;
@@ -31,14 +31,15 @@ fn build(arguments: &[&str]) -> Outcome {
     let web = root().join("web");
     node_modules(&web)?;
     must(program("npm", &web).args(["run", "--silent", "check"]))?;
+    must(program("npm", &web).args(["run", "--silent", "test"]))?;
     must(program("node", &web).arg("build.mjs").args(arguments))
         .map_err(|error| format!("{error}; `cargo xtask web --write` writes the built files"))
 }
 
 /// Returns the help text of the command.
 pub(crate) fn help() -> String {
-    "Without arguments, checks the types of the scripts in web/ and that apps/blog-web/dist is\n\
-     what the sources give. With --write, writes these files.\n"
+    "Without arguments, checks the types of the scripts in web/ and that apps/blog-web/dist and\n\
+     crates/console/dist are what the sources give. With --write, writes these files.\n"
         .to_owned()
 }
 

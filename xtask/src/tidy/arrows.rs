@@ -1,8 +1,8 @@
 //! A crate may use only what stands to its left:
 //!
 //! ```text
-//! model <- storage, sql, script <- engine <- gateway <- admin <- server
-//!                                            blog <- blog-web <- server
+//! model <- storage, sql, script <- engine <- gateway, what-if <- admin <- console <- server
+//!                                                       blog <- blog-web <- server
 //! bench uses all of them; examples use model, storage, script and engine
 //! ```
 //!
@@ -16,8 +16,10 @@ const STORAGE: &str = "orrery-storage";
 const SQL: &str = "orrery-sql";
 const SCRIPT: &str = "orrery-script";
 const ENGINE: &str = "orrery-engine";
+const WHAT_IF: &str = "orrery-what-if";
 const GATEWAY: &str = "orrery-gateway";
 const ADMIN: &str = "orrery-admin";
+const CONSOLE: &str = "orrery-console";
 const SERVER: &str = "orrery-server";
 const BLOG: &str = "orrery-blog";
 const BLOG_WEB: &str = "orrery-blog-web";
@@ -33,11 +35,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (SCRIPT, &[MODEL]),
     (ENGINE, &[MODEL, STORAGE, SQL, SCRIPT]),
     (GATEWAY, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE]),
-    (ADMIN, &[MODEL, ENGINE, GATEWAY]),
+    (WHAT_IF, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE]),
+    (ADMIN, &[MODEL, ENGINE, WHAT_IF, GATEWAY]),
+    (CONSOLE, &[MODEL, GATEWAY, ADMIN]),
     (
         SERVER,
         &[
-            MODEL, STORAGE, SQL, SCRIPT, ENGINE, GATEWAY, ADMIN, BLOG, BLOG_WEB,
+            MODEL, STORAGE, SQL, SCRIPT, ENGINE, WHAT_IF, GATEWAY, ADMIN, CONSOLE, BLOG, BLOG_WEB,
         ],
     ),
     (BLOG, &[]),
