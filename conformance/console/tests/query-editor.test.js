@@ -132,6 +132,7 @@ test("several queries stay open after a reload, and the address holds the curren
   await editorOf(page).filter({ hasText: "other" }).waitFor();
   await page.getByRole("button", { name: "Query 1", exact: true }).click();
   await editorOf(page).filter({ hasText: "kept" }).waitFor();
+  await page.waitForURL((url) => url.hash.includes("kept"));
 
   const colleague = await person(t);
   await colleague.goto(page.url());
