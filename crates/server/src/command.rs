@@ -16,8 +16,8 @@ pub(crate) use blog::{
 
 pub(crate) use keys::{KeyKind, KeysAction, KeysArguments};
 pub(crate) use start::{
-    AdminListen, Consistency, ConsoleMode, CrossPartitionQueries, Entra, Profile, StartArguments,
-    Switch, throughput,
+    AdminListen, ConsoleMode, CrossPartitionQueries, Entra, Level, Profile, StartArguments, Switch,
+    throughput,
 };
 
 use clap::{Args, Parser, Subcommand};
@@ -118,6 +118,7 @@ pub(crate) struct HealthcheckArguments {
 
 #[cfg(test)]
 mod tests {
+    use super::start::Consistency;
     use super::*;
     use clap::CommandFactory;
 
