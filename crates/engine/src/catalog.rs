@@ -54,6 +54,7 @@ use bytes::Bytes;
 use orrery_model::json::parse;
 use orrery_model::partition_key::EpkRange;
 use orrery_model::sync::{lock, read, write};
+use orrery_model::words::{did_you_mean, shortened};
 use orrery_model::world::World;
 use orrery_model::{Error, Json, Object, Result, Rid, limits};
 use orrery_storage::{Direction, PartitionId, Store};
@@ -394,7 +395,15 @@ impl Catalog {
             Id::Rid(rid) => state.database(rid),
             Id::Name(name) => state.database_named(name),
         };
-        found.cloned().ok_or_else(Error::not_found)
+        found.cloned().ok_or_else(|| {
+            let names = || {
+                state
+                    .databases()
+                    .map(|database| database.id())
+                    .take(COMPARED_NAMES)
+            };
+            missing("database", id, "The account", names)
+        })
     }
 
     /// Returns a container.
@@ -402,9 +411,7 @@ impl Catalog {
     /// # Errors
     /// 404 if the container is missing, 404/1003 if its database is.
     pub(crate) fn container(&self, database: Id<'_>, container: Id<'_>) -> Result<Arc<Container>> {
-        let database = self
-            .database(database)
-            .map_err(|_| Error::owner_not_found())?;
+        let database = self.database(database).map_err(Error::about_owner)?;
         let state = self.state();
         let found = match container {
             Id::Rid(rid) => state
@@ -415,7 +422,13 @@ impl Catalog {
                 .container(name)
                 .and_then(|rid| state.containers.get(&rid)),
         };
-        found.cloned().ok_or_else(Error::not_found)
+        found.cloned().ok_or_else(|| {
+            let ids = database.some_container_ids();
+            let owner = format!("The database '{}'", shortened(database.id()));
+            missing("container", container, &owner, || {
+                ids.iter().map(String::as_str)
+            })
+        })
     }
 
     /// Returns the container with a resource id, or `None` if there is none.
@@ -513,6 +526,39 @@ fn orphan_key(storage_id: PartitionId) -> Vec<u8> {
     [&[ORPHAN][..], &storage_id.0.to_be_bytes()].concat()
 }
 
+/// The most names of existing resources that are compared with a missing one.
+const COMPARED_NAMES: usize = 1_000;
+/// The most names of existing resources that a message lists.
+const LISTED_NAMES: usize = 5;
+
+/// Returns the error 404 for a database or container, with those that exist under similar names.
+/// `names` are the resources of the same kind in the same place.
+fn missing<'a, N: Iterator<Item = &'a str>>(
+    kind: &str,
+    wanted: Id<'_>,
+    owner: &str,
+    names: impl Fn() -> N,
+) -> Error {
+    let Id::Name(wanted) = wanted else {
+        return Error::not_found();
+    };
+    let guess = did_you_mean(wanted, names());
+    let mut shown: Vec<String> = names()
+        .take(LISTED_NAMES)
+        .map(|name| format!("'{}'", shortened(name)))
+        .collect();
+    shown.sort_unstable();
+    let others = match names().count() {
+        0 => " and none at all: create it first.".to_owned(),
+        count if count > LISTED_NAMES => format!(". It has {count} others."),
+        _ => format!(". It has {}.", shown.join(", ")),
+    };
+    Error::not_found().with_help(format!(
+        "{owner} has no {kind} '{}'{others}{guess}",
+        shortened(wanted)
+    ))
+}
+
 /// Returns the `id` of a body after checking the service's rules for ids.
 ///
 /// # Errors
@@ -524,6 +570,7 @@ pub(crate) fn resource_id(body: &Object) -> Result<&str> {
         Error::bad(
             "The input content is invalid because the required properties - 'id; ' - are missing",
         )
+        .with_help("The 'id' is the name of the database, container, script or user.")
     };
     let id = match body.get("id") {
         None | Some(Json::Null) => return Err(missing()),
@@ -547,8 +594,9 @@ pub(crate) fn resource_id(body: &Object) -> Result<&str> {
         return Err(Error::bad(format!(
             "The id '{}' is invalid: it holds one of the characters / \\ ? #, a control character, \
              or ends in a blank.",
-            id.escape_debug()
-        )));
+            shortened(id).escape_debug()
+        ))
+        .with_help("Take - or _ instead."));
     }
     Ok(id)
 }

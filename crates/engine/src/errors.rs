@@ -2,10 +2,41 @@
 //!
 //! Each family of failures has one function, so the status of a failure is decided in one place.
 
+use orrery_model::partition_key::PartitionKey;
+use orrery_model::words::shortened;
 use orrery_model::{Error, Kind};
 use orrery_script::ScriptError;
 use orrery_sql::QueryError;
 use orrery_storage::{CommitOutcome, StoreError};
+
+/// Returns the error 404 for an item that no request found by this id and partition key.
+pub(crate) fn item_not_found(id: &str, key: &PartitionKey) -> Error {
+    Error::not_found().with_help(format!(
+        "No item has the id '{}' in the logical partition {}. An item is found by both; upper and \
+         lower case count, and 1 is not \"1\".",
+        shortened(id),
+        key.shown()
+    ))
+}
+
+/// Returns the error 409 for an id that another item of the logical partition has.
+pub(crate) fn item_id_taken(id: &str, key: &PartitionKey) -> Error {
+    Error::conflict().with_help(format!(
+        "The logical partition {} has an item with the id '{}'. Replace or upsert it, or take \
+         another id.",
+        key.shown(),
+        shortened(id)
+    ))
+}
+
+/// Returns the error 412 for an etag that is not the current one.
+pub(crate) fn etag_differs(sent: &str, current: &str) -> Error {
+    Error::precondition_failed().with_help(format!(
+        "The request was to change the version with the etag {}, and the present one has {current}: \
+         read it again, and repeat the change on what it is now.",
+        shortened(sent)
+    ))
+}
 
 /// Returns the error 410/1002 for a partition that successors have replaced, by its range id.
 pub(crate) fn gone_error(id: u32) -> Error {
@@ -128,13 +159,18 @@ pub(crate) fn query_error(error: QueryError) -> Error {
             number: Some(number),
             ..
         } => Error::bad(message()).with_sub_status(number),
-        QueryError::Resume(_) => Error::bad(format!("Invalid Continuation Token: {error}")),
+        QueryError::Resume(_) => {
+            Error::bad(format!("Invalid Continuation Token: {error}")).with_help(TOKEN_HELP)
+        }
         QueryError::MemoryTaken => {
             Error::new(Kind::Throttled, error.to_string()).with_retry_after_ms(1_000)
         }
         QueryError::Timeout => Error::new(
             Kind::RequestTimeout,
             "The query did not finish within its time.",
+        )
+        .with_help(
+            "Name the partition key, filter by indexed properties, or ask for smaller pages.",
         ),
         QueryError::Source(cause) => match cause.downcast::<Error>() {
             Ok(error) => *error,
@@ -143,6 +179,11 @@ pub(crate) fn query_error(error: QueryError) -> Error {
         _ => Error::bad(message()),
     }
 }
+
+/// How to use the continuation of a query.
+pub(crate) const TOKEN_HELP: &str = "Send a continuation unchanged, with the same query text and \
+                                 parameters, to the container that returned it; or start the query \
+                                 again without one.";
 
 /// Returns the query error for a user-defined function that failed.
 ///

@@ -18,6 +18,7 @@ pub(crate) use user_functions::UserFunctions;
 
 use crate::Engine;
 use crate::catalog::Container;
+use crate::errors::item_not_found;
 use crate::items::patch::CheckedPatch;
 use crate::partition::item::{StoredItem, item_id};
 use crate::partition::row_reader::ItemReader;
@@ -140,7 +141,8 @@ impl Engine {
             &request,
             || Ok(Found::by_key(container, &epk)),
             |attempt| {
-                let stored = self.read_stored(container, &epk, id, options.session, attempt)?;
+                let found = self.read_stored(container, &epk, id, options.session, attempt);
+                let stored = found.map_err(|error| explain_missing(error, id, key))?;
                 let (reply, step) = read_reply(container.rid(), &stored, if_none_match);
                 attempt.steps.push(step);
                 Ok(Done::read(reply))
@@ -374,8 +376,16 @@ fn find_existing(
     let found = write.find(transaction, view, id)?;
     found.ok_or_else(|| {
         transaction.work.push(Step::ReadNothing);
-        Error::not_found()
+        item_not_found(id, &write.key)
     })
+}
+
+/// Adds id and partition key to the 404 of a missing item.
+fn explain_missing(error: Error, id: Id<'_>, key: &PartitionKey) -> Error {
+    match id {
+        Id::Name(id) if error.kind() == Kind::NotFound => item_not_found(id, key),
+        _ => error,
+    }
 }
 
 /// Parses the body of a write. A deletion has none.
@@ -437,7 +447,7 @@ fn key_of_item(
     if let Some(named) = named
         && definition.epk(named) != definition.epk(&key)
     {
-        return Err(Error::partition_key_mismatch());
+        return Err(definition.mismatch(named, &key));
     }
     Ok(key)
 }
@@ -480,12 +490,18 @@ pub(crate) fn parse_body(body: &[u8]) -> Result<Json> {
     if body.len() > limits::REQUEST_BODY_BYTES {
         return Err(Error::new(
             Kind::RequestEntityTooLarge,
-            "Request size is too large.",
+            format!(
+                "Request size is too large. The body has {} bytes, at most {} are allowed.",
+                body.len(),
+                limits::REQUEST_BODY_BYTES
+            ),
         ));
     }
     parse(body).map_err(|error| {
+        let (line, column) = error.place(body);
         Error::bad(format!(
-            "The input content is invalid: the body is not valid JSON: {error}."
+            "The input content is invalid: the body is not valid JSON: {error} (line {line}, column \
+             {column})."
         ))
     })
 }

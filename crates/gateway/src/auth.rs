@@ -174,6 +174,10 @@ impl Credentials {
                 Kind::AuthorizationMissing,
                 "Required Header authorization is missing. Ensure a valid Authorization token is \
                  passed.",
+            )
+            .with_help(
+                "A client of the service signs each request with the account key: give the \
+                 endpoint and the key, or the connection string, to an SDK.",
             ));
         }
         if header.len() > ANY_BYTES {
@@ -194,7 +198,8 @@ impl Credentials {
             "aad" => CredentialKind::Directory,
             "sas" => {
                 return Err(unauthorized(
-                    "Shared access signatures (type=sas) are not supported by this server.",
+                    "Shared access signatures (type=sas) are not supported by this server. Use an \
+                     account key or a resource token.",
                 ));
             }
             _ => {
@@ -241,6 +246,10 @@ fn malformed() -> Error {
         Kind::AuthorizationMalformed,
         "The authorization header does not have the form \
          'type={typeoftoken}&ver={tokenversion}&sig={hash}'.",
+    )
+    .with_help(
+        "The header is a signature made with the account key, percent-encoded, and not the key \
+         itself and not 'Bearer …'.",
     )
 }
 

@@ -151,6 +151,7 @@ fn too_large() -> Error {
             limits::REQUEST_BODY_BYTES
         ),
     )
+    .with_help("Split it into several requests.")
 }
 
 #[cfg(test)]

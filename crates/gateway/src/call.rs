@@ -91,8 +91,31 @@ impl Call {
             None => Err(Error::bad(
                 "PartitionKey value must be supplied for this operation (header \
                  x-ms-documentdb-partitionkey).",
-            )),
+            )
+            .with_help(format!(
+                "The container's partition key is {}: name its value beside the id.",
+                container.partition_key().shown_paths()
+            ))),
         }
+    }
+
+    /// Returns the partition key that a request names for an item that it creates.
+    ///
+    /// # Errors
+    /// 400/1001 in the service's words if the request names none.
+    pub(crate) fn key_of_new_item(&self, container: &Container) -> Result<PartitionKey> {
+        self.headers.partition_key.clone().ok_or_else(|| {
+            let error = Error::new(
+                Kind::PartitionKeyMismatch,
+                "The partition key supplied in x-ms-partitionkey header has fewer components than \
+                 defined in the the collection.",
+            );
+            error.with_help(format!(
+                "The request has no header x-ms-documentdb-partitionkey: send the item's value at \
+                 {} in brackets, such as [\"a\"]. SDKs send it by themselves.",
+                container.partition_key().shown_paths()
+            ))
+        })
     }
 
     /// Returns the partition key of the header. `[]` means none, unless the container was created
@@ -211,9 +234,10 @@ impl Call {
     pub(crate) fn object(&self) -> Result<Object> {
         match parse_body(&self.body)? {
             Json::Object(object) => Ok(object),
-            _ => Err(Error::bad(
-                "The input content is invalid: the body is not a JSON object.",
-            )),
+            _ => Err(
+                Error::bad("The input content is invalid: the body is not a JSON object.")
+                    .with_help("Send an object in braces: {…}."),
+            ),
         }
     }
 
@@ -300,7 +324,12 @@ fn lies_elsewhere(container: &Container, key: &PartitionKey, id: u32) -> bool {
 /// # Errors
 /// 400 if the body is not JSON.
 pub(crate) fn parse_body(body: &[u8]) -> Result<Json> {
-    parse(body).map_err(|error| Error::bad(format!("The input content is invalid: {error}.")))
+    parse(body).map_err(|error| {
+        let (line, column) = error.place(body);
+        Error::bad(format!(
+            "The input content is invalid: {error} (line {line}, column {column})."
+        ))
+    })
 }
 
 fn bad_parameters() -> Error {

@@ -224,7 +224,10 @@ impl RequestHeaders {
                  consistency level.",
                 level.name(),
                 account.name()
-            )));
+            ))
+            .with_help(
+                "Leave the level out in the client, or start the server with --consistency.",
+            ));
         }
         if self.strategy == Some(Strategy::GlobalStrong) && account != Consistency::Strong {
             return Err(Error::bad(format!(
@@ -249,7 +252,8 @@ impl RequestHeaders {
                 "Manual throughput (x-ms-offer-throughput) and autoscale \
                  (x-ms-cosmos-offer-autopilot-settings) \
                  cannot be asked for together.",
-            ));
+            )
+            .with_help("Give the client one of the two."));
         }
         if self.migrates_to_autoscale && self.migrates_to_manual {
             return Err(Error::bad(

@@ -747,11 +747,7 @@ impl Started {
 /// Returns the error for a failed search for the owner of the addressed resource: 404/1003 in place
 /// of 404, which would stand for the addressed resource itself.
 fn owner_missing(error: Error) -> Error {
-    if error.kind() == Kind::NotFound {
-        Error::owner_not_found()
-    } else {
-        error
-    }
+    error.about_owner()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 //! path cannot name a method that no operation has.
 
 use orrery_engine::request::{AccessResourceKind, ScriptKind};
+use orrery_model::words::shortened;
 use orrery_model::{Error, Kind, Result, Rid};
 
 /// The resource, or the feed of resources, that a path addresses.
@@ -220,9 +221,42 @@ impl Path {
                     "The path '/{raw}' is invalid: the path of an offer is '/offers/' and its id."
                 ));
             }
-            let message = format!("The path '/{raw}' names no resource. Resource Not Found.");
-            Error::new(Kind::NotFound, message)
+            let shown = shortened(raw);
+            let message = format!("The path '/{shown}' names no resource. Resource Not Found.");
+            Error::new(Kind::NotFound, message).with_help(self.path_help())
         })
+    }
+
+    /// Returns which paths there are, and the word that a wrong one was probably meant to be.
+    fn path_help(&self) -> String {
+        const WORDS: [(&str, &[&str]); 4] = [
+            ("dbs", &["db", "databases", "database"]),
+            (
+                "colls",
+                &[
+                    "coll",
+                    "containers",
+                    "container",
+                    "collections",
+                    "collection",
+                ],
+            ),
+            ("docs", &["doc", "items", "item", "documents", "document"]),
+            ("sprocs", &["sproc", "storedprocedures", "procedures"]),
+        ];
+        for segment in self.segments.iter().step_by(2) {
+            let lower = segment.to_lowercase();
+            let meant = WORDS.iter().find(|(word, other)| {
+                other.contains(&lower.as_str()) || lower == *word && segment != word
+            });
+            if let Some((word, _)) = meant {
+                return format!("Write '{word}' and not '{}'.", shortened(segment));
+            }
+        }
+        "Paths of the protocol are /dbs/{database}/colls/{container}/docs/{item} and the like: the \
+         endpoint of a client is the address alone, such as https://localhost:8081/, without a \
+         path."
+            .to_owned()
     }
 
     fn matches(&self, pattern: &[&str]) -> bool {

@@ -304,6 +304,27 @@ impl Error {
         .with_cause(cause)
     }
 
+    /// Appends a sentence that says how to mend the request. The sentences before it stay as they
+    /// are, because tools look for the service's words.
+    pub fn with_help(mut self, help: impl AsRef<str>) -> Self {
+        let help = help.as_ref().trim();
+        if !help.is_empty() {
+            self.message.push(' ');
+            self.message.push_str(help);
+        }
+        self
+    }
+
+    /// Turns the 404 about a database or container into the 404/1003 about the owner of the resource
+    /// that a request addresses, and keeps the help. Other errors stay as they are.
+    pub fn about_owner(self) -> Self {
+        if self.kind != Kind::NotFound {
+            return self;
+        }
+        let help = self.message.strip_prefix(Self::not_found().message());
+        Self::owner_not_found().with_help(help.unwrap_or_default())
+    }
+
     /// Replaces the sub-status of the kind, for instance by the number that a script threw.
     pub fn with_sub_status(mut self, sub_status: u32) -> Self {
         self.sub_status = Some(sub_status);
@@ -410,6 +431,18 @@ mod tests {
                 "{kind:?} and {duplicate:?} share a status"
             );
         }
+    }
+
+    #[test]
+    fn help_follows_the_words_of_the_service() {
+        let error = Error::conflict().with_help("Take another id.");
+        assert!(error.message().starts_with("Entity with the specified id"));
+        assert!(
+            error
+                .message()
+                .ends_with("already exists. Take another id.")
+        );
+        assert_eq!(Error::bad("No.").with_help("").message(), "No.");
     }
 
     #[test]

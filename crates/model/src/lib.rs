@@ -4,7 +4,8 @@
 //! ([`rid`]), partition keys and their position in the hash space ([`partition_key`]), partial
 //! updates ([`patch`]), the table of errors ([`error`]), limits ([`limits`]), counted work
 //! ([`work`]), counters for operators ([`metrics`]), budgets of memory ([`memory`]), locks that
-//! survive a panic ([`sync`]), and the interface for time and randomness ([`world`]).
+//! survive a panic ([`sync`]), words for messages ([`words`]), and the interface for time and
+//! randomness ([`world`]).
 
 pub mod error;
 pub mod json;
@@ -15,6 +16,7 @@ pub mod partition_key;
 pub mod patch;
 pub mod rid;
 pub mod sync;
+pub mod words;
 pub mod work;
 pub mod world;
 

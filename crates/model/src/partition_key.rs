@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::json::{Json, Object, parse};
 use crate::limits;
 use crate::object;
+use crate::words::shortened;
 
 /// The hash of a partition key definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,8 +113,7 @@ impl Definition {
         }
         let mut paths = Vec::with_capacity(path_texts.len());
         for text in &path_texts {
-            let names = parse_path(text)
-                .ok_or_else(|| invalid_definition(&format!("the path '{text}'")))?;
+            let names = parse_path(text).ok_or_else(|| invalid_path(text))?;
             paths.push(names);
         }
 
@@ -207,7 +207,13 @@ impl Definition {
         let has_all_components = key.components.len() == self.paths.len();
         let is_empty_system_key = key.components.is_empty() && self.is_system_key;
         if !has_all_components && !is_empty_system_key {
-            return Err(Error::partition_key_mismatch());
+            let (paths, count) = (self.shown_paths(), key.components.len());
+            return Err(Error::partition_key_mismatch().with_help(format!(
+                "The container has {} partition key path(s), {paths}, and the request names {count} \
+                 value(s): {}.",
+                self.paths.len(),
+                key.shown()
+            )));
         }
         let too_long = key
             .components
@@ -217,9 +223,45 @@ impl Definition {
             return Err(Error::bad(format!(
                 "The partition key value is longer than {} bytes.",
                 limits::PARTITION_KEY_BYTES_V2
-            )));
+            ))
+            .with_help("Take a shorter value, or a hash of this one."));
         }
         Ok(())
+    }
+
+    /// Returns the error 400/1001 for a request that names another partition key than the item has.
+    pub fn mismatch(&self, named: &PartitionKey, of_item: &PartitionKey) -> Error {
+        let has_no_value = |key: &PartitionKey| {
+            let mut components = key.components.iter();
+            components.any(|component| matches!(component, Component::Undefined))
+        };
+        let (paths, found) = (self.shown_paths(), of_item.shown());
+        let note = if has_no_value(of_item) && !has_no_value(named) {
+            " {} stands for a property that the item does not have."
+        } else {
+            ""
+        };
+        Error::partition_key_mismatch().with_help(format!(
+            "The request names the partition key {}, and the item has {found} at {paths}.{note} Send \
+             the item's own value.",
+            named.shown()
+        ))
+    }
+
+    /// Returns the error 400/1001 for a change of an item's partition key from `old` to `new`.
+    pub fn change_refused(&self, old: &PartitionKey, new: &PartitionKey) -> Error {
+        Error::partition_key_mismatch().with_help(format!(
+            "The partition key of an item cannot change: it is {} at {} and would become {}. Delete \
+             the item and create another one.",
+            old.shown(),
+            self.shown_paths(),
+            new.shown()
+        ))
+    }
+
+    /// Returns the paths for a message, shortened.
+    pub fn shown_paths(&self) -> String {
+        shortened(&self.path_texts.join(", "))
     }
 
     /// Returns the EPK of `key`.
@@ -250,6 +292,11 @@ impl Definition {
 }
 
 impl PartitionKey {
+    /// Returns the key for a message: the header's form, shortened.
+    pub fn shown(&self) -> String {
+        shortened(&self.to_json().to_text())
+    }
+
     /// Creates a key from its components.
     pub fn new(components: Vec<Component>) -> Self {
         PartitionKey { components }
@@ -263,8 +310,10 @@ impl PartitionKey {
     pub fn from_header(text: &str) -> Result<Self> {
         let bad = || {
             Error::bad(format!(
-                "The partition key header '{text}' is not a JSON array of primitive values."
+                "The partition key header '{}' is not a JSON array of primitive values.",
+                shortened(text)
             ))
+            .with_help("Send the value in brackets, a text in quotes too: [\"a\"] or [1].")
         };
         let json = parse(text.as_bytes()).map_err(|_| bad())?;
         let values = json.as_array().ok_or_else(bad)?;
@@ -398,6 +447,28 @@ fn unquoted_name(text: &str) -> Option<(&str, &str)> {
     Some((name, &text[end..]))
 }
 
+/// Returns the error for a path that is not one, with the path that was probably meant.
+fn invalid_path(text: &str) -> Error {
+    let shown = shortened(text);
+    let error = invalid_definition(&format!("the path '{shown}'"));
+    let trimmed = text
+        .trim_matches('/')
+        .trim_end_matches("/?")
+        .trim_end_matches("/*");
+    let with_slash = match trimmed.contains('/') {
+        false => format!("/{}", trimmed.replace('.', "/")),
+        true => format!("/{trimmed}"),
+    };
+    match parse_path(&with_slash) {
+        Some(_) => error.with_help(format!(
+            "A partition key path begins with a slash and has one before each property: write \
+             '{}'.",
+            shortened(&with_slash)
+        )),
+        None => error.with_help("Write a path of property names such as '/customerId' or '/a/b'."),
+    }
+}
+
 fn invalid_definition(reason: &str) -> Error {
     Error::bad(format!(
         "The partition key definition is invalid: {reason}."
@@ -407,7 +478,8 @@ fn invalid_definition(reason: &str) -> Error {
 /// Returns the `paths` member of a definition.
 fn path_texts(body: &Object) -> Result<Vec<String>> {
     let Some(paths) = body.get("paths").and_then(Json::as_array) else {
-        return Err(invalid_definition("'paths' is missing"));
+        return Err(invalid_definition("'paths' is missing")
+            .with_help("Write {\"paths\": [\"/customerId\"], \"kind\": \"Hash\"}."));
     };
     let mut texts = Vec::with_capacity(paths.len());
     for path in paths {

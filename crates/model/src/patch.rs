@@ -14,6 +14,7 @@
 mod pointer;
 
 use crate::json::Number;
+use crate::words::{did_you_mean, shortened};
 use crate::{Error, Json, Object, Result, limits};
 use pointer::{Node, Pointer};
 
@@ -70,22 +71,36 @@ impl Patch {
     pub fn from_json(json: &Json) -> Result<Patch> {
         let (operations, condition) = match json {
             Json::Array(operations) => (operations, None),
-            Json::Object(body) => operations_and_condition(body).ok_or_else(syntax_error)?,
-            _ => return Err(syntax_error()),
+            Json::Object(body) => operations_and_condition(body).ok_or_else(|| {
+                syntax_error().with_help(
+                    "A patch has the array 'operations' and, if wanted, the text 'condition'.",
+                )
+            })?,
+            _ => return Err(syntax_error().with_help("A patch is an array of operations.")),
         };
         if operations.is_empty() {
-            return Err(syntax_error());
+            return Err(syntax_error().with_help("It has no operations."));
         }
         // An oversized patch is refused before its operations are parsed.
         if operations.len() > limits::PATCH_OPERATIONS {
             let limit = limits::PATCH_OPERATIONS;
             return Err(Error::bad(format!(
                 "The number of patch operations cannot exceed '{limit}'."
+            ))
+            .with_help(format!(
+                "This one has {}: send them as several patches, or replace the item.",
+                operations.len()
             )));
         }
         let mut parsed = Vec::with_capacity(operations.len());
-        for operation in operations {
-            parsed.push(Operation::from_json(operation).ok_or_else(syntax_error)?);
+        for (operation, number) in operations.iter().zip(1..) {
+            let read = Operation::from_json(operation);
+            parsed.push(read.ok_or_else(|| {
+                syntax_error().with_help(format!(
+                    "Operation {number}: {}",
+                    problem_of_operation(operation)
+                ))
+            })?);
         }
         Ok(Patch {
             condition,
@@ -307,6 +322,45 @@ fn depth(json: &Json) -> usize {
     }
 }
 
+/// Returns what is wrong with an operation that cannot be parsed, and how to mend it.
+fn problem_of_operation(json: &Json) -> String {
+    const OPERATIONS: [&str; 6] = ["add", "set", "replace", "remove", "incr", "move"];
+    let text = |name: &str| json.get(name).and_then(Json::as_str);
+    let Some(op) = text("op") else {
+        return "it has no 'op'; a patch operation is {\"op\": \"set\", \"path\": \"/name\", \
+                \"value\": 1}."
+            .to_owned();
+    };
+    if !OPERATIONS.contains(&op) {
+        return format!(
+            "the op '{}' is unknown.{} Known are {}.",
+            shortened(op),
+            did_you_mean(op, OPERATIONS),
+            OPERATIONS.join(", ")
+        );
+    }
+    for name in ["path", "from"] {
+        let Some(path) = text(name) else { continue };
+        if Pointer::parse(path).is_none() {
+            let guess = format!("/{}", path.trim_matches('/').replace('.', "/"));
+            return format!(
+                "the {name} '{}' is no path: write '{}'.",
+                shortened(path),
+                shortened(&guess)
+            );
+        }
+    }
+    if text("path").is_none() {
+        return format!("the op '{op}' needs a 'path', such as '/name'.");
+    }
+    match op {
+        "move" if text("from").is_none() => "the op 'move' needs 'from', a path.".to_owned(),
+        "move" => "a value cannot be moved into itself.".to_owned(),
+        "incr" => "the op 'incr' needs a number as 'value'.".to_owned(),
+        _ => format!("the op '{op}' needs a 'value'."),
+    }
+}
+
 fn syntax_error() -> Error {
     Error::bad("Invalid patch request: check syntax of patch specification.")
 }
@@ -315,7 +369,7 @@ fn no_path(operation: &str, missing: &str) -> String {
     format!(
         "{operation} Operation can only create a child object of an existing node(array or object) \
          and cannot create path recursively, no path found beyond: '{missing}'. Learn more: \
-         https://aka.ms/cosmosdbpatchdocs"
+         https://aka.ms/cosmosdbpatchdocs Add an object at '{missing}' first."
     )
 }
 
@@ -332,9 +386,14 @@ fn absent(path: &Pointer, to_be: &str) -> String {
     } else {
         ""
     };
-    format!("Node({path}) to be {to_be} is absent.{note}")
+    let help = if to_be == "replaced" {
+        " The op 'set' also adds what is absent."
+    } else {
+        ""
+    };
+    format!("Node({path}) to be {to_be} is absent.{note}{help}")
 }
 
 fn not_a_number(path: &Pointer) -> String {
-    format!("Node({path}) is not a number.")
+    format!("Node({path}) is not a number. Only numbers are incremented: use the op 'set'.")
 }

@@ -87,9 +87,15 @@ impl fmt::Display for ScriptError {
                 write!(f, "the arguments of the script are not valid: {reason}")
             }
             Self::UnknownFunction(name) => {
-                write!(f, "user-defined function '{name}' does not exist")
+                write!(
+                    f,
+                    "user-defined function '{name}' does not exist: create it on the container"
+                )
             }
-            Self::TimedOut => f.write_str("the script exceeded its time budget"),
+            Self::TimedOut => f.write_str(
+                "the script exceeded its time budget: do less in one run, and call it again with \
+                 where it stopped",
+            ),
             Self::OutOfMemory => f.write_str("the script exceeded its memory limit"),
             Self::TooDeep => f.write_str("the script exceeded the maximum call depth"),
             Self::TooLarge(what) => write!(f, "too large for a script: {what}"),

@@ -361,9 +361,13 @@ fn compile<'js>(ctx: &Ctx<'js>, name: &str, source: &str) -> Result<Function<'js
         }
         Err(error) => return Err(failed(error.to_string())),
     };
-    value
-        .into_function()
-        .ok_or_else(|| failed("the source is not a function".into()))
+    value.into_function().ok_or_else(|| {
+        failed(
+            "the source is not a function: write the body as function (a, b) { … }, without \
+                 text before or behind it"
+                .into(),
+        )
+    })
 }
 
 /// Returns the message of an exception of the parser, with the position; `None` if the thrown value

@@ -209,6 +209,7 @@ impl<'a> Binder<'a> {
             self.diagnostics.push(Diagnostic {
                 code,
                 message,
+                hint: None,
                 start,
                 end,
             });

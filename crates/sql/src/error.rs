@@ -14,8 +14,10 @@ use std::fmt;
 pub struct Diagnostic {
     /// The service's code, such as `SC1001`.
     pub code: &'static str,
-    /// The message, with quoted words of the query.
+    /// The message in the service's words, with quoted words of the query.
     pub message: String,
+    /// How to mend the query, if that is known. Clients read it behind the message.
+    pub hint: Option<String>,
     /// Position of the first character of the offending text, in characters from the start of the
     /// query.
     pub start: usize,
@@ -73,11 +75,14 @@ impl QueryError {
                 let error = object! {
                     "severity" => "Error",
                     "code" => 2206,
-                    "message" => message.as_str(),
+                    "message" => with_help(message),
                 };
                 Json::Object(object! { "errors" => vec![Json::Object(error)] })
             }
-            other => Json::Object(object! { "Errors" => vec![Json::from(other.to_string())] }),
+            other => {
+                let message = with_help(&other.to_string());
+                Json::Object(object! { "Errors" => vec![Json::from(message)] })
+            }
         }
     }
 
@@ -93,19 +98,36 @@ impl QueryError {
         QueryError::Compile(vec![Diagnostic {
             code,
             message: message.into(),
+            hint: None,
             start: span.0,
             end: span.1,
         }])
     }
 }
 
+/// Returns a sentence of the service and, behind it, how to mend the query.
+fn with_help(sentence: &str) -> String {
+    match crate::hints::help_of_sentence(sentence) {
+        Some(help) => format!("{sentence} {help}"),
+        None => sentence.to_owned(),
+    }
+}
+
 impl Diagnostic {
+    /// Returns the message and, behind it, the hint.
+    pub fn explained(&self) -> String {
+        match &self.hint {
+            Some(hint) => format!("{} {hint}", self.message),
+            None => self.message.clone(),
+        }
+    }
+
     fn to_object(&self) -> Object {
         object! {
             "severity" => "Error",
             "location" => object! { "start" => self.start, "end" => self.end },
             "code" => self.code,
-            "message" => self.message.as_str(),
+            "message" => self.explained(),
         }
     }
 }

@@ -67,6 +67,7 @@ mod error;
 mod fingerprint;
 mod full_text;
 mod functions;
+mod hints;
 mod language;
 mod plan;
 mod query;

@@ -6,6 +6,7 @@ use crate::condition::{Condition, Demand, OrderKey};
 use crate::derive::{conjunction, derive};
 use crate::error::QueryError;
 use crate::fingerprint;
+use crate::hints;
 use crate::rank_statistics::statistics_query;
 use crate::resume_filter::ResumeFilter;
 use crate::run::frame::{Context, Scope};
@@ -65,6 +66,16 @@ impl Query {
     /// [`QueryError::OrderBy`], [`QueryError::Unsupported`], and [`QueryError::Memory`] if the
     /// query refers to large parameters too often.
     pub fn compile(
+        text: &str,
+        parameters: &[(String, Json)],
+        environment: &Environment,
+    ) -> Result<Self, QueryError> {
+        Self::compile_unexplained(text, parameters, environment)
+            .map_err(|error| hints::explained(error, text, parameters, environment))
+    }
+
+    /// Compiles a query; errors have no hints.
+    fn compile_unexplained(
         text: &str,
         parameters: &[(String, Json)],
         environment: &Environment,

@@ -18,7 +18,7 @@ pub(crate) mod print;
 mod template;
 
 pub use form::{CountOfRows, QueryForm};
-pub(crate) use lexer::{RESERVED, character_range};
+pub(crate) use lexer::{RESERVED, Token, TokenKind, character_range, tokens};
 pub(crate) use parser::parse;
 pub use template::{QueryTemplate, Slot, SlotUse};
 

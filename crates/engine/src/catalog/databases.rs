@@ -51,6 +51,16 @@ impl Database {
         read(&self.containers).get(id).copied()
     }
 
+    /// Returns the ids of some containers, for a message.
+    pub(super) fn some_container_ids(&self) -> Vec<String> {
+        let containers = read(&self.containers);
+        containers
+            .keys()
+            .take(super::COMPARED_NAMES)
+            .cloned()
+            .collect()
+    }
+
     /// Returns the resource ids of the containers, in no particular order.
     pub(super) fn containers(&self) -> Vec<Rid> {
         read(&self.containers).values().copied().collect()

@@ -7,7 +7,7 @@
 //! ```
 
 use super::parse_stored;
-use crate::errors::damaged;
+use crate::errors::{damaged, etag_differs};
 use crate::request::etag_matches;
 use bytes::Bytes;
 use orrery_model::{Error, Json, Object, Result, Rid, object};
@@ -81,7 +81,7 @@ impl Meta {
     pub fn check_if_match(&self, if_match: Option<&str>) -> Result<()> {
         match if_match {
             Some(wanted) if !etag_matches(wanted, &self.etag_text()) => {
-                Err(Error::precondition_failed())
+                Err(etag_differs(wanted, &self.etag_text()))
             }
             _ => Ok(()),
         }

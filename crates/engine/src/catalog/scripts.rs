@@ -182,6 +182,14 @@ fn checked_body(kind: ScriptKind, body: &Object) -> Result<Object> {
             return Err(Error::bad(format!(
                 "The input content is invalid because the required properties - '{name}; ' - \
                  are missing"
+            ))
+            .with_help(format!(
+                "The members of this resource are {}, all texts.",
+                properties
+                    .iter()
+                    .map(|p| p.name)
+                    .collect::<Vec<_>>()
+                    .join(", ")
             )));
         };
         checked.set(*name, text);
@@ -195,7 +203,8 @@ fn checked_body(kind: ScriptKind, body: &Object) -> Result<Object> {
         return Err(Error::new(
             ErrorKind::ScriptCompile,
             "Encountered exception while compiling Javascript. The body is empty.",
-        ));
+        )
+        .with_help("Write a function: function () { … }."));
     }
     if kind == ScriptKind::Trigger {
         one_of(&checked, "triggerType", TRIGGER_TYPES)?;

@@ -7,6 +7,7 @@ use crate::index::policy::Policy;
 use crate::partition::row::is_system;
 use crate::request::properties::{self, Property, member, server_set, stored, unsupported};
 use orrery_model::partition_key::{Component, Definition, PartitionKey};
+use orrery_model::words::shortened;
 use orrery_model::{Error, Json, Object, Result, object};
 use orrery_sql::check_computed_property;
 use std::fmt;
@@ -137,7 +138,7 @@ impl Settings {
         };
         let policy = Policy::from_json(body.get("indexingPolicy"))?;
         let default_ttl = match member(body, "defaultTtl") {
-            Some(ttl) => Some(read_ttl(ttl).ok_or_else(|| Error::bad(TTL_INVALID))?),
+            Some(ttl) => Some(read_ttl(ttl).ok_or_else(|| ttl_invalid("defaultTtl", ttl))?),
             None => None,
         };
         let unique_keys = read_unique_keys(body)?;
@@ -207,10 +208,18 @@ impl Settings {
     /// 400 for a changed property that cannot change.
     pub fn check_replaces(&self, old: &Settings) -> Result<()> {
         if self.partition_key != old.partition_key {
-            return Err(unchangeable("partitionKey"));
+            return Err(unchangeable("partitionKey").with_help(format!(
+                "It is {} and would become {}. Create another container with the new partition key \
+                 and copy the items.",
+                old.partition_key.shown_paths(),
+                self.partition_key.shown_paths()
+            )));
         }
         if self.unique_keys != old.unique_keys {
-            return Err(unchangeable("uniqueKeyPolicy"));
+            return Err(unchangeable("uniqueKeyPolicy").with_help(
+                "Unique keys are set when a container is created. Create another container with \
+                 them and copy the items.",
+            ));
         }
         // The service has its own words for this property.
         if self.encryption_text() != old.encryption_text() {
@@ -250,6 +259,10 @@ pub(crate) fn check_computed_properties(properties: &[(String, String)]) -> Resu
             Error::bad(format!(
                 "One of the specified inputs is invalid: the computed property '{name}': {reason}"
             ))
+            .with_help(
+                "A computed property has a 'name' and a 'query' such as SELECT VALUE LOWER(c.name) \
+                 FROM c.",
+            )
         };
         if name.is_empty() || name == "id" || is_system(name) {
             return Err(invalid(&"The name is empty or that of a system property."));
@@ -263,13 +276,26 @@ pub(crate) fn check_computed_properties(properties: &[(String, String)]) -> Resu
 }
 
 /// The service's message for an invalid `ttl` or `defaultTtl`.
-pub(crate) const TTL_INVALID: &str = "The input ttl is invalid. Ensure to provide a nonzero positive \
+const TTL_INVALID: &str = "The input ttl is invalid. Ensure to provide a nonzero positive \
                                integer less than or equal to '2147483647', or -1 for never.";
 
 /// Reads `ttl` or `defaultTtl`: -1, or 1 to 2,147,483,647 seconds. Returns `None` for other values.
 pub(crate) fn read_ttl(value: &Json) -> Option<i32> {
     let seconds = i32::try_from(value.as_i64()?).ok()?;
     (seconds == -1 || seconds > 0).then_some(seconds)
+}
+
+/// Returns the error 400 for a value of `ttl` or `defaultTtl` that is not one.
+pub(crate) fn ttl_invalid(name: &str, value: &Json) -> Error {
+    let advice = match name {
+        "ttl" => "leave '{}' out to take the container's setting",
+        _ => "leave '{}' out to keep items for ever",
+    };
+    Error::bad(TTL_INVALID).with_help(format!(
+        "The value of '{name}' is {}, in seconds: {}, or take -1.",
+        shortened(&value.to_text()),
+        advice.replace("{}", name)
+    ))
 }
 
 fn read_unique_keys(body: &Object) -> Result<Vec<Vec<Vec<String>>>> {
@@ -282,7 +308,10 @@ fn read_unique_keys(body: &Object) -> Result<Vec<Vec<Vec<String>>>> {
     };
     let keys = keys.as_array().ok_or_else(invalid_unique_keys)?;
     if keys.len() > UNIQUE_KEYS_MAX {
-        return Err(invalid_unique_keys());
+        return Err(invalid_unique_keys().with_help(format!(
+            "It has {} unique keys; at most {UNIQUE_KEYS_MAX} are allowed.",
+            keys.len()
+        )));
     }
     keys.iter().map(read_unique_key).collect()
 }
@@ -291,7 +320,10 @@ fn read_unique_key(key: &Json) -> Result<Vec<Vec<String>>> {
     let paths = key.get("paths").and_then(Json::as_array);
     let paths = paths.ok_or_else(invalid_unique_keys)?;
     if paths.is_empty() || paths.len() > UNIQUE_KEY_PATHS_MAX {
-        return Err(invalid_unique_keys());
+        return Err(invalid_unique_keys().with_help(format!(
+            "A unique key has 1 to {UNIQUE_KEY_PATHS_MAX} paths, and one of these has {}.",
+            paths.len()
+        )));
     }
     paths.iter().map(read_unique_key_path).collect()
 }
@@ -300,14 +332,19 @@ fn read_unique_key(key: &Json) -> Result<Vec<Vec<String>>> {
 fn read_unique_key_path(path: &Json) -> Result<Vec<String>> {
     let path = path.as_str().ok_or_else(invalid_unique_keys)?;
     let names: Vec<String> = path.split('/').skip(1).map(str::to_owned).collect();
-    if names.is_empty() || names.iter().any(String::is_empty) {
-        return Err(invalid_unique_keys());
+    if !path.starts_with('/') || names.iter().any(String::is_empty) {
+        return Err(invalid_unique_keys().with_help(format!(
+            "The path '{}' must be a slash and a property, such as '/email'.",
+            shortened(path)
+        )));
     }
     Ok(names)
 }
 
 fn invalid_unique_keys() -> Error {
-    Error::bad("The unique key policy is invalid.")
+    Error::bad(
+        "The unique key policy is invalid. Its form is {\"uniqueKeys\": [{\"paths\": [\"/email\"]}]}.",
+    )
 }
 
 /// Reads `changeFeedPolicy`: the whole minutes for which versions are kept; 0 keeps only the

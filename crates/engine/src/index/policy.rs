@@ -9,6 +9,7 @@
 use super::cells::SpatialGrid;
 use super::paths::Step;
 use crate::request::IndexingDirective;
+use orrery_model::words::shortened;
 use orrery_model::{Error, Json, Object, Result, limits, object};
 use orrery_sql::Extent;
 use std::collections::HashMap;
@@ -169,7 +170,10 @@ impl Policy {
             "consistent" => true,
             "none" => false,
             "lazy" => return Err(Error::unsupported("The indexing mode 'lazy'")),
-            other => return Err(bad(&format!("the indexing mode '{other}' is unknown"))),
+            other => {
+                let problem = format!("the indexing mode '{}' is unknown", shortened(other));
+                return Err(bad(&problem).with_help("It is consistent or none."));
+            }
         };
         if is_consistent {
             Self::consistent(body)
@@ -217,7 +221,10 @@ impl Policy {
             included.push("/*".into());
         }
         if lists_root(&included) == lists_root(&excluded) {
-            return Err(bad("the path '/*' must be either included or excluded"));
+            return Err(bad("the path '/*' must be either included or excluded").with_help(
+                "Add {\"path\": \"/*\"} to excludedPaths to index the included paths only, or to \
+                 includedPaths to index all but the excluded ones.",
+            ));
         }
         if !names_etag(&included) && !names_etag(&excluded) {
             excluded.push("/\"_etag\"/?".into());
@@ -419,8 +426,8 @@ impl<'a> PolicyCursor<'a> {
 impl Node {
     /// Adds the decision on a path of a policy.
     fn add(&mut self, text: &str, is_included: bool) -> Result<()> {
-        let (steps, is_subtree) = parse_path(text)
-            .ok_or_else(|| bad(&format!("the path '{text}' is not well formed")))?;
+        let (steps, is_subtree) =
+            parse_path(text).ok_or_else(|| bad_path("the path", text, "/?"))?;
         let node = self.node(&steps);
         let decision = if is_subtree {
             &mut node.below
@@ -446,6 +453,36 @@ impl Node {
             };
         }
         node
+    }
+}
+
+/// Returns the error for a path that is not one, with the path that was probably meant. `ending` is
+/// what a path of the list ends with.
+fn bad_path(what: &str, text: &str, ending: &str) -> Error {
+    let error = bad(&format!("{what} '{}' is not well formed", shortened(text)));
+    // The usual slips: no slash, dots instead of slashes, the alias of a query, no ending.
+    let plain = text
+        .trim_matches('/')
+        .trim_end_matches("/?")
+        .trim_end_matches("/*");
+    let plain = plain.strip_prefix("c.").unwrap_or(plain);
+    let mut guess = String::new();
+    for name in plain.split(['.', '/']) {
+        guess.push('/');
+        match name {
+            "[]" => guess.push_str(name),
+            name if needs_no_quotes(name) => guess.push_str(name),
+            name => guess.push_str(&Json::from(name.trim_matches('"')).to_text()),
+        }
+    }
+    guess.push_str(ending);
+    let is_valid = match ending {
+        "" => names_of(&guess).is_some(),
+        _ => parse_path(&guess).is_some(),
+    };
+    match is_valid {
+        true => error.with_help(format!("Write '{}'.", shortened(&guess))),
+        false => error.with_help("Write a path such as '/name/?' for a value or '/address/*'."),
     }
 }
 
@@ -536,7 +573,7 @@ fn composite_path(part: &Json) -> Result<OrderedPath> {
         .get("path")
         .and_then(Json::as_str)
         .ok_or_else(|| bad("a composite index has no 'path'"))?;
-    let malformed = || bad(&format!("the composite path '{text}' is not well formed"));
+    let malformed = || bad_path("the composite path", text, "");
     let scalar_path = format!("{}/?", text.trim_end_matches("/?"));
     let (steps, is_subtree) = parse_path(&scalar_path).ok_or_else(malformed)?;
     if is_subtree || steps.is_empty() || steps.contains(&Step::Element) {
@@ -547,7 +584,8 @@ fn composite_path(part: &Json) -> Result<OrderedPath> {
         "ascending" => Ok((steps, true)),
         "descending" => Ok((steps, false)),
         other => Err(bad(&format!(
-            "the order '{other}' is neither ascending nor descending"
+            "the order '{}' is neither ascending nor descending",
+            shortened(other)
         ))),
     }
 }
@@ -567,8 +605,10 @@ fn read_search_indexes(list: &str, given: &Json) -> Result<Vec<SearchIndex>> {
         } else {
             names_of(path)
         };
-        let names = names
-            .ok_or_else(|| bad(&format!("the path '{path}' of '{list}' is not well formed")))?;
+        let names = names.ok_or_else(|| {
+            let ending = if list == "spatialIndexes" { "/*" } else { "" };
+            bad_path(&format!("the path in '{list}'"), path, ending)
+        })?;
         if indexes.iter().any(|index| index.path == path) {
             return Err(bad(&format!("the path '{path}' stands twice in '{list}'")));
         }

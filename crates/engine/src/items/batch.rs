@@ -24,6 +24,7 @@ use crate::request::{
     OperationKind, ReadOptions, ReadReply, WriteOptions,
 };
 use orrery_model::partition_key::{Epk, PartitionKey};
+use orrery_model::words::shortened;
 use orrery_model::work::{Step, Work};
 use orrery_model::{Error, Json, Kind, Result, limits};
 use std::sync::Arc;
@@ -472,7 +473,7 @@ impl Draft {
         if let (Some(own), Some(key)) = (&partition_key, key) {
             definition.check(own)?;
             if definition.epk(own) != definition.epk(key) {
-                return Err(Error::partition_key_mismatch());
+                return Err(definition.mismatch(key, own));
             }
         }
         let body = match body {
@@ -532,7 +533,8 @@ fn carry_out(
         Task::Read { id, if_none_match } => {
             let Some(stored) = transaction.find(view, &checked.epk, Id::Name(id))? else {
                 transaction.work.push(Step::ReadNothing);
-                return Err(Error::not_found());
+                return Err(Error::not_found()
+                    .with_help(format!("No item has the id '{}'.", shortened(id))));
             };
             let rid = transaction.container_rid();
             let (reply, step) = read_reply(rid, &stored, *if_none_match);

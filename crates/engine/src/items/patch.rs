@@ -38,7 +38,8 @@ impl CheckedPatch {
         {
             return Err(Error::bad(format!(
                 "Invalid patch request: Cannot patch system property '{fixed}'."
-            )));
+            ))
+            .with_help("The id and the properties that begin with '_' belong to the database."));
         }
         let condition = match predicate.or(patch.condition.as_deref()) {
             Some(condition) => Some(compile(container, condition)?),
@@ -102,8 +103,9 @@ impl Transaction<'_> {
         }
         let item = patch.patch.apply(&old.item()?)?;
         let definition = self.key_definition();
-        if definition.epk(&definition.extract(&item)?) != old.row.epk {
-            return Err(Error::partition_key_mismatch());
+        let key = definition.extract(&item)?;
+        if definition.epk(&key) != old.row.epk {
+            return Err(definition.change_refused(&definition.extract(&old.item()?)?, &key));
         }
         Ok(item)
     }

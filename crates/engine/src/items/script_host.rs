@@ -185,11 +185,17 @@ impl ScriptHost<'_, '_> {
     fn own_item(&self, body: &str) -> Result<Object> {
         let item = parse_item(body.as_bytes())?;
         let definition = self.container.partition_key();
-        if definition.epk(&definition.extract(&item)?) != self.epk {
+        let key = definition.extract(&item)?;
+        if definition.epk(&key) != self.epk {
             return Err(Error::bad(
                 "Requests originating from scripts cannot reference partition keys other than the one for which client \
                  request was submitted.",
-            ));
+            )
+            .with_help(format!(
+                "The item has {} at {}: run the procedure with this partition key.",
+                key.shown(),
+                definition.shown_paths()
+            )));
         }
         Ok(item)
     }

@@ -311,8 +311,14 @@ impl Engine {
         if request.deleted.is_none() {
             item_id(&item)?;
             let definition = host.container.partition_key();
-            if definition.epk(&definition.extract(&item)?) != host.epk {
-                return Err(Error::partition_key_mismatch());
+            let key = definition.extract(&item)?;
+            if definition.epk(&key) != host.epk {
+                return Err(Error::partition_key_mismatch().with_help(format!(
+                    "The trigger '{}' makes an item with the partition key {}, which is not that of \
+                     the request.",
+                    trigger.id(),
+                    key.shown()
+                )));
             }
         }
         Ok(Some(item))
@@ -432,10 +438,15 @@ fn find_trigger(
         Error::bad(format!(
             "The trigger '{name}' does not exist in this container."
         ))
+        .with_help("Create it on the container before a request names it.")
     })?;
     if trigger.trigger_type() != trigger_type {
         return Err(Error::bad(format!(
             "The trigger '{name}' is no {trigger_type}-trigger."
+        ))
+        .with_help(format!(
+            "Its triggerType is {}: name it as such on the request.",
+            trigger.trigger_type()
         )));
     }
     let fitting: &[&str] = match operation {

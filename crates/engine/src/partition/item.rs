@@ -3,6 +3,7 @@
 use crate::partition::keys::ItemNumber;
 use crate::partition::row::Row;
 use orrery_model::json::parse;
+use orrery_model::words::shortened;
 use orrery_model::{Error, Json, Object, Result, limits};
 
 /// A stored item with its number.
@@ -34,18 +35,25 @@ impl StoredItem {
 /// `/`, `\` or a control character. The SDKs refuse more characters than the service does, which
 /// accepts tabs and line ends.
 pub(crate) fn item_id(item: &Object) -> Result<&str> {
-    let missing = || {
-        Error::bad(
+    let missing =
+        || {
+            Error::bad(
             "The input content is invalid because the required properties - 'id; ' - are missing",
         )
-    };
+        .with_help(match item.iter().find(|(name, _)| name.eq_ignore_ascii_case("id")) {
+            Some((name, _)) if name != "id" => format!("Write 'id' and not '{name}'."),
+            _ => "Give each item an 'id', a text of at least one character.".to_owned(),
+        })
+        };
     let id = match item.get("id") {
         None | Some(Json::Null) => return Err(missing()),
         Some(Json::String(id)) => id,
         Some(other) => {
             return Err(Error::bad(format!(
-                "The id {other} is invalid: an id must be a string."
-            )));
+                "The id {} is invalid: an id must be a string.",
+                shortened(&other.to_text())
+            ))
+            .with_help("Write it in quotes, as in \"id\": \"1\"."));
         }
     };
     if id.is_empty() {
@@ -64,8 +72,9 @@ pub(crate) fn item_id(item: &Object) -> Result<&str> {
         return Err(Error::bad(format!(
             "The id '{}' is invalid: it contains one of the characters / \\ or a control \
              character.",
-            id.escape_debug()
-        )));
+            shortened(id).escape_debug()
+        ))
+        .with_help("Take - or _ instead; SDKs do not accept ? and # either."));
     }
     Ok(id)
 }

@@ -28,8 +28,8 @@
 //! serializable.
 
 use crate::background::BackgroundTask;
-use crate::catalog::settings::{Settings, TTL_INVALID, read_ttl};
-use crate::errors::{conflicting_write, storage_failure};
+use crate::catalog::settings::{Settings, read_ttl, ttl_invalid};
+use crate::errors::{conflicting_write, etag_differs, item_id_taken, storage_failure};
 use crate::index::generations::{Policies, PolicyGenerations};
 use crate::index::policy::Policy;
 use crate::index::terms::Terms;
@@ -46,6 +46,7 @@ use crate::request::{Id, IndexingDirective, etag_matches};
 use bytes::Bytes;
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Definition, Epk, PartitionKey};
+use orrery_model::words::shortened;
 use orrery_model::work::Step;
 use orrery_model::world::World;
 use orrery_model::{Error, Json, Kind, Object, Result, Rid, limits};
@@ -323,7 +324,7 @@ impl<'a> Transaction<'a> {
                 let terms = self.terms(item, self.ts, options.indexing)?.units();
                 let bytes = size_once_stored(item);
                 self.work.push(Step::Refused { bytes, terms });
-                return Err(Error::conflict());
+                return Err(item_id_taken(id, key));
             }
             self.erase(&old)?;
         }
@@ -355,7 +356,8 @@ impl<'a> Transaction<'a> {
         let id = item_id(item)?;
         let epk = self.epk(key);
         if epk != old.row.epk {
-            return Err(Error::partition_key_mismatch());
+            let definition = self.key_definition();
+            return Err(definition.change_refused(&definition.extract(&old.item()?)?, key));
         }
         self.check_etag(old, size_once_stored(item), options.if_match)?;
         let before = self.state_of(&old.row)?;
@@ -437,7 +439,7 @@ impl<'a> Transaction<'a> {
         match if_match {
             Some(wanted) if !etag_matches(wanted, &old.row.etag_text()) => {
                 self.work.push(Step::Refused { bytes, terms: 0 });
-                Err(Error::precondition_failed())
+                Err(etag_differs(wanted, &old.row.etag_text()))
             }
             _ => Ok(()),
         }
@@ -451,7 +453,7 @@ impl<'a> Transaction<'a> {
         &mut self,
         view: ReadView<'_>,
         holder: &StoredItem,
-        refusal: fn() -> Error,
+        refusal: impl Fn() -> Error,
     ) -> Result<()> {
         if self.is_visible(view, &holder.row)? {
             return Err(refusal());
@@ -493,7 +495,16 @@ impl<'a> Transaction<'a> {
                 number: holder,
                 row: row.ok_or_else(damaged)?,
             };
-            self.release(view, &holder, Error::unique_key_taken)?;
+            let taken = || {
+                let item = holder.item().unwrap_or_default();
+                let id = item.get("id").and_then(Json::as_str).unwrap_or_default();
+                Error::unique_key_taken().with_help(format!(
+                    "The item with the id '{}' of the same logical partition has the same values at \
+                     the paths of a unique key.",
+                    shortened(id)
+                ))
+            };
+            self.release(view, &holder, taken)?;
         }
         Ok(())
     }
@@ -576,7 +587,7 @@ impl<'a> Transaction<'a> {
     ) -> Result<ItemState> {
         let ttl = match item.get("ttl") {
             None => 0,
-            Some(ttl) => read_ttl(ttl).ok_or_else(|| Error::bad(TTL_INVALID))?,
+            Some(ttl) => read_ttl(ttl).ok_or_else(|| ttl_invalid("ttl", ttl))?,
         };
         let row = Row {
             lsn: row::UNCOMMITTED,
@@ -596,6 +607,10 @@ impl<'a> Transaction<'a> {
                     row.size(),
                     limits::ITEM_BYTES
                 ),
+            )
+            .with_help(
+                "Store large values as several items of the logical partition, or as files \
+                 elsewhere.",
             ));
         }
         Ok(ItemState {

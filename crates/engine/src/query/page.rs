@@ -15,7 +15,7 @@ use crate::catalog::settings::Settings;
 use crate::errors::query_error;
 use crate::index::generations::Policies;
 use crate::index::paths::Step as PathStep;
-use crate::index::policy::Policy;
+use crate::index::policy::{OrderedPath, Policy, path_text};
 use crate::items::UserFunctions;
 use crate::partition::session::check_session;
 use crate::partition::visibility::Visibility;
@@ -25,7 +25,7 @@ use crate::throughput::PartitionCharges;
 use crate::{CrossPartitionQueries, Engine};
 use orrery_model::json::parse;
 use orrery_model::work::{QueryWork, Step};
-use orrery_model::{Error, Json, Kind, Result};
+use orrery_model::{Error, Json, Kind, Result, object};
 use orrery_sql::{Demand, Query, QueryError, ResumeFilter, ResumePoint, Work, query_advice};
 use orrery_storage::Snapshot;
 use std::cell::Cell;
@@ -517,6 +517,10 @@ fn check_order(query: &Query, policy: &Policy) -> Result<()> {
                 Err(Error::bad(format!(
                     "The order-by item {path} is excluded from the index: the order by query does not have a \
                  corresponding index that it can be served from."
+                ))
+                .with_help(format!(
+                    "Add {{\"path\": {}}} to includedPaths of the container's indexing policy.",
+                    Json::from(format!("{}/?", path_text(&steps(path)))).to_text()
                 )))
             }
             _ => Ok(()),
@@ -536,9 +540,29 @@ fn check_order(query: &Query, policy: &Policy) -> Result<()> {
             }
             Err(Error::bad(
                 "The order by query does not have a corresponding composite index that it can be served from.",
-            ))
+            )
+            .with_help(format!(
+                "Add this one to compositeIndexes of the container's indexing policy: {}",
+                composite_document(&keys).to_text()
+            )))
         }
     }
+}
+
+/// Returns a composite index as an indexing policy has it.
+fn composite_document(keys: &[OrderedPath]) -> Json {
+    let mut paths = Vec::with_capacity(keys.len());
+    for (path, is_ascending) in keys {
+        let order = if *is_ascending {
+            "ascending"
+        } else {
+            "descending"
+        };
+        paths.push(Json::Object(
+            object! { "path" => path_text(path), "order" => order },
+        ));
+    }
+    Json::Array(paths)
 }
 
 /// Adds the work of a page to the charges: each partition that was asked is one step, and the work

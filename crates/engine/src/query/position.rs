@@ -195,6 +195,7 @@ impl QueryPosition {
     /// Returns the error for a position that does not belong to the container or query.
     pub(crate) fn mismatch_error() -> Error {
         Error::bad("Invalid Continuation Token: it does not belong to this container or query.")
+            .with_help(crate::errors::TOKEN_HELP)
     }
 }
 

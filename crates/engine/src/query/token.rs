@@ -7,6 +7,7 @@
 //! base64url( version·1 crc32·4 resume )
 //! ```
 
+use crate::errors;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use orrery_model::{Error, Result};
@@ -40,7 +41,7 @@ pub(crate) fn write(resume: &ResumePoint, limit_kb: Option<usize>) -> Result<Str
 /// # Errors
 /// 400 if the token is invalid.
 pub(crate) fn read(token: &str) -> Result<ResumePoint> {
-    let invalid = || Error::bad("Invalid Continuation Token.");
+    let invalid = || Error::bad("Invalid Continuation Token.").with_help(errors::TOKEN_HELP);
     let bytes = URL_SAFE_NO_PAD
         .decode(token.trim())
         .map_err(|_| invalid())?;

@@ -4,6 +4,7 @@
 //! from the rows: it reads the source text, so a row must be a call of one of the functions here
 //! with string literals as its first two arguments.
 
+use orrery_model::words::{did_you_mean, shortened};
 use orrery_model::{Error, Json, Object, Result};
 
 /// A property of a body.
@@ -90,16 +91,20 @@ pub fn check(kind: &str, body: &Object, table: &[Property], shown: Option<&Objec
         }
         // An unknown member may be a misspelt one, whose effect the client would miss.
         let Some(property) = table.iter().find(|property| property.name == name) else {
-            return Err(Error::bad(format!(
-                "The {kind} property '{name}' is unknown."
-            )));
+            return Err(unknown(kind, name, table));
         };
         match property.treatment {
             Treatment::Stored | Treatment::ServerSet => {}
             Treatment::Immutable => {
                 if shown.is_some_and(|shown| shown.get(name) != Some(value)) {
+                    let before = shown.and_then(|shown| shown.get(name));
                     return Err(Error::bad(format!(
                         "The {kind} property '{name}' cannot be changed."
+                    ))
+                    .with_help(format!(
+                        "It is {} and would become {}.",
+                        before.map_or("absent".to_owned(), |json| shortened(&json.to_text())),
+                        shortened(&value.to_text())
                     )));
                 }
             }
@@ -119,6 +124,17 @@ pub fn check(kind: &str, body: &Object, table: &[Property], shown: Option<&Objec
         }
     }
     Ok(())
+}
+
+/// Returns the error for a property that no table has, with the one that was probably meant.
+fn unknown(kind: &str, name: &str, table: &[Property]) -> Error {
+    let known: Vec<&str> = table.iter().map(|property| property.name).collect();
+    let error = Error::bad(format!(
+        "The {kind} property '{}' is unknown.{}",
+        shortened(name),
+        did_you_mean(name, known.iter().copied())
+    ));
+    error.with_help(format!("Known are {}.", known.join(", ")))
 }
 
 #[cfg(test)]

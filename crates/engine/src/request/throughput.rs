@@ -351,7 +351,11 @@ pub(crate) fn throughput_out_of_range(ru: i64, min: u32, max: u32, step: u32) ->
             " Requested throughput {ru} is less than required minimum throughput {min}."
         ));
     }
-    Error::bad(message)
+    let nearest = (ru.clamp(i64::from(min), i64::from(max)) as u32).next_multiple_of(step);
+    Error::bad(message).with_help(format!(
+        "{ru} RU/s were asked for; the nearest valid value is {}.",
+        nearest.min(max)
+    ))
 }
 
 /// Returns `autoUpgradePolicy.throughputPolicy.incrementPercent` of autoscale settings; 0 if it is

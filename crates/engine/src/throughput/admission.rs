@@ -12,8 +12,10 @@ use crate::Engine;
 use crate::catalog::Container;
 use crate::partition::Partition;
 use crate::request::{AdmissionOptions, Charge, OperationKind, Priority};
+use crate::throughput::provision::Given;
 use crate::traffic::{Replacement, Seen};
 use orrery_model::partition_key::{Epk, PartitionKey};
+use orrery_model::words::shortened;
 use orrery_model::work::{Step, Work};
 use orrery_model::{Error, Kind, Result};
 
@@ -64,6 +66,34 @@ pub(crate) struct Admitted {
     takes_budget: bool,
 }
 
+/// Returns the error 429 with the budget that is spent and the ways to get along with it.
+fn budget_spent(target: RequestTarget<'_>, options: AdmissionOptions, wait_ms: u64) -> Error {
+    let (container, partition) = (target.container, target.partition);
+    let share = match partition.meter.rate() {
+        Some(rate) => format!("{} RU/s", rate as f64 / 1000.0),
+        None => "its part".to_owned(),
+    };
+    let whole = match container.provision().given() {
+        Given::Nothing => String::new(),
+        Given::Own(throughput) => format!(" of the container's {} RU/s", throughput.ru_max()),
+        Given::Shared(throughput, _) => format!(
+            " of the {} RU/s that the containers of the database share",
+            throughput.ru_max()
+        ),
+    };
+    let bucket = match options.bucket {
+        Some(_) => " The throughput bucket of the request may be what is spent.",
+        None => "",
+    };
+    Error::request_rate_is_large(wait_ms).with_help(format!(
+        "Physical partition {} of container '{}' has {share}{whole}, and they are spent for \
+         {wait_ms} ms.{bucket} Retry after that time, raise the throughput, or spread requests over \
+         more partition key values.",
+        partition.id,
+        shortened(container.id())
+    ))
+}
+
 impl Engine {
     /// Admits a request at a partition. Nothing is taken from the budget yet.
     ///
@@ -94,7 +124,7 @@ impl Engine {
                     ..ServedRequest::default()
                 };
                 self.observe(now, target, throttled);
-                Err(Error::request_rate_is_large(wait_ms))
+                Err(budget_spent(target, options, wait_ms))
             }
         }
     }

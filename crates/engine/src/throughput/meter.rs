@@ -191,6 +191,11 @@ impl Meter {
         second.requests += requests;
     }
 
+    /// Returns the amount of a second in thousandths of a request unit; `None` without a limit.
+    pub(crate) fn rate(&self) -> Option<u64> {
+        self.state().allowance.read().0
+    }
+
     /// Returns the reading at a millisecond.
     pub(crate) fn read(&self, now: u64) -> Reading {
         let mut state = self.state();

@@ -6,6 +6,7 @@
 
 use super::tokens::{TokenIssuer, TokenKey};
 use super::{Caller, SignedRequest, unauthorized};
+use crate::WELL_KNOWN_KEY;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac};
@@ -18,6 +19,10 @@ use subtle::ConstantTimeEq;
 #[derive(Clone)]
 struct Key {
     signing: Hmac<Sha256>,
+    /// The text of the key taken as bytes, with which a client signs that forgets to decode it.
+    undecoded: Hmac<Sha256>,
+    /// True for the key of the emulator, which is publicly known.
+    is_well_known: bool,
     /// The key for resource tokens; `None` for a read-only key, which issues no tokens.
     tokens: Option<TokenKey>,
 }
@@ -54,9 +59,9 @@ impl Keys {
     /// # Errors
     /// As [`Keys::new`].
     pub fn with_full_key(mut self, key: &str) -> std::result::Result<Self, KeysError> {
-        let signing = read(key)?;
-        let tokens = Some(TokenKey::derive(&signing));
-        self.keys.push(Key { signing, tokens });
+        let mut key = Key::read(key)?;
+        key.tokens = Some(TokenKey::derive(&key.signing));
+        self.keys.push(key);
         Ok(self)
     }
 
@@ -65,10 +70,7 @@ impl Keys {
     /// # Errors
     /// As [`Keys::new`].
     pub fn with_read_only_key(mut self, key: &str) -> std::result::Result<Self, KeysError> {
-        self.keys.push(Key {
-            signing: read(key)?,
-            tokens: None,
-        });
+        self.keys.push(Key::read(key)?);
         Ok(self)
     }
 
@@ -78,13 +80,22 @@ impl Keys {
     }
 }
 
-/// Reads a key from base64.
-fn read(text: &str) -> std::result::Result<Hmac<Sha256>, KeysError> {
-    let bytes = STANDARD.decode(text.trim()).map_err(|_| KeysError)?;
-    if bytes.len() < 16 {
-        return Err(KeysError);
+impl Key {
+    /// Reads a key from base64, without the right to issue resource tokens.
+    fn read(text: &str) -> std::result::Result<Self, KeysError> {
+        let text = text.trim();
+        let bytes = STANDARD.decode(text).map_err(|_| KeysError)?;
+        if bytes.len() < 16 {
+            return Err(KeysError);
+        }
+        let hmac = |key: &[u8]| Hmac::new_from_slice(key).map_err(|_| KeysError);
+        Ok(Key {
+            signing: hmac(&bytes)?,
+            undecoded: hmac(text.as_bytes())?,
+            is_well_known: text == WELL_KNOWN_KEY,
+            tokens: None,
+        })
     }
-    Hmac::new_from_slice(&bytes).map_err(|_| KeysError)
 }
 
 /// The seconds after its date in which a signature is valid: the time of a request with its
@@ -111,11 +122,14 @@ impl Keys {
             _ => request.date,
         };
         let date = date.ok_or_else(|| {
-            unauthorized("The request has no date: send the header x-ms-date in RFC 1123 form.")
+            unauthorized(
+                "The request has no date: send the header x-ms-date in RFC 1123 form, such as \
+                 'Tue, 01 Nov 2026 08:12:31 GMT'.",
+            )
         })?;
         let key = self
             .signer(request, signature)
-            .ok_or_else(|| wrong_signature(request))?;
+            .ok_or_else(|| wrong_signature(request).with_help(self.remedy(request, signature)))?;
         check_window(date, now)?;
         Ok(match key.tokens.clone() {
             Some(key) => Caller::FullKey(TokenIssuer { key, now }),
@@ -128,14 +142,71 @@ impl Keys {
     /// equal characters.
     fn signer(&self, request: &SignedRequest<'_>, signature: &str) -> Option<&Key> {
         let payloads = payloads(request);
-        self.keys.iter().find(|key| {
-            payloads.iter().any(|payload| {
-                let mac = key.signing.clone().chain_update(payload.as_bytes());
-                let expected = STANDARD.encode(mac.finalize().into_bytes());
-                expected.as_bytes().ct_eq(signature.as_bytes()).into()
-            })
-        })
+        self.keys
+            .iter()
+            .find(|key| is_made_with(&key.signing, &payloads, signature))
     }
+
+    /// Returns what is wrong with a signature that no key made, as far as the signature shows it,
+    /// and the key that clients need. The mistakes that a signature shows are those of a sender who
+    /// has a key of the account or the publicly known one, so the text reveals no secret.
+    fn remedy(&self, request: &SignedRequest<'_>, signature: &str) -> &'static str {
+        let payloads = payloads(request);
+        let is_undecoded = |key: &Key| is_made_with(&key.undecoded, &payloads, signature);
+        if self.keys.iter().any(is_undecoded) {
+            return "The key is right, but it was used as text: decode it from base64 before \
+                    signing.";
+        }
+        // The service wants verb, type and date in lower case.
+        let as_sent: Vec<String> = payloads_as_sent(request);
+        let keeps_case = |key: &Key| is_made_with(&key.signing, &as_sent, signature);
+        if self.keys.iter().any(keeps_case) {
+            return "The key is right, but the text was signed in upper and lower case: sign the \
+                    verb, the resource type and the date in lower case.";
+        }
+        let has_well_known = self.keys.iter().any(|key| key.is_well_known);
+        let well_known = Key::read(WELL_KNOWN_KEY);
+        if !has_well_known
+            && let Ok(key) = well_known
+            && is_made_with(&key.signing, &payloads, signature)
+        {
+            return "The request is signed with the well-known key of the emulator, and this \
+                    server has a key of its own: take it from the key file with which the server \
+                    was started (--key-file).";
+        }
+        if has_well_known {
+            "This server accepts the well-known key of the emulator (C2y6yDjf5…XIw/Jw==), and the \
+             request is signed with another key, or over another text than the one above."
+        } else {
+            "This server has a key of its own, in the key file with which it was started \
+             (--key-file), and the request is signed with another key, or over another text than \
+             the one above."
+        }
+    }
+}
+
+/// Returns true if a signature in base64 was made with a key over one of the texts.
+fn is_made_with(key: &Hmac<Sha256>, payloads: &[String], signature: &str) -> bool {
+    payloads.iter().any(|payload| {
+        let mac = key.clone().chain_update(payload.as_bytes());
+        let expected = STANDARD.encode(mac.finalize().into_bytes());
+        expected.as_bytes().ct_eq(signature.as_bytes()).into()
+    })
+}
+
+/// Returns the texts that a client signs that leaves verb and date as they are.
+fn payloads_as_sent(request: &SignedRequest<'_>) -> Vec<String> {
+    let (verb, kind) = (request.verb, request.resource_type);
+    let ms_date = request.ms_date.unwrap_or_default();
+    let lower = verb.to_ascii_lowercase();
+    let mut texts = Vec::new();
+    for link in &request.links {
+        texts.push(format!("{verb}\n{kind}\n{link}\n{ms_date}\n\n"));
+        texts.push(format!("{lower}\n{kind}\n{link}\n{ms_date}\n\n"));
+        let date = ms_date.to_lowercase();
+        texts.push(format!("{verb}\n{kind}\n{link}\n{date}\n\n"));
+    }
+    texts
 }
 
 /// Returns every text that the client may have signed. The last line is the `Date` header only if
@@ -197,7 +268,18 @@ fn check_window(date: &str, now: i64) -> Result<()> {
     if (start..expiry).contains(&now) {
         return Ok(());
     }
-    Err(Error::new(
+    let minutes = (now - signed_at).abs() / 60;
+    let direction = if now > signed_at {
+        "behind"
+    } else {
+        "ahead of"
+    };
+    let help = format!(
+        "The request is dated {}, {minutes} minutes {direction} the clock of the server: set the \
+         clock of the client, or sign each request when it is sent.",
+        crate::date::print(signed_at)
+    );
+    let error = Error::new(
         Kind::Forbidden,
         format!(
             "The authorization token is not valid at the current time. Please create another token \
@@ -206,7 +288,8 @@ fn check_window(date: &str, now: i64) -> Result<()> {
             crate::date::print(expiry),
             crate::date::print(now)
         ),
-    ))
+    );
+    Err(error.with_help(help))
 }
 
 #[cfg(test)]
@@ -316,6 +399,53 @@ mod tests {
                 .contains(r"'get\ndbs\ndbs/blog\nthu, 27 apr 2017 00:51:12 gmt\n\n'"),
             "{error}"
         );
+    }
+
+    /// Returns the refusal of a request to read `dbs/blog` that is signed over `text` with the bytes
+    /// `key`, by a server with the keys `keys`.
+    fn refusal(keys: &str, key: &[u8], text: &str) -> String {
+        let mac = Hmac::<Sha256>::new_from_slice(key).expect("a key");
+        let mac = mac.chain_update(text.as_bytes()).finalize().into_bytes();
+        Keys::new(keys)
+            .expect("a key")
+            .verify(
+                &signed("GET", "dbs", "dbs/blog"),
+                &STANDARD.encode(mac),
+                NOW,
+            )
+            .expect_err("wrong")
+            .message()
+            .to_owned()
+    }
+
+    #[test]
+    fn a_wrong_signature_says_which_key_is_expected_and_shows_none() {
+        let own = STANDARD.encode([7; 64]);
+        let text = format!("get\ndbs\ndbs/blog\n{}\n\n", DATE.to_lowercase());
+        let well_known = STANDARD.decode(WELL_KNOWN_KEY).expect("base64");
+
+        let error = refusal(WELL_KNOWN_KEY, &[7; 64], &text);
+        assert!(error.contains("accepts the well-known key"), "{error}");
+        let error = refusal(&own, &[8; 64], &text);
+        assert!(error.contains("a key of its own"), "{error}");
+        let error = refusal(&own, &well_known, &text);
+        assert!(error.contains("signed with the well-known key"), "{error}");
+        let error = refusal(&own, own.as_bytes(), &text);
+        assert!(error.contains("decode it from base64"), "{error}");
+        let as_sent = format!("GET\ndbs\ndbs/blog\n{DATE}\n\n");
+        let error = refusal(&own, &[7; 64], &as_sent);
+        assert!(error.contains("in lower case"), "{error}");
+        assert!(!error.contains(&own[..20]), "{error}");
+    }
+
+    #[test]
+    fn a_clock_that_is_wrong_is_told_with_both_times() {
+        let good = "gFB1bRB/PLJTG3bCgMuoVgNzOyFvZAamzEtLuSITjRc=";
+        let error = verify_at("GET", "", "", good, NOW + 3600).expect_err("late");
+        let dated = "dated Thu, 27 Apr 2017 00:51:12 GMT, 60 minutes behind the clock";
+        assert!(error.message().contains(dated), "{error}");
+        let now = "current server time: Thu, 27 Apr 2017 01:51:12 GMT";
+        assert!(error.message().contains(now), "{error}");
     }
 
     #[test]

@@ -97,7 +97,8 @@ pub(crate) fn check(request: &AccessRequest<'_>, caller: &Caller, engine: &Engin
             "The key that signed the request does not give access to permissions.",
         )),
         (Caller::ReadOnlyKey, rights) if rights.includes_writes() => Err(forbidden(
-            "The key that signed the request allows reading only.",
+            "The key that signed the request allows reading only. Writes need the primary or \
+             secondary key of the account.",
         )),
         (Caller::ReadOnlyKey, _) => Ok(()),
         (
@@ -110,7 +111,8 @@ pub(crate) fn check(request: &AccessRequest<'_>, caller: &Caller, engine: &Engin
             ReadMetadata | WriteMetadata | ReadPermissions | WritePermissions,
         ) => Err(forbidden(
             "This needs a key of the account: resource tokens give access to what is in \
-             containers.",
+             containers. Create the client with the account key for requests about databases, \
+             lists of containers, users, permissions and throughput.",
         )),
         (Caller::ResourceToken(grant, scope), _) => {
             check_token(request, grant, scope.as_ref(), engine)
@@ -125,7 +127,12 @@ fn check_token(
     scope: Option<&TokenScope>,
     engine: &Engine,
 ) -> Result<()> {
-    let beyond = || forbidden("The resource token does not reach what is asked for.");
+    let beyond = || {
+        forbidden(
+            "The resource token does not reach what is asked for. It is valid for the one resource \
+             that its permission names: read that resource, or create a permission for this one.",
+        )
+    };
     let scope = scope.ok_or_else(beyond)?;
 
     // A missing container and a container out of scope give the same answer, so that a token does
@@ -161,7 +168,8 @@ fn check_token(
 
     if request.rights.includes_writes() && grant.mode == PermissionMode::Read {
         return Err(forbidden(
-            "The permission of the resource token allows reading only.",
+            "The permission of the resource token allows reading only. Writes need a permission \
+             with the permissionMode 'All'.",
         ));
     }
     check_partition_key(request, grant)

@@ -72,18 +72,15 @@ fn write(
     container: &Container,
     operation: &WriteOperation,
 ) -> Result<Progress> {
-    // A stored item is located by the partition key of the header; a new item contains its key. A
-    // replace in a container that was created without a partition key needs no header.
-    let needs_key = match operation {
-        WriteOperation::Delete(_) | WriteOperation::Patch(_) => true,
-        WriteOperation::Replace(_) => !container.partition_key().is_system_key(),
-        WriteOperation::Create | WriteOperation::Upsert => false,
-    };
+    // Every SDK sends the partition key of an item that it writes, and the service refuses a write
+    // without it. In a container that was created without a partition key, an item brings its own.
     let headers = &call.headers;
-    let partition_key = if needs_key {
-        Some(call.required_key(container)?)
-    } else {
-        headers.partition_key.clone()
+    let brings_own_key = container.partition_key().is_system_key();
+    let partition_key = match operation {
+        WriteOperation::Delete(_) | WriteOperation::Patch(_) => Some(call.required_key(container)?),
+        _ if brings_own_key => headers.partition_key.clone(),
+        WriteOperation::Replace(_) => Some(call.required_key(container)?),
+        WriteOperation::Create | WriteOperation::Upsert => Some(call.key_of_new_item(container)?),
     };
     let options = WriteOptions {
         partition_key,

@@ -15,6 +15,23 @@ pub struct JsonError {
     pub message: String,
 }
 
+impl JsonError {
+    /// Returns line and column of the error in the text, both counted from 1; a column is a
+    /// character.
+    pub fn place(&self, text: &[u8]) -> (usize, usize) {
+        let before = &text[..self.offset.min(text.len())];
+        let line_start = before
+            .iter()
+            .rposition(|&byte| byte == b'\n')
+            .map_or(0, |at| at + 1);
+        let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+        let column = 1 + String::from_utf8_lossy(&before[line_start..])
+            .chars()
+            .count();
+        (line, column)
+    }
+}
+
 impl fmt::Display for JsonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at byte {}", self.message, self.offset)

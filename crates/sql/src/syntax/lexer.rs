@@ -9,14 +9,14 @@ use orrery_model::json::Number;
 
 /// A token and its position.
 #[derive(Clone, Debug)]
-pub(super) struct Token {
+pub(crate) struct Token {
     pub kind: TokenKind,
     pub span: Span,
 }
 
 /// The kinds of tokens.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum TokenKind {
+pub(crate) enum TokenKind {
     /// A name that is not a reserved word.
     Identifier,
     /// A reserved word, in capitals.
@@ -108,7 +108,7 @@ pub(super) fn is_reserved(name: &str) -> bool {
 /// # Errors
 /// [`QueryError::Compile`] with SC1010 for an invalid token, SC1002 for an unclosed string or
 /// comment.
-pub(super) fn tokens(text: &str) -> Result<Vec<Token>, QueryError> {
+pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, QueryError> {
     let mut lexer = Lexer {
         text,
         bytes: text.as_bytes(),
