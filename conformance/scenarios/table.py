@@ -85,10 +85,11 @@ def _scenario(file: str, entry: dict) -> Scenario:
     given = entry.get("given", "container")
     if not name or given not in GIVEN or not entry.get("steps"):
         raise BadTable(f"{where}: a scenario has a name, steps, and is given one of {', '.join(GIVEN)}")
-    return Scenario(file, name, given, tuple(_step(where, step) for step in entry["steps"]))
+    return Scenario(file, name, given, tuple(step_of(where, step) for step in entry["steps"]))
 
 
-def _step(where: str, entry: dict) -> Step:
+def step_of(where: str, entry: dict) -> Step:
+    """Returns one step, which `where` names in messages."""
     _only(where, entry, _STEP_WORDS)
     operation = entry.get("do")
     if operation not in OPERATIONS:

@@ -6,6 +6,7 @@
 //! conformance/sql-cases        queries with known rows      the same venv
 //! conformance/javascript       @azure/cosmos, node --test   node_modules beside the suite
 //! conformance/scenarios        one table, several SDKs      see `scenarios.rs`
+//! conformance/mistakes         what users see of mistakes    the drivers of the scenarios
 //! conformance/blog             the blog in Chromium, node --test    node_modules beside the suite
 //! conformance/console          the console in Chromium, node --test    the same
 //! conformance/clients          clients of the registries    see `clients.rs`
@@ -39,6 +40,7 @@ const SUITES: &[Suite] = &[
     ("blog", "blog", blog),
     ("console", "console", console),
     ("scenarios", "scenarios", scenarios::judge),
+    ("mistakes", "mistakes", scenarios::mistakes),
     ("go", "scenarios/go", scenarios::go),
     ("java", "scenarios/java", scenarios::java),
     ("rust", "scenarios/rust", scenarios::rust),

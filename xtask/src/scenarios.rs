@@ -44,22 +44,46 @@ pub(crate) fn rust(arguments: &[String]) -> Outcome {
 
 /// Runs the table through the Python SDK that `conformance/python` pins.
 pub(crate) fn python(arguments: &[String]) -> Outcome {
-    let python = python_program(&root())?;
-    let driver = vec![
-        python.get_program().to_owned(),
-        "-W".into(),
-        "ignore".into(),
-        format!("{DIRECTORY}/python/driver.py").into(),
-    ];
-    run_table("scenarios-python", "python", &driver, arguments)
+    run_table("scenarios-python", "python", &python_driver()?, arguments)
 }
 
 /// Runs the table through the JavaScript SDK that `conformance/javascript` pins.
 pub(crate) fn javascript(arguments: &[String]) -> Outcome {
-    node_modules(&root().join("conformance/javascript"))?;
-    let script = format!("{DIRECTORY}/javascript/driver.js");
-    let driver = vec!["node".into(), script.into()];
-    run_table("scenarios-javascript", "javascript", &driver, arguments)
+    run_table(
+        "scenarios-javascript",
+        "javascript",
+        &javascript_driver()?,
+        arguments,
+    )
+}
+
+/// Makes the mistakes of `conformance/mistakes` through all SDKs, and compares what their users see
+/// with the table and with the page of the documentation.
+pub(crate) fn mistakes(arguments: &[String]) -> Outcome {
+    pytest("mistakes", &[])?;
+    let drivers = [
+        ("python", python_driver()?),
+        ("javascript", javascript_driver()?),
+        ("java", java_driver()?),
+        ("go", go_driver()?),
+        ("rust", rust_driver()?),
+    ];
+    let mut run = python_program(&root())?;
+    run.arg("conformance/mistakes/run.py")
+        .args(["--page", "docs/reference/mistakes.md"])
+        .args(arguments)
+        .env(PROGRAM_VARIABLE, server()?);
+    for (name, driver) in drivers {
+        // The runner takes a command line as a JSON array.
+        let words: Vec<String> = driver
+            .iter()
+            .map(|word| word.display().to_string())
+            .collect();
+        run.arg("--driver").arg(name).arg(format!("{words:?}"));
+    }
+    must(&mut run).map_err(|error| {
+        format!("{error}; one mistake again: `cargo xtask conformance mistakes --only NAME`")
+    })
 }
 
 /// Runs the table with a driver, for the suite of this name; further arguments go to `run.py`.
@@ -85,6 +109,22 @@ fn output_directory(language: &str) -> PathBuf {
 
 fn source_directory(language: &str) -> PathBuf {
     root().join(DIRECTORY).join(language)
+}
+
+fn python_driver() -> Result<Driver, String> {
+    let python = python_program(&root())?;
+    Ok(vec![
+        python.get_program().to_owned(),
+        "-W".into(),
+        "ignore".into(),
+        format!("{DIRECTORY}/python/driver.py").into(),
+    ])
+}
+
+fn javascript_driver() -> Result<Driver, String> {
+    node_modules(&root().join("conformance/javascript"))?;
+    let script = format!("{DIRECTORY}/javascript/driver.js");
+    Ok(vec!["node".into(), script.into()])
 }
 
 fn go_driver() -> Result<Driver, String> {

@@ -20,6 +20,7 @@ use crate::held::BodyMemory;
 use crate::live::{LiveSelection, LiveView, Sampler};
 use crate::log::{Field, Log, LogLevel};
 use crate::metrics::{Metrics, RequestKind};
+use crate::notices::Notices;
 use crate::operations::{self, Lane, Operation, Started};
 use crate::options::{Account, Options};
 use crate::placement::{Pool, catch_panics};
@@ -59,6 +60,7 @@ pub struct Gateway {
     faults: Faults,
     metrics: Arc<Metrics>,
     request_log: RequestLog,
+    notices: Notices,
     sampler: Sampler,
     body_memory: BodyMemory,
 }
@@ -135,6 +137,7 @@ impl Gateway {
         Gateway {
             sampler: Sampler::start(engine.clone(), sampled, world),
             request_log: RequestLog::default(),
+            notices: Notices::default(),
             script_lane: ScriptLane::new(&engine),
             engine,
             authenticator: Authenticator::new(options.keys, options.directory),
@@ -246,6 +249,12 @@ impl Gateway {
             reply.set_shared("content-location", self.location(&head, connection).into());
         }
         self.log_request(kind, &reply, &head, &activity, milliseconds, connection);
+        if let Some(error) = &reply.error
+            && Notices::is_about(error)
+        {
+            self.notices
+                .tell(&self.log, self.now_ms(), error, &head, connection);
+        }
         self.record(&Finished {
             kind,
             head: &head,

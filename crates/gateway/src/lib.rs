@@ -40,6 +40,7 @@ mod known_routes;
 mod live;
 mod log;
 mod metrics;
+mod notices;
 mod operations;
 mod options;
 mod placement;

@@ -17,7 +17,7 @@ pub enum LogLevel {
     Error,
     /// Requests that failed because of the server.
     Warn,
-    /// Start and stop of the server.
+    /// Start and stop of the server, and refusals that its operator should know of, once each.
     Info,
     /// One line for each request.
     Debug,

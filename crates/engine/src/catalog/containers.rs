@@ -597,7 +597,9 @@ impl Catalog {
         let owner = self.state().database(database.rid()).cloned();
         let owner = owner.ok_or_else(Error::owner_not_found)?;
         if database.container(&id).is_some() {
-            return Err(Error::conflict());
+            return Err(Error::conflict().with_help(
+                "Read it, or use the method that creates a container only if it does not exist.",
+            ));
         }
         self.check_encryption_keys(database.rid(), settings.encryption.as_ref())?;
         let rid = self.unused_rid(

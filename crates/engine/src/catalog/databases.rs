@@ -106,7 +106,9 @@ impl Catalog {
         properties::check("database", body, PROPERTIES, None)?;
         let _writing = lock(&self.write_lock);
         if self.state().database_named(id).is_some() {
-            return Err(Error::conflict());
+            return Err(Error::conflict().with_help(
+                "Read it, or use the method that creates a database only if it does not exist.",
+            ));
         }
         let rid = self.unused_rid(
             |number| Rid::database(number as u32),

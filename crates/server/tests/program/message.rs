@@ -1,5 +1,6 @@
 //! Requests and responses as bytes. The signature of a request follows from its path.
 
+use super::item_keys;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac};
@@ -170,7 +171,19 @@ impl Request {
             }
         }
         headers.extend(self.headers.iter().cloned());
+        item_keys::note_container(self);
+        headers.extend(item_keys::header_of_new_item(self));
         headers
+    }
+
+    /// Returns method, path and body.
+    pub(super) fn parts(&self) -> (&'static str, &str, &[u8]) {
+        (self.method, &self.path, &self.body)
+    }
+
+    /// Returns the names of the headers that the test has set.
+    pub(super) fn header_names(&self) -> impl Iterator<Item = &str> {
+        self.headers.iter().map(|(name, _)| *name)
     }
 
     /// Reads the response, which has no body if the method is HEAD.

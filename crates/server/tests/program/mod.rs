@@ -6,6 +6,7 @@
 
 #![allow(dead_code, unused_imports)] // every test file uses a part of this module
 
+mod item_keys;
 mod manage;
 mod message;
 
