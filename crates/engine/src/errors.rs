@@ -32,8 +32,8 @@ pub(crate) fn item_id_taken(id: &str, key: &PartitionKey) -> Error {
 /// Returns the error 412 for an etag that is not the current one.
 pub(crate) fn etag_differs(sent: &str, current: &str) -> Error {
     Error::precondition_failed().with_help(format!(
-        "The request was to change the version with the etag {}, and the present one has {current}: \
-         read it again, and repeat the change on what it is now.",
+        "The request was to change the version with the etag {}, and the present one has \
+         {current}: read it again, and repeat the change on what it is now.",
         shortened(sent)
     ))
 }

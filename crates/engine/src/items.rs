@@ -500,8 +500,8 @@ pub(crate) fn parse_body(body: &[u8]) -> Result<Json> {
     parse(body).map_err(|error| {
         let (line, column) = error.place(body);
         Error::bad(format!(
-            "The input content is invalid: the body is not valid JSON: {error} (line {line}, column \
-             {column})."
+            "The input content is invalid: the body is not valid JSON: {error} (line {line}, \
+             column {column})."
         ))
     })
 }

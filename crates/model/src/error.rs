@@ -315,8 +315,8 @@ impl Error {
         self
     }
 
-    /// Turns the 404 about a database or container into the 404/1003 about the owner of the resource
-    /// that a request addresses, and keeps the help. Other errors stay as they are.
+    /// Turns the 404 about a database or container into the 404/1003 about the owner of the
+    /// resource that a request addresses, and keeps the help. Other errors stay as they are.
     pub fn about_owner(self) -> Self {
         if self.kind != Kind::NotFound {
             return self;

@@ -209,8 +209,8 @@ impl Definition {
         if !has_all_components && !is_empty_system_key {
             let (paths, count) = (self.shown_paths(), key.components.len());
             return Err(Error::partition_key_mismatch().with_help(format!(
-                "The container has {} partition key path(s), {paths}, and the request names {count} \
-                 value(s): {}.",
+                "The container has {} partition key path(s), {paths}, and the request names \
+                 {count} value(s): {}.",
                 self.paths.len(),
                 key.shown()
             )));
@@ -242,8 +242,8 @@ impl Definition {
             ""
         };
         Error::partition_key_mismatch().with_help(format!(
-            "The request names the partition key {}, and the item has {found} at {paths}.{note} Send \
-             the item's own value.",
+            "The request names the partition key {}, and the item has {found} at {paths}.{note} \
+             Send the item's own value.",
             named.shown()
         ))
     }
@@ -251,8 +251,8 @@ impl Definition {
     /// Returns the error 400/1001 for a change of an item's partition key from `old` to `new`.
     pub fn change_refused(&self, old: &PartitionKey, new: &PartitionKey) -> Error {
         Error::partition_key_mismatch().with_help(format!(
-            "The partition key of an item cannot change: it is {} at {} and would become {}. Delete \
-             the item and create another one.",
+            "The partition key of an item cannot change: it is {} at {} and would become {}. \
+             Delete the item and create another one.",
             old.shown(),
             self.shown_paths(),
             new.shown()
@@ -571,6 +571,24 @@ mod tests {
                 .sub_status(),
             1001
         );
+    }
+
+    #[test]
+    fn refusals_show_both_keys_the_path_and_the_path_that_was_meant() {
+        let of = |paths: &str| definition(&format!(r#"{{"paths":{paths}}}"#));
+        let key = |text: &str| PartitionKey::from_header(text).expect("a key");
+        let defined = of(r#"["/pk"]"#).expect("a definition");
+        let differs = defined.mismatch(&key(r#"["a"]"#), &key("[{}]"));
+        assert_eq!(differs.sub_status(), 1001);
+        for part in [r#"partition key ["a"]"#, "has [{}] at /pk", "does not have"] {
+            assert!(differs.message().contains(part), "{differs}");
+        }
+        let long = key(&format!(r#"["{}"]"#, "x".repeat(1000)));
+        assert!(defined.mismatch(&long, &long).message().len() < 600);
+        for (path, meant) in [("pk", "'/pk'"), ("a.b", "'/a/b'"), ("a/b/", "'/a/b'")] {
+            let refused = of(&format!(r#"["{path}"]"#)).expect_err(path);
+            assert!(refused.message().contains(meant), "{refused}");
+        }
     }
 
     #[test]

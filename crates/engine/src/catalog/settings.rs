@@ -343,7 +343,8 @@ fn read_unique_key_path(path: &Json) -> Result<Vec<String>> {
 
 fn invalid_unique_keys() -> Error {
     Error::bad(
-        "The unique key policy is invalid. Its form is {\"uniqueKeys\": [{\"paths\": [\"/email\"]}]}.",
+        "The unique key policy is invalid. Its form is \
+         {\"uniqueKeys\": [{\"paths\": [\"/email\"]}]}.",
     )
 }
 

@@ -698,6 +698,21 @@ mod tests {
         Policy::from_json(Some(&parse(text.as_bytes()).expect("JSON")))
     }
 
+    #[test]
+    fn a_path_that_is_not_one_is_answered_with_the_path_that_was_meant() {
+        for (path, ending, meant) in [
+            ("/name", "/?", "'/name/?'"),
+            ("name/?", "/?", "'/name/?'"),
+            ("c.address.city", "/?", "'/address/city/?'"),
+            ("/tags/[]", "/?", "'/tags/[]/?'"),
+            ("/first name", "/?", "'/\"first name\"/?'"),
+            ("name", "", "'/name'"),
+        ] {
+            let error = bad_path("the path", path, ending);
+            assert!(error.message().contains(meant), "{path}: {error}");
+        }
+    }
+
     fn covers(policy: &Policy, path: &str) -> bool {
         let steps: Vec<Step> = path
             .split('/')

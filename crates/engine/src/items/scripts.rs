@@ -314,8 +314,8 @@ impl Engine {
             let key = definition.extract(&item)?;
             if definition.epk(&key) != host.epk {
                 return Err(Error::partition_key_mismatch().with_help(format!(
-                    "The trigger '{}' makes an item with the partition key {}, which is not that of \
-                     the request.",
+                    "The trigger '{}' makes an item with the partition key {}, which is not that \
+                     of the request.",
                     trigger.id(),
                     key.shown()
                 )));

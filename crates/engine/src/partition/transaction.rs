@@ -499,8 +499,8 @@ impl<'a> Transaction<'a> {
                 let item = holder.item().unwrap_or_default();
                 let id = item.get("id").and_then(Json::as_str).unwrap_or_default();
                 Error::unique_key_taken().with_help(format!(
-                    "The item with the id '{}' of the same logical partition has the same values at \
-                     the paths of a unique key.",
+                    "The item with the id '{}' of the same logical partition has the same values \
+                     at the paths of a unique key.",
                     shortened(id)
                 ))
             };

@@ -140,6 +140,15 @@ fn unknown(kind: &str, name: &str, table: &[Property]) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_unknown_property_is_refused_with_the_one_that_was_meant() {
+        let table = [stored("indexingPolicy", ""), stored("defaultTtl", "")];
+        let error = unknown("container", "indexPolicy", &table);
+        let told =
+            "is unknown. Did you mean 'indexingPolicy'? Known are indexingPolicy, defaultTtl.";
+        assert!(error.message().ends_with(told), "{error}");
+    }
     use orrery_model::object;
 
     const TABLE: &[Property] = &[

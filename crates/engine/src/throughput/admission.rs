@@ -87,8 +87,8 @@ fn budget_spent(target: RequestTarget<'_>, options: AdmissionOptions, wait_ms: u
     };
     Error::request_rate_is_large(wait_ms).with_help(format!(
         "Physical partition {} of container '{}' has {share}{whole}, and they are spent for \
-         {wait_ms} ms.{bucket} Retry after that time, raise the throughput, or spread requests over \
-         more partition key values.",
+         {wait_ms} ms.{bucket} Retry after that time, raise the throughput, or spread requests \
+         over more partition key values.",
         partition.id,
         shortened(container.id())
     ))

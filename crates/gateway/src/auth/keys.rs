@@ -401,8 +401,8 @@ mod tests {
         );
     }
 
-    /// Returns the refusal of a request to read `dbs/blog` that is signed over `text` with the bytes
-    /// `key`, by a server with the keys `keys`.
+    /// Returns the refusal of a request to read `dbs/blog` that is signed over `text` with the
+    /// bytes `key`, by a server with the keys `keys`.
     fn refusal(keys: &str, key: &[u8], text: &str) -> String {
         let mac = Hmac::<Sha256>::new_from_slice(key).expect("a key");
         let mac = mac.chain_update(text.as_bytes()).finalize().into_bytes();

@@ -59,6 +59,18 @@ fn invalid_texts_are_refused_with_an_offset() {
 }
 
 #[test]
+fn an_error_has_a_line_and_a_column() {
+    let text = "{\n  \"ü\": 'a'\n}".as_bytes();
+    let error = parse(text).expect_err("single quotes");
+    assert_eq!(error.place(text).0, 2, "{error}");
+    let beyond = JsonError {
+        offset: 99,
+        message: String::new(),
+    };
+    assert_eq!(beyond.place("ü\nüü".as_bytes()), (2, 3));
+}
+
+#[test]
 fn nesting_depth_is_limited() {
     let deep = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
     assert!(parse(deep(crate::limits::NESTING_DEPTH).as_bytes()).is_ok());
