@@ -20,7 +20,7 @@ Each heading is a mistake that beginners make, and the text below it is what the
 The first sentence is the service's, because tools look for it; the sentences behind it are this server's and say how to
 mend the request.
 Each text was seen through the SDKs for Python, JavaScript, Java, Go and Rust in their pinned versions
-(`conformance/mistakes`), which is checked with every change of the server.
+(`conformance/mistakes`), and a run of the suite compares this page with what they show.
 In the texts the database is called `shop` and the container `items`, with the partition key `/pk`.
 
 A plain HTTP address in place of an HTTPS address is no mistake here: the port for clients serves both.
