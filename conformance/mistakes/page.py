@@ -21,6 +21,7 @@ The first sentence is the service's, because tools look for it; the sentences be
 mend the request.
 Each text was seen through the SDKs for Python, JavaScript, Java, Go and Rust in their pinned versions
 (`conformance/mistakes`), and a run of the suite compares this page with what they show.
+An SDK puts its own words around a text, such as `400: Cosmos DB returned HTTP 400: Unknown. Details:` in Rust.
 In the texts the database is called `shop` and the container `items`, with the partition key `/pk`.
 
 A plain HTTP address in place of an HTTPS address is no mistake here: the port for clients serves both.

@@ -8,6 +8,8 @@ import re
 
 _LIST = re.compile(r'\{"[Ee]rrors":\s*\[')
 _MESSAGE = re.compile(r'"message":\s*"')
+# The frame of the Rust SDK: `400: Cosmos DB returned HTTP 400: Unknown. Details: `.
+_FRAME = re.compile(r"\A\d{3}\b.{0,300}?Cosmos DB returned HTTP .*? Details: ", re.DOTALL)
 _DECODER = json.JSONDecoder()
 # Parts of a text that differ from run to run.
 _MASKS = (
@@ -16,7 +18,7 @@ _MASKS = (
     (re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", re.IGNORECASE), "<date>"),
     (re.compile(r"127\.0\.0\.1:\d+"), "localhost:8081"),
     (re.compile(r"(\d{7,}) bytes"), "<size> bytes"),
-    (re.compile(r"\s+at <eval>.*|\s+at \S+\.js:\d+.*"), ""),
+    (re.compile(r"\s*Stack trace:.*", re.DOTALL), ""),
 )
 
 
@@ -31,7 +33,7 @@ def sentences(text: str) -> str:
             break
         # A body of JSON within the text: its message is a text in quotes.
         text = _DECODER.raw_decode(text, found.end() - 1)[0]
-    return text.strip()
+    return _FRAME.sub("", text, count=1).strip()
 
 
 def _joined(listed: dict) -> str:

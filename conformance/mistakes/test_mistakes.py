@@ -38,6 +38,7 @@ def test_a_slip_of_the_pen_is_refused_by_name(old, new, words):
         'Message: {"Errors":["a \\"b\\" c."]}\r\nActivityId: 1',
         '(BadRequest) Message: {"errors":[{"severity":"Error","message":"a \\"b\\" c."}]}',
         'RESPONSE 400\n{\n  "code": "BadRequest",\n  "message": "Message: {\\"Errors\\":[\\"a \\\\\\"b\\\\\\" c.\\"]}"\n}',
+        '400: Cosmos DB returned HTTP 400: Unknown. Details: a "b" c.',
     ],
 )
 def test_the_sentences_are_found_in_every_form(text):
