@@ -13,7 +13,7 @@
 use std::time::{Duration, Instant};
 
 use crate::run::Outcome;
-use crate::{checks, clients, conformance, deny, scenarios, sdk_tools, tidy, web};
+use crate::{book, checks, clients, conformance, deny, scenarios, sdk_tools, tidy, web};
 
 /// One step: its name, its function, the name of the earlier step that it requires, and a function
 /// that gets what the step needs from outside, or says why it cannot be had.
@@ -64,6 +64,7 @@ const STEPS: &[Step] = &[
     Step::with_needs("deny advisories", deny::fetch_advisories, deny::advisories),
     Step::new("test", || checks::test(&[])),
     Step::new("web", web::check),
+    Step::new("book", book::build),
     Step::new(SERVER, || sdk_tools::server().map(drop)),
     Step::with_server("users of the blog, short", checks::blog_users),
     Step::with_server("conformance python", || conformance::python(&[])),
@@ -82,6 +83,10 @@ const STEPS: &[Step] = &[
     Step::with_server("scenarios javascript", || scenarios::javascript(&[])),
     Step::with_server("mistakes", || scenarios::mistakes(&[])),
     Step::with_server("clients, quick", clients::quick),
+    Step::with_server("code in documents", || conformance::book(&[])),
+    Step::with_server("first item, each language", || {
+        conformance::first_item(&[])
+    }),
     Step::with_server("blog in a browser", || conformance::blog(&[])),
     Step::with_server("console in a browser", || conformance::console(&[])),
 ];

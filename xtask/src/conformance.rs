@@ -10,6 +10,8 @@
 //! conformance/blog             the blog in Chromium, node --test    node_modules beside the suite
 //! conformance/console          the console in Chromium, node --test    the same
 //! conformance/clients          clients of the registries    see `clients.rs`
+//! conformance/first-item       examples/first-item with an empty home    each language's own installer
+//! conformance/book             the code blocks of the documents    the environments of the others
 //! conformance/hot-key          the Python SDK against a budget    the same venv
 //! conformance/splits           both SDKs at once, histories   the same venv and node_modules
 //! ```
@@ -39,6 +41,8 @@ const SUITES: &[Suite] = &[
     ("clients", "clients", clients::run),
     ("blog", "blog", blog),
     ("console", "console", console),
+    ("first-item", "first-item", first_item),
+    ("book", "book", book),
     ("scenarios", "scenarios", scenarios::judge),
     ("mistakes", "mistakes", scenarios::mistakes),
     ("go", "scenarios/go", scenarios::go),
@@ -213,6 +217,34 @@ pub(crate) fn console(arguments: &[String]) -> Outcome {
         .env("ORRERY_TARGET", target_directory())
         .env(PROGRAM_VARIABLE, server);
     must(&mut node).map_err(|error| format!("{error}; {AGAIN}"))
+}
+
+/// Measures the time from an empty home directory to the first item in each language; the arguments
+/// name languages, all without one.
+pub(crate) fn first_item(arguments: &[String]) -> Outcome {
+    let mut run = python_program(&root().join("conformance/first-item"))?;
+    run.arg("run.py").args(arguments);
+    must(run.env(PROGRAM_VARIABLE, server()?)).map_err(|error| {
+        format!("{error}; one language again: `cargo xtask conformance first-item LANGUAGE`")
+    })
+}
+
+/// Runs the code blocks of the documents; the arguments name pages, all without one.
+pub(crate) fn book(arguments: &[String]) -> Outcome {
+    let suite = root().join("conformance/book");
+    if arguments.is_empty() {
+        pytest("book", &["-q".to_owned()])?;
+    }
+    node_modules(&root().join("conformance/javascript"))?;
+    let java = scenarios::java_libraries()?;
+    let mut run = python_program(&suite)?;
+    run.arg("run.py")
+        .args(arguments)
+        .env("ORRERY_JAVA_CLASS_PATH", java)
+        .env("ORRERY_RUST_TARGET", target_directory().join("conformance/scenarios/rust"));
+    must(run.env(PROGRAM_VARIABLE, server()?)).map_err(|error| {
+        format!("{error}; one page again: `cargo xtask conformance book docs/PAGE.md`")
+    })
 }
 
 #[cfg(test)]

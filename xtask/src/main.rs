@@ -12,6 +12,7 @@
     reason = "this program writes its results to the terminal"
 )]
 
+mod book;
 mod checks;
 mod ci;
 mod clients;
@@ -108,6 +109,13 @@ const COMMANDS: &[(&str, &[Command])] = &[
                 summary: "check the built files of web/, or write them",
                 help: web::help,
                 run: web::run,
+            },
+            Command {
+                name: "book",
+                arguments: "[--check | --write]",
+                summary: "build the site of the documents, or check its links",
+                help: book::help,
+                run: book::run,
             },
             Command {
                 name: "conformance",

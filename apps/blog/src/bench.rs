@@ -37,6 +37,31 @@ pub fn database_name(model: Model) -> String {
     format!("blog-{}", model.to_string().to_lowercase())
 }
 
+/// Returns the names of the existing databases that [`run`] would delete before it loads: none if
+/// the run resumes an interrupted one.
+///
+/// # Errors
+/// Every error of a request.
+pub async fn databases_to_delete(options: &Options) -> Result<Vec<String>, BlogError> {
+    if options.resume {
+        return Ok(Vec::new());
+    }
+    let client = Client::new(&options.endpoint, &options.key, options.connections)?;
+    let mut names: Vec<String> = options.models.iter().copied().map(database_name).collect();
+    if options.through_pipelines {
+        names.push(Control::new(client.clone(), CONTROL_PREFIX).database);
+    }
+    names.sort_unstable();
+    names.dedup();
+    let mut existing = Vec::new();
+    for name in names {
+        if client.has_database(&name).await? {
+            existing.push(name);
+        }
+    }
+    Ok(existing)
+}
+
 /// Measures the models of `options`. Existing databases of the same names are deleted first, unless
 /// the run resumes an interrupted one.
 ///

@@ -398,6 +398,17 @@ impl Client {
         self.send(&request).await?.into_success().map(drop)
     }
 
+    /// Returns true if there is a database `name`.
+    pub async fn has_database(&self, name: &str) -> Result<bool, BlogError> {
+        let link = format!("dbs/{name}");
+        let request = ApiRequest::new(Method::GET, "dbs", &link, link.as_str());
+        match self.send(&request).await?.into_success() {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Deletes the database `name`. A database that does not exist is not an error.
     pub async fn delete_database(&self, name: &str) -> Result<(), BlogError> {
         let link = format!("dbs/{name}");

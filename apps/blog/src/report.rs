@@ -30,7 +30,7 @@ pub struct Row {
     pub article_ru: f64,
     /// Latency in milliseconds in the article.
     pub article_ms: f64,
-    /// Charge in RU that the published rules give for this data set. JSON calls it `model_ru`.
+    /// Charge in RU that the published rules give for this data set.
     pub expected_ru: f64,
     /// Reason for which the article's figures cannot be compared directly.
     pub note: Option<&'static str>,
@@ -127,6 +127,7 @@ impl Report {
         for (number, note) in notes.iter().enumerate() {
             writeln!(out, "[{}] {note}", number + 1)?;
         }
+        self.write_partitions(out)?;
         self.write_cautions(out)
     }
 
@@ -207,12 +208,12 @@ impl Report {
         };
         writeln!(
             out,
-            "{:13}{prices:^29} {:^26} {:>10}",
+            "{:33}{prices:^29} {:^26} {:>10}",
             "", "ms", "partitions"
         )?;
         writeln!(
             out,
-            "{:<8}{:<5}{:>9}{:>10}{:>10} {:>8}{:>8}{:>10} {:>10}",
+            "{:<26}{:<7}{:>9}{:>10}{:>10} {:>8}{:>8}{:>10} {:>10}",
             "request",
             "model",
             "measured",
@@ -233,8 +234,13 @@ impl Report {
             previous = Some(row.request);
             write!(
                 out,
-                "{:<8}{:<5}{:>9.2}{:>10.2}{:>10.2} ",
-                row.request, row.model, row.ru, row.article_ru, row.expected_ru
+                "{:<3}{:<23}{:<7}{:>9.2}{:>10.2}{:>10.2} ",
+                row.request,
+                row.request.purpose(),
+                row.model,
+                row.ru,
+                row.article_ru,
+                row.expected_ru
             )?;
             write!(
                 out,
@@ -255,6 +261,28 @@ impl Report {
             writeln!(out)?;
         }
         Ok(notes)
+    }
+
+    /// Explains requests that ask more partitions than `posts` has.
+    fn write_partitions(&self, out: &mut String) -> fmt::Result {
+        let posts_partitions = |model| {
+            let mut loaded = self.loaded.iter();
+            let summary = loaded.find(|summary| summary.model == model);
+            summary.map_or(usize::MAX, |summary| summary.partitions)
+        };
+        let beyond = |row: &&Row| row.partitions > posts_partitions(row.model);
+        let Some(row) = self.rows.iter().find(beyond) else {
+            return Ok(());
+        };
+        writeln!(
+            out,
+            "Partitions are those of all containers that a request asks: {} of {} asks {} of posts \
+             and {} of users.",
+            row.request,
+            row.model,
+            posts_partitions(row.model),
+            row.partitions - posts_partitions(row.model)
+        )
     }
 
     /// Writes the conditions under which the measured figures differ from the article's.
@@ -294,6 +322,7 @@ impl Report {
 fn row_to_json(row: &Row) -> Value {
     json!({
         "request": row.request.to_string(),
+        "purpose": row.request.purpose(),
         "model": row.model.to_string(),
         "ru": row.ru,
         "ms_p50": whole_nanoseconds(row.ms_p50),
@@ -303,7 +332,7 @@ fn row_to_json(row: &Row) -> Value {
         "throttled": row.throttled,
         "article_ru": row.article_ru,
         "article_ms": row.article_ms,
-        "model_ru": (row.expected_ru * 100.0).round() / 100.0,
+        "expected_ru": (row.expected_ru * 100.0).round() / 100.0,
         "note": row.note,
     })
 }
@@ -397,13 +426,13 @@ mod tests {
 1,000 users, 27,500 posts, 343,750 comments, 1,375,000 likes (scale 0.01)
 V2: 1,747,250 items loaded in 100.0 s (17,472/s); posts on 67 partitions
 
-                  RU (prices of 2019)                  ms             partitions
-request model measured   article  expected      p50     p99   article    queried
-C1      V3        6.67    201.54    202.58     0.42   12.50        28         67 [1]
+                                      RU (prices of 2019)                  ms             partitions
+request                   model   measured   article  expected      p50     p99   article    queried
+C1 create a user          V3          6.67    201.54    202.58     0.42   12.50        28         67 [1]
 
-C2      V3        9.90    201.54    202.58     0.42   12.50        28         67 [1]
+C2 create a post          V3          9.90    201.54    202.58     0.42   12.50        28         67 [1]
 
-Q3      V2      202.50    201.54    202.58     0.42   12.50        28         67
+Q3 list a user's posts    V2        202.50    201.54    202.58     0.42   12.50        28         67
 
 [1] carried over
 ";
@@ -425,11 +454,11 @@ Q3      V2      202.50    201.54    202.58     0.42   12.50        28         67
             "partitions",
             "article_ru",
             "article_ms",
-            "model_ru",
+            "expected_ru",
         ];
         assert!(names.iter().all(|name| !rows[2][*name].is_null()), "{text}");
         assert_eq!(
-            (&rows[2]["request"], &rows[2]["ru"], &rows[2]["model_ru"]),
+            (&rows[2]["request"], &rows[2]["ru"], &rows[2]["expected_ru"]),
             (&json!("Q3"), &json!(202.5), &json!(202.58))
         );
     }
@@ -471,6 +500,17 @@ V2: the pipelines read 77 ranges, at 1 RU for each empty page.
             (&json[4]["write"], &json[4]["ru"], &json[4]["ms_p50"]),
             (&json!("+ copyToFeed"), &json!(16.12), &Value::Null)
         );
+    }
+
+    #[test]
+    fn a_request_that_asks_more_partitions_than_posts_has_is_explained() {
+        let mut report = report(Format::Table);
+        assert!(!report.to_table().contains("Partitions are those"));
+        report.rows[2].partitions = 68;
+        let sentence = "Partitions are those of all containers that a request asks: \
+                        Q3 of V2 asks 67 of posts and 1 of users.\n";
+        let table = report.to_table();
+        assert!(table.ends_with(sentence), "{table}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use orrery_blog::dataset::Dataset;
 use orrery_blog::{BlogError, Estimate, Format, Model, Options};
 use orrery_model::Json;
 use orrery_model::json::parse;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -61,10 +61,32 @@ fn run_blog(arguments: &BlogArguments) -> Result<(), Failure> {
         }
     };
 
-    let mut options = Options::new(endpoint, key);
-    options.scale = arguments.scale;
+    let mut options = options_of(arguments, endpoint, key);
     options.models = models;
     options.profile = profile;
+
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Failed(format!("cannot start the client: {error}")))?;
+    let existing = runtime
+        .block_on(orrery_blog::bench::databases_to_delete(&options))
+        .map_err(|error| Failure::Failed(format!("the workload failed: {error}")))?;
+    if !arguments.yes {
+        confirm_deletion(&existing, &options.endpoint)?;
+    }
+    let progress = orrery_blog::on_stderr();
+    let report = runtime
+        .block_on(orrery_blog::bench::run(options, progress.as_ref()))
+        .map_err(|error| Failure::Failed(format!("the workload failed: {error}")))?;
+    writeln!(io::stdout(), "{report}")
+        .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))
+}
+
+/// Returns the options of a measurement, except the models and the profile.
+fn options_of(arguments: &BlogArguments, endpoint: String, key: String) -> Options {
+    let mut options = Options::new(endpoint, key);
+    options.scale = arguments.scale;
     options.seed = arguments.seed;
     // The databases may stay: a temporary server is deleted as a whole, and on a running server
     // the next run deletes them first.
@@ -75,17 +97,35 @@ fn run_blog(arguments: &BlogArguments) -> Result<(), Failure> {
         TableFormat::Table => Format::Table,
         TableFormat::Json => Format::Json,
     };
+    options
+}
 
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::Failed(format!("cannot start the client: {error}")))?;
-    let progress = orrery_blog::on_stderr();
-    let report = runtime
-        .block_on(orrery_blog::bench::run(options, progress.as_ref()))
-        .map_err(|error| Failure::Failed(format!("the workload failed: {error}")))?;
-    writeln!(io::stdout(), "{report}")
-        .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))
+/// Asks on the terminal before databases are deleted; asks nothing if there are none.
+///
+/// # Errors
+/// [`Failure::Usage`] without a terminal, or if the answer is not `yes`.
+fn confirm_deletion(databases: &[String], endpoint: &str) -> Result<(), Failure> {
+    if databases.is_empty() {
+        return Ok(());
+    }
+    let names = databases.join(", ");
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Err(Failure::Usage(format!(
+            "the measurement would delete existing databases of {endpoint}: {names}; nothing was \
+             deleted: allow it with --yes, or continue an interrupted run with --resume"
+        )));
+    }
+    eprint!("Delete the databases {names} of {endpoint} with everything in them? [yes/no] ");
+    let mut answer = String::new();
+    io::stdin()
+        .read_line(&mut answer)
+        .map_err(|error| Failure::Failed(format!("cannot read the answer: {error}")))?;
+    match answer.trim() {
+        "yes" => Ok(()),
+        _ => Err(Failure::Usage(
+            "nothing was deleted, and nothing was measured".into(),
+        )),
+    }
 }
 
 /// The data directory of a temporary server.

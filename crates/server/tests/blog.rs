@@ -1,8 +1,11 @@
 //! `orrery bench blog`: its request units are the same in every run and close to those of the
 //! article.
 
+mod program;
+
 use orrery_model::Json;
 use orrery_model::json::parse;
+use program::Request;
 use std::process::{Command, Stdio};
 use std::thread;
 
@@ -118,4 +121,47 @@ fn writes_are_measured_with_their_pipelines_and_a_resumed_run_repeats_nothing() 
     let (succeeded, second, log) = run_in(directory.path(), &["--resume"]);
     assert!(succeeded, "{log}");
     assert_eq!(first, second, "the figures are those of the first run");
+}
+
+#[test]
+fn a_running_server_loses_no_database_unless_yes_says_so() {
+    let server = program::start(&["--memory"]).expect("it starts");
+    let mut client = server.client();
+    client.create("/dbs", r#"{"id":"blog-v3"}"#);
+    client.create(
+        "/dbs/blog-v3/colls",
+        r#"{"id":"mine","partitionKey":{"paths":["/id"],"kind":"Hash","version":2}}"#,
+    );
+    let bench = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_orrery"))
+            .args(["bench", "blog", "--scale", SCALE, "--models", "v3"])
+            .args(["--endpoint", &format!("http://{}", server.address)])
+            .env("ORRERY_KEY", &server.key)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output()
+            .expect("the program can be started")
+    };
+    let mut has_mine = || {
+        let mine = Request::new("GET", "/dbs/blog-v3/colls/mine");
+        client.call(&mine).status
+    };
+
+    // Without a terminal there is nothing to ask on, so the run is refused and says how to allow it.
+    let refused = bench(&[]);
+    let message = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{message}");
+    assert!(
+        message.contains("blog-v3") && message.contains("--yes"),
+        "{message}"
+    );
+    assert_eq!(has_mine(), 200);
+
+    let allowed = bench(&["--yes"]);
+    let message = String::from_utf8_lossy(&allowed.stderr);
+    assert!(allowed.status.success(), "{message}");
+    assert_eq!(has_mine(), 404);
+    let table = String::from_utf8_lossy(&allowed.stdout);
+    let is_in_words = table.lines().any(|line| line.starts_with("C1 create a user"));
+    assert!(is_in_words, "{table}");
 }

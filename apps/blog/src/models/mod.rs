@@ -143,6 +143,22 @@ impl Request {
         Self::Q6,
     ];
 
+    /// Returns what the request does, in the words of the article: "list a user's posts".
+    pub fn purpose(self) -> &'static str {
+        match self {
+            Self::C1 => "create a user",
+            Self::Q1 => "read a user",
+            Self::C2 => "create a post",
+            Self::Q2 => "read a post",
+            Self::Q3 => "list a user's posts",
+            Self::C3 => "comment on a post",
+            Self::Q4 => "list a post's comments",
+            Self::C4 => "like a post",
+            Self::Q5 => "list a post's likes",
+            Self::Q6 => "front page",
+        }
+    }
+
     /// Returns true for a request that writes.
     pub fn is_write(self) -> bool {
         matches!(self, Self::C1 | Self::C2 | Self::C3 | Self::C4)

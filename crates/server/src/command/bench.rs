@@ -37,7 +37,7 @@ Examples:
 
 The published figures were measured at scale 1: 100,000 users with 5 to 50 posts each. Equal seeds
 give equal data. Existing databases named blog-v1, blog-v2, blog-v3 and bench-blog-control are
-deleted first, except with --resume.";
+deleted first, after a question or with --yes, except with --resume, which continues in them.";
 
 /// Arguments of `orrery bench blog`.
 #[derive(Debug, Args)]
@@ -59,7 +59,7 @@ pub(crate) struct BlogArguments {
     /// Account key of the running server
     #[arg(long, value_name = "KEY", env = "ORRERY_KEY", hide_env_values = true)]
     pub(crate) key: Option<String>,
-    /// Pricing model; a running server must have been started with the same
+    /// Prices that the server charges; a running server must have been started with the same
     #[arg(long, value_enum, default_value_t = Profile::Y2019)]
     pub(crate) profile: Profile,
     /// Seed of the data set
@@ -75,6 +75,10 @@ pub(crate) struct BlogArguments {
     /// Data directory of the temporary server, which is kept [default: a new one, which is deleted]
     #[arg(long, value_name = "DIR", conflicts_with = "endpoint")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// Delete existing databases of the same names without a question. Without a terminal to ask on,
+    /// a run that would delete some is refused
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) yes: bool,
     /// Continue an interrupted run with the same options: loading goes on where it stopped, and
     /// models that were measured are not measured again. Needs --data-dir or --endpoint
     #[arg(long)]
