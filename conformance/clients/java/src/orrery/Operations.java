@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.InputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
@@ -36,6 +37,15 @@ final class Operations {
       properties.load(in);
     }
     say(Map.of("client", artifact, "version", properties.getProperty("version")));
+  }
+
+  /** Begins the program of a client whose package does not tell its version: the name of the archive does. */
+  Operations(Class<?> ofClient) throws Exception {
+    Path archive = Path.of(ofClient.getProtectionDomain().getCodeSource().getLocation().toURI());
+    // As Maven names them: the artifact, a hyphen, the version, `.jar`.
+    String name = archive.getFileName().toString();
+    String artifact = archive.getParent().getParent().getFileName().toString();
+    say(Map.of("client", artifact, "version", name.substring(artifact.length() + 1, name.length() - 4)));
   }
 
   void operation(String name, Work work) {

@@ -1,0 +1,1 @@
+../../../../clients/java/src/orrery/Operations.java

@@ -1,0 +1,127 @@
+"""The consumers of the emulator against `orrery emulator`.
+
+    run.py [--quick] [WORD...]                 runs the consumers with one of these words in their names, or all
+    run.py --environments [--quick] [WORD...]  prints the environments that the run needs, a line each
+
+Each program has an engine of its own (see `engine.py`), and begins on an empty home directory. Prints a line for each
+operation that failed, with the output of the containers, and at the end a table.
+
+Promises: exit code 0 only if every program passed, removed its containers, asked the engine for nothing that it does
+not have, and no emulator panicked.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+CLIENTS = HERE.parent / "clients"
+sys.path[1:1] = [str(CLIENTS), str(HERE.parent / "python")]
+
+from consumers import Consumer, chosen  # noqa: E402
+from engine import Engine  # noqa: E402
+from orrery_server import program  # noqa: E402
+from report import Report, judge, table  # noqa: E402
+
+SECONDS_MAX = 180
+IMAGE = "orrery/orrery:latest"
+
+
+def main() -> int:
+    arguments = parse(sys.argv[1:])
+    consumers = chosen(arguments.names, arguments.quick)
+    if arguments.environments:
+        print("\n".join(sorted({consumer.environment for consumer in consumers if not consumer.is_replay})))
+        return 0
+    reports = []
+    for consumer in consumers:
+        report = run(consumer, show=arguments.verbose)
+        reports.append(report)
+        for failure in report.failures:
+            print(f"{consumer.name}: {failure}", flush=True)
+    print(table(reports))
+    failed = sum(not report.has_passed for report in reports)
+    print(f"{len(reports) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="the choice of `cargo xtask ci` only")
+    parser.add_argument("--environments", action="store_true", help="print the environments and run nothing")
+    parser.add_argument("--verbose", action="store_true", help="show everything that the programs print")
+    parser.add_argument("names", nargs="*", metavar="WORD")
+    return parser.parse_args(words)
+
+
+def run(consumer: Consumer, show: bool) -> Report:
+    """Runs the program of a consumer with an engine and a home directory of its own."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+        # The user of the image is not root, and its root is below this directory.
+        os.chmod(directory, 0o755)
+        home = Path(directory, "home")
+        home.mkdir()
+        engine = Engine.start(program(), Path(directory, "containers"), consumer.host)
+        try:
+            report, output = run_with(engine, consumer, home)
+        finally:
+            engine.stop()
+        report.failures += blamed(engine)
+        if show or report.failures:
+            print(output, *("--- a container wrote:\n" + text for text in engine.texts), sep="\n", flush=True)
+    return report
+
+
+def run_with(engine: Engine, consumer: Consumer, home: Path) -> tuple[Report, str]:
+    began = time.monotonic()
+    with (home / "errors.log").open("w+") as errors:
+        process = subprocess.Popen(
+            consumer.command(), cwd=HERE / consumer.environment, env=environment(engine, home), text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
+        )  # fmt: skip
+        try:
+            output, _ = process.communicate(timeout=SECONDS_MAX)
+            code = process.returncode
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, _ = process.communicate()
+            code = None
+        errors.seek(0)
+        said = output + errors.read()
+    return judge(consumer, output.splitlines(), code, time.monotonic() - began), said
+
+
+def environment(engine: Engine, home: Path) -> dict[str, str]:
+    """The environment of a program: it finds the engine, and no settings of the machine's user."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("DOCKER_", "TESTCONTAINERS_"))}
+    return kept | {
+        "DOCKER_HOST": engine.url,
+        "HOME": str(home),
+        # The reaper would be a second image; a program that forgets a container fails the run.
+        "TESTCONTAINERS_RYUK_DISABLED": "true",
+        "ORRERY_IMAGE": IMAGE,
+        "ORRERY_ENDPOINT": "",
+        "ORRERY_KEY": "",
+        "PYTHONPATH": f"{CLIENTS / 'shared'}:{HERE / 'replays'}:{HERE.parent / 'python'}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def blamed(engine: Engine) -> list[str]:
+    """The faults that the engine saw."""
+    faults = [f"the engine has no {request}" for request in engine.refused]
+    if not engine.texts:
+        faults.append("no container was made")
+    if engine.containers:
+        faults.append(f"{len(engine.containers)} containers were not removed")
+    if any("panicked at" in text for text in engine.texts):
+        faults.append("the emulator panicked")
+    return faults
+
+
+if __name__ == "__main__":
+    sys.exit(main())
