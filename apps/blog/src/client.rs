@@ -10,15 +10,15 @@
 //! which reads its own writes).
 
 use crate::BlogError;
-use crate::connection::Pool;
 use crate::meter::{Charge, Meter, Operation, RequestRecord};
-use crate::signature::{authorization, escaped_path, http_date, key_header};
 use crate::sync::lock;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use http_body_util::Full;
+use orrery_client::pool::Pool;
+use orrery_client::signature::{authorization, escaped_path, http_date, key_header};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -350,11 +350,11 @@ impl Client {
     ) -> Result<(http::response::Parts, Bytes), String> {
         let exchange = self.shared.pool.exchange(signed);
         let Some(deadline) = self.deadline else {
-            return exchange.await;
+            return exchange.await.map_err(|e| e.cause);
         };
         let limit = tokio::time::Instant::from_std(deadline + ANSWER_TIME_MAX);
         match tokio::time::timeout_at(limit, exchange).await {
-            Ok(result) => result,
+            Ok(result) => result.map_err(|e| e.cause),
             Err(_) => Err("no answer before the deadline".into()),
         }
     }

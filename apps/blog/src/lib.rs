@@ -20,14 +20,14 @@
 //! client ── query ── feed         the public protocol over HTTP, as an official SDK uses it
 //! ```
 //!
-//! The crate uses only the public protocol and does not depend on the server's crates. `pricing`
+//! The crate uses only the public protocol and does not depend on the server's crates; connections and
+//! signatures are those of `orrery-client`. `pricing`
 //! states the published rules for charges a second time, to compute the expected figures of the
 //! table.
 
 mod article;
 pub mod bench;
 pub mod client;
-mod connection;
 pub mod control;
 pub mod dataset;
 pub mod drift;
@@ -50,7 +50,6 @@ mod query;
 mod random;
 mod report;
 mod resumption;
-mod signature;
 pub mod site;
 mod sync;
 pub mod writes;

@@ -16,9 +16,9 @@ use crate::BlogError;
 use crate::client::{ApiRequest, ApiResponse, Client, Header, PartitionKeyRange};
 use crate::merge::{Merge, MergeStep, Page, Plan};
 use crate::meter::{Meter, Operation};
-use crate::signature::key_header;
 use futures_util::future::try_join_all;
 use http::Method;
+use orrery_client::signature::key_header;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! model <- storage, sql, script <- engine <- gateway, what-if <- admin <- console <- server
-//!                                                       blog <- blog-web <- server
+//! client <- blog <- blog-web <- server
+//! client, model <- tools <- server
 //! bench uses all of them; examples use model, storage, script and engine
 //! ```
 //!
@@ -21,6 +22,8 @@ const GATEWAY: &str = "orrery-gateway";
 const ADMIN: &str = "orrery-admin";
 const CONSOLE: &str = "orrery-console";
 const SERVER: &str = "orrery-server";
+const CLIENT: &str = "orrery-client";
+const TOOLS: &str = "orrery-tools";
 const BLOG: &str = "orrery-blog";
 const BLOG_WEB: &str = "orrery-blog-web";
 const BENCH: &str = "orrery-bench";
@@ -41,10 +44,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         SERVER,
         &[
-            MODEL, STORAGE, SQL, SCRIPT, ENGINE, WHAT_IF, GATEWAY, ADMIN, CONSOLE, BLOG, BLOG_WEB,
+            MODEL, STORAGE, SQL, SCRIPT, ENGINE, WHAT_IF, GATEWAY, ADMIN, CONSOLE, CLIENT, TOOLS,
+            BLOG, BLOG_WEB,
         ],
     ),
-    (BLOG, &[]),
+    (CLIENT, &[]),
+    (TOOLS, &[CLIENT, MODEL]),
+    (BLOG, &[CLIENT]),
     (BLOG_WEB, &[BLOG]),
     (
         BENCH,

@@ -20,7 +20,7 @@ const UNESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~');
 
 /// Returns the value of the `authorization` header.
-pub(crate) fn authorization(
+pub fn authorization(
     key: &[u8],
     method: &str,
     resource_type: &str,
@@ -34,20 +34,26 @@ pub(crate) fn authorization(
     utf8_percent_encode(&token, UNESCAPED).to_string()
 }
 
-/// Returns the header with the partition key: a JSON array in ASCII, other characters as `\uXXXX`.
-pub(crate) fn key_header(key: &str) -> (&'static str, String) {
-    let mut text = String::new();
-    for unit in json!([key]).to_string().encode_utf16() {
+/// Returns the header with a partition key of one string: a JSON array in ASCII.
+pub fn key_header(key: &str) -> (&'static str, String) {
+    let text = ascii_json(&json!([key]).to_string());
+    ("x-ms-documentdb-partitionkey", text)
+}
+
+/// Returns a JSON text in ASCII, for a header: other characters stand as `\uXXXX`.
+pub fn ascii_json(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for unit in json.encode_utf16() {
         match u8::try_from(unit) {
             Ok(ascii) if ascii < 0x7f => text.push(char::from(ascii)),
             _ => write!(text, "\\u{unit:04x}").unwrap_or_default(),
         }
     }
-    ("x-ms-documentdb-partitionkey", text)
+    text
 }
 
 /// Returns the escaped path with a first slash.
-pub(crate) fn escaped_path(path: &str) -> String {
+pub fn escaped_path(path: &str) -> String {
     let mut escaped = String::with_capacity(path.len() + 8);
     for segment in path.split('/') {
         escaped.push('/');
@@ -57,7 +63,7 @@ pub(crate) fn escaped_path(path: &str) -> String {
 }
 
 /// Returns a time in the format of HTTP headers: `Thu, 27 Apr 2017 00:51:12 GMT`.
-pub(crate) fn http_date(time: jiff::Timestamp) -> String {
+pub fn http_date(time: jiff::Timestamp) -> String {
     time.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
 }
 

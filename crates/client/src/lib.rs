@@ -1,0 +1,45 @@
+//! A client of the protocol for tools: connections, signatures, requests and their answers.
+//!
+//! ```text
+//! items, queries, changes, resources, throughput    what a tool asks for
+//! client         signed requests, repeated when the server throttles or a connection breaks
+//! request, answer, error                            one request, its answer, its failure
+//! options, connection_string                        endpoint and key from options, environment
+//! pool, tls, signature                              HTTP connections, certificates, signatures
+//! ```
+//!
+//! The crate uses the public protocol only: it works with every server that speaks the protocol,
+//! and it knows nothing of this one. A resource is named by its link, for example
+//! `dbs/shop/colls/orders`; a link is not escaped. Bodies are passed as text, so that numbers keep
+//! the digits with which they were written.
+//!
+//! Left out: resource tokens, directory identities, regions, and the merge of a query's rows over
+//! several physical partitions.
+
+pub mod answer;
+pub mod changes;
+pub mod client;
+pub mod connection_string;
+mod error;
+pub mod items;
+pub mod options;
+pub mod pool;
+pub mod queries;
+pub mod request;
+pub mod resources;
+pub mod signature;
+pub mod throughput;
+pub mod tls;
+
+pub use answer::Answer;
+pub use changes::ChangesPage;
+pub use client::Client;
+pub use connection_string::ConnectionString;
+pub use error::{ClientError, Refusal};
+pub use items::PartitionKey;
+pub use options::{Connection, ConnectionOptions, Secret, WELL_KNOWN_KEY};
+pub use queries::{QueryPage, QueryText, Scope};
+pub use request::Request;
+pub use resources::{PartitionKeyRange, ScriptKind, container_link, database_link};
+pub use throughput::{Offer, Throughput};
+pub use tls::Trust;

@@ -1,0 +1,12 @@
+//! The data tools of the program `orrery`: they use any endpoint of the protocol, this server's or
+//! another, through `orrery-client`.
+//!
+//! ```text
+//! transfer     orrery import, orrery export
+//! connection   client and runtime of a tool
+//! ```
+//!
+//! The crate knows nothing of command lines: the program parses options and calls the tools.
+
+pub mod connection;
+pub mod transfer;
