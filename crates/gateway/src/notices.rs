@@ -56,6 +56,7 @@ impl Notices {
         if !log.is_enabled(LogLevel::Info) || !self.is_new(error, head) {
             return;
         }
+        // A budget that is spent and a queue that is full have different remedies.
         let is_budget = error.message().starts_with(BUDGET_SPENT);
         let (message, advice) = match error.status() {
             429 if is_budget => (
@@ -72,6 +73,7 @@ impl Notices {
                 "check endpoint, key and clock of the client",
             ),
         };
+        // The refusal itself names the values of the request, and no secret.
         let peer = connection.peer.ip().to_string();
         let reason: String = error.message().chars().take(REASON_CHARS).collect();
         let path = shortened(head.uri.path());

@@ -325,6 +325,7 @@ fn depth(json: &Json) -> usize {
 /// Returns what is wrong with an operation that cannot be parsed, and how to mend it.
 fn problem_of_operation(json: &Json) -> String {
     const OPERATIONS: [&str; 6] = ["add", "set", "replace", "remove", "incr", "move"];
+    // The name of the operation decides what else it needs.
     let text = |name: &str| json.get(name).and_then(Json::as_str);
     let Some(op) = text("op") else {
         return "it has no 'op'; a patch operation is {\"op\": \"set\", \"path\": \"/name\", \
@@ -339,6 +340,7 @@ fn problem_of_operation(json: &Json) -> String {
             OPERATIONS.join(", ")
         );
     }
+    // A path without a slash, or with dots, is the usual slip.
     for name in ["path", "from"] {
         let Some(path) = text(name) else { continue };
         if Pointer::parse(path).is_none() {
@@ -353,6 +355,7 @@ fn problem_of_operation(json: &Json) -> String {
     if text("path").is_none() {
         return format!("the op '{op}' needs a 'path', such as '/name'.");
     }
+    // Name and paths are right, so the rest is what the operation lacks.
     match op {
         "move" if text("from").is_none() => "the op 'move' needs 'from', a path.".to_owned(),
         "move" => "a value cannot be moved into itself.".to_owned(),

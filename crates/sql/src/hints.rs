@@ -125,6 +125,7 @@ impl Context<'_> {
 
     /// Returns the hint for a token that the grammar does not allow.
     fn of_unexpected_token(&self, at: usize) -> Option<String> {
+        // Names that need brackets or another name, and operators of other languages.
         let word = self.token_text(at);
         let upper = word.to_ascii_uppercase();
         match &self.tokens.get(at)?.kind {
@@ -150,6 +151,7 @@ impl Context<'_> {
             TokenKind::Symbol(symbol) => return self.of_unexpected_symbol(symbol, at),
             _ => {}
         }
+        // Clauses of other languages.
         if let Some(help) = of_clause(&upper) {
             return Some(help.to_owned());
         }
