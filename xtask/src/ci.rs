@@ -81,6 +81,7 @@ const STEPS: &[Step] = &[
     Step::with_server("scenarios python", || scenarios::python(&[])),
     Step::with_server("scenarios javascript", || scenarios::javascript(&[])),
     Step::with_server("clients, quick", clients::quick),
+    Step::with_server("emulator", clients::emulator_quick),
     Step::with_server("blog in a browser", || conformance::blog(&[])),
     Step::with_server("console in a browser", || conformance::console(&[])),
 ];

@@ -9,6 +9,7 @@
 //! conformance/blog             the blog in Chromium, node --test    node_modules beside the suite
 //! conformance/console          the console in Chromium, node --test    the same
 //! conformance/clients          clients of the registries    see `clients.rs`
+//! conformance/emulator         consumers of the emulator    the same
 //! conformance/hot-key          the Python SDK against a budget    the same venv
 //! conformance/splits           both SDKs at once, histories   the same venv and node_modules
 //! ```
@@ -36,6 +37,7 @@ const SUITES: &[Suite] = &[
     ("splits", "splits", splits),
     ("hot-key", "hot-key", hot_key),
     ("clients", "clients", clients::run),
+    ("emulator", "emulator", clients::emulator),
     ("blog", "blog", blog),
     ("console", "console", console),
     ("scenarios", "scenarios", scenarios::judge),
