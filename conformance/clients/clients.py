@@ -1,7 +1,7 @@
 """The client programs: one row each.
 
 The first word of a program's path is its environment, a directory with exact versions: `python-*` have a
-requirements.txt, `javascript-*` a package-lock.json, and `java` a pom.xml.
+requirements.txt, `javascript-*` a package-lock.json, `go-*` a go.sum, and `java` a pom.xml.
 
 Leaves out: installing the environments, which `cargo xtask conformance clients` does.
 """
@@ -44,6 +44,8 @@ class Client:
             return [str(INSTALLED / self.environment / "bin" / "python"), "-W", "ignore", path]
         if self.environment.startswith("javascript-"):
             return ["node", "--no-deprecation", path]
+        if self.environment.startswith("go-"):
+            return [str(INSTALLED / self.environment / "program")]
         return java_command(self.program)
 
 
@@ -83,7 +85,28 @@ CLIENTS = [
     ),
     Client("botbuilder-azure (npm)", "4.23.3", "javascript-frameworks/botbuilder.js", package="botbuilder-azure"),
     Client("node-cosmos", "0.1.4", "javascript-frameworks/node_cosmos.js", scheme="https"),
+    Client(
+        "vscode-cosmosdb 0.37.1, replayed with @azure/cosmos",
+        "4.9.3",
+        "javascript-frameworks/vscode.js",
+        package="@azure/cosmos",
+        scheme="https",
+    ),
+    Client(
+        "Dapr state.azure.cosmosdb 1.18, replayed with azcosmos",
+        "v1.5.0",
+        "go-dapr/main.go",
+        package="github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos",
+        quick=True,
+    ),
     Client("azure-documentdb", "2.6.5", "java/DocumentDb.java", scheme="https"),
+    Client(
+        "azure-cosmos (Java): change feed processor and its estimator",
+        "4.73.1",
+        "java/ChangeFeedTrigger.java",
+        package="azure-cosmos",
+        scheme="https",
+    ),
     Client("azure-spring-data-cosmos", "5.23.0", "java/SpringData.java", scheme="https"),
 ]
 

@@ -20,7 +20,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "python"))
 
-from clients import Client, chosen  # noqa: E402
+from clients import CLIENTS, Client, chosen  # noqa: E402
+from document import finish  # noqa: E402
 from orrery_server import EMULATOR_KEY, Endpoints, Server, ServerFailed  # noqa: E402
 from report import Report, judge, table  # noqa: E402
 
@@ -44,9 +45,12 @@ def main() -> int:
             for failure in report.failures:
                 print(f"{client.name}: {failure}", flush=True)
     print(table(reports))
+    # A server of another implementation says nothing about this program.
+    faults = [] if os.environ.get("ORRERY_ENDPOINT") else finish("clients", reports, [client.name for client in CLIENTS], arguments.write)
+    print("\n".join(faults), end="\n" if faults else "")
     failed = sum(not report.has_passed for report in reports)
     print(f"{len(reports) - failed} passed, {failed} failed")
-    return 1 if failed else 0
+    return 1 if failed or faults else 0
 
 
 def parse(words: list[str]) -> argparse.Namespace:
@@ -54,6 +58,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="the quick choice only")
     parser.add_argument("--environments", action="store_true", help="print the environments and run nothing")
     parser.add_argument("--verbose", action="store_true", help="show everything that the programs print")
+    parser.add_argument("--write", action="store_true", help="write the results into docs/compat.md")
     parser.add_argument("names", nargs="*", metavar="NAME")
     return parser.parse_args(words)
 

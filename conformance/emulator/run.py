@@ -6,7 +6,7 @@
 Each program has an engine of its own (see `engine.py`), and begins on an empty home directory. Prints a line for each
 operation that failed, with the output of the containers, and at the end a table.
 
-Promises: exit code 0 only if every program passed, removed its containers, asked the engine for nothing that it does
+Promises: exit code 0 only if every program passed as docs/compat.md says, removed its containers, asked the engine for nothing that it does
 not have, and no emulator panicked.
 """
 
@@ -22,7 +22,8 @@ HERE = Path(__file__).resolve().parent
 CLIENTS = HERE.parent / "clients"
 sys.path[1:1] = [str(CLIENTS), str(HERE.parent / "python")]
 
-from consumers import Consumer, chosen  # noqa: E402
+from consumers import CONSUMERS, Consumer, chosen  # noqa: E402
+from document import finish  # noqa: E402
 from engine import Engine  # noqa: E402
 from orrery_server import program  # noqa: E402
 from report import Report, judge, table  # noqa: E402
@@ -44,9 +45,11 @@ def main() -> int:
         for failure in report.failures:
             print(f"{consumer.name}: {failure}", flush=True)
     print(table(reports))
+    faults = finish("emulator", reports, [consumer.name for consumer in CONSUMERS], arguments.write)
+    print("\n".join(faults), end="\n" if faults else "")
     failed = sum(not report.has_passed for report in reports)
     print(f"{len(reports) - failed} passed, {failed} failed")
-    return 1 if failed else 0
+    return 1 if failed or faults else 0
 
 
 def parse(words: list[str]) -> argparse.Namespace:
@@ -54,6 +57,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="the choice of `cargo xtask ci` only")
     parser.add_argument("--environments", action="store_true", help="print the environments and run nothing")
     parser.add_argument("--verbose", action="store_true", help="show everything that the programs print")
+    parser.add_argument("--write", action="store_true", help="write the results into docs/compat.md")
     parser.add_argument("names", nargs="*", metavar="WORD")
     return parser.parse_args(words)
 

@@ -87,6 +87,7 @@ const STEPS: &[Step] = &[
     Step::with_server("first item, each language", || {
         conformance::first_item(&[])
     }),
+    Step::with_server("emulator", clients::emulator_quick),
     Step::with_server("blog in a browser", || conformance::blog(&[])),
     Step::with_server("console in a browser", || conformance::console(&[])),
 ];

@@ -1,32 +1,59 @@
-//! The client programs (`conformance/clients`): installs the environments that the chosen programs
-//! need, each with exact versions, then lets `run.py` run them.
+//! The client programs (`conformance/clients`) and the consumers of the emulator
+//! (`conformance/emulator`): installs the environments that the chosen programs need, each with
+//! exact versions, then lets the suite's `run.py` run them.
 //!
-//! Promises: packages of Python and Java lie below `target/conformance/clients`, those of
-//! JavaScript in `node_modules` beside their lock file.
-//! Leaves out: the list of programs, which is in `clients.py`, and starting the server.
+//! Promises: packages of Python and Java, and programs in Go, lie below `target/conformance` in the
+//! directory of the suite; packages of JavaScript in `node_modules` beside their lock file.
+//! Leaves out: the lists of programs, which are in `clients.py` and `consumers.py`, and starting
+//! the server.
 
 use std::path::Path;
 use std::process::Stdio;
 
 use crate::run::{Outcome, must, output_of, root, target_directory};
 use crate::sdk_tools::{
-    PROGRAM_VARIABLE, java_classes, node_modules, pytest, python_environment, python_program,
-    server,
+    PROGRAM_VARIABLE, go_program, java_classes, node_modules, pytest, python_environment,
+    python_program, server,
 };
 
-/// The environment variable by which the runner finds the installed packages.
-const INSTALLED_VARIABLE: &str = "ORRERY_CLIENTS_INSTALLED";
+/// A suite whose programs are rows of a table.
+struct Programs {
+    /// Name of the suite and of its directory.
+    name: &'static str,
+    /// The environment variable by which the runner finds the installed packages.
+    installed_variable: &'static str,
+}
+
+const CLIENTS: Programs = Programs {
+    name: "clients",
+    installed_variable: "ORRERY_CLIENTS_INSTALLED",
+};
+
+const EMULATOR: Programs = Programs {
+    name: "emulator",
+    installed_variable: "ORRERY_EMULATOR_INSTALLED",
+};
 
 /// Runs the programs of the clients that the arguments name, or of all; before a whole run, the
 /// tests of the runner.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let suite = root().join("conformance/clients");
-    let installed = target_directory().join("conformance/clients");
+    run_programs(&CLIENTS, arguments)
+}
+
+/// Runs the consumers of the emulator that the arguments name, or all; before a whole run, the
+/// tests of the runner.
+pub(crate) fn emulator(arguments: &[String]) -> Outcome {
+    run_programs(&EMULATOR, arguments)
+}
+
+fn run_programs(programs: &Programs, arguments: &[String]) -> Outcome {
+    let suite = root().join("conformance").join(programs.name);
+    let installed = target_directory().join("conformance").join(programs.name);
     if arguments.iter().any(|argument| argument == "--help") {
         return must(python_program(&suite)?.args(["run.py", "--help"]));
     }
     if arguments.is_empty() {
-        judge()?;
+        pytest(programs.name, &[])?;
     }
     for environment in environments(&suite, arguments)?.lines() {
         install(&suite.join(environment), &installed.join(environment))?;
@@ -35,10 +62,13 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let mut run = python_program(&suite)?;
     run.arg("run.py")
         .args(arguments)
-        .env(INSTALLED_VARIABLE, installed)
+        .env(programs.installed_variable, installed)
         .env(PROGRAM_VARIABLE, server()?);
     must(&mut run).map_err(|error| {
-        format!("{error}; one program again: `cargo xtask conformance clients --verbose NAME`")
+        format!(
+            "{error}; one program again: `cargo xtask conformance {} --verbose NAME`",
+            programs.name
+        )
     })
 }
 
@@ -51,15 +81,19 @@ fn environments(suite: &Path, arguments: &[String]) -> Result<String, String> {
     output_of(&mut question)
 }
 
-/// Runs the tests of the runner and the quick choice of programs: the part of `ci`.
+/// Runs the tests of the runner and the quick choice of clients: the part of `ci`.
 pub(crate) fn quick() -> Outcome {
-    judge()?;
-    run(&["--quick".to_owned()])
+    quick_choice(&CLIENTS)
 }
 
-/// Runs the tests of the code that judges a program.
-fn judge() -> Outcome {
-    pytest("clients", &[])
+/// Runs the tests of the runner and the quick choice of the emulator's consumers: the part of `ci`.
+pub(crate) fn emulator_quick() -> Outcome {
+    quick_choice(&EMULATOR)
+}
+
+fn quick_choice(programs: &Programs) -> Outcome {
+    pytest(programs.name, &[])?;
+    run_programs(programs, &["--quick".to_owned()])
 }
 
 /// Installs an environment, whose kind is the first word of its name.
@@ -69,6 +103,7 @@ fn install(pins: &Path, installed: &Path) -> Outcome {
         Some("python") => python_environment(pins, installed).map(drop),
         Some("javascript") => node_modules(pins),
         Some("java") => java_classes(pins, installed).map(drop),
+        Some("go") => go_program(pins, &installed.join("program")),
         _ => Err(format!("`{name}` is no environment of a known language")),
     }
 }
@@ -82,12 +117,14 @@ mod tests {
 
     /// Returns the files of this name in the environments.
     fn files_named(name: &str) -> Vec<PathBuf> {
-        let suite = root().join("conformance/clients");
         let mut found = Vec::new();
-        for entry in std::fs::read_dir(suite).unwrap() {
-            let file = entry.unwrap().path().join(name);
-            if file.is_file() {
-                found.push(file);
+        for programs in [CLIENTS, EMULATOR] {
+            let suite = root().join("conformance").join(programs.name);
+            for entry in std::fs::read_dir(suite).unwrap() {
+                let file = entry.unwrap().path().join(name);
+                if file.is_file() {
+                    found.push(file);
+                }
             }
         }
         assert!(!found.is_empty(), "{name}");

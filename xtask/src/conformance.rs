@@ -12,6 +12,7 @@
 //! conformance/clients          clients of the registries    see `clients.rs`
 //! conformance/first-item       examples/first-item with an empty home    each language's own installer
 //! conformance/book             the code blocks of the documents    the environments of the others
+//! conformance/emulator         consumers of the emulator    the same
 //! conformance/hot-key          the Python SDK against a budget    the same venv
 //! conformance/splits           both SDKs at once, histories   the same venv and node_modules
 //! ```
@@ -39,6 +40,7 @@ const SUITES: &[Suite] = &[
     ("splits", "splits", splits),
     ("hot-key", "hot-key", hot_key),
     ("clients", "clients", clients::run),
+    ("emulator", "emulator", clients::emulator),
     ("blog", "blog", blog),
     ("console", "console", console),
     ("first-item", "first-item", first_item),

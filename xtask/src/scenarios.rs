@@ -9,9 +9,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::run::{Outcome, cargo, must, program, root, target_directory};
+use crate::run::{Outcome, cargo, must, root, target_directory};
 use crate::sdk_tools::{
-    PROGRAM_VARIABLE, java_classes, node_modules, pytest, python_program, require_tool, server,
+    PROGRAM_VARIABLE, go_program, java_classes, node_modules, pytest, python_program, server,
 };
 
 /// The directory of the table and the drivers.
@@ -130,15 +130,7 @@ fn javascript_driver() -> Result<Driver, String> {
 fn go_driver() -> Result<Driver, String> {
     let source = source_directory("go");
     let driver = output_directory("go").join("driver");
-    require_tool("go", "version", &source, "the suite needs Go 1.25 or newer")?;
-    let mut build = program("go", &source);
-    build
-        .args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false"])
-        .arg("-o")
-        .arg(&driver)
-        .arg(".")
-        .env("GOTOOLCHAIN", "local");
-    must(&mut build).map_err(|error| format!("{error}; is the module proxy reachable?"))?;
+    go_program(&source, &driver)?;
     Ok(vec![driver.into()])
 }
 

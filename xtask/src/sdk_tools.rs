@@ -176,6 +176,19 @@ pub(crate) fn java_classes(suite: &Path, output: &Path) -> Result<String, String
     Ok(format!("{}:{libraries}", classes.display()))
 }
 
+/// Builds a program in Go, a module of its own with its own `go.sum`.
+pub(crate) fn go_program(source: &Path, output: &Path) -> Outcome {
+    require_tool("go", "version", source, "the suite needs Go 1.25 or newer")?;
+    let mut build = program("go", source);
+    build
+        .args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false"])
+        .arg("-o")
+        .arg(output)
+        .arg(".")
+        .env("GOTOOLCHAIN", "local");
+    must(&mut build).map_err(|error| format!("{error}; is the module proxy reachable?"))
+}
+
 fn files_in(directory: &Path) -> Result<Vec<PathBuf>, String> {
     let unreadable = |error| format!("cannot read {}: {error}", directory.display());
     let mut files = Vec::new();
@@ -189,7 +202,7 @@ fn files_in(directory: &Path) -> Result<Vec<PathBuf>, String> {
 ///
 /// # Errors
 /// The reason why it does not, followed by what the suite needs.
-pub(crate) fn require_tool(name: &str, version: &str, directory: &Path, needs: &str) -> Outcome {
+fn require_tool(name: &str, version: &str, directory: &Path, needs: &str) -> Outcome {
     match output_of(program(name, directory).arg(version)) {
         Ok(_) => Ok(()),
         Err(error) => Err(format!("{error}; {needs}")),

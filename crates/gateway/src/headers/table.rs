@@ -376,15 +376,17 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-cosmos-read-consistency-strategy",
-        "the consistency of a read",
+        "the consistency of a read; Default counts as absent",
         "together with the level: 400; GlobalStrong: 400",
         |a, v| {
-            a.strategy = Some(v.one_of(&[
-                ("Eventual", Strategy::Eventual),
-                ("Session", Strategy::Session),
-                ("LatestCommitted", Strategy::LatestCommitted),
-                ("GlobalStrong", Strategy::GlobalStrong),
-            ])?);
+            // The change feed processor of the Java SDK sends Default with every page.
+            a.strategy = v.one_of(&[
+                ("Default", None),
+                ("Eventual", Some(Strategy::Eventual)),
+                ("Session", Some(Strategy::Session)),
+                ("LatestCommitted", Some(Strategy::LatestCommitted)),
+                ("GlobalStrong", Some(Strategy::GlobalStrong)),
+            ])?;
             Ok(())
         },
     ),

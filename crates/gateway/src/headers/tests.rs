@@ -114,6 +114,14 @@ fn consistency_may_be_weakened_and_not_strengthened() {
 }
 
 #[test]
+fn the_default_strategy_of_a_read_leaves_the_consistency_as_it_is() {
+    let strategy = ("x-ms-cosmos-read-consistency-strategy", "Default");
+    assert_eq!(parse(&[strategy]).unwrap().strategy, None);
+    let both = parse(&[("x-ms-consistency-level", "Eventual"), strategy]).unwrap();
+    assert_eq!(both.consistency, Some(Consistency::Eventual));
+}
+
+#[test]
 fn a_session_token_counts_only_at_session_consistency() {
     let token = ("x-ms-session-token", "0:-1#7");
     assert_eq!(
