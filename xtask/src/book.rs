@@ -131,7 +131,9 @@ fn check(pages: &Pages) -> Outcome {
 /// Returns the pages that the summary does not list, and the listed ones that do not exist.
 fn orphans(pages: &Pages) -> Vec<String> {
     let summary = pages.get(SUMMARY).map(String::as_str).unwrap_or_default();
-    let listed: Vec<String> = links(summary).map(|(_, target)| target.to_owned()).collect();
+    let listed: Vec<String> = links(summary)
+        .map(|(_, target)| target.to_owned())
+        .collect();
     let mut found = Vec::new();
     for page in pages.keys() {
         let is_page = page != SUMMARY && !NO_PAGES.iter().any(|start| page.starts_with(start));
@@ -143,7 +145,9 @@ fn orphans(pages: &Pages) -> Vec<String> {
     }
     for target in &listed {
         if !pages.contains_key(target) {
-            found.push(format!("docs/{SUMMARY} lists {target}, which does not exist"));
+            found.push(format!(
+                "docs/{SUMMARY} lists {target}, which does not exist"
+            ));
         }
     }
     found
@@ -165,7 +169,9 @@ fn broken_links(pages: &Pages) -> Vec<String> {
                 continue;
             }
             match pages.get(&path) {
-                None => found.push(format!("docs/{page}:{number}: there is no page docs/{path}")),
+                None => found.push(format!(
+                    "docs/{page}:{number}: there is no page docs/{path}"
+                )),
                 Some(text) if !heading.is_empty() && !has_heading(text, heading) => {
                     found.push(format!(
                         "docs/{page}:{number}: docs/{path} has no heading `#{heading}`"
@@ -339,8 +345,14 @@ mod tests {
     #[test]
     fn a_link_leads_to_a_page_and_to_a_heading_of_it() {
         let complaints = broken_links(&book(&[
-            ("a.md", "# One, two\n[b](how-to/b.md#the-way)\n[c](c.md) [out](../README.md)\n"),
-            ("how-to/b.md", "## The way\n[up](../a.md#one-two) [bad](../a.md#three)\n"),
+            (
+                "a.md",
+                "# One, two\n[b](how-to/b.md#the-way)\n[c](c.md) [out](../README.md)\n",
+            ),
+            (
+                "how-to/b.md",
+                "## The way\n[up](../a.md#one-two) [bad](../a.md#three)\n",
+            ),
         ]));
         assert_eq!(
             complaints,

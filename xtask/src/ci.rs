@@ -84,9 +84,7 @@ const STEPS: &[Step] = &[
     Step::with_server("mistakes", || scenarios::mistakes(&[])),
     Step::with_server("clients, quick", clients::quick),
     Step::with_server("code in documents", || conformance::book(&[])),
-    Step::with_server("first item, each language", || {
-        conformance::first_item(&[])
-    }),
+    Step::with_server("first item, each language", || conformance::first_item(&[])),
     Step::with_server("emulator", clients::emulator_quick),
     Step::with_server("blog in a browser", || conformance::blog(&[])),
     Step::with_server("console in a browser", || conformance::console(&[])),

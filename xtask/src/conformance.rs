@@ -10,7 +10,7 @@
 //! conformance/blog             the blog in Chromium, node --test    node_modules beside the suite
 //! conformance/console          the console in Chromium, node --test    the same
 //! conformance/clients          clients of the registries    see `clients.rs`
-//! conformance/first-item       examples/first-item with an empty home    each language's own installer
+//! conformance/first-item       an empty home, examples/first-item    each its own
 //! conformance/book             the code blocks of the documents    the environments of the others
 //! conformance/emulator         consumers of the emulator    the same
 //! conformance/hot-key          the Python SDK against a budget    the same venv
@@ -243,7 +243,10 @@ pub(crate) fn book(arguments: &[String]) -> Outcome {
     run.arg("run.py")
         .args(arguments)
         .env("ORRERY_JAVA_CLASS_PATH", java)
-        .env("ORRERY_RUST_TARGET", target_directory().join("conformance/scenarios/rust"));
+        .env(
+            "ORRERY_RUST_TARGET",
+            target_directory().join("conformance/scenarios/rust"),
+        );
     must(run.env(PROGRAM_VARIABLE, server()?)).map_err(|error| {
         format!("{error}; one page again: `cargo xtask conformance book docs/PAGE.md`")
     })

@@ -208,12 +208,12 @@ impl Report {
         };
         writeln!(
             out,
-            "{:33}{prices:^29} {:^26} {:>10}",
+            "{:32}{prices:^27} {:^25} {:>10}",
             "", "ms", "partitions"
         )?;
         writeln!(
             out,
-            "{:<26}{:<7}{:>9}{:>10}{:>10} {:>8}{:>8}{:>10} {:>10}",
+            "{:<26}{:<6}{:>9}{:>9}{:>9} {:>8}{:>8}{:>9} {:>10}",
             "request",
             "model",
             "measured",
@@ -234,7 +234,7 @@ impl Report {
             previous = Some(row.request);
             write!(
                 out,
-                "{:<3}{:<23}{:<7}{:>9.2}{:>10.2}{:>10.2} ",
+                "{:<3}{:<23}{:<6}{:>9.2}{:>9.2}{:>9.2} ",
                 row.request,
                 row.request.purpose(),
                 row.model,
@@ -244,7 +244,7 @@ impl Report {
             )?;
             write!(
                 out,
-                "{:>8.2}{:>8.2}{:>10.0} {:>10}",
+                "{:>8.2}{:>8.2}{:>9.0} {:>10}",
                 row.ms_p50, row.ms_p99, row.article_ms, row.partitions
             )?;
             if let Some(note) = row.note {
@@ -426,13 +426,13 @@ mod tests {
 1,000 users, 27,500 posts, 343,750 comments, 1,375,000 likes (scale 0.01)
 V2: 1,747,250 items loaded in 100.0 s (17,472/s); posts on 67 partitions
 
-                                      RU (prices of 2019)                  ms             partitions
-request                   model   measured   article  expected      p50     p99   article    queried
-C1 create a user          V3          6.67    201.54    202.58     0.42   12.50        28         67 [1]
+                                    RU (prices of 2019)                ms             partitions
+request                   model  measured  article expected      p50     p99  article    queried
+C1 create a user          V3         6.67   201.54   202.58     0.42   12.50       28         67 [1]
 
-C2 create a post          V3          9.90    201.54    202.58     0.42   12.50        28         67 [1]
+C2 create a post          V3         9.90   201.54   202.58     0.42   12.50       28         67 [1]
 
-Q3 list a user's posts    V2        202.50    201.54    202.58     0.42   12.50        28         67
+Q3 list a user's posts    V2       202.50   201.54   202.58     0.42   12.50       28         67
 
 [1] carried over
 ";

@@ -147,7 +147,7 @@ fn a_running_server_loses_no_database_unless_yes_says_so() {
         client.call(&mine).status
     };
 
-    // Without a terminal there is nothing to ask on, so the run is refused and says how to allow it.
+    // Without a terminal there is nothing to ask on, so the run is refused and says its remedy.
     let refused = bench(&[]);
     let message = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(2), "{message}");
@@ -162,6 +162,8 @@ fn a_running_server_loses_no_database_unless_yes_says_so() {
     assert!(allowed.status.success(), "{message}");
     assert_eq!(has_mine(), 404);
     let table = String::from_utf8_lossy(&allowed.stdout);
-    let is_in_words = table.lines().any(|line| line.starts_with("C1 create a user"));
+    let is_in_words = table
+        .lines()
+        .any(|line| line.starts_with("C1 create a user"));
     assert!(is_in_words, "{table}");
 }

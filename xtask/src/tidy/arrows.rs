@@ -64,6 +64,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("orrery-sql-fuzz", &[MODEL, SQL]),
     // A workspace of its own: it uses the vendor's SDK and no crate of ours.
     ("orrery-scenarios", &[]),
+    ("first-item", &[]),
 ];
 
 /// Returns the dependencies that point to the right, and the crates that the table does not list.

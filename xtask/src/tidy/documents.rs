@@ -47,7 +47,11 @@ const PAST: &str = "CHANGELOG.md";
 /// left alone.
 const DECISIONS: &str = "docs/decisions/";
 /// Words of other programs that documents name.
-const FOREIGN_WORDS: &[&str] = &["AZURE_COSMOS_AAD_SCOPE_OVERRIDE", "TokenCredential"];
+const FOREIGN_WORDS: &[&str] = &[
+    "AZURE_COSMOS_AAD_SCOPE_OVERRIDE",
+    "NODE_EXTRA_CA_CERTS",
+    "TokenCredential",
+];
 /// Words before which a Rust name is defined.
 const DEFINING: &[&str] = &[
     "fn",

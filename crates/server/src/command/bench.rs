@@ -75,8 +75,8 @@ pub(crate) struct BlogArguments {
     /// Data directory of the temporary server, which is kept [default: a new one, which is deleted]
     #[arg(long, value_name = "DIR", conflicts_with = "endpoint")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Delete existing databases of the same names without a question. Without a terminal to ask on,
-    /// a run that would delete some is refused
+    /// Delete existing databases of the same names without a question. Without a terminal to ask
+    /// on, a run that would delete some is refused
     #[arg(long, conflicts_with = "resume")]
     pub(crate) yes: bool,
     /// Continue an interrupted run with the same options: loading goes on where it stopped, and
