@@ -3,8 +3,11 @@
 //! The doc comments of options and values are the help texts that users read. They are noun phrases
 //! or imperatives without a full stop at the end, as is usual for help texts.
 
+mod account;
 mod bench;
 mod blog;
+mod export;
+mod import;
 mod keys;
 mod start;
 
@@ -13,7 +16,8 @@ pub(crate) use blog::{
     BlogAction, BlogCommand, DriftArguments, MigrateArguments, RunningBlog, ServeArguments,
     WorkerArguments,
 };
-
+pub(crate) use export::ExportArguments;
+pub(crate) use import::{DataFormat, ImportArguments, ImportMode};
 pub(crate) use keys::{KeyKind, KeysAction, KeysArguments};
 pub(crate) use start::{
     AdminListen, ConsoleMode, CrossPartitionQueries, Entra, Level, Profile, StartArguments, Switch,
@@ -44,6 +48,8 @@ Examples:
   orrery healthcheck                         exit with 0 if the server answers
   orrery blog                                serve a blog that shows the cost of each request
   orrery bench blog                          measure the blog workload
+  orrery import items.jsonl --database d --container c
+  orrery export --database d --container c --output items.jsonl.zst
 
 Clients connect with AccountEndpoint=https://127.0.0.1:8081/;AccountKey=<key>;
 The port accepts both HTTP and HTTPS.";
@@ -68,6 +74,12 @@ pub(crate) enum Command {
     Blog(Box<BlogCommand>),
     /// Measure a workload on a temporary server or on a running one
     Bench(BenchArguments),
+    /// Import items from files, standard input or another account
+    #[command(after_help = import::IMPORT_HELP)]
+    Import(Box<ImportArguments>),
+    /// Export the items of a container, or the rows of a query, to a file
+    #[command(after_help = export::EXPORT_HELP)]
+    Export(Box<ExportArguments>),
     /// Run scripts for a server, which starts this command itself
     #[command(hide = true)]
     ScriptHost,

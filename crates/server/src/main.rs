@@ -16,6 +16,7 @@
 //! healthcheck  orrery healthcheck
 //! blog         orrery blog: the application of the blog, with a server in the same process
 //! bench        orrery bench: workloads
+//! transfer     orrery import, orrery export
 //! failure      failures and exit codes
 //! ```
 
@@ -44,6 +45,7 @@ mod signals;
 mod sizes;
 mod start;
 mod tls;
+mod transfer;
 mod world;
 mod write_watch;
 
@@ -63,6 +65,8 @@ fn main() -> ExitCode {
         Command::Keys(arguments) => rotation::run(&arguments),
         Command::Blog(arguments) => blog::run(*arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Import(arguments) => transfer::run_import(&arguments),
+        Command::Export(arguments) => transfer::run_export(&arguments),
         Command::ScriptHost => return orrery_script::serve_script_host(),
     };
     match result {
