@@ -29,13 +29,16 @@ use crate::entra;
 use crate::failure::Failure;
 use crate::keys;
 use crate::memory::Memory;
+use crate::notify;
 use crate::private_file;
 use crate::signals::{self, KeyReloader};
 use crate::write_watch;
 use orrery_admin::Components;
 use orrery_console::{Base, Database, WithConsole};
 use orrery_engine::Engine;
-use orrery_gateway::{ConnectionLimits, Field, Gateway, LogLevel, Options, Patience, Port, serve};
+use orrery_gateway::{
+    ConnectionLimits, Field, Gateway, LogLevel, Options, Patience, Port, SlowRequests, serve,
+};
 use orrery_model::world::ShiftedWorld;
 use std::io;
 use std::sync::Arc;
@@ -113,6 +116,10 @@ async fn run_server<S: Future<Output = ()>>(
     ready: impl FnOnce(&Announcement<'_>) -> Result<(), Failure>,
 ) -> Result<Server, Failure> {
     let context = ServerContext::new(&arguments)?;
+    if let Some(file) = &arguments.config {
+        let message = format!("settings read from {}", file.display());
+        context.log(LogLevel::Info, &message);
+    }
     let admin = AdminServer::start(&arguments, &context).await?;
 
     // Opening the data reads and writes files for a long time. It runs on a thread for blocking
@@ -158,7 +165,7 @@ fn open_server(arguments: &StartArguments, context: ServerContext) -> Result<Ser
     context.log(LogLevel::Info, &memory.description());
     let engine = open_engine(arguments, &context, &memory, clock.clone())?;
     report_damage(&engine, &context);
-    let gateway = Arc::new(Gateway::new(
+    let gateway = Gateway::new(
         engine.clone(),
         Options {
             keys: account_keys.keys,
@@ -168,7 +175,8 @@ fn open_server(arguments: &StartArguments, context: ServerContext) -> Result<Ser
             log: context.log.clone(),
             memory: memory.bodies.clone(),
         },
-    ));
+    );
+    let gateway = Arc::new(gateway.reporting_slow(slow_requests(arguments)));
     Ok(Server {
         context,
         engine,
@@ -176,6 +184,14 @@ fn open_server(arguments: &StartArguments, context: ServerContext) -> Result<Ser
         clock,
         primary_key: account_keys.primary,
         has_well_known_key: account_keys.has_well_known_key,
+    })
+}
+
+/// Returns the settings of the slow-request log; `None` if it is switched off.
+fn slow_requests(arguments: &StartArguments) -> Option<SlowRequests> {
+    (arguments.slow_request_ms > 0).then(|| SlowRequests {
+        min_microseconds: u64::from(arguments.slow_request_ms) * 1000,
+        shows_values: arguments.log_parameters,
     })
 }
 
@@ -262,14 +278,17 @@ async fn serve_clients<S: Future<Output = ()>>(
         admin,
     };
     ready(&announcement)?;
+    notify::ready();
 
     // Periodic tasks start after the announcement, so that they do not delay it.
     let mut tasks = background::start(&server.engine, context);
     tasks.push(write_watch::start(&server.engine, context));
+    tasks.extend(notify::start_watchdog());
 
     // Load balancers poll the readiness, so it must change before the port closes.
     let shutdown = async {
         stopped.await;
+        notify::stopping();
         if let Some(admin) = admin {
             admin.begin_draining();
         }

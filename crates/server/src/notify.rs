@@ -1,0 +1,52 @@
+//! Messages to systemd about the state of a server: `Type=notify` of a unit.
+//!
+//! Promises: without the variable `NOTIFY_SOCKET` of systemd nothing is sent. A message that cannot
+//! be sent is left out: a server must not fail because its supervisor does not listen.
+//! Leaves out: the passing of sockets. Systems other than Unix send nothing.
+
+use tokio::task::JoinHandle;
+
+/// Tells that the server accepts requests, or that it has read its keys again.
+pub(crate) fn ready() {
+    #[cfg(unix)]
+    send(&[sd_notify::NotifyState::Ready]);
+}
+
+/// Tells that the server stops.
+pub(crate) fn stopping() {
+    #[cfg(unix)]
+    send(&[sd_notify::NotifyState::Stopping]);
+}
+
+/// Tells that the server reads its keys again; [`ready`] ends it.
+#[cfg(unix)]
+pub(crate) fn reloading() {
+    // systemd compares the time with that of its signal.
+    if let Ok(now) = sd_notify::NotifyState::monotonic_usec_now() {
+        send(&[sd_notify::NotifyState::Reloading, now]);
+    }
+}
+
+/// Starts a task that tells regularly that the workers of the server run, if the unit asks for it
+/// with `WatchdogSec`. A server whose workers are all blocked stays silent, and is started again.
+pub(crate) fn start_watchdog() -> Option<JoinHandle<()>> {
+    #[cfg(unix)]
+    {
+        let patience = sd_notify::watchdog_enabled()?;
+        // Half of the time leaves room for a late message.
+        let mut ticks = tokio::time::interval(patience / 2);
+        Some(tokio::spawn(async move {
+            loop {
+                ticks.tick().await;
+                send(&[sd_notify::NotifyState::Watchdog]);
+            }
+        }))
+    }
+    #[cfg(not(unix))]
+    None
+}
+
+#[cfg(unix)]
+fn send(states: &[sd_notify::NotifyState<'_>]) {
+    let _ = sd_notify::notify(states);
+}
