@@ -42,6 +42,8 @@ mod library_log;
 mod memory;
 mod notify;
 mod private_file;
+#[cfg(test)]
+mod reference;
 mod repair;
 mod rotation;
 mod settings;

@@ -32,9 +32,12 @@ pub(crate) fn reloading() {
 pub(crate) fn start_watchdog() -> Option<JoinHandle<()>> {
     #[cfg(unix)]
     {
-        let patience = sd_notify::watchdog_enabled()?;
-        // Half of the time leaves room for a late message.
-        let mut ticks = tokio::time::interval(patience / 2);
+        // Half of the time leaves room for a late message. A time that is no time is none.
+        let pause = sd_notify::watchdog_enabled()? / 2;
+        if pause.is_zero() {
+            return None;
+        }
+        let mut ticks = tokio::time::interval(pause);
         Some(tokio::spawn(async move {
             loop {
                 ticks.tick().await;
