@@ -4,8 +4,6 @@
 //! be sent is left out: a server must not fail because its supervisor does not listen.
 //! Leaves out: the passing of sockets. Systems other than Unix send nothing.
 
-use tokio::task::JoinHandle;
-
 /// Tells that the server accepts requests, or that it has read its keys again.
 pub(crate) fn ready() {
     #[cfg(unix)]
@@ -29,24 +27,21 @@ pub(crate) fn reloading() {
 
 /// Starts a task that tells regularly that the workers of the server run, if the unit asks for it
 /// with `WatchdogSec`. A server whose workers are all blocked stays silent, and is started again.
-pub(crate) fn start_watchdog() -> Option<JoinHandle<()>> {
+pub(crate) fn start_watchdog() {
     #[cfg(unix)]
-    {
+    if let Some(patience) = sd_notify::watchdog_enabled()
         // Half of the time leaves room for a late message. A time that is no time is none.
-        let pause = sd_notify::watchdog_enabled()? / 2;
-        if pause.is_zero() {
-            return None;
-        }
-        let mut ticks = tokio::time::interval(pause);
-        Some(tokio::spawn(async move {
+        && let pause = patience / 2
+        && !pause.is_zero()
+    {
+        tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(pause);
             loop {
                 ticks.tick().await;
                 send(&[sd_notify::NotifyState::Watchdog]);
             }
-        }))
+        });
     }
-    #[cfg(not(unix))]
-    None
 }
 
 #[cfg(unix)]

@@ -67,11 +67,21 @@ struct Server {
 pub(crate) fn run(arguments: StartArguments) -> Result<(), Failure> {
     let ready_json = arguments.ready_json;
     let announce = |announcement: &Announcement<'_>| {
-        announcement
-            .write(ready_json)
-            .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))
+        let written = announcement.write(ready_json);
+        written.map_err(|error| {
+            Failure::Failed(format!("cannot write to standard output: {error}"))
+        })?;
+        notify::ready();
+        notify::start_watchdog();
+        Ok(())
     };
-    let stopped = || signals::shutdown().map_err(cannot_catch);
+    let stopped = || {
+        let signal = signals::shutdown().map_err(cannot_catch)?;
+        Ok(async {
+            signal.await;
+            notify::stopping();
+        })
+    };
     run_inside(arguments, stopped, announce)
 }
 
@@ -278,17 +288,14 @@ async fn serve_clients<S: Future<Output = ()>>(
         admin,
     };
     ready(&announcement)?;
-    notify::ready();
 
     // Periodic tasks start after the announcement, so that they do not delay it.
     let mut tasks = background::start(&server.engine, context);
     tasks.push(write_watch::start(&server.engine, context));
-    tasks.extend(notify::start_watchdog());
 
     // Load balancers poll the readiness, so it must change before the port closes.
     let shutdown = async {
         stopped.await;
-        notify::stopping();
         if let Some(admin) = admin {
             admin.begin_draining();
         }
