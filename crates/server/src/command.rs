@@ -8,7 +8,9 @@ mod bench;
 mod blog;
 mod export;
 mod import;
+mod config;
 mod keys;
+mod shell_files;
 mod start;
 
 pub(crate) use bench::{BenchArguments, BlogArguments, TableFormat, Workload};
@@ -18,7 +20,10 @@ pub(crate) use blog::{
 };
 pub(crate) use export::ExportArguments;
 pub(crate) use import::{DataFormat, ImportArguments, ImportMode};
+
+pub(crate) use config::{ConfigAction, ConfigArguments, ConfigFormat, ShowArguments};
 pub(crate) use keys::{KeyKind, KeysAction, KeysArguments};
+pub(crate) use shell_files::{CompletionsArguments, ManArguments};
 pub(crate) use start::{
     AdminListen, ConsoleMode, CrossPartitionQueries, Entra, Level, Profile, StartArguments, Switch,
     throughput,
@@ -80,6 +85,15 @@ pub(crate) enum Command {
     /// Export the items of a container, or the rows of a query, to a file
     #[command(after_help = export::EXPORT_HELP)]
     Export(Box<ExportArguments>),
+    /// Print or check the settings of a server, with the source of each
+    #[command(after_help = config::CONFIG_HELP)]
+    Config(ConfigArguments),
+    /// Print the completions of a shell
+    #[command(after_help = shell_files::COMPLETIONS_HELP)]
+    Completions(CompletionsArguments),
+    /// Print the man page, or write the pages of all sub-commands
+    #[command(after_help = shell_files::MAN_HELP)]
+    Man(ManArguments),
     /// Run scripts for a server, which starts this command itself
     #[command(hide = true)]
     ScriptHost,
