@@ -17,6 +17,8 @@ mod ci;
 mod clients;
 mod conformance;
 mod deny;
+mod dist;
+mod image;
 mod long;
 mod run;
 mod rust_text;
@@ -127,6 +129,25 @@ const COMMANDS: &[(&str, &[Command])] = &[
             help: tables::help,
             run: tables::write,
         }],
+    ),
+    (
+        "For users",
+        &[
+            Command {
+                name: "dist",
+                arguments: "[--dev]",
+                summary: "make the archive, the Debian package and their checksums",
+                help: dist::help,
+                run: dist::run,
+            },
+            Command {
+                name: "image",
+                arguments: "[--dev] [--tree DIRECTORY]",
+                summary: "build the image and run the suite that uses it",
+                help: image::help,
+                run: image::run,
+            },
+        ],
     ),
     (
         "Not part of ci",
