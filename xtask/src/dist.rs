@@ -19,6 +19,7 @@ pub(crate) mod program;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::image;
 use crate::run::{Outcome, must, output_of, program as command, root, target_directory};
 use files::{PLAIN, PROGRAM};
 use program::{Profile, StaticProgram};
@@ -59,6 +60,16 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             ));
         }
     };
+    make(profile)
+}
+
+/// Packs the program of the dev profile and runs the suite of the packages: the step of `ci`.
+pub(crate) fn test_dev() -> Outcome {
+    make(Profile::Dev)
+}
+
+/// Makes all packages and tests them.
+fn make(profile: Profile) -> Outcome {
     let output = directory(profile);
     files::create_empty(&output)?;
     let contents = contents(profile)?;
@@ -68,7 +79,15 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     files::copy(&contents.program.debug, &debug, PLAIN)?;
     files::compress(&debug)?;
     write_checksums(&output)?;
-    report(&contents, &output, profile)
+    report(&contents, &output, profile)?;
+    suite(&output)
+}
+
+/// Runs the suite that unpacks and installs the packages.
+fn suite(output: &Path) -> Outcome {
+    let mut pytest = image::python(&root().join("conformance/packages"))?;
+    pytest.args(["-m", "pytest", "-p", "no:cacheprovider"]);
+    must(pytest.env("ORRERY_PACKAGES", output))
 }
 
 /// Returns the help text of the command.
@@ -99,7 +118,7 @@ fn contents(profile: Profile) -> Result<Contents, String> {
     let generated = work.join("generated");
     let mut pages = command(&program.path, &root());
     files::create_directory(&generated.join("man"))?;
-    must(pages.args(["man", "--out"]).arg(generated.join("man")))?;
+    must(pages.args(["man", "--dir"]).arg(generated.join("man")))?;
     for (shell, name) in SHELLS {
         let script = output_of(command(&program.path, &root()).args(["completions", shell]))?;
         let file = generated.join("completions").join(name);

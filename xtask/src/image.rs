@@ -139,13 +139,28 @@ fn buildah(work: &Path) -> Command {
     command
 }
 
+/// Creates a command for the Python of the suites of the image and of the packages, to be run in
+/// this directory.
+pub(crate) fn python(directory: &Path) -> Result<Command, String> {
+    let pins = root().join("conformance/image");
+    let environment = target_directory().join("conformance/image");
+    let mut python = command(python_environment(&pins, &environment)?, directory);
+    python.env("PYTHONDONTWRITEBYTECODE", "1");
+    Ok(python)
+}
+
+/// Measures the program for users without load; the arguments go to `footprint.py`.
+pub(crate) fn footprint(arguments: &[String]) -> Outcome {
+    let built = program::build(Profile::Dist, &target_directory().join("image/program"))?;
+    let mut measure = python(&root().join("conformance/image"))?;
+    must(measure.arg("footprint.py").arg(built.path).args(arguments))
+}
+
 /// Runs the suite of the image, in a network of its own, so that the ports of the image are free.
 fn suite(image: &Path, profile: Profile) -> Outcome {
     let suite = root().join("conformance/image");
-    let environment = target_directory().join("conformance/image");
-    let python = python_environment(&suite, &environment)?;
     let mut pytest = command("unshare", &suite);
-    pytest.arg("--net").arg(python);
+    pytest.arg("--net").arg(python(&suite)?.get_program());
     pytest.args(["-m", "pytest", "-p", "no:cacheprovider"]);
     pytest.env("PYTHONDONTWRITEBYTECODE", "1");
     pytest.env("ORRERY_IMAGE", image);
