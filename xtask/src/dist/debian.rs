@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::files::{PLAIN, PROGRAM};
 use super::{Contents, SHELLS, VERSION, files, list, size};
-use crate::run::{Outcome, must, program, root};
+use crate::run::{Outcome, must, output_of, program, root};
 use crate::sdk_tools::read;
 
 /// The unit of the service, which is in the archive too.
@@ -67,12 +67,25 @@ fn lay_out(contents: &Contents, tree: &Path) -> Outcome {
     let licences = documents.join("third-party.txt");
     files::write(&licences, contents.licences.as_bytes(), PLAIN)?;
     files::compress(&licences)?;
-    let changes = documents.join("changelog");
+    let changes = documents.join("CHANGELOG.md");
     files::copy(&root().join("CHANGELOG.md"), &changes, PLAIN)?;
     files::compress(&changes)?;
+    changelog(contents, &documents.join("changelog"))?;
     let overrides = root().join("packaging/debian/lintian-overrides");
     let place = tree.join("usr/share/lintian/overrides/orrery");
     files::copy(&overrides, &place, PLAIN)
+}
+
+/// Writes the changelog in Debian's form, which names the version and its time.
+fn changelog(contents: &Contents, place: &Path) -> Outcome {
+    let mut date = program("date", &root());
+    date.args(["--utc", "--rfc-email", "--date"]);
+    let date = output_of(date.arg(format!("@{}", contents.epoch)).env("LC_ALL", "C"))?;
+    let text = read(&root().join("packaging/debian/changelog"))?
+        .replace("@VERSION@", VERSION)
+        .replace("@DATE@", &date);
+    files::write(place, text.as_bytes(), PLAIN)?;
+    files::compress(place)
 }
 
 /// Writes the files that tell dpkg about the package.
