@@ -104,9 +104,12 @@ class Container:
             found = condition()
             if found:
                 return found
-            assert self._process.poll() is None, f"it ended with {self._process.returncode}\n{self.log()}"
             assert time.monotonic() < deadline, f"no {what} within {seconds} s\n{self.log()}"
-            time.sleep(0.01)
+            try:
+                code = self._process.wait(0.01)
+            except subprocess.TimeoutExpired:
+                continue
+            raise AssertionError(f"it ended with {code}\n{self.log()}")
 
     def wait(self) -> int:
         """Waits until the program ends by itself and returns its exit code."""

@@ -7,6 +7,7 @@ with no file.
 """
 
 import argparse
+import contextlib
 import json
 import socket
 import statistics
@@ -69,7 +70,8 @@ def measure(program: Path, arguments: list[str], rounds: int, idle_seconds: floa
             answer_times.append(answer_seconds * 1e3)
             # Memory hardly differs between rounds, and the wait is long.
             if round_number == 0:
-                time.sleep(idle_seconds)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    raise AssertionError(f"the server ended with {process.wait(idle_seconds)}")
                 idle = memory(process)
                 first_requests(ready)
                 used = memory(process)

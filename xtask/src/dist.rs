@@ -7,8 +7,8 @@
 //! debian      the Debian package
 //! ```
 //!
-//! Promises: the same sources give the same bytes, if the compiler is the same; a program or package
-//! that is larger than its limit fails the command.
+//! Promises: the same sources give the same bytes, if the compiler is the same; a program that is
+//! larger than its limit fails the command.
 //! Leaves out: signing and publishing.
 
 mod debian;
@@ -37,10 +37,10 @@ const SHELLS: &[(&str, &str)] = &[
     ("fish", "orrery.fish"),
 ];
 
-/// What is packed, before it is arranged as an archive or as a Debian package.
+/// The parts of all packages, before they are arranged as an archive or as a Debian package.
 struct Contents {
     program: StaticProgram,
-    /// Directory with what the program writes about itself: `man` and `completions`.
+    /// Directory with the files that the program writes: `man` and `completions`.
     generated: PathBuf,
     licences: String,
     /// The time of all entries, in seconds since 1970.
@@ -93,8 +93,8 @@ fn suite(output: &Path) -> Outcome {
 /// Returns the help text of the command.
 pub(crate) fn help() -> String {
     format!(
-        "The packages are in target/packages: a compressed archive, a Debian package, the line tables\n\
-         for debuggers, and SHA256SUMS. The program is built with the profile `dist` and linked\n\
+        "The packages are in target/packages: a compressed archive, a Debian package, the line\n\
+         tables for debuggers, and SHA256SUMS. The program is built with the profile `dist` and linked\n\
          statically; one of more than {} MB fails the command.\n\n\
          SOURCE_DATE_EPOCH is the time of all entries, by default that of the last commit.\n\n\
          --dev packs the program of the dev profile into target/packages-dev, which takes seconds\n\

@@ -1,8 +1,8 @@
 //! The image: its files, its build without a daemon, and the suite that runs it.
 //!
 //! `packaging/Dockerfile` is the only description of the image. Its first stage calls
-//! `image --tree` and compiles; here the directory with the files takes the place of that stage, and
-//! buildah reads the rest, which needs no network and no daemon. The suite `conformance/image`
+//! `image --tree` and compiles; here the directory with the files takes the place of that stage,
+//! and buildah reads the rest, which needs no network and no daemon. The suite `conformance/image`
 //! unpacks the image and runs its entry point in namespaces, as a runtime would.
 //!
 //! Promises: the files of the image are the same in both ways; an image that is larger than its

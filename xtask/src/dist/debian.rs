@@ -15,8 +15,8 @@ use crate::sdk_tools::read;
 /// The unit of the service, which is in the archive too.
 pub(super) const UNIT: &str = "packaging/systemd/orrery.service";
 
-/// Files of the service that its administrator may change.
-const CONFFILES: &[&str] = &[];
+/// The settings of the service, which its administrator may change.
+const SETTINGS: &str = "/etc/orrery/orrery.toml";
 
 /// Writes the package into `output`.
 pub(super) fn package(contents: &Contents, output: &Path) -> Outcome {
@@ -43,6 +43,9 @@ fn lay_out(contents: &Contents, tree: &Path) -> Outcome {
     files::copy(&contents.program.path, &binary, PROGRAM)?;
     let unit = tree.join("lib/systemd/system/orrery.service");
     files::copy(&root().join(UNIT), &unit, PLAIN)?;
+
+    let settings = root().join("packaging/debian/orrery.toml");
+    files::copy(&settings, &tree.join(&SETTINGS[1..]), PLAIN)?;
 
     for page in list(&contents.generated.join("man"))? {
         let name = page.file_name().unwrap_or_default();
@@ -97,17 +100,16 @@ fn control_files(contents: &Contents, tree: &Path, kilobytes: u64) -> Outcome {
         .replace("@KILOBYTES@", &kilobytes.to_string());
     let place = tree.join("DEBIAN");
     files::write(&place.join("control"), control.as_bytes(), PLAIN)?;
-    if !CONFFILES.is_empty() {
-        let lines = format!("{}\n", CONFFILES.join("\n"));
-        files::write(&place.join("conffiles"), lines.as_bytes(), PLAIN)?;
-    }
+    // A file that was changed is kept by an upgrade.
+    let kept = format!("{SETTINGS}\n");
+    files::write(&place.join("conffiles"), kept.as_bytes(), PLAIN)?;
     for script in ["postinst", "prerm", "postrm"] {
         files::copy(&sources.join(script), &place.join(script), PROGRAM)?;
     }
     Ok(())
 }
 
-/// Returns a text in the form of a field of several lines: a space before each, a dot in empty ones.
+/// Returns a text as a field of several lines: a space before each line, a dot in empty ones.
 fn indented(text: &str) -> String {
     let mut lines = Vec::new();
     for line in text.trim_end().lines() {
