@@ -19,7 +19,14 @@ from urllib.parse import urlsplit
 
 from azure.cosmos import CosmosClient, PartitionKey
 
-LISTEN = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--ready-json"]
+FREE_PORTS = ["--listen", "127.0.0.1:0", "--ready-json"]
+START = [*FREE_PORTS, "--admin-listen", "127.0.0.1:0"]
+EMULATOR = [*FREE_PORTS, "--explorer-port", "0", "--health-port", "0"]
+SERVERS = (
+    ["start", "--memory", *START],
+    ["start", "--data-dir", "PLACE/data", *START],
+    ["emulator", "--data-path", "PLACE/data", *EMULATOR],
+)
 
 
 def start(program: Path, arguments: list[str]) -> tuple[subprocess.Popen, dict, float, float]:
@@ -78,7 +85,7 @@ def measure(program: Path, arguments: list[str], rounds: int, idle_seconds: floa
             process.terminate()
             assert process.wait(20) == 0
     median = statistics.median
-    name = " ".join(word for word in arguments if word not in LISTEN)
+    name = " ".join(arguments[: arguments.index("--listen")])
     return (
         f"{name:<28} {median(ready_times):6.1f} {max(ready_times):7.1f} {median(answer_times):8.1f} "
         f"{max(answer_times):7.1f} {idle[0]:9.1f} {idle[1]:9.1f} {used[0]:9.1f} {used[1]:9.1f}"
@@ -94,8 +101,8 @@ def main() -> None:
     print(f"{'program':<28} {given.program.stat().st_size / 1e6:6.1f} MB")
     print(f"{'':28} {'ready, ms':>14} {'answer, ms':>16} {'idle, MB':>19} {'100 items, MB':>19}")
     print(f"{'':28} {'p50':>6} {'longest':>7} {'p50':>8} {'longest':>7} {'all':>9} {'anonymous':>9} {'all':>9} {'anonymous':>9}")
-    for arguments in (["start", "--memory"], ["start", "--data-dir", "PLACE/data"]):
-        print(measure(given.program, arguments + LISTEN, given.rounds, given.idle), flush=True)
+    for arguments in SERVERS:
+        print(measure(given.program, arguments, given.rounds, given.idle), flush=True)
 
 
 if __name__ == "__main__":

@@ -94,8 +94,8 @@ fn suite(output: &Path) -> Outcome {
 pub(crate) fn help() -> String {
     format!(
         "The packages are in target/packages: a compressed archive, a Debian package, the line\n\
-         tables for debuggers, and SHA256SUMS. The program is built with the profile `dist` and linked\n\
-         statically; one of more than {} MB fails the command.\n\n\
+         tables for debuggers, and SHA256SUMS. The program is built with the profile `dist` and\n\
+         linked statically; one of more than {} MB fails the command.\n\n\
          SOURCE_DATE_EPOCH is the time of all entries, by default that of the last commit.\n\n\
          --dev packs the program of the dev profile into target/packages-dev, which takes seconds\n\
          in place of minutes. The program is larger and slower, and its size is not checked.\n",

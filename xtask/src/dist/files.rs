@@ -5,7 +5,6 @@
 //! the entries fixed.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::run::{Outcome, must, program};
@@ -58,9 +57,20 @@ pub(crate) fn create_empty(path: &Path) -> Outcome {
 }
 
 /// Gives a file or directory a mode, whatever the umask is.
+#[cfg(unix)]
 pub(crate) fn set_mode(path: &Path, mode: u32) -> Outcome {
+    use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
         .map_err(|error| format!("cannot change the mode of {}: {error}", path.display()))
+}
+
+/// Refuses: a system without modes cannot make the packages.
+#[cfg(not(unix))]
+pub(crate) fn set_mode(path: &Path, _: u32) -> Outcome {
+    Err(format!(
+        "{} cannot get a mode on this system",
+        path.display()
+    ))
 }
 
 /// Packs the directory `name` in `parent` as the compressed archive `archive`. Its entries have the
