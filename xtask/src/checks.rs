@@ -35,6 +35,27 @@ pub(crate) fn test(arguments: &[String]) -> Outcome {
     must(command.args(arguments))
 }
 
+/// Writes the pages of `docs/reference` that are made from the command line: the test that compares
+/// them writes them first.
+pub(crate) fn reference(arguments: &[String]) -> Outcome {
+    if let Some(argument) = arguments.first() {
+        return Err(format!("reference takes no arguments, not `{argument}`"));
+    }
+    let mut command = cargo(&["test", "--locked", "--package", "orrery-server"]);
+    must(
+        command
+            .args(["--bins", "reference"])
+            .env("ORRERY_BLESS", "1"),
+    )
+}
+
+/// Returns the help text of [`reference`].
+pub(crate) fn reference_help() -> String {
+    "The pages are made from the definition of the command line in\n\
+     crates/server/src/command.rs. A test of orrery-server fails if they are out of date.\n"
+        .to_owned()
+}
+
 /// Runs the tests that need neither a server process nor many random cases: the unit tests of all
 /// crates and the golden files.
 pub(crate) fn quick_test() -> Outcome {

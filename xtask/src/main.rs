@@ -122,13 +122,22 @@ const COMMANDS: &[(&str, &[Command])] = &[
     ),
     (
         "Files made from the code",
-        &[Command {
-            name: "compat",
-            arguments: "",
-            summary: "write the tables of docs/compat.md that are made from the code",
-            help: tables::help,
-            run: tables::write,
-        }],
+        &[
+            Command {
+                name: "compat",
+                arguments: "",
+                summary: "write the tables of docs/compat.md that are made from the code",
+                help: tables::help,
+                run: tables::write,
+            },
+            Command {
+                name: "reference",
+                arguments: "",
+                summary: "write docs/reference: the command line and the settings",
+                help: checks::reference_help,
+                run: checks::reference,
+            },
+        ],
     ),
     (
         "For users",

@@ -24,9 +24,10 @@ use crate::operations::{self, Lane, Operation, Started};
 use crate::options::{Account, Options};
 use crate::placement::{Pool, catch_panics};
 use crate::reply::Reply;
-use crate::request_log::{Finished, RequestLog, RequestRecord};
+use crate::request_log::{Finished, RecordReason, RequestLog, RequestRecord};
 use crate::route::{Path, Route, Target};
 use crate::script_lane::{OnDrop, ScriptLane};
+use crate::slow::{self, SlowRequests};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, DATE, EXPECT, HOST};
 use http::request::Parts;
@@ -59,6 +60,7 @@ pub struct Gateway {
     faults: Faults,
     metrics: Arc<Metrics>,
     request_log: RequestLog,
+    slow_requests: Option<SlowRequests>,
     sampler: Sampler,
     body_memory: BodyMemory,
 }
@@ -135,6 +137,7 @@ impl Gateway {
         Gateway {
             sampler: Sampler::start(engine.clone(), sampled, world),
             request_log: RequestLog::default(),
+            slow_requests: None,
             script_lane: ScriptLane::new(&engine),
             engine,
             authenticator: Authenticator::new(options.keys, options.directory),
@@ -147,6 +150,12 @@ impl Gateway {
             metrics,
             body_memory: BodyMemory::new(options.memory),
         }
+    }
+
+    /// Writes a line to the log for each slow request.
+    pub fn reporting_slow(mut self, slow_requests: Option<SlowRequests>) -> Self {
+        self.slow_requests = slow_requests;
+        self
     }
 
     /// Replaces the keys of the account, from the next request on. Signatures made with a removed
@@ -246,7 +255,7 @@ impl Gateway {
             reply.set_shared("content-location", self.location(&head, connection).into());
         }
         self.log_request(kind, &reply, &head, &activity, milliseconds, connection);
-        self.record(&Finished {
+        let finished = Finished {
             kind,
             head: &head,
             call: trace.call.as_deref(),
@@ -255,7 +264,9 @@ impl Gateway {
             activity_id: activity.to_str().unwrap_or_default(),
             client: connection.peer,
             is_from_console: head.extensions.get::<TrustedAccess>().is_some(),
-        });
+        };
+        self.record(&finished);
+        self.report_slow(&finished);
 
         if is_answered {
             Ok(reply.render(&activity, is_head_request))
@@ -565,6 +576,22 @@ impl Gateway {
         log.add(reason, time_ms, || {
             RequestRecord::of(finished, reason, time_ms, &self.engine)
         });
+    }
+
+    /// Logs a request that took too long, if the operator wants such lines.
+    fn report_slow(&self, finished: &Finished<'_>) {
+        let Some(slow) = self.slow_requests else {
+            return;
+        };
+        if !slow.covers(finished.microseconds) || !self.log.is_enabled(LogLevel::Warn) {
+            return;
+        }
+        let now_ms = self.now_ms();
+        let record = RequestRecord::of(finished, RecordReason::Slow, now_ms, &self.engine);
+        let query = slow.query(&record, finished.call);
+        let fields = slow::fields(&record, query.as_ref());
+        self.log
+            .write(now_ms, LogLevel::Warn, "slow request", &fields);
     }
 
     /// Logs a request in one line: at level debug, or as a warning with its causes if the server

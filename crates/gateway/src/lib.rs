@@ -48,6 +48,7 @@ mod request_log;
 mod route;
 mod script_lane;
 mod serve;
+mod slow;
 mod spin;
 
 pub use activity::{CloseReason, Patience};
@@ -71,6 +72,7 @@ pub use request_log::{
     SettingsChange, StatusFilter,
 };
 pub use serve::{Port, Service, serve};
+pub use slow::SlowRequests;
 
 /// The key that the vendor's emulator uses and every client documents. The key is public and
 /// protects nothing.

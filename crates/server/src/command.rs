@@ -5,7 +5,9 @@
 
 mod bench;
 mod blog;
+mod config;
 mod keys;
+mod shell_files;
 mod start;
 
 pub(crate) use bench::{BenchArguments, BlogArguments, TableFormat, Workload};
@@ -14,7 +16,9 @@ pub(crate) use blog::{
     WorkerArguments,
 };
 
+pub(crate) use config::{ConfigAction, ConfigArguments, ConfigFormat, ShowArguments};
 pub(crate) use keys::{KeyKind, KeysAction, KeysArguments};
+pub(crate) use shell_files::{CompletionsArguments, ManArguments};
 pub(crate) use start::{
     AdminListen, ConsoleMode, CrossPartitionQueries, Entra, Level, Profile, StartArguments, Switch,
     throughput,
@@ -68,6 +72,15 @@ pub(crate) enum Command {
     Blog(Box<BlogCommand>),
     /// Measure a workload on a temporary server or on a running one
     Bench(BenchArguments),
+    /// Print or check the settings of a server, with the source of each
+    #[command(after_help = config::CONFIG_HELP)]
+    Config(ConfigArguments),
+    /// Print the completions of a shell
+    #[command(after_help = shell_files::COMPLETIONS_HELP)]
+    Completions(CompletionsArguments),
+    /// Print the man page, or write the pages of all sub-commands
+    #[command(after_help = shell_files::MAN_HELP)]
+    Man(ManArguments),
     /// Run scripts for a server, which starts this command itself
     #[command(hide = true)]
     ScriptHost,

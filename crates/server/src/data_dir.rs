@@ -3,6 +3,7 @@
 use crate::command::StartArguments;
 use crate::failure::Failure;
 use crate::private_file;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Returns the data directory that the arguments select and creates it if it is missing; `None` if
@@ -16,13 +17,132 @@ pub(crate) fn prepare(arguments: &StartArguments) -> Result<Option<PathBuf>, Fai
         return Ok(None);
     }
     let directory = locate(arguments.data_dir.as_deref(), SERVER)?;
-    private_file::create_directory(&directory).map_err(|error| {
-        Failure::Data(format!(
-            "cannot create the data directory {}: {error}",
-            directory.display()
-        ))
-    })?;
+    private_file::create_directory(&directory)
+        .map_err(|error| cannot_create(&directory, &error))?;
+    refuse_foreign(&directory, arguments)?;
+    refuse_read_only(&directory)?;
     Ok(Some(directory))
+}
+
+/// The files that the program makes in a data directory before its data exists, or beside it.
+const OWN_FILES: [&str; 6] = [
+    "store",
+    "tls",
+    "admin.key",
+    "blog.json",
+    "lost+found",
+    "desktop.ini",
+];
+/// The foreign files that a message names.
+const NAMED_MAX: usize = 5;
+
+/// Returns the failure of a directory that cannot be created, with the remedy.
+fn cannot_create(directory: &Path, error: &io::Error) -> Failure {
+    let existing = directory
+        .ancestors()
+        .skip(1)
+        .find(|ancestor| ancestor.exists());
+    let advice = match (error.kind(), existing) {
+        (io::ErrorKind::PermissionDenied, Some(parent)) => format!(
+            "; the user of this process may not write to {}: give the directory to this user, or \
+             choose another one with --data-dir",
+            parent.display()
+        ),
+        (io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory, _) => {
+            "; a file has this name: choose another directory with --data-dir".to_owned()
+        }
+        (io::ErrorKind::ReadOnlyFilesystem, _) => {
+            "; choose a directory that can be written with --data-dir, or use --memory".to_owned()
+        }
+        _ => String::new(),
+    };
+    Failure::Data(format!(
+        "cannot create the data directory {}: {error}{advice}",
+        directory.display()
+    ))
+}
+
+/// Refuses a directory without data of ours that has files of others: a server there would mix its
+/// files with theirs, and the usual cause is a wrong path. Data that is there already may have files
+/// beside it, because a note of the operator must not keep a server from starting again.
+fn refuse_foreign(directory: &Path, arguments: &StartArguments) -> Result<(), Failure> {
+    let has_data = |name: &str| directory.join(name).exists();
+    // A directory that lost its data keeps the marker, and gets a message of its own later.
+    if has_data("store/ORRERY") || has_data("HOLDS-DATA") {
+        return Ok(());
+    }
+    let named = [
+        &arguments.config,
+        &arguments.key_file,
+        &arguments.admin_key_file,
+        &arguments.entra_keys,
+        &arguments.tls_cert,
+        &arguments.tls_key,
+    ];
+    let named: Vec<PathBuf> = named
+        .into_iter()
+        .flatten()
+        .map(|file| whole(file))
+        .collect();
+    let entries = std::fs::read_dir(directory).map_err(|error| cannot_list(directory, &error))?;
+    let mut foreign = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|error| cannot_list(directory, &error))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_own = OWN_FILES.contains(&name.as_str()) || name.starts_with("lost-");
+        // Files with a dot are those of the system and of file managers.
+        if !is_own && !name.starts_with('.') && !named.contains(&whole(&entry.path())) {
+            foreign.push(name);
+        }
+    }
+    if foreign.is_empty() {
+        return Ok(());
+    }
+    foreign.sort_unstable();
+    let more = match foreign.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    foreign.truncate(NAMED_MAX);
+    Err(Failure::Data(format!(
+        "the directory {} has no data of this program and has files of others: {}{more}; name an \
+         empty or new directory with --data-dir, such as {}",
+        directory.display(),
+        foreign.join(", "),
+        directory.join("orrery").display()
+    )))
+}
+
+/// Returns the path of an existing file without links, so that paths can be compared.
+fn whole(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+fn cannot_list(directory: &Path, error: &io::Error) -> Failure {
+    Failure::Data(format!(
+        "cannot list the data directory {}: {error}; the user of this process needs the rights to \
+         read, write and enter it",
+        directory.display()
+    ))
+}
+
+/// Refuses a directory in which this process may create no files.
+fn refuse_read_only(directory: &Path) -> Result<(), Failure> {
+    #[cfg(unix)]
+    {
+        use rustix::fs::{Access, access};
+        let wanted = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+        if let Err(error) = access(directory, wanted) {
+            return Err(Failure::Data(format!(
+                "cannot write to the data directory {}: {}; give it to the user of this process \
+                 with chown, mount it writable, or choose another one with --data-dir",
+                directory.display(),
+                io::Error::from(error)
+            )));
+        }
+    }
+    let _ = directory;
+    Ok(())
 }
 
 /// The name of the default directory of a server.
@@ -42,6 +162,16 @@ pub(crate) fn locate(given: Option<&Path>, name: &str) -> Result<PathBuf, Failur
             default_directory(absolute_path("XDG_DATA_HOME"), home, name)
         }
     }
+}
+
+/// Returns the path of the user's own configuration file, whether it exists or not; `None` if the
+/// user has no home directory.
+pub(crate) fn user_configuration() -> Option<PathBuf> {
+    let own = absolute_path("XDG_CONFIG_HOME").or_else(|| {
+        let home = absolute_path("HOME").or_else(|| absolute_path("USERPROFILE"))?;
+        Some(home.join(".config"))
+    })?;
+    Some(own.join("orrery").join("orrery.toml"))
 }
 
 /// Returns the path in an environment variable. The XDG specification demands that relative paths

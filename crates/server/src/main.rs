@@ -16,6 +16,9 @@
 //! healthcheck  orrery healthcheck
 //! blog         orrery blog: the application of the blog, with a server in the same process
 //! bench        orrery bench: workloads
+//! settings     settings from command line, environment and file; orrery config
+//! shell_files  orrery completions, orrery man
+//! notify       messages to systemd
 //! failure      failures and exit codes
 //! ```
 
@@ -37,9 +40,14 @@ mod healthcheck;
 mod keys;
 mod library_log;
 mod memory;
+mod notify;
 mod private_file;
+#[cfg(test)]
+mod reference;
 mod repair;
 mod rotation;
+mod settings;
+mod shell_files;
 mod signals;
 mod sizes;
 mod start;
@@ -47,8 +55,7 @@ mod tls;
 mod world;
 mod write_watch;
 
-use clap::Parser;
-use command::{Command, Program};
+use command::Command;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -56,21 +63,31 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let result = match Program::parse().command {
+    let program = match settings::program(std::env::args_os().collect()) {
+        Ok(program) => program,
+        Err(failure) => return report(&failure),
+    };
+    let result = match program.command {
         Command::Start(arguments) => start::run(*arguments),
         Command::Healthcheck(arguments) => healthcheck::run(&arguments),
         Command::Repair(arguments) => repair::run(&arguments),
         Command::Keys(arguments) => rotation::run(&arguments),
         Command::Blog(arguments) => blog::run(*arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Config(arguments) => settings::run(&arguments),
+        Command::Completions(arguments) => shell_files::completions(&arguments),
+        Command::Man(arguments) => shell_files::man(&arguments),
         Command::ScriptHost => return orrery_script::serve_script_host(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            // If standard error is closed, the exit code alone reports the failure.
-            let _ = writeln!(std::io::stderr(), "orrery: {failure}");
-            failure.exit_code()
-        }
+        Err(failure) => report(&failure),
     }
+}
+
+/// Writes a failure to standard error and returns its exit code.
+fn report(failure: &failure::Failure) -> ExitCode {
+    // If standard error is closed, the exit code alone reports the failure.
+    let _ = writeln!(std::io::stderr(), "orrery: {failure}");
+    failure.exit_code()
 }

@@ -2,6 +2,7 @@
 
 use crate::context::ServerContext;
 use crate::keys;
+use crate::notify;
 use orrery_gateway::{Gateway, LogLevel};
 use std::io;
 use std::net::IpAddr;
@@ -64,7 +65,9 @@ impl KeyReloader {
         let mut hangup = signal(SignalKind::hangup())?;
         Ok(Some(tokio::spawn(async move {
             while hangup.recv().await.is_some() {
+                notify::reloading();
                 self.reload().await;
+                notify::ready();
             }
         })))
     }

@@ -29,13 +29,16 @@ use crate::entra;
 use crate::failure::Failure;
 use crate::keys;
 use crate::memory::Memory;
+use crate::notify;
 use crate::private_file;
 use crate::signals::{self, KeyReloader};
 use crate::write_watch;
 use orrery_admin::Components;
 use orrery_console::{Base, Database, WithConsole};
 use orrery_engine::Engine;
-use orrery_gateway::{ConnectionLimits, Field, Gateway, LogLevel, Options, Patience, Port, serve};
+use orrery_gateway::{
+    ConnectionLimits, Field, Gateway, LogLevel, Options, Patience, Port, SlowRequests, serve,
+};
 use orrery_model::world::ShiftedWorld;
 use std::io;
 use std::sync::Arc;
@@ -64,11 +67,21 @@ struct Server {
 pub(crate) fn run(arguments: StartArguments) -> Result<(), Failure> {
     let ready_json = arguments.ready_json;
     let announce = |announcement: &Announcement<'_>| {
-        announcement
-            .write(ready_json)
-            .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))
+        let written = announcement.write(ready_json);
+        written.map_err(|error| {
+            Failure::Failed(format!("cannot write to standard output: {error}"))
+        })?;
+        notify::ready();
+        notify::start_watchdog();
+        Ok(())
     };
-    let stopped = || signals::shutdown().map_err(cannot_catch);
+    let stopped = || {
+        let signal = signals::shutdown().map_err(cannot_catch)?;
+        Ok(async {
+            signal.await;
+            notify::stopping();
+        })
+    };
     run_inside(arguments, stopped, announce)
 }
 
@@ -113,6 +126,10 @@ async fn run_server<S: Future<Output = ()>>(
     ready: impl FnOnce(&Announcement<'_>) -> Result<(), Failure>,
 ) -> Result<Server, Failure> {
     let context = ServerContext::new(&arguments)?;
+    if let Some(file) = &arguments.config {
+        let message = format!("settings read from {}", file.display());
+        context.log(LogLevel::Info, &message);
+    }
     let admin = AdminServer::start(&arguments, &context).await?;
 
     // Opening the data reads and writes files for a long time. It runs on a thread for blocking
@@ -158,7 +175,7 @@ fn open_server(arguments: &StartArguments, context: ServerContext) -> Result<Ser
     context.log(LogLevel::Info, &memory.description());
     let engine = open_engine(arguments, &context, &memory, clock.clone())?;
     report_damage(&engine, &context);
-    let gateway = Arc::new(Gateway::new(
+    let gateway = Gateway::new(
         engine.clone(),
         Options {
             keys: account_keys.keys,
@@ -168,7 +185,8 @@ fn open_server(arguments: &StartArguments, context: ServerContext) -> Result<Ser
             log: context.log.clone(),
             memory: memory.bodies.clone(),
         },
-    ));
+    );
+    let gateway = Arc::new(gateway.reporting_slow(slow_requests(arguments)));
     Ok(Server {
         context,
         engine,
@@ -176,6 +194,14 @@ fn open_server(arguments: &StartArguments, context: ServerContext) -> Result<Ser
         clock,
         primary_key: account_keys.primary,
         has_well_known_key: account_keys.has_well_known_key,
+    })
+}
+
+/// Returns the settings of the slow-request log; `None` if it is switched off.
+fn slow_requests(arguments: &StartArguments) -> Option<SlowRequests> {
+    (arguments.slow_request_ms > 0).then(|| SlowRequests {
+        min_microseconds: u64::from(arguments.slow_request_ms) * 1000,
+        shows_values: arguments.log_parameters,
     })
 }
 

@@ -17,6 +17,12 @@ Examples:
   Set the consistency level and the regions of the account:
     orrery start --consistency strong --region 'West US' --region 'East US'
 
+Configuration file:
+  Every option can stand in a file, without its dashes: listen = \"127.0.0.1:9000\". The command
+  line comes before the environment, and the environment before the file:
+    orrery config show > orrery.toml
+    orrery start --config orrery.toml
+
 Key file:
   The first line holds the account's primary key in base64. Further lines may add
   'secondary: <key>', 'primary-read-only: <key>' and 'secondary-read-only: <key>'.
@@ -41,6 +47,10 @@ Exit codes:
 /// Arguments of `orrery start`.
 #[derive(Debug, Args)]
 pub(crate) struct StartArguments {
+    /// Configuration file in TOML, whose keys are these options [default: orrery/orrery.toml in
+    /// $XDG_CONFIG_HOME or ~/.config, if it exists]
+    #[arg(long, value_name = "FILE", env = "ORRERY_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
     /// Data directory [default: $XDG_DATA_HOME/orrery, or ~/.local/share/orrery]
     #[arg(
         long,
@@ -264,6 +274,19 @@ pub(crate) struct StartArguments {
     /// Least severe level that is logged
     #[arg(long, value_enum, env = "ORRERY_LOG_LEVEL", default_value_t = Level::Info)]
     pub(crate) log_level: Level,
+    /// Milliseconds from which a request is logged as slow, at level warn, with the text of its
+    /// query; 0 for no such lines
+    #[arg(
+        long,
+        value_name = "MILLISECONDS",
+        env = "ORRERY_SLOW_REQUEST_MS",
+        default_value_t = 1000
+    )]
+    pub(crate) slow_request_ms: u32,
+    /// Show the values in the queries of slow requests, and their parameters; otherwise the lines
+    /// have placeholders
+    #[arg(long, env = "ORRERY_LOG_PARAMETERS")]
+    pub(crate) log_parameters: bool,
     /// Print one JSON line with the endpoints and keys when the server is ready, and nothing else
     #[arg(long)]
     pub(crate) ready_json: bool,

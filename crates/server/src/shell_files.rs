@@ -1,0 +1,56 @@
+//! `orrery completions` and `orrery man`: files for shells and for `man`, made from the command
+//! line.
+//!
+//! Leaves out: the names of databases and containers, which only a server knows.
+
+use crate::command::{CompletionsArguments, ManArguments, Program};
+use crate::failure::Failure;
+use clap::CommandFactory;
+use std::io::{self, Write};
+
+/// Prints the completions of a shell.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub(crate) fn completions(arguments: &CompletionsArguments) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(
+        arguments.shell,
+        &mut Program::command(),
+        "orrery",
+        &mut script,
+    );
+    print(&script)
+}
+
+/// Prints the man page of the program, or writes the pages of all sub-commands into a directory.
+///
+/// # Errors
+/// Standard output or the directory cannot be written.
+pub(crate) fn man(arguments: &ManArguments) -> Result<(), Failure> {
+    let Some(directory) = &arguments.dir else {
+        let mut page = Vec::new();
+        let man = clap_mangen::Man::new(Program::command());
+        man.render(&mut page)
+            .map_err(|error| Failure::Failed(format!("cannot write the page: {error}")))?;
+        return print(&page);
+    };
+    let written = std::fs::create_dir_all(directory)
+        .and_then(|()| clap_mangen::generate_to(Program::command(), directory));
+    written.map_err(|error| {
+        Failure::Failed(format!(
+            "cannot write man pages to {}: {error}",
+            directory.display()
+        ))
+    })
+}
+
+/// Writes to standard output. A reader that closes the pipe early, such as `head`, is no failure.
+fn print(bytes: &[u8]) -> Result<(), Failure> {
+    match io::stdout().write_all(bytes) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Failed(format!(
+            "cannot write to standard output: {error}"
+        ))),
+        _ => Ok(()),
+    }
+}
