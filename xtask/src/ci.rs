@@ -13,7 +13,9 @@
 use std::time::{Duration, Instant};
 
 use crate::run::Outcome;
-use crate::{book, checks, clients, conformance, deny, scenarios, sdk_tools, tidy, web};
+use crate::{
+    book, checks, clients, conformance, deny, dist, image, scenarios, sdk_tools, tidy, web,
+};
 
 /// One step: its name, its function, the name of the earlier step that it requires, and a function
 /// that gets what the step needs from outside, or says why it cannot be had.
@@ -88,6 +90,9 @@ const STEPS: &[Step] = &[
     Step::with_server("emulator", clients::emulator_quick),
     Step::with_server("blog in a browser", || conformance::blog(&[])),
     Step::with_server("console in a browser", || conformance::console(&[])),
+    // These link the server program anew, so they come after all that uses it.
+    Step::with_server("packages", dist::test_dev),
+    Step::with_server("image", image::test_dev),
 ];
 
 const QUICK_STEPS: &[Step] = &[

@@ -5,7 +5,7 @@
 //! figures of its last run.
 
 use crate::run::{Outcome, cargo, must};
-use crate::{clients, conformance};
+use crate::{clients, conformance, dist, image};
 
 /// A long run.
 struct Run {
@@ -162,6 +162,30 @@ const RUNS: &[Run] = &[
                 "--kill-migrate",
                 "20",
             ],
+        },
+    },
+    Run {
+        name: "footprint",
+        summary: "size, time to the first answer and memory of the program for users",
+        work: Work::Suite {
+            run: image::footprint,
+            arguments: &[],
+        },
+    },
+    Run {
+        name: "image",
+        summary: "the image for users, its size and its suite",
+        work: Work::Suite {
+            run: image::run,
+            arguments: &[],
+        },
+    },
+    Run {
+        name: "packages",
+        summary: "the archive and the Debian package for users, their sizes and their suite",
+        work: Work::Suite {
+            run: dist::run,
+            arguments: &[],
         },
     },
     Run {

@@ -18,6 +18,8 @@ mod ci;
 mod clients;
 mod conformance;
 mod deny;
+mod dist;
+mod image;
 mod long;
 mod run;
 mod rust_text;
@@ -142,6 +144,25 @@ const COMMANDS: &[(&str, &[Command])] = &[
                 summary: "write docs/reference: the command line and the settings",
                 help: checks::reference_help,
                 run: checks::reference,
+            },
+        ],
+    ),
+    (
+        "For users",
+        &[
+            Command {
+                name: "dist",
+                arguments: "[--dev]",
+                summary: "make the archive, the Debian package and their checksums",
+                help: dist::help,
+                run: dist::run,
+            },
+            Command {
+                name: "image",
+                arguments: "[--dev] [--tree DIRECTORY]",
+                summary: "build the image and run the suite that uses it",
+                help: image::help,
+                run: image::run,
             },
         ],
     ),
