@@ -40,6 +40,9 @@ pub struct Options {
     pub admin: Arc<Admin>,
     /// The abilities of people who are signed in.
     pub access: Access,
+    /// True if browsers are signed in without a key. Only for a server whose account key is known to
+    /// all; the checks of host, origin and token stay.
+    pub open: bool,
     /// Host names that the console answers for, beside localhost and addresses.
     pub hosts: Vec<String>,
     /// Directory with built files in place of the embedded ones.
@@ -62,6 +65,7 @@ pub struct Database {
 pub struct Console {
     pub(crate) admin: Arc<Admin>,
     pub(crate) access: Access,
+    pub(crate) open: bool,
     hosts: Vec<String>,
     pub(crate) files: Files,
     pub(crate) version: &'static str,
@@ -93,6 +97,7 @@ impl Console {
         Console {
             admin: options.admin,
             access: options.access,
+            open: options.open,
             hosts: options.hosts,
             files: Files {
                 directory: options.files,

@@ -31,10 +31,17 @@ impl Console {
     ) -> Result<Response<Bytes>, Refusal> {
         match head.method {
             Method::GET | Method::HEAD => {
-                let (_, token) = self
-                    .signed_in(head, connection)
-                    .ok_or_else(Refusal::sign_in_required)?;
-                Ok(json(200, self.session_body(&token)))
+                if let Some((_, token)) = self.signed_in(head, connection) {
+                    return Ok(json(200, self.session_body(&token)));
+                }
+                if !self.open {
+                    return Err(Refusal::sign_in_required());
+                }
+                // The page of another origin cannot read this answer, and cannot send the cookie.
+                let session = self.begin_session()?;
+                let mut response = json(200, self.session_body(&session.token));
+                set_cookie(&mut response, &session.secret, connection, base);
+                Ok(response)
             }
             Method::POST => {
                 let body = body::read(body, self.admin.memory()).await?;

@@ -66,6 +66,10 @@ pub(crate) fn address(
     path: &str,
 ) -> Result<String> {
     match (&account.endpoint, host) {
+        // An address without a scheme takes the client's.
+        (Some(endpoint), _) if endpoint.starts_with("//") => {
+            Ok([scheme, ":", endpoint.trim_end_matches('/'), path].concat())
+        }
         (Some(endpoint), _) => Ok([endpoint.trim_end_matches('/'), path].concat()),
         (None, Some(host)) if is_host(host) => Ok([scheme, "://", host, path].concat()),
         (None, Some(host)) => Err(Error::bad(format!("The host '{host}' is not valid."))),

@@ -33,7 +33,7 @@ pub struct Account {
     /// The consistency of requests that do not ask for a weaker level.
     pub consistency: Consistency,
     /// The address that the account document tells clients to use; `None` for the address that the
-    /// client used.
+    /// client used. One that begins with `//` takes the scheme that the client used.
     pub endpoint: Option<String>,
 }
 

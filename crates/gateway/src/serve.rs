@@ -135,12 +135,13 @@ struct Shared<A> {
     spinners: Arc<Spinners>,
 }
 
-/// Serves a port on `listener` until `shutdown` resolves, then waits for the requests in progress.
+/// Serves a port on `listeners` until `shutdown` resolves, then waits for the requests in progress.
+/// A port may listen on several addresses; its limits hold for all of them together.
 ///
 /// Returns true if all of these requests ended in time.
 pub async fn serve<A: Service>(
     port: Port<A>,
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     shutdown: impl Future<Output = ()>,
 ) -> bool {
     let shared = Arc::new(Shared {
@@ -150,7 +151,7 @@ pub async fn serve<A: Service>(
         spinners: Spinners::new(port.spin),
     });
     let graceful = GracefulShutdown::new();
-    let mut door = Door::new(listener, port.limits, &*shared.service);
+    let mut door = Door::new(listeners, port.limits, &*shared.service);
     let (stop, stopping) = watch::channel(());
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
@@ -194,9 +195,11 @@ fn log_event<A: Service>(
         .write(service.now_ms(), level, message, &fields);
 }
 
-/// The listening socket of a port and the places of its connections.
+/// The listening sockets of a port and the places of its connections.
 struct Door {
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
+    /// The socket that is asked first, which changes so that no socket waits for the others.
+    first: usize,
     connections: Arc<Connections>,
     counters: Arc<ConnectionCounters>,
     /// The time of the last line in the log about refused connections.
@@ -204,20 +207,37 @@ struct Door {
 }
 
 impl Door {
-    fn new<A: Service>(listener: TcpListener, limits: ConnectionLimits, service: &A) -> Self {
+    fn new<A: Service>(listeners: Vec<TcpListener>, limits: ConnectionLimits, service: &A) -> Self {
         let counters = service.connections();
         Door {
-            listener,
+            listeners,
+            first: 0,
             connections: Connections::new(limits, counters.clone()),
             counters,
             last_refusal_logged: None,
         }
     }
 
+    /// Accepts the next connection of any socket.
+    async fn accept_any(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
+        let count = self.listeners.len();
+        poll_fn(|context| {
+            for index in 0..count {
+                let index = (self.first + index) % count;
+                if let Poll::Ready(accepted) = self.listeners[index].poll_accept(context) {
+                    self.first = index + 1;
+                    return Poll::Ready(accepted);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
     /// Accepts the next connection that gets a place.
     async fn accept<A: Service>(&mut self, service: &A) -> (TcpStream, SocketAddr, Place) {
         loop {
-            let (stream, peer) = match self.listener.accept().await {
+            let (stream, peer) = match self.accept_any().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     let fields = [("cause", error.to_string())];

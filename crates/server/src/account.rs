@@ -4,6 +4,9 @@ use crate::command::StartArguments;
 use crate::failure::Failure;
 use orrery_gateway::Account;
 
+/// Name of the account of the vendor's newest emulator, which tests of client libraries compare.
+const EMULATOR_ACCOUNT: &str = "cosmosdev";
+
 /// Returns the account that the arguments describe.
 ///
 /// # Errors
@@ -14,6 +17,9 @@ pub(crate) fn account(arguments: &StartArguments) -> Result<Account, Failure> {
         consistency: arguments.consistency.into(),
         ..Account::default()
     };
+    if arguments.emulator.is_some() {
+        account.name = EMULATOR_ACCOUNT.to_owned();
+    }
     if !arguments.regions.is_empty() {
         account.regions = parse_regions(&arguments.regions)?;
     }

@@ -3,7 +3,7 @@
 //! The management API listens before the data is open and until the last request of a client has
 //! finished, so that it can report recovery and shutdown.
 
-use crate::address::{self, reachable};
+use crate::address::{self, Listen, reachable};
 use crate::command::{AdminListen, ConsoleMode, StartArguments};
 use crate::context::ServerContext;
 use crate::descriptors::ADMIN_CONNECTIONS;
@@ -61,15 +61,12 @@ impl AdminServer {
 
         // The port is open by default, so the user may not know of it. The message therefore names
         // the option that changes it.
-        let cannot_listen = |error: io::Error| {
-            Failure::Failed(format!(
-                "cannot listen on {listen} for the management API: {error}; choose another \
-                 address with --admin-listen, or switch it off with --admin-listen off"
-            ))
-        };
-        let listener = address::listen(listen, arguments.takes_free_admin_port).await;
-        let listener = listener.map_err(cannot_listen)?;
-        let address = listener.local_addr().map_err(cannot_listen)?;
+        let is_emulator = arguments.emulator.is_some();
+        let cannot_listen = |(listen, error)| cannot_listen(listen, &error, is_emulator);
+        let listeners = address::listen(&[listen], arguments.takes_free_admin_port).await;
+        let listeners = listeners.map_err(cannot_listen)?;
+        let address =
+            address::first_of(&listeners).map_err(|error| cannot_listen((listen, error)))?;
 
         let admin = Arc::new(Admin::new(Options {
             keys: keys.keys.clone(),
@@ -85,7 +82,7 @@ impl AdminServer {
         };
         let port = Port {
             service: Arc::new(service),
-            tls: Some(context.tls.clone()),
+            tls: Some(context.tls.config.clone()),
             limits: ConnectionLimits {
                 total: ADMIN_CONNECTIONS,
                 per_address: ADMIN_CONNECTIONS,
@@ -94,7 +91,7 @@ impl AdminServer {
             spin: Duration::ZERO,
             drain: DRAIN_TIMEOUT,
         };
-        let serving = tokio::spawn(serve(port, listener, shutdown));
+        let serving = tokio::spawn(serve(port, listeners, shutdown));
         Ok(Some(AdminServer {
             admin,
             console,
@@ -161,6 +158,24 @@ impl AdminServer {
     }
 }
 
+/// Returns the failure to listen, with the option that helps.
+fn cannot_listen(listen: Listen, error: &io::Error, is_emulator: bool) -> Failure {
+    let (subject, remedy) = match is_emulator {
+        true => (
+            "the explorer",
+            "choose another port with --explorer-port (EXPLORER_PORT), or switch it off with \
+             --enable-explorer false (ENABLE_EXPLORER=false)",
+        ),
+        false => (
+            "the management API",
+            "choose another address with --admin-listen, or switch it off with --admin-listen off",
+        ),
+    };
+    Failure::Failed(format!(
+        "cannot listen on {listen} for {subject}: {error}; {remedy}"
+    ))
+}
+
 /// Creates the console, unless the arguments switch it off.
 fn console(arguments: &StartArguments, admin: &Arc<Admin>) -> Option<Arc<Console>> {
     let access = match arguments.console {
@@ -168,10 +183,19 @@ fn console(arguments: &StartArguments, admin: &Arc<Admin>) -> Option<Arc<Console
         ConsoleMode::ReadOnly => Access::ReadOnly,
         ConsoleMode::Off => return None,
     };
+    let mut hosts = arguments.console_hosts.clone();
+    let mut open = false;
+    if let Some(emulator) = &arguments.emulator {
+        // The operator has named these hosts as the server's own; other names stay refused.
+        hosts.extend(arguments.cert_hosts.iter().cloned());
+        hosts.extend(emulator.hosts());
+        open = emulator.is_open();
+    }
     Some(Arc::new(Console::new(orrery_console::Options {
         admin: admin.clone(),
         access,
-        hosts: arguments.console_hosts.clone(),
+        open,
+        hosts,
         files: arguments.console_files.clone(),
         version: env!("CARGO_PKG_VERSION"),
     })))

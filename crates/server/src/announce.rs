@@ -12,6 +12,10 @@ use std::path::Path;
 pub(crate) struct Announcement<'a> {
     /// Address on which the server listens for clients.
     pub(crate) address: SocketAddr,
+    /// All addresses on which the server listens for clients.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// Address of the port for probes of health, if there is one.
+    pub(crate) health: Option<SocketAddr>,
     /// Primary key of the account.
     pub(crate) primary_key: &'a str,
     /// True if one of the account keys is the well-known key of the emulator.
@@ -34,7 +38,7 @@ impl Announcement<'_> {
                 key: admin.key(),
                 console: admin.console_address(),
             });
-            ready_line(self.primary_key, self.address, admin)
+            ready_line(self.primary_key, self.address, self.health, admin)
         } else {
             self.banner()
         };
@@ -42,6 +46,19 @@ impl Announcement<'_> {
         stdout.write_all(text.as_bytes())?;
         // The reader may be a program that waits for the announcement.
         stdout.flush()
+    }
+
+    /// Returns the URLs of all addresses, for each of `schemes`.
+    pub(crate) fn listening(&self, schemes: &[&str]) -> String {
+        let mut urls = Vec::new();
+        for scheme in schemes {
+            urls.extend(
+                self.addresses
+                    .iter()
+                    .map(|address| format!("{scheme}://{address}")),
+            );
+        }
+        urls.join(", ")
     }
 
     /// Returns the banner for people.
@@ -67,7 +84,7 @@ impl Announcement<'_> {
         format!(
             "Orrery {version}\n\
              \n\
-             Now listening on: https://{address} and http://{address}\n\
+             Now listening on: {listening}\n\
              Data:             {data}\n\
              Connect with:     AccountEndpoint=https://{reachable}/;AccountKey={key};\n\
              Management API:   {management}\n\
@@ -76,7 +93,7 @@ impl Announcement<'_> {
              \n\
              Started\n",
             version = env!("CARGO_PKG_VERSION"),
-            address = self.address,
+            listening = self.listening(&["https", "http"]),
             reachable = reachable(self.address),
         )
     }
@@ -91,7 +108,12 @@ struct ManagementFacts<'a> {
 }
 
 /// Returns the line of JSON for programs.
-fn ready_line(key: &str, address: SocketAddr, admin: Option<ManagementFacts<'_>>) -> String {
+fn ready_line(
+    key: &str,
+    address: SocketAddr,
+    health: Option<SocketAddr>,
+    admin: Option<ManagementFacts<'_>>,
+) -> String {
     let address = reachable(address);
     let mut line = object! {
         "ready" => true,
@@ -99,6 +121,9 @@ fn ready_line(key: &str, address: SocketAddr, admin: Option<ManagementFacts<'_>>
         "endpoint_http" => format!("http://{address}/"),
         "key" => key,
     };
+    if let Some(health) = health {
+        line.set("health_endpoint", format!("http://{}/", reachable(health)));
+    }
     if let Some(admin) = admin {
         line.set("admin_endpoint", admin.endpoint);
         line.set("admin_key", admin.key);
@@ -120,7 +145,7 @@ mod tests {
             key: "secret",
             console: Some("http://127.0.0.1:9001/?token=t".to_owned()),
         });
-        let line = ready_line("k==", SocketAddr::from(([0, 0, 0, 0], 9000)), admin);
+        let line = ready_line("k==", SocketAddr::from(([0, 0, 0, 0], 9000)), None, admin);
         assert_eq!(line.matches('\n').count(), 1);
         let json = orrery_model::json::parse(line.as_bytes()).expect("JSON");
         assert_eq!(json.get("ready").and_then(Json::as_bool), Some(true));

@@ -9,6 +9,8 @@ mod blog;
 mod export;
 mod import;
 mod config;
+mod cert;
+mod emulator;
 mod keys;
 mod shell_files;
 mod start;
@@ -22,15 +24,17 @@ pub(crate) use export::ExportArguments;
 pub(crate) use import::{DataFormat, ImportArguments, ImportMode};
 
 pub(crate) use config::{ConfigAction, ConfigArguments, ConfigFormat, ShowArguments};
+pub(crate) use cert::{CertAction, CertArguments, CertFormat, CertSource};
+pub(crate) use emulator::EmulatorArguments;
 pub(crate) use keys::{KeyKind, KeysAction, KeysArguments};
 pub(crate) use shell_files::{CompletionsArguments, ManArguments};
 pub(crate) use start::{
-    AdminListen, ConsoleMode, CrossPartitionQueries, Entra, Level, Profile, StartArguments, Switch,
-    throughput,
+    AdminListen, Consistency, ConsoleMode, CrossPartitionQueries, Entra, Level, Profile,
+    StartArguments, Switch, throughput,
 };
 
+use crate::address::Listen;
 use clap::{Args, Parser, Subcommand};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// An open, partitioned JSON document database that speaks the protocol of Azure Cosmos DB for
@@ -45,6 +49,7 @@ pub(crate) struct Program {
 const EXAMPLES: &str = "\
 Examples:
   orrery start                               serve on 127.0.0.1:8081, data in the home directory
+  orrery emulator                            stand in for the vendor's emulator on 0.0.0.0:8081
   orrery start --memory                      keep data in memory only; lost on exit
   orrery start --data-dir ./data --listen 127.0.0.1:9000
   orrery start --listen 0.0.0.0:8081 --key-file ./account.key
@@ -65,6 +70,12 @@ pub(crate) enum Command {
     /// Start the server
     #[command(after_help = start::START_HELP)]
     Start(Box<StartArguments>),
+    /// Start the server in the place of the vendor's emulator: its ports, its well-known key, its
+    /// environment variables
+    Emulator(Box<EmulatorArguments>),
+    /// Print, export and install the certificate of a server
+    #[command(after_help = cert::CERT_HELP)]
+    Cert(CertArguments),
     /// Check that a server answers; exit with 0 if it does, otherwise with 1
     Healthcheck(HealthcheckArguments),
     /// Check the data directory of a server that does not run, and accept the loss of commits that
@@ -132,19 +143,24 @@ pub(crate) struct RepairArguments {
 /// Arguments of `orrery healthcheck`.
 #[derive(Debug, Args)]
 pub(crate) struct HealthcheckArguments {
-    /// Listen address of the server
+    /// Listen address of the server [default: localhost, with the port in the variable PORT or 8081]
     #[arg(
         long,
         value_name = "ADDR:PORT",
         env = "ORRERY_LISTEN",
-        default_value = "127.0.0.1:8081"
+        value_delimiter = ','
     )]
-    pub(crate) listen: SocketAddr,
+    pub(crate) listen: Vec<Listen>,
+    /// Check that the server is ready for requests, and not only that it answers
+    #[arg(long)]
+    pub(crate) ready: bool,
+    /// Seconds for which a failed check is repeated
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    pub(crate) wait: u64,
 }
 
 #[cfg(test)]
 mod tests {
-    use super::start::Consistency;
     use super::*;
     use clap::CommandFactory;
 
@@ -158,10 +174,8 @@ mod tests {
         let Command::Start(start) = Program::parse_from(["orrery", "start"]).command else {
             panic!("not a start")
         };
-        assert!(start.listen.ip().is_loopback());
-        assert!(
-            matches!(start.admin_listen, AdminListen::At(address) if address.ip().is_loopback())
-        );
+        assert!(start.listen.iter().all(|listen| listen.is_loopback()));
+        assert!(matches!(start.admin_listen, AdminListen::At(listen) if listen.is_loopback()));
         assert_eq!(start.profile, Profile::Modern);
         assert_eq!(start.cross_partition_queries, CrossPartitionQueries::Merge);
         assert_eq!(start.consistency, Consistency::Session);
@@ -181,7 +195,7 @@ mod tests {
         assert_eq!(parse("off"), Some(AdminListen::Off));
         assert_eq!(
             parse("127.0.0.1:0"),
-            Some(AdminListen::At(SocketAddr::from(([127, 0, 0, 1], 0))))
+            Some(AdminListen::At(Listen::At(([127, 0, 0, 1], 0).into())))
         );
         assert_eq!(parse("on"), None);
     }
@@ -191,6 +205,6 @@ mod tests {
         assert!(
             Program::try_parse_from(["orrery", "start", "--memory", "--data-dir", "d"]).is_err()
         );
-        assert!(Program::try_parse_from(["orrery", "start", "--tls-cert", "c.pem"]).is_err());
+        assert!(Program::try_parse_from(["orrery", "start", "--tls-key", "k.pem"]).is_err());
     }
 }

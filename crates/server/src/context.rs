@@ -5,11 +5,10 @@ use crate::data_dir;
 use crate::descriptors::{self, Shares};
 use crate::failure::Failure;
 use crate::library_log;
-use crate::tls;
+use crate::tls::{self, ServerTls, UserCertificate};
 use crate::world::SystemWorld;
 use orrery_gateway::{Field, Log, LogLevel};
 use orrery_model::world::World;
-use rustls::ServerConfig;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,8 +21,8 @@ pub(crate) struct ServerContext {
     pub(crate) started: Instant,
     /// Shares of the file descriptors.
     pub(crate) descriptors: Shares,
-    /// TLS configuration of both ports.
-    pub(crate) tls: Arc<ServerConfig>,
+    /// Certificate of all ports.
+    pub(crate) tls: ServerTls,
     /// Clock and random numbers of the system.
     pub(crate) world: Arc<dyn World>,
     /// Log of the server, on standard error.
@@ -43,9 +42,17 @@ impl ServerContext {
         let started = Instant::now();
         let descriptors = descriptors::share_out(arguments.max_connections)?;
         let data_dir = data_dir::prepare(arguments)?;
-        let tls = match (&arguments.tls_cert, &arguments.tls_key) {
-            (Some(certificate), Some(key)) => tls::from_files(certificate, key)?,
-            _ => tls::self_signed(data_dir.as_deref())?,
+        let tls = match &arguments.tls_cert {
+            Some(certificate) => tls::from_files(UserCertificate {
+                certificate,
+                key: arguments.tls_key.as_deref(),
+                password_file: arguments.tls_password_file.as_deref(),
+                password: arguments
+                    .tls_password
+                    .as_ref()
+                    .map(|secret| secret.0.as_str()),
+            })?,
+            None => tls::self_signed(data_dir.as_deref(), &arguments.cert_hosts)?,
         };
         let log = Log::new(
             arguments.log_level.into(),

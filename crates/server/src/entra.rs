@@ -1,5 +1,6 @@
 //! The Microsoft Entra ID identities that a server accepts, from the options `--entra…`.
 
+use crate::address::reachable_by_others;
 use crate::command::{Entra, StartArguments};
 use crate::failure::Failure;
 use orrery_gateway::Directory;
@@ -20,7 +21,12 @@ pub(crate) fn directory(arguments: &StartArguments) -> Result<Option<Directory>,
 
 /// Returns a directory that accepts tokens without checking their signatures.
 fn accept_any(arguments: &StartArguments) -> Result<Directory, Failure> {
-    if !arguments.listen.ip().is_loopback() {
+    // The key of the emulator is known to all, so a token adds no risk to it.
+    let is_open = arguments
+        .emulator
+        .as_ref()
+        .is_some_and(|emulator| emulator.is_open());
+    if reachable_by_others(&arguments.listen).is_some() && !is_open {
         return Err(Failure::Usage(
             "--entra accept-any accepts tokens without checking their signatures, and other \
              machines can reach this address: listen on 127.0.0.1, or use --entra verify"

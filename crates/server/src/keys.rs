@@ -8,10 +8,10 @@
 //! secondary-read-only: <key>
 //! ```
 
-use crate::command::KeyKind;
+use crate::address::{Listen, reachable_by_others};
+use crate::command::{KeyKind, StartArguments};
 use crate::failure::Failure;
 use orrery_gateway::{Keys, KeysError, WELL_KNOWN_KEY};
-use std::net::IpAddr;
 use std::path::Path;
 
 /// The keys of an account.
@@ -28,8 +28,11 @@ pub(crate) struct AccountKeys {
 ///
 /// # Errors
 /// [`Failure::Failed`] if the file cannot be read or is not a key file; [`Failure::Usage`] if one
-/// of the keys is the well-known key and other machines can reach the address `listen`.
-pub(crate) fn load(file: Option<&Path>, listen: IpAddr) -> Result<AccountKeys, Failure> {
+/// of the keys is the well-known key and there is an address that other machines can reach.
+pub(crate) fn load(
+    file: Option<&Path>,
+    reachable_by_others: Option<Listen>,
+) -> Result<AccountKeys, Failure> {
     let account_keys = match file {
         Some(file) => {
             let text = std::fs::read_to_string(file).map_err(|error| {
@@ -47,13 +50,35 @@ pub(crate) fn load(file: Option<&Path>, listen: IpAddr) -> Result<AccountKeys, F
         }
         None => parse(WELL_KNOWN_KEY).map_err(Failure::Failed)?,
     };
-    if account_keys.has_well_known_key && !listen.is_loopback() {
+    if account_keys.has_well_known_key
+        && let Some(listen) = reachable_by_others
+    {
         return Err(Failure::Usage(format!(
             "other machines can reach {listen}, and the emulator's key is publicly known: set an \
-             account key with --key-file (see 'orrery start --help'), or listen on 127.0.0.1"
+             account key with --key-file (see 'orrery start --help'), or listen on 127.0.0.1; in \
+             the place of the emulator, run 'orrery emulator'"
         )));
     }
     Ok(account_keys)
+}
+
+/// Loads the keys of a server.
+///
+/// # Errors
+/// Those of [`load`], and a key in a variable of the environment that is no key.
+pub(crate) fn of_server(arguments: &StartArguments) -> Result<AccountKeys, Failure> {
+    let Some(emulator) = &arguments.emulator else {
+        let reachable = reachable_by_others(&arguments.listen);
+        return load(arguments.key_file.as_deref(), reachable);
+    };
+    match &emulator.key {
+        Some(key) => parse(&key.0).map_err(|cause| {
+            Failure::Usage(format!(
+                "the variable AZURE_COSMOS_EMULATOR_KEY, or the switch /key, is not usable: {cause}"
+            ))
+        }),
+        None => load(arguments.key_file.as_deref(), None),
+    }
 }
 
 impl KeyKind {
@@ -141,18 +166,13 @@ pub(crate) fn parse(text: &str) -> Result<AccountKeys, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv4Addr;
 
     const OWN: &str = "c29tZSBrZXkgb2YgbXkgb3duIGhlcmU=";
 
     #[test]
     fn the_well_known_key_guards_only_this_machine() {
-        assert!(
-            load(None, Ipv4Addr::LOCALHOST.into())
-                .expect("it is loopback")
-                .has_well_known_key
-        );
-        let refused = load(None, Ipv4Addr::UNSPECIFIED.into())
+        assert!(load(None, None).expect("it is loopback").has_well_known_key);
+        let refused = load(None, Some(Listen::Everywhere(8081)))
             .map(|k| k.primary)
             .expect_err("refused");
         assert!(

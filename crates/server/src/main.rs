@@ -11,6 +11,9 @@
 //!   announce     announcement on standard output
 //!   signals      shutdown, reload of the keys
 //!   background, write_watch   periodic tasks
+//! emulator     orrery emulator: the server in the place of the vendor's emulator
+//! health, public_paths   probes, and the certificate for clients
+//! certificate, pfx, cert   self-signed certificate, PFX files, orrery cert
 //! repair       orrery repair: lost commits, and their acceptance
 //! rotation     orrery keys: creates and changes key files
 //! healthcheck  orrery healthcheck
@@ -30,19 +33,25 @@ mod announce;
 mod background;
 mod bench;
 mod blog;
+mod cert;
+mod certificate;
 mod command;
 mod context;
 mod data_dir;
 mod descriptors;
+mod emulator;
 mod engine;
 mod entra;
 mod failure;
+mod health;
 mod healthcheck;
 mod keys;
 mod library_log;
 mod memory;
 mod notify;
+mod pfx;
 mod private_file;
+mod public_paths;
 #[cfg(test)]
 mod reference;
 mod repair;
@@ -71,6 +80,8 @@ fn main() -> ExitCode {
     };
     let result = match program.command {
         Command::Start(arguments) => start::run(*arguments),
+        Command::Cert(arguments) => cert::run(&arguments),
+        Command::Emulator(arguments) => emulator::run(&arguments),
         Command::Healthcheck(arguments) => healthcheck::run(&arguments),
         Command::Repair(arguments) => repair::run(&arguments),
         Command::Keys(arguments) => rotation::run(&arguments),

@@ -1,11 +1,11 @@
 //! Signals of the operating system: a request to stop, and a request to read the key file again.
 
+use crate::address::Listen;
 use crate::context::ServerContext;
 use crate::keys;
 use crate::notify;
 use orrery_gateway::{Gateway, LogLevel};
 use std::io;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
@@ -48,8 +48,8 @@ pub(crate) struct KeyReloader {
     pub(crate) gateway: Arc<Gateway>,
     /// Key file; `None` if the server was started without one.
     pub(crate) key_file: Option<PathBuf>,
-    /// Listen address, which decides whether the well-known key is allowed.
-    pub(crate) listen: IpAddr,
+    /// Address at which other machines reach the server: there the well-known key is not allowed.
+    pub(crate) reachable_by_others: Option<Listen>,
     /// Context with the log.
     pub(crate) context: ServerContext,
 }
@@ -86,9 +86,9 @@ impl KeyReloader {
     #[cfg(unix)]
     async fn reload(&self) {
         let key_file = self.key_file.clone();
-        let listen = self.listen;
+        let reachable = self.reachable_by_others;
         let reading = tokio::task::spawn_blocking(move || match key_file {
-            Some(file) => keys::load(Some(&file), listen).map_err(|failure| failure.to_string()),
+            Some(file) => keys::load(Some(&file), reachable).map_err(|failure| failure.to_string()),
             None => Err("the server was started without --key-file".into()),
         });
         let result = match reading.await {

@@ -18,7 +18,7 @@
 //! standard error.
 
 use crate::account::account;
-use crate::address::{listen, reachable};
+use crate::address::{first_of, listen, reachable, reachable_by_others};
 use crate::admin::AdminServer;
 use crate::announce::Announcement;
 use crate::background;
@@ -27,10 +27,12 @@ use crate::context::ServerContext;
 use crate::engine::open_engine;
 use crate::entra;
 use crate::failure::Failure;
+use crate::health::{Health, HealthPort};
 use crate::keys;
 use crate::memory::Memory;
 use crate::notify;
 use crate::private_file;
+use crate::public_paths::PublicPaths;
 use crate::signals::{self, KeyReloader};
 use crate::write_watch;
 use orrery_admin::Components;
@@ -40,7 +42,9 @@ use orrery_gateway::{
     ConnectionLimits, Field, Gateway, LogLevel, Options, Patience, Port, SlowRequests, serve,
 };
 use orrery_model::world::ShiftedWorld;
+use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,6 +62,25 @@ struct Server {
     primary_key: String,
     /// True if one of the account keys is the well-known key of the emulator.
     has_well_known_key: bool,
+}
+
+/// The parts that tell others the state of the server.
+struct Observers<'a> {
+    admin: Option<&'a AdminServer>,
+    health: Arc<Health>,
+    health_port: Option<HealthPort>,
+}
+
+impl Observers<'_> {
+    fn health_address(&self) -> Option<SocketAddr> {
+        self.health_port.as_ref().map(|port| port.address)
+    }
+
+    async fn stop_health_port(self) {
+        if let Some(port) = self.health_port {
+            port.stop().await;
+        }
+    }
 }
 
 /// Runs a server until SIGTERM or Ctrl-C.
@@ -130,6 +153,10 @@ async fn run_server<S: Future<Output = ()>>(
         let message = format!("settings read from {}", file.display());
         context.log(LogLevel::Info, &message);
     }
+    log_notes(&arguments, &context);
+    let health = Arc::new(Health::new(&context));
+    write_certificate(&arguments, &context)?;
+    let health_port = HealthPort::start(&arguments, &context, &health).await?;
     let admin = AdminServer::start(&arguments, &context).await?;
 
     // Opening the data reads and writes files for a long time. It runs on a thread for blocking
@@ -152,18 +179,64 @@ async fn run_server<S: Future<Output = ()>>(
             started: server.context.started,
         });
     }
-    serve_clients(&server, &arguments, admin.as_ref(), stopped, ready).await?;
+    let observers = Observers {
+        admin: admin.as_ref(),
+        health,
+        health_port,
+    };
+    serve_clients(&server, &arguments, &observers, stopped, ready).await?;
+    observers.stop_health_port().await;
     if let Some(admin) = admin {
         admin.stop().await;
     }
     Ok(server)
 }
 
+/// Writes the effects of variables of the emulator to the log.
+fn log_notes(arguments: &StartArguments, context: &ServerContext) {
+    let notes = arguments
+        .emulator
+        .iter()
+        .flat_map(|emulator| &emulator.notes);
+    for (level, note) in notes {
+        context.log(*level, note);
+    }
+}
+
+/// Writes the certificate to the file from which programs copy it out of a container of the
+/// vendor's emulator. A folder that cannot be made is no failure, unless the user named the file.
+fn write_certificate(arguments: &StartArguments, context: &ServerContext) -> Result<(), Failure> {
+    let Some(emulator) = &arguments.emulator else {
+        return Ok(());
+    };
+    let Some(file) = &emulator.certificate_file else {
+        return Ok(());
+    };
+    let written = match file.parent() {
+        Some(parent) => std::fs::create_dir_all(parent),
+        None => Ok(()),
+    }
+    .and_then(|()| std::fs::write(file, context.tls.chain_pem.as_bytes()));
+    match written {
+        Ok(()) => Ok(()),
+        Err(error) if emulator.needs_certificate_file => Err(Failure::Failed(format!(
+            "cannot write the certificate to {}: {error}",
+            file.display()
+        ))),
+        Err(error) => {
+            let cause = format!("{}: {error}", file.display());
+            let message = "the certificate was not written to the file of the vendor's image";
+            context.log_with_cause(LogLevel::Warn, message, &cause);
+            Ok(())
+        }
+    }
+}
+
 /// Reads the keys, opens the data and creates the gateway.
 fn open_server(arguments: &StartArguments, context: ServerContext) -> Result<Server, Failure> {
     // The rest of the configuration is checked first, because opening the data may take long and
     // creates files.
-    let account_keys = keys::load(arguments.key_file.as_deref(), arguments.listen.ip())?;
+    let account_keys = keys::of_server(arguments)?;
     warn_of_readable_keys(arguments, &context);
     let account = account(arguments)?;
     let directory = entra::directory(arguments)?;
@@ -248,17 +321,16 @@ fn report_damage(engine: &Arc<Engine>, context: &ServerContext) {
 async fn serve_clients<S: Future<Output = ()>>(
     server: &Server,
     arguments: &StartArguments,
-    admin: Option<&AdminServer>,
+    observers: &Observers<'_>,
     stopped: impl FnOnce() -> Result<S, Failure>,
     ready: impl FnOnce(&Announcement<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let context = &server.context;
-    let wanted = arguments.listen;
-    let cannot_listen =
-        |error: io::Error| Failure::Failed(format!("cannot listen on {wanted}: {error}"));
-    let listener = listen(wanted, arguments.takes_free_port).await;
-    let listener = listener.map_err(cannot_listen)?;
-    let address = listener.local_addr().map_err(cannot_listen)?;
+    let admin = observers.admin;
+    let listeners = listen(&arguments.listen, arguments.takes_free_port).await;
+    let listeners = listeners.map_err(|(wanted, error)| cannot_listen(&wanted, &error))?;
+    let address = first_of(&listeners).map_err(|error| cannot_listen(&"the port", &error))?;
+    let addresses = listeners.iter().filter_map(|one| one.local_addr().ok());
 
     // The signal handlers must be installed before the announcement: a supervisor may send a
     // signal as soon as the server is ready, and an uncaught signal would kill the process.
@@ -266,7 +338,10 @@ async fn serve_clients<S: Future<Output = ()>>(
     let reloader = KeyReloader {
         gateway: server.gateway.clone(),
         key_file: arguments.key_file.clone(),
-        listen: wanted.ip(),
+        reachable_by_others: match arguments.emulator {
+            Some(_) => None,
+            None => reachable_by_others(&arguments.listen),
+        },
         context: context.clone(),
     };
     let reloading = reloader.start().map_err(cannot_catch)?;
@@ -280,8 +355,11 @@ async fn serve_clients<S: Future<Output = ()>>(
             has_well_known_key: server.has_well_known_key,
         });
     }
+    observers.health.begin_serving(server.engine.clone());
     let announcement = Announcement {
         address,
+        addresses: addresses.collect(),
+        health: observers.health_address(),
         primary_key: &server.primary_key,
         has_well_known_key: server.has_well_known_key,
         data_dir: context.data_dir.as_deref(),
@@ -296,12 +374,13 @@ async fn serve_clients<S: Future<Output = ()>>(
     // Load balancers poll the readiness, so it must change before the port closes.
     let shutdown = async {
         stopped.await;
+        observers.health.begin_draining();
         if let Some(admin) = admin {
             admin.begin_draining();
         }
     };
-    let port = client_port(server, arguments, admin);
-    let all_finished = serve(port, listener, shutdown).await;
+    let port = client_port(server, arguments, observers);
+    let all_finished = serve(port, listeners, shutdown).await;
 
     // No task may begin new work once the caller shuts the engine down.
     for task in tasks.iter().chain(&reloading) {
@@ -316,6 +395,10 @@ async fn serve_clients<S: Future<Output = ()>>(
     Ok(())
 }
 
+fn cannot_listen(wanted: &dyn fmt::Display, error: &io::Error) -> Failure {
+    Failure::Failed(format!("cannot listen on {wanted}: {error}"))
+}
+
 /// Returns the failure of a signal handler.
 pub(crate) fn cannot_catch(error: io::Error) -> Failure {
     Failure::Failed(format!("cannot install a signal handler: {error}"))
@@ -325,13 +408,20 @@ pub(crate) fn cannot_catch(error: io::Error) -> Failure {
 fn client_port(
     server: &Server,
     arguments: &StartArguments,
-    admin: Option<&AdminServer>,
-) -> Port<WithConsole<Gateway>> {
-    let console = admin.and_then(AdminServer::console).cloned();
+    observers: &Observers<'_>,
+) -> Port<PublicPaths<WithConsole<Gateway>>> {
+    let console = observers.admin.and_then(AdminServer::console).cloned();
+    let has_console = console.is_some();
     let service = WithConsole::new(server.gateway.clone(), console, Base::Explorer);
+    let service = PublicPaths {
+        inner: Arc::new(service),
+        health: observers.health.clone(),
+        certificate: server.context.tls.chain_pem.as_bytes().to_vec().into(),
+        has_console,
+    };
     Port {
         service: Arc::new(service),
-        tls: Some(server.context.tls.clone()),
+        tls: Some(server.context.tls.config.clone()),
         limits: connection_limits(arguments, &server.context),
         patience: Patience::default(),
         spin: Duration::from_micros(arguments.spin),

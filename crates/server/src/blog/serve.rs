@@ -13,7 +13,7 @@ use super::pipelines::Workers;
 use super::place::{Place, PlaceFile, no_key};
 use super::report::Report;
 use super::{failure, filling, runtime};
-use crate::address::reachable;
+use crate::address::{Listen, reachable};
 use crate::command::{AdminListen, ServeArguments, StartArguments, Switch};
 use crate::data_dir::{self, BLOG};
 use crate::failure::Failure;
@@ -71,10 +71,14 @@ fn server_arguments(arguments: &ServeArguments) -> Result<StartArguments, Failur
     Ok(StartArguments {
         data_dir,
         memory: arguments.memory,
-        listen: arguments.database_listen.unwrap_or(database_default()),
+        listen: vec![
+            arguments
+                .database_listen
+                .unwrap_or(Listen::At(database_default())),
+        ],
         admin_listen: arguments
             .admin_listen
-            .unwrap_or(AdminListen::At(admin_default())),
+            .unwrap_or(AdminListen::At(Listen::At(admin_default()))),
         takes_free_port: arguments.database_listen.is_none(),
         takes_free_admin_port: arguments.admin_listen.is_none(),
         key_file: arguments.key_file.clone(),
@@ -99,7 +103,7 @@ fn admin_default() -> SocketAddr {
 async fn serve(arguments: &ServeArguments, server: Option<&Facts>) -> Result<(), Failure> {
     let place = place_of(arguments, server)?;
     let mut stopped = pin!(signals::shutdown().map_err(cannot_catch)?);
-    let listener = listen(arguments.listen).await?;
+    let listener = listen(arguments.listen.first()).await?;
     let opened = tokio::select! {
         opened = filling::open(arguments, place.client()?) => opened?,
         () = &mut stopped => {
@@ -116,7 +120,7 @@ async fn serve(arguments: &ServeArguments, server: Option<&Facts>) -> Result<(),
     let workers = Workers::start(&site, arguments.workers);
     let options = orrery_blog_web::Options {
         // Without a password anyone could sign in as anyone: on this machine only.
-        demo: arguments.listen.ip().is_loopback(),
+        demo: arguments.listen.is_loopback(),
         pipelines: workers.first(),
         lab: lab_options(arguments, server.is_some()),
     };

@@ -1,9 +1,9 @@
 //! The command line of `orrery blog`.
 
 use super::{AdminListen, Level, Profile, throughput};
+use crate::address::Listen;
 use crate::sizes::PartitionSize;
 use clap::{Args, Subcommand, ValueEnum};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Help text after the options of `orrery blog`.
@@ -149,7 +149,7 @@ pub(crate) struct ServeArguments {
         env = "ORRERY_BLOG_LISTEN",
         default_value = "127.0.0.1:8083"
     )]
-    pub(crate) listen: SocketAddr,
+    pub(crate) listen: Listen,
     /// Data directory [default: $XDG_DATA_HOME/orrery-blog, or ~/.local/share/orrery-blog]
     #[arg(
         long,
@@ -171,7 +171,7 @@ pub(crate) struct ServeArguments {
     /// Listen address of the database for other clients; port 0 selects a free port [default:
     /// 127.0.0.1:8081, or a free port if that port is in use]
     #[arg(long, value_name = "ADDR:PORT", conflicts_with = "endpoint")]
-    pub(crate) database_listen: Option<SocketAddr>,
+    pub(crate) database_listen: Option<Listen>,
     /// Listen address of the management API, or 'off' [default: 127.0.0.1:8082, or a free port if
     /// that port is in use]
     #[arg(long, value_name = "ADDR:PORT", conflicts_with = "endpoint")]

@@ -1,10 +1,12 @@
 //! Arguments of `orrery start`, with the types of their values.
 
+use crate::address::Listen;
+use crate::certificate::parse_name;
+use crate::emulator::{EmulatorSettings, Secret};
 use crate::memory::MemoryLimit;
 use crate::sizes::PartitionSize;
 use clap::{Args, Parser, ValueEnum};
 use orrery_gateway::{LogFormat, LogLevel};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -101,20 +103,24 @@ pub(crate) struct StartArguments {
     /// Keep data in memory only; lost on exit
     #[arg(long)]
     pub(crate) memory: bool,
-    /// Listen address for clients, HTTP and HTTPS; port 0 selects a free port
+    /// Listen address for clients, HTTP and HTTPS: 8081 or localhost:8081 for this machine by IPv4
+    /// and IPv6, :8081 for all interfaces, or an address and a port; port 0 selects a free port.
+    /// May be repeated
     #[arg(
         long,
         value_name = "ADDR:PORT",
         env = "ORRERY_LISTEN",
-        default_value = "127.0.0.1:8081"
+        value_delimiter = ',',
+        default_value = "localhost:8081"
     )]
-    pub(crate) listen: SocketAddr,
-    /// Listen address of the management API, or 'off'; port 0 selects a free port
+    pub(crate) listen: Vec<Listen>,
+    /// Listen address of the management API in a form of --listen, or 'off'; port 0 selects a free
+    /// port
     #[arg(
         long,
         value_name = "ADDR:PORT",
         env = "ORRERY_ADMIN_LISTEN",
-        default_value = "127.0.0.1:8082"
+        default_value = "localhost:8082"
     )]
     pub(crate) admin_listen: AdminListen,
     /// File with the admin keys of the management API, one per line [default: admin.key in the data
@@ -198,15 +204,11 @@ pub(crate) struct StartArguments {
         requires = "entra"
     )]
     pub(crate) entra_keys: Option<PathBuf>,
-    /// Certificate chain in PEM [default: a self-signed certificate, stored in the data directory]
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "ORRERY_TLS_CERT",
-        requires = "tls_key"
-    )]
+    /// Certificate chain in PEM, or a PFX file [default: a self-signed certificate, stored in the
+    /// data directory]
+    #[arg(long, value_name = "FILE", env = "ORRERY_TLS_CERT")]
     pub(crate) tls_cert: Option<PathBuf>,
-    /// Private key of the certificate in PEM
+    /// Private key of the certificate in PEM, if it is not in the file of the certificate
     #[arg(
         long,
         value_name = "FILE",
@@ -214,6 +216,25 @@ pub(crate) struct StartArguments {
         requires = "tls_cert"
     )]
     pub(crate) tls_key: Option<PathBuf>,
+    /// File with the password of the PFX file [default: the variable ORRERY_TLS_PASSWORD, or none]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "ORRERY_TLS_PASSWORD_FILE",
+        requires = "tls_cert"
+    )]
+    pub(crate) tls_password_file: Option<PathBuf>,
+    /// Host name or address that the self-signed certificate names, beside those of this machine;
+    /// may be repeated
+    #[arg(
+        long = "cert-host",
+        value_name = "NAME",
+        env = "ORRERY_CERT_HOST",
+        value_delimiter = ',',
+        value_parser = parse_name,
+        conflicts_with = "tls_cert"
+    )]
+    pub(crate) cert_hosts: Vec<String>,
     /// Pricing model for request charges
     #[arg(long, value_enum, env = "ORRERY_PROFILE", default_value_t = Profile::Modern)]
     pub(crate) profile: Profile,
@@ -296,6 +317,12 @@ pub(crate) struct StartArguments {
     /// The same for the port of the management API.
     #[arg(skip)]
     pub(crate) takes_free_admin_port: bool,
+    /// Password of the PFX file. Set by the command of the emulator only.
+    #[arg(skip)]
+    pub(crate) tls_password: Option<Secret>,
+    /// Settings that only a server in the place of the emulator has.
+    #[arg(skip)]
+    pub(crate) emulator: Option<EmulatorSettings>,
 }
 
 /// The arguments of `orrery start` alone, for [`StartArguments::defaults`].
@@ -352,8 +379,8 @@ pub(crate) enum ConsoleMode {
 pub(crate) enum AdminListen {
     /// The management API is switched off.
     Off,
-    /// The management API listens on this address.
-    At(SocketAddr),
+    /// The management API listens on these addresses.
+    At(Listen),
 }
 
 impl FromStr for AdminListen {

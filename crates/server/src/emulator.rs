@@ -1,0 +1,93 @@
+//! `orrery emulator`: the server in the place of the vendor's emulators.
+//!
+//! ```text
+//! table     settings of the vendor's emulators, with what becomes of each
+//! values    their values: options, switches, variables of the environment
+//! plan      the arguments of the server that follow from the values
+//! announce  the lines that programs wait for
+//! ```
+//!
+//! Unlike `orrery start` the server listens on all interfaces with the well-known key, which is
+//! public: the announcement says so. The console opens without sign-in as long as the account has
+//! that key, because whoever can reach it can read and change all data with the key anyway; its
+//! checks of host, origin and token stay, so that no page of another origin can use it. With a key
+//! of the user's, the console asks for the key of the management API.
+
+pub(crate) mod announce;
+pub(crate) mod plan;
+pub(crate) mod table;
+pub(crate) mod values;
+
+use crate::address::Listen;
+use crate::command::EmulatorArguments;
+use crate::failure::Failure;
+use crate::signals;
+use crate::start::{self, cannot_catch};
+use orrery_gateway::LogLevel;
+use std::fmt;
+use std::path::PathBuf;
+
+/// A text that is not shown.
+#[derive(Clone)]
+pub(crate) struct Secret(pub(crate) String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+/// Settings that only a server in the place of the emulator has.
+#[derive(Clone, Debug)]
+pub(crate) struct EmulatorSettings {
+    /// Primary key of the account, from a variable.
+    pub(crate) key: Option<Secret>,
+    /// True if the user chose the account's key.
+    pub(crate) has_own_key: bool,
+    /// Listen address of the port for probes of health.
+    pub(crate) health: Option<Listen>,
+    /// Schemes that the announcement names.
+    pub(crate) schemes: &'static [&'static str],
+    /// Scheme of the console's address in the announcement.
+    pub(crate) explorer_scheme: &'static str,
+    /// File to which the certificate is written.
+    pub(crate) certificate_file: Option<PathBuf>,
+    /// True if a failure to write that file ends the start: the user named the file.
+    pub(crate) needs_certificate_file: bool,
+    /// Lines for the log.
+    pub(crate) notes: Vec<(LogLevel, String)>,
+}
+
+impl EmulatorSettings {
+    /// Returns true if the account has the key that is known to all.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.has_own_key
+    }
+
+    /// Returns names of this machine that the console answers for, beside those of the certificate.
+    pub(crate) fn hosts(&self) -> Vec<String> {
+        let mut hosts = vec!["host.docker.internal".to_owned()];
+        hosts.extend(crate::certificate::host_name());
+        hosts
+    }
+}
+
+/// Runs a server in the place of the emulator until SIGTERM or Ctrl-C.
+///
+/// # Errors
+/// See [`Failure`], which also gives the exit code.
+pub(crate) fn run(arguments: &EmulatorArguments) -> Result<(), Failure> {
+    let environment: Vec<(String, String)> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let values = values::Values::read(&arguments.options, &arguments.switches, &environment)?;
+    let start = plan::plan(arguments, &values)?;
+    let settings = start.emulator.clone();
+    let ready_json = arguments.ready_json;
+    let announce = |announcement: &crate::announce::Announcement<'_>| match settings {
+        Some(settings) => announce::write(&settings, announcement, ready_json),
+        None => Ok(()),
+    };
+    let stopped = || signals::shutdown().map_err(cannot_catch);
+    start::run_inside(start, stopped, announce)
+}
