@@ -3,6 +3,7 @@
 use crate::address::Listen;
 use crate::context::ServerContext;
 use crate::keys;
+#[cfg(unix)]
 use crate::notify;
 use orrery_gateway::{Gateway, LogLevel};
 use std::io;
