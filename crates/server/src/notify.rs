@@ -28,12 +28,11 @@ pub(crate) fn reloading() {
 /// Starts a task that tells regularly that the workers of the server run, if the unit asks for it
 /// with `WatchdogSec`. A server whose workers are all blocked stays silent, and is started again.
 pub(crate) fn start_watchdog() {
+    // Half of the time leaves room for a late message. A time of nothing asks for no messages.
     #[cfg(unix)]
-    if let Some(patience) = sd_notify::watchdog_enabled()
-        // Half of the time leaves room for a late message. A time that is no time is none.
-        && let pause = patience / 2
-        && !pause.is_zero()
-    {
+    let pause = sd_notify::watchdog_enabled().unwrap_or_default() / 2;
+    #[cfg(unix)]
+    if !pause.is_zero() {
         tokio::spawn(async move {
             let mut ticks = tokio::time::interval(pause);
             loop {

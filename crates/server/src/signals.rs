@@ -2,6 +2,7 @@
 
 use crate::context::ServerContext;
 use crate::keys;
+#[cfg(unix)]
 use crate::notify;
 use orrery_gateway::{Gateway, LogLevel};
 use std::io;

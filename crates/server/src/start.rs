@@ -66,7 +66,7 @@ struct Server {
 /// See [`Failure`], which also gives the exit code.
 pub(crate) fn run(arguments: StartArguments) -> Result<(), Failure> {
     let ready_json = arguments.ready_json;
-    let announce = |announcement: &Announcement<'_>| {
+    let announce = |announcement: &Announcement<'_>| -> Result<(), Failure> {
         let written = announcement.write(ready_json);
         written.map_err(|error| {
             Failure::Failed(format!("cannot write to standard output: {error}"))
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: StartArguments) -> Result<(), Failure> {
         notify::start_watchdog();
         Ok(())
     };
-    let stopped = || {
+    let stopped = || -> Result<_, Failure> {
         let signal = signals::shutdown().map_err(cannot_catch)?;
         Ok(async {
             signal.await;

@@ -135,7 +135,11 @@ fn a_file_with_faults_is_refused_with_the_line_of_each() {
 
 #[test]
 fn the_printed_settings_are_a_configuration_file() {
-    for arguments in [&["config", "show"][..], &["config", "show", "--effective"]] {
+    for arguments in [
+        &["config", "show"][..],
+        &["config", "show", "--effective"],
+        &["config", "show", "--effective", "--memory"],
+    ] {
         let output = orrery(arguments, &[]);
         let text = printed(&output);
         assert!(output.status.success(), "{}", told(&output));

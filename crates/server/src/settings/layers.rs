@@ -40,6 +40,8 @@ pub(super) struct Setting {
     pub(super) help: String,
     /// True if the value must not be shown.
     pub(super) is_secret: bool,
+    /// True if another setting is set that excludes this one.
+    pub(super) is_excluded: bool,
 }
 
 impl Layers {
@@ -104,19 +106,22 @@ impl Layers {
     /// Returns true if neither this option nor one that it excludes is set by the command line or
     /// the environment.
     fn is_open(&self, option: &Arg) -> bool {
-        let excludes = |one: &Arg, other: &Arg| {
-            let conflicts = self.start.get_arg_conflicts_with(one);
-            conflicts
-                .iter()
-                .any(|excluded| excluded.get_id() == other.get_id())
-        };
         let mut stronger = self
             .start
             .get_arguments()
             .filter(|other| source(&self.matches, other.get_id().as_str()).is_some());
-        !stronger.any(|other| {
-            other.get_id() == option.get_id() || excludes(option, other) || excludes(other, option)
-        })
+        !stronger.any(|other| other.get_id() == option.get_id() || self.exclude(option, other))
+    }
+
+    /// Returns true if two options exclude each other.
+    fn exclude(&self, one: &Arg, other: &Arg) -> bool {
+        let names = |one: &Arg, other: &Arg| {
+            let excluded = self.start.get_arg_conflicts_with(one);
+            excluded
+                .iter()
+                .any(|option| option.get_id() == other.get_id())
+        };
+        names(one, other) || names(other, one)
     }
 
     /// Returns the failure that names the line of the file, if an error is about one.
@@ -131,6 +136,13 @@ impl Layers {
     /// Returns all settings, in the order of the help text.
     pub(super) fn settings(&self) -> Vec<Setting> {
         let used: Vec<&Entry> = self.used_entries().collect();
+        let is_set = |option: &&Arg| {
+            source(&self.matches, option.get_id().as_str()).is_some()
+                || used
+                    .iter()
+                    .any(|entry| is_key(option, &entry.key) && entry.value != Value::Flag(false))
+        };
+        let set: Vec<&Arg> = self.start.get_arguments().filter(is_set).collect();
         let setting = |(key, option): (&str, &Arg)| {
             let entry = used.iter().find(|entry| entry.key == key);
             let id = option.get_id().as_str();
@@ -152,6 +164,7 @@ impl Layers {
                 kind: KeyKind::of(option),
                 help: help.unwrap_or_default(),
                 is_secret: option.is_hide_env_values_set(),
+                is_excluded: set.iter().any(|other| self.exclude(option, other)),
             }
         };
         let shown = keys(&self.start).filter(|(_, option)| !option.is_hide_set());

@@ -81,8 +81,11 @@ fn toml(settings: &[Setting], path: Option<&Path>, effective: bool) -> String {
             None => String::new(),
         };
         let is_default = setting.source == Source::Default;
-        // An option without a value, and a secret, cannot stand in a file.
-        let is_comment = (is_default && !effective) || value.is_empty() || setting.is_secret;
+        // An option without a value, a secret, and a default that another setting excludes cannot
+        // stand in a file.
+        let is_comment = (is_default && (!effective || setting.is_excluded))
+            || value.is_empty()
+            || setting.is_secret;
         let _ = writeln!(
             text,
             "\n# {}\n{}{} = {value}{}# {}",
@@ -152,7 +155,7 @@ fn json(settings: &[Setting], path: Option<&Path>) -> String {
         };
         match &setting.source {
             Source::Environment(variable) => entry.set("variable", variable.as_str()),
-            Source::File(line) => entry.set("line", *line as f64),
+            Source::File(line) => entry.set("line", *line),
             _ => {}
         }
         list.push(Json::Object(entry));
