@@ -57,6 +57,7 @@ class Container:
     lines: list[tuple[int, bytes, float]] = field(default_factory=list)
     written: threading.Condition = field(default_factory=threading.Condition)
     open_streams: int = 0
+    host: str = ""
 
     @property
     def running(self) -> bool:
@@ -72,6 +73,7 @@ class Container:
         host_config = self.wanted.get("HostConfig") or {}
         sockets = {port: listening(host, wanted) for port, wanted in published(self.wanted)}
         self.ports = {port: sock.getsockname()[1] for port, sock in sockets.items()}
+        self.host = host
         specification = {
             "root": str(self.root),
             "program": str(program),
@@ -105,6 +107,10 @@ class Container:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        # The relay is no child of this process: its end shows by its ports.
+        until = time.monotonic() + 10
+        while any(is_open(self.host, port) for port in self.ports.values()) and time.monotonic() < until:
+            time.sleep(0.01)
 
     def _collect(self, stream: int, pipe) -> None:
         for line in pipe:
@@ -151,6 +157,11 @@ def with_protocol(port: str) -> str:
 
 def listening(host: str, port: int) -> socket.socket:
     return socket.create_server((host, port), backlog=128)
+
+
+def is_open(host: str, port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((host, port)) == 0
 
 
 def now() -> str:

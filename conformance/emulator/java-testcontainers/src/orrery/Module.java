@@ -16,14 +16,14 @@ import org.testcontainers.utility.DockerImageName;
 
 /** The module of Testcontainers for Java as its documentation uses it. */
 public final class Module {
-  private static final String IMAGE = System.getenv("ORRERY_IMAGE");
+  private static final String image = System.getenv("ORRERY_IMAGE");
 
   private Module() {}
 
   public static void main(String[] arguments) throws Exception {
     Operations program = new Operations(CosmosDBEmulatorContainer.class);
     // snippet: java
-    CosmosDBEmulatorContainer emulator = new CosmosDBEmulatorContainer(DockerImageName.parse(IMAGE)
+    CosmosDBEmulatorContainer emulator = new CosmosDBEmulatorContainer(DockerImageName.parse(image)
         .asCompatibleSubstituteFor("mcr.microsoft.com/cosmosdb/linux/azure-cosmos-emulator"));
     // end
     program.operation("the container starts, and its wait strategy is satisfied", emulator::start);
