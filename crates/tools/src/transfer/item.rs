@@ -221,7 +221,7 @@ mod tests {
         for (text, part) in [
             (
                 &b"{\"id\":\"1\",\"pk\":\"\xff\"}"[..],
-                "no UTF-8 at byte 16",
+                "no UTF-8 at byte 17",
             ),
             (b"{\"id\":\"1\"", "no JSON"),
             (b"[1]", "no JSON object"),
