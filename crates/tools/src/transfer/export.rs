@@ -174,13 +174,26 @@ pub async fn export(
     progress.end();
     let charge = read?;
 
-    // The file gets its name when it is complete.
+    finish(&progressed, &folder, options, format, is_standard)?;
+    Ok(ExportSummary {
+        rows: progressed.segments.iter().map(|segment| segment.rows).sum(),
+        charge,
+        elapsed: begin.elapsed(),
+        resumed_rows,
+    })
+}
+
+/// Writes the segments as one file, which gets its name when it is complete.
+fn finish(
+    progressed: &Progressed,
+    folder: &Path,
+    options: &ExportOptions,
+    format: OutputFormat,
+    is_standard: bool,
+) -> Result<(), TransferError> {
     let mut ordered = progressed.segments.clone();
     ordered.sort_by(|a, b| a.min.cmp(&b.min));
-    let files: Vec<PathBuf> = ordered
-        .iter()
-        .map(|segment| segment.file(&folder))
-        .collect();
+    let files: Vec<PathBuf> = ordered.iter().map(|segment| segment.file(folder)).collect();
     if is_standard {
         let out: Box<dyn Write> = Box::new(std::io::stdout());
         assemble(&files, format, &options.output, out)?;
@@ -193,14 +206,9 @@ pub async fn export(
             .and_then(|file| file.sync_all())
             .map_err(&named)?;
         std::fs::rename(&whole, &options.output).map_err(&named)?;
-        std::fs::remove_dir_all(&folder).map_err(&named)?;
+        std::fs::remove_dir_all(folder).map_err(&named)?;
     }
-    Ok(ExportSummary {
-        rows: progressed.segments.iter().map(|segment| segment.rows).sum(),
-        charge,
-        elapsed: begin.elapsed(),
-        resumed_rows,
-    })
+    Ok(())
 }
 
 fn failed(name: &str) -> impl Fn(std::io::Error) -> TransferError + use<> {

@@ -176,23 +176,7 @@ pub async fn import(
     let may_repeat = Arc::new(AtomicBool::new(false));
     let sender = match options.is_dry_run {
         true => None,
-        false => {
-            let client = client
-                .with_patience(Duration::ZERO)
-                .with_user_agent("orrery-import");
-            let ranges = client.fresh_ranges(&container).await?;
-            let router = Router::new(&ranges).map_err(TransferError::Failed)?;
-            Some(Arc::new(Sender {
-                client,
-                container,
-                mode: options.mode,
-                pace: Pace::new(options.concurrency, options.rate),
-                router: RwLock::new(Arc::new(router)),
-                sent_before: checkpoint.allowed,
-                may_repeat: may_repeat.clone(),
-                is_stale: AtomicBool::new(false),
-            }))
-        }
+        false => Some(sender(client, options, checkpoint.allowed, may_repeat.clone()).await?),
     };
     let read = Arc::new(AtomicU64::new(0));
     let sizes: Option<u64> = inputs.iter().map(|input| input.size()).sum();
@@ -214,7 +198,7 @@ pub async fn import(
     };
     let (results, finished) = mpsc::unbounded_channel();
     let mut run = Run {
-        sender: sender.clone(),
+        sender,
         ledger,
         is_upsert: options.mode == Mode::Upsert,
         batch_max,
@@ -234,6 +218,32 @@ pub async fn import(
     outcome?;
     let records = run.ledger.counts().records - checkpoint.counts.records;
     Ok(summary(&run.ledger, Some(&run), begin, records))
+}
+
+/// Returns the sender of the import, with the present ranges of the container. Items up to
+/// `sent_before` may have been sent by an earlier run.
+async fn sender(
+    client: &Client,
+    options: &ImportOptions,
+    sent_before: u64,
+    may_repeat: Arc<AtomicBool>,
+) -> Result<Arc<Sender>, TransferError> {
+    let container = container_link(&options.database, &options.container);
+    let client = client
+        .with_patience(Duration::ZERO)
+        .with_user_agent("orrery-import");
+    let ranges = client.fresh_ranges(&container).await?;
+    let router = Router::new(&ranges).map_err(TransferError::Failed)?;
+    Ok(Arc::new(Sender {
+        client,
+        container,
+        mode: options.mode,
+        pace: Pace::new(options.concurrency, options.rate),
+        router: RwLock::new(Arc::new(router)),
+        sent_before,
+        may_repeat,
+        is_stale: AtomicBool::new(false),
+    }))
 }
 
 fn summary(ledger: &Ledger, run: Option<&Run>, begin: Instant, records_of_run: u64) -> Summary {
