@@ -20,7 +20,8 @@
 //! client ── query ── feed         the public protocol over HTTP, as an official SDK uses it
 //! ```
 //!
-//! The crate uses only the public protocol and does not depend on the server's crates; connections and
+//! The crate uses only the public protocol and does not depend on the crates of the server;
+//! connections and
 //! signatures are those of `orrery-client`. `pricing`
 //! states the published rules for charges a second time, to compute the expected figures of the
 //! table.

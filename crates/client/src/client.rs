@@ -2,9 +2,9 @@
 //!
 //! | answer | what the client does |
 //! |---|---|
-//! | 429, 449 | waits for the time that the server names, and repeats, up to [`Client::with_patience`] |
+//! | 429, 449 | repeats after the time that the server names ([`Client::with_patience`]) |
 //! | no connection | repeats up to five times within three seconds |
-//! | broken connection | the same, if the request may be carried out twice ([`Request::repeatable`]) |
+//! | broken connection | the same, if [`Request::repeatable`] allows it |
 
 use crate::answer::Answer;
 use crate::error::ClientError;

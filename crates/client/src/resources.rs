@@ -99,8 +99,8 @@ impl Client {
     }
 
     /// Creates a container from its definition, for example
-    /// `{"id":"orders","partitionKey":{"paths":["/customer"],"kind":"Hash","version":2}}`; 409 if it
-    /// exists.
+    /// `{"id":"orders","partitionKey":{"paths":["/customer"],"kind":"Hash","version":2}}`;
+    /// 409 if it exists.
     pub async fn create_container(
         &self,
         database: &str,

@@ -3,7 +3,7 @@
 //! | cell | value |
 //! |---|---|
 //! | empty | the property is left out |
-//! | `true`, `false`, `null`, a number, an array or an object in JSON | that value, a number with its digits |
+//! | `true`, `false`, `null`, a number, an array, an object | that value, with its digits |
 //! | anything else, `007` and `1,5` for example | a string |
 //!
 //! The column `id` and the columns that the rules name are strings in any case. A column `a.b` is

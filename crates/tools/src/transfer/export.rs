@@ -64,11 +64,11 @@ pub struct ExportSummary {
     pub resumed_rows: u64,
 }
 
-/// How far an export has come.
+/// The state of an export on disk.
 #[derive(Debug, Serialize, Deserialize)]
 struct Progressed {
     version: u32,
-    /// What is exported: a folder continues the same export only.
+    /// Text that identifies the export: a folder continues the same export only.
     export: String,
     segments: Vec<Segment>,
 }
@@ -142,11 +142,7 @@ pub async fn export(
         None => with_suffix(&options.output, ".part"),
     };
     std::fs::create_dir_all(&folder).map_err(failed(&folder.display().to_string()))?;
-    let endpoint = client.endpoint().trim_end_matches('/');
-    let export = format!(
-        "{} of {endpoint}/{container}, system properties: {}",
-        query.text, options.system_properties
-    );
+    let export = description(&client, &container, &query, options);
     let list = folder.join("progress.json");
     let mut progressed = match read_list(&list, &export)? {
         Some(progressed) => progressed,
@@ -174,13 +170,40 @@ pub async fn export(
     progress.end();
     let charge = read?;
 
-    // The file gets its name when it is complete.
+    finish(&progressed, &folder, options, format, is_standard)?;
+    Ok(ExportSummary {
+        rows: progressed.segments.iter().map(|segment| segment.rows).sum(),
+        charge,
+        elapsed: begin.elapsed(),
+        resumed_rows,
+    })
+}
+
+/// Returns the text that identifies an export for its folder.
+fn description(
+    client: &Client,
+    container: &str,
+    query: &QueryText,
+    options: &ExportOptions,
+) -> String {
+    let endpoint = client.endpoint().trim_end_matches('/');
+    format!(
+        "{} of {endpoint}/{container}, system properties: {}",
+        query.text, options.system_properties
+    )
+}
+
+/// Writes the segments as one file, which gets its name when it is complete.
+fn finish(
+    progressed: &Progressed,
+    folder: &Path,
+    options: &ExportOptions,
+    format: OutputFormat,
+    is_standard: bool,
+) -> Result<(), TransferError> {
     let mut ordered = progressed.segments.clone();
     ordered.sort_by(|a, b| a.min.cmp(&b.min));
-    let files: Vec<PathBuf> = ordered
-        .iter()
-        .map(|segment| segment.file(&folder))
-        .collect();
+    let files: Vec<PathBuf> = ordered.iter().map(|segment| segment.file(folder)).collect();
     if is_standard {
         let out: Box<dyn Write> = Box::new(std::io::stdout());
         assemble(&files, format, &options.output, out)?;
@@ -193,14 +216,9 @@ pub async fn export(
             .and_then(|file| file.sync_all())
             .map_err(&named)?;
         std::fs::rename(&whole, &options.output).map_err(&named)?;
-        std::fs::remove_dir_all(&folder).map_err(&named)?;
+        std::fs::remove_dir_all(folder).map_err(&named)?;
     }
-    Ok(ExportSummary {
-        rows: progressed.segments.iter().map(|segment| segment.rows).sum(),
-        charge,
-        elapsed: begin.elapsed(),
-        resumed_rows,
-    })
+    Ok(())
 }
 
 fn failed(name: &str) -> impl Fn(std::io::Error) -> TransferError + use<> {
@@ -379,17 +397,21 @@ async fn read_all(
             write_whole(list, progressed).map_err(failed("list of segments"))?;
             saved = Instant::now();
         }
-        let rows = progressed.segments.iter().map(|segment| segment.rows).sum();
-        progress.update(&State {
-            done: rows,
-            items: rows,
-            charge,
-            requests: pages.len(),
-            ..State::default()
-        });
+        report(progressed, charge, pages.len(), progress);
     }
     write_whole(list, progressed).map_err(failed("list of segments"))?;
     Ok(charge)
+}
+
+fn report(progressed: &Progressed, charge: f64, requests: usize, progress: &dyn Progress) {
+    let rows = progressed.segments.iter().map(|segment| segment.rows).sum();
+    progress.update(&State {
+        done: rows,
+        items: rows,
+        charge,
+        requests,
+        ..State::default()
+    });
 }
 
 impl Reader {

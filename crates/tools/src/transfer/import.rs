@@ -38,7 +38,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// Time between two checkpoints.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What happens to an item whose id exists.
+/// Handling of an item whose id exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// The item is refused.
@@ -96,7 +96,7 @@ pub struct ImportOptions {
     pub database: String,
     /// Container for the items.
     pub container: String,
-    /// What happens to an item whose id exists.
+    /// Handling of an item whose id exists.
     pub mode: Mode,
     /// Creates database and container.
     pub create: Option<NewContainer>,
@@ -160,12 +160,11 @@ pub async fn import(
 
     // The ledger knows where an earlier run ended.
     let import = description(client, options, &inputs, &container);
-    let mut ledger = Ledger::open(
-        import,
+    let (checkpoint, dead) = (
         options.checkpoint.as_deref(),
         options.dead_letter.as_deref(),
-        options.is_dry_run,
-    )?;
+    );
+    let mut ledger = Ledger::open(import, checkpoint, dead, options.is_dry_run)?;
     let checkpoint = ledger.checkpoint().clone();
     if checkpoint.is_complete {
         return Ok(summary(&ledger, None, begin, 0));
@@ -176,27 +175,10 @@ pub async fn import(
     let may_repeat = Arc::new(AtomicBool::new(false));
     let sender = match options.is_dry_run {
         true => None,
-        false => {
-            let client = client
-                .with_patience(Duration::ZERO)
-                .with_user_agent("orrery-import");
-            let ranges = client.fresh_ranges(&container).await?;
-            let router = Router::new(&ranges).map_err(TransferError::Failed)?;
-            Some(Arc::new(Sender {
-                client,
-                container,
-                mode: options.mode,
-                pace: Pace::new(options.concurrency, options.rate),
-                router: RwLock::new(Arc::new(router)),
-                sent_before: checkpoint.allowed,
-                may_repeat: may_repeat.clone(),
-                is_stale: AtomicBool::new(false),
-            }))
-        }
+        false => Some(sender(client, options, checkpoint.allowed, may_repeat.clone()).await?),
     };
     let read = Arc::new(AtomicU64::new(0));
-    let sizes: Option<u64> = inputs.iter().map(|input| input.size()).sum();
-    let total = sizes.filter(|_| options.from.is_none());
+    let total = total_bytes(&inputs).filter(|_| options.from.is_none());
     let feed = Feed::new(rules, read.clone(), checkpoint.settled.clone());
     let incoming = match &options.from {
         Some((origin, link)) => feed.origin(Origin {
@@ -208,13 +190,10 @@ pub async fn import(
     };
 
     progress.begin(total);
-    let batch_max = match options.rate {
-        Some(rate) => options.batch.min((rate / 20.0) as usize).max(1),
-        None => options.batch,
-    };
+    let batch_max = batch_max(options);
     let (results, finished) = mpsc::unbounded_channel();
     let mut run = Run {
-        sender: sender.clone(),
+        sender,
         ledger,
         is_upsert: options.mode == Mode::Upsert,
         batch_max,
@@ -229,11 +208,50 @@ pub async fn import(
     };
     let outcome = run.run(incoming, progress).await;
     progress.end();
-    let is_complete = outcome.is_ok();
-    run.ledger.save(is_complete)?;
+    run.ledger.save(outcome.is_ok())?;
     outcome?;
     let records = run.ledger.counts().records - checkpoint.counts.records;
     Ok(summary(&run.ledger, Some(&run), begin, records))
+}
+
+/// Returns the largest number of items of one request. With a limit of RU/s, requests are small
+/// enough for an even speed.
+fn batch_max(options: &ImportOptions) -> usize {
+    match options.rate {
+        Some(rate) => options.batch.min((rate / 20.0) as usize).max(1),
+        None => options.batch,
+    }
+}
+
+/// Returns the size of all inputs, if it is known.
+fn total_bytes(inputs: &[super::input::Input]) -> Option<u64> {
+    inputs.iter().map(super::input::Input::size).sum()
+}
+
+/// Returns the sender of the import, with the present ranges of the container. Items up to
+/// `sent_before` may have been sent by an earlier run.
+async fn sender(
+    client: &Client,
+    options: &ImportOptions,
+    sent_before: u64,
+    may_repeat: Arc<AtomicBool>,
+) -> Result<Arc<Sender>, TransferError> {
+    let container = container_link(&options.database, &options.container);
+    let client = client
+        .with_patience(Duration::ZERO)
+        .with_user_agent("orrery-import");
+    let ranges = client.fresh_ranges(&container).await?;
+    let router = Router::new(&ranges).map_err(TransferError::Failed)?;
+    Ok(Arc::new(Sender {
+        client,
+        container,
+        mode: options.mode,
+        pace: Pace::new(options.concurrency, options.rate),
+        router: RwLock::new(Arc::new(router)),
+        sent_before,
+        may_repeat,
+        is_stale: AtomicBool::new(false),
+    }))
 }
 
 fn summary(ledger: &Ledger, run: Option<&Run>, begin: Instant, records_of_run: u64) -> Summary {
@@ -271,7 +289,7 @@ fn check(options: &ImportOptions) -> Result<(), TransferError> {
     Ok(())
 }
 
-/// Returns what identifies an import for its checkpoint. It contains no key.
+/// Returns the text that identifies an import for its checkpoint. It contains no key.
 fn description(
     client: &Client,
     options: &ImportOptions,

@@ -116,14 +116,9 @@ pub(super) fn prepare(
         ));
     }
     let epk = rules.definition.epk(&key);
-    let mut identity = epk.as_bytes().to_vec();
-    identity.push(0);
-    identity.extend_from_slice(key_json.as_bytes());
-    identity.push(0);
-    identity.extend_from_slice(id.as_bytes());
     Ok(Item {
         ordinal: 0,
-        identity: u128::from_le_bytes(murmur3_128(&identity)),
+        identity: identity(&epk, &key_json, &id),
         id,
         key: KeyText::from_json(&key_json),
         epk,
@@ -133,6 +128,16 @@ pub(super) fn prepare(
         place: place_of(part, record),
         room: None,
     })
+}
+
+/// Returns the hash of partition key and id.
+fn identity(epk: &Epk, key_json: &str, id: &str) -> u128 {
+    let mut text = epk.as_bytes().to_vec();
+    text.push(0);
+    text.extend_from_slice(key_json.as_bytes());
+    text.push(0);
+    text.extend_from_slice(id.as_bytes());
+    u128::from_le_bytes(murmur3_128(&text))
 }
 
 /// Checks the rules of the service for ids.
@@ -221,7 +226,7 @@ mod tests {
         for (text, part) in [
             (
                 &b"{\"id\":\"1\",\"pk\":\"\xff\"}"[..],
-                "no UTF-8 at byte 16",
+                "no UTF-8 at byte 17",
             ),
             (b"{\"id\":\"1\"", "no JSON"),
             (b"[1]", "no JSON object"),

@@ -59,7 +59,7 @@ pub(super) struct Place {
 pub(super) struct Checkpoint {
     /// Version of this form.
     pub(super) version: u32,
-    /// What is imported where: a checkpoint continues the same import only.
+    /// Text that identifies the import: a checkpoint continues the same import only.
     pub(super) import: String,
     /// True after the last record.
     pub(super) is_complete: bool,

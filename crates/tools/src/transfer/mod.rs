@@ -25,8 +25,9 @@ mod router;
 mod rows;
 mod send;
 
-pub use export::{ExportOptions, ExportSummary, OutputFormat, export};
+pub use export::{ExportOptions, ExportSummary, export};
 pub use import::{ImportOptions, Mode, NewContainer, Summary, TransferError, import};
 pub use input::{CsvRules, InputFormat};
 pub use ledger::Counts;
 pub use progress::{Progress, Quiet, State, on_stderr};
+pub use rows::OutputFormat;
