@@ -3,9 +3,12 @@
 //! The doc comments of options and values are the help texts that users read. They are noun phrases
 //! or imperatives without a full stop at the end, as is usual for help texts.
 
+mod account;
 mod bench;
 mod blog;
+mod definition;
 mod keys;
+mod query;
 mod start;
 
 pub(crate) use bench::{BenchArguments, BlogArguments, TableFormat, Workload};
@@ -14,7 +17,9 @@ pub(crate) use blog::{
     WorkerArguments,
 };
 
+pub(crate) use definition::{DumpArguments, DumpFormat, InitArguments, InitMode};
 pub(crate) use keys::{KeyKind, KeysAction, KeysArguments};
+pub(crate) use query::{QueryArguments, RowFormat};
 pub(crate) use start::{
     AdminListen, ConsoleMode, CrossPartitionQueries, Entra, Level, Profile, StartArguments, Switch,
     throughput,
@@ -44,6 +49,8 @@ Examples:
   orrery healthcheck                         exit with 0 if the server answers
   orrery blog                                serve a blog that shows the cost of each request
   orrery bench blog                          measure the blog workload
+  orrery query 'SELECT * FROM c' --database d --container c
+  orrery dump --output definition.json       write databases, containers and scripts to a file
 
 Clients connect with AccountEndpoint=https://127.0.0.1:8081/;AccountKey=<key>;
 The port accepts both HTTP and HTTPS.";
@@ -68,6 +75,15 @@ pub(crate) enum Command {
     Blog(Box<BlogCommand>),
     /// Measure a workload on a temporary server or on a running one
     Bench(BenchArguments),
+    /// Create the databases, containers, scripts and items that a definition states
+    #[command(after_help = definition::INIT_HELP)]
+    Init(InitArguments),
+    /// Write the definition of an account: databases, containers, scripts and, if asked, items
+    #[command(after_help = definition::DUMP_HELP)]
+    Dump(DumpArguments),
+    /// Run a query and print its rows
+    #[command(after_help = query::QUERY_HELP)]
+    Query(QueryArguments),
     /// Run scripts for a server, which starts this command itself
     #[command(hide = true)]
     ScriptHost,

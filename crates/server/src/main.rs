@@ -16,6 +16,8 @@
 //! healthcheck  orrery healthcheck
 //! blog         orrery blog: the application of the blog, with a server in the same process
 //! bench        orrery bench: workloads
+//! definition   orrery init, orrery dump, --init of a server
+//! query        orrery query
 //! failure      failures and exit codes
 //! ```
 
@@ -29,6 +31,7 @@ mod blog;
 mod command;
 mod context;
 mod data_dir;
+mod definition;
 mod descriptors;
 mod engine;
 mod entra;
@@ -38,6 +41,7 @@ mod keys;
 mod library_log;
 mod memory;
 mod private_file;
+mod query;
 mod repair;
 mod rotation;
 mod signals;
@@ -63,6 +67,9 @@ fn main() -> ExitCode {
         Command::Keys(arguments) => rotation::run(&arguments),
         Command::Blog(arguments) => blog::run(*arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Init(arguments) => definition::run_init(&arguments),
+        Command::Dump(arguments) => definition::run_dump(&arguments),
+        Command::Query(arguments) => query::run(&arguments),
         Command::ScriptHost => return orrery_script::serve_script_host(),
     };
     match result {

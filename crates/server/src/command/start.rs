@@ -1,5 +1,6 @@
 //! Arguments of `orrery start`, with the types of their values.
 
+use super::definition::InitMode;
 use crate::memory::MemoryLimit;
 use crate::sizes::PartitionSize;
 use clap::{Args, Parser, ValueEnum};
@@ -264,6 +265,19 @@ pub(crate) struct StartArguments {
     /// Least severe level that is logged
     #[arg(long, value_enum, env = "ORRERY_LOG_LEVEL", default_value_t = Level::Info)]
     pub(crate) log_level: Level,
+    /// Definition of databases, containers, scripts and items that exist before the server is ready:
+    /// a JSON file, a folder, or a state file of cosmium; see 'orrery init --help'
+    #[arg(long, value_name = "PATH", env = "ORRERY_INIT")]
+    pub(crate) init: Option<PathBuf>,
+    /// Handling of resources that exist with other settings than the definition states
+    #[arg(
+        long,
+        value_enum,
+        value_name = "MODE",
+        env = "ORRERY_INIT_MODE",
+        default_value_t = InitMode::Refuse
+    )]
+    pub(crate) init_mode: InitMode,
     /// Print one JSON line with the endpoints and keys when the server is ready, and nothing else
     #[arg(long)]
     pub(crate) ready_json: bool,
