@@ -31,7 +31,11 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
     for parameter in &arguments.parameters {
         query.parameters.push(parse_parameter(parameter)?);
     }
-    let key = arguments.partition_key.as_deref().map(parse_key).transpose()?;
+    let key = arguments
+        .partition_key
+        .as_deref()
+        .map(parse_key)
+        .transpose()?;
     let options = QueryOptions {
         container: container_link(&database, &container),
         query,
@@ -47,7 +51,10 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
 
     let text = rows_text(&outcome, arguments.format)?;
     let mut stdout = std::io::stdout();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
         // The reader has seen enough, for example `head`.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
         Err(error) => {

@@ -92,12 +92,26 @@ pub async fn run(client: &Client, options: &QueryOptions) -> Result<QueryOutcome
     let mut outcome = QueryOutcome::default();
     if let Some(key) = &options.partition_key {
         outcome.partitions = 1;
-        collect(client, options, &options.query, Scope::Key(key), &mut outcome).await?;
+        collect(
+            client,
+            options,
+            &options.query,
+            Scope::Key(key),
+            &mut outcome,
+        )
+        .await?;
         return Ok(outcome);
     }
     let ranges = client.fresh_ranges(&options.container).await?;
     outcome.partitions = ranges.len();
-    let whole = collect(client, options, &options.query, Scope::Container, &mut outcome).await;
+    let whole = collect(
+        client,
+        options,
+        &options.query,
+        Scope::Container,
+        &mut outcome,
+    )
+    .await;
     match whole {
         Ok(_) => return Ok(outcome),
         Err(error) if needs_merge(&error) => {}
@@ -105,14 +119,18 @@ pub async fn run(client: &Client, options: &QueryOptions) -> Result<QueryOutcome
     }
 
     // The plan may state the query in another form for the partitions.
-    let plan = client.query_plan(&options.container, &options.query, NO_FEATURES).await;
+    let plan = client
+        .query_plan(&options.container, &options.query, NO_FEATURES)
+        .await;
     let plan: Value = match plan {
         Ok(answer) => answer.json()?,
         Err(_) => {
             let query = &options.query;
             let features = "Aggregate,Distinct,GroupBy,MultipleOrderBy,OffsetAndLimit,OrderBy,Top,\
                             NonValueAggregate,CompositeAggregate,CountIf,DCount,MultipleAggregates";
-            let answer = client.query_plan(&options.container, query, features).await?;
+            let answer = client
+                .query_plan(&options.container, query, features)
+                .await?;
             answer.json()?
         }
     };
@@ -144,7 +162,9 @@ async fn collect(
 ) -> Result<bool, ClientError> {
     let mut position: Option<String> = None;
     loop {
-        let left = options.max_rows.map(|max| max.saturating_sub(outcome.rows.len()));
+        let left = options
+            .max_rows
+            .map(|max| max.saturating_sub(outcome.rows.len()));
         let is_dear = options.max_charge.is_some_and(|max| outcome.charge >= max);
         if left == Some(0) || is_dear {
             outcome.is_cut = true;
@@ -156,13 +176,22 @@ async fn collect(
         };
         let size = left.unwrap_or(0);
         let page = client
-            .query_page(&options.container, query, scope, size, position.as_deref(), headers)
+            .query_page(
+                &options.container,
+                query,
+                scope,
+                size,
+                position.as_deref(),
+                headers,
+            )
             .await?;
         outcome.charge += page.answer.charge();
         outcome.elapsed += page.answer.elapsed;
         outcome.pages += 1;
         if options.explains {
-            outcome.explanations.extend(explanations(&page, outcome.pages));
+            outcome
+                .explanations
+                .extend(explanations(&page, outcome.pages));
         }
         position = page.continuation;
         let rows = page.rows.into_iter();
@@ -192,7 +221,9 @@ const METRICS: [(&str, &str); 4] = [
 fn explanations(page: &QueryPage, number: usize) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for (header, title) in METRICS {
-        let Some(text) = page.answer.header(header) else { continue };
+        let Some(text) = page.answer.header(header) else {
+            continue;
+        };
         let text = match title {
             "query metrics" => text.split(';').map(metric).collect::<Vec<_>>().join("\n"),
             _ => in_lines(&percent_decoded(text)),
@@ -232,7 +263,9 @@ fn percent_decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {
-        let digits = tail.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let digits = tail
+            .get(..2)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
         match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
             Some(byte) if *first == b'%' => {
                 bytes.push(byte);
@@ -293,8 +326,14 @@ mod tests {
 
     #[test]
     fn metrics_are_told_in_words() {
-        assert_eq!(metric("totalExecutionTimeInMs=0.19"), "total execution time: 0.19 ms");
-        assert_eq!(metric("retrievedDocumentCount=3"), "retrieved document count: 3");
+        assert_eq!(
+            metric("totalExecutionTimeInMs=0.19"),
+            "total execution time: 0.19 ms"
+        );
+        assert_eq!(
+            metric("retrievedDocumentCount=3"),
+            "retrieved document count: 3"
+        );
         assert_eq!(percent_decoded("a%20b%"), "a b%");
     }
 }

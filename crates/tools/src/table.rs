@@ -24,7 +24,11 @@ pub fn table(rows: &[Value], width: usize) -> String {
     let mut line = 0;
     for (at, column) in columns.iter().enumerate() {
         let widest = cells.iter().map(|row| row[at].width());
-        let wanted = widest.max().unwrap_or(0).max(column.width()).min(CELL_WIDTH_MAX);
+        let wanted = widest
+            .max()
+            .unwrap_or(0)
+            .max(column.width())
+            .min(CELL_WIDTH_MAX);
         if at > 0 && line + 2 + wanted > width {
             break;
         }
@@ -103,7 +107,9 @@ fn plain(row: &Value, column: &str) -> String {
 /// Returns the text of a cell on one line; control characters could change the terminal.
 fn cell(row: &Value, column: &str) -> String {
     let text = plain(row, column);
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
 }
 
 fn push_line(text: &mut String, cells: &[String], widths: &[usize], is_number: &[bool]) {
@@ -151,10 +157,16 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_by_the_width_on_the_screen() {
-        let rows = [json!({"id": "日本", "n": 7}), json!({"id": "a", "n": 10, "x": [1]})];
+        let rows = [
+            json!({"id": "日本", "n": 7}),
+            json!({"id": "a", "n": 10, "x": [1]}),
+        ];
         let expected = "id     n  x\n----  --  ---\n日本   7\na     10  [1]\n";
         assert_eq!(table(&rows, 80), expected);
-        assert_eq!(table(&[json!("é\n\u{1b}[2J")], 80), "value\n-----\né  [2J\n");
+        assert_eq!(
+            table(&[json!("é\n\u{1b}[2J")], 80),
+            "value\n-----\né  [2J\n"
+        );
     }
 
     #[test]
@@ -163,12 +175,18 @@ mod tests {
         let text = table(&rows, 30);
         assert!(text.contains("x…\n"), "{text}");
         assert!(text.ends_with("columns that do not fit: b\n"), "{text}");
-        assert!(text.lines().take(3).all(|line| line.width() <= 30), "{text}");
+        assert!(
+            text.lines().take(3).all(|line| line.width() <= 30),
+            "{text}"
+        );
     }
 
     #[test]
     fn csv_quotes_what_needs_it() {
         let rows = [json!({"a": "x,\"y\"", "b": {"c": 1}}), json!({"b": null})];
-        assert_eq!(csv(&rows), "a,b\r\n\"x,\"\"y\"\"\",\"{\"\"c\"\":1}\"\r\n,null\r\n");
+        assert_eq!(
+            csv(&rows),
+            "a,b\r\n\"x,\"\"y\"\"\",\"{\"\"c\"\":1}\"\r\n,null\r\n"
+        );
     }
 }

@@ -121,7 +121,10 @@ impl Application<'_> {
                 self.script(&place, &link, kind, word, &script).await?;
             }
         }
-        let paths = body["partitionKey"]["paths"].as_array().into_iter().flatten();
+        let paths = body["partitionKey"]["paths"]
+            .as_array()
+            .into_iter()
+            .flatten();
         let paths: Vec<String> = paths.filter_map(Value::as_str).map(str::to_owned).collect();
         self.items(&place, &link, &paths, container.items).await
     }
@@ -152,7 +155,9 @@ impl Application<'_> {
         }
         let replaced = self.client.replace_container(link, &wanted).await;
         replaced.map_err(failed(name))?;
-        self.done.changed.push(format!("{name}: {}", differing.join(", ")));
+        self.done
+            .changed
+            .push(format!("{name}: {}", differing.join(", ")));
         Ok(())
     }
 
@@ -165,7 +170,9 @@ impl Application<'_> {
     ) -> Result<(), DefinitionError> {
         let Some(stated) = stated else { return Ok(()) };
         let offer = self.client.offer(link).await.map_err(failed(name))?;
-        let is_equal = offer.as_ref().is_some_and(|offer| offer.throughput == stated);
+        let is_equal = offer
+            .as_ref()
+            .is_some_and(|offer| offer.throughput == stated);
         if is_equal || self.mode == ExistingMode::Keep {
             return Ok(());
         }
@@ -291,9 +298,7 @@ async fn create_item(
 }
 
 /// Returns the scripts of a container as bodies of requests.
-fn scripts_of(
-    container: &ContainerDefinition,
-) -> [(ScriptKind, &'static str, Vec<Value>); 3] {
+fn scripts_of(container: &ContainerDefinition) -> [(ScriptKind, &'static str, Vec<Value>); 3] {
     let body = |script: &super::Script| json!({"id": script.id, "body": script.body});
     let procedures = container.stored_procedures.iter().map(body).collect();
     let functions = container.user_defined_functions.iter().map(body).collect();

@@ -54,7 +54,9 @@ fn definition(mut state: State) -> Result<Definition, String> {
             let mut container = container(&id, settings.unwrap_or_default())?;
             for item in documents.remove(&id).flatten().unwrap_or_default().values() {
                 let text = Members::parse(item.get())?.without_system_properties();
-                container.items.push(RawValue::from_string(text).map_err(|e| e.to_string())?);
+                container
+                    .items
+                    .push(RawValue::from_string(text).map_err(|e| e.to_string())?);
             }
             container.stored_procedures = scripts(sprocs.remove(&id).flatten());
             container.user_defined_functions = scripts(udfs.remove(&id).flatten());
@@ -91,7 +93,9 @@ fn container(id: &str, mut settings: Value) -> Result<ContainerDefinition, Strin
         false => "Hash",
     };
     let policy = settings["indexingPolicy"].take();
-    let states_paths = policy["includedPaths"].as_array().is_some_and(|p| !p.is_empty());
+    let states_paths = policy["includedPaths"]
+        .as_array()
+        .is_some_and(|p| !p.is_empty());
     Ok(ContainerDefinition {
         id: id.to_owned(),
         partition_key: Some(serde_json::json!({"paths": paths, "kind": kind, "version": 2})),

@@ -59,7 +59,10 @@ async fn container(
         id,
         ..ContainerDefinition::default()
     };
-    container.throughput = client.offer(&link).await?.map(|offer| offer.throughput.into());
+    container.throughput = client
+        .offer(&link)
+        .await?
+        .map(|offer| offer.throughput.into());
     for (name, setting) in container.settings() {
         *setting = body.get_mut(name).map(Value::take);
     }

@@ -54,7 +54,10 @@ mod tests {
     fn a_part_of_a_policy_matches_the_whole() {
         let actual = json!({"indexingMode": "consistent", "automatic": true,
             "includedPaths": [{"path": "/*"}], "excludedPaths": [{"path": ETAG_PATH}]});
-        assert!(matches(&json!({"includedPaths": [{"path": "/*"}]}), &actual));
+        assert!(matches(
+            &json!({"includedPaths": [{"path": "/*"}]}),
+            &actual
+        ));
         assert!(matches(&json!({"excludedPaths": []}), &actual));
         assert!(!matches(&json!({"includedPaths": []}), &actual));
         assert!(!matches(&json!({"indexingMode": "none"}), &actual));

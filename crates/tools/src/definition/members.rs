@@ -55,7 +55,9 @@ impl Members {
     /// Returns the text of the value at a path; `{}` if the item has no scalar there.
     fn component(&self, path: &str) -> String {
         let mut names = path.split('/').skip(1).map(|name| name.trim_matches('"'));
-        let mut value = names.next().and_then(|name| self.get(name).map(str::to_owned));
+        let mut value = names
+            .next()
+            .and_then(|name| self.get(name).map(str::to_owned));
         for name in names {
             let inner = value.and_then(|text| Members::parse(&text).ok());
             value = inner.and_then(|members| members.get(name).map(str::to_owned));

@@ -149,7 +149,10 @@ impl ContainerDefinition {
             ("vectorEmbeddingPolicy", &mut self.vector_embedding_policy),
             ("fullTextPolicy", &mut self.full_text_policy),
             ("changeFeedPolicy", &mut self.change_feed_policy),
-            ("conflictResolutionPolicy", &mut self.conflict_resolution_policy),
+            (
+                "conflictResolutionPolicy",
+                &mut self.conflict_resolution_policy,
+            ),
             ("geospatialConfig", &mut self.geospatial_config),
         ]
     }

@@ -15,10 +15,10 @@
 //! Files and folders whose names begin with a dot are passed over; others that the form does not
 //! know are refused.
 
+use super::DefinitionError;
 use super::cosmium;
 use super::model::{ContainerDefinition, DatabaseDefinition, Definition, Script};
 use super::write::id_of_name;
-use super::DefinitionError;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use std::fs;
@@ -116,7 +116,9 @@ fn read_container(name: &str, folder: &Path) -> Result<ContainerDefinition, Defi
         match name.as_str() {
             "container.json" => {}
             "procedures" => container.stored_procedures.extend(read_scripts(&entry)?),
-            "functions" => container.user_defined_functions.extend(read_scripts(&entry)?),
+            "functions" => container
+                .user_defined_functions
+                .extend(read_scripts(&entry)?),
             "triggers" => {
                 for script in read_scripts(&entry)? {
                     let mut listed = container.triggers.iter_mut();

@@ -39,7 +39,10 @@ pub fn write_folder(definition: Definition, folder: &Path) -> Result<(), Definit
             write_container(container, &home)?;
         }
         database.id = String::new();
-        write(&home.join("database.json"), &pretty::<DatabaseDefinition>(&database)?)?;
+        write(
+            &home.join("database.json"),
+            &pretty::<DatabaseDefinition>(&database)?,
+        )?;
     }
     Ok(())
 }
@@ -47,8 +50,14 @@ pub fn write_folder(definition: Definition, folder: &Path) -> Result<(), Definit
 fn write_container(mut container: ContainerDefinition, home: &Path) -> Result<(), DefinitionError> {
     let home = home.join(name_of_id(&std::mem::take(&mut container.id)));
     let scripts = [
-        ("procedures", std::mem::take(&mut container.stored_procedures)),
-        ("functions", std::mem::take(&mut container.user_defined_functions)),
+        (
+            "procedures",
+            std::mem::take(&mut container.stored_procedures),
+        ),
+        (
+            "functions",
+            std::mem::take(&mut container.user_defined_functions),
+        ),
     ];
     for (folder, scripts) in scripts {
         for script in scripts {
@@ -83,7 +92,8 @@ fn write(path: &Path, text: &str) -> Result<(), DefinitionError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder).map_err(|e| cannot(folder, &e))?;
     let mut file = fs::File::create(path).map_err(|e| cannot(path, &e))?;
-    file.write_all(text.as_bytes()).map_err(|e| cannot(path, &e))
+    file.write_all(text.as_bytes())
+        .map_err(|e| cannot(path, &e))
 }
 
 fn cannot(path: &Path, error: &io::Error) -> DefinitionError {
@@ -124,7 +134,9 @@ pub(super) fn id_of_name(name: &str) -> Result<String, String> {
             rest = tail;
             continue;
         }
-        let digits = tail.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let digits = tail
+            .get(..2)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
         let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
         bytes.push(byte.ok_or_else(|| format!("'{name}': % needs two hexadecimal digits"))?);
         rest = &tail[2..];
@@ -138,9 +150,22 @@ mod tests {
 
     #[test]
     fn every_id_has_a_file_name_of_its_own() {
-        for id in ["orders", ".", "..", "a%b", "a:b*", "é 日本", "x.", ".hidden", "%2E"] {
+        for id in [
+            "orders",
+            ".",
+            "..",
+            "a%b",
+            "a:b*",
+            "é 日本",
+            "x.",
+            ".hidden",
+            "%2E",
+        ] {
             let name = name_of_id(id);
-            assert!(!name.starts_with('.') && !name.contains(['/', ':']), "{name}");
+            assert!(
+                !name.starts_with('.') && !name.contains(['/', ':']),
+                "{name}"
+            );
             assert_eq!(id_of_name(&name).unwrap(), id);
         }
         assert!(id_of_name("%2").is_err() && id_of_name("%zz").is_err());
