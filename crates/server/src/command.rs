@@ -7,6 +7,8 @@ mod account;
 mod bench;
 mod blog;
 mod definition;
+mod export;
+mod import;
 mod keys;
 mod query;
 mod start;
@@ -16,8 +18,9 @@ pub(crate) use blog::{
     BlogAction, BlogCommand, DriftArguments, MigrateArguments, RunningBlog, ServeArguments,
     WorkerArguments,
 };
-
 pub(crate) use definition::{DumpArguments, DumpFormat, InitArguments, InitMode};
+pub(crate) use export::ExportArguments;
+pub(crate) use import::{DataFormat, ImportArguments, ImportMode};
 pub(crate) use keys::{KeyKind, KeysAction, KeysArguments};
 pub(crate) use query::{QueryArguments, RowFormat};
 pub(crate) use start::{
@@ -51,6 +54,8 @@ Examples:
   orrery bench blog                          measure the blog workload
   orrery query 'SELECT * FROM c' --database d --container c
   orrery dump --output definition.json       write databases, containers and scripts to a file
+  orrery import items.jsonl --database d --container c
+  orrery export --database d --container c --output items.jsonl.zst
 
 Clients connect with AccountEndpoint=https://127.0.0.1:8081/;AccountKey=<key>;
 The port accepts both HTTP and HTTPS.";
@@ -84,6 +89,12 @@ pub(crate) enum Command {
     /// Run a query and print its rows
     #[command(after_help = query::QUERY_HELP)]
     Query(QueryArguments),
+    /// Import items from files, standard input or another account
+    #[command(after_help = import::IMPORT_HELP)]
+    Import(Box<ImportArguments>),
+    /// Export the items of a container, or the rows of a query, to a file
+    #[command(after_help = export::EXPORT_HELP)]
+    Export(Box<ExportArguments>),
     /// Run scripts for a server, which starts this command itself
     #[command(hide = true)]
     ScriptHost,

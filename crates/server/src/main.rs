@@ -18,6 +18,7 @@
 //! bench        orrery bench: workloads
 //! definition   orrery init, orrery dump, --init of a server
 //! query        orrery query
+//! transfer     orrery import, orrery export
 //! failure      failures and exit codes
 //! ```
 
@@ -48,6 +49,7 @@ mod signals;
 mod sizes;
 mod start;
 mod tls;
+mod transfer;
 mod world;
 mod write_watch;
 
@@ -70,6 +72,8 @@ fn main() -> ExitCode {
         Command::Init(arguments) => definition::run_init(&arguments),
         Command::Dump(arguments) => definition::run_dump(&arguments),
         Command::Query(arguments) => query::run(&arguments),
+        Command::Import(arguments) => transfer::run_import(&arguments),
+        Command::Export(arguments) => transfer::run_export(&arguments),
         Command::ScriptHost => return orrery_script::serve_script_host(),
     };
     match result {

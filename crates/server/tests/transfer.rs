@@ -1,0 +1,355 @@
+//! `orrery import` and `orrery export` with a server: what goes in comes out, whatever is refused
+//! is told, and an interruption loses and doubles nothing.
+
+mod program;
+
+use program::{Server, start};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A server and a folder for files.
+struct World {
+    server: Server,
+    folder: TempDir,
+}
+
+impl World {
+    fn new(arguments: &[&str]) -> Self {
+        Self {
+            server: start(arguments).expect("it starts"),
+            folder: tempfile::tempdir().expect("a folder"),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file and returns its name in the folder.
+    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.path(name), content).expect("it is written");
+        name.to_owned()
+    }
+
+    /// Returns a command in the folder, with the options that name the container `shop/orders`.
+    fn command(&self, verb: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_orrery"));
+        command
+            .arg(verb)
+            .args(["--database", "shop", "--container", "orders"])
+            .args(["--endpoint", &format!("http://{}", self.server.address)])
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env("ORRERY_KEY", &self.server.key)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn run(&self, verb: &str, arguments: &[&str]) -> Output {
+        self.command(verb, arguments).output().expect("it runs")
+    }
+
+    /// Imports into a container with the partition key `/pk`, which is created.
+    fn import(&self, arguments: &[&str]) -> Output {
+        let mut all = vec!["--create-container", "--partition-key", "/pk"];
+        all.extend(arguments);
+        self.run("import", &all)
+    }
+
+    /// Returns the lines of an export to standard output.
+    fn exported(&self) -> BTreeSet<String> {
+        let output = self.run("export", &["--output", "-"]);
+        assert!(output.status.success(), "{}", told(&output));
+        let text = String::from_utf8(output.stdout).expect("text");
+        let lines: BTreeSet<String> = text.lines().map(str::to_owned).collect();
+        assert_eq!(lines.len(), text.lines().count(), "no line stands twice");
+        lines
+    }
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn item(n: usize) -> String {
+    format!(
+        r#"{{"id":"i{n}","pk":"p{}","text":"{}"}}"#,
+        n % 50,
+        "x".repeat(100)
+    )
+}
+
+fn lines(items: impl IntoIterator<Item = String>) -> String {
+    items.into_iter().map(|item| item + "\n").collect()
+}
+
+#[test]
+fn items_come_out_as_they_went_in_with_all_digits() {
+    let world = World::new(&["--memory"]);
+    let mut items: Vec<String> = (0..500).map(item).collect();
+    items.push(r#"{"id":"n","pk":"é","n":9007199254740993,"m":1.10}"#.into());
+    let name = world.file("items.jsonl", lines(items.clone()));
+    let output = world.import(&[&name]);
+    assert!(output.status.success(), "{}", told(&output));
+    assert!(
+        told(&output).contains("501 records, 501 created"),
+        "{}",
+        told(&output)
+    );
+    assert_eq!(world.exported(), items.iter().cloned().collect());
+
+    // A second import is refused item by item, unless existing items are replaced or kept.
+    let output = world.import(&[&name, "--dead-letter", "refused.jsonl"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(told(&output).contains("501 refused"), "{}", told(&output));
+    let refused = std::fs::read_to_string(world.path("refused.jsonl")).expect("a file");
+    assert_eq!(refused.lines().count(), 501);
+    assert!(
+        refused.contains("has an item with the id 'i7'"),
+        "{refused}"
+    );
+    for (mode, word) in [("upsert", "501 replaced"), ("skip-existing", "501 kept")] {
+        let output = world.import(&[&name, "--mode", mode]);
+        assert!(output.status.success(), "{}", told(&output));
+        assert!(told(&output).contains(word), "{}", told(&output));
+    }
+    assert_eq!(world.exported().len(), 501);
+}
+
+#[test]
+fn files_of_each_format_are_read_back() {
+    let world = World::new(&["--memory"]);
+    let name = world.file(
+        "a.csv",
+        "\u{feff}id,pk,at.city,n,empty\r\n1,x,Bern,7.50,\r\n2,y,\"A, b\",true,\r\n",
+    );
+    let output = world.import(&[&name]);
+    assert!(output.status.success(), "{}", told(&output));
+    let expected = world.exported();
+    assert!(expected.contains(r#"{"id":"1","pk":"x","at":{"city":"Bern"},"n":7.50}"#));
+    for (n, name) in ["b.json", "b.jsonl.gz", "b.csv.zst"]
+        .into_iter()
+        .enumerate()
+    {
+        let output = world.run("export", &["--output", name]);
+        assert!(output.status.success(), "{}", told(&output));
+        assert!(!world.path(&format!("{name}.part")).exists());
+        let other = World::new(&["--memory"]);
+        std::fs::copy(world.path(name), other.path(name)).expect("a copy");
+        let output = other.import(&[name]);
+        assert!(output.status.success(), "{n}: {}", told(&output));
+        assert_eq!(other.exported(), expected, "{name}");
+    }
+    let output = world.run("export", &["--output", "b.json"]);
+    assert_eq!(
+        output.status.code(),
+        Some(2),
+        "an existing file is not replaced"
+    );
+    let query = "SELECT VALUE COUNT(1) FROM c";
+    let output = world.run("export", &["--output", "-", "--query", query]);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "2\n",
+        "{}",
+        told(&output)
+    );
+}
+
+#[test]
+fn each_refused_record_is_told_with_its_place_and_the_others_are_imported() {
+    let world = World::new(&["--memory"]);
+    let long = format!(
+        r#"{{"id":"long","pk":"x","text":"{}"}}"#,
+        "x".repeat(3 << 20)
+    );
+    let mut content = Vec::new();
+    for line in [
+        item(1).as_bytes(),
+        b"{\"id\":\"2\"}",
+        b"{\"id\":\"3\",\"pk\":\"\xff\"}",
+        b"not JSON",
+        long.as_bytes(),
+        item(1).as_bytes(),
+        br#"{"pk":"x"}"#,
+    ] {
+        content.extend_from_slice(line);
+        content.extend_from_slice(b"\r\n");
+    }
+    let name = world.file("items.jsonl", content);
+    let output = world.import(&[&name]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        told(&output).contains("items.jsonl, record 2, line 2"),
+        "{}",
+        told(&output)
+    );
+    assert!(told(&output).contains("--dead-letter"), "{}", told(&output));
+
+    let output = world.import(&[&name, "--mode", "upsert", "--dead-letter", "refused.jsonl"]);
+    assert_eq!(output.status.code(), Some(1));
+    let refused = std::fs::read_to_string(world.path("refused.jsonl")).expect("a file");
+    let reasons: Vec<&str> = refused.lines().collect();
+    for (line, part) in reasons
+        .iter()
+        .zip(["/pk is missing", "no UTF-8", "no JSON", "at most"])
+    {
+        assert!(line.contains(part), "{line}");
+    }
+    assert_eq!(reasons.len(), 4, "{refused}");
+    assert!(
+        told(&output).contains("1 with a made id"),
+        "{}",
+        told(&output)
+    );
+    assert_eq!(world.exported().len(), 2);
+}
+
+#[test]
+fn a_dry_run_judges_all_records_and_writes_nothing() {
+    let world = World::new(&["--memory"]);
+    let name = world.file("items.jsonl", lines([item(1), item(2), item(1)]));
+    let output = world.import(&[&name, "--dry-run"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        told(&output).contains("2 valid, 1 refused"),
+        "{}",
+        told(&output)
+    );
+    assert!(
+        told(&output).contains("record 3, line 3"),
+        "{}",
+        told(&output)
+    );
+    let output = world.run("export", &["--output", "-"]);
+    assert!(told(&output).contains("404"), "{}", told(&output));
+}
+
+#[test]
+fn a_container_of_another_server_is_a_source() {
+    let world = World::new(&["--memory"]);
+    let name = world.file("items.jsonl", lines((0..1500).map(item)));
+    assert!(world.import(&[&name]).status.success());
+    let other = World::new(&["--memory"]);
+    let string = format!(
+        "AccountKey={};AccountEndpoint=http://{}/;Database=shop;Container=orders;",
+        world.server.key, world.server.address
+    );
+    other.file("source.txt", string);
+    let output = other.import(&["--from", "@source.txt", "--resume", "checkpoint"]);
+    assert!(output.status.success(), "{}", told(&output));
+    assert_eq!(other.exported(), world.exported());
+    let output = other.import(&["--from", "@source.txt", "--resume", "checkpoint"]);
+    assert!(told(&output).contains("is complete"), "{}", told(&output));
+}
+
+#[test]
+fn a_throttled_import_slows_down_and_refuses_nothing() {
+    let world = World::new(&["--memory", "--enforce-throughput", "on"]);
+    let name = world.file("items.jsonl", lines((0..300).map(item)));
+    let output = world.import(&[&name, "--throughput", "400"]);
+    assert!(output.status.success(), "{}", told(&output));
+    assert!(told(&output).contains("throttled"), "{}", told(&output));
+    assert_eq!(world.exported().len(), 300);
+}
+
+/// Waits until a checkpoint counts a record, and kills the import.
+fn kill_in_the_middle(mut import: Child, checkpoint: &Path, before: u64) {
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(60) {
+        if settled(checkpoint) > before || import.try_wait().expect("a state").is_some() {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    import.kill().expect("it is killed");
+    import.wait().expect("it ends");
+}
+
+/// Returns the number of records that a checkpoint counts.
+fn settled(checkpoint: &Path) -> u64 {
+    let text = std::fs::read_to_string(checkpoint).unwrap_or_default();
+    let after = text.split("\"records\": ").nth(1).unwrap_or("0");
+    let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().unwrap_or(0)
+}
+
+#[test]
+fn an_import_that_is_killed_goes_on_without_loss_or_duplicate() {
+    let world = World::new(&["--memory"]);
+    // Every third item has no id, and every thousandth is refused.
+    let records = (0..24_000).map(|n| match (n % 1000, n % 3) {
+        (7, _) => format!(r#"{{"id":"i{n}"}}"#),
+        (_, 0) => format!(r#"{{"pk":"p{}","n":{n}}}"#, n % 50),
+        _ => item(n),
+    });
+    let name = world.file("items.jsonl", lines(records));
+    let checkpoint = world.path("checkpoint");
+    let mut arguments = vec!["--create-container", "--partition-key", "/pk", &name];
+    arguments.extend(["--resume", "checkpoint", "--dead-letter", "refused.jsonl"]);
+    let mut before = 0;
+    for _ in 0..3 {
+        let mut slow = arguments.clone();
+        slow.extend(["--rate", "30000"]);
+        let import = world.command("import", &slow).spawn().expect("it starts");
+        kill_in_the_middle(import, &checkpoint, before);
+        assert!(settled(&checkpoint) < 24_000, "it was killed in the middle");
+        before = settled(&checkpoint);
+    }
+    assert!(before > 0);
+    let output = world.run("import", &arguments);
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    let words = "24000 records, 23976 created, 24 refused";
+    assert!(told(&output).contains(words), "{}", told(&output));
+    let refused = std::fs::read_to_string(world.path("refused.jsonl")).expect("a file");
+    assert_eq!(refused.lines().count(), 24);
+    let exported = world.exported();
+    assert_eq!(exported.len(), 23_976);
+    let numbers: BTreeSet<&str> = exported
+        .iter()
+        .filter_map(|line| line.split("\"n\":").nth(1))
+        .collect();
+    assert_eq!(
+        numbers.len(),
+        8_000 - 8,
+        "each item without an id is there once"
+    );
+}
+
+/// The commands of the guide, which stand in its blocks for a shell.
+const GUIDE: &str = include_str!("../../../docs/how-to/import-and-export.md");
+
+#[test]
+fn the_commands_of_the_guide_run_as_they_stand() {
+    let world = World::new(&["--memory"]);
+    let program = Path::new(env!("CARGO_BIN_EXE_orrery"));
+    let folder = program.parent().expect("a folder").display().to_string();
+    let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
+    let blocks: Vec<&str> = GUIDE
+        .split("```sh\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
+    assert_eq!(blocks.len(), 6);
+    for block in blocks {
+        let output = Command::new("sh")
+            .args(["-e", "-c", block])
+            .current_dir(world.folder.path())
+            .env("PATH", &path)
+            .env(
+                "ORRERY_ENDPOINT",
+                format!("http://{}/", world.server.address),
+            )
+            .env("ORRERY_KEY", &world.server.key)
+            .output()
+            .expect("it runs");
+        assert!(output.status.success(), "{block}\n{}", told(&output));
+    }
+    let totals = std::fs::read_to_string(world.path("totals.csv")).expect("a file");
+    assert_eq!(totals.lines().count(), 3, "{totals}");
+}

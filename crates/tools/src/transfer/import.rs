@@ -1,0 +1,593 @@
+//! Import: records of files, standard input or another container become items of a container.
+//!
+//! ```text
+//! feed (a thread, or requests to the origin) ── records, checked ──▶ run ── bulk requests ──▶ send
+//!                                                                     │
+//!                                                                  ledger: counts, refused items,
+//!                                                                          checkpoint
+//! ```
+//!
+//! Promises: every record is counted, as created, replaced, existing or refused. An import that was
+//! interrupted at any moment and goes on from its checkpoint has each item once. Two records of one
+//! item are written in the order of the input. Memory is bounded, whatever the size of the input.
+
+use super::feed::{Feed, Incoming};
+use super::input::{CsvRules, InputFormat, inputs};
+use super::item::{Item, Rules};
+use super::ledger::{Counts, Finished, Ledger};
+use super::origin::Origin;
+use super::pace::Pace;
+use super::progress::{Progress, State};
+use super::router::Router;
+use super::send::{Sender, Sent, Verdict};
+use orrery_client::{Client, ClientError, Throughput, container_link, database_link};
+use orrery_model::json::parse;
+use orrery_model::partition_key::Definition;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// Bytes of the items of one bulk request; one larger item has a request of its own.
+const REQUEST_BYTES: usize = 1 << 20;
+/// Time after which a request is sent though it is not full.
+const TICK: Duration = Duration::from_millis(20);
+/// Time between two checkpoints.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What happens to an item whose id exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// The item is refused.
+    Create,
+    /// The item replaces the other.
+    Upsert,
+    /// The other is kept, and counted.
+    SkipExisting,
+}
+
+/// The reason for which an import or export ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TransferError {
+    /// The options ask for something impossible.
+    Usage(String),
+    /// Files or the server failed.
+    Failed(String),
+}
+
+impl fmt::Display for TransferError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Usage(message) | Self::Failed(message)) = self;
+        f.write_str(message)
+    }
+}
+
+impl std::error::Error for TransferError {}
+
+impl From<ClientError> for TransferError {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::InvalidOption(message) => Self::Usage(message),
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// A container that is created if it does not exist.
+#[derive(Debug, Clone)]
+pub struct NewContainer {
+    /// Paths of the partition key, one to three, for example `/city`.
+    pub partition_key: Vec<String>,
+    /// Throughput of the container.
+    pub throughput: Option<u32>,
+}
+
+/// The options of an import.
+#[derive(Debug, Clone)]
+pub struct ImportOptions {
+    /// Files, patterns, directories, and `-` for standard input.
+    pub files: Vec<String>,
+    /// A container of this or another endpoint to read from: its client and link.
+    pub from: Option<(Client, String)>,
+    /// Database of the container.
+    pub database: String,
+    /// Container for the items.
+    pub container: String,
+    /// What happens to an item whose id exists.
+    pub mode: Mode,
+    /// Creates database and container.
+    pub create: Option<NewContainer>,
+    /// Format of the files; otherwise by their names and first characters.
+    pub format: Option<InputFormat>,
+    /// Rules for CSV files.
+    pub csv: CsvRules,
+    /// True if items without a property of the partition key are imported.
+    pub allows_missing_key: bool,
+    /// File for refused records; without it, the first one ends the import.
+    pub dead_letter: Option<PathBuf>,
+    /// Checkpoint: written during the import, and read if it exists.
+    pub checkpoint: Option<PathBuf>,
+    /// True if records are checked and nothing is written.
+    pub is_dry_run: bool,
+    /// Request units per second at most.
+    pub rate: Option<f64>,
+    /// Requests in flight at most.
+    pub concurrency: usize,
+    /// Items of one request at most, 1 to 100.
+    pub batch: usize,
+}
+
+/// The result of an import.
+#[derive(Debug, Clone)]
+pub struct Summary {
+    /// Counts of all runs of the import.
+    pub counts: Counts,
+    /// Records of this run.
+    pub records_of_run: u64,
+    /// Request units of this run.
+    pub charge: f64,
+    /// Duration of this run.
+    pub elapsed: Duration,
+    /// Throttled answers of this run.
+    pub throttled: u64,
+    /// The first refused records with their reasons.
+    pub told: Vec<String>,
+    /// True if an earlier run had finished the import.
+    pub was_complete: bool,
+}
+
+/// Runs an import.
+///
+/// # Errors
+/// [`TransferError`]; a checkpoint holds what was done until then.
+pub async fn import(
+    client: &Client,
+    options: &ImportOptions,
+    progress: &dyn Progress,
+) -> Result<Summary, TransferError> {
+    let begin = Instant::now();
+    check(options)?;
+    let container = container_link(&options.database, &options.container);
+    let inputs = inputs(&options.files).map_err(TransferError::Usage)?;
+    let definition = definition(client, options).await?;
+    let rules = Arc::new(Rules {
+        definition,
+        allows_missing_key: options.allows_missing_key,
+    });
+
+    // The ledger knows where an earlier run ended.
+    let import = description(client, options, &inputs, &container);
+    let mut ledger = Ledger::open(
+        import,
+        options.checkpoint.as_deref(),
+        options.dead_letter.as_deref(),
+        options.is_dry_run,
+    )?;
+    let checkpoint = ledger.checkpoint().clone();
+    if checkpoint.is_complete {
+        return Ok(summary(&ledger, None, begin, 0));
+    }
+    ledger.save(false)?;
+
+    // The source runs beside the requests.
+    let may_repeat = Arc::new(AtomicBool::new(false));
+    let sender = match options.is_dry_run {
+        true => None,
+        false => {
+            let client = client
+                .with_patience(Duration::ZERO)
+                .with_user_agent("orrery-import");
+            let ranges = client.fresh_ranges(&container).await?;
+            let router = Router::new(&ranges).map_err(TransferError::Failed)?;
+            Some(Arc::new(Sender {
+                client,
+                container,
+                mode: options.mode,
+                pace: Pace::new(options.concurrency, options.rate),
+                router: RwLock::new(Arc::new(router)),
+                sent_before: checkpoint.allowed,
+                may_repeat: may_repeat.clone(),
+                is_stale: AtomicBool::new(false),
+            }))
+        }
+    };
+    let read = Arc::new(AtomicU64::new(0));
+    let sizes: Option<u64> = inputs.iter().map(|input| input.size()).sum();
+    let total = sizes.filter(|_| options.from.is_none());
+    let feed = Feed::new(rules, read.clone(), checkpoint.settled.clone());
+    let incoming = match &options.from {
+        Some((origin, link)) => feed.origin(Origin {
+            client: origin.clone(),
+            container: link.clone(),
+            may_repeat,
+        }),
+        None => feed.files(inputs, options.format, options.csv.clone()),
+    };
+
+    progress.begin(total);
+    let batch_max = match options.rate {
+        Some(rate) => options.batch.min((rate / 20.0) as usize).max(1),
+        None => options.batch,
+    };
+    let (results, finished) = mpsc::unbounded_channel();
+    let mut run = Run {
+        sender: sender.clone(),
+        ledger,
+        is_upsert: options.mode == Mode::Upsert,
+        batch_max,
+        open: HashMap::new(),
+        busy: HashSet::new(),
+        held: None,
+        in_flight: 0,
+        charge: 0.0,
+        results,
+        finished,
+        read,
+    };
+    let outcome = run.run(incoming, progress).await;
+    progress.end();
+    let is_complete = outcome.is_ok();
+    run.ledger.save(is_complete)?;
+    outcome?;
+    let records = run.ledger.counts().records - checkpoint.counts.records;
+    Ok(summary(&run.ledger, Some(&run), begin, records))
+}
+
+fn summary(ledger: &Ledger, run: Option<&Run>, begin: Instant, records_of_run: u64) -> Summary {
+    Summary {
+        counts: ledger.counts(),
+        records_of_run,
+        charge: run.map_or(0.0, |run| run.charge),
+        elapsed: begin.elapsed(),
+        throttled: run.map_or(0, Run::throttled),
+        told: ledger.told.clone(),
+        was_complete: run.is_none(),
+    }
+}
+
+fn check(options: &ImportOptions) -> Result<(), TransferError> {
+    let usage = |message: &str| Err(TransferError::Usage(message.into()));
+    if options.files.is_empty() == options.from.is_none() {
+        return usage("name either files to import (- for standard input), or --from");
+    }
+    if options.checkpoint.is_some() && options.files.iter().any(|file| file == "-") {
+        return usage("standard input cannot be read again: --resume needs files or --from");
+    }
+    if options.checkpoint.is_some() && options.is_dry_run {
+        return usage("--dry-run and --resume exclude each other");
+    }
+    if !(1..=100).contains(&options.batch) {
+        return usage("a request has 1 to 100 items");
+    }
+    if options
+        .rate
+        .is_some_and(|rate| !(rate.is_finite() && rate >= 1.0))
+    {
+        return usage("--rate is a number of RU/s from 1");
+    }
+    Ok(())
+}
+
+/// Returns what identifies an import for its checkpoint. It contains no key.
+fn description(
+    client: &Client,
+    options: &ImportOptions,
+    inputs: &[super::input::Input],
+    container: &str,
+) -> String {
+    let mut sources: Vec<String> = inputs
+        .iter()
+        .map(|input| match input.size() {
+            Some(size) => format!("{} ({size} bytes)", input.name()),
+            None => input.name(),
+        })
+        .collect();
+    if let Some((origin, link)) = &options.from {
+        sources.push(format!("{}{link}", origin.endpoint()));
+    }
+    let target = client.endpoint().trim_end_matches('/');
+    format!(
+        "{:?} of {} into {target}/{container}",
+        options.mode,
+        sources.join(", ")
+    )
+}
+
+/// Returns the partition key definition of the container, which is created if the options say so.
+async fn definition(client: &Client, options: &ImportOptions) -> Result<Definition, TransferError> {
+    let link = container_link(&options.database, &options.container);
+    let wanted = options.create.as_ref().map(wanted_definition).transpose()?;
+    let found = match client.read_container(&link, false).await {
+        Ok(answer) => answer,
+        Err(e) if e.is_not_found() => {
+            let Some((new, (body, wanted))) = options.create.as_ref().zip(wanted) else {
+                return Err(TransferError::Failed(format!(
+                    "{link} does not exist: create it with --create-container --partition-key /…"
+                )));
+            };
+            if options.is_dry_run {
+                return Ok(wanted);
+            }
+            match client.create_database(&options.database, None).await {
+                Err(e) if !e.is_conflict() => return Err(e.into()),
+                _ => {}
+            }
+            let definition = serde_json::json!({"id": options.container, "partitionKey": body});
+            let throughput = new.throughput.map(Throughput::Manual);
+            let database = database_link(&options.database);
+            client
+                .create_container(&database, &definition, throughput)
+                .await?;
+            return Ok(wanted);
+        }
+        Err(e) => return Err(e.into()),
+    };
+    let failed = |cause: String| TransferError::Failed(format!("{link}: {cause}"));
+    let body = parse(&found.body).map_err(|e| failed(e.to_string()))?;
+    let existing = match body.get("partitionKey") {
+        Some(key) => Definition::from_json(key).map_err(|e| failed(e.to_string()))?,
+        None => Definition::system_key(),
+    };
+    match wanted {
+        Some((_, wanted)) if wanted.paths() != existing.paths() => {
+            Err(TransferError::Usage(format!(
+                "{link} exists with the partition key {}",
+                existing.to_json().to_text()
+            )))
+        }
+        _ => Ok(existing),
+    }
+}
+
+/// Returns the JSON and the meaning of the partition key of a new container.
+fn wanted_definition(new: &NewContainer) -> Result<(serde_json::Value, Definition), TransferError> {
+    let kind = if new.partition_key.len() > 1 {
+        "MultiHash"
+    } else {
+        "Hash"
+    };
+    let body = serde_json::json!({"paths": new.partition_key, "kind": kind, "version": 2});
+    let usage = |cause: String| TransferError::Usage(format!("--partition-key: {cause}"));
+    let json = parse(body.to_string().as_bytes()).map_err(|e| usage(e.to_string()))?;
+    let definition = Definition::from_json(&json).map_err(|e| usage(e.to_string()))?;
+    Ok((body, definition))
+}
+
+/// A running import.
+struct Run {
+    /// `None` in a dry run.
+    sender: Option<Arc<Sender>>,
+    ledger: Ledger,
+    is_upsert: bool,
+    /// Items of one request at most.
+    batch_max: usize,
+    /// Items that wait for their request to be full, by partition key range.
+    open: HashMap<Arc<str>, Vec<Item>>,
+    /// Identities of the items that wait or are in flight; in a dry run, of all items.
+    busy: HashSet<u128>,
+    /// An item whose identity is busy.
+    held: Option<Item>,
+    in_flight: usize,
+    charge: f64,
+    results: mpsc::UnboundedSender<Sent>,
+    finished: mpsc::UnboundedReceiver<Sent>,
+    read: Arc<AtomicU64>,
+}
+
+impl Run {
+    /// Sends all records. After a failure, the requests in flight are waited for.
+    async fn run(
+        &mut self,
+        mut incoming: mpsc::Receiver<Incoming>,
+        progress: &dyn Progress,
+    ) -> Result<(), TransferError> {
+        let mut outcome = self.take_all(&mut incoming, progress).await;
+        // The source ends when its receiver is gone.
+        drop(incoming);
+        while self.in_flight > 0 {
+            let Some(sent) = self.finished.recv().await else {
+                break;
+            };
+            let settled = self.settle(sent);
+            outcome = outcome.and(settled);
+        }
+        self.report(progress);
+        outcome
+    }
+
+    async fn take_all(
+        &mut self,
+        incoming: &mut mpsc::Receiver<Incoming>,
+        progress: &dyn Progress,
+    ) -> Result<(), TransferError> {
+        let mut ticks = tokio::time::interval(TICK);
+        let mut saved = Instant::now();
+        let mut has_ended = false;
+        while !has_ended || self.held.is_some() || self.in_flight > 0 || !self.open.is_empty() {
+            let takes = !has_ended && self.has_room();
+            tokio::select! {
+                biased;
+                Some(sent) = self.finished.recv(), if self.in_flight > 0 => {
+                    self.settle(sent)?;
+                    if let Some(sender) = &self.sender {
+                        sender.refresh_ranges().await?;
+                    }
+                }
+                _ = ticks.tick() => {
+                    self.send_all();
+                    self.report(progress);
+                }
+                record = incoming.recv(), if takes => match record {
+                    Some(record) => self.take(record)?,
+                    None => has_ended = true,
+                },
+            }
+            if has_ended {
+                self.send_all();
+            }
+            self.take_held();
+            // The checkpoint is also what allows further records.
+            let is_at_limit = self.ledger_is_at_limit();
+            if saved.elapsed() > CHECKPOINT_INTERVAL || is_at_limit {
+                self.ledger.save(false)?;
+                saved = Instant::now();
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns true if a further record may be taken.
+    fn has_room(&self) -> bool {
+        let limit = self.sender.as_ref().map_or(1, |sender| sender.pace.limit());
+        self.held.is_none() && self.in_flight < limit && !self.ledger_is_at_limit()
+    }
+
+    fn ledger_is_at_limit(&self) -> bool {
+        self.ledger.next_ordinal() > self.ledger.allowed()
+    }
+
+    fn take(&mut self, record: Incoming) -> Result<(), TransferError> {
+        let (name, place, reason, text) = match record {
+            Incoming::Item(mut item) => {
+                item.ordinal = self.ledger.begin();
+                return match self.sender {
+                    Some(_) => {
+                        self.held = Some(*item);
+                        self.take_held();
+                        Ok(())
+                    }
+                    None => self.check_only(*item),
+                };
+            }
+            Incoming::Faulty {
+                name,
+                place,
+                reason,
+                text,
+            } => (name, place, reason, text),
+            Incoming::Failed(reason) => return Err(TransferError::Failed(reason)),
+        };
+        let ordinal = self.ledger.begin();
+        let finished = Finished {
+            place,
+            name,
+            verdict: Verdict::Refused(reason),
+            has_made_id: false,
+            text,
+        };
+        self.ledger.finish(ordinal, finished)
+    }
+
+    /// Puts the held item to the others of its range, unless the same item is on its way: two
+    /// records of one item are written one after the other.
+    fn take_held(&mut self) {
+        let (Some(item), Some(sender)) = (self.held.take(), self.sender.clone()) else {
+            return;
+        };
+        if self.busy.contains(&item.identity) {
+            self.held = Some(item);
+            self.send_all();
+            return;
+        }
+        self.busy.insert(item.identity);
+        let range = sender.range_of(&item);
+        let size = item.text.len();
+        let open = self.open.entry(range.clone()).or_default();
+        let bytes: usize = open.iter().map(|item| item.text.len()).sum();
+        if bytes > 0 && bytes + size > REQUEST_BYTES {
+            let full = std::mem::replace(open, vec![item]);
+            self.spawn(range, full);
+            return;
+        }
+        open.push(item);
+        if open.len() >= self.batch_max {
+            let full = std::mem::take(open);
+            self.open.remove(&range);
+            self.spawn(range, full);
+        }
+    }
+
+    fn send_all(&mut self) {
+        for (range, items) in std::mem::take(&mut self.open) {
+            self.spawn(range, items);
+        }
+    }
+
+    fn spawn(&mut self, range: Arc<str>, items: Vec<Item>) {
+        let (Some(sender), results) = (self.sender.clone(), self.results.clone()) else {
+            return;
+        };
+        self.in_flight += 1;
+        tokio::spawn(async move {
+            let sent = sender.send(items, &range).await;
+            // The receiver is gone only after the end of the import.
+            let _ = results.send(sent);
+        });
+    }
+
+    /// Takes the verdicts of one request.
+    fn settle(&mut self, sent: Sent) -> Result<(), TransferError> {
+        self.in_flight -= 1;
+        self.charge += sent.charge;
+        let mut outcome = Ok(());
+        for (item, verdict) in sent.verdicts {
+            self.busy.remove(&item.identity);
+            let finished = self.finish(item, verdict);
+            outcome = outcome.and(finished);
+        }
+        match sent.fatal {
+            Some(fatal) => Err(fatal),
+            None => outcome,
+        }
+    }
+
+    fn finish(&mut self, item: Item, verdict: Verdict) -> Result<(), TransferError> {
+        let text = match &verdict {
+            Verdict::Refused(_) => item.text.to_vec(),
+            _ => Vec::new(),
+        };
+        let finished = Finished {
+            place: item.place,
+            name: item.name,
+            verdict,
+            has_made_id: item.has_made_id,
+            text,
+        };
+        self.ledger.finish(item.ordinal, finished)
+    }
+
+    /// Counts an item in a dry run.
+    fn check_only(&mut self, item: Item) -> Result<(), TransferError> {
+        let is_new = self.busy.insert(item.identity);
+        let verdict = match (is_new, self.is_upsert) {
+            (true, _) => Verdict::Created,
+            (false, true) => Verdict::Replaced,
+            (false, false) => Verdict::Refused(format!(
+                "the input has the id '{}' with this partition key twice",
+                item.id
+            )),
+        };
+        self.finish(item, verdict)
+    }
+
+    fn report(&self, progress: &dyn Progress) {
+        let counts = self.ledger.counts();
+        progress.update(&State {
+            done: self.read.load(Ordering::Relaxed),
+            items: counts.records,
+            refused: counts.refused,
+            charge: self.charge,
+            requests: self.in_flight,
+            throttled: self.throttled(),
+        });
+    }
+
+    fn throttled(&self) -> u64 {
+        self.sender
+            .as_ref()
+            .map_or(0, |sender| sender.pace.throttled())
+    }
+}
