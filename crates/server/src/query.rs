@@ -137,7 +137,7 @@ fn costs(outcome: &QueryOutcome) -> String {
         outcome.pages
     ));
     if outcome.is_cut {
-        text.push_str("there are more items: use --all or a larger --max-items\n");
+        text.push_str("there may be more items: use --all or a larger --max-items\n");
     }
     text
 }

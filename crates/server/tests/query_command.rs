@@ -58,7 +58,7 @@ fn rows_have_the_asked_form_and_costs_go_to_standard_error() {
 
     let output = query(&server, &[SORTED, "--format", "jsonl", "--max-items", "1"]);
     assert_eq!(text(&output.stdout), "{\"customer\":\"ada\",\"n\":1.50}\n");
-    assert!(text(&output.stderr).contains("there are more items"));
+    assert!(text(&output.stderr).contains("there may be more items"));
     let output = query(&server, &[SORTED, "--format", "csv"]);
     assert!(text(&output.stdout).starts_with("customer,n\r\nada,"));
 }

@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(table(&rows, 80), expected);
         assert_eq!(
             table(&[json!("é\n\u{1b}[2J")], 80),
-            "value\n-----\né  [2J\n"
+            "value\n------\né  [2J\n"
         );
     }
 

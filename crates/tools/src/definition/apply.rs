@@ -144,7 +144,9 @@ impl Application<'_> {
             if matches(stated, &actual[setting]) {
                 continue;
             }
-            wanted[setting] = stated.clone();
+            if let Some(wanted) = wanted.as_object_mut() {
+                wanted.insert(setting.to_owned(), stated.clone());
+            }
             differing.push(setting);
         }
         if differing.is_empty() || self.mode == ExistingMode::Keep {

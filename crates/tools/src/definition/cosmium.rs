@@ -84,7 +84,13 @@ fn take<T>(all: &mut ByContainer<T>, database: &str) -> BTreeMap<String, Option<
 /// Returns a container with the settings that the file has: partition key and indexing policy. An
 /// indexing policy without paths is cosmium's own default, not a statement.
 fn container(id: &str, mut settings: Value) -> Result<ContainerDefinition, String> {
-    let paths = settings["partitionKey"]["paths"].take();
+    let mut taken = |place: &str| {
+        settings
+            .pointer_mut(place)
+            .map(Value::take)
+            .unwrap_or_default()
+    };
+    let paths = taken("/partitionKey/paths");
     if !paths.is_array() {
         return Err(format!("the collection '{id}' has no partitionKey.paths"));
     }
@@ -92,7 +98,7 @@ fn container(id: &str, mut settings: Value) -> Result<ContainerDefinition, Strin
         true => "MultiHash",
         false => "Hash",
     };
-    let policy = settings["indexingPolicy"].take();
+    let policy = taken("/indexingPolicy");
     let states_paths = policy["includedPaths"]
         .as_array()
         .is_some_and(|p| !p.is_empty());
