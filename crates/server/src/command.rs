@@ -6,6 +6,7 @@
 mod account;
 mod bench;
 mod blog;
+mod definition;
 mod export;
 mod import;
 mod config;
@@ -13,6 +14,7 @@ mod cert;
 mod emulator;
 mod keys;
 mod shell_files;
+mod query;
 mod start;
 
 pub(crate) use bench::{BenchArguments, BlogArguments, TableFormat, Workload};
@@ -20,6 +22,7 @@ pub(crate) use blog::{
     BlogAction, BlogCommand, DriftArguments, MigrateArguments, RunningBlog, ServeArguments,
     WorkerArguments,
 };
+pub(crate) use definition::{DumpArguments, DumpFormat, InitArguments, InitMode};
 pub(crate) use export::ExportArguments;
 pub(crate) use import::{DataFormat, ImportArguments, ImportMode};
 
@@ -28,6 +31,7 @@ pub(crate) use cert::{CertAction, CertArguments, CertFormat, CertSource};
 pub(crate) use emulator::EmulatorArguments;
 pub(crate) use keys::{KeyKind, KeysAction, KeysArguments};
 pub(crate) use shell_files::{CompletionsArguments, ManArguments};
+pub(crate) use query::{QueryArguments, RowFormat};
 pub(crate) use start::{
     AdminListen, Consistency, ConsoleMode, CrossPartitionQueries, Entra, Level, Profile,
     StartArguments, Switch, throughput,
@@ -58,6 +62,8 @@ Examples:
   orrery healthcheck                         exit with 0 if the server answers
   orrery blog                                serve a blog that shows the cost of each request
   orrery bench blog                          measure the blog workload
+  orrery query 'SELECT * FROM c' --database d --container c
+  orrery dump --output definition.json       write databases, containers and scripts to a file
   orrery import items.jsonl --database d --container c
   orrery export --database d --container c --output items.jsonl.zst
 
@@ -90,6 +96,15 @@ pub(crate) enum Command {
     Blog(Box<BlogCommand>),
     /// Measure a workload on a temporary server or on a running one
     Bench(BenchArguments),
+    /// Create the databases, containers, scripts and items that a definition states
+    #[command(after_help = definition::INIT_HELP)]
+    Init(InitArguments),
+    /// Write the definition of an account: databases, containers, scripts and, if asked, items
+    #[command(after_help = definition::DUMP_HELP)]
+    Dump(DumpArguments),
+    /// Run a query and print its rows
+    #[command(after_help = query::QUERY_HELP)]
+    Query(QueryArguments),
     /// Import items from files, standard input or another account
     #[command(after_help = import::IMPORT_HELP)]
     Import(Box<ImportArguments>),

@@ -19,6 +19,8 @@
 //! healthcheck  orrery healthcheck
 //! blog         orrery blog: the application of the blog, with a server in the same process
 //! bench        orrery bench: workloads
+//! definition   orrery init, orrery dump, --init of a server
+//! query        orrery query
 //! transfer     orrery import, orrery export
 //! settings     settings from command line, environment and file; orrery config
 //! shell_files  orrery completions, orrery man
@@ -38,6 +40,7 @@ mod certificate;
 mod command;
 mod context;
 mod data_dir;
+mod definition;
 mod descriptors;
 mod emulator;
 mod engine;
@@ -54,6 +57,7 @@ mod private_file;
 mod public_paths;
 #[cfg(test)]
 mod reference;
+mod query;
 mod repair;
 mod rotation;
 mod settings;
@@ -87,6 +91,9 @@ fn main() -> ExitCode {
         Command::Keys(arguments) => rotation::run(&arguments),
         Command::Blog(arguments) => blog::run(*arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Init(arguments) => definition::run_init(&arguments),
+        Command::Dump(arguments) => definition::run_dump(&arguments),
+        Command::Query(arguments) => query::run(&arguments),
         Command::Import(arguments) => transfer::run_import(&arguments),
         Command::Export(arguments) => transfer::run_export(&arguments),
         Command::Config(arguments) => settings::run(&arguments),

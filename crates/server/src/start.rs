@@ -24,6 +24,7 @@ use crate::announce::Announcement;
 use crate::background;
 use crate::command::StartArguments;
 use crate::context::ServerContext;
+use crate::definition;
 use crate::engine::open_engine;
 use crate::entra;
 use crate::failure::Failure;
@@ -148,6 +149,8 @@ async fn run_server<S: Future<Output = ()>>(
     stopped: impl FnOnce() -> Result<S, Failure>,
     ready: impl FnOnce(&Announcement<'_>) -> Result<(), Failure>,
 ) -> Result<Server, Failure> {
+    // A wrong definition ends the start before any file is created.
+    let definition = definition::read(arguments.init.as_deref())?;
     let context = ServerContext::new(&arguments)?;
     if let Some(file) = &arguments.config {
         let message = format!("settings read from {}", file.display());
@@ -170,6 +173,16 @@ async fn run_server<S: Future<Output = ()>>(
         .await
         .map_err(|error| Failure::Failed(format!("opening the data failed: {error}")))??;
 
+    // Health checks and the announcement tell that the server is ready, so the definition is
+    // applied before both.
+    if let Some(definition) = definition {
+        let port = private_port(&server);
+        let applied =
+            definition::apply(port, &server.primary_key, definition, arguments.init_mode).await;
+        for line in applied? {
+            server.context.log(LogLevel::Info, &line);
+        }
+    }
     if let Some(admin) = &admin {
         admin.begin_serving(Components {
             engine: server.engine.clone(),
@@ -425,6 +438,21 @@ fn client_port(
         limits: connection_limits(arguments, &server.context),
         patience: Patience::default(),
         spin: Duration::from_micros(arguments.spin),
+        drain: DRAIN_TIMEOUT,
+    }
+}
+
+/// Returns a port that serves this process alone, before the port for clients is open.
+fn private_port(server: &Server) -> Port<Gateway> {
+    Port {
+        service: server.gateway.clone(),
+        tls: None,
+        limits: ConnectionLimits {
+            total: 64,
+            per_address: 64,
+        },
+        patience: Patience::default(),
+        spin: Duration::ZERO,
         drain: DRAIN_TIMEOUT,
     }
 }

@@ -3,10 +3,16 @@
 //!
 //! ```text
 //! transfer     orrery import, orrery export
+//! definition   orrery init, orrery start --init, orrery dump
+//! query        orrery query
+//! table        rows as a table
 //! connection   client and runtime of a tool
 //! ```
 //!
 //! The crate knows nothing of command lines: the program parses options and calls the tools.
 
 pub mod connection;
+pub mod definition;
+pub mod query;
+pub mod table;
 pub mod transfer;

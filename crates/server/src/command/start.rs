@@ -3,6 +3,7 @@
 use crate::address::Listen;
 use crate::certificate::parse_name;
 use crate::emulator::{EmulatorSettings, Secret};
+use super::definition::InitMode;
 use crate::memory::MemoryLimit;
 use crate::sizes::PartitionSize;
 use clap::{Args, Parser, ValueEnum};
@@ -308,6 +309,19 @@ pub(crate) struct StartArguments {
     /// have placeholders
     #[arg(long, env = "ORRERY_LOG_PARAMETERS")]
     pub(crate) log_parameters: bool,
+    /// Definition of databases, containers, scripts and items that exist before the server is ready:
+    /// a JSON file, a folder, or a state file of cosmium; see 'orrery init --help'
+    #[arg(long, value_name = "PATH", env = "ORRERY_INIT")]
+    pub(crate) init: Option<PathBuf>,
+    /// Handling of resources that exist with other settings than the definition states
+    #[arg(
+        long,
+        value_enum,
+        value_name = "MODE",
+        env = "ORRERY_INIT_MODE",
+        default_value_t = InitMode::Refuse
+    )]
+    pub(crate) init_mode: InitMode,
     /// Print one JSON line with the endpoints and keys when the server is ready, and nothing else
     #[arg(long)]
     pub(crate) ready_json: bool,

@@ -1,0 +1,136 @@
+//! `orrery init`, `orrery dump`, and the definition that a server applies before it is ready.
+
+use crate::command::{DumpArguments, DumpFormat, InitArguments, InitMode};
+use crate::failure::Failure;
+use orrery_client::{Client, ClientError, Connection, ConnectionOptions, Secret, Trust};
+use orrery_gateway::{Gateway, Port, serve};
+use orrery_tools::connection;
+use orrery_tools::definition::{self, Definition, DefinitionError, Done};
+use std::io::Write;
+use std::path::Path;
+
+/// Applies a definition to an account.
+///
+/// # Errors
+/// See [`Failure`].
+pub(crate) fn run_init(arguments: &InitArguments) -> Result<(), Failure> {
+    let stated = definition::read(&arguments.path).map_err(usage)?;
+    let (client, _) = connection::client(&arguments.account.options()).map_err(client_failure)?;
+    let runtime = runtime()?;
+    let applied = definition::apply(&client, stated, arguments.init_mode.into());
+    let done = runtime.block_on(applied).map_err(failure)?;
+    for line in lines(&done) {
+        tell(&line);
+    }
+    Ok(())
+}
+
+/// Writes the definition of an account.
+///
+/// # Errors
+/// See [`Failure`].
+pub(crate) fn run_dump(arguments: &DumpArguments) -> Result<(), Failure> {
+    let (client, _) = connection::client(&arguments.account.options()).map_err(client_failure)?;
+    let runtime = runtime()?;
+    let read = definition::dump(&client, arguments.database.as_deref(), arguments.items);
+    let found = runtime.block_on(read).map_err(failure)?;
+    match (&arguments.output, arguments.format) {
+        (Some(folder), DumpFormat::Folder) => definition::write_folder(found, folder),
+        (Some(path), DumpFormat::File) => {
+            let cannot = |e| Failure::Failed(format!("cannot write {}: {e}", path.display()));
+            let mut file = std::fs::File::create(path).map_err(cannot)?;
+            definition::write_file(&found, &mut file)
+        }
+        (None, _) => definition::write_file(&found, &mut std::io::stdout()),
+    }
+    .map_err(failure)
+}
+
+/// Reads the definition of a server's options.
+///
+/// # Errors
+/// [`Failure::Usage`] if it cannot be read or is wrong.
+pub(crate) fn read(path: Option<&Path>) -> Result<Option<Definition>, Failure> {
+    path.map(|path| definition::read(path).map_err(usage))
+        .transpose()
+}
+
+/// Applies a definition to the gateway of `port`, over a port of its own that closes again. Returns
+/// lines that say what was done.
+///
+/// # Errors
+/// [`Failure::Failed`] if a resource cannot be created or differs.
+pub(crate) async fn apply(
+    port: Port<Gateway>,
+    key: &str,
+    stated: Definition,
+    mode: InitMode,
+) -> Result<Vec<String>, Failure> {
+    let cannot = |e| Failure::Failed(format!("--init: cannot listen on the loopback: {e}"));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+    let listener = listener.map_err(cannot)?;
+    let address = listener.local_addr().map_err(cannot)?;
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let serving = tokio::spawn(serve(port, listener, async {
+        // A dropped sender stops the port too.
+        let _ = stopped.await;
+    }));
+    let client = Client::new(&Connection {
+        endpoint: format!("http://{address}/"),
+        key: Secret::new(key),
+        key_source: "this server".to_owned(),
+        trust: Trust::System,
+        connections: 16,
+        database: None,
+        container: None,
+    })
+    .map_err(client_failure)?;
+    let applied = definition::apply(&client, stated, mode.into()).await;
+    // The port waits for open connections, so the client goes first.
+    drop(client);
+    drop(stop);
+    let _ = serving.await;
+    let done = applied.map_err(|error| Failure::Failed(format!("--init: {error}")))?;
+    Ok(lines(&done))
+}
+
+/// Says what was done, a line for each resource.
+fn lines(done: &Done) -> Vec<String> {
+    let created = done.created.iter().map(|name| format!("created {name}"));
+    let changed = done.changed.iter().map(|name| format!("changed {name}"));
+    let mut lines: Vec<String> = created.chain(changed).collect();
+    lines.push(format!(
+        "the definition is in effect: {} resources created, {} changed, {} items written, {} items \
+         existed",
+        done.created.len(),
+        done.changed.len(),
+        done.items,
+        done.existing_items
+    ));
+    lines
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    connection::runtime()
+        .map_err(|error| Failure::Failed(format!("cannot start worker threads: {error}")))
+}
+
+fn client_failure(error: ClientError) -> Failure {
+    match error {
+        ClientError::InvalidOption(text) => Failure::Usage(text),
+        error => Failure::Failed(error.to_string()),
+    }
+}
+
+fn usage(error: DefinitionError) -> Failure {
+    Failure::Usage(error.to_string())
+}
+
+fn failure(error: DefinitionError) -> Failure {
+    Failure::Failed(error.to_string())
+}
+
+fn tell(line: &str) {
+    // If standard error is closed, the exit code tells the result.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

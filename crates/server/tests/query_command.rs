@@ -1,0 +1,125 @@
+//! `orrery query`: rows in each form, costs on standard error, and servers that do not merge.
+
+mod program;
+
+use program::Server;
+use std::fs;
+use std::process::{Command, Output};
+
+/// A container of two physical partitions.
+const SHOP: &str = r#"{"databases":[{"id":"shop","containers":[
+  {"id":"orders","partitionKey":{"paths":["/customer"]},"throughput":{"manual":12000},
+   "items":[{"id":"1","customer":"ada","n":1.50},{"id":"2","customer":"日本","n":20},
+            {"id":"3","customer":"cy","n":3}]}]}]}"#;
+
+fn start(arguments: &[&str]) -> Server {
+    let home = tempfile::tempdir().expect("a directory");
+    let file = home.path().join("shop.json");
+    fs::write(&file, SHOP).expect("a file");
+    let init = ["--memory", "--init", file.to_str().expect("UTF-8")];
+    program::start(&[&init, arguments].concat()).expect("it starts")
+}
+
+fn query(server: &Server, arguments: &[&str]) -> Output {
+    let endpoint = format!("http://{}/", server.address);
+    Command::new(env!("CARGO_BIN_EXE_orrery"))
+        .arg("query")
+        .args(arguments)
+        .args([
+            "--database",
+            "shop",
+            "--container",
+            "orders",
+            "--endpoint",
+            &endpoint,
+        ])
+        .env("COLUMNS", "80")
+        .output()
+        .expect("it runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+const SORTED: &str = "SELECT c.customer, c.n FROM c ORDER BY c.n";
+
+#[test]
+fn rows_have_the_asked_form_and_costs_go_to_standard_error() {
+    let server = start(&[]);
+    let output = query(&server, &[SORTED]);
+    let told = text(&output.stderr);
+    let expected = "customer    n\n--------  ---\nada       1.5\ncy          3\n日本       20\n";
+    assert_eq!(text(&output.stdout), expected, "{told}");
+    assert!(
+        told.starts_with("3 items, ") && told.contains("2 physical partitions"),
+        "{told}"
+    );
+
+    let output = query(&server, &[SORTED, "--format", "jsonl", "--max-items", "1"]);
+    assert_eq!(text(&output.stdout), "{\"customer\":\"ada\",\"n\":1.50}\n");
+    assert!(text(&output.stderr).contains("there may be more items"));
+    let output = query(&server, &[SORTED, "--format", "csv"]);
+    assert!(text(&output.stdout).starts_with("customer,n\r\nada,"));
+}
+
+#[test]
+fn parameters_and_a_partition_key_narrow_a_query() {
+    let server = start(&[]);
+    let text_of = |arguments: &[&str]| text(&query(&server, arguments).stdout);
+    let filtered = "SELECT VALUE c.id FROM c WHERE c.n > @min";
+    let found = text_of(&[filtered, "--parameter", "min=5", "--format", "json"]);
+    assert_eq!(found, "[\"2\"]\n");
+    let key = [
+        "SELECT VALUE c.id FROM c",
+        "--partition-key",
+        "\"cy\"",
+        "--format",
+        "jsonl",
+    ];
+    assert_eq!(text_of(&key), "\"3\"\n");
+    let wrong = query(&server, &["SELECT 1", "--partition-key", "cy"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong.stderr).contains("needs quotation marks"));
+}
+
+#[test]
+fn an_explanation_has_metrics_index_and_plan() {
+    let output = query(&start(&[]), &["SELECT * FROM c WHERE c.n = 3", "--explain"]);
+    let told = text(&output.stderr);
+    for part in [
+        "query metrics, page 1:",
+        "retrieved document count: ",
+        "index, page",
+        "plan, page",
+    ] {
+        assert!(told.contains(part), "{told}");
+    }
+}
+
+#[test]
+fn a_server_that_does_not_merge_is_asked_partition_by_partition() {
+    let server = start(&["--cross-partition-queries", "refuse"]);
+    let output = query(&server, &["SELECT c.id FROM c", "--format", "jsonl"]);
+    assert_eq!(
+        text(&output.stdout).lines().count(),
+        3,
+        "{}",
+        text(&output.stderr)
+    );
+    let output = query(&server, &[SORTED]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = text(&output.stderr);
+    assert!(told.contains("needs one for ORDER BY"), "{told}");
+}
+
+#[test]
+fn a_wrong_query_is_refused_in_the_servers_words() {
+    let output = query(&start(&[]), &["SELEKT * FROM c"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).contains("400"),
+        "{}",
+        text(&output.stderr)
+    );
+}

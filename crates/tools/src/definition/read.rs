@@ -1,0 +1,255 @@
+//! Reads a definition from a file or a folder.
+//!
+//! A folder has a folder for each database, in it one for each container:
+//!
+//! ```text
+//! shop/database.json                 throughput of the database; may be missing
+//! shop/orders/container.json         settings of the container
+//! shop/orders/procedures/total.js    body of the stored procedure total
+//! shop/orders/functions/vat.js       body of the user-defined function vat
+//! shop/orders/triggers/check.js      body of a trigger that container.json lists
+//! shop/orders/items.jsonl            items, one per line
+//! ```
+//!
+//! Characters of an id that file names cannot hold are written as `%` and two hexadecimal digits.
+//! Files and folders whose names begin with a dot are passed over; others that the form does not
+//! know are refused.
+
+use super::DefinitionError;
+use super::cosmium;
+use super::model::{ContainerDefinition, DatabaseDefinition, Definition, Script};
+use super::write::id_of_name;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Reads the definition at `path`: a JSON file, a state file of cosmium, or a folder.
+///
+/// # Errors
+/// [`DefinitionError::File`] with file, line and field.
+pub fn read(path: &Path) -> Result<Definition, DefinitionError> {
+    let definition = if path.is_dir() {
+        read_folder(path)?
+    } else {
+        let text = read_text(path)?;
+        match cosmium::parse(&text) {
+            Some(state) => state.map_err(|reason| wrong(path, &reason))?,
+            None => parse(path, &text)?,
+        }
+    };
+    check(path, &definition)?;
+    Ok(definition)
+}
+
+/// Refuses missing and repeated ids.
+fn check(path: &Path, definition: &Definition) -> Result<(), DefinitionError> {
+    let databases = definition.databases.iter().map(|d| d.id.as_str());
+    check_ids(path, "databases", databases)?;
+    for (at, database) in definition.databases.iter().enumerate() {
+        let place = format!("databases/{at} ({})", database.id);
+        let containers = database.containers.iter().map(|c| c.id.as_str());
+        check_ids(path, &format!("{place}/containers"), containers)?;
+        for container in &database.containers {
+            if container.partition_key.is_none() {
+                let reason = format!(
+                    "{place}: the container '{}' has no partitionKey; add for example \
+                     \"partitionKey\": {{\"paths\": [\"/id\"]}}",
+                    container.id
+                );
+                return Err(wrong(path, &reason));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_ids<'a>(
+    path: &Path,
+    place: &str,
+    ids: impl Iterator<Item = &'a str>,
+) -> Result<(), DefinitionError> {
+    let mut seen = Vec::new();
+    for (at, id) in ids.enumerate() {
+        if id.is_empty() {
+            return Err(wrong(path, &format!("{place}/{at} has no id")));
+        }
+        if seen.contains(&id) {
+            return Err(wrong(path, &format!("{place}/{at} repeats the id '{id}'")));
+        }
+        seen.push(id);
+    }
+    Ok(())
+}
+
+fn read_folder(path: &Path) -> Result<Definition, DefinitionError> {
+    let mut definition = Definition::default();
+    for (name, folder) in entries(path)? {
+        if !folder.is_dir() {
+            return Err(wrong(&folder, "a folder for each database was expected"));
+        }
+        let file = folder.join("database.json");
+        let mut database: DatabaseDefinition = match file.exists() {
+            true => parse(&file, &read_text(&file)?)?,
+            false => DatabaseDefinition::default(),
+        };
+        set_id(&mut database.id, &name, &file)?;
+        for (name, entry) in entries(&folder)? {
+            if name == "database.json" {
+                continue;
+            }
+            if !entry.is_dir() {
+                return Err(wrong(&entry, "only database.json and folders belong here"));
+            }
+            database.containers.push(read_container(&name, &entry)?);
+        }
+        definition.databases.push(database);
+    }
+    Ok(definition)
+}
+
+fn read_container(name: &str, folder: &Path) -> Result<ContainerDefinition, DefinitionError> {
+    let file = folder.join("container.json");
+    let mut container: ContainerDefinition = parse(&file, &read_text(&file)?)?;
+    set_id(&mut container.id, name, &file)?;
+    for (name, entry) in entries(folder)? {
+        match name.as_str() {
+            "container.json" => {}
+            "procedures" => container.stored_procedures.extend(read_scripts(&entry)?),
+            "functions" => container
+                .user_defined_functions
+                .extend(read_scripts(&entry)?),
+            "triggers" => {
+                for script in read_scripts(&entry)? {
+                    let mut listed = container.triggers.iter_mut();
+                    let Some(trigger) = listed.find(|trigger| trigger.id == script.id) else {
+                        let reason = format!("'triggers' does not list '{}'", script.id);
+                        return Err(wrong(&file, &reason));
+                    };
+                    trigger.body = script.body;
+                }
+            }
+            "items.jsonl" => container.items.extend(read_items(&entry)?),
+            _ => {
+                let reason = "expected container.json, items.jsonl, procedures, functions or \
+                              triggers";
+                return Err(wrong(&entry, reason));
+            }
+        }
+    }
+    Ok(container)
+}
+
+fn read_scripts(folder: &Path) -> Result<Vec<Script>, DefinitionError> {
+    let mut scripts = Vec::new();
+    for (name, file) in entries(folder)? {
+        let Some(name) = name.strip_suffix(".js") else {
+            return Err(wrong(&file, "a file with the ending .js was expected"));
+        };
+        scripts.push(Script {
+            id: id_of_name(name).map_err(|reason| wrong(&file, &reason))?,
+            body: read_text(&file)?,
+        });
+    }
+    Ok(scripts)
+}
+
+fn read_items(file: &Path) -> Result<Vec<Box<RawValue>>, DefinitionError> {
+    let text = read_text(file)?;
+    let mut items = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        if line.trim().is_empty() {
+            continue;
+        }
+        let item = serde_json::from_str(line).map_err(|error| {
+            let reason = format!("line {}, column {}: {error}", at + 1, error.column());
+            wrong(file, &reason)
+        })?;
+        items.push(item);
+    }
+    Ok(items)
+}
+
+/// Sets the id that a folder's name states, and refuses another one in the file.
+fn set_id(id: &mut String, name: &str, file: &Path) -> Result<(), DefinitionError> {
+    let named = id_of_name(name).map_err(|reason| wrong(file, &reason))?;
+    if !id.is_empty() && *id != named {
+        let reason = format!("the id '{id}' differs from the name '{named}' of the folder");
+        return Err(wrong(file, &reason));
+    }
+    *id = named;
+    Ok(())
+}
+
+/// Returns the visible entries of a folder, sorted by name.
+fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>, DefinitionError> {
+    let cannot = |error: std::io::Error| wrong(folder, &format!("cannot be read: {error}"));
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(cannot)? {
+        let entry = entry.map_err(cannot)?;
+        let name = entry.file_name().into_string();
+        let name = name.map_err(|_| wrong(&entry.path(), "the name is not UTF-8"))?;
+        if !name.starts_with('.') {
+            found.push((name, entry.path()));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn read_text(path: &Path) -> Result<String, DefinitionError> {
+    let text = fs::read_to_string(path);
+    text.map_err(|error| wrong(path, &format!("cannot be read: {error}")))
+}
+
+/// Parses a file. The error of the parser ends with line and column.
+fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, DefinitionError> {
+    serde_json::from_str(text).map_err(|error| wrong(path, &error.to_string()))
+}
+
+fn wrong(path: &Path, reason: &str) -> DefinitionError {
+    DefinitionError::File(format!("{}: {reason}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_file(text: &str) -> Result<Definition, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), text).unwrap();
+        read(file.path()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_unknown_field_is_refused_with_its_line() {
+        let error = read_file("{\"databases\":[\n {\"id\":\"d\",\"troughput\":{}}]}").unwrap_err();
+        assert!(error.contains("unknown field `troughput`"), "{error}");
+        assert!(error.contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn an_id_and_a_partition_key_are_needed_and_ids_differ() {
+        let error = read_file(r#"{"databases":[{"containers":[]}]}"#).unwrap_err();
+        assert!(error.contains("databases/0 has no id"), "{error}");
+        let error = read_file(r#"{"databases":[{"id":"d"},{"id":"d"}]}"#).unwrap_err();
+        assert!(error.contains("repeats the id 'd'"), "{error}");
+        let error = read_file(r#"{"databases":[{"id":"d","containers":[{"id":"c"}]}]}"#);
+        assert!(error.unwrap_err().contains("no partitionKey"));
+    }
+
+    #[test]
+    fn a_state_of_cosmium_is_a_definition() {
+        let state = r#"{"databases":{"d":{"id":"d","_rid":"x"}},
+            "collections":{"d":{"c":{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash",
+                "Version":2},"indexingPolicy":{"indexingMode":"consistent","automatic":true,
+                "includedPaths":[],"excludedPaths":[]}}}},
+            "documents":{"d":{"c":{"1":{"id":"1","pk":"a","_ts":5}}}},
+            "triggers":null,"sprocs":{"d":{"c":{"p":{"id":"p","body":"function f(){}"}}}}}"#;
+        let definition = read_file(state).unwrap();
+        let container = &definition.databases[0].containers[0];
+        assert_eq!(container.id, "c");
+        assert_eq!(container.items[0].get(), r#"{"id":"1","pk":"a"}"#);
+        assert_eq!(container.stored_procedures[0].id, "p");
+    }
+}
