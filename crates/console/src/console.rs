@@ -40,8 +40,8 @@ pub struct Options {
     pub admin: Arc<Admin>,
     /// The abilities of people who are signed in.
     pub access: Access,
-    /// True if browsers are signed in without a key. Only for a server whose account key is known to
-    /// all; the checks of host, origin and token stay.
+    /// True if browsers are signed in without a key. Only for a server whose account key is known
+    /// to all; the checks of host, origin and token stay.
     pub open: bool,
     /// Host names that the console answers for, beside localhost and addresses.
     pub hosts: Vec<String>,

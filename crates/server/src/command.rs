@@ -158,7 +158,8 @@ pub(crate) struct RepairArguments {
 /// Arguments of `orrery healthcheck`.
 #[derive(Debug, Args)]
 pub(crate) struct HealthcheckArguments {
-    /// Listen address of the server [default: localhost, with the port in the variable PORT or 8081]
+    /// Listen address of the server [default: localhost with the port in the variable PORT, or
+    /// with 8081]
     #[arg(
         long,
         value_name = "ADDR:PORT",

@@ -9,9 +9,9 @@
 //!
 //! Unlike `orrery start` the server listens on all interfaces with the well-known key, which is
 //! public: the announcement says so. The console opens without sign-in as long as the account has
-//! that key, because whoever can reach it can read and change all data with the key anyway; its
-//! checks of host, origin and token stay, so that no page of another origin can use it. With a key
-//! of the user's, the console asks for the key of the management API.
+//! that key, because a person who can reach it can read and change all data with the key anyway.
+//! Its checks of host, origin and token stay, so that no page of another origin can use it. With a
+//! key of the user's, the console asks for the key of the management API.
 
 pub(crate) mod announce;
 pub(crate) mod plan;

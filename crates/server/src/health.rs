@@ -85,12 +85,9 @@ impl Health {
                 let state = self.state().await;
                 let is_ready = state == "ready";
                 let version = env!("CARGO_PKG_VERSION");
-                Some(json(
-                    200,
-                    format!(
-                        r#"{{"alive": true, "ready": {is_ready}, "status": "{state}", "version": "{version}"}}"#
-                    ),
-                ))
+                let state = format!(r#""ready": {is_ready}, "status": "{state}""#);
+                let body = format!(r#"{{"alive": true, {state}, "version": "{version}"}}"#);
+                Some(json(200, body))
             }
             _ => None,
         }

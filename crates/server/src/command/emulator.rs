@@ -140,9 +140,9 @@ fn table_text() -> String {
         text.push_str(&format!("  {}{effect}\n", names.join(", ")));
     }
     text.push_str(
-        "\nVariables of 'orrery start' (ORRERY_...) hold as well. A variable AZURE_COSMOS_EMULATOR_*\n\
-         that is not in this list is named in the log and has no effect: clients use the prefix for\n\
-         variables of their own.",
+        "\nVariables of 'orrery start' (ORRERY_...) hold as well. A variable with the prefix\n\
+         AZURE_COSMOS_EMULATOR_ that is not in this list is named in the log and has no effect:\n\
+         clients use the prefix for variables of their own.",
     );
     text
 }

@@ -258,9 +258,8 @@ fn set_account(start: &mut StartArguments, values: &Values) -> Result<(), Failur
             }
         };
     }
-    values
-        .parse::<u32>("partition-count", "a number")?
-        .map_or(Ok(()), |_| Ok::<(), Failure>(()))?;
+    // The value has no effect; one that is no number is a mistake all the same.
+    let _: Option<u32> = values.parse("partition-count", "a number")?;
     let partitions = values.parse::<u32>("default-partition-count", "a number from 1 to 100")?;
     match partitions {
         None => {}
