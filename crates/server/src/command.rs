@@ -6,15 +6,15 @@
 mod account;
 mod bench;
 mod blog;
+mod cert;
+mod config;
 mod definition;
+mod emulator;
 mod export;
 mod import;
-mod config;
-mod cert;
-mod emulator;
 mod keys;
-mod shell_files;
 mod query;
+mod shell_files;
 mod start;
 
 pub(crate) use bench::{BenchArguments, BlogArguments, TableFormat, Workload};
@@ -26,12 +26,12 @@ pub(crate) use definition::{DumpArguments, DumpFormat, InitArguments, InitMode};
 pub(crate) use export::ExportArguments;
 pub(crate) use import::{DataFormat, ImportArguments, ImportMode};
 
-pub(crate) use config::{ConfigAction, ConfigArguments, ConfigFormat, ShowArguments};
 pub(crate) use cert::{CertAction, CertArguments, CertFormat, CertSource};
+pub(crate) use config::{ConfigAction, ConfigArguments, ConfigFormat, ShowArguments};
 pub(crate) use emulator::EmulatorArguments;
 pub(crate) use keys::{KeyKind, KeysAction, KeysArguments};
-pub(crate) use shell_files::{CompletionsArguments, ManArguments};
 pub(crate) use query::{QueryArguments, RowFormat};
+pub(crate) use shell_files::{CompletionsArguments, ManArguments};
 pub(crate) use start::{
     AdminListen, Consistency, ConsoleMode, CrossPartitionQueries, Entra, Level, Profile,
     StartArguments, Switch, throughput,

@@ -55,9 +55,9 @@ mod notify;
 mod pfx;
 mod private_file;
 mod public_paths;
+mod query;
 #[cfg(test)]
 mod reference;
-mod query;
 mod repair;
 mod rotation;
 mod settings;

@@ -1,9 +1,9 @@
 //! Arguments of `orrery start`, with the types of their values.
 
+use super::definition::InitMode;
 use crate::address::Listen;
 use crate::certificate::parse_name;
 use crate::emulator::{EmulatorSettings, Secret};
-use super::definition::InitMode;
 use crate::memory::MemoryLimit;
 use crate::sizes::PartitionSize;
 use clap::{Args, Parser, ValueEnum};
