@@ -2,7 +2,7 @@
 
 use crate::command::{DumpArguments, DumpFormat, InitArguments, InitMode};
 use crate::failure::Failure;
-use orrery_client::{Client, ClientError, Connection, ConnectionOptions, Secret, Trust};
+use orrery_client::{Client, ClientError, Connection, Secret, Trust};
 use orrery_gateway::{Gateway, Port, serve};
 use orrery_tools::connection;
 use orrery_tools::definition::{self, Definition, DefinitionError, Done};
@@ -71,7 +71,7 @@ pub(crate) async fn apply(
     let listener = listener.map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let serving = tokio::spawn(serve(port, listener, async {
+    let serving = tokio::spawn(serve(port, vec![listener], async {
         // A dropped sender stops the port too.
         let _ = stopped.await;
     }));
