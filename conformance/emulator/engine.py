@@ -110,7 +110,7 @@ class Container:
         # The relay is no child of this process: its end shows by its ports.
         until = time.monotonic() + 10
         while any(is_open(self.host, port) for port in self.ports.values()) and time.monotonic() < until:
-            time.sleep(0.01)
+            threading.Event().wait(0.01)
 
     def _collect(self, stream: int, pipe) -> None:
         for line in pipe:

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import struct
+import threading
 import time
 from urllib.parse import urlsplit
 
@@ -64,7 +65,7 @@ class Container:
         while not re.search(pattern, text := self.log(), re.MULTILINE):
             running = self.docker.call("GET", f"/containers/{self.id}/json")["State"]["Running"]
             assert running and time.monotonic() < until, f"the log has no {pattern!r}: {text}"
-            time.sleep(0.05)
+            threading.Event().wait(0.05)
 
     def log(self) -> str:
         connection = http.client.HTTPConnection(self.docker.host, self.docker.address.port, timeout=SECONDS_MAX)

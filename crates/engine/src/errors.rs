@@ -180,7 +180,7 @@ pub(crate) fn query_error(error: QueryError) -> Error {
     }
 }
 
-/// How to use the continuation of a query.
+/// The use of the continuation of a query.
 pub(crate) const TOKEN_HELP: &str = "Send a continuation unchanged, with the same query text and \
                                  parameters, to the container that returned it; or start the query \
                                  again without one.";

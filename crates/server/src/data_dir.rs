@@ -63,8 +63,8 @@ fn cannot_create(directory: &Path, error: &io::Error) -> Failure {
 }
 
 /// Refuses a directory without data of ours that has files of others: a server there would mix its
-/// files with theirs, and the usual cause is a wrong path. Data that is there already may have files
-/// beside it, because a note of the operator must not keep a server from starting again.
+/// files with theirs, and the usual cause is a wrong path. Data that is there already may have
+/// files beside it, because a note of the operator must not keep a server from starting again.
 fn refuse_foreign(directory: &Path, arguments: &StartArguments) -> Result<(), Failure> {
     let has_data = |name: &str| directory.join(name).exists();
     // A directory that lost its data keeps the marker, and gets a message of its own later.

@@ -93,7 +93,7 @@ mod tests {
         let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).expect("PEM");
         let file = with_key(&der, key.secret_der(), "secret").expect("a file");
         let (chain, read_key) = read(&file, "secret").expect("the same");
-        assert_eq!(chain, [der.clone()]);
+        assert_eq!(chain, std::slice::from_ref(&der));
         assert_eq!(read_key.secret_der(), key.secret_der());
         assert!(read(&file, "wrong").is_err());
         assert!(read(b"nothing", "secret").is_err());

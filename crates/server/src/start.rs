@@ -330,6 +330,19 @@ fn report_damage(engine: &Arc<Engine>, context: &ServerContext) {
     });
 }
 
+/// Returns the part of a server that reads the key file again.
+fn key_reloader(server: &Server, arguments: &StartArguments) -> KeyReloader {
+    KeyReloader {
+        gateway: server.gateway.clone(),
+        key_file: arguments.key_file.clone(),
+        reachable_by_others: match arguments.emulator {
+            Some(_) => None,
+            None => reachable_by_others(&arguments.listen),
+        },
+        context: server.context.clone(),
+    }
+}
+
 /// Listens on the client port and serves requests until the server is told to stop.
 async fn serve_clients<S: Future<Output = ()>>(
     server: &Server,
@@ -348,16 +361,9 @@ async fn serve_clients<S: Future<Output = ()>>(
     // The signal handlers must be installed before the announcement: a supervisor may send a
     // signal as soon as the server is ready, and an uncaught signal would kill the process.
     let stopped = stopped()?;
-    let reloader = KeyReloader {
-        gateway: server.gateway.clone(),
-        key_file: arguments.key_file.clone(),
-        reachable_by_others: match arguments.emulator {
-            Some(_) => None,
-            None => reachable_by_others(&arguments.listen),
-        },
-        context: context.clone(),
-    };
-    let reloading = reloader.start().map_err(cannot_catch)?;
+    let reloading = key_reloader(server, arguments)
+        .start()
+        .map_err(cannot_catch)?;
 
     // The port is open, so the system queues the connections of clients that react to the
     // announcement at once. Nothing after the announcement can fail.

@@ -79,7 +79,10 @@ fn the_command_line_comes_before_the_environment_and_the_environment_before_the_
     let text = printed(&output);
     for setting in [
         r#"{"key":"spin","value":"3","source":"command line"}"#,
-        r#"{"key":"throughput","value":"600","source":"environment","variable":"ORRERY_THROUGHPUT"}"#,
+        concat!(
+            r#"{"key":"throughput","value":"600","source":"environment","#,
+            r#""variable":"ORRERY_THROUGHPUT"}"#
+        ),
         r#"{"key":"scrub-rate","value":"7","source":"file","line":3}"#,
         r#"{"key":"memory","value":true,"source":"file","line":4}"#,
         r#"{"key":"log-level","value":"info","source":"default"}"#,

@@ -16,7 +16,7 @@ pub struct Diagnostic {
     pub code: &'static str,
     /// The message in the service's words, with quoted words of the query.
     pub message: String,
-    /// How to mend the query, if that is known. Clients read it behind the message.
+    /// The remedy of the query, if it is known. Clients read it behind the message.
     pub hint: Option<String>,
     /// Position of the first character of the offending text, in characters from the start of the
     /// query.

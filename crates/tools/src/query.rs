@@ -233,7 +233,8 @@ fn explanations(page: &QueryPage, number: usize) -> Vec<(String, String)> {
     found
 }
 
-/// Returns a metric such as `totalExecutionTimeInMs=0.19` in words: `total execution time: 0.19 ms`.
+/// Returns a metric such as `totalExecutionTimeInMs=0.19` in words:
+/// `total execution time: 0.19 ms`.
 fn metric(text: &str) -> String {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     let (name, unit) = match name.strip_suffix("InMs") {

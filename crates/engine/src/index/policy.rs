@@ -212,23 +212,7 @@ impl Policy {
 
     /// Reads a policy of the indexing mode `consistent`.
     fn consistent(body: &Object) -> Result<Self> {
-        // The root is included unless it is excluded, and `_etag` is excluded unless it is
-        // included.
-        let mut included = path_texts(body, "includedPaths")?;
-        let mut excluded = path_texts(body, "excludedPaths")?;
-        let lists_root = |list: &[String]| list.iter().any(|path| path == "/*");
-        if included.is_empty() && !lists_root(&excluded) {
-            included.push("/*".into());
-        }
-        if lists_root(&included) == lists_root(&excluded) {
-            return Err(bad("the path '/*' must be either included or excluded").with_help(
-                "Add {\"path\": \"/*\"} to excludedPaths to index the included paths only, or to \
-                 includedPaths to index all but the excluded ones.",
-            ));
-        }
-        if !names_etag(&included) && !names_etag(&excluded) {
-            excluded.push("/\"_etag\"/?".into());
-        }
+        let (included, excluded) = completed_paths(body)?;
 
         // The tree holds all decisions. `id` and `_ts` are indexed even under an excluded path.
         let mut tree = Node::default();
@@ -503,6 +487,29 @@ fn path_documents(list: &[String]) -> Json {
         documents.push(Json::Object(object! { "path" => path.as_str() }));
     }
     documents.into()
+}
+
+/// Returns the included and the excluded paths with those that a policy need not state: the root is
+/// included unless it is excluded, and `_etag` is excluded unless it is included.
+fn completed_paths(body: &Object) -> Result<(Vec<String>, Vec<String>)> {
+    let mut included = path_texts(body, "includedPaths")?;
+    let mut excluded = path_texts(body, "excludedPaths")?;
+    let lists_root = |list: &[String]| list.iter().any(|path| path == "/*");
+    if included.is_empty() && !lists_root(&excluded) {
+        included.push("/*".into());
+    }
+    if lists_root(&included) == lists_root(&excluded) {
+        return Err(
+            bad("the path '/*' must be either included or excluded").with_help(
+                "Add {\"path\": \"/*\"} to excludedPaths to index the included paths only, or to \
+             includedPaths to index all but the excluded ones.",
+            ),
+        );
+    }
+    if !names_etag(&included) && !names_etag(&excluded) {
+        excluded.push("/\"_etag\"/?".into());
+    }
+    Ok((included, excluded))
 }
 
 /// Reads a list of included or excluded paths.

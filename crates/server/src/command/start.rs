@@ -309,8 +309,8 @@ pub(crate) struct StartArguments {
     /// have placeholders
     #[arg(long, env = "ORRERY_LOG_PARAMETERS")]
     pub(crate) log_parameters: bool,
-    /// Definition of databases, containers, scripts and items that exist before the server is ready:
-    /// a JSON file, a folder, or a state file of cosmium; see 'orrery init --help'
+    /// Definition of databases, containers, scripts and items that exist before the server is
+    /// ready: a JSON file, a folder, or a state file of cosmium; see 'orrery init --help'
     #[arg(long, value_name = "PATH", env = "ORRERY_INIT")]
     pub(crate) init: Option<PathBuf>,
     /// Handling of resources that exist with other settings than the definition states

@@ -1,7 +1,7 @@
 //! The settings of the vendor's emulators: options, variables of the environment and switches, with
 //! what becomes of each. Command line, help text, reader and documentation follow this table.
 
-/// What becomes of a setting.
+/// The fate of a setting: honoured, fulfilled already, or refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// It changes the server.

@@ -1,8 +1,8 @@
 //! Reads the settings of the table from options, switches and variables of the environment.
 //!
 //! An option counts before a switch on the command line, a switch before a variable, and a
-//! variable before a switch in `AZURE_COSMOS_EMULATOR_ARGS`. A variable that is empty, or `None`, is
-//! not set: compose files and modules pass such values for settings that their users left out.
+//! variable before a switch in `AZURE_COSMOS_EMULATOR_ARGS`. A variable that is empty, or `None`,
+//! is not set: compose files and modules pass such values for settings that their users left out.
 
 use super::table::{Effect, PREFIX, SETTINGS, Setting};
 use crate::failure::Failure;

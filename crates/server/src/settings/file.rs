@@ -43,6 +43,7 @@ pub(super) enum Value {
 }
 
 /// A fault of a file.
+#[derive(Debug)]
 struct Fault {
     line: usize,
     text: String,

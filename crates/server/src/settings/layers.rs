@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// The sources of the settings of one start.
 pub(super) struct Layers {
     start: Command,
-    /// What command line, environment and defaults say; errors are not in it.
+    /// The settings of command line, environment and defaults; errors are not in it.
     matches: ArgMatches,
     file: Option<SettingsFile>,
 }

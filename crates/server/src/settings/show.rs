@@ -109,15 +109,15 @@ fn toml_value(value: &Value) -> String {
         Value::Flag(flag) => flag.to_string(),
         Value::Texts(texts) if texts.len() == 1 => one(&texts[0]),
         Value::Texts(texts) => {
-            let list: Vec<String> = texts.iter().map(quoted).collect();
+            let list: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
             format!("[{}]", list.join(", "))
         }
     }
 }
 
 /// Returns a text in quotes. A string of JSON is one of TOML too.
-fn quoted(text: &String) -> String {
-    Json::from(text.as_str()).to_text()
+fn quoted(text: &str) -> String {
+    Json::from(text).to_text()
 }
 
 fn origin(source: &Source) -> String {

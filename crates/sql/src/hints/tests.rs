@@ -15,82 +15,85 @@ fn told(text: &str, parameters: &[(String, Json)]) -> String {
     }
 }
 
+/// Queries with a mistake, and a part of the remedy of each.
+const MISTAKES: &[(&str, &str)] = &[
+    (
+        "SELECT c.order FROM c",
+        r#"write c[\"order\"] instead of c.order"#,
+    ),
+    (
+        "SELECT 1 AS From",
+        "FROM is a reserved word and cannot be a name",
+    ),
+    (
+        "SELECT c.\"my name\" FROM c",
+        r#"stands in brackets: c[\"my name\"]"#,
+    ),
+    ("SELECT * FROM c WHERE c.n == 1", "write = and not =="),
+    ("SELECT * FROM c WHERE c.n = 1 && c.m = 2", "AND and not &&"),
+    ("SELECT COUNT(*) FROM c", "COUNT(1)"),
+    ("SELECT c.* FROM c", "SELECT * FROM c"),
+    ("SELECT VALUE * FROM c", "SELECT VALUE c FROM c"),
+    ("SELECT *, c.id FROM c", "SELECT * stands alone"),
+    ("SELECT * FROM c, d", "JOIN t IN c.tags"),
+    (
+        "SELECT * FROM c JOIN d ON d.x = c.x",
+        "Containers cannot be joined",
+    ),
+    ("SELECT * FROM c WHERE c.n IS NULL", "IS_NULL(c.x)"),
+    (
+        "SELECT c.n FROM c GROUP BY c.n HAVING COUNT(1) > 1",
+        "WHERE g.n > 1",
+    ),
+    ("SELECT * FROM c LIMIT 10", "OFFSET 0 LIMIT 10"),
+    ("SELECT * FROM c OFFSET 10", "OFFSET 0 LIMIT 10"),
+    ("UPDATE c SET c.n = 1", "Queries only read"),
+    ("DELETE FROM c", "Queries only read"),
+    ("SELCT * FROM c", "Did you mean SELECT instead of SELCT?"),
+    ("SELECT * FORM c", "Did you mean FROM instead of FORM?"),
+    (
+        "SELECT * FROM c WEHRE c.n = 1",
+        "Did you mean WHERE instead of WEHRE?",
+    ),
+    ("SELECT * FROM c WHERE c.n IN [1, 2]", "IN (1, 2, 3)"),
+    ("SELECT * FROM c WHERE", "Something must follow 'WHERE'."),
+    ("SELECT * FROM c WHERE c.n = 'a", "is not closed"),
+    ("SELECT * FROM c;", "leave it out"),
+    ("SELECT * FROM c WHERE !c.n", "Write NOT"),
+    ("SELECT * FROM c WHERE c.n = ‘a’", "straight quotes"),
+    (
+        "SELECT name FROM c",
+        "write c.name for a property, or 'name' in quotes",
+    ),
+    (
+        "SELECT C.id FROM c",
+        "Upper and lower case count: write 'c'.",
+    ),
+    ("SELECT products.id FROM products p", "The query knows 'p'"),
+    (
+        "SELECT c.price AS p FROM c ORDER BY p",
+        "repeat its expression here",
+    ),
+    ("SELECT VALUE x", "The query has no FROM"),
+    (
+        "SELECT * FROM c WHERE c.n = @limt",
+        "Did you mean '@limit'?",
+    ),
+    ("SELECT LENGHT(c.name) FROM c", "Did you mean LENGTH?"),
+    ("SELECT TAX(c.price) FROM c", "call it as udf.tax(…)"),
+    ("SELECT udf.Tax(c.price) FROM c", "Did you mean udf.tax?"),
+    ("SELECT SUBSTRING(c.name) FROM c", "Form: SUBSTRING("),
+    ("SELECT c.id, COUNT(1) FROM c", "Add c.id to GROUP BY"),
+    (
+        "SELECT * FROM c ORDER BY LOWER(c.name)",
+        "computed property",
+    ),
+    ("SELECT *", "SELECT * FROM c."),
+];
+
 #[test]
 fn a_mistake_is_answered_with_its_remedy() {
-    for (query, remedy) in [
-        (
-            "SELECT c.order FROM c",
-            r#"write c[\"order\"] instead of c.order"#,
-        ),
-        (
-            "SELECT 1 AS From",
-            "FROM is a reserved word and cannot be a name",
-        ),
-        (
-            "SELECT c.\"my name\" FROM c",
-            r#"stands in brackets: c[\"my name\"]"#,
-        ),
-        ("SELECT * FROM c WHERE c.n == 1", "write = and not =="),
-        ("SELECT * FROM c WHERE c.n = 1 && c.m = 2", "AND and not &&"),
-        ("SELECT COUNT(*) FROM c", "COUNT(1)"),
-        ("SELECT c.* FROM c", "SELECT * FROM c"),
-        ("SELECT VALUE * FROM c", "SELECT VALUE c FROM c"),
-        ("SELECT *, c.id FROM c", "SELECT * stands alone"),
-        ("SELECT * FROM c, d", "JOIN t IN c.tags"),
-        (
-            "SELECT * FROM c JOIN d ON d.x = c.x",
-            "Containers cannot be joined",
-        ),
-        ("SELECT * FROM c WHERE c.n IS NULL", "IS_NULL(c.x)"),
-        (
-            "SELECT c.n FROM c GROUP BY c.n HAVING COUNT(1) > 1",
-            "WHERE g.n > 1",
-        ),
-        ("SELECT * FROM c LIMIT 10", "OFFSET 0 LIMIT 10"),
-        ("SELECT * FROM c OFFSET 10", "OFFSET 0 LIMIT 10"),
-        ("UPDATE c SET c.n = 1", "Queries only read"),
-        ("DELETE FROM c", "Queries only read"),
-        ("SELCT * FROM c", "Did you mean SELECT instead of SELCT?"),
-        ("SELECT * FORM c", "Did you mean FROM instead of FORM?"),
-        (
-            "SELECT * FROM c WEHRE c.n = 1",
-            "Did you mean WHERE instead of WEHRE?",
-        ),
-        ("SELECT * FROM c WHERE c.n IN [1, 2]", "IN (1, 2, 3)"),
-        ("SELECT * FROM c WHERE", "Something must follow 'WHERE'."),
-        ("SELECT * FROM c WHERE c.n = 'a", "is not closed"),
-        ("SELECT * FROM c;", "leave it out"),
-        ("SELECT * FROM c WHERE !c.n", "Write NOT"),
-        ("SELECT * FROM c WHERE c.n = ‘a’", "straight quotes"),
-        (
-            "SELECT name FROM c",
-            "write c.name for a property, or 'name' in quotes",
-        ),
-        (
-            "SELECT C.id FROM c",
-            "Upper and lower case count: write 'c'.",
-        ),
-        ("SELECT products.id FROM products p", "The query knows 'p'"),
-        (
-            "SELECT c.price AS p FROM c ORDER BY p",
-            "repeat its expression here",
-        ),
-        ("SELECT VALUE x", "The query has no FROM"),
-        (
-            "SELECT * FROM c WHERE c.n = @limt",
-            "Did you mean '@limit'?",
-        ),
-        ("SELECT LENGHT(c.name) FROM c", "Did you mean LENGTH?"),
-        ("SELECT TAX(c.price) FROM c", "call it as udf.tax(…)"),
-        ("SELECT udf.Tax(c.price) FROM c", "Did you mean udf.tax?"),
-        ("SELECT SUBSTRING(c.name) FROM c", "Form: SUBSTRING("),
-        ("SELECT c.id, COUNT(1) FROM c", "Add c.id to GROUP BY"),
-        (
-            "SELECT * FROM c ORDER BY LOWER(c.name)",
-            "computed property",
-        ),
-        ("SELECT *", "SELECT * FROM c."),
-    ] {
+    for (query, remedy) in MISTAKES {
         let text = told(query, &[("@limit".to_owned(), Json::from(3))]);
         assert!(text.contains(remedy), "{query}: {text}");
     }

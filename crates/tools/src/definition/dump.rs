@@ -31,7 +31,7 @@ pub async fn dump(
         let name = format!("database {id}");
         let offer = client.offer(&link).await.map_err(failed(&name))?;
         let mut listed = client.containers(&link).await.map_err(failed(&name))?;
-        listed.sort_by(|a, b| text(a, "id").cmp(&text(b, "id")));
+        listed.sort_by_key(|resource| text(resource, "id"));
         let mut containers = Vec::new();
         for body in listed {
             let name = format!("container {id}/{}", text(&body, "id"));
@@ -131,7 +131,7 @@ async fn sorted_scripts(
     kind: ScriptKind,
 ) -> Result<Vec<Value>, ClientError> {
     let mut scripts = client.scripts(link, kind).await?;
-    scripts.sort_by(|a, b| text(a, "id").cmp(&text(b, "id")));
+    scripts.sort_by_key(|resource| text(resource, "id"));
     Ok(scripts)
 }
 
