@@ -149,12 +149,10 @@ fn meaning(option: &Arg) -> String {
                 .get_help()
                 .map(ToString::to_string)
                 .unwrap_or_default();
-            let _ = write!(
-                text,
-                "<br>**{}**: {}",
-                value.get_name(),
-                cell(&one_line(&help))
-            );
+            let _ = write!(text, "<br>**{}**", value.get_name());
+            if !help.is_empty() {
+                let _ = write!(text, ": {}", cell(&one_line(&help)));
+            }
         }
     }
     text

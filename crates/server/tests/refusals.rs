@@ -1,5 +1,5 @@
-//! The texts that users and operators read about refusals: the text of a 429, the refusal of an item without
-//! the header of its partition key, and the lines of the log about 401 and 429.
+//! The texts that users and operators read about refusals: the text of a 429, the refusal of an
+//! item without the header of its partition key, and the lines of the log about 401 and 429.
 
 mod program;
 

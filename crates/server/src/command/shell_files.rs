@@ -22,7 +22,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArguments {
     /// Shell whose completions are printed
-    #[arg(value_enum)]
+    #[arg(value_enum, value_name = "SHELL")]
     pub(crate) shell: Shell,
 }
 
