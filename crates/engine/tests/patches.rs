@@ -245,7 +245,8 @@ fn properties_that_identify_an_item_cannot_be_patched() {
     );
     assert_eq!(
         message,
-        "Invalid patch request: Cannot patch system property 'id'."
+        "Invalid patch request: Cannot patch system property 'id'. The id and the properties that \
+         begin with '_' belong to the database."
     );
     for operation in [
         r#"{"op":"set","path":"/place/pk","value":"q"}"#,

@@ -370,10 +370,11 @@ fn an_invalid_patch_is_refused() {
         r#"[{"op":"move","from":"/a","path":"/a/b"}]"#,
     ] {
         let error = Patch::from_json(&json(body)).expect_err(body);
-        assert_eq!(
-            error.message(),
-            "Invalid patch request: check syntax of patch specification.",
-            "{body}"
+        let sentence = "Invalid patch request: check syntax of patch specification. ";
+        let remedy = error.message().strip_prefix(sentence);
+        assert!(
+            remedy.is_some_and(|remedy| !remedy.is_empty()),
+            "{body}: {error}"
         );
     }
     let eleven = format!("[{}]", [r#"{"op":"remove","path":"/a"}"#; 11].join(","));

@@ -19,14 +19,17 @@ pub(crate) fn read(
     password: &str,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), Failure> {
     let store =
-        KeyStore::from_pkcs12(bytes, password, Pkcs12ImportPolicy::Raw).map_err(|error| {
+        KeyStore::from_pkcs12(bytes, password, Pkcs12ImportPolicy::Relaxed).map_err(|error| {
             Failure::Failed(format!(
                 "this is neither PEM nor a PFX file that this password opens: {error}"
             ))
         })?;
-    let (_, chain) = store.private_key_chain().ok_or_else(|| {
-        Failure::Failed("the PFX file has no certificate with a private key".to_owned())
-    })?;
+    let (_, chain) = store
+        .private_key_chain()
+        .filter(|(_, chain)| !chain.certs().is_empty())
+        .ok_or_else(|| {
+            Failure::Failed("the PFX file has no certificate with a private key".to_owned())
+        })?;
     let certificates = chain
         .certs()
         .iter()

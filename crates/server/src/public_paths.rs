@@ -1,5 +1,5 @@
-//! The paths of the port for clients that need no signature: health, the certificate, and a page
-//! below `/_explorer/` if there is no console.
+//! The paths of the port for clients that need no signature: health, the certificate, and in the
+//! place of the emulator a page below `/_explorer/` if there is no console.
 //!
 //! Programs that wait for the vendor's emulator ask for these paths before they sign anything.
 
@@ -23,8 +23,9 @@ pub(crate) struct PublicPaths<S> {
     pub(crate) health: Arc<Health>,
     /// Certificate chain in PEM.
     pub(crate) certificate: Bytes,
-    /// True if the service behind has a console below `/_explorer/`.
-    pub(crate) has_console: bool,
+    /// True if the paths of the vendor's explorer are answered in place of a console that is off.
+    /// Tools ask for them to see whether the vendor's emulator runs.
+    pub(crate) stands_in_for_console: bool,
 }
 
 impl<S: Service> PublicPaths<S> {
@@ -36,7 +37,9 @@ impl<S: Service> PublicPaths<S> {
         match path {
             "/alive" | "/ready" | "/status" => self.health.answer(request.method(), path).await,
             CERTIFICATE_PATH => Some(document("application/x-pem-file", self.certificate.clone())),
-            "/_explorer" | "/_explorer/" | "/_explorer/index.html" if !self.has_console => {
+            "/_explorer" | "/_explorer/" | "/_explorer/index.html"
+                if self.stands_in_for_console =>
+            {
                 let page = Bytes::from_static(NO_CONSOLE.as_bytes());
                 Some(document("text/html; charset=utf-8", page))
             }

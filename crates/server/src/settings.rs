@@ -99,7 +99,8 @@ mod tests {
             let found = keys(&start).find(|(key, _)| *key == name);
             found.map(|(_, option)| KeyKind::of(option))
         };
-        assert_eq!(kind("listen"), Some(KeyKind::One));
+        assert_eq!(kind("throughput"), Some(KeyKind::One));
+        assert_eq!(kind("listen"), Some(KeyKind::Many));
         assert_eq!(kind("memory"), Some(KeyKind::Flag));
         assert_eq!(kind("region"), Some(KeyKind::Many));
         assert_eq!(kind("config"), None);

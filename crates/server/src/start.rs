@@ -430,13 +430,13 @@ fn client_port(
     observers: &Observers<'_>,
 ) -> Port<PublicPaths<WithConsole<Gateway>>> {
     let console = observers.admin.and_then(AdminServer::console).cloned();
-    let has_console = console.is_some();
+    let stands_in_for_console = console.is_none() && arguments.emulator.is_some();
     let service = WithConsole::new(server.gateway.clone(), console, Base::Explorer);
     let service = PublicPaths {
         inner: Arc::new(service),
         health: observers.health.clone(),
         certificate: server.context.tls.chain_pem.as_bytes().to_vec().into(),
-        has_console,
+        stands_in_for_console,
     };
     Port {
         service: Arc::new(service),

@@ -266,7 +266,7 @@ fn a_body_in_binary_json_is_read_like_its_text() {
     .concat();
     assert_eq!(
         client
-            .call(&Request::new("POST", ITEMS).body(item_a.clone()))
+            .call(&Request::new("POST", ITEMS).key("p").body(item_a.clone()))
             .status,
         201
     );
@@ -274,7 +274,9 @@ fn a_body_in_binary_json_is_read_like_its_text() {
         .call(&Request::new("GET", &item("a")).key("p"))
         .json();
     assert_eq!(read.get("n").and_then(Json::as_i64), Some(200));
-    let upsert = Request::new("POST", ITEMS).header("x-ms-documentdb-is-upsert", "True");
+    let upsert = Request::new("POST", ITEMS)
+        .key("p")
+        .header("x-ms-documentdb-is-upsert", "True");
     assert_eq!(client.call(&upsert.body(item_a)).status, 200);
 }
 

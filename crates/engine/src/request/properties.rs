@@ -182,7 +182,7 @@ mod tests {
         }
         assert_eq!(
             refusal("c", 2.into()).as_deref(),
-            Some("The thing property 'c' cannot be changed.")
+            Some("The thing property 'c' cannot be changed. It is 1 and would become 2.")
         );
         assert!(
             refusal("d", 1.into()).is_some_and(
@@ -191,9 +191,9 @@ mod tests {
         );
         assert!(refusal("e", 2.into()).is_some_and(|message| message.contains("'e'")));
         assert_eq!(refusal("e", "one".into()), None);
-        assert_eq!(
-            refusal("f", 1.into()).as_deref(),
-            Some("The thing property 'f' is unknown.")
+        assert!(
+            refusal("f", 1.into())
+                .is_some_and(|message| message.starts_with("The thing property 'f' is unknown."))
         );
         assert!(
             is_server_set(TABLE, "b") && !is_server_set(TABLE, "a") && !is_server_set(TABLE, "f")

@@ -39,8 +39,10 @@ pub(super) fn plan(
 ) -> Result<StartArguments, Failure> {
     let mut start = StartArguments::defaults().map_err(Failure::Usage)?;
     start.ready_json = arguments.ready_json;
+    // A wrong port is told even if --listen makes it needless.
+    let port_for_clients = port(values, "port")?.unwrap_or(PORT);
     start.listen = match arguments.listen.is_empty() {
-        true => vec![Listen::Everywhere(port(values, "port")?.unwrap_or(PORT))],
+        true => vec![Listen::Everywhere(port_for_clients)],
         false => arguments.listen.clone(),
     };
     start.cert_hosts = arguments.cert_hosts.clone();

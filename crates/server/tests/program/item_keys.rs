@@ -14,7 +14,8 @@ use std::sync::{LazyLock, Mutex};
 /// The header that names a partition key.
 pub(crate) const PARTITION_KEY: &str = "x-ms-documentdb-partitionkey";
 
-/// The partition key paths of containers, by the path of their items.
+/// The partition key paths of containers, by the path of their items; none if a container has no
+/// partition key.
 type Definitions = HashMap<String, Vec<String>>;
 
 static OF_ALL_TESTS: LazyLock<Mutex<Definitions>> = LazyLock::new(Mutex::default);
@@ -31,13 +32,13 @@ pub(super) fn note_container(request: &Request) {
     }
     let Ok(body) = parse(body) else { return };
     let paths = body.get("partitionKey").and_then(|key| key.get("paths"));
-    let (Some(id), Some(paths)) = (
-        body.get("id").and_then(Json::as_str),
-        paths.and_then(Json::as_array),
-    ) else {
+    let Some(id) = body.get("id").and_then(Json::as_str) else {
         return;
     };
+    // A container without a partition key is noted too, so that another test's is not found.
     let paths: Vec<String> = paths
+        .and_then(Json::as_array)
+        .unwrap_or_default()
         .iter()
         .filter_map(Json::as_str)
         .map(str::to_owned)
@@ -63,6 +64,9 @@ pub(super) fn header_of_new_item(request: &Request) -> Option<(&'static str, Str
         let known = OF_ALL_TESTS.lock().expect("no test panics with the lock");
         known.get(path).cloned()
     })?;
+    if paths.is_empty() {
+        return None;
+    }
     let item = parse(body).unwrap_or(Json::Null);
     let values: Vec<Json> = paths.iter().map(|path| value_at(&item, path)).collect();
     Some((PARTITION_KEY, Json::Array(values).to_text()))
