@@ -58,8 +58,11 @@ impl Client {
             .header("x-ms-documentdb-isquery", "True")
             .body(query.body())
             .repeatable();
-        let mut found: Value = self.request(&request).await?.json()?;
-        let body = found["Offers"][0].take();
+        let found: Value = self.request(&request).await?.json()?;
+        let offers = found.get("Offers").and_then(Value::as_array);
+        let Some(body) = offers.and_then(|offers| offers.first()).cloned() else {
+            return Ok(None);
+        };
         Ok(throughput_of(&body).map(|throughput| Offer { throughput, body }))
     }
 

@@ -5,7 +5,7 @@
 
 use crate::command::{CompletionsArguments, ManArguments, Program};
 use crate::failure::Failure;
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use std::io::{self, Write};
 
 /// Prints the completions of a shell.
@@ -16,11 +16,23 @@ pub(crate) fn completions(arguments: &CompletionsArguments) -> Result<(), Failur
     let mut script = Vec::new();
     clap_complete::generate(
         arguments.shell,
-        &mut Program::command(),
+        &mut public_command(),
         "orrery",
         &mut script,
     );
     print(&script)
+}
+
+/// Returns the command line without its hidden sub-commands, which some shells would offer.
+fn public_command() -> Command {
+    let program = Program::command();
+    let public = program
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set());
+    let public: Vec<Command> = public.cloned().collect();
+    Command::new("orrery")
+        .args(program.get_arguments().cloned().collect::<Vec<_>>())
+        .subcommands(public)
 }
 
 /// Prints the man page of the program, or writes the pages of all sub-commands into a directory.

@@ -145,7 +145,11 @@ fn feeds_are_listed_queried_and_written_by_resource_id() {
     client.make_posts();
     let container = text(&read(&mut client, "/dbs/blog/colls/posts"), "_self");
     let items = format!("{container}docs/");
-    let made = client.call(&by_rid("POST", &items).body(r#"{"id":"a","postId":"p"}"#));
+    let made = client.call(
+        &by_rid("POST", &items)
+            .key("p")
+            .body(r#"{"id":"a","postId":"p"}"#),
+    );
     assert_eq!(made.status, 201, "{}", made.text());
     assert_eq!(client.call(&by_rid("GET", &items)).rows().len(), 1);
     let query = Request::query(&format!("/{items}"), "SELECT VALUE c.id FROM c").by_rid();

@@ -120,7 +120,9 @@ fn texts_of(each: &Crate) -> Result<Vec<String>, String> {
     files.sort();
     if files.is_empty() {
         // The first of several licences that can be chosen.
+        // Some crates write a slash, as was usual once.
         let chosen = each.licence.split(" OR ").next().unwrap_or_default();
+        let chosen = chosen.split('/').next().unwrap_or_default();
         let standard = root().join(format!("packaging/licences/{chosen}.txt"));
         return match read(&standard) {
             Ok(text) => Ok(vec![text]),
