@@ -2,8 +2,8 @@
 //!
 //! | form of an address | listens on |
 //! |---|---|
-//! | `8081`, `localhost:8081` | 127.0.0.1, and [::1] if the machine has it |
-//! | `:8081`, `*:8081` | all interfaces: 0.0.0.0, and [::] if the machine has it |
+//! | `8081`, `localhost:8081` | 127.0.0.1, and `[::1]` if the machine has it |
+//! | `:8081`, `*:8081` | all interfaces: 0.0.0.0, and `[::]` if the machine has it |
 //! | `127.0.0.1:8081`, `[::1]:8081`, `0.0.0.0:8081` | this address |
 //!
 //! Port 0 selects a free port. Several addresses with port 0 get the same port.
