@@ -1,7 +1,7 @@
 """The requests of the .NET SDK (Microsoft.Azure.Cosmos 3) in gateway mode, for the replays.
 
-Read from the source of the SDK: the order of its calls, its headers, the lower-case escapes of its signature, and what
-it takes from the answers. An object of the SDK with the same name is named beside each call.
+Written from what is known of the protocol, not from a trace of the SDK: the order of its calls, its headers, the
+lower-case escapes of its signature, and what it takes from the answers. An object of the SDK with the same name is named beside each call.
 
 Leaves out: retries, caches, telemetry, and the plans of queries that the SDK makes on Windows without the service.
 """
