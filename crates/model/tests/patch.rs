@@ -381,7 +381,8 @@ fn an_invalid_patch_is_refused() {
     let error = Patch::from_json(&json(&eleven)).expect_err("too many");
     assert_eq!(
         error.message(),
-        "The number of patch operations cannot exceed '10'."
+        "The number of patch operations cannot exceed '10'. This one has 11: send them as several \
+         patches, or replace the item."
     );
 }
 
