@@ -132,7 +132,7 @@ impl ConnectionOptions {
         let host = uri.host().ok_or_else(|| not_an_address(&endpoint))?;
         let is_local = is_loopback(host.trim_start_matches('[').trim_end_matches(']'));
 
-        // The key file of the options comes first: whoever names it wants its key.
+        // A key file among the options counts before a key of the environment.
         let (key, key_source) = match (&self.key_file, found.key) {
             (Some(file), _) => (key_in(file)?, format!("the key file {}", file.display())),
             (None, Some(key)) => key,
