@@ -1,7 +1,10 @@
 //! The steps that must pass before a change lands: their order, a heading for each, a table at the
 //! end.
 //!
-//! `ci` runs [`STEPS`]; `ci --quick` runs [`QUICK_STEPS`], the inner loop of a developer.
+//! `ci` runs [`PHASES`]; `ci --quick` runs [`QUICK_STEPS`], the inner loop of a developer.
+//!
+//! The steps of a phase run one after another. The steps of the phase's second lane run at the same
+//! time, in processes of their own, and their output is printed when the phase ends.
 //!
 //! A failed step does not hide the others: every step runs, except a step whose requirement failed
 //! (the suites of the SDKs require the server program), which is reported as not run.
@@ -10,9 +13,12 @@
 //!
 //! Promises: `run` fails if any step failed or did not run; the table names every skipped step.
 
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::run::Outcome;
+use crate::run::{Outcome, must, target_directory};
 use crate::{
     book, checks, clients, conformance, deny, dist, image, scenarios, sdk_tools, tidy, web,
 };
@@ -57,7 +63,29 @@ impl Step {
 /// Name of the step that builds the server program.
 const SERVER: &str = "server";
 
-const STEPS: &[Step] = &[
+/// Steps that run one after another, and steps that run beside these.
+struct Phase {
+    steps: &'static [Step],
+    beside: &'static [Step],
+}
+
+/// The whole CI. A later phase begins when both lanes of the phase before have ended.
+const PHASES: &[Phase] = &[
+    Phase {
+        steps: CHECKS,
+        beside: &[],
+    },
+    Phase {
+        steps: SUITES,
+        beside: BROWSER_SUITES,
+    },
+    Phase {
+        steps: PACKAGES,
+        beside: &[],
+    },
+];
+
+const CHECKS: &[Step] = &[
     Step::new("fmt", || checks::format(&["--check".to_owned()])),
     Step::new("clippy", || checks::clippy(&[])),
     Step::new("docs", || checks::docs(&[])),
@@ -68,6 +96,10 @@ const STEPS: &[Step] = &[
     Step::new("web", web::check),
     Step::new("book", book::build),
     Step::new(SERVER, || sdk_tools::server().map(drop)),
+];
+
+/// The suites of the SDKs and of other clients.
+const SUITES: &[Step] = &[
     Step::with_server("users of the blog, short", checks::blog_users),
     Step::with_server("conformance python", || conformance::python(&[])),
     Step::with_server("conformance hot-key", || conformance::hot_key(&[])),
@@ -88,9 +120,16 @@ const STEPS: &[Step] = &[
     Step::with_server("code in documents", || conformance::book(&[])),
     Step::with_server("first item, each language", || conformance::first_item(&[])),
     Step::with_server("emulator", clients::emulator_quick),
+];
+
+/// The suites of the pages. A browser often waits, and shares no files with the other suites.
+const BROWSER_SUITES: &[Step] = &[
     Step::with_server("blog in a browser", || conformance::blog(&[])),
     Step::with_server("console in a browser", || conformance::console(&[])),
-    // These link the server program anew, so they come after all that uses it.
+];
+
+/// These link the server program anew, so they come after all that uses it.
+const PACKAGES: &[Step] = &[
     Step::with_server("packages", dist::test_dev),
     Step::with_server("image", image::test_dev),
 ];
@@ -120,45 +159,80 @@ enum End {
     Skipped(String),
 }
 
-/// Runs `ci [--quick]`: every step, then the table.
+/// Runs `ci [--quick | --step NAME]`: every step, then the table; or one step.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let steps = match arguments[..] {
-        [] => STEPS,
-        ["--quick"] => QUICK_STEPS,
+    let reports = match arguments[..] {
+        [] => run_phases(PHASES),
+        ["--quick"] => run_steps(QUICK_STEPS, &[]),
+        ["--step", name] => return run_one(name),
         _ => {
             return Err(format!(
-                "ci takes `--quick` or nothing, not `{}`",
+                "ci takes `--quick`, `--step NAME` or nothing, not `{}`",
                 arguments.join(" ")
             ));
         }
     };
-    let reports = run_steps(steps);
     print!("{}", table(&reports));
     verdict(&reports)
 }
 
 /// Returns the help text of the command: the steps of both lists.
 pub(crate) fn help() -> String {
-    let names = |steps: &[Step]| {
-        let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
-        names.join("; ")
-    };
+    let all: Vec<&str> = all_steps().map(|step| step.name).collect();
+    let quick: Vec<&str> = QUICK_STEPS.iter().map(|step| step.name).collect();
     format!(
         "Without arguments, everything that must pass before a change lands:\n{}.\n\n\
-         With --quick, the checks for the inner loop, under five minutes on a warm build:\n{}.\n",
-        names(STEPS),
-        names(QUICK_STEPS)
+         With --quick, the checks for the inner loop, under five minutes on a warm build:\n{}.\n\n\
+         With --step NAME, the step of this name.\n",
+        all.join("; "),
+        quick.join("; ")
     )
 }
 
-fn run_steps(steps: &[Step]) -> Vec<Report> {
+/// Returns the steps of all phases.
+fn all_steps() -> impl Iterator<Item = &'static Step> {
+    PHASES
+        .iter()
+        .flat_map(|phase| phase.steps.iter().chain(phase.beside))
+}
+
+/// Runs the step of this name. The step that it requires is not run.
+fn run_one(name: &str) -> Outcome {
+    let step = all_steps()
+        .find(|step| step.name == name)
+        .ok_or_else(|| format!("ci has no step `{name}`; `cargo xtask help ci` lists the steps"))?;
+    (step.needs)()?;
+    (step.run)()
+}
+
+/// Runs the phases one after another, and both lanes of a phase at the same time.
+fn run_phases(phases: &[Phase]) -> Vec<Report> {
+    let mut reports: Vec<Report> = Vec::new();
+    for phase in phases {
+        let before = &reports;
+        let (steps, beside) = std::thread::scope(|scope| {
+            let beside = scope.spawn(|| run_beside(phase.beside, before));
+            let steps = run_steps(phase.steps, before);
+            (steps, beside.join())
+        });
+        reports.extend(steps);
+        match beside {
+            Ok(beside) => reports.extend(print_beside(beside)),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+    reports
+}
+
+/// Runs the steps one after another with their output passed through. `before` has the reports of
+/// earlier steps, for the requirements.
+fn run_steps(steps: &[Step], before: &[Report]) -> Vec<Report> {
     let mut reports: Vec<Report> = Vec::new();
     for step in steps {
         println!("\n===== {} =====", step.name);
-        let unmet = step.requires.filter(|name| !has_passed(&reports, name));
         let begun = Instant::now();
-        let end = match unmet {
+        let end = match unmet(step, before, &reports) {
             Some(required) => End::NotRun(required),
             None => match (step.needs)() {
                 Ok(()) => (step.run)().map_or_else(End::Failed, |()| End::Passed),
@@ -176,6 +250,65 @@ fn run_steps(steps: &[Step]) -> Vec<Report> {
         });
     }
     reports
+}
+
+/// Runs the steps one after another, each in a process with a file for its output.
+fn run_beside(steps: &[Step], before: &[Report]) -> Vec<(Report, PathBuf)> {
+    let mut reports = Vec::new();
+    for step in steps {
+        let output = target_directory()
+            .join("ci")
+            .join(format!("{}.log", step.name));
+        let begun = Instant::now();
+        let end = match unmet(step, before, &[]) {
+            Some(required) => End::NotRun(required),
+            None => run_in_process(step, &output).map_or_else(End::Failed, |()| End::Passed),
+        };
+        let report = Report {
+            name: step.name,
+            duration: begun.elapsed(),
+            end,
+        };
+        reports.push((report, output));
+    }
+    reports
+}
+
+/// Runs one step in a process of this program, which writes to the file.
+fn run_in_process(step: &Step, output: &PathBuf) -> Outcome {
+    let text = |error: std::io::Error| format!("cannot write {}: {error}", output.display());
+    if let Some(directory) = output.parent() {
+        fs::create_dir_all(directory).map_err(text)?;
+    }
+    let file = File::create(output).map_err(text)?;
+    let errors = file.try_clone().map_err(text)?;
+    let this = std::env::current_exe()
+        .map_err(|error| format!("this program does not find itself: {error}"))?;
+    let mut process = Command::new(this);
+    process.args(["ci", "--step", step.name]);
+    must(process.stdout(file).stderr(errors))
+}
+
+/// Prints the output of the steps of a second lane and returns their reports.
+fn print_beside(reports: Vec<(Report, PathBuf)>) -> impl Iterator<Item = Report> {
+    reports.into_iter().map(|(report, output)| {
+        println!("\n===== {} =====", report.name);
+        match fs::read(&output) {
+            Ok(text) => print!("{}", String::from_utf8_lossy(&text)),
+            Err(error) => println!("no output: {error}"),
+        }
+        if let End::Failed(reason) = &report.end {
+            println!("----- {} failed: {reason}", report.name);
+        }
+        report
+    })
+}
+
+/// Returns the step that must have passed before this step runs, if that step has not.
+fn unmet(step: &Step, before: &[Report], reports: &[Report]) -> Option<&'static str> {
+    let required = step.requires?;
+    let passed = has_passed(before, required) || has_passed(reports, required);
+    (!passed).then_some(required)
 }
 
 fn has_passed(reports: &[Report], name: &str) -> bool {
@@ -235,12 +368,12 @@ mod tests {
 
     #[test]
     fn all_steps_passing_is_a_pass() {
-        assert_eq!(verdict(&run_steps(&[GOOD, GOOD])), Ok(()));
+        assert_eq!(verdict(&run_steps(&[GOOD, GOOD], &[])), Ok(()));
     }
 
     #[test]
     fn one_failed_step_fails_the_whole_and_hides_no_other() {
-        let reports = run_steps(&[BAD, GOOD]);
+        let reports = run_steps(&[BAD, GOOD], &[]);
         assert_eq!(
             verdict(&reports),
             Err("1 of 2 steps did not pass: bad".to_owned())
@@ -252,7 +385,7 @@ mod tests {
 
     #[test]
     fn a_step_whose_requirement_failed_is_shown_as_not_run() {
-        let reports = run_steps(&[BAD, AFTER_BAD]);
+        let reports = run_steps(&[BAD, AFTER_BAD], &[]);
         assert_eq!(
             verdict(&reports),
             Err("2 of 2 steps did not pass: bad, after".to_owned())
@@ -262,14 +395,16 @@ mod tests {
 
     #[test]
     fn a_step_whose_needs_are_not_there_is_shown_as_skipped_and_fails_nothing() {
-        let reports = run_steps(&[GOOD, WITHOUT_NEEDS]);
+        let reports = run_steps(&[GOOD, WITHOUT_NEEDS], &[]);
         assert_eq!(verdict(&reports), Ok(()));
         assert!(table(&reports).contains("SKIPPED  no network"));
     }
 
     #[test]
     fn every_requirement_names_an_earlier_step() {
-        for steps in [STEPS, QUICK_STEPS] {
+        let all: Vec<&Step> = all_steps().collect();
+        let quick: Vec<&Step> = QUICK_STEPS.iter().collect();
+        for steps in [all, quick] {
             for (place, step) in steps.iter().enumerate() {
                 if let Some(required) = step.requires {
                     let is_earlier = steps[..place].iter().any(|step| step.name == required);
@@ -277,6 +412,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_step_of_a_second_lane_requires_a_step_of_an_earlier_phase() {
+        let failed = run_steps(&[BAD], &[]);
+        let reports = run_beside(&[AFTER_BAD], &failed);
+        assert!(matches!(reports[0].0.end, End::NotRun("bad")));
+    }
+
+    #[test]
+    fn an_unknown_step_is_refused_by_name() {
+        let refusal = run_one("rain").unwrap_err();
+        assert!(refusal.contains("no step `rain`"), "{refusal}");
     }
 
     #[test]

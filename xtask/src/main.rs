@@ -51,8 +51,8 @@ const COMMANDS: &[(&str, &[Command])] = &[
         "Before a change lands",
         &[Command {
             name: "ci",
-            arguments: "[--quick]",
-            summary: "run everything that must pass, or the quick part of it",
+            arguments: "[--quick | --step NAME]",
+            summary: "run everything that must pass, the quick part of it, or one step",
             help: ci::help,
             run: ci::run,
         }],
