@@ -9,21 +9,21 @@ each operation that failed, and at the end a table of all clients.
 Promises: exit code 0 only if every program passed and no server exited or panicked.
 """
 
-import argparse
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "python"))
 
+import runner  # noqa: E402
 from clients import CLIENTS, Client, chosen  # noqa: E402
-from document import finish  # noqa: E402
 from orrery_server import EMULATOR_KEY, Endpoints, Server, ServerFailed  # noqa: E402
-from report import Report, judge, table  # noqa: E402
+from report import Report, judge  # noqa: E402
 
 # Most take 1 to 5 s; the largest frameworks need 10 s for their imports after an installation.
 SECONDS_MAX = 180
@@ -32,35 +32,19 @@ NO_TELEMETRY = {"HAYSTACK_TELEMETRY_ENABLED": "False", "LANGSMITH_TRACING": "fal
 
 
 def main() -> int:
-    arguments = parse(sys.argv[1:])
-    clients = chosen(arguments.names, arguments.quick)
-    if arguments.environments:
-        print("\n".join(sorted({client.environment for client in clients})))
-        return 0
-    reports = []
+    def environments(clients: list[Client]) -> set[str]:
+        return {client.environment for client in clients}
+
+    # A server of another implementation says nothing about this program.
+    is_ours = not os.environ.get("ORRERY_ENDPOINT")
+    names = [client.name for client in CLIENTS] if is_ours else []
+    return runner.main("clients", __doc__, names, chosen, environments, run_all)
+
+
+def run_all(clients: list[Client], show: bool) -> Iterator[Report]:
     with tempfile.TemporaryDirectory() as directory:
         for client in clients:
-            report = run(client, Path(directory), show=arguments.verbose)
-            reports.append(report)
-            for failure in report.failures:
-                print(f"{client.name}: {failure}", flush=True)
-    print(table(reports))
-    # A server of another implementation says nothing about this program.
-    faults = [] if os.environ.get("ORRERY_ENDPOINT") else finish("clients", reports, [client.name for client in CLIENTS], arguments.write)
-    print("\n".join(faults), end="\n" if faults else "")
-    failed = sum(not report.has_passed for report in reports)
-    print(f"{len(reports) - failed} passed, {failed} failed")
-    return 1 if failed or faults else 0
-
-
-def parse(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="the quick choice only")
-    parser.add_argument("--environments", action="store_true", help="print the environments and run nothing")
-    parser.add_argument("--verbose", action="store_true", help="show everything that the programs print")
-    parser.add_argument("--write", action="store_true", help="write the results into docs/compat.md")
-    parser.add_argument("names", nargs="*", metavar="NAME")
-    return parser.parse_args(words)
+            yield run(client, Path(directory), show)
 
 
 def run(client: Client, directory: Path, show: bool) -> Report:

@@ -10,56 +10,37 @@ Promises: exit code 0 only if every program passed as docs/compat.md says, remov
 not have, and no emulator panicked.
 """
 
-import argparse
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 CLIENTS = HERE.parent / "clients"
 sys.path[1:1] = [str(CLIENTS), str(HERE.parent / "python")]
 
+import runner  # noqa: E402
 from consumers import CONSUMERS, Consumer, chosen  # noqa: E402
-from document import finish  # noqa: E402
 from engine import Engine  # noqa: E402
 from orrery_server import program  # noqa: E402
-from report import Report, judge, table  # noqa: E402
+from report import Report, judge  # noqa: E402
 
 SECONDS_MAX = 180
 IMAGE = "orrery/orrery:latest"
 
 
 def main() -> int:
-    arguments = parse(sys.argv[1:])
-    consumers = chosen(arguments.names, arguments.quick)
-    if arguments.environments:
-        print("\n".join(sorted({consumer.environment for consumer in consumers if not consumer.is_replay})))
-        return 0
-    reports = []
-    for consumer in consumers:
-        report = run(consumer, show=arguments.verbose)
-        reports.append(report)
-        for failure in report.failures:
-            print(f"{consumer.name}: {failure}", flush=True)
-    print(table(reports))
-    faults = finish("emulator", reports, [consumer.name for consumer in CONSUMERS], arguments.write)
-    print("\n".join(faults), end="\n" if faults else "")
-    failed = sum(not report.has_passed for report in reports)
-    print(f"{len(reports) - failed} passed, {failed} failed")
-    return 1 if failed or faults else 0
+    def environments(consumers: list[Consumer]) -> set[str]:
+        return {consumer.environment for consumer in consumers if not consumer.is_replay}
 
+    def run_all(consumers: list[Consumer], show: bool) -> Iterator[Report]:
+        return (run(consumer, show) for consumer in consumers)
 
-def parse(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="the choice of `cargo xtask ci` only")
-    parser.add_argument("--environments", action="store_true", help="print the environments and run nothing")
-    parser.add_argument("--verbose", action="store_true", help="show everything that the programs print")
-    parser.add_argument("--write", action="store_true", help="write the results into docs/compat.md")
-    parser.add_argument("names", nargs="*", metavar="WORD")
-    return parser.parse_args(words)
+    names = [consumer.name for consumer in CONSUMERS]
+    return runner.main("emulator", __doc__, names, chosen, environments, run_all)
 
 
 def run(consumer: Consumer, show: bool) -> Report:

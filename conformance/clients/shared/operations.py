@@ -1,4 +1,4 @@
-"""The operations of a client program, reported a line each. See `report.py`.
+"""The operations of a client program or of a replay, reported a line each. See `report.py`.
 
     program = Program("aio-cosmos")
     with program.operation("an item is created"):
@@ -21,12 +21,16 @@ KEY = os.environ["ORRERY_KEY"]
 
 
 class Program:
-    """A run of a program."""
+    """A run of a program.
 
-    def __init__(self, client: str):
+    Without `release`, `client` is an installed package, whose version is reported. A replay, which makes the calls of a
+    client that is not installed, gives the version that it replays.
+    """
+
+    def __init__(self, client: str, release: str | None = None):
         self._failed = False
         self.database = f"clients-{uuid.uuid4().hex[:12]}"
-        say({"client": client, "version": version(client)})
+        say({"client": client, "version": release or version(client)})
 
     @contextmanager
     def operation(self, name: str):

@@ -7,13 +7,13 @@ import os
 
 from docker_calls import Docker
 from dotnet_sdk import CosmosClient
-from replay import Replay
+from operations import Program
 
 KEY = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 
 
 def main() -> None:
-    replay = Replay("Aspire: RunAsEmulator (replay)", "13.2")
+    replay = Program("Aspire: RunAsEmulator (replay)", "13.2")
     docker = Docker()
     settings = {"AZURE_COSMOS_EMULATOR_PARTITION_COUNT": "25", "AZURE_COSMOS_EMULATOR_ENABLE_DATA_PERSISTENCE": "true"}
     with docker.run(os.environ["ORRERY_IMAGE"], settings, [8081]) as container:

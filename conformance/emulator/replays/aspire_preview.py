@@ -15,14 +15,14 @@ from pathlib import Path
 
 from docker_calls import Docker
 from dotnet_sdk import CosmosClient
-from replay import Replay
+from operations import Program
 
 KEY = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 PASSWORD = "a passphrase of the run"
 
 
 def main() -> None:
-    replay = Replay("Aspire: RunAsPreviewEmulator (replay)", "13.2")
+    replay = Program("Aspire: RunAsPreviewEmulator (replay)", "13.2")
     with tempfile.TemporaryDirectory() as directory:
         os.chmod(directory, 0o755)
         with replay.operation("with a developer's certificate as a PFX file, https on the data port and the explorer"):

@@ -7,13 +7,13 @@ import os
 
 from docker_calls import Docker
 from dotnet_sdk import CosmosClient
-from replay import Replay
+from operations import Program
 
 KEY = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 
 
 def main() -> None:
-    replay = Replay("Testcontainers for .NET: Testcontainers.CosmosDb (replay)", "4.9.0")
+    replay = Program("Testcontainers for .NET: Testcontainers.CosmosDb (replay)", "4.9.0")
     docker = Docker()
     settings = {"ENABLE_EXPLORER": "false", "ENABLE_TELEMETRY": "false"}
     with docker.run(os.environ["ORRERY_IMAGE"], settings, [8081]) as container:

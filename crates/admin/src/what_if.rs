@@ -6,7 +6,7 @@
 
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
-use crate::schema::{COUNT, Schema, ValueType, optional, required};
+use crate::schema::{COUNT, Member, Schema, ValueType, optional, required};
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::{Json, Object, object};
 use orrery_what_if::{
@@ -25,61 +25,47 @@ pub(crate) const PARAMETER: Schema = Schema {
     ],
 };
 
+/// Members that describe a query.
+const QUERY_MEMBERS: [Member; 5] = [
+    required("text", ValueType::Text, "SQL text of the query"),
+    optional(
+        "parameters",
+        ValueType::ObjectList(&PARAMETER),
+        "parameters of the query",
+    ),
+    optional(
+        "partitionKey",
+        ValueType::Text,
+        "partition key as in the header x-ms-documentdb-partitionkey; absent: the query may \
+         ask every physical partition",
+    ),
+    optional(
+        "maxItems",
+        ValueType::Integer(1, 1_000),
+        "rows wanted on a page",
+    ),
+    optional(
+        "pages",
+        ValueType::Integer(1, 20),
+        "pages to read; 1 if absent",
+    ),
+];
+
 /// Body of [`why`].
 pub(crate) const QUESTION: Schema = Schema {
     name: "WhyQuestion",
-    members: &[
-        required("text", ValueType::Text, "SQL text of the query"),
-        optional(
-            "parameters",
-            ValueType::ObjectList(&PARAMETER),
-            "parameters of the query",
-        ),
-        optional(
-            "partitionKey",
-            ValueType::Text,
-            "partition key as in the header x-ms-documentdb-partitionkey; absent: the query may \
-             ask every physical partition",
-        ),
-        optional(
-            "maxItems",
-            ValueType::Integer(1, 1_000),
-            "rows wanted on a page",
-        ),
-        optional(
-            "pages",
-            ValueType::Integer(1, 20),
-            "pages to read; 1 if absent",
-        ),
-    ],
+    members: &QUERY_MEMBERS,
 };
 
 /// Body of [`query`].
 pub(crate) const TRIAL: Schema = Schema {
     name: "WhatIfQuery",
     members: &[
-        required("text", ValueType::Text, "SQL text of the query"),
-        optional(
-            "parameters",
-            ValueType::ObjectList(&PARAMETER),
-            "parameters of the query",
-        ),
-        optional(
-            "partitionKey",
-            ValueType::Text,
-            "partition key as in the header x-ms-documentdb-partitionkey; absent: the query may \
-             ask every physical partition",
-        ),
-        optional(
-            "maxItems",
-            ValueType::Integer(1, 1_000),
-            "rows wanted on a page",
-        ),
-        optional(
-            "pages",
-            ValueType::Integer(1, 20),
-            "pages to read; 1 if absent",
-        ),
+        QUERY_MEMBERS[0],
+        QUERY_MEMBERS[1],
+        QUERY_MEMBERS[2],
+        QUERY_MEMBERS[3],
+        QUERY_MEMBERS[4],
         required(
             "indexingPolicy",
             ValueType::AnyObject,

@@ -81,7 +81,9 @@ impl Log {
         }
         let timestamp =
             jiff::Timestamp::from_millisecond(i64::try_from(now_ms).unwrap_or(i64::MAX));
-        let time = timestamp.map(|time| time.to_string()).unwrap_or_default();
+        let time = timestamp
+            .map(|time| format!("{time:.3}"))
+            .unwrap_or_default();
         let line = match self.format {
             LogFormat::Text => text_line(&time, level, message, fields),
             LogFormat::Json => json_line(&time, level, message, fields),
@@ -94,7 +96,13 @@ impl Log {
 
 /// Returns a line as text. Values that could break the line or its fields are quoted.
 fn text_line(time: &str, level: LogLevel, message: &str, fields: &[(&str, Field<'_>)]) -> Vec<u8> {
-    let mut line = format!("{time} {:5} {}", level.name(), message.escape_debug());
+    let mut line = format!("{time} {:5} ", level.name());
+    for character in message.chars() {
+        match character.is_control() {
+            true => line.extend(character.escape_debug()),
+            false => line.push(character),
+        }
+    }
     for (name, value) in fields {
         let field = match value {
             Field::Text(text) if is_plain(text) => format!(" {name}={text}"),

@@ -8,9 +8,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use orrery_engine::request::{Charge, ChargePart, Outcome, Position};
 use orrery_engine::{Container, Database, Engine};
 use orrery_model::json::write_string;
+use orrery_model::words::bounded;
 use orrery_model::work::Work;
 use orrery_model::{Error, Json, Kind, Rid, object};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
+use std::borrow::Cow;
 
 /// The characters that `encodeURIComponent` encodes.
 const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
@@ -27,6 +29,10 @@ const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
 const UNPRINTABLE: &AsciiSet = &CONTROLS.add(b'%');
 /// The header with the position that a client's session has reached.
 const SESSION_TOKEN: &str = "x-ms-session-token";
+
+/// The most characters of the message of an error.
+const MESSAGE_CHARS_MAX: usize = 4_000;
+
 /// The milliseconds that a client is told to wait if an error does not state another time.
 const RETRY_AFTER_MS_DEFAULT: u64 = 10;
 
@@ -405,16 +411,24 @@ pub(crate) fn base64(text: &str) -> String {
 /// In the service, the gateway passes on a list of errors from its back end; the message has the
 /// same form here: `Message: {"Errors":["…"]}`. Errors of queries and scripts contain the list
 /// already. A refusal of credentials comes from the service's gateway itself, without a list.
+///
+/// A message that is no list is cut to [`MESSAGE_CHARS_MAX`] characters: a value of the request in
+/// the message must not make the answer as large as the request. The messages in a list are cut
+/// where the list is made.
 fn error_body(error: &Error, activity: &str) -> Bytes {
     let text = error.message();
     let has_list = text.starts_with("{\"errors\":") || text.starts_with("{\"Errors\":");
+    let text = match has_list {
+        true => Cow::Borrowed(text),
+        false => bounded(text, MESSAGE_CHARS_MAX),
+    };
     let message = if error.status() == 401 {
         format!("{text}\r\nActivityId: {activity}")
     } else if has_list {
         format!("Message: {text}\r\nActivityId: {activity}")
     } else {
         let mut quoted = Vec::new();
-        write_string(text, &mut quoted);
+        write_string(&text, &mut quoted);
         let quoted = String::from_utf8_lossy(&quoted);
         format!("Message: {{\"Errors\":[{quoted}]}}\r\nActivityId: {activity}")
     };
@@ -488,6 +502,16 @@ mod tests {
                 .to_owned();
             assert_eq!(message, format!("Message: {errors}\r\nActivityId: a-b-c"));
         }
+    }
+
+    #[test]
+    fn a_message_with_a_long_value_of_the_request_is_cut_before_its_remedy() {
+        let error = Error::bad(format!("The id '{}' is odd.", "x".repeat(200_000)));
+        let response = Reply::failed(error.with_help("Take another.")).render(&ACTIVITY, false);
+        let body = body(response);
+        assert!(body.len() < 5_000, "{} bytes", body.len());
+        let text = String::from_utf8_lossy(&body);
+        assert!(text.contains("is odd. Take another."), "{text}");
     }
 
     #[test]

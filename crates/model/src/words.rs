@@ -3,6 +3,8 @@
 //!
 //! Everything here costs a little time and is used when an error is made, not before.
 
+use std::borrow::Cow;
+
 /// The most characters of a client's value that a message repeats.
 pub const SHOWN_CHARS: usize = 64;
 
@@ -44,9 +46,36 @@ pub fn shortened(text: &str) -> String {
     }
 }
 
+/// Returns a text of at most `chars` characters. In a longer text, `…` takes the place of what is
+/// cut out before the last quarter, because a message ends with the remedy.
+pub fn bounded(text: &str, chars: usize) -> Cow<'_, str> {
+    // A text has at least as many bytes as characters.
+    if text.len() <= chars {
+        return Cow::Borrowed(text);
+    }
+    let count = text.chars().count();
+    if count <= chars {
+        return Cow::Borrowed(text);
+    }
+    let at_the_end = chars / 4;
+    let at_the_start = chars - at_the_end - 1;
+    let start: String = text.chars().take(at_the_start).collect();
+    let end: String = text.chars().skip(count - at_the_end).collect();
+    Cow::Owned(format!("{start}…{end}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bounded_text_keeps_its_start_and_its_end() {
+        assert_eq!(bounded("äöü", 3), "äöü");
+        let text = format!("{}end", "ä".repeat(100));
+        let cut = bounded(&text, 16);
+        assert_eq!(cut, format!("{}…äend", "ä".repeat(11)));
+        assert_eq!(cut.chars().count(), 16);
+    }
 
     #[test]
     fn a_name_in_another_case_or_with_a_slip_is_recognised() {

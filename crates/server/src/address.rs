@@ -92,6 +92,15 @@ impl Listen {
         }
     }
 
+    /// Returns the same addresses with another port.
+    pub(crate) fn with_port(self, port: u16) -> Listen {
+        match self {
+            Listen::Localhost(_) => Listen::Localhost(port),
+            Listen::Everywhere(_) => Listen::Everywhere(port),
+            Listen::At(address) => Listen::At(SocketAddr::new(address.ip(), port)),
+        }
+    }
+
     /// Returns true if only this machine can reach the address.
     pub(crate) fn is_loopback(self) -> bool {
         self.first().ip().is_loopback()
@@ -115,7 +124,7 @@ pub(crate) async fn listen(
 ) -> Result<Vec<TcpListener>, (Listen, io::Error)> {
     match listen_on(wanted) {
         Err((_, error)) if takes_free_port && error.kind() == io::ErrorKind::AddrInUse => {
-            let any_port: Vec<Listen> = wanted.iter().map(|listen| with_port(*listen, 0)).collect();
+            let any_port: Vec<Listen> = wanted.iter().map(|listen| listen.with_port(0)).collect();
             listen_on(&any_port)
         }
         result => result,
@@ -132,7 +141,7 @@ fn listen_on(wanted: &[Listen]) -> Result<Vec<TcpListener>, (Listen, io::Error)>
         let mut failure = None;
         for listen in wanted {
             let chosen = match listen.first().port() {
-                0 => with_port(*listen, shared_port),
+                0 => listen.with_port(shared_port),
                 _ => *listen,
             };
             match listen_both(chosen) {
@@ -211,14 +220,6 @@ pub(crate) fn first_of(listeners: &[TcpListener]) -> io::Result<SocketAddr> {
     match listeners.first() {
         Some(first) => first.local_addr(),
         None => Err(io::ErrorKind::AddrNotAvailable.into()),
-    }
-}
-
-fn with_port(listen: Listen, port: u16) -> Listen {
-    match listen {
-        Listen::Localhost(_) => Listen::Localhost(port),
-        Listen::Everywhere(_) => Listen::Everywhere(port),
-        Listen::At(address) => Listen::At(SocketAddr::new(address.ip(), port)),
     }
 }
 

@@ -24,6 +24,7 @@ use crate::failure::Failure;
 use crate::signals;
 use crate::start::{self, cannot_catch};
 use orrery_gateway::LogLevel;
+use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -77,9 +78,7 @@ impl EmulatorSettings {
 /// # Errors
 /// See [`Failure`], which also gives the exit code.
 pub(crate) fn run(arguments: &EmulatorArguments) -> Result<(), Failure> {
-    let environment: Vec<(String, String)> = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect();
+    let environment = environment(std::env::vars_os())?;
     let values = values::Values::read(&arguments.options, &arguments.switches, &environment)?;
     let start = plan::plan(arguments, &values)?;
     let settings = start.emulator.clone();
@@ -90,4 +89,33 @@ pub(crate) fn run(arguments: &EmulatorArguments) -> Result<(), Failure> {
     };
     let stopped = || signals::shutdown().map_err(cannot_catch);
     start::run_inside(start, stopped, announce)
+}
+
+/// Returns the variables of the environment that are text.
+///
+/// # Errors
+/// [`Failure::Usage`] for a setting that is no text: without its key file, for instance, the
+/// account would have the key that is known to all.
+fn environment(
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<Vec<(String, String)>, Failure> {
+    let mut environment = Vec::new();
+    for (name, value) in variables {
+        let Ok(name) = name.into_string() else {
+            continue;
+        };
+        match value.into_string() {
+            Ok(value) => environment.push((name, value)),
+            Err(_)
+                if table::SETTINGS
+                    .iter()
+                    .any(|setting| setting.has_variable(&name)) =>
+            {
+                let problem = format!("the value of the variable {name} is not UTF-8 text");
+                return Err(Failure::Usage(problem));
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(environment)
 }

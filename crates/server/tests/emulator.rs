@@ -222,6 +222,11 @@ fn a_setting_that_cannot_be_honoured_is_refused_by_name() {
         (&["/nosuchswitch"], &[], "/nosuchswitch"),
         (&["/key=c2VjcmV0"], &[], "AZURE_COSMOS_EMULATOR_KEY"),
         (
+            &["--args", "/key=c2VjcmV0"],
+            &[],
+            "AZURE_COSMOS_EMULATOR_KEY",
+        ),
+        (
             &[],
             &[("DATA_PATH", "/x")],
             "data persistence is switched off",
@@ -232,6 +237,40 @@ fn a_setting_that_cannot_be_honoured_is_refused_by_name() {
         assert!(
             !message.contains("c2VjcmV0"),
             "a secret is shown: {message}"
+        );
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_key_file_whose_name_is_no_text_does_not_leave_the_public_key() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let mut command = command(&[], &[]);
+    command.env("KEY_FILE", OsStr::from_bytes(b"/run/secrets/k\xff"));
+    let output = command.output().expect("it runs");
+    assert_eq!(output.status.code(), Some(2));
+    let message = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(
+        message.contains("the variable KEY_FILE is not UTF-8"),
+        "{message}"
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn console_and_health_listen_where_clients_are_listened_to() {
+    // Every address of 127.0.0.0/8 is this machine's.
+    let (_emulator, ready) = start_json(&[], &[]);
+    for member in ["admin_endpoint", "health_endpoint"] {
+        let here = address(&ready, member);
+        let port = here.rsplit_once(':').expect("a port").1;
+        assert!(TcpStream::connect(&here).is_ok(), "{here}");
+        let elsewhere = TcpStream::connect(format!("127.0.0.2:{port}"));
+        assert!(
+            elsewhere.is_err(),
+            "{member} listens on more than 127.0.0.1"
         );
     }
 }

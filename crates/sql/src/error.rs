@@ -6,8 +6,12 @@
 
 use orrery_model::json::{Json, Object};
 use orrery_model::object;
+use orrery_model::words::bounded;
 use std::error::Error;
 use std::fmt;
+
+/// The most characters of a message. Words of the query in a message may be as long as the query.
+const MESSAGE_CHARS_MAX: usize = 1_000;
 
 /// One compile error and the range of the query text that it refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,9 +111,10 @@ impl QueryError {
 
 /// Returns a sentence of the service and, behind it, how to mend the query.
 fn with_help(sentence: &str) -> String {
-    match crate::hints::help_of_sentence(sentence) {
+    let sentence = bounded(sentence, MESSAGE_CHARS_MAX);
+    match crate::hints::help_of_sentence(&sentence) {
         Some(help) => format!("{sentence} {help}"),
-        None => sentence.to_owned(),
+        None => sentence.into_owned(),
     }
 }
 
@@ -117,8 +122,8 @@ impl Diagnostic {
     /// Returns the message and, behind it, the hint.
     pub fn explained(&self) -> String {
         match &self.hint {
-            Some(hint) => format!("{} {hint}", self.message),
-            None => self.message.clone(),
+            Some(hint) => format!("{} {hint}", bounded(&self.message, MESSAGE_CHARS_MAX)),
+            None => bounded(&self.message, MESSAGE_CHARS_MAX).into_owned(),
         }
     }
 

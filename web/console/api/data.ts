@@ -251,7 +251,7 @@ export const items = {
     const { signal } = options;
     return data(containerPath(database, container, "docs"), { method: "POST", headers, body: text, signal });
   },
-  /** Replaces an item by this text; with an etag, only if nobody changed the item since. */
+  /** Replaces an item by this text; with an etag, only if the item has not changed since. */
   replace: async (at: ItemAddress, text: string, etag?: string): Promise<Reply> =>
     data(itemPath(at), { method: "PUT", headers: itemRequest(at, etag), body: text }),
   patch: async (at: ItemAddress, operations: readonly JsonObject[], etag?: string): Promise<Reply> =>

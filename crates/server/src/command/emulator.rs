@@ -55,7 +55,8 @@ impl Args for EmulatorArguments {
             .value_parser(|text: &str| text.parse::<Listen>())
             .help(
                 "Listen address for clients, in a form of 'orrery start --listen', in the \
-                   place of --port; may be repeated",
+                   place of --port; may be repeated. The console and the probes of health listen \
+                   on the same interfaces as the first",
             );
         let cert_host = Arg::new("cert-host")
             .long("cert-host")

@@ -39,6 +39,8 @@ pub(super) fn plan(
 ) -> Result<StartArguments, Failure> {
     let mut start = StartArguments::defaults().map_err(Failure::Usage)?;
     start.ready_json = arguments.ready_json;
+    // The settings file is that of `start`.
+    start.config = None;
     // A wrong port is told even if --listen makes it needless.
     let port_for_clients = port(values, "port")?.unwrap_or(PORT);
     start.listen = match arguments.listen.is_empty() {
@@ -50,7 +52,7 @@ pub(super) fn plan(
     let mut settings = EmulatorSettings {
         key: values.text("key").map(|key| Secret(key.to_owned())),
         has_own_key: values.text("key").is_some() || values.text("key-file").is_some(),
-        health: health(values)?,
+        health: health(values, clients(&start))?,
         schemes,
         explorer_scheme,
         certificate_file: Some(CERTIFICATE_FILE.into()),
@@ -76,6 +78,12 @@ pub(super) fn plan(
     Ok(start)
 }
 
+/// Returns the first listen address for clients.
+fn clients(start: &StartArguments) -> Listen {
+    let first = start.listen.first();
+    first.copied().unwrap_or(Listen::Everywhere(PORT))
+}
+
 fn port(values: &Values, option: &str) -> Result<Option<u16>, Failure> {
     values.parse(option, "a port from 0 to 65535")
 }
@@ -99,12 +107,13 @@ fn schemes(values: &Values) -> Result<(&'static [&'static str], &'static str), F
     Ok((schemes, explorer))
 }
 
-fn health(values: &Values) -> Result<Option<Listen>, Failure> {
+/// Returns the listen address for probes of health: the interfaces are those of the clients.
+fn health(values: &Values, clients: Listen) -> Result<Option<Listen>, Failure> {
     if values.text("health-port") == Some("off") {
         return Ok(None);
     }
     let port = values.parse("health-port", "a port from 0 to 65535, or off")?;
-    Ok(Some(Listen::Everywhere(port.unwrap_or(HEALTH_PORT))))
+    Ok(Some(clients.with_port(port.unwrap_or(HEALTH_PORT))))
 }
 
 /// Returns the lines for the log: settings that always hold, and variables that are unknown.
@@ -131,14 +140,15 @@ fn notes(values: &Values) -> Vec<(LogLevel, String)> {
     notes
 }
 
-/// Sets the port of the console, which is the port of the management API.
+/// Sets the listen address of the console, which is that of the management API: the interfaces are
+/// those of the clients.
 fn set_explorer(start: &mut StartArguments, values: &Values) -> Result<(), Failure> {
     let port = port(values, "explorer-port")?.unwrap_or(EXPLORER_PORT);
     let has_own_address = std::env::var_os("ORRERY_ADMIN_LISTEN").is_some();
     let is_on = values.flag("enable-explorer")?.unwrap_or(true);
     if !has_own_address || values.text("explorer-port").is_some() {
         start.admin_listen = match is_on {
-            true => AdminListen::At(Listen::Everywhere(port)),
+            true => AdminListen::At(clients(start).with_port(port)),
             false => AdminListen::Off,
         };
     }

@@ -32,6 +32,11 @@ impl Setting {
         self.value == BOOL
     }
 
+    /// Returns true if this variable of the environment gives the setting its value.
+    pub(crate) fn has_variable(&self, name: &str) -> bool {
+        self.variables.contains(&name)
+    }
+
     /// Returns true if the value is a secret, which the command line would show to other users.
     pub(crate) fn is_secret(&self) -> bool {
         self.value == SECRET

@@ -52,16 +52,16 @@ impl Values {
                 }
             }
         }
-        if let Some(arguments) = values.text("args") {
-            let arguments = arguments.to_owned();
-            for switch in arguments.split_whitespace() {
-                values.read_switch(switch, false)?;
+        if let Some(switches) = values.text("args") {
+            // All users of the machine see the options of a program, and not its variables.
+            let is_visible = options.iter().any(|(option, _)| *option == "args");
+            let switches = switches.to_owned();
+            for switch in switches.split_whitespace() {
+                values.read_switch(switch, is_visible)?;
             }
         }
         for (name, _) in environment {
-            let is_known = SETTINGS
-                .iter()
-                .any(|one| one.variables.contains(&name.as_str()));
+            let is_known = SETTINGS.iter().any(|one| one.has_variable(name));
             if name.starts_with(PREFIX) && !is_known {
                 values.unknown_variables.push(name.clone());
             }

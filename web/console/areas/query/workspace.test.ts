@@ -12,7 +12,7 @@ function workspaceOf(...texts: string[]): Workspace {
   return { tabs, current: tabs[0]?.id ?? "" };
 }
 
-test("a query of an address takes the tab that nobody has typed in, or a new one", () => {
+test("a query of an address takes the tab without typed text, or a new one", () => {
   const fresh = withAddress(workspaceOf(FIRST_QUERY), "SELECT 1", [], null);
   assert.deepEqual(fresh.tabs.map((tab) => tab.text), ["SELECT 1"]);
   const second = withAddress(workspaceOf("SELECT 2"), "SELECT 1", [{ name: "@a", text: "1" }], ["k"]);
