@@ -30,6 +30,17 @@ pub(crate) fn run_init(arguments: &InitArguments) -> Result<(), Failure> {
 /// # Errors
 /// See [`Failure`].
 pub(crate) fn run_dump(arguments: &DumpArguments) -> Result<(), Failure> {
+    let output = arguments.output.as_deref();
+    if let Some(path) = output.filter(|_| arguments.format == DumpFormat::File)
+        && let Ok(facts) = std::fs::symlink_metadata(path)
+        && !(facts.is_file() && arguments.overwrite)
+    {
+        let problem = format!(
+            "{} exists: name another file, or add --overwrite, which replaces a plain file",
+            path.display()
+        );
+        return Err(Failure::Usage(problem));
+    }
     let (client, _) = connection::client(&arguments.account.options()).map_err(client_failure)?;
     let runtime = runtime()?;
     let read = definition::dump(&client, arguments.database.as_deref(), arguments.items);
@@ -37,9 +48,7 @@ pub(crate) fn run_dump(arguments: &DumpArguments) -> Result<(), Failure> {
     match (&arguments.output, arguments.format) {
         (Some(folder), DumpFormat::Folder) => definition::write_folder(found, folder),
         (Some(path), DumpFormat::File) => {
-            let cannot = |e| Failure::Failed(format!("cannot write {}: {e}", path.display()));
-            let mut file = std::fs::File::create(path).map_err(cannot)?;
-            definition::write_file(&found, &mut file)
+            definition::replace_file(&found, path, arguments.overwrite)
         }
         (None, _) => definition::write_file(&found, &mut std::io::stdout()),
     }

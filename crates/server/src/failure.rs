@@ -7,7 +7,7 @@
 //! | 2 | the command line is wrong; the parser of the command line uses this code too |
 //! | 4 | the data directory cannot be opened |
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::process::ExitCode;
 
 /// A failure, with a message for the user at the terminal.
@@ -35,8 +35,32 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Failure::Failed(message) | Failure::Usage(message) | Failure::Data(message)) = self;
-        f.write_str(message)
+        write_printable(message, f)
     }
 }
 
 impl std::error::Error for Failure {}
+
+/// Writes a message. Control characters are escaped, except for line ends and tabs: a message may
+/// repeat the text of another server, and the terminal would obey such characters.
+fn write_printable(message: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for character in message.chars() {
+        match character {
+            '\n' | '\t' => f.write_char(character)?,
+            _ if character.is_control() => write!(f, "{}", character.escape_debug())?,
+            _ => f.write_char(character)?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_terminal_obeys_no_message() {
+        let failure = Failure::Failed("line\n\u{1b}[2Jcleared\u{9b}".into());
+        assert_eq!(failure.to_string(), "line\n\\u{1b}[2Jcleared\\u{9b}");
+    }
+}

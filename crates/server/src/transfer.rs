@@ -165,6 +165,8 @@ fn tell_import(summary: &Summary, arguments: &ImportArguments) -> Result<(), Fai
 /// Writes a line to standard error, which leaves standard output to data. If it is closed, the exit
 /// code alone tells the result.
 fn tell(line: &str) {
+    // A line may repeat the text of a server or a file, with characters that a terminal obeys.
+    let line = Failure::Failed(line.to_owned());
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 

@@ -143,3 +143,19 @@ fn an_item_that_breaks_a_unique_key_is_an_error_that_names_it() {
         exit.stderr
     );
 }
+
+#[test]
+fn a_dump_replaces_a_file_only_if_asked() {
+    let server = program::start(&["--memory"]).expect("it starts");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("all.json");
+    let name = path.to_str().expect("UTF-8");
+    std::fs::write(&path, "mine").expect("it is written");
+    let output = orrery(&server, &["dump", "--output", name]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert_eq!(std::fs::read_to_string(&path).expect("text"), "mine");
+    let output = orrery(&server, &["dump", "--output", name, "--overwrite"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let dumped = std::fs::read_to_string(&path).expect("text");
+    assert!(dumped.contains("\"databases\""), "{dumped}");
+}

@@ -211,6 +211,77 @@ fn each_refused_record_is_told_with_its_place_and_the_others_are_imported() {
 }
 
 #[test]
+fn records_before_a_fault_of_the_file_are_imported_and_told() {
+    let world = World::new(&["--memory"]);
+    let cut = format!("[{},{}", item(1), item(2));
+    let file = world.file("cut.json", cut);
+    let output = world.import(&[&file]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = told(&output);
+    assert!(told.contains("ends after 2 whole elements"), "{told}");
+    assert!(
+        told.contains("Of the 2 records before the fault, 0 were refused"),
+        "{told}"
+    );
+    let rows = world.run("export", &["--output", "-"]);
+    assert_eq!(String::from_utf8_lossy(&rows.stdout).lines().count(), 2);
+}
+
+#[test]
+fn ids_that_the_server_takes_come_in_again() {
+    let world = World::new(&["--memory"]);
+    let file = world.file("odd.jsonl", "{\"id\":\"a#b?\",\"pk\":\"x\"}\n");
+    let output = world.import(&[&file]);
+    assert!(output.status.success(), "{}", told(&output));
+    let rows = world.run("export", &["--output", "-"]);
+    assert!(String::from_utf8_lossy(&rows.stdout).contains("a#b?"));
+}
+
+#[test]
+fn another_content_of_a_file_is_another_import() {
+    let world = World::new(&["--memory"]);
+    let file = world.file("items.jsonl", item(1));
+    let resumed = &[file.as_str(), "--resume", "point.json"];
+    assert!(world.import(resumed).status.success());
+    // The size stays, and the time of the last change is another.
+    world.file("items.jsonl", item(2));
+    let later = std::time::SystemTime::now() + Duration::from_secs(10);
+    let changed = std::fs::File::options()
+        .write(true)
+        .open(world.path("items.jsonl"));
+    changed
+        .and_then(|file| file.set_modified(later))
+        .expect("its time is set");
+    let output = world.import(resumed);
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+
+    let output = world.import(&[&file, "--resume", "x.json", "--dead-letter", "x.json"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        told(&output).contains("name the same file"),
+        "{}",
+        told(&output)
+    );
+}
+
+#[test]
+fn an_export_destroys_nothing_that_is_not_its_own() {
+    let world = World::new(&["--memory"]);
+    let file = world.file("items.jsonl", item(1));
+    assert!(world.import(&[&file]).status.success());
+    std::fs::create_dir(world.path("all.jsonl.part")).expect("a folder");
+    world.file("all.jsonl.part/notes.txt", "mine");
+    let output = world.run("export", &["--output", "all.jsonl"]);
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert!(world.path("all.jsonl.part/notes.txt").is_file());
+
+    std::fs::create_dir(world.path("folder")).expect("a folder");
+    let output = world.run("export", &["--output", "folder", "--overwrite"]);
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert!(told(&output).contains("no plain file"), "{}", told(&output));
+}
+
+#[test]
 fn a_dry_run_judges_all_records_and_writes_nothing() {
     let world = World::new(&["--memory"]);
     let name = world.file("items.jsonl", lines([item(1), item(2), item(1)]));

@@ -64,6 +64,9 @@ pub(crate) struct DumpArguments {
     /// File or folder to write [default: standard output]
     #[arg(long, short, value_name = "PATH", required_if_eq("format", "folder"))]
     pub(crate) output: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub(crate) overwrite: bool,
     #[command(flatten)]
     pub(crate) account: AccountArguments,
 }

@@ -28,7 +28,7 @@ pub use model::{
     ContainerDefinition, DatabaseDefinition, Definition, Script, StatedThroughput, Trigger,
 };
 pub use read::read;
-pub use write::{write_file, write_folder};
+pub use write::{replace_file, write_file, write_folder};
 
 use orrery_client::ClientError;
 use std::fmt;

@@ -17,10 +17,12 @@
 
 use super::DefinitionError;
 use super::cosmium;
+use super::members::Members;
 use super::model::{ContainerDefinition, DatabaseDefinition, Definition, Script};
-use super::write::id_of_name;
+use super::write::{DATABASE_FILE, id_of_name};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -59,6 +61,55 @@ fn check(path: &Path, definition: &Definition) -> Result<(), DefinitionError> {
                 );
                 return Err(wrong(path, &reason));
             }
+            check_container(
+                path,
+                &format!("{place}/containers ({})", container.id),
+                container,
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses scripts and items that could be created only in part.
+fn check_container(
+    path: &Path,
+    place: &str,
+    container: &ContainerDefinition,
+) -> Result<(), DefinitionError> {
+    let procedures = container.stored_procedures.iter().map(|s| s.id.as_str());
+    check_ids(path, &format!("{place}/storedProcedures"), procedures)?;
+    let functions = container
+        .user_defined_functions
+        .iter()
+        .map(|s| s.id.as_str());
+    check_ids(path, &format!("{place}/userDefinedFunctions"), functions)?;
+    let triggers = container.triggers.iter().map(|t| t.id.as_str());
+    check_ids(path, &format!("{place}/triggers"), triggers)?;
+
+    let paths: Vec<String> = container
+        .partition_key
+        .as_ref()
+        .and_then(|key| key["paths"].as_array())
+        .into_iter()
+        .flatten()
+        .filter_map(|path| path.as_str().map(str::to_owned))
+        .collect();
+    let mut seen = HashSet::new();
+    for (at, item) in container.items.iter().enumerate() {
+        let place = format!("{place}/items/{at}");
+        let members = Members::parse(item.get())
+            .map_err(|reason| wrong(path, &format!("{place}: {reason}")))?;
+        let Some(id) = members.id().filter(|id| !id.is_empty()) else {
+            let reason = format!(
+                "{place}: the id must be a string that is not empty; it names the item when the \
+                 definition is applied again"
+            );
+            return Err(wrong(path, &reason));
+        };
+        if !seen.insert((members.key(&paths), id.clone())) {
+            let reason = format!("{place} repeats the id '{id}' in its logical partition");
+            return Err(wrong(path, &reason));
         }
     }
     Ok(())
@@ -69,15 +120,14 @@ fn check_ids<'a>(
     place: &str,
     ids: impl Iterator<Item = &'a str>,
 ) -> Result<(), DefinitionError> {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (at, id) in ids.enumerate() {
         if id.is_empty() {
             return Err(wrong(path, &format!("{place}/{at} has no id")));
         }
-        if seen.contains(&id) {
+        if !seen.insert(id) {
             return Err(wrong(path, &format!("{place}/{at} repeats the id '{id}'")));
         }
-        seen.push(id);
     }
     Ok(())
 }
@@ -88,14 +138,14 @@ fn read_folder(path: &Path) -> Result<Definition, DefinitionError> {
         if !folder.is_dir() {
             return Err(wrong(&folder, "a folder for each database was expected"));
         }
-        let file = folder.join("database.json");
+        let file = folder.join(DATABASE_FILE);
         let mut database: DatabaseDefinition = match file.exists() {
             true => parse(&file, &read_text(&file)?)?,
             false => DatabaseDefinition::default(),
         };
         set_id(&mut database.id, &name, &file)?;
         for (name, entry) in entries(&folder)? {
-            if name == "database.json" {
+            if name == DATABASE_FILE {
                 continue;
             }
             if !entry.is_dir() {
@@ -199,7 +249,12 @@ fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>, DefinitionError> {
 
 fn read_text(path: &Path) -> Result<String, DefinitionError> {
     let text = fs::read_to_string(path);
-    text.map_err(|error| wrong(path, &format!("cannot be read: {error}")))
+    let mut text = text.map_err(|error| wrong(path, &format!("cannot be read: {error}")))?;
+    // Some editors begin a file with a byte order mark.
+    if text.starts_with('\u{feff}') {
+        text.drain(..'\u{feff}'.len_utf8());
+    }
+    Ok(text)
 }
 
 /// Parses a file. The error of the parser ends with line and column.
@@ -236,6 +291,37 @@ mod tests {
         assert!(error.contains("repeats the id 'd'"), "{error}");
         let error = read_file(r#"{"databases":[{"id":"d","containers":[{"id":"c"}]}]}"#);
         assert!(error.unwrap_err().contains("no partitionKey"));
+    }
+
+    #[test]
+    fn items_and_scripts_that_repeat_an_id_are_refused_before_anything_is_created() {
+        let with = |members: &str| {
+            read_file(&format!(
+                r#"{{"databases":[{{"id":"d","containers":[{{"id":"c","partitionKey":{{"paths":["/pk"]}},{members}}}]}}]}}"#
+            ))
+        };
+        let two = r#""items":[{"id":"1","pk":"a"},{"id":"1","pk":"b"}]"#;
+        assert_eq!(with(two).unwrap().databases[0].containers[0].items.len(), 2);
+        for (members, part) in [
+            (
+                r#""items":[{"id":"1","pk":"a"},{"id":"1","pk":"a"}]"#,
+                "items/1 repeats the id '1'",
+            ),
+            (r#""items":[{"id":7}]"#, "items/0: the id must be a string"),
+            (r#""items":[7]"#, "items/0: invalid type"),
+            (
+                r#""storedProcedures":[{"id":"p"},{"id":"p"}]"#,
+                "storedProcedures/1 repeats the id 'p'",
+            ),
+        ] {
+            let error = with(members).unwrap_err();
+            assert!(error.contains(part), "{part}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_a_definition() {
+        assert!(read_file("\u{feff}{\"databases\":[]}").is_ok());
     }
 
     #[test]

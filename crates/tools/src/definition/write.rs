@@ -2,11 +2,17 @@
 
 use super::DefinitionError;
 use super::model::{ContainerDefinition, DatabaseDefinition, Definition};
+use orrery_model::words::shortened;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
+
+/// The file with the settings of a database.
+pub(super) const DATABASE_FILE: &str = "database.json";
+/// Bytes of the longest name that common file systems take, without an extension.
+const NAME_BYTES_MAX: usize = 250;
 
 /// Writes the definition as JSON with indentation.
 ///
@@ -23,6 +29,35 @@ pub fn write_file(
         .map_err(|e| DefinitionError::File(format!("cannot write the definition: {e}")))
 }
 
+/// Writes the definition as a file, which gets its name when it is complete.
+///
+/// # Errors
+/// [`DefinitionError::File`] if the file cannot be written, or exists and `overwrite` is false.
+pub fn replace_file(
+    definition: &Definition,
+    path: &Path,
+    overwrite: bool,
+) -> Result<(), DefinitionError> {
+    let failed = |error: io::Error| cannot(path, &error);
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let mut builder = tempfile::Builder::new();
+    // The rights of a new file, and not those of a temporary one.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut file = builder
+        .tempfile_in(folder.unwrap_or(Path::new(".")))
+        .map_err(failed)?;
+    write_file(definition, &mut file)?;
+    file.as_file().sync_all().map_err(failed)?;
+    let kept = match overwrite {
+        true => file.persist(path),
+        false => file.persist_noclobber(path),
+    };
+    kept.map(drop).map_err(|kept| failed(kept.error))
+}
+
 /// Writes the definition as a folder. The folder must not exist, or be empty.
 ///
 /// # Errors
@@ -32,6 +67,7 @@ pub fn write_folder(definition: Definition, folder: &Path) -> Result<(), Definit
         let reason = format!("{} is not empty; choose another folder", folder.display());
         return Err(DefinitionError::File(reason));
     }
+    check_names(&definition)?;
     fs::create_dir_all(folder).map_err(|e| cannot(folder, &e))?;
     for mut database in definition.databases {
         let home = folder.join(name_of_id(&database.id));
@@ -40,9 +76,33 @@ pub fn write_folder(definition: Definition, folder: &Path) -> Result<(), Definit
         }
         database.id = String::new();
         write(
-            &home.join("database.json"),
+            &home.join(DATABASE_FILE),
             &pretty::<DatabaseDefinition>(&database)?,
         )?;
+    }
+    Ok(())
+}
+
+/// Refuses ids that make no file names, before anything is written.
+fn check_names(definition: &Definition) -> Result<(), DefinitionError> {
+    for database in &definition.databases {
+        let mut ids = vec![&database.id];
+        for container in &database.containers {
+            ids.push(&container.id);
+            ids.extend(container.stored_procedures.iter().map(|script| &script.id));
+            let functions = &container.user_defined_functions;
+            ids.extend(functions.iter().map(|script| &script.id));
+            ids.extend(container.triggers.iter().map(|trigger| &trigger.id));
+        }
+        for id in ids {
+            if name_of_id(id).len() > NAME_BYTES_MAX {
+                return Err(DefinitionError::File(format!(
+                    "the id '{}' is too long for the name of a file; --format file has no such \
+                     limit",
+                    shortened(id)
+                )));
+            }
+        }
     }
     Ok(())
 }
@@ -103,6 +163,10 @@ fn cannot(path: &Path, error: &io::Error) -> DefinitionError {
 /// Returns the file name for an id. Characters that some file systems refuse, `%`, and a dot at the
 /// begin or end are written as `%` and two hexadecimal digits.
 fn name_of_id(id: &str) -> String {
+    // The file of this name is beside the folders of the containers.
+    if id == DATABASE_FILE {
+        return DATABASE_FILE.replace('.', "%2E");
+    }
     let mut name = String::new();
     let last = id.len().saturating_sub(1);
     for (at, c) in id.char_indices() {
@@ -160,10 +224,11 @@ mod tests {
             "x.",
             ".hidden",
             "%2E",
+            "database.json",
         ] {
             let name = name_of_id(id);
             assert!(
-                !name.starts_with('.') && !name.contains(['/', ':']),
+                !name.starts_with('.') && !name.contains(['/', ':']) && name != DATABASE_FILE,
                 "{name}"
             );
             assert_eq!(id_of_name(&name).unwrap(), id);

@@ -118,11 +118,8 @@ pub async fn export(
 ) -> Result<ExportSummary, TransferError> {
     let begin = Instant::now();
     let is_standard = options.output == Path::new("-");
-    if !is_standard && options.output.exists() && !options.overwrite {
-        return Err(TransferError::Usage(format!(
-            "{} exists: name another file, or add --overwrite",
-            options.output.display()
-        )));
+    if !is_standard {
+        check_output(&options.output, options.overwrite)?;
     }
     let format = options
         .format
@@ -141,7 +138,7 @@ pub async fn export(
         Some(folder) => folder.path().to_owned(),
         None => with_suffix(&options.output, ".part"),
     };
-    std::fs::create_dir_all(&folder).map_err(failed(&folder.display().to_string()))?;
+    create_folder(&folder)?;
     let export = description(&client, &container, &query, options);
     let list = folder.join("progress.json");
     let mut progressed = match read_list(&list, &export)? {
@@ -177,6 +174,45 @@ pub async fn export(
         elapsed: begin.elapsed(),
         resumed_rows,
     })
+}
+
+/// Refuses an output whose replacement would destroy something else than an earlier output.
+fn check_output(output: &Path, overwrite: bool) -> Result<(), TransferError> {
+    let name = output.display();
+    let Ok(facts) = std::fs::symlink_metadata(output) else {
+        return Ok(());
+    };
+    if !facts.is_file() {
+        return Err(TransferError::Usage(format!(
+            "{name} exists and is no plain file, which an export could replace: name another file, \
+             or - for standard output"
+        )));
+    }
+    if !overwrite {
+        return Err(TransferError::Usage(format!(
+            "{name} exists: name another file, or add --overwrite"
+        )));
+    }
+    Ok(())
+}
+
+/// Creates the folder of an export, or takes the folder that an interrupted export left. A folder
+/// with other content is refused, because the end of the export deletes the folder.
+fn create_folder(folder: &Path) -> Result<(), TransferError> {
+    let named = failed(&folder.display().to_string());
+    if std::fs::symlink_metadata(folder).is_err() {
+        return std::fs::create_dir_all(folder).map_err(named);
+    }
+    let is_link = folder.is_symlink();
+    let mut entries = std::fs::read_dir(folder).map_err(&named)?;
+    let is_empty = entries.next().is_none();
+    if is_link || !is_empty && !folder.join("progress.json").is_file() {
+        return Err(TransferError::Usage(format!(
+            "{} is not the folder of an interrupted export: move it away, or name another output",
+            folder.display()
+        )));
+    }
+    Ok(())
 }
 
 /// Returns the text that identifies an export for its folder.

@@ -25,7 +25,7 @@ use orrery_model::json::parse;
 use orrery_model::partition_key::Definition;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
@@ -200,6 +200,7 @@ pub async fn import(
         open: HashMap::new(),
         busy: HashSet::new(),
         held: None,
+        source_failure: None,
         in_flight: 0,
         charge: 0.0,
         results,
@@ -274,6 +275,11 @@ fn check(options: &ImportOptions) -> Result<(), TransferError> {
     if options.checkpoint.is_some() && options.files.iter().any(|file| file == "-") {
         return usage("standard input cannot be read again: --resume needs files or --from");
     }
+    if let (Some(checkpoint), Some(dead)) = (&options.checkpoint, &options.dead_letter)
+        && (checkpoint == dead || is_same_file(checkpoint, dead))
+    {
+        return usage("--resume and --dead-letter name the same file");
+    }
     if options.checkpoint.is_some() && options.is_dry_run {
         return usage("--dry-run and --resume exclude each other");
     }
@@ -289,7 +295,16 @@ fn check(options: &ImportOptions) -> Result<(), TransferError> {
     Ok(())
 }
 
-/// Returns the text that identifies an import for its checkpoint. It contains no key.
+/// Returns true if two names lead to one file.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    match (one.canonicalize(), other.canonicalize()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    }
+}
+
+/// Returns the text that identifies an import for its checkpoint: a file with another content has
+/// another size or another time of its last change. The text contains no key.
 fn description(
     client: &Client,
     options: &ImportOptions,
@@ -299,7 +314,11 @@ fn description(
     let mut sources: Vec<String> = inputs
         .iter()
         .map(|input| match input.size() {
-            Some(size) => format!("{} ({size} bytes)", input.name()),
+            Some(size) => format!(
+                "{} ({size} bytes, changed at {})",
+                input.full_name(),
+                input.changed_at()
+            ),
             None => input.name(),
         })
         .collect();
@@ -388,6 +407,8 @@ struct Run {
     busy: HashSet<u128>,
     /// An item whose identity is busy.
     held: Option<Item>,
+    /// The reason for which the source ended before its last record.
+    source_failure: Option<String>,
     in_flight: usize,
     charge: f64,
     results: mpsc::UnboundedSender<Sent>,
@@ -443,6 +464,8 @@ impl Run {
                     None => has_ended = true,
                 },
             }
+            // The records before a fault of the source are imported all the same.
+            has_ended |= self.source_failure.is_some();
             if has_ended {
                 self.send_all();
             }
@@ -454,7 +477,15 @@ impl Run {
                 saved = Instant::now();
             }
         }
-        Ok(())
+        let Some(reason) = self.source_failure.take() else {
+            return Ok(());
+        };
+        let counts = self.ledger.counts();
+        Err(TransferError::Failed(format!(
+            "{reason}. Of the {} records before the fault, {} were refused and the others are \
+             imported",
+            counts.records, counts.refused
+        )))
     }
 
     /// Returns true if a further record may be taken.
@@ -486,7 +517,10 @@ impl Run {
                 reason,
                 text,
             } => (name, place, reason, text),
-            Incoming::Failed(reason) => return Err(TransferError::Failed(reason)),
+            Incoming::Failed(reason) => {
+                self.source_failure = Some(reason);
+                return Ok(());
+            }
         };
         let ordinal = self.ledger.begin();
         let finished = Finished {

@@ -78,6 +78,25 @@ impl Input {
         }
     }
 
+    /// Returns the name from the root of the file system on.
+    pub(super) fn full_name(&self) -> String {
+        match self {
+            Input::File(path) => {
+                let whole = path.canonicalize();
+                whole.as_ref().unwrap_or(path).display().to_string()
+            }
+            Input::Standard => self.name(),
+        }
+    }
+
+    /// Returns the time of the last change, in milliseconds since 1970; 0 if it is not known.
+    pub(super) fn changed_at(&self) -> u128 {
+        let Input::File(path) = self else { return 0 };
+        let changed = std::fs::metadata(path).and_then(|facts| facts.modified());
+        let since = changed.map(|time| time.duration_since(std::time::UNIX_EPOCH));
+        since.map_or(0, |since| since.map_or(0, |since| since.as_millis()))
+    }
+
     /// Returns the size in bytes, if it is known.
     pub(super) fn size(&self) -> Option<u64> {
         match self {

@@ -140,7 +140,7 @@ fn identity(epk: &Epk, key_json: &str, id: &str) -> u128 {
     u128::from_le_bytes(murmur3_128(&text))
 }
 
-/// Checks the rules of the service for ids.
+/// Checks the rules for ids that hold in every server.
 fn check_id(id: &str) -> Result<(), String> {
     if id.is_empty() {
         return Err("the id is empty".into());
@@ -152,7 +152,7 @@ fn check_id(id: &str) -> Result<(), String> {
             limits::ITEM_ID_BYTES
         ));
     }
-    if let Some(found) = id.chars().find(|c| matches!(c, '/' | '\\' | '?' | '#')) {
+    if let Some(found) = id.chars().find(|c| matches!(c, '/' | '\\')) {
         return Err(format!(
             "the id contains '{found}', which the service does not allow"
         ));
