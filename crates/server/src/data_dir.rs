@@ -78,6 +78,8 @@ fn refuse_foreign(directory: &Path, arguments: &StartArguments) -> Result<(), Fa
         &arguments.entra_keys,
         &arguments.tls_cert,
         &arguments.tls_key,
+        &arguments.tls_password_file,
+        &arguments.init,
     ];
     let named: Vec<PathBuf> = named
         .into_iter()

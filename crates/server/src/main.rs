@@ -54,6 +54,7 @@ mod memory;
 mod notify;
 mod pfx;
 mod private_file;
+mod public_file;
 mod public_paths;
 mod query;
 #[cfg(test)]

@@ -22,6 +22,7 @@ use crate::address::{first_of, listen, reachable, reachable_by_others};
 use crate::admin::AdminServer;
 use crate::announce::Announcement;
 use crate::background;
+use crate::certificate;
 use crate::command::StartArguments;
 use crate::context::ServerContext;
 use crate::definition;
@@ -33,6 +34,7 @@ use crate::keys;
 use crate::memory::Memory;
 use crate::notify;
 use crate::private_file;
+use crate::public_file;
 use crate::public_paths::PublicPaths;
 use crate::signals::{self, KeyReloader};
 use crate::write_watch;
@@ -214,6 +216,13 @@ fn log_notes(arguments: &StartArguments, context: &ServerContext) {
     for (level, note) in notes {
         context.log(*level, note);
     }
+    let facts = certificate::facts_of_pem(&context.tls.chain_pem);
+    let now = i64::try_from(context.world.now_ms() / 1_000).unwrap_or(i64::MAX);
+    if facts.is_some_and(|facts| facts.expires < now) {
+        let expired = "the certificate has expired: clients that check certificates refuse this \
+                       server";
+        context.log(LogLevel::Warn, expired);
+    }
 }
 
 /// Writes the certificate to the file from which programs copy it out of a container of the
@@ -225,12 +234,9 @@ fn write_certificate(arguments: &StartArguments, context: &ServerContext) -> Res
     let Some(file) = &emulator.certificate_file else {
         return Ok(());
     };
-    let written = match file.parent() {
-        Some(parent) => std::fs::create_dir_all(parent),
-        None => Ok(()),
-    }
-    .and_then(|()| std::fs::write(file, context.tls.chain_pem.as_bytes()));
-    match written {
+    let is_own_choice = !emulator.needs_certificate_file;
+    let certificate = context.tls.chain_pem.as_bytes();
+    match public_file::replace(file, is_own_choice, certificate) {
         Ok(()) => Ok(()),
         Err(error) if emulator.needs_certificate_file => Err(Failure::Failed(format!(
             "cannot write the certificate to {}: {error}",

@@ -275,6 +275,21 @@ fn an_export_destroys_nothing_that_is_not_its_own() {
     assert_eq!(output.status.code(), Some(2), "{}", told(&output));
     assert!(world.path("all.jsonl.part/notes.txt").is_file());
 
+    // A folder that another export works in is not shared.
+    std::fs::create_dir(world.path("busy.jsonl.part")).expect("a folder");
+    let lock = std::fs::File::create(world.path("busy.jsonl.part/lock")).expect("a file");
+    lock.try_lock().expect("it is free");
+    let output = world.run("export", &["--output", "busy.jsonl"]);
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert!(
+        told(&output).contains("another export"),
+        "{}",
+        told(&output)
+    );
+    drop(lock);
+    let output = world.run("export", &["--output", "busy.jsonl"]);
+    assert!(output.status.success(), "{}", told(&output));
+
     std::fs::create_dir(world.path("folder")).expect("a folder");
     let output = world.run("export", &["--output", "folder", "--overwrite"]);
     assert_eq!(output.status.code(), Some(2), "{}", told(&output));

@@ -69,6 +69,6 @@ pub(crate) struct ShowArguments {
 pub(crate) enum ConfigFormat {
     /// A configuration file, with the source of each value as a comment
     Toml,
-    /// An array of objects with key, value and source
+    /// An object with the file and the settings, each with key, value and source
     Json,
 }

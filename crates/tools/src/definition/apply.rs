@@ -185,6 +185,9 @@ impl Application<'_> {
                 self.done.changed.push(format!("{name}: throughput"));
                 Ok(())
             }
+            None if self.mode == ExistingMode::Replace => Err(DefinitionError::Differs(format!(
+                "{name} exists without a throughput of its own; only a new one can have it"
+            ))),
             _ => Err(differs(name, "throughput")),
         }
     }
@@ -318,6 +321,6 @@ fn scripts_of(container: &ContainerDefinition) -> [(ScriptKind, &'static str, Ve
 fn differs(name: &str, fields: &str) -> DefinitionError {
     DefinitionError::Differs(format!(
         "{name} exists with another {fields} than the definition states; the mode 'keep' leaves it \
-         as it is, 'replace' changes it"
+         as it is, and 'replace' changes what the service lets change"
     ))
 }

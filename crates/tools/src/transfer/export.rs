@@ -17,7 +17,7 @@ use super::rows::{OutputFormat, assemble, push_line};
 use orrery_client::{Client, PartitionKeyRange, QueryText, Scope, container_link};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -139,6 +139,7 @@ pub async fn export(
         None => with_suffix(&options.output, ".part"),
     };
     create_folder(&folder)?;
+    let _claim = claim(&folder)?;
     let export = description(&client, &container, &query, options);
     let list = folder.join("progress.json");
     let mut progressed = match read_list(&list, &export)? {
@@ -196,6 +197,9 @@ fn check_output(output: &Path, overwrite: bool) -> Result<(), TransferError> {
     Ok(())
 }
 
+/// The files of an export's folder, beside the segments and temporary files.
+const FILES: [&str; 3] = ["lock", "progress.json", "whole"];
+
 /// Creates the folder of an export, or takes the folder that an interrupted export left. A folder
 /// with other content is refused, because the end of the export deletes the folder.
 fn create_folder(folder: &Path) -> Result<(), TransferError> {
@@ -203,16 +207,35 @@ fn create_folder(folder: &Path) -> Result<(), TransferError> {
     if std::fs::symlink_metadata(folder).is_err() {
         return std::fs::create_dir_all(folder).map_err(named);
     }
-    let is_link = folder.is_symlink();
-    let mut entries = std::fs::read_dir(folder).map_err(&named)?;
-    let is_empty = entries.next().is_none();
-    if is_link || !is_empty && !folder.join("progress.json").is_file() {
-        return Err(TransferError::Usage(format!(
-            "{} is not the folder of an interrupted export: move it away, or name another output",
-            folder.display()
-        )));
+    let mut is_own = !folder.is_symlink();
+    for entry in std::fs::read_dir(folder).map_err(&named)? {
+        let name = entry.map_err(&named)?.file_name();
+        let name = name.to_string_lossy();
+        let is_segment = name.starts_with("segment-") && name.ends_with(".jsonl");
+        is_own &= is_segment || name.starts_with(".tmp") || FILES.contains(&name.as_ref());
     }
-    Ok(())
+    if is_own {
+        return Ok(());
+    }
+    Err(TransferError::Usage(format!(
+        "{} is not the folder of an interrupted export: move it away, or name another output",
+        folder.display()
+    )))
+}
+
+/// Claims a folder for this process, until the returned file is closed.
+fn claim(folder: &Path) -> Result<File, TransferError> {
+    let path = folder.join("lock");
+    let named = failed(&path.display().to_string());
+    let lock = File::create(&path).map_err(&named)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(TransferError::Usage(format!(
+            "another export writes to {}: wait for its end, or name another output",
+            folder.display()
+        ))),
+        Err(TryLockError::Error(error)) => Err(named(error)),
+    }
 }
 
 /// Returns the text that identifies an export for its folder.
@@ -281,6 +304,10 @@ fn read_list(list: &Path, export: &str) -> Result<Option<Progressed>, TransferEr
     };
     let text = std::fs::read(list).map_err(|e| other(e.to_string()))?;
     let found: Progressed = serde_json::from_slice(&text).map_err(|e| other(e.to_string()))?;
+    // An export whose rows are all read failed after that: its rows may be out of date.
+    if found.segments.iter().all(|segment| segment.is_complete) {
+        return Ok(None);
+    }
     if found.version != 1 || found.export != export {
         return Err(other(format!(
             "it belongs to another export: {}",

@@ -481,9 +481,12 @@ impl Run {
             return Ok(());
         };
         let counts = self.ledger.counts();
+        let others = match self.sender {
+            Some(_) => "are imported",
+            None => "would be imported",
+        };
         Err(TransferError::Failed(format!(
-            "{reason}. Of the {} records before the fault, {} were refused and the others are \
-             imported",
+            "{reason}. Of the {} records before the fault, {} were refused and the others {others}",
             counts.records, counts.refused
         )))
     }

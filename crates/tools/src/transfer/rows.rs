@@ -7,6 +7,7 @@
 //! | string | as it stands |
 //! | object | a column for each of its properties: `address.city` |
 //! | array, empty object | JSON |
+//! | object of a property that is no object in another row | JSON |
 //!
 //! An import reads such a file back, except that an empty string and a missing property look alike,
 //! and that strings such as `7` need `--csv-text`.
@@ -16,7 +17,7 @@ use super::send::SYSTEM_PROPERTIES;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
@@ -212,17 +213,37 @@ fn each_line(
 
 /// Writes CSV: the columns are found in a first pass, in the order in which they appear.
 fn write_csv(segments: &[PathBuf], output: &mut dyn Write) -> Result<(), TransferError> {
-    let mut columns: Vec<String> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut names: Vec<String> = Vec::new();
+    let mut known: HashSet<String> = HashSet::new();
+    let no_column = HashSet::new();
     each_line(segments, &mut |line| {
-        for (name, _) in cells(line)? {
-            if !places.contains_key(&name) {
-                places.insert(name.clone(), columns.len());
-                columns.push(name);
+        for (name, _) in cells(line, &no_column)? {
+            if known.insert(name.clone()) {
+                names.push(name);
             }
         }
         Ok(())
     })?;
+
+    // A property is one column, or a column for each property below, but not both.
+    let mut whole: HashSet<String> = HashSet::new();
+    for name in &names {
+        whole.extend(
+            above(name)
+                .filter(|above| known.contains(*above))
+                .map(str::to_owned),
+        );
+    }
+    let mut columns: Vec<String> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for name in names {
+        let outermost = above(&name).filter(|above| whole.contains(*above)).last();
+        let column = outermost.unwrap_or(&name).to_owned();
+        if !places.contains_key(&column) {
+            places.insert(column.clone(), columns.len());
+            columns.push(column);
+        }
+    }
     let mut writer = csv::Writer::from_writer(output);
     let csv_failed = |e: csv::Error| LineError::Io(e.into());
     if !columns.is_empty() {
@@ -231,7 +252,7 @@ fn write_csv(segments: &[PathBuf], output: &mut dyn Write) -> Result<(), Transfe
     }
     each_line(segments, &mut |line| {
         let mut row = vec![String::new(); columns.len()];
-        for (name, cell) in cells(line)? {
+        for (name, cell) in cells(line, &whole)? {
             if let Some(place) = places.get(&name) {
                 row[*place] = cell;
             }
@@ -241,14 +262,19 @@ fn write_csv(segments: &[PathBuf], output: &mut dyn Write) -> Result<(), Transfe
     writer.flush().map_err(io_error)
 }
 
-/// Returns the columns and cells of a row.
-fn cells(line: &[u8]) -> Result<Vec<(String, String)>, LineError> {
+/// Returns the properties that contain the property of a column, the innermost first.
+fn above(column: &str) -> impl Iterator<Item = &str> {
+    column.rmatch_indices('.').map(|(at, _)| &column[..at])
+}
+
+/// Returns the columns and cells of a row. The objects of the columns in `whole` are one cell.
+fn cells(line: &[u8], whole: &HashSet<String>) -> Result<Vec<(String, String)>, LineError> {
     let bad = |e: String| LineError::Row(format!("a row is no JSON: {e}"));
     let text = std::str::from_utf8(line).map_err(|e| bad(e.to_string()))?;
     let raw: &RawValue = serde_json::from_str(text).map_err(|e| bad(e.to_string()))?;
     let mut cells = Vec::new();
     if raw.get().starts_with('{') {
-        push_cells("", raw, &mut cells)?;
+        push_cells("", raw, whole, &mut cells)?;
     } else {
         // A row of SELECT VALUE has no name.
         cells.push(("value".to_owned(), cell(raw)?));
@@ -259,6 +285,7 @@ fn cells(line: &[u8]) -> Result<Vec<(String, String)>, LineError> {
 fn push_cells(
     prefix: &str,
     object: &RawValue,
+    whole: &HashSet<String>,
     cells: &mut Vec<(String, String)>,
 ) -> Result<(), LineError> {
     let bad = |e: serde_json::Error| LineError::Row(format!("a row is no JSON: {e}"));
@@ -271,9 +298,9 @@ fn push_cells(
             )));
         }
         let path = format!("{prefix}{name}");
-        let is_object = value.get().starts_with('{');
+        let is_object = value.get().starts_with('{') && !whole.contains(&path);
         if is_object && value.get().trim_start_matches('{').trim_start() != "}" {
-            push_cells(&format!("{path}."), value, cells)?;
+            push_cells(&format!("{path}."), value, whole, cells)?;
         } else {
             cells.push((path, cell(value)?));
         }
@@ -330,5 +357,9 @@ mod tests {
         let csv = assembled(OutputFormat::Csv, rows).unwrap();
         assert_eq!(csv, "id,at.x,t,e\na,1.50,,\nb,,\"[1,2]\",{}\n");
         assert!(assembled(OutputFormat::Csv, "{\"a.b\":1}\n").is_err());
+        let rows = "{\"a\":{\"b\":{\"c\":1}}}\n{\"a\":{\"b\":2}}\n{\"a\":null,\"d\":3}\n";
+        let csv = assembled(OutputFormat::Csv, rows).unwrap();
+        let expected = "a,d\n\"{\"\"b\"\":{\"\"c\"\":1}}\",\n\"{\"\"b\"\":2}\",\nnull,3\n";
+        assert_eq!(csv, expected);
     }
 }
