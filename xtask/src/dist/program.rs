@@ -90,7 +90,7 @@ fn architecture() -> Result<&'static Architecture, String> {
 /// of macros and build scripts, which cannot be static.
 fn build_for_users(architecture: &Architecture) -> Result<PathBuf, String> {
     let target = format!("{}-unknown-linux-gnu", architecture.rust);
-    let flags = [
+    let mut flags = vec![
         "-C".to_owned(),
         "target-feature=+crt-static".to_owned(),
         // Addresses that the start adjusts take a bit each in place of 24 bytes.
@@ -102,6 +102,10 @@ fn build_for_users(architecture: &Architecture) -> Result<PathBuf, String> {
         ),
         format!("--remap-path-prefix={}=.", root().display()),
     ];
+    // Functions with equal code become one. Only the linker of this architecture has the option.
+    if architecture.rust == "x86_64" {
+        flags.extend(["-C".to_owned(), "link-arg=-Wl,--icf=all".to_owned()]);
+    }
     let mut build = cargo(&["build", "--locked", "--profile", "dist"]);
     build.args(["--target", &target]);
     build.args(["--package", "orrery-server", "--bin", "orrery"]);
