@@ -29,6 +29,7 @@ use crate::request_log::{Finished, RecordReason, RequestLog, RequestRecord};
 use crate::route::{Path, Route, Target};
 use crate::script_lane::{OnDrop, ScriptLane};
 use crate::slow::{self, SlowRequests};
+use crate::spans::{SpanAccount, SpanRecorder};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, DATE, EXPECT, HOST};
 use http::request::Parts;
@@ -63,6 +64,7 @@ pub struct Gateway {
     request_log: RequestLog,
     notices: Notices,
     slow_requests: Option<SlowRequests>,
+    spans: Option<(SpanRecorder, SpanAccount)>,
     sampler: Sampler,
     body_memory: BodyMemory,
 }
@@ -141,6 +143,7 @@ impl Gateway {
             request_log: RequestLog::default(),
             notices: Notices::default(),
             slow_requests: None,
+            spans: None,
             script_lane: ScriptLane::new(&engine),
             engine,
             authenticator: Authenticator::new(options.keys, options.directory),
@@ -158,6 +161,17 @@ impl Gateway {
     /// Writes a line to the log for each slow request.
     pub fn reporting_slow(mut self, slow_requests: Option<SlowRequests>) -> Self {
         self.slow_requests = slow_requests;
+        self
+    }
+
+    /// Records a span for each sampled request.
+    pub fn recording_spans(mut self, recorder: Option<SpanRecorder>) -> Self {
+        let region = self.account.regions.first().map_or("", String::as_str);
+        let account = SpanAccount {
+            consistency: self.account.consistency,
+            region: region.into(),
+        };
+        self.spans = recorder.map(|recorder| (recorder, account));
         self
     }
 
@@ -272,10 +286,15 @@ impl Gateway {
             microseconds,
             activity_id: activity.to_str().unwrap_or_default(),
             client: connection.peer,
+            server: connection.local,
             is_from_console: head.extensions.get::<TrustedAccess>().is_some(),
         };
         self.record(&finished);
         self.report_slow(&finished);
+        if let Some((recorder, account)) = &self.spans {
+            let counters = &self.metrics.spans;
+            recorder.record(&finished, &self.engine, &*self.world, account, counters);
+        }
 
         if is_answered {
             Ok(reply.render(&activity, is_head_request))
