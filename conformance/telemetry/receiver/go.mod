@@ -1,6 +1,6 @@
 module orrery.dev/conformance/telemetry/receiver
 
-go 1.26.8
+go 1.25.0
 
 require (
 	go.opentelemetry.io/collector/component v1.56.0

@@ -1,8 +1,7 @@
 // The OTLP receiver of the OpenTelemetry collector, alone: prints one JSON line for each batch.
 //
-// The first line names the endpoints for HTTP and gRPC. Each further line is a batch as the
-// collector's own marshaler for OTLP in JSON writes it. The program ends when standard input
-// closes.
+// The first line says that both ports are open. Each further line is a batch as the collector's own
+// marshaler for OTLP in JSON writes it. The program ends when standard input closes.
 package main
 
 import (

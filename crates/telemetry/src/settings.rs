@@ -230,16 +230,18 @@ fn address(text: &str, path: Option<&str>) -> Result<Uri, String> {
         Some(path) => format!("{}/{path}", text.trim_end_matches('/')),
         None => text.to_owned(),
     };
-    let uri: Uri = whole
-        .parse()
-        .map_err(|error| format!("it is no URL: {error}"))?;
-    if !matches!(uri.scheme_str(), Some("http" | "https")) {
+    let has_scheme = whole
+        .split_once("://")
+        .is_some_and(|(scheme, _)| matches!(&*scheme.to_lowercase(), "http" | "https"));
+    if !has_scheme {
         return Err(
-            "expected a URL that begins with http:// or https://, such as \
-                    http://localhost:4318"
+            "expected a URL that begins with http:// or https://, such as http://localhost:4318"
                 .to_owned(),
         );
     }
+    let uri: Uri = whole
+        .parse()
+        .map_err(|error| format!("it is no URL: {error}"))?;
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     if authority.contains('@') {
         return Err("a password in a URL is not taken; use OTEL_EXPORTER_OTLP_HEADERS".to_owned());
@@ -488,7 +490,7 @@ mod tests {
         for (text, part) in [
             ("localhost:4318", "http://"),
             ("ftp://x", "http://"),
-            ("http://", "no URL"),
+            ("http://", "begins with"),
             ("http://a b", "no URL"),
             ("http://u:secret@c:1", "HEADERS"),
             ("http://c:0", "no host and port"),
