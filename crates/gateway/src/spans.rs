@@ -25,8 +25,10 @@ use tokio::sync::mpsc;
 
 /// The bytes of a `tracestate` that are passed on, as the recommendation demands at least.
 const TRACE_STATE_BYTES: usize = 512;
-/// The bytes of the text of a query, and of a user agent.
-const QUERY_BYTES: usize = 16 * 1024;
+/// The bytes of the longest text of a query that is kept. A part of a longer one would be another
+/// query.
+const QUERY_BYTES: usize = 8 * 1024;
+/// The bytes of a user agent that are kept.
 const USER_AGENT_BYTES: usize = 256;
 
 /// The spans of all requests, by their fate.
@@ -186,13 +188,13 @@ pub struct RequestSpan {
 /// Makes spans of requests and puts them into a queue.
 pub struct SpanRecorder {
     sampler: SpanSampler,
-    queue: mpsc::Sender<Box<RequestSpan>>,
+    queue: mpsc::Sender<RequestSpan>,
     /// Returns the nanoseconds since 1970.
     now_ns: fn() -> u64,
 }
 
 /// The end of the queue from which an exporter takes spans.
-pub type SpanQueue = mpsc::Receiver<Box<RequestSpan>>;
+pub type SpanQueue = mpsc::Receiver<RequestSpan>;
 
 impl SpanRecorder {
     /// Creates a recorder with a queue for `capacity` spans, and the other end of the queue.
@@ -232,7 +234,7 @@ impl SpanRecorder {
                     span.parent_span_id = Some(parent.span_id);
                     span.trace_state = trace_state(&finished.head.headers);
                 }
-                place.send(Box::new(span));
+                place.send(span);
             }
             Err(mpsc::error::TrySendError::Full(())) => counters.dropped.add(1),
             // The exporter has stopped.
@@ -287,7 +289,9 @@ impl SpanRecorder {
             body_bytes: call.map(|call| call.body.len()),
             returned_rows: returned_rows(reply),
             partitions: partition_count(reply),
-            query: query.map(|query| shortened(&query.text, QUERY_BYTES)),
+            query: query
+                .map(|query| query.text)
+                .filter(|text| text.len() <= QUERY_BYTES),
             method: head.method.as_str().to_owned(),
             activity_id: finished.activity_id.to_owned(),
             user_agent: shortened(user_agent.unwrap_or_default(), USER_AGENT_BYTES),

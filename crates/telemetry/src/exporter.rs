@@ -218,7 +218,7 @@ async fn run_spans(export: Option<SpanExport>, mut stopped: watch::Receiver<bool
 impl SpanExport {
     /// Waits for a span, and then for more until the batch is full or the delay is over. A call
     /// that is cancelled loses nothing: spans are in the queue or in the batch.
-    async fn fill(&mut self, batch: &mut Vec<Box<RequestSpan>>) {
+    async fn fill(&mut self, batch: &mut Vec<RequestSpan>) {
         if batch.is_empty() {
             let size = self.batch_size;
             if self.queue.recv_many(batch, size).await == 0 {
@@ -237,7 +237,7 @@ impl SpanExport {
     }
 
     /// Sends a batch again and again until the collector takes or refuses the batch.
-    async fn send_until_taken(&mut self, batch: &mut Vec<Box<RequestSpan>>) {
+    async fn send_until_taken(&mut self, batch: &mut Vec<RequestSpan>) {
         let request = self.request(batch);
         let mut pause = FIRST_PAUSE;
         loop {
@@ -259,7 +259,7 @@ impl SpanExport {
     }
 
     /// Sends the batch and all spans in the queue, each batch once.
-    async fn send_rest(mut self, mut batch: Vec<Box<RequestSpan>>) {
+    async fn send_rest(mut self, mut batch: Vec<RequestSpan>) {
         self.queue.close();
         loop {
             while batch.len() < self.batch_size {
@@ -292,13 +292,13 @@ impl SpanExport {
         }
     }
 
-    fn request(&self, batch: &[Box<RequestSpan>]) -> TracesRequest {
+    fn request(&self, batch: &[RequestSpan]) -> TracesRequest {
         TracesRequest {
             resource_spans: vec![ResourceSpans {
                 resource: Some(self.resource.clone()),
                 scope_spans: vec![ScopeSpans {
                     scope: scope(),
-                    spans: batch.iter().map(|span| spans::message(span)).collect(),
+                    spans: batch.iter().map(spans::message).collect(),
                 }],
             }],
         }

@@ -83,11 +83,10 @@ impl Variables<'_> {
             format!("OTEL_EXPORTER_OTLP_{signal}_{end}"),
             format!("OTEL_EXPORTER_OTLP_{end}"),
         ];
-        let found = names.into_iter().find_map(|name| {
+        names.into_iter().find_map(|name| {
             let value = self.get(&name)?;
             Some((name, value))
-        });
-        found
+        })
     }
 
     /// Returns a number, or `default`.
