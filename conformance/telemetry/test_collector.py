@@ -86,9 +86,12 @@ def exported(tmp_path_factory):
 
     client = CosmosClient(endpoints.http, endpoints.key)
     orders = client.create_database("shop").create_container("orders", PartitionKey("/customer"))
-    parent = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
+
+    def trace(request):
+        request.http_request.headers["traceparent"] = f"00-{TRACE}-{PARENT}-01"
+
     item = {"id": "1", "customer": "secret-ada"}
-    orders.create_item(item, initial_headers=parent, raw_response_hook=charge_of("create_item orders"))
+    orders.create_item(item, raw_request_hook=trace, raw_response_hook=charge_of("create_item orders"))
     query = "SELECT * FROM c WHERE c.customer = 'secret-ada'"
     hook = charge_of("query_items orders")
     rows = orders.query_items(query, partition_key="secret-ada", raw_response_hook=hook)
