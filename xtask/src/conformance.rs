@@ -14,7 +14,7 @@
 //! conformance/book             the code blocks of the documents    the environments of the others
 //! conformance/emulator         consumers of the emulator    the same
 //! conformance/hot-key          the Python SDK against a budget    the same venv
-//! conformance/telemetry        the receiver of the OpenTelemetry collector    the same venv, and Go
+//! conformance/telemetry        the receiver of a collector    the same venv, and Go
 //! conformance/splits           both SDKs at once, histories   the same venv and node_modules
 //! ```
 //!

@@ -272,12 +272,7 @@ impl Gateway {
             reply.set_shared("content-location", self.location(&head, connection).into());
         }
         self.log_request(kind, &reply, &head, &activity, milliseconds, connection);
-        if let Some(error) = &reply.error
-            && Notices::is_about(error)
-        {
-            self.notices
-                .tell(&self.log, self.now_ms(), error, &head, connection);
-        }
+        self.tell_refusal(&reply, &head, connection);
         let finished = Finished {
             kind,
             head: &head,
@@ -289,12 +284,7 @@ impl Gateway {
             server: connection.local,
             is_from_console: head.extensions.get::<TrustedAccess>().is_some(),
         };
-        self.record(&finished);
-        self.report_slow(&finished);
-        if let Some((recorder, account)) = &self.spans {
-            let counters = &self.metrics.spans;
-            recorder.record(&finished, &self.engine, &*self.world, account, counters);
-        }
+        self.observe(&finished);
 
         if is_answered {
             Ok(reply.render(&activity, is_head_request))
@@ -590,6 +580,26 @@ impl Gateway {
         }
         let guid = guid(self.world.random(), self.world.random());
         HeaderValue::from_str(&guid).unwrap_or(HeaderValue::from_static("none"))
+    }
+
+    /// Tells the operator of a refusal that has a remedy.
+    fn tell_refusal(&self, reply: &Reply, head: &Parts, connection: &Connection) {
+        if let Some(error) = &reply.error
+            && Notices::is_about(error)
+        {
+            self.notices
+                .tell(&self.log, self.now_ms(), error, head, connection);
+        }
+    }
+
+    /// Gives a finished request to the parts that watch requests, each of which may be off.
+    fn observe(&self, finished: &Finished<'_>) {
+        self.record(finished);
+        self.report_slow(finished);
+        if let Some((recorder, account)) = &self.spans {
+            let counters = &self.metrics.spans;
+            recorder.record(finished, &self.engine, &*self.world, account, counters);
+        }
     }
 
     /// Adds a request to the log of slow, dear and failed requests, if it is one of them.

@@ -265,7 +265,7 @@ fn a_full_queue_drops_spans_and_no_request_waits_for_a_collector_that_is_down() 
         ("OTEL_METRICS_EXPORTER", "none"),
     ];
     let (server, mut client) = start(&receiver, &sizes);
-    // The exporter holds the first batch, of one to four spans, and the queue has room for four more.
+    // The exporter holds the first batch, of one to four spans; the queue has room for four more.
     receiver.wait(|received| received.requests >= 1);
     for _ in 0..50 {
         assert_eq!(

@@ -110,41 +110,13 @@ impl Exporter {
             None => None,
         };
 
-        // A runtime of one thread: the encoding of batches and the reading of metrics never take
-        // a worker from requests.
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| format!("cannot start the OpenTelemetry export: {error}"))?;
         let (stop, stopped) = watch::channel(false);
         let (end, ended) = oneshot::channel();
-        let work = async move {
-            let both = async {
-                tokio::join!(
-                    run_spans(span_export, stopped.clone()),
-                    run_metrics(metric_export, stopped.clone()),
-                );
-            };
-            let mut is_stopped = stopped.clone();
-            let out_of_time = async {
-                wait_for(&mut is_stopped).await;
-                sleep(STOP_TIMEOUT).await;
-            };
-            tokio::select! {
-                () = both => {}
-                () = out_of_time => {}
-            }
+        run_on_own_thread(async move {
+            export(span_export, metric_export, stopped).await;
             // The receiver is gone if the server did not wait.
             let _ = end.send(());
-        };
-        std::thread::Builder::new()
-            .name("telemetry".to_owned())
-            .spawn(move || {
-                runtime.block_on(work);
-                // The lookup of a host's name may hang on a thread of the runtime.
-                runtime.shutdown_background();
-            })
-            .map_err(|error| format!("cannot start the OpenTelemetry export: {error}"))?;
+        })?;
         Ok(Exporter { stop, ended })
     }
 
@@ -153,6 +125,46 @@ impl Exporter {
         let _ = self.stop.send(true);
         // The thread ends by itself in this time; the second bound is for a thread that hangs.
         let _ = timeout(STOP_TIMEOUT + STOP_TIMEOUT / 2, self.ended).await;
+    }
+}
+
+/// Runs `work` on a thread and a runtime of its own: the encoding of batches and the reading of
+/// metrics never take a worker from requests.
+fn run_on_own_thread(work: impl Future<Output = ()> + Send + 'static) -> Result<(), String> {
+    let cannot = |error| format!("cannot start the OpenTelemetry export: {error}");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(cannot)?;
+    let thread = std::thread::Builder::new().name("telemetry".to_owned());
+    let started = thread.spawn(move || {
+        runtime.block_on(work);
+        // The lookup of a host's name may hang on a thread of the runtime.
+        runtime.shutdown_background();
+    });
+    started.map(drop).map_err(cannot)
+}
+
+/// Exports both signals until `stopped`, and what is left for [`STOP_TIMEOUT`].
+async fn export(
+    spans: Option<SpanExport>,
+    metrics: Option<MetricExport>,
+    stopped: watch::Receiver<bool>,
+) {
+    let mut is_stopped = stopped.clone();
+    let both = async {
+        tokio::join!(
+            run_spans(spans, stopped.clone()),
+            run_metrics(metrics, stopped.clone()),
+        );
+    };
+    let out_of_time = async {
+        wait_for(&mut is_stopped).await;
+        sleep(STOP_TIMEOUT).await;
+    };
+    tokio::select! {
+        () = both => {}
+        () = out_of_time => {}
     }
 }
 

@@ -4,6 +4,14 @@
 //! A variable that is empty counts as missing, as the specification says. A value that cannot be
 //! used ends the start with its name, except for those that the specification lets a program pass
 //! over; these become notes for the log.
+//!
+//! Variables of one signal come before the general ones, for example
+//! `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT` before `OTEL_EXPORTER_OTLP_ENDPOINT`, and
+//! `OTEL_EXPORTER_OTLP_TRACES_HEADERS` before `OTEL_EXPORTER_OTLP_HEADERS`. The names are put
+//! together from the signal and the end; among the ends are those of
+//! `OTEL_EXPORTER_OTLP_CERTIFICATE` and `OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE`. Samplers are
+//! `parentbased_always_on`, `parentbased_always_off`, `parentbased_traceidratio`, and the same
+//! without the first word.
 
 use http::{HeaderName, HeaderValue, Uri};
 use orrery_client::Trust;

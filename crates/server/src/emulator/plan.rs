@@ -142,7 +142,7 @@ fn notes(values: &Values) -> Vec<(LogLevel, String)> {
         }
     }
     if let Some(source) = values.source("enable-telemetry") {
-        let note = format!("{source}: this server sends nothing to anyone, with either value");
+        let note = format!("{source}: this server sends nothing to its makers, with either value");
         notes.push((LogLevel::Info, note));
     }
     for name in &values.unknown_variables {

@@ -304,8 +304,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         BOOL,
         &["ENABLE_OTLP_EXPORTER"],
         &[],
-        "Send traces and metrics to OTEL_EXPORTER_OTLP_ENDPOINT by OTLP over HTTP [default: if that \
-         variable is set; its default is then http://localhost:4318]",
+        "Send traces and metrics by OTLP over HTTP to OTEL_EXPORTER_OTLP_ENDPOINT, or to \
+         http://localhost:4318 [default: true if that variable is set]",
     ),
     refused(
         "enable-console",

@@ -452,10 +452,13 @@ mod tests {
     fn scripts_make_databases_containers_and_items_in_one_session() {
         let definition = read(&[
             "# seed\nmkdb MovieDB\nmkcon Movies /genre --database=MovieDB\n\
-             mkcon 'Of Users' /tenant,/user -unique_key=/mail,/name -scale=auto -ru=4000 -db MovieDB\n\
+             mkcon 'Of Users' /tenant,/user -unique_key=/mail,/name -scale=auto -ru=4000 \
+             -db MovieDB\n\
              cd MovieDB; pwd",
             "mkitem -container Movies '{\"id\":\"m1\",\n  \"genre\":\"it''s\"}'\n\
-             cd Movies\nmkitem -force \"[{\\\"id\\\":\\\"m2\\\"},{\\\"id\\\":\\\"m3\\\"}]\"\ncd ..\n\
+             cd Movies\n\
+             mkitem -force \"[{\\\"id\\\":\\\"m2\\\"},{\\\"id\\\":\\\"m3\\\"}]\"\n\
+             cd ..\n\
              query \"SELECT VALUE COUNT(1) FROM c\" --container=Movies",
         ])
         .expect("valid");
