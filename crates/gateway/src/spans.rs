@@ -151,7 +151,7 @@ pub struct RequestSpan {
     pub database: String,
     /// Id of the container; empty without one.
     pub container: String,
-    /// Id of the stored procedure that was executed.
+    /// Id of the addressed stored procedure.
     pub stored_procedure: Option<String>,
     /// Status; 0 if a fault rule left the request without an answer.
     pub status: u16,
@@ -267,7 +267,10 @@ impl SpanRecorder {
             }
             _ => None,
         };
-        let is_procedure = kind.operation_name() == "execute_stored_procedure";
+        let is_procedure = match kind {
+            RequestKind::Operation(operation) => operation.is_at_procedure(),
+            RequestKind::Unknown => false,
+        };
         let consistency = call.and_then(|call| call.headers.consistency);
         RequestSpan {
             trace_id: [0; 16],
