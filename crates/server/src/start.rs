@@ -177,6 +177,10 @@ async fn run_server<S: Future<Output = ()>>(
         .await
         .map_err(|error| Failure::Failed(format!("opening the data failed: {error}")))??;
 
+    // The requests of a definition fill the queue of spans, which the exporter empties.
+    let telemetry = std::mem::take(&mut server.telemetry);
+    let exporter = telemetry.start(components(&server), &server.context)?;
+
     // Health checks and the announcement tell that the server is ready, so the definition is
     // applied before both.
     if let Some(definition) = definition {
@@ -190,8 +194,6 @@ async fn run_server<S: Future<Output = ()>>(
     if let Some(admin) = &admin {
         admin.begin_serving(components(&server));
     }
-    let telemetry = std::mem::take(&mut server.telemetry);
-    let exporter = telemetry.start(components(&server), &server.context)?;
     let observers = Observers {
         admin: admin.as_ref(),
         health,
