@@ -11,6 +11,7 @@
 //! | `memory` | creates with the data in memory and on disk, and the memory of an item |
 //! | `throughput` | metering and admission |
 //! | `recording` | a point read through the gateway, with and without a record in the request log |
+//! | `observing` | a point read with the slow-request log and with spans, and without both |
 //! | `traffic` | the traffic statistics of a container, and metrics |
 //! | `blog-users` | simulated users of the blog, who check every answer; times of its pages |
 //! | `splits` | splits and merges, and the latencies of clients meanwhile |
@@ -29,6 +30,7 @@ mod engine;
 mod items;
 mod load;
 mod memory;
+mod observing;
 mod queries;
 mod recording;
 mod report;
@@ -84,6 +86,13 @@ enum Command {
     Recording {
         /// Number of rounds
         #[arg(long, default_value_t = 9)]
+        rounds: usize,
+    },
+    /// Measure a point read through the gateway in this process with the slow-request log and with
+    /// spans, beside a gateway without both
+    Observing {
+        /// Number of rounds
+        #[arg(long, default_value_t = 12)]
         rounds: usize,
     },
     /// Measure queries on a small and a large container of the same form, on disk, in this process
@@ -189,6 +198,7 @@ fn main() -> Result<()> {
         Command::Throughput { rounds } => throughput::run(rounds),
         Command::Traffic { rounds } => traffic::run(rounds),
         Command::Recording { rounds } => recording::run(rounds),
+        Command::Observing { rounds } => observing::run(rounds),
         Command::Queries {
             items,
             times,

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Reads of one measurement.
-const READS: u64 = 50_000;
+pub(crate) const READS: u64 = 50_000;
 
 /// Prints the median microseconds of a read in both states, and the median of the ratio of each
 /// round.
@@ -27,17 +27,7 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
     for n in 0..READ_ITEMS {
         bench.create(&item('r', n, READ_BYTES))?;
     }
-    let gateway = Gateway::new(
-        bench.engine().clone(),
-        Options {
-            keys: Keys::new(WELL_KNOWN_KEY)?,
-            directory: None,
-            account: Account::default(),
-            world: Arc::new(RealClock(SeededWorld::new(NOW_MS, 1))),
-            log: Arc::new(Log::new(LogLevel::Error, LogFormat::Text, std::io::sink())),
-            memory: MemoryBudget::unlimited(),
-        },
-    );
+    let gateway = gateway(&bench)?;
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let (mut without, mut with, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..rounds {
@@ -59,8 +49,23 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
     Ok(())
 }
 
+/// Creates a gateway that logs nothing.
+pub(crate) fn gateway(bench: &BenchEngine) -> Result<Gateway> {
+    Ok(Gateway::new(
+        bench.engine().clone(),
+        Options {
+            keys: Keys::new(WELL_KNOWN_KEY)?,
+            directory: None,
+            account: Account::default(),
+            world: Arc::new(RealClock(SeededWorld::new(NOW_MS, 1))),
+            log: Arc::new(Log::new(LogLevel::Error, LogFormat::Text, std::io::sink())),
+            memory: MemoryBudget::unlimited(),
+        },
+    ))
+}
+
 /// Sets whether all requests are recorded. Without that none is: the thresholds are not reached.
-fn set_recording(gateway: &Gateway, is_on: bool) {
+pub(crate) fn set_recording(gateway: &Gateway, is_on: bool) {
     let change = SettingsChange {
         min_charge: Some(Charge(u64::MAX)),
         min_microseconds: Some(u64::MAX),
@@ -72,7 +77,7 @@ fn set_recording(gateway: &Gateway, is_on: bool) {
 }
 
 /// Returns the microseconds of a read. The requests are made before the clock starts.
-async fn read(gateway: &Gateway) -> Result<f64> {
+pub(crate) async fn read(gateway: &Gateway) -> Result<f64> {
     let address = SocketAddr::from(([127, 0, 0, 1], 8081));
     let connection = Connection {
         scheme: Scheme::Http,

@@ -103,6 +103,7 @@ const SUITES: &[Step] = &[
     Step::with_server("users of the blog, short", checks::blog_users),
     Step::with_server("conformance python", || conformance::python(&[])),
     Step::with_server("conformance hot-key", || conformance::hot_key(&[])),
+    Step::with_server("conformance telemetry", || conformance::telemetry(&[])),
     Step::with_server("conformance sql-cases", || {
         conformance::sql_cases(&["--require".to_owned()])
     }),

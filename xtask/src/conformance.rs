@@ -14,6 +14,7 @@
 //! conformance/book             the code blocks of the documents    the environments of the others
 //! conformance/emulator         consumers of the emulator    the same
 //! conformance/hot-key          the Python SDK against a budget    the same venv
+//! conformance/telemetry        the receiver of a collector    the same venv, and Go
 //! conformance/splits           both SDKs at once, histories   the same venv and node_modules
 //! ```
 //!
@@ -25,7 +26,9 @@
 use crate::clients;
 use crate::run::{Outcome, must, program, root, target_directory};
 use crate::scenarios;
-use crate::sdk_tools::{PROGRAM_VARIABLE, node_modules, pytest, python_program, server};
+use crate::sdk_tools::{
+    PROGRAM_VARIABLE, go_program, node_modules, pytest, python_program, server,
+};
 
 /// A suite: its name, its directory below `conformance`, and the function that runs it with further
 /// arguments for the runner.
@@ -39,6 +42,7 @@ const SUITES: &[Suite] = &[
     ("official-python", "official-python", official_python),
     ("splits", "splits", splits),
     ("hot-key", "hot-key", hot_key),
+    ("telemetry", "telemetry", telemetry),
     ("clients", "clients", clients::run),
     ("emulator", "emulator", clients::emulator),
     ("blog", "blog", blog),
@@ -164,6 +168,22 @@ pub(crate) fn hot_key(arguments: &[String]) -> Outcome {
     let mut run = python_program(&root().join("conformance/hot-key"))?;
     run.arg("run.py").args(arguments);
     must(run.env(PROGRAM_VARIABLE, server()?))
+}
+
+/// Runs the suite of the export by OpenTelemetry, with the receiver of the collector.
+pub(crate) fn telemetry(arguments: &[String]) -> Outcome {
+    let source = root().join("conformance/telemetry/receiver");
+    let receiver = target_directory().join("conformance/telemetry/receiver");
+    go_program(&source, &receiver)?;
+    let mut pytest = python_program(&root().join("conformance/telemetry"))?;
+    pytest
+        .args(["-m", "pytest", "-p", "no:cacheprovider"])
+        .args(arguments)
+        .env("OTLP_RECEIVER", receiver)
+        .env(PROGRAM_VARIABLE, server()?);
+    must(&mut pytest).map_err(|error| {
+        format!("{error}; one test again: `cargo xtask conformance telemetry -k NAME`")
+    })
 }
 
 /// Runs the suite of the JavaScript SDK.

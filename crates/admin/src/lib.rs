@@ -8,6 +8,7 @@
 //! openapi    OpenAPI description of a list of routes
 //! call       checked request and its response, the interface of handlers
 //! stage      lifecycle of the server and its components
+//! families   metrics as values, from which their text and their export are made
 //! health, status, metrics, live, requests, language, faults, clock, snapshots, partitions,
 //! traffic, feed_consumers, operations, throughput, what_if, forecast
 //!            handlers, one file for each subject
@@ -26,6 +27,7 @@
 mod admin;
 mod call;
 mod clock;
+mod families;
 mod faults;
 mod feed_consumers;
 mod forecast;
@@ -51,6 +53,7 @@ mod traffic;
 mod what_if;
 
 pub use admin::{Admin, Options};
+pub use families::{MetricFamily, MetricKind, MetricSample, MetricValue, metric_families};
 pub use key::{AdminKeys, AdminKeysError};
 pub use routes::{KnownRoute, known_routes};
 pub use stage::Components;

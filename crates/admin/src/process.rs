@@ -1,12 +1,12 @@
 //! Metrics of the process, read from `/proc`. On systems without `/proc` there are none.
 
+use crate::families::MetricKind;
 use std::fs;
 
 /// A metric of the process, under the name that Prometheus client libraries use.
 pub(crate) struct ProcessMetric {
     pub(crate) name: &'static str,
-    /// Type in the sense of Prometheus: `counter` or `gauge`.
-    pub(crate) kind: &'static str,
+    pub(crate) kind: MetricKind,
     pub(crate) help: &'static str,
     pub(crate) value: f64,
 }
@@ -37,31 +37,31 @@ pub(crate) fn process_metrics() -> Vec<ProcessMetric> {
     let rows = [
         (
             "process_cpu_seconds_total",
-            "counter",
+            MetricKind::Counter,
             "Processor time used by the process.",
             cpu_seconds,
         ),
         (
             "process_resident_memory_bytes",
-            "gauge",
+            MetricKind::Gauge,
             "Resident memory of the process.",
             resident_bytes,
         ),
         (
             "process_open_fds",
-            "gauge",
+            MetricKind::Gauge,
             "Open file descriptors of the process.",
             open_files,
         ),
         (
             "process_max_fds",
-            "gauge",
+            MetricKind::Gauge,
             "Maximum number of open file descriptors.",
             max_files,
         ),
         (
             "process_start_time_seconds",
-            "gauge",
+            MetricKind::Gauge,
             "Start time of the process in seconds since 1970-01-01 UTC.",
             start_seconds,
         ),

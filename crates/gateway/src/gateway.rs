@@ -29,6 +29,7 @@ use crate::request_log::{Finished, RecordReason, RequestLog, RequestRecord};
 use crate::route::{Path, Route, Target};
 use crate::script_lane::{OnDrop, ScriptLane};
 use crate::slow::{self, SlowRequests};
+use crate::spans::{SpanAccount, SpanRecorder};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, DATE, EXPECT, HOST};
 use http::request::Parts;
@@ -63,6 +64,7 @@ pub struct Gateway {
     request_log: RequestLog,
     notices: Notices,
     slow_requests: Option<SlowRequests>,
+    spans: Option<(SpanRecorder, SpanAccount)>,
     sampler: Sampler,
     body_memory: BodyMemory,
 }
@@ -141,6 +143,7 @@ impl Gateway {
             request_log: RequestLog::default(),
             notices: Notices::default(),
             slow_requests: None,
+            spans: None,
             script_lane: ScriptLane::new(&engine),
             engine,
             authenticator: Authenticator::new(options.keys, options.directory),
@@ -158,6 +161,17 @@ impl Gateway {
     /// Writes a line to the log for each slow request.
     pub fn reporting_slow(mut self, slow_requests: Option<SlowRequests>) -> Self {
         self.slow_requests = slow_requests;
+        self
+    }
+
+    /// Records a span for each sampled request.
+    pub fn recording_spans(mut self, recorder: Option<SpanRecorder>) -> Self {
+        let region = self.account.regions.first().map_or("", String::as_str);
+        let account = SpanAccount {
+            consistency: self.account.consistency,
+            region: region.into(),
+        };
+        self.spans = recorder.map(|recorder| (recorder, account));
         self
     }
 
@@ -258,12 +272,7 @@ impl Gateway {
             reply.set_shared("content-location", self.location(&head, connection).into());
         }
         self.log_request(kind, &reply, &head, &activity, milliseconds, connection);
-        if let Some(error) = &reply.error
-            && Notices::is_about(error)
-        {
-            self.notices
-                .tell(&self.log, self.now_ms(), error, &head, connection);
-        }
+        self.tell_refusal(&reply, &head, connection);
         let finished = Finished {
             kind,
             head: &head,
@@ -272,10 +281,10 @@ impl Gateway {
             microseconds,
             activity_id: activity.to_str().unwrap_or_default(),
             client: connection.peer,
+            server: connection.local,
             is_from_console: head.extensions.get::<TrustedAccess>().is_some(),
         };
-        self.record(&finished);
-        self.report_slow(&finished);
+        self.observe(&finished);
 
         if is_answered {
             Ok(reply.render(&activity, is_head_request))
@@ -571,6 +580,26 @@ impl Gateway {
         }
         let guid = guid(self.world.random(), self.world.random());
         HeaderValue::from_str(&guid).unwrap_or(HeaderValue::from_static("none"))
+    }
+
+    /// Tells the operator of a refusal that has a remedy.
+    fn tell_refusal(&self, reply: &Reply, head: &Parts, connection: &Connection) {
+        if let Some(error) = &reply.error
+            && Notices::is_about(error)
+        {
+            self.notices
+                .tell(&self.log, self.now_ms(), error, head, connection);
+        }
+    }
+
+    /// Gives a finished request to the parts that watch requests, each of which may be off.
+    fn observe(&self, finished: &Finished<'_>) {
+        self.record(finished);
+        self.report_slow(finished);
+        if let Some((recorder, account)) = &self.spans {
+            let counters = &self.metrics.spans;
+            recorder.record(finished, &self.engine, &*self.world, account, counters);
+        }
     }
 
     /// Adds a request to the log of slow, dear and failed requests, if it is one of them.

@@ -50,6 +50,7 @@ mod route;
 mod script_lane;
 mod serve;
 mod slow;
+mod spans;
 mod spin;
 
 pub use activity::{CloseReason, Patience};
@@ -74,6 +75,7 @@ pub use request_log::{
 };
 pub use serve::{Port, Service, serve};
 pub use slow::SlowRequests;
+pub use spans::{RequestSpan, SpanCounters, SpanQueue, SpanRecorder, SpanSampler};
 
 /// The key that the vendor's emulator uses and every client documents. The key is public and
 /// protects nothing.

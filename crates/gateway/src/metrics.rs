@@ -5,6 +5,7 @@
 
 use crate::activity::CloseReason;
 use crate::operations::Operation;
+use crate::spans::SpanCounters;
 use orrery_engine::request::Charge;
 use orrery_model::metrics::{Counter, Gauge, Histogram, HistogramSnapshot, LATENCY_BOUNDS_SECONDS};
 use orrery_model::sync::{read, write};
@@ -59,6 +60,8 @@ pub struct Metrics {
     series: RwLock<HashMap<RequestKind, Arc<Series>>>,
     /// The connections of clients.
     pub connections: Arc<ConnectionCounters>,
+    /// The spans of sampled requests.
+    pub spans: Arc<SpanCounters>,
 }
 
 /// The counters of the connections of a port.

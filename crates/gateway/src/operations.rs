@@ -551,6 +551,11 @@ impl Operation {
         route::resource_type(self.target)
     }
 
+    /// Returns true if a request addresses one stored procedure.
+    pub(crate) fn is_at_procedure(&self) -> bool {
+        self.target == PROCEDURE
+    }
+
     /// Returns true if the operation is a query or the plan of one.
     pub(crate) fn is_query(&self) -> bool {
         self.is_query

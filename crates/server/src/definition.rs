@@ -1,13 +1,12 @@
 //! `orrery init`, `orrery dump`, and the definition that a server applies before it is ready.
 
-use crate::command::{DumpArguments, DumpFormat, InitArguments, InitMode};
+use crate::command::{DumpArguments, DumpFormat, InitArguments, InitMode, StartArguments};
 use crate::failure::Failure;
 use orrery_client::{Client, ClientError, Connection, Secret, Trust};
 use orrery_gateway::{Gateway, Port, serve};
 use orrery_tools::connection;
 use orrery_tools::definition::{self, Definition, DefinitionError, Done};
 use std::io::Write;
-use std::path::Path;
 
 /// Applies a definition to an account.
 ///
@@ -55,26 +54,64 @@ pub(crate) fn run_dump(arguments: &DumpArguments) -> Result<(), Failure> {
     .map_err(failure)
 }
 
+/// The definition of a server's options.
+pub(crate) struct Stated {
+    definition: Definition,
+    mode: InitMode,
+    /// True for the first data of the emulator, which an account with containers does not get.
+    is_first_data: bool,
+    /// Lines for the log.
+    notes: Vec<String>,
+}
+
 /// Reads the definition of a server's options.
 ///
 /// # Errors
 /// [`Failure::Usage`] if it cannot be read or is wrong.
-pub(crate) fn read(path: Option<&Path>) -> Result<Option<Definition>, Failure> {
-    path.map(|path| definition::read(path).map_err(usage))
-        .transpose()
+pub(crate) fn of_server(arguments: &StartArguments) -> Result<Option<Stated>, Failure> {
+    let seeds = arguments.emulator.as_ref();
+    if let Some(folder) = seeds.and_then(|emulator| emulator.seeds.as_deref()) {
+        let (definition, others) = definition::read_seeds(folder).map_err(usage)?;
+        let mut notes = Vec::new();
+        if !others.is_empty() {
+            let (others, folder) = (others.join(", "), folder.display());
+            notes.push(format!(
+                "entries of {folder} that are no first data: {others}"
+            ));
+        }
+        return Ok(Some(Stated {
+            definition,
+            mode: InitMode::Keep,
+            is_first_data: true,
+            notes,
+        }));
+    }
+    let Some(path) = arguments.init.as_deref() else {
+        return Ok(None);
+    };
+    Ok(Some(Stated {
+        definition: definition::read(path).map_err(usage)?,
+        mode: arguments.init_mode,
+        is_first_data: false,
+        notes: Vec::new(),
+    }))
 }
 
 /// Applies a definition to the gateway of `port`, over a port of its own that closes again. Returns
-/// lines that say what was done.
+/// lines that say what was done. `has_containers` tells whether the account has any.
 ///
 /// # Errors
 /// [`Failure::Failed`] if a resource cannot be created or differs.
 pub(crate) async fn apply(
     port: Port<Gateway>,
     key: &str,
-    stated: Definition,
-    mode: InitMode,
+    stated: Stated,
+    has_containers: bool,
 ) -> Result<Vec<String>, Failure> {
+    if stated.is_first_data && has_containers {
+        let note = "the first data is skipped, because the data directory has containers";
+        return Ok(vec![note.to_owned()]);
+    }
     let cannot = |e| Failure::Failed(format!("--init: cannot listen on the loopback: {e}"));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
     let listener = listener.map_err(cannot)?;
@@ -94,13 +131,15 @@ pub(crate) async fn apply(
         container: None,
     })
     .map_err(client_failure)?;
-    let applied = definition::apply(&client, stated, mode.into()).await;
+    let applied = definition::apply(&client, stated.definition, stated.mode.into()).await;
     // The port waits for open connections, so the client goes first.
     drop(client);
     drop(stop);
     let _ = serving.await;
     let done = applied.map_err(|error| Failure::Failed(format!("--init: {error}")))?;
-    Ok(lines(&done))
+    let mut told = stated.notes;
+    told.extend(lines(&done));
+    Ok(told)
 }
 
 /// Says what was done, a line for each resource.

@@ -55,6 +55,10 @@ pub(crate) struct EmulatorSettings {
     pub(crate) certificate_file: Option<PathBuf>,
     /// True if a failure to write that file ends the start: the user named the file.
     pub(crate) needs_certificate_file: bool,
+    /// Folder with scripts and definitions that are applied to an empty account.
+    pub(crate) seeds: Option<PathBuf>,
+    /// True to export by OpenTelemetry, false never to; `None` if the address decides.
+    pub(crate) otlp: Option<bool>,
     /// Lines for the log.
     pub(crate) notes: Vec<(LogLevel, String)>,
 }

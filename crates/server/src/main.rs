@@ -66,6 +66,7 @@ mod shell_files;
 mod signals;
 mod sizes;
 mod start;
+mod telemetry;
 mod tls;
 mod transfer;
 mod world;

@@ -37,6 +37,7 @@ use crate::private_file;
 use crate::public_file;
 use crate::public_paths::PublicPaths;
 use crate::signals::{self, KeyReloader};
+use crate::telemetry::Telemetry;
 use crate::write_watch;
 use orrery_admin::Components;
 use orrery_console::{Base, Database, WithConsole};
@@ -65,6 +66,8 @@ struct Server {
     primary_key: String,
     /// True if one of the account keys is the well-known key of the emulator.
     has_well_known_key: bool,
+    /// Export by OpenTelemetry, until it runs.
+    telemetry: Telemetry,
 }
 
 /// The parts that tell others the state of the server.
@@ -152,7 +155,8 @@ async fn run_server<S: Future<Output = ()>>(
     ready: impl FnOnce(&Announcement<'_>) -> Result<(), Failure>,
 ) -> Result<Server, Failure> {
     // A wrong definition ends the start before any file is created.
-    let definition = definition::read(arguments.init.as_deref())?;
+    let definition = definition::of_server(&arguments)?;
+    let telemetry = Telemetry::read(&arguments)?;
     let context = ServerContext::new(&arguments)?;
     if let Some(file) = &arguments.config {
         let message = format!("settings read from {}", file.display());
@@ -169,30 +173,28 @@ async fn run_server<S: Future<Output = ()>>(
     let arguments = Arc::new(arguments);
     let opening = {
         let arguments = arguments.clone();
-        tokio::task::spawn_blocking(move || open_server(&arguments, context))
+        tokio::task::spawn_blocking(move || open_server(&arguments, context, telemetry))
     };
-    let server = opening
+    let mut server = opening
         .await
         .map_err(|error| Failure::Failed(format!("opening the data failed: {error}")))??;
+
+    // The requests of a definition fill the queue of spans, which the exporter empties.
+    let telemetry = std::mem::take(&mut server.telemetry);
+    let exporter = telemetry.start(components(&server), &server.context)?;
 
     // Health checks and the announcement tell that the server is ready, so the definition is
     // applied before both.
     if let Some(definition) = definition {
         let port = private_port(&server);
-        let applied =
-            definition::apply(port, &server.primary_key, definition, arguments.init_mode).await;
-        for line in applied? {
+        let has_containers = !server.engine.every_container().is_empty();
+        let applied = definition::apply(port, &server.primary_key, definition, has_containers);
+        for line in applied.await? {
             server.context.log(LogLevel::Info, &line);
         }
     }
     if let Some(admin) = &admin {
-        admin.begin_serving(Components {
-            engine: server.engine.clone(),
-            gateway: server.gateway.clone(),
-            clock: server.clock.clone(),
-            data_dir: server.context.data_dir.clone(),
-            started: server.context.started,
-        });
+        admin.begin_serving(components(&server));
     }
     let observers = Observers {
         admin: admin.as_ref(),
@@ -204,7 +206,22 @@ async fn run_server<S: Future<Output = ()>>(
     if let Some(admin) = admin {
         admin.stop().await;
     }
+    // The spans of the last requests are in the queue, and the metrics read the engine.
+    if let Some(exporter) = exporter {
+        exporter.stop().await;
+    }
     Ok(server)
+}
+
+/// Returns the parts that the management API and the export of metrics read.
+fn components(server: &Server) -> Components {
+    Components {
+        engine: server.engine.clone(),
+        gateway: server.gateway.clone(),
+        clock: server.clock.clone(),
+        data_dir: server.context.data_dir.clone(),
+        started: server.context.started,
+    }
 }
 
 /// Writes the effects of variables of the emulator to the log.
@@ -252,7 +269,11 @@ fn write_certificate(arguments: &StartArguments, context: &ServerContext) -> Res
 }
 
 /// Reads the keys, opens the data and creates the gateway.
-fn open_server(arguments: &StartArguments, context: ServerContext) -> Result<Server, Failure> {
+fn open_server(
+    arguments: &StartArguments,
+    context: ServerContext,
+    mut telemetry: Telemetry,
+) -> Result<Server, Failure> {
     // The rest of the configuration is checked first, because opening the data may take long and
     // creates files.
     let account_keys = keys::of_server(arguments)?;
@@ -278,7 +299,10 @@ fn open_server(arguments: &StartArguments, context: ServerContext) -> Result<Ser
             memory: memory.bodies.clone(),
         },
     );
-    let gateway = Arc::new(gateway.reporting_slow(slow_requests(arguments)));
+    let gateway = gateway
+        .reporting_slow(slow_requests(arguments))
+        .recording_spans(telemetry.recorder());
+    let gateway = Arc::new(gateway);
     Ok(Server {
         context,
         engine,
@@ -286,6 +310,7 @@ fn open_server(arguments: &StartArguments, context: ServerContext) -> Result<Ser
         clock,
         primary_key: account_keys.primary,
         has_well_known_key: account_keys.has_well_known_key,
+        telemetry,
     })
 }
 

@@ -30,11 +30,17 @@ impl SystemWorld {
 
 /// Returns the system's time in milliseconds since 1970-01-01 UTC, or 0 if its clock is set to an
 /// earlier time.
-#[expect(clippy::disallowed_methods, reason = "this is the World of the server")]
 fn now_ms() -> u64 {
+    now_ns() / 1_000_000
+}
+
+/// Returns the system's time in nanoseconds since 1970-01-01 UTC, or 0 if its clock is set to an
+/// earlier time.
+#[expect(clippy::disallowed_methods, reason = "this is the World of the server")]
+pub(crate) fn now_ns() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
-        .map_or(0, |elapsed| elapsed.as_millis() as u64)
+        .map_or(0, |elapsed| elapsed.as_nanos() as u64)
 }
 
 impl World for SystemWorld {

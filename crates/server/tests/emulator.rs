@@ -208,8 +208,8 @@ fn a_setting_that_cannot_be_honoured_is_refused_by_name() {
     for (arguments, variables, part) in [
         (
             &[][..],
-            &[("ENABLE_OTLP_EXPORTER", "true")][..],
-            "ENABLE_OTLP_EXPORTER",
+            &[("ENABLE_CONSOLE_EXPORTER", "true")][..],
+            "ENABLE_CONSOLE_EXPORTER",
         ),
         (
             &[],
@@ -254,6 +254,78 @@ fn a_key_file_whose_name_is_no_text_does_not_leave_the_public_key() {
     let message = String::from_utf8(output.stderr).expect("UTF-8");
     assert!(
         message.contains("the variable KEY_FILE is not UTF-8"),
+        "{message}"
+    );
+}
+
+/// Returns the rows of a query on a container of an emulator, as text.
+fn rows(json: &Json, container: &str, text: &str) -> String {
+    let key = json.get("key").and_then(Json::as_str).expect("a key");
+    let mut client = Client::connect(&address(json, "endpoint_http"), key).expect("it listens");
+    let path = format!("{container}/docs");
+    let answer = client.call(&Request::query(&path, text));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.text()
+}
+
+#[test]
+fn the_first_data_comes_from_scripts_and_definitions_and_is_not_written_twice() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).expect("written");
+    };
+    write(
+        "01-create.csh",
+        "mkdb MovieDB\nmkcon Movies /genre --database=MovieDB\ncd MovieDB\n",
+    );
+    write(
+        "02-load.csh",
+        "mkitem -container Movies '{\"id\":\"m1\",\"genre\":\"scifi\"}'\n\
+         mkitem -container Movies '{\"id\":\"m2\",\"genre\":\"drama\"}'\n\
+         query \"SELECT VALUE COUNT(1) FROM c\" --container=Movies\n",
+    );
+    write("notes.txt", "not read");
+    let shop = r#"{"databases":[{"id":"shop","containers":[{"id":"orders",
+        "partitionKey":{"paths":["/id"]},"items":[{"id":"1"}]}]}]}"#;
+    write("shop.json", shop);
+    let data = tempfile::tempdir().expect("a folder");
+    let variables = [
+        ("ENABLE_INIT_DATA", "true"),
+        ("INIT_PATH", folder.path().to_str().expect("UTF-8")),
+        ("AZURE_COSMOS_EMULATOR_ENABLE_DATA_PERSISTENCE", "True"),
+        ("DATA_PATH", data.path().to_str().expect("UTF-8")),
+    ];
+    let count = "SELECT VALUE COUNT(1) FROM c";
+    {
+        let (_emulator, json) = start_json(&[], &variables);
+        let movies = rows(&json, "/dbs/MovieDB/colls/Movies", count);
+        assert!(movies.contains("\"Documents\":[2]"), "{movies}");
+        let orders = rows(&json, "/dbs/shop/colls/orders", count);
+        assert!(orders.contains("\"Documents\":[1]"), "{orders}");
+    }
+
+    // The scripts would create more now, and the data directory has containers.
+    write("03-more.csh", "mkcon Later /pk");
+    let (_emulator, json) = start_json(&[], &variables);
+    let key = json.get("key").and_then(Json::as_str).expect("a key");
+    let mut client = Client::connect(&address(&json, "endpoint_http"), key).expect("it listens");
+    let later = client.call(&Request::new("GET", "/dbs/MovieDB/colls/Later"));
+    assert_eq!(later.status, 404, "{}", later.text());
+}
+
+#[test]
+fn a_script_that_is_not_understood_ends_the_start_with_its_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = "mkdb a\n\nfor $x in [1,2] { mkcon $x /pk }\n";
+    std::fs::write(folder.path().join("01.csh"), script).expect("written");
+    let path = folder.path().to_str().expect("UTF-8");
+    let message = refusal(&["--enable-init-data", "--init-path", path], &[]);
+    assert!(message.contains("01.csh: line 3: "), "{message}");
+    let missing = folder.path().join("none");
+    let variables = [("INIT_PATH", missing.to_str().expect("UTF-8"))];
+    let message = refusal(&["--enable-init-data=true"], &variables);
+    assert!(
+        message.contains("there is no folder") && message.contains("INIT_PATH"),
         "{message}"
     );
 }

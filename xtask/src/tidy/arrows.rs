@@ -4,6 +4,7 @@
 //! model <- storage, sql, script <- engine <- gateway, what-if <- admin <- console <- server
 //! client <- blog <- blog-web <- server
 //! client, model <- tools <- server
+//! client, admin <- telemetry <- server
 //! bench uses all of them; examples use model, storage, script and engine
 //! ```
 //!
@@ -21,6 +22,7 @@ const WHAT_IF: &str = "orrery-what-if";
 const GATEWAY: &str = "orrery-gateway";
 const ADMIN: &str = "orrery-admin";
 const CONSOLE: &str = "orrery-console";
+const TELEMETRY: &str = "orrery-telemetry";
 const SERVER: &str = "orrery-server";
 const CLIENT: &str = "orrery-client";
 const TOOLS: &str = "orrery-tools";
@@ -41,11 +43,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (WHAT_IF, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE]),
     (ADMIN, &[MODEL, ENGINE, WHAT_IF, GATEWAY]),
     (CONSOLE, &[MODEL, GATEWAY, ADMIN]),
+    (TELEMETRY, &[CLIENT, MODEL, ENGINE, GATEWAY, ADMIN]),
     (
         SERVER,
         &[
-            MODEL, STORAGE, SQL, SCRIPT, ENGINE, WHAT_IF, GATEWAY, ADMIN, CONSOLE, CLIENT, TOOLS,
-            BLOG, BLOG_WEB,
+            MODEL, STORAGE, SQL, SCRIPT, ENGINE, WHAT_IF, GATEWAY, ADMIN, CONSOLE, TELEMETRY,
+            CLIENT, TOOLS, BLOG, BLOG_WEB,
         ],
     ),
     (CLIENT, &[]),

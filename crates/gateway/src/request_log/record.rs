@@ -126,6 +126,7 @@ pub(crate) struct Finished<'a> {
     pub(crate) microseconds: u64,
     pub(crate) activity_id: &'a str,
     pub(crate) client: SocketAddr,
+    pub(crate) server: SocketAddr,
     pub(crate) is_from_console: bool,
 }
 
@@ -144,7 +145,7 @@ impl RequestRecord {
             reply,
             ..
         } = *finished;
-        let [database, container, id] = names(head, call, engine);
+        let [database, container, id] = container_names(head, call, engine);
         let user_agent = head.headers.get(http::header::USER_AGENT);
         let user_agent = user_agent.and_then(|value| value.to_str().ok());
         let (partitions, partition_count) = partitions_of(reply);
@@ -229,7 +230,7 @@ impl RequestRecord {
 
 /// Returns the ids of the database, of the container and of the resource below. Resource ids become
 /// names if the resources exist.
-fn names(head: &Parts, call: Option<&Call>, engine: &Engine) -> [String; 3] {
+pub(crate) fn container_names(head: &Parts, call: Option<&Call>, engine: &Engine) -> [String; 3] {
     let parsed;
     let path = match call {
         Some(call) => &call.path,
@@ -280,6 +281,21 @@ fn partitions_of(reply: &Reply) -> (Vec<u32>, u64) {
     let count = partitions.len() as u64;
     partitions.truncate(PARTITIONS_LISTED);
     (partitions, count)
+}
+
+/// Returns the number of physical partitions that were asked.
+pub(crate) fn partition_count(reply: &Reply) -> u64 {
+    // Most requests ask one partition, and no list is made for them.
+    match query_works(&reply.work.steps).next() {
+        Some(_) => partitions_of(reply).1,
+        None => u64::from(reply.position.is_some()),
+    }
+}
+
+/// Returns the rows of a page; `None` for an answer that is no page.
+pub(crate) fn returned_rows(reply: &Reply) -> Option<u64> {
+    let rows = reply.headers.get("x-ms-item-count")?;
+    rows.to_str().ok()?.parse().ok()
 }
 
 /// Returns the figures of a query; `None` for a request that is none.

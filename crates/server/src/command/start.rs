@@ -38,6 +38,11 @@ Management API:
     curl -H \"authorization: Bearer $(grep -v '^#' data/admin.key)\" http://127.0.0.1:8082/status
   GET /openapi.json describes all requests.
 
+OpenTelemetry:
+  The standard variables of OpenTelemetry are read too, such as OTEL_EXPORTER_OTLP_HEADERS,
+  OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER and OTEL_METRIC_EXPORT_INTERVAL:
+    orrery start --otlp-endpoint http://localhost:4318
+
 Shutdown:
   Ctrl-C or SIGTERM stops the server. Requests in progress get 10 seconds to finish.
 
@@ -309,6 +314,10 @@ pub(crate) struct StartArguments {
     /// have placeholders
     #[arg(long, env = "ORRERY_LOG_PARAMETERS")]
     pub(crate) log_parameters: bool,
+    /// Base URL of an OpenTelemetry collector to which traces and metrics are sent by OTLP over
+    /// HTTP, such as http://localhost:4318 [default: OTEL_EXPORTER_OTLP_ENDPOINT, or no export]
+    #[arg(long, value_name = "URL", env = "ORRERY_OTLP_ENDPOINT")]
+    pub(crate) otlp_endpoint: Option<String>,
     /// Definition of databases, containers, scripts and items that exist before the server is
     /// ready: a JSON file, a folder, or a state file of cosmium; see 'orrery init --help'
     #[arg(long, value_name = "PATH", env = "ORRERY_INIT")]

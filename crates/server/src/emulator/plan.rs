@@ -26,6 +26,8 @@ const CLASSIC_DATA: &str = "/tmp/cosmos/appdata/orrery";
 /// The certificate in the image of the vendor's emulator before the newest.
 const CERTIFICATE_FILE: &str = "/tmp/cosmos/appdata/.system/profiles/Client/AppData/Local/\
                                 CosmosDBEmulator/emulator.pem";
+/// Folder of the first data.
+const SEEDS: &str = "/init";
 /// RU/s of one physical partition.
 const PARTITION_RU: u32 = 6_000;
 
@@ -57,6 +59,8 @@ pub(super) fn plan(
         explorer_scheme,
         certificate_file: Some(CERTIFICATE_FILE.into()),
         needs_certificate_file: values.text("certificate-file").is_some(),
+        seeds: seeds(values)?,
+        otlp: values.flag("enable-otlp")?,
         notes: notes(values),
     };
     match values.text("certificate-file") {
@@ -82,6 +86,26 @@ pub(super) fn plan(
 fn clients(start: &StartArguments) -> Listen {
     let first = start.listen.first();
     first.copied().unwrap_or(Listen::Everywhere(PORT))
+}
+
+/// Returns the folder of the first data; `None` if there is none to apply.
+fn seeds(values: &Values) -> Result<Option<PathBuf>, Failure> {
+    if values.flag("enable-init-data")? != Some(true) {
+        return Ok(None);
+    }
+    let folder = PathBuf::from(values.text("init-path").unwrap_or(SEEDS));
+    if std::env::var_os("ORRERY_INIT").is_some() {
+        let problem = "ORRERY_INIT names a definition too; leave one of both out";
+        return Err(values.invalid("enable-init-data", problem));
+    }
+    if !folder.is_dir() {
+        return Err(Failure::Usage(format!(
+            "there is no folder {} with first data: mount one there, name another with \
+             --init-path or INIT_PATH, or switch --enable-init-data off",
+            folder.display()
+        )));
+    }
+    Ok(Some(folder))
 }
 
 fn port(values: &Values, option: &str) -> Result<Option<u16>, Failure> {
@@ -127,7 +151,7 @@ fn notes(values: &Values) -> Vec<(LogLevel, String)> {
         }
     }
     if let Some(source) = values.source("enable-telemetry") {
-        let note = format!("{source}: this server sends nothing to anyone, with either value");
+        let note = format!("{source}: this server sends nothing to its makers, with either value");
         notes.push((LogLevel::Info, note));
     }
     for name in &values.unknown_variables {

@@ -304,11 +304,13 @@ pub(crate) const SETTINGS: &[Setting] = &[
         &[],
         "Switches of the Windows emulator, separated by blanks",
     ),
-    refused(
+    honoured(
         "enable-otlp",
+        BOOL,
         &["ENABLE_OTLP_EXPORTER"],
         &[],
-        "This server has no OTLP exporter here; the management API has metrics at /metrics",
+        "Send traces and metrics by OTLP over HTTP to OTEL_EXPORTER_OTLP_ENDPOINT, or to \
+         http://localhost:4318 [default: true if that variable is set]",
     ),
     refused(
         "enable-console",
@@ -316,11 +318,20 @@ pub(crate) const SETTINGS: &[Setting] = &[
         &[],
         "Telemetry is not printed; the management API has metrics at /metrics",
     ),
-    refused(
+    honoured(
         "enable-init-data",
+        BOOL,
         &["ENABLE_INIT_DATA"],
         &[],
-        "Scripts of the vendor's shell (.csh) are not run; create databases with a client",
+        "Create the first data from scripts of the vendor's shell (.csh: mkdb, mkcon, mkitem, cd) \
+         and definitions (.json) before the server is ready; skipped if a container exists",
+    ),
+    honoured(
+        "init-path",
+        "DIR",
+        &["INIT_PATH"],
+        &[],
+        "Folder of --enable-init-data [default: /init]",
     ),
     refused(
         "enable-mongodb-endpoint",
@@ -372,13 +383,6 @@ pub(crate) const SETTINGS: &[Setting] = &[
         &["QUERY_BUFFER_SIZE_KB"],
         &[],
         "Results of queries are not held in a buffer of a fixed size",
-    ),
-    fulfilled(
-        "init-path",
-        "DIR",
-        &["INIT_PATH"],
-        &[],
-        "It names the folder of --enable-init-data, which is off",
     ),
     fulfilled(
         "enable-preview",

@@ -89,6 +89,16 @@ pub(crate) fn start_with_open_files(limit: usize, arguments: &[&str]) -> Result<
     launch(shell, "127.0.0.1:0", arguments)
 }
 
+/// Runs `orrery start` with a free port, and with variables of the environment.
+pub(crate) fn start_with_variables(
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+) -> Result<Server, Exit> {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_orrery"));
+    program.envs(variables.iter().copied());
+    launch(program, "127.0.0.1:0", arguments)
+}
+
 /// Runs a program with the arguments of `orrery start`.
 fn launch(mut program: Command, listen: &str, arguments: &[&str]) -> Result<Server, Exit> {
     let started = Instant::now();

@@ -4,6 +4,7 @@
 //! model     the form: databases, containers, scripts, items
 //! read      a file or folder as a definition; errors name file, line and field
 //! cosmium   the state file of cosmium as a definition
+//! scripts   scripts of the vendor's shell as a definition
 //! matching  the comparison of stated settings with those of a container
 //! apply     creates what an account lacks
 //! dump      the definition of an account
@@ -20,6 +21,7 @@ mod matching;
 mod members;
 mod model;
 mod read;
+mod scripts;
 mod write;
 
 pub use apply::{Done, ExistingMode, apply};
@@ -27,7 +29,7 @@ pub use dump::dump;
 pub use model::{
     ContainerDefinition, DatabaseDefinition, Definition, Script, StatedThroughput, Trigger,
 };
-pub use read::read;
+pub use read::{read, read_seeds};
 pub use write::{replace_file, write_file, write_folder};
 
 use orrery_client::ClientError;

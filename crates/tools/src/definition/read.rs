@@ -19,6 +19,7 @@ use super::DefinitionError;
 use super::cosmium;
 use super::members::Members;
 use super::model::{ContainerDefinition, DatabaseDefinition, Definition, Script};
+use super::scripts::Session;
 use super::write::{DATABASE_FILE, id_of_name};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -42,6 +43,50 @@ pub fn read(path: &Path) -> Result<Definition, DefinitionError> {
     };
     check(path, &definition)?;
     Ok(definition)
+}
+
+/// Reads the folder from which the vendor's emulator takes its first data: scripts of its shell
+/// (`.csh`), and beside them definitions, as JSON files (`.json`) and as folders of databases.
+/// Returns the definition and the names of the entries that are none of these.
+///
+/// The definitions are read first, then the scripts in alphabetical order, so that a script can
+/// fill a container that a definition states.
+///
+/// # Errors
+/// [`DefinitionError::File`] with file, line and reason, before anything is applied.
+pub fn read_seeds(folder: &Path) -> Result<(Definition, Vec<String>), DefinitionError> {
+    let mut definition = Definition::default();
+    let (mut scripts, mut others) = (Vec::new(), Vec::new());
+    for (name, path) in entries(folder)? {
+        if path.is_dir() && is_database(&path) {
+            definition.databases.push(read_database(&name, &path)?);
+        } else if path.is_file() && name.ends_with(".csh") {
+            scripts.push(path);
+        } else if path.is_file() && name.ends_with(".json") {
+            definition.databases.extend(read(&path)?.databases);
+        } else {
+            others.push(name);
+        }
+    }
+    check(folder, &definition)?;
+    let mut session = Session::after(definition);
+    for path in scripts {
+        session.read(&path, &read_text(&path)?)?;
+    }
+    Ok((session.finish(), others))
+}
+
+/// Returns true if a folder has the form of a database.
+fn is_database(folder: &Path) -> bool {
+    if folder.join(DATABASE_FILE).is_file() {
+        return true;
+    }
+    let Ok(inside) = entries(folder) else {
+        return false;
+    };
+    inside
+        .iter()
+        .any(|(_, path)| path.join("container.json").is_file())
 }
 
 /// Refuses missing and repeated ids.
@@ -138,24 +183,28 @@ fn read_folder(path: &Path) -> Result<Definition, DefinitionError> {
         if !folder.is_dir() {
             return Err(wrong(&folder, "a folder for each database was expected"));
         }
-        let file = folder.join(DATABASE_FILE);
-        let mut database: DatabaseDefinition = match file.exists() {
-            true => parse(&file, &read_text(&file)?)?,
-            false => DatabaseDefinition::default(),
-        };
-        set_id(&mut database.id, &name, &file)?;
-        for (name, entry) in entries(&folder)? {
-            if name == DATABASE_FILE {
-                continue;
-            }
-            if !entry.is_dir() {
-                return Err(wrong(&entry, "only database.json and folders belong here"));
-            }
-            database.containers.push(read_container(&name, &entry)?);
-        }
-        definition.databases.push(database);
+        definition.databases.push(read_database(&name, &folder)?);
     }
     Ok(definition)
+}
+
+fn read_database(name: &str, folder: &Path) -> Result<DatabaseDefinition, DefinitionError> {
+    let file = folder.join(DATABASE_FILE);
+    let mut database: DatabaseDefinition = match file.exists() {
+        true => parse(&file, &read_text(&file)?)?,
+        false => DatabaseDefinition::default(),
+    };
+    set_id(&mut database.id, name, &file)?;
+    for (name, entry) in entries(folder)? {
+        if name == DATABASE_FILE {
+            continue;
+        }
+        if !entry.is_dir() {
+            return Err(wrong(&entry, "only database.json and folders belong here"));
+        }
+        database.containers.push(read_container(&name, &entry)?);
+    }
+    Ok(database)
 }
 
 fn read_container(name: &str, folder: &Path) -> Result<ContainerDefinition, DefinitionError> {
