@@ -127,6 +127,15 @@ impl Terminal {
     }
 }
 
+/// Returns a text as the history keeps it: complete, so that it runs again at once.
+fn recalled(text: &str) -> String {
+    let text = text.trim_end();
+    match is_complete(text) {
+        true => text.to_owned(),
+        false => format!("{text};"),
+    }
+}
+
 /// Returns true if a text may have the key of an account.
 fn has_secret(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
@@ -148,6 +157,15 @@ pub fn run_terminal(
 ) -> Result<(), ShellError> {
     let unusable = |error: ReadlineError| format!("cannot use the terminal: {error}");
     let mut terminal = Terminal::open(session, options).map_err(unusable)?;
+
+    // From here on Ctrl-C reaches the statement that runs, and never ends the program.
+    runtime.block_on(async {
+        tokio::select! {
+            biased;
+            _ = tokio::signal::ctrl_c() => {}
+            () = std::future::ready(()) => {}
+        }
+    });
     note(&format!(
         "connected to {}; .help lists the commands, a query ends with ';' or an empty line",
         session.endpoint()
@@ -174,7 +192,7 @@ pub fn run_terminal(
         if text.trim().is_empty() {
             continue;
         }
-        terminal.remember(text.trim_end());
+        terminal.remember(&recalled(&text));
         for statement in statements(&text) {
             match runtime.block_on(run_or_cancel(session, &statement)) {
                 Ok(()) if session.is_over() => return Ok(()),
@@ -204,6 +222,13 @@ async fn run_or_cancel(session: &mut Session, statement: &Statement) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_history_has_complete_statements() {
+        assert_eq!(recalled("SELECT 1\n\n"), "SELECT 1;");
+        assert_eq!(recalled("SELECT 1;\n"), "SELECT 1;");
+        assert_eq!(recalled(".ls\n"), ".ls");
+    }
 
     #[test]
     fn a_key_is_no_part_of_the_history() {
