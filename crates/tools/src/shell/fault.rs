@@ -178,8 +178,8 @@ mod tests {
 
     #[test]
     fn the_place_of_a_fault_is_marked() {
-        let message = r#"Message: {"errors":[{"severity":"Error","location":{"start":18,
-            "end":22},"code":"SC1001","message":"Syntax error."}]}"#;
+        let message = r#"Message: {"errors":[{"severity":"Error","location":{"start":17,
+            "end":21},"code":"SC1001","message":"Syntax error."}]}"#;
         let query = "SELECT '日é'\nFROM FORM d";
         let told = described(&refused(400, message), Some(query));
         assert_eq!(
