@@ -34,16 +34,8 @@ impl Session {
     }
 
     /// Creates or replaces an item by its JSON text.
-    pub(super) async fn write(
-        &mut self,
-        action: Action,
-        text: &str,
-        usage: &str,
-    ) -> Result<(), ShellError> {
+    pub(super) async fn write(&mut self, action: Action, text: &str) -> Result<(), ShellError> {
         let container = self.container_link()?;
-        if text.is_empty() {
-            return Err(usage.to_owned().into());
-        }
         let json = parse(text.as_bytes()).map_err(|e| format!("the item is no JSON: {e}"))?;
         let Json::Object(object) = &json else {
             return Err("the item is no JSON object".to_owned().into());

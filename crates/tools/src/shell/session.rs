@@ -136,76 +136,106 @@ impl Session {
             return self.query(&statement.text).await;
         }
         let (entry, rest) = command::parse(&statement.text)?;
-        let words = arguments(rest);
-        let no_more = |most: usize| match words.len() > most {
-            true => Err(ShellError::Failed(usage(entry))),
-            false => Ok(()),
-        };
-        let first = || match words.first() {
-            Some(word) => Ok(unquoted(word)),
-            None => Err(ShellError::Failed(usage(entry))),
+        let call = Call {
+            entry,
+            rest,
+            words: arguments(rest),
         };
         match entry.action {
-            Action::Help => say(&command::help(rest)?)?,
+            Action::Databases
+            | Action::Containers
+            | Action::List
+            | Action::Use
+            | Action::Go
+            | Action::CreateDatabase
+            | Action::CreateContainer
+            | Action::DeleteDatabase
+            | Action::DeleteContainer => self.run_on_places(&call).await,
+            Action::Get
+            | Action::Put
+            | Action::Create
+            | Action::Replace
+            | Action::Patch
+            | Action::Delete
+            | Action::Import
+            | Action::Export => self.run_on_items(&call).await,
+            _ => self.run_on_session(&call).await,
+        }
+    }
+
+    async fn run_on_session(&mut self, call: &Call<'_>) -> Result<(), ShellError> {
+        match call.entry.action {
+            Action::Help => say(&command::help(call.rest)?)?,
             Action::Quit => self.is_over = true,
             Action::Connect => {
-                no_more(2)?;
-                let key_file = words.get(1).map(|word| unquoted(word).into());
-                self.reconnect(&first()?, key_file).await?;
-            }
-            Action::Databases => self.list_databases().await?,
-            Action::Containers => {
-                no_more(1)?;
-                self.list_containers(words.first().map(|word| unquoted(word)))
+                call.at_most(2)?;
+                self.reconnect(&call.first()?, call.word(1).map(Into::into))
                     .await?;
-            }
-            Action::List => self.list(words.first().map(|word| unquoted(word))).await?,
-            Action::Use => {
-                no_more(2)?;
-                let container = words.get(1).map(|word| unquoted(word));
-                self.use_place(&first()?, container).await?;
-            }
-            Action::Go => {
-                no_more(1)?;
-                let path = words.first().map(|word| unquoted(word));
-                self.go_to(path.as_deref().unwrap_or("/")).await?;
             }
             Action::Place => say(&format!("{}\n/{}\n", self.endpoint(), self.place()))?,
             Action::Schema => self.schema().await?,
-            Action::Plan => self.plan(rest).await?,
+            Action::Plan => self.plan(call.rest).await?,
             Action::More => self.more().await?,
-            Action::Get => self.get(&first()?, &words[1..]).await?,
-            Action::Put | Action::Create | Action::Replace => {
-                self.write(entry.action, rest, &usage(entry)).await?;
-            }
-            Action::Patch => {
-                let operations = words.last().filter(|_| words.len() > 1);
-                let operations = operations.ok_or_else(|| usage(entry))?;
-                let key = &words[1..words.len() - 1];
-                self.patch(&first()?, key, operations).await?;
-            }
-            Action::Delete => self.delete(&first()?, &words[1..]).await?,
-            Action::CreateDatabase => self.create_database(&first()?).await?,
-            Action::CreateContainer => {
-                no_more(3)?;
-                let paths = words.get(1).ok_or_else(|| usage(entry))?;
-                let throughput = words.get(2).copied();
-                self.create_container(&first()?, paths, throughput).await?;
-            }
-            Action::DeleteDatabase => self.delete_database(&first()?).await?,
-            Action::DeleteContainer => self.delete_container(&first()?).await?,
-            Action::Import => {
-                no_more(2)?;
-                self.import(&first()?, words.get(1).copied()).await?;
-            }
-            Action::Export => self.export(&first()?).await?,
-            Action::Form | Action::Rows | Action::Timing => {
-                no_more(1)?;
-                self.set(entry.action, words.first().copied())?;
-            }
             Action::Totals => self.tell_totals()?,
+            action => {
+                call.at_most(1)?;
+                self.set(action, call.words.first().copied())?;
+            }
         }
         Ok(())
+    }
+
+    async fn run_on_places(&mut self, call: &Call<'_>) -> Result<(), ShellError> {
+        call.at_most(match call.entry.action {
+            Action::CreateContainer => 3,
+            Action::Use => 2,
+            Action::Databases => 0,
+            _ => 1,
+        })?;
+        match call.entry.action {
+            Action::Containers => self.list_containers(call.word(0)).await,
+            Action::List => self.list(call.word(0)).await,
+            Action::Use => self.use_place(&call.first()?, call.word(1)).await,
+            Action::Go => self.go_to(call.word(0).as_deref().unwrap_or("/")).await,
+            Action::CreateDatabase => self.create_database(&call.first()?).await,
+            Action::CreateContainer => {
+                let paths = call.word(1).ok_or_else(|| call.usage())?;
+                let throughput = call.words.get(2).copied();
+                self.create_container(&call.first()?, &paths, throughput)
+                    .await
+            }
+            Action::DeleteDatabase => self.delete_database(&call.first()?).await,
+            Action::DeleteContainer => self.delete_container(&call.first()?).await,
+            _ => self.list_databases().await,
+        }
+    }
+
+    async fn run_on_items(&mut self, call: &Call<'_>) -> Result<(), ShellError> {
+        // Behind the id stand the values of the partition key.
+        let key = call.words.get(1..).unwrap_or_default();
+        match call.entry.action {
+            Action::Get => self.get(&call.first()?, key).await,
+            Action::Delete => self.delete(&call.first()?, key).await,
+            Action::Patch => {
+                let Some((operations, key)) = key.split_last() else {
+                    return Err(call.usage());
+                };
+                self.patch(&call.first()?, key, operations).await
+            }
+            Action::Import => {
+                call.at_most(2)?;
+                self.import(&call.first()?, call.words.get(1).copied())
+                    .await
+            }
+            Action::Export => {
+                call.at_most(1)?;
+                self.export(&call.first()?).await
+            }
+            action => {
+                call.first()?;
+                self.write(action, call.rest).await
+            }
+        }
     }
 
     /// Connects to another account; if that fails, the session keeps the one it has.
@@ -332,10 +362,35 @@ fn account_of(
     Ok(account)
 }
 
-fn usage(entry: &command::Entry) -> String {
-    format!("the form is .{} {}", entry.name, entry.form)
-        .trim_end()
-        .to_owned()
+/// A command with its arguments.
+struct Call<'a> {
+    entry: &'static command::Entry,
+    /// The text behind the name.
+    rest: &'a str,
+    words: Vec<&'a str>,
+}
+
+impl Call<'_> {
+    /// Returns an argument without quotation marks.
+    fn word(&self, at: usize) -> Option<String> {
+        self.words.get(at).map(|word| unquoted(word))
+    }
+
+    fn first(&self) -> Result<String, ShellError> {
+        self.word(0).ok_or_else(|| self.usage())
+    }
+
+    fn at_most(&self, count: usize) -> Result<(), ShellError> {
+        match self.words.len() > count {
+            true => Err(self.usage()),
+            false => Ok(()),
+        }
+    }
+
+    fn usage(&self) -> ShellError {
+        let text = format!("the form is .{} {}", self.entry.name, self.entry.form);
+        ShellError::Failed(text.trim_end().to_owned())
+    }
 }
 
 /// Writes to standard output.
