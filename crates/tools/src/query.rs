@@ -175,6 +175,7 @@ impl Cursor {
         }
         outcome.partitions = self.partitions;
         loop {
+            // Rows that an earlier page left over come first.
             let max = self.options.max_rows.unwrap_or(usize::MAX);
             while outcome.rows.len() < max
                 && let Some(row) = self.waiting.pop_front()
@@ -191,6 +192,8 @@ impl Cursor {
             let Some(part) = part else {
                 return Ok(());
             };
+
+            // The page is no longer than the rows that are wanted; more of them would be charged.
             let left = match self.options.max_rows {
                 Some(max) => max.saturating_sub(outcome.rows.len()),
                 None => 0,

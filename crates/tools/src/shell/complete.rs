@@ -80,6 +80,7 @@ fn of_action(action: Action, before: usize, rest: &str, known: &Known) -> Vec<St
         Some(database) => of_database(database, ""),
         None => Vec::new(),
     };
+    // A container stands with its database where the session is at the account.
     match (action, before) {
         (Action::Help, 0) => COMMANDS.iter().map(|e| e.name.to_owned()).collect(),
         (Action::Containers | Action::DeleteDatabase, 0) => databases(),

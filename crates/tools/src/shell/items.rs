@@ -101,12 +101,16 @@ impl Session {
         if !key.is_empty() {
             return Ok(PartitionKey::from_json(&key_text(key)));
         }
+
+        // A container by id needs no search.
         let container = self.container_link()?;
         let definition = self.definition(&container).await?;
         let is_id = definition.paths().len() == 1 && definition.paths()[0].join("/") == "id";
         if is_id {
             return Ok(PartitionKey::text(id));
         }
+
+        // An id is unique in its logical partition only, so several items may have it.
         let mut query = QueryText::new("SELECT * FROM c WHERE c.id = @id");
         query.parameters.push(("@id".to_owned(), Value::from(id)));
         let mut cursor = Cursor::new(QueryOptions {
@@ -171,6 +175,12 @@ impl Session {
         mode: Option<&str>,
     ) -> Result<(), ShellError> {
         let (database, container) = self.both()?;
+        // Standard input has the statements of the session.
+        if file == "-" {
+            return Err("name a file: `orrery import -` reads standard input"
+                .to_owned()
+                .into());
+        }
         let mode = match mode {
             None | Some("create") => Mode::Create,
             Some("upsert") => Mode::Upsert,
@@ -198,12 +208,6 @@ impl Session {
             concurrency: 32,
             batch: 100,
         };
-        // Standard input has the statements of the session.
-        if file == "-" {
-            return Err("name a file: `orrery import -` reads standard input"
-                .to_owned()
-                .into());
-        }
         let progress = on_stderr();
         let summary = import(&self.client, &options, &*progress).await?;
         self.totals.charge += summary.charge;

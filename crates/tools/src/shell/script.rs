@@ -75,6 +75,8 @@ pub fn run_input(
     let mut input = BufReader::new(input);
     let mut bytes = Vec::new();
     loop {
+        // A line is run before the next one is read, so that a program can write statements and
+        // read their rows in turn.
         bytes.clear();
         let length = input
             .read_until(b'\n', &mut bytes)

@@ -132,6 +132,7 @@ impl Session {
     /// See [`ShellError`].
     pub async fn run(&mut self, statement: &Statement) -> Result<(), ShellError> {
         self.totals.statements += 1;
+        // A query goes to the server as it stands; a command is looked up in the table.
         if statement.is_query() {
             return self.query(&statement.text).await;
         }
