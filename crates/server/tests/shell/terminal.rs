@@ -122,6 +122,9 @@ impl Drop for Terminal {
     }
 }
 
+/// The well-known key of emulators.
+const KEY: &str = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/\
+                   Jw==";
 const ROOT: &str = "orrery> ";
 const ORDERS: &str = "orrery shop/orders> ";
 
@@ -160,13 +163,34 @@ fn a_person_completes_edits_recalls_and_cancels() {
     terminal.at(ORDERS, "\x1b[A");
     terminal.expect("ADA");
 
-    // Ctrl-C cancels a query that runs: a thousand numbers, four times joined.
+    cancel_a_query(&mut terminal, folder.path());
+
+    // Deletions ask.
+    terminal.at(ORDERS, ".delete 1 ada");
+    terminal.expect("delete item 1 with partition key [\"ada\"]? [y/N] ");
+    terminal.press("n\r");
+    terminal.expect("nothing was deleted");
+
+    // A key stays out of the history; Ctrl-D ends the session.
+    let address = &server.address;
+    let connect = format!(".connect AccountEndpoint=http://{address}/;AccountKey={KEY};");
+    terminal.at(ORDERS, &connect);
+    terminal.expect("connected to ");
+    terminal.expect(ROOT);
+    terminal.press("\x04");
+    let ended = terminal.process.wait().expect("it ends");
+    assert_eq!(ended.code(), Some(0));
+    check_history(&folder.path().join("orrery/shell-history"));
+}
+
+/// Cancels a query that joins a thousand numbers four times.
+fn cancel_a_query(terminal: &mut Terminal, folder: &Path) {
     let numbers: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
     let item = format!(
         "{{\"id\":\"l\",\"customer\":\"l\",\"l\":[{}]}}",
         numbers.join(",")
     );
-    let file = folder.path().join("long.jsonl");
+    let file = folder.join("long.jsonl");
     std::fs::write(&file, item).expect("a file");
     terminal.at(ORDERS, &format!(".import {}", file.display()));
     terminal.expect("1 created");
@@ -178,25 +202,6 @@ fn a_person_completes_edits_recalls_and_cancels() {
         assert!(Instant::now() < deadline, "{:?}", terminal.pending);
         terminal.press("\x03");
     }
-
-    // Deletions ask.
-    terminal.at(ORDERS, ".delete 1 ada");
-    terminal.expect("delete item 1 with partition key [\"ada\"]? [y/N] ");
-    terminal.press("n\r");
-    terminal.expect("nothing was deleted");
-
-    // A key stays out of the history; Ctrl-D ends the session.
-    let key =
-        "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
-    let address = &server.address;
-    let connect = format!(".connect AccountEndpoint=http://{address}/;AccountKey={key};");
-    terminal.at(ORDERS, &connect);
-    terminal.expect("connected to ");
-    terminal.expect(ROOT);
-    terminal.press("\x04");
-    let ended = terminal.process.wait().expect("it ends");
-    assert_eq!(ended.code(), Some(0));
-    check_history(&folder.path().join("orrery/shell-history"));
 }
 
 fn check_history(file: &Path) {
