@@ -14,6 +14,7 @@ mod export;
 mod import;
 mod keys;
 mod query;
+mod shell;
 mod shell_files;
 mod start;
 
@@ -31,6 +32,7 @@ pub(crate) use config::{ConfigAction, ConfigArguments, ConfigFormat, ShowArgumen
 pub(crate) use emulator::EmulatorArguments;
 pub(crate) use keys::{KeyKind, KeysAction, KeysArguments};
 pub(crate) use query::{QueryArguments, RowFormat};
+pub(crate) use shell::ShellArguments;
 pub(crate) use shell_files::{CompletionsArguments, ManArguments};
 pub(crate) use start::{
     AdminListen, Consistency, ConsoleMode, CrossPartitionQueries, Entra, Level, Profile,
@@ -63,6 +65,7 @@ Examples:
   orrery blog                                serve a blog that shows the cost of each request
   orrery bench blog                          measure the blog workload
   orrery query 'SELECT * FROM c' --database d --container c
+  orrery shell                               type queries and commands
   orrery dump --output definition.json       write databases, containers and scripts to a file
   orrery import items.jsonl --database d --container c
   orrery export --database d --container c --output items.jsonl.zst
@@ -105,6 +108,9 @@ pub(crate) enum Command {
     /// Run a query and print its rows
     #[command(after_help = query::QUERY_HELP)]
     Query(QueryArguments),
+    /// Run queries and commands at a terminal, or from a script
+    #[command(after_help = shell::SHELL_HELP)]
+    Shell(Box<ShellArguments>),
     /// Import items from files, standard input or another account
     #[command(after_help = import::IMPORT_HELP)]
     Import(Box<ImportArguments>),

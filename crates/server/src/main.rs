@@ -21,6 +21,7 @@
 //! bench        orrery bench: workloads
 //! definition   orrery init, orrery dump, --init of a server
 //! query        orrery query
+//! shell        orrery shell: session at a terminal or of a script
 //! transfer     orrery import, orrery export
 //! settings     settings from command line, environment and file; orrery config
 //! shell_files  orrery completions, orrery man
@@ -62,6 +63,7 @@ mod reference;
 mod repair;
 mod rotation;
 mod settings;
+mod shell;
 mod shell_files;
 mod signals;
 mod sizes;
@@ -96,6 +98,7 @@ fn main() -> ExitCode {
         Command::Init(arguments) => definition::run_init(&arguments),
         Command::Dump(arguments) => definition::run_dump(&arguments),
         Command::Query(arguments) => query::run(&arguments),
+        Command::Shell(arguments) => shell::run(&arguments),
         Command::Import(arguments) => transfer::run_import(&arguments),
         Command::Export(arguments) => transfer::run_export(&arguments),
         Command::Config(arguments) => settings::run(&arguments),

@@ -1,15 +1,13 @@
 //! `orrery query`: rows on standard output, costs and explanations on standard error.
 
-use crate::command::{QueryArguments, RowFormat};
+use crate::command::QueryArguments;
 use crate::failure::Failure;
 use orrery_client::{ClientError, PartitionKey, QueryText, container_link};
+use orrery_tools::connection;
+use orrery_tools::form::{RowForm, screen_width};
 use orrery_tools::query::{QueryOptions, QueryOutcome, run as run_query};
-use orrery_tools::{connection, table};
 use serde_json::Value;
 use std::io::Write;
-
-/// Width of a table if the terminal's is not known.
-const WIDTH_DEFAULT: usize = 120;
 
 /// Runs a query.
 ///
@@ -43,13 +41,14 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
         max_rows: (!arguments.all).then_some(arguments.max_items),
         max_charge: None,
         explains: arguments.explain,
+        counts_partitions: false,
     };
     let runtime = connection::runtime()
         .map_err(|error| Failure::Failed(format!("cannot start worker threads: {error}")))?;
     let outcome = runtime.block_on(run_query(&client, &options));
     let outcome = outcome.map_err(|error| Failure::Failed(error.to_string()))?;
 
-    let text = rows_text(&outcome, arguments.format)?;
+    let text = RowForm::from(arguments.format).text(&outcome.rows, screen_width());
     let mut stdout = std::io::stdout();
     match stdout
         .write_all(text.as_bytes())
@@ -91,33 +90,6 @@ fn parse_key(text: &str) -> Result<PartitionKey, Failure> {
              '\"ada\"'"
         ))),
     }
-}
-
-fn rows_text(outcome: &QueryOutcome, format: RowFormat) -> Result<String, Failure> {
-    let lines = || outcome.rows.iter().map(|row| row.get());
-    let values = || -> Result<Vec<Value>, Failure> {
-        let parsed = lines().map(serde_json::from_str).collect::<Result<_, _>>();
-        parsed.map_err(|error| Failure::Failed(format!("a row is no JSON: {error}")))
-    };
-    Ok(match format {
-        RowFormat::Jsonl => lines().map(|row| format!("{row}\n")).collect(),
-        RowFormat::Json => format!("[{}]\n", lines().collect::<Vec<_>>().join(",\n ")),
-        RowFormat::Csv => table::csv(&values()?),
-        RowFormat::Table if outcome.rows.is_empty() => String::new(),
-        RowFormat::Table => table::table(&values()?, width()),
-    })
-}
-
-/// Returns the width of the terminal.
-fn width() -> usize {
-    let columns = std::env::var("COLUMNS").ok();
-    let columns = columns.and_then(|text| text.parse().ok());
-    #[cfg(unix)]
-    let columns = columns.or_else(|| {
-        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
-        (size.ws_col > 0).then_some(usize::from(size.ws_col))
-    });
-    columns.unwrap_or(WIDTH_DEFAULT)
 }
 
 fn costs(outcome: &QueryOutcome) -> String {

@@ -49,7 +49,8 @@ fn rows_have_the_asked_form_and_costs_go_to_standard_error() {
     let server = start(&[]);
     let output = query(&server, &[SORTED]);
     let told = text(&output.stderr);
-    let expected = "customer    n\n--------  ---\nada       1.5\ncy          3\n日本       20\n";
+    let expected =
+        "customer     n\n--------  ----\nada       1.50\ncy           3\n日本        20\n";
     assert_eq!(text(&output.stdout), expected, "{told}");
     assert!(
         told.starts_with("3 items, ") && told.contains("2 physical partitions"),
@@ -60,7 +61,7 @@ fn rows_have_the_asked_form_and_costs_go_to_standard_error() {
     assert_eq!(text(&output.stdout), "{\"customer\":\"ada\",\"n\":1.50}\n");
     assert!(text(&output.stderr).contains("there may be more items"));
     let output = query(&server, &[SORTED, "--format", "csv"]);
-    assert!(text(&output.stdout).starts_with("customer,n\r\nada,"));
+    assert!(text(&output.stdout).starts_with("customer,n\r\nada,1.50\r\n"));
 }
 
 #[test]
@@ -107,6 +108,25 @@ fn a_server_that_does_not_merge_is_asked_partition_by_partition() {
         "{}",
         text(&output.stderr)
     );
+
+    // Rows in any order are counted by the client, over both partitions.
+    for (limited, expected) in [
+        ("SELECT TOP 2 c.id FROM c", 2),
+        ("SELECT TOP 0 c.id FROM c", 0),
+        ("SELECT TOP 9 c.id FROM c", 3),
+        ("SELECT c.id FROM c OFFSET 1 LIMIT 1", 1),
+        ("SELECT c.id FROM c OFFSET 2 LIMIT 5", 1),
+        ("SELECT c.id FROM c OFFSET 3 LIMIT 5", 0),
+    ] {
+        for rows in [&["--all"][..], &["--max-items", "50"]] {
+            let arguments = [&[limited, "--format", "jsonl"], rows].concat();
+            let output = query(&server, &arguments);
+            let told = text(&output.stderr);
+            let count = text(&output.stdout).lines().count();
+            assert_eq!(count, expected, "{limited}: {told}");
+            assert!(!told.contains("there may be more"), "{limited}: {told}");
+        }
+    }
     let output = query(&server, &[SORTED]);
     assert_eq!(output.status.code(), Some(1));
     let told = text(&output.stderr);

@@ -5,7 +5,9 @@
 //! transfer     orrery import, orrery export
 //! definition   orrery init, orrery start --init, orrery dump
 //! query        orrery query
-//! table        rows as a table
+//! shell        orrery shell
+//! form, table  rows as a table, JSON or CSV
+//! raw          objects whose values keep their text
 //! connection   client and runtime of a tool
 //! ```
 //!
@@ -13,6 +15,9 @@
 
 pub mod connection;
 pub mod definition;
+pub mod form;
 pub mod query;
+mod raw;
+pub mod shell;
 pub mod table;
 pub mod transfer;

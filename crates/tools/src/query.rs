@@ -2,20 +2,25 @@
 //!
 //! The query goes to the whole container first. A server that leaves the merge of several physical
 //! partitions to its clients refuses it with 400/1004. Then the query plan tells if the rows of the
-//! partitions can follow one another. If they can, each partition is asked in turn; a query that
-//! sorts, groups, aggregates, limits or removes duplicates over partitions is an error that says
-//! so.
+//! partitions can follow one another. If they can, each partition is asked in turn, and `TOP`,
+//! `OFFSET` and `LIMIT` are counted here; a query that sorts, groups, aggregates or removes
+//! duplicates over partitions is an error that says so.
+//!
+//! A [`Cursor`] hands out the rows in portions, so that a person can read on.
 
 use orrery_client::{Client, ClientError, PartitionKey, QueryPage, QueryText, Scope};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
 /// Sub-status of a query whose rows the client has to merge.
 const CLIENT_MERGES: u32 = 1004;
-/// Merges that this module does not do, as servers name them in supported features.
-const NO_FEATURES: &str = "None";
+/// Merges that this module does, as servers name them in supported features.
+const OWN_FEATURES: &str = "OffsetAndLimit, Top";
+/// Words of [`merges`] that this module counts itself.
+const COUNTED: [&str; 3] = ["TOP", "OFFSET", "LIMIT"];
 
 /// A query with its bounds.
 #[derive(Debug, Clone)]
@@ -32,6 +37,8 @@ pub struct QueryOptions {
     pub max_charge: Option<f64>,
     /// Asks for metrics of the query, of the index and of the plan.
     pub explains: bool,
+    /// Asks this server for the physical partitions of each page.
+    pub counts_partitions: bool,
 }
 
 /// The rows of a query, and their costs.
@@ -47,6 +54,8 @@ pub struct QueryOutcome {
     pub pages: usize,
     /// Physical partitions in the query's scope.
     pub partitions: usize,
+    /// Ids of the physical partitions that were asked, as far as the server tells them.
+    pub asked: BTreeSet<String>,
     /// True if the bounds ended the query before its last row.
     pub is_cut: bool,
     /// Metrics of the pages, if they were asked for: titles and texts.
@@ -90,61 +99,219 @@ impl From<ClientError> for QueryError {
 /// [`QueryError::NeedsMerge`], and failures of requests.
 pub async fn run(client: &Client, options: &QueryOptions) -> Result<QueryOutcome, QueryError> {
     let mut outcome = QueryOutcome::default();
-    if let Some(key) = &options.partition_key {
-        outcome.partitions = 1;
-        collect(
-            client,
-            options,
-            &options.query,
-            Scope::Key(key),
-            &mut outcome,
-        )
+    Cursor::new(options.clone())
+        .fetch(client, &mut outcome)
         .await?;
-        return Ok(outcome);
+    Ok(outcome)
+}
+
+/// One request scope of a query.
+#[derive(Debug, Clone)]
+enum Part {
+    Key(PartitionKey),
+    Container,
+    Range(String),
+}
+
+impl Part {
+    fn scope(&self) -> Scope<'_> {
+        match self {
+            Self::Key(key) => Scope::Key(key),
+            Self::Container => Scope::Container,
+            Self::Range(id) => Scope::Range(id),
+        }
     }
-    let ranges = client.fresh_ranges(&options.container).await?;
-    outcome.partitions = ranges.len();
-    let whole = collect(
-        client,
-        options,
-        &options.query,
-        Scope::Container,
-        &mut outcome,
-    )
-    .await;
-    match whole {
-        Ok(_) => return Ok(outcome),
-        Err(error) if needs_merge(&error) => {}
-        Err(error) => return Err(error.into()),
+}
+
+/// A query and its position. A fetch that is dropped before its end leaves the position where the
+/// last complete page ended.
+#[derive(Debug)]
+pub struct Cursor {
+    options: QueryOptions,
+    /// Scopes that are left, the current one first; `None` before the first request.
+    parts: Option<VecDeque<Part>>,
+    partitions: usize,
+    /// Position in the current scope.
+    position: Option<String>,
+    /// Rows that were read and not yet handed out.
+    waiting: VecDeque<Box<RawValue>>,
+    /// Rows that OFFSET still leaves out, and rows that TOP or LIMIT still allow, if they are
+    /// counted here.
+    skip: usize,
+    allowed: Option<usize>,
+}
+
+impl Cursor {
+    /// Creates a cursor before the first row. No request is sent.
+    pub fn new(options: QueryOptions) -> Self {
+        Self {
+            options,
+            parts: None,
+            partitions: 0,
+            position: None,
+            waiting: VecDeque::new(),
+            skip: 0,
+            allowed: None,
+        }
     }
 
-    // The plan may state the query in another form for the partitions.
-    let plan = client
-        .query_plan(&options.container, &options.query, NO_FEATURES)
-        .await;
-    let plan: Value = match plan {
-        Ok(answer) => answer.json()?,
-        Err(_) => {
-            let query = &options.query;
-            let features = "Aggregate,Distinct,GroupBy,MultipleOrderBy,OffsetAndLimit,OrderBy,Top,\
-                            NonValueAggregate,CompositeAggregate,CountIf,DCount,MultipleAggregates";
-            let answer = client
-                .query_plan(&options.container, query, features)
-                .await?;
-            answer.json()?
-        }
-    };
-    let merges = merges(&plan["queryInfo"]);
-    if !merges.is_empty() {
-        return Err(QueryError::NeedsMerge(merges));
+    /// Returns true if no row is left.
+    pub fn is_done(&self) -> bool {
+        self.waiting.is_empty() && self.parts.as_ref().is_some_and(VecDeque::is_empty)
     }
-    for range in ranges.iter() {
-        let scope = Scope::Range(&range.id);
-        if !collect(client, options, &options.query, scope, &mut outcome).await? {
-            break;
+
+    /// Adds the next rows to `outcome`, within the bounds of the options, which count for each
+    /// call, and their costs.
+    ///
+    /// # Errors
+    /// [`QueryError::NeedsMerge`], and failures of requests; `outcome` holds what was read before.
+    pub async fn fetch(
+        &mut self,
+        client: &Client,
+        outcome: &mut QueryOutcome,
+    ) -> Result<(), QueryError> {
+        if self.parts.is_none() {
+            self.open(client).await?;
+        }
+        outcome.partitions = self.partitions;
+        loop {
+            // Rows that an earlier page left over come first.
+            let max = self.options.max_rows.unwrap_or(usize::MAX);
+            while outcome.rows.len() < max
+                && let Some(row) = self.waiting.pop_front()
+            {
+                outcome.rows.push(row);
+            }
+            let bound = self.options.max_charge;
+            let is_dear = bound.is_some_and(|bound| outcome.charge >= bound);
+            let part = self.parts.as_ref().and_then(|parts| parts.front().cloned());
+            if outcome.rows.len() >= max || is_dear {
+                outcome.is_cut = !self.is_done();
+                return Ok(());
+            }
+            let Some(part) = part else {
+                return Ok(());
+            };
+
+            // The page is no longer than the rows that are wanted; more of them would be charged.
+            let left = match self.options.max_rows {
+                Some(max) => max.saturating_sub(outcome.rows.len()),
+                None => 0,
+            };
+            match self.page(client, &part, left, outcome).await {
+                Err(error) if needs_merge(&error) && matches!(part, Part::Container) => {
+                    self.split(client).await?;
+                }
+                done => done?,
+            }
         }
     }
-    Ok(outcome)
+
+    /// Finds the physical partitions of the scope.
+    async fn open(&mut self, client: &Client) -> Result<(), QueryError> {
+        let part = match &self.options.partition_key {
+            Some(key) => {
+                self.partitions = 1;
+                Part::Key(key.clone())
+            }
+            None => {
+                let ranges = client.fresh_ranges(&self.options.container).await?;
+                self.partitions = ranges.len();
+                Part::Container
+            }
+        };
+        self.parts = Some(VecDeque::from([part]));
+        Ok(())
+    }
+
+    /// Replaces the whole container by its physical partitions, if the plan of the query allows it.
+    async fn split(&mut self, client: &Client) -> Result<(), QueryError> {
+        let (container, query) = (&self.options.container, &self.options.query);
+        let plan = client.query_plan(container, query, OWN_FEATURES).await;
+        let plan: Value = match plan {
+            Ok(answer) => answer.json()?,
+            // The plan is refused if the query needs other merges; all features name them.
+            Err(_) => {
+                let features = "Aggregate,Distinct,GroupBy,MultipleOrderBy,OffsetAndLimit,OrderBy,\
+                                Top,NonValueAggregate,CompositeAggregate,CountIf,DCount,\
+                                MultipleAggregates";
+                client
+                    .query_plan(container, query, features)
+                    .await?
+                    .json()?
+            }
+        };
+        let info = &plan["queryInfo"];
+        let merges = merges(info);
+        if merges.iter().any(|merge| !COUNTED.contains(&&**merge)) {
+            return Err(QueryError::NeedsMerge(merges));
+        }
+
+        // For OFFSET the plan states a query that leaves out no row in each partition.
+        let rewritten = info["rewrittenQuery"].as_str().unwrap_or_default();
+        let count = |name: &str| info[name].as_u64().and_then(|n| usize::try_from(n).ok());
+        self.skip = count("offset").unwrap_or(0);
+        if self.skip > 0 && rewritten.is_empty() {
+            return Err(QueryError::NeedsMerge(merges));
+        }
+        self.allowed = count("limit").into_iter().chain(count("top")).min();
+        if !rewritten.is_empty() {
+            self.options.query.text = rewritten.to_owned();
+        }
+        let ranges = client.ranges(&self.options.container).await?;
+        let parts = ranges.iter().map(|range| Part::Range(range.id.clone()));
+        self.parts = Some(parts.collect());
+        Ok(())
+    }
+
+    /// Reads one page of at most `size` rows; 0 leaves the size to the server.
+    async fn page(
+        &mut self,
+        client: &Client,
+        part: &Part,
+        size: usize,
+        outcome: &mut QueryOutcome,
+    ) -> Result<(), ClientError> {
+        let options = &self.options;
+        let headers = match options.explains {
+            true => EXPLAINING.map(|name| (name, "True".to_owned())).to_vec(),
+            false if options.counts_partitions => vec![(EXPLAINING_PLAN, "True".to_owned())],
+            false => Vec::new(),
+        };
+        let position = self.position.as_deref();
+        let (container, query) = (&options.container, &options.query);
+        let page = client
+            .query_page(container, query, part.scope(), size, position, headers)
+            .await?;
+        outcome.charge += page.answer.charge();
+        outcome.elapsed += page.answer.elapsed;
+        outcome.pages += 1;
+        outcome.asked.extend(asked(&page, part));
+        if options.explains {
+            let found = explanations(&page, outcome.pages);
+            outcome.explanations.extend(found);
+        }
+
+        // TOP, OFFSET and LIMIT over partitions are counted here.
+        let skipped = self.skip.min(page.rows.len());
+        self.skip -= skipped;
+        let rows = page.rows.into_iter().skip(skipped);
+        let before = self.waiting.len();
+        self.waiting
+            .extend(rows.take(self.allowed.unwrap_or(usize::MAX)));
+        if let Some(allowed) = &mut self.allowed {
+            *allowed -= self.waiting.len() - before;
+        }
+        self.position = page.continuation;
+        if let Some(parts) = &mut self.parts {
+            if self.allowed == Some(0) {
+                parts.clear();
+            } else if self.position.is_none() {
+                parts.pop_front();
+            }
+        }
+        Ok(())
+    }
 }
 
 fn needs_merge(error: &ClientError) -> bool {
@@ -152,62 +319,31 @@ fn needs_merge(error: &ClientError) -> bool {
     refusal.is_some_and(|r| r.status == 400 && r.sub_status == CLIENT_MERGES)
 }
 
-/// Collects the pages of one scope. Returns false if the bounds are reached.
-async fn collect(
-    client: &Client,
-    options: &QueryOptions,
-    query: &QueryText,
-    scope: Scope<'_>,
-    outcome: &mut QueryOutcome,
-) -> Result<bool, ClientError> {
-    let mut position: Option<String> = None;
-    loop {
-        let left = options
-            .max_rows
-            .map(|max| max.saturating_sub(outcome.rows.len()));
-        let is_dear = options.max_charge.is_some_and(|max| outcome.charge >= max);
-        if left == Some(0) || is_dear {
-            outcome.is_cut = true;
-            return Ok(false);
-        }
-        let headers = match options.explains {
-            true => EXPLAINING.map(|name| (name, "True".to_owned())).to_vec(),
-            false => Vec::new(),
-        };
-        let size = left.unwrap_or(0);
-        let page = client
-            .query_page(
-                &options.container,
-                query,
-                scope,
-                size,
-                position.as_deref(),
-                headers,
-            )
-            .await?;
-        outcome.charge += page.answer.charge();
-        outcome.elapsed += page.answer.elapsed;
-        outcome.pages += 1;
-        if options.explains {
-            outcome
-                .explanations
-                .extend(explanations(&page, outcome.pages));
-        }
-        position = page.continuation;
-        let rows = page.rows.into_iter();
-        outcome.rows.extend(rows.take(left.unwrap_or(usize::MAX)));
-        if position.is_none() {
-            return Ok(true);
-        }
+/// Returns the ids of the physical partitions that a page tells or that it was asked of.
+fn asked(page: &QueryPage, part: &Part) -> Vec<String> {
+    if let Part::Range(id) = part {
+        return vec![id.clone()];
     }
+    let plan = page.answer.header(EXPLANATION).map(percent_decoded);
+    let plan = plan.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+    let plan = plan.unwrap_or_default();
+    let ranges = plan["ranges"].as_array().into_iter().flatten();
+    ranges
+        .filter_map(|range| range["range"].as_str().map(str::to_owned))
+        .collect()
 }
+
+/// Request header that asks this server for its plan; other servers ignore it.
+const EXPLAINING_PLAN: &str = "x-orrery-explain";
+/// Response header with the plan.
+const EXPLANATION: &str = "x-orrery-explanation";
 
 /// Request headers that ask for metrics.
 const EXPLAINING: [&str; 4] = [
     "x-ms-documentdb-populatequerymetrics",
     "x-ms-cosmos-populateindexmetrics-v2",
     "x-ms-cosmos-populatequeryadvice",
-    "x-orrery-explain",
+    EXPLAINING_PLAN,
 ];
 
 /// Response headers with metrics, and their titles.
@@ -215,7 +351,7 @@ const METRICS: [(&str, &str); 4] = [
     ("x-ms-documentdb-query-metrics", "query metrics"),
     ("x-ms-cosmos-index-utilization", "index"),
     ("x-ms-cosmos-query-advice", "advice"),
-    ("x-orrery-explanation", "plan"),
+    (EXPLANATION, "plan"),
 ];
 
 fn explanations(page: &QueryPage, number: usize) -> Vec<(String, String)> {

@@ -1,7 +1,10 @@
 //! Rows of JSON as a table for a terminal: columns by the properties of the rows, in the order in
 //! which they first appear; cells by their width on the screen.
+//! A number has the digits with which the server sent it.
 
-use serde_json::Value;
+use crate::raw::{Members, plain};
+use serde_json::value::RawValue;
+use std::collections::HashMap;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Widest cell, in columns of the screen.
@@ -9,13 +12,62 @@ const CELL_WIDTH_MAX: usize = 40;
 /// Heading of rows that are no objects.
 const VALUE_COLUMN: &str = "value";
 
+/// Rows, by columns.
+struct Grid {
+    columns: Vec<String>,
+    /// JSON texts of each row, in the order of the columns; the last ones may be missing.
+    rows: Vec<Vec<Option<String>>>,
+}
+
+impl Grid {
+    fn of(rows: &[Box<RawValue>]) -> Self {
+        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut grid = Self {
+            columns: Vec::new(),
+            rows: Vec::with_capacity(rows.len()),
+        };
+        for row in rows {
+            // A row of SELECT VALUE has no name.
+            let members = match Members::of(row.get()) {
+                Some(Members(members)) => members,
+                None => vec![(VALUE_COLUMN.to_owned(), &**row)],
+            };
+            let mut cells = vec![None; grid.columns.len()];
+            for (name, value) in members {
+                let place = match places.get(&name) {
+                    Some(place) => *place,
+                    None => {
+                        places.insert(name.clone(), grid.columns.len());
+                        grid.columns.push(name);
+                        cells.push(None);
+                        grid.columns.len() - 1
+                    }
+                };
+                cells[place] = Some(value.get().to_owned());
+            }
+            grid.rows.push(cells);
+        }
+        grid
+    }
+
+    /// Returns the texts of a row, one for each column; those of strings without quotation marks.
+    fn texts(&self, row: &[Option<String>]) -> Vec<String> {
+        let cell = |at: usize| row.get(at).and_then(|cell| cell.as_deref());
+        (0..self.columns.len())
+            .map(|at| cell(at).map(plain).unwrap_or_default())
+            .collect()
+    }
+}
+
 /// Returns the rows as a table of at most `width` columns of the screen; cells and then columns
 /// that do not fit are cut, and the last line says so.
-pub fn table(rows: &[Value], width: usize) -> String {
-    let columns = columns(rows);
-    let cells: Vec<Vec<String>> = rows
+pub fn table(rows: &[Box<RawValue>], width: usize) -> String {
+    let grid = Grid::of(rows);
+    let columns: Vec<String> = grid.columns.iter().map(|name| on_one_line(name)).collect();
+    let cells: Vec<Vec<String>> = grid
+        .rows
         .iter()
-        .map(|row| columns.iter().map(|column| cell(row, column)).collect())
+        .map(|row| grid.texts(row).iter().map(|c| on_one_line(c)).collect())
         .collect();
 
     // Each column is as wide as its widest cell. Columns are taken from the left until the line is
@@ -36,13 +88,15 @@ pub fn table(rows: &[Value], width: usize) -> String {
         line += 2 + wanted;
     }
 
-    let is_number: Vec<bool> = columns
-        .iter()
-        .map(|column| rows.iter().any(|row| row[column].is_number()))
+    // Columns with a number stand at the right, so that digits stand below each other.
+    let is_number: Vec<bool> = (0..columns.len())
+        .map(|at| {
+            let mut texts = grid.rows.iter().filter_map(|row| row.get(at)?.as_deref());
+            texts.any(|text| text.starts_with(|c: char| c == '-' || c.is_ascii_digit()))
+        })
         .collect();
     let mut text = String::new();
-    let heading: Vec<String> = columns.iter().map(|column| column.to_string()).collect();
-    push_line(&mut text, &heading, &widths, &is_number);
+    push_line(&mut text, &columns, &widths, &is_number);
     let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
     push_line(&mut text, &rule, &widths, &is_number);
     for row in &cells {
@@ -56,57 +110,24 @@ pub fn table(rows: &[Value], width: usize) -> String {
 }
 
 /// Returns the rows as CSV with a header; objects and arrays as JSON.
-pub fn csv(rows: &[Value]) -> String {
-    let columns = columns(rows);
-    let mut text = String::new();
-    let quoted = |cell: &str| match cell.contains([',', '"', '\n', '\r']) {
+pub fn csv(rows: &[Box<RawValue>]) -> String {
+    let grid = Grid::of(rows);
+    let quoted = |cell: &String| match cell.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),
         false => cell.to_owned(),
     };
-    let heading: Vec<String> = columns.iter().map(|column| quoted(column)).collect();
-    text.push_str(&heading.join(","));
-    text.push_str("\r\n");
-    for row in rows {
-        let cells = columns.iter().map(|column| quoted(&plain(row, column)));
-        text.push_str(&cells.collect::<Vec<_>>().join(","));
+    let mut text = String::new();
+    let header = std::iter::once(grid.columns.clone());
+    for cells in header.chain(grid.rows.iter().map(|row| grid.texts(row))) {
+        let cells: Vec<String> = cells.iter().map(quoted).collect();
+        text.push_str(&cells.join(","));
         text.push_str("\r\n");
     }
     text
 }
 
-fn columns(rows: &[Value]) -> Vec<&str> {
-    let mut columns: Vec<&str> = Vec::new();
-    for row in rows {
-        let names = match row {
-            Value::Object(members) => members.keys().map(String::as_str).collect(),
-            _ => vec![VALUE_COLUMN],
-        };
-        for name in names {
-            if !columns.contains(&name) {
-                columns.push(name);
-            }
-        }
-    }
-    columns
-}
-
-/// Returns the text of a cell, without quotation marks around a string.
-fn plain(row: &Value, column: &str) -> String {
-    let value = match row {
-        Value::Object(members) => members.get(column),
-        other if column == VALUE_COLUMN => Some(other),
-        _ => None,
-    };
-    match value {
-        None => String::new(),
-        Some(Value::String(text)) => text.clone(),
-        Some(value) => value.to_string(),
-    }
-}
-
-/// Returns the text of a cell on one line; control characters could change the terminal.
-fn cell(row: &Value, column: &str) -> String {
-    let text = plain(row, column);
+/// Returns a text on one line; control characters could change the terminal.
+pub(crate) fn on_one_line(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
@@ -153,7 +174,15 @@ fn cut(cell: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
+
+    fn raw(rows: &[Value]) -> Vec<Box<RawValue>> {
+        rows.iter().map(|row| text(&row.to_string())).collect()
+    }
+
+    fn text(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).unwrap()
+    }
 
     #[test]
     fn columns_are_aligned_by_the_width_on_the_screen() {
@@ -162,9 +191,9 @@ mod tests {
             json!({"id": "a", "n": 10, "x": [1]}),
         ];
         let expected = "id     n  x\n----  --  ---\n日本   7\na     10  [1]\n";
-        assert_eq!(table(&rows, 80), expected);
+        assert_eq!(table(&raw(&rows), 80), expected);
         assert_eq!(
-            table(&[json!("é\n\u{1b}[2J")], 80),
+            table(&raw(&[json!("é\n\u{1b}[2J")]), 80),
             "value\n------\né  [2J\n"
         );
     }
@@ -172,7 +201,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_cut_and_told() {
         let rows = [json!({"a": "x".repeat(60), "b": 1})];
-        let text = table(&rows, 30);
+        let text = table(&raw(&rows), 30);
         assert!(text.contains("x…\n"), "{text}");
         assert!(text.ends_with("columns that do not fit: b\n"), "{text}");
         assert!(
@@ -185,8 +214,15 @@ mod tests {
     fn csv_quotes_what_needs_it() {
         let rows = [json!({"a": "x,\"y\"", "b": {"c": 1}}), json!({"b": null})];
         assert_eq!(
-            csv(&rows),
+            csv(&raw(&rows)),
             "a,b\r\n\"x,\"\"y\"\"\",\"{\"\"c\"\":1}\"\r\n,null\r\n"
         );
+    }
+
+    #[test]
+    fn numbers_keep_their_digits() {
+        let rows = [text(r#"{"n":12345678901234567890123.50}"#)];
+        assert!(table(&rows, 80).ends_with("12345678901234567890123.50\n"));
+        assert_eq!(csv(&rows), "n\r\n12345678901234567890123.50\r\n");
     }
 }

@@ -2,6 +2,7 @@
 
 use super::account::AccountArguments;
 use clap::{Args, ValueEnum};
+use orrery_tools::form::RowForm;
 
 /// Help text after the options of `orrery query`.
 pub(super) const QUERY_HELP: &str = "\
@@ -13,8 +14,9 @@ Examples:
     --container orders
 
 Request units, items, time and physical partitions go to standard error. A server that leaves the
-merge of physical partitions to its clients gets the query for one partition after the other; a
-query that sorts, groups, aggregates or limits over them is then refused.";
+merge of physical partitions to its clients gets the query for one partition after the other, and
+TOP, OFFSET and LIMIT are counted here; a query that sorts, groups, aggregates or removes duplicates
+over them is then refused.";
 
 /// Arguments of `orrery query`.
 #[derive(Debug, Args)]
@@ -61,4 +63,15 @@ pub(crate) enum RowFormat {
     Jsonl,
     /// CSV with a header
     Csv,
+}
+
+impl From<RowFormat> for RowForm {
+    fn from(format: RowFormat) -> Self {
+        match format {
+            RowFormat::Table => Self::Table,
+            RowFormat::Json => Self::Json,
+            RowFormat::Jsonl => Self::JsonLines,
+            RowFormat::Csv => Self::Csv,
+        }
+    }
 }

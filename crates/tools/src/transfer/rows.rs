@@ -14,11 +14,9 @@
 
 use super::import::TransferError;
 use super::send::SYSTEM_PROPERTIES;
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use crate::raw::Members;
 use serde_json::value::RawValue;
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -45,29 +43,6 @@ impl OutputFormat {
             "csv" => Some(Self::Csv),
             _ => None,
         }
-    }
-}
-
-/// The members of a JSON object with the text of their values.
-struct Members<'a>(Vec<(String, &'a RawValue)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Collect;
-        impl<'de> Visitor<'de> for Collect {
-            type Value = Vec<(String, &'de RawValue)>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(members)
-            }
-        }
-        deserializer.deserialize_map(Collect).map(Members)
     }
 }
 
