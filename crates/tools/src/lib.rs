@@ -5,6 +5,8 @@
 //! transfer     orrery import, orrery export
 //! definition   orrery init, orrery start --init, orrery dump
 //! query        orrery query
+//! mcp          orrery mcp
+//! doctor       orrery doctor
 //! table        rows as a table
 //! connection   client and runtime of a tool
 //! ```
@@ -13,6 +15,8 @@
 
 pub mod connection;
 pub mod definition;
+pub mod doctor;
+pub mod mcp;
 pub mod query;
 pub mod table;
 pub mod transfer;

@@ -16,6 +16,10 @@ use std::time::Duration;
 const CLIENT_MERGES: u32 = 1004;
 /// Merges that this module does not do, as servers name them in supported features.
 const NO_FEATURES: &str = "None";
+/// Merges that clients can do, as servers name them.
+pub(crate) const ALL_FEATURES: &str = "Aggregate,Distinct,GroupBy,MultipleOrderBy,OffsetAndLimit,\
+                                       OrderBy,Top,NonValueAggregate,CompositeAggregate,CountIf,\
+                                       DCount,MultipleAggregates";
 
 /// A query with its bounds.
 #[derive(Debug, Clone)]
@@ -118,26 +122,7 @@ pub async fn run(client: &Client, options: &QueryOptions) -> Result<QueryOutcome
         Err(error) => return Err(error.into()),
     }
 
-    // The plan may state the query in another form for the partitions.
-    let plan = client
-        .query_plan(&options.container, &options.query, NO_FEATURES)
-        .await;
-    let plan: Value = match plan {
-        Ok(answer) => answer.json()?,
-        Err(_) => {
-            let query = &options.query;
-            let features = "Aggregate,Distinct,GroupBy,MultipleOrderBy,OffsetAndLimit,OrderBy,Top,\
-                            NonValueAggregate,CompositeAggregate,CountIf,DCount,MultipleAggregates";
-            let answer = client
-                .query_plan(&options.container, query, features)
-                .await?;
-            answer.json()?
-        }
-    };
-    let merges = merges(&plan["queryInfo"]);
-    if !merges.is_empty() {
-        return Err(QueryError::NeedsMerge(merges));
-    }
+    refuse_merge(client, &options.container, &options.query).await?;
     for range in ranges.iter() {
         let scope = Scope::Range(&range.id);
         if !collect(client, options, &options.query, scope, &mut outcome).await? {
@@ -147,7 +132,33 @@ pub async fn run(client: &Client, options: &QueryOptions) -> Result<QueryOutcome
     Ok(outcome)
 }
 
-fn needs_merge(error: &ClientError) -> bool {
+/// Fails if the rows of several physical partitions cannot follow one another.
+///
+/// # Errors
+/// [`QueryError::NeedsMerge`], and failures of requests.
+pub(crate) async fn refuse_merge(
+    client: &Client,
+    container: &str,
+    query: &QueryText,
+) -> Result<(), QueryError> {
+    // A server may refuse a plan for a client without features, and give the merges in its plan for
+    // a client with all of them.
+    let plan: Value = match client.query_plan(container, query, NO_FEATURES).await {
+        Ok(answer) => answer.json()?,
+        Err(_) => {
+            let answer = client.query_plan(container, query, ALL_FEATURES).await?;
+            answer.json()?
+        }
+    };
+    let merges = merges(&plan["queryInfo"]);
+    match merges.is_empty() {
+        true => Ok(()),
+        false => Err(QueryError::NeedsMerge(merges)),
+    }
+}
+
+/// Returns true if the server leaves the merge of a query's rows to its clients.
+pub(crate) fn needs_merge(error: &ClientError) -> bool {
     let refusal = error.refusal();
     refusal.is_some_and(|r| r.status == 400 && r.sub_status == CLIENT_MERGES)
 }
