@@ -13,6 +13,7 @@
 //! conformance/first-item       an empty home, examples/first-item    each its own
 //! conformance/book             the code blocks of the documents    the environments of the others
 //! conformance/emulator         consumers of the emulator    the same
+//! conformance/mcp              the official MCP client      a venv of its own
 //! conformance/hot-key          the Python SDK against a budget    the same venv
 //! conformance/splits           both SDKs at once, histories   the same venv and node_modules
 //! ```
@@ -25,7 +26,9 @@
 use crate::clients;
 use crate::run::{Outcome, must, program, root, target_directory};
 use crate::scenarios;
-use crate::sdk_tools::{PROGRAM_VARIABLE, node_modules, pytest, python_program, server};
+use crate::sdk_tools::{
+    PROGRAM_VARIABLE, node_modules, pytest, python_environment, python_program, server,
+};
 
 /// A suite: its name, its directory below `conformance`, and the function that runs it with further
 /// arguments for the runner.
@@ -39,6 +42,7 @@ const SUITES: &[Suite] = &[
     ("official-python", "official-python", official_python),
     ("splits", "splits", splits),
     ("hot-key", "hot-key", hot_key),
+    ("mcp", "mcp", mcp),
     ("clients", "clients", clients::run),
     ("emulator", "emulator", clients::emulator),
     ("blog", "blog", blog),
@@ -164,6 +168,22 @@ pub(crate) fn hot_key(arguments: &[String]) -> Outcome {
     let mut run = python_program(&root().join("conformance/hot-key"))?;
     run.arg("run.py").args(arguments);
     must(run.env(PROGRAM_VARIABLE, server()?))
+}
+
+/// Runs the sessions of the official client of the Model Context Protocol.
+pub(crate) fn mcp(arguments: &[String]) -> Outcome {
+    let suite = root().join("conformance/mcp");
+    let environment = target_directory().join("conformance/mcp");
+    let python = python_environment(&suite, &environment)?;
+    let mut pytest = program(&python, &suite);
+    pytest
+        .args(["-m", "pytest", "-p", "no:cacheprovider"])
+        .args(arguments)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env(PROGRAM_VARIABLE, server()?);
+    must(&mut pytest).map_err(|error| {
+        format!("{error}; one test again: `cargo xtask conformance mcp -k NAME --tb=long`")
+    })
 }
 
 /// Runs the suite of the JavaScript SDK.
