@@ -109,6 +109,7 @@ const SUITES: &[Step] = &[
     }),
     Step::with_server("official python, quick", conformance::official_python_quick),
     Step::with_server("conformance javascript", || conformance::javascript(&[])),
+    Step::with_server("assistants", || conformance::mcp(&[])),
     Step::with_server("mixed workload, small", || conformance::splits(&[])),
     Step::with_server("scenarios", || scenarios::judge(&[])),
     Step::with_server("scenarios go", || scenarios::go(&[])),

@@ -13,6 +13,7 @@
 //! conformance/first-item       an empty home, examples/first-item    each its own
 //! conformance/book             the code blocks of the documents    the environments of the others
 //! conformance/emulator         consumers of the emulator    the same
+//! conformance/mcp              the official MCP client      a venv of its own
 //! conformance/hot-key          the Python SDK against a budget    the same venv
 //! conformance/telemetry        the receiver of a collector    the same venv, and Go
 //! conformance/splits           both SDKs at once, histories   the same venv and node_modules
@@ -27,7 +28,7 @@ use crate::clients;
 use crate::run::{Outcome, must, program, root, target_directory};
 use crate::scenarios;
 use crate::sdk_tools::{
-    PROGRAM_VARIABLE, go_program, node_modules, pytest, python_program, server,
+    PROGRAM_VARIABLE, go_program, node_modules, pytest, python_environment, python_program, server,
 };
 
 /// A suite: its name, its directory below `conformance`, and the function that runs it with further
@@ -43,6 +44,7 @@ const SUITES: &[Suite] = &[
     ("splits", "splits", splits),
     ("hot-key", "hot-key", hot_key),
     ("telemetry", "telemetry", telemetry),
+    ("mcp", "mcp", mcp),
     ("clients", "clients", clients::run),
     ("emulator", "emulator", clients::emulator),
     ("blog", "blog", blog),
@@ -183,6 +185,22 @@ pub(crate) fn telemetry(arguments: &[String]) -> Outcome {
         .env(PROGRAM_VARIABLE, server()?);
     must(&mut pytest).map_err(|error| {
         format!("{error}; one test again: `cargo xtask conformance telemetry -k NAME`")
+    })
+}
+
+/// Runs the sessions of the official client of the Model Context Protocol.
+pub(crate) fn mcp(arguments: &[String]) -> Outcome {
+    let suite = root().join("conformance/mcp");
+    let environment = target_directory().join("conformance/mcp");
+    let python = python_environment(&suite, &environment)?;
+    let mut pytest = program(&python, &suite);
+    pytest
+        .args(["-m", "pytest", "-p", "no:cacheprovider"])
+        .args(arguments)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env(PROGRAM_VARIABLE, server()?);
+    must(&mut pytest).map_err(|error| {
+        format!("{error}; one test again: `cargo xtask conformance mcp -k NAME --tb=long`")
     })
 }
 

@@ -4,16 +4,19 @@
 //! to a root certificate of this system; `SSL_CERT_FILE` names a file with other roots. A loopback
 //! host may have any certificate: a local server creates its own.
 
+use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
-    ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore,
+    SignatureScheme,
 };
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 /// The certificates that a client accepts.
@@ -29,7 +32,7 @@ pub enum Trust {
 }
 
 /// Returns true if `host` names this machine.
-pub(crate) fn is_loopback(host: &str) -> bool {
+pub fn is_loopback(host: &str) -> bool {
     match host.parse::<IpAddr>() {
         Ok(address) => address.is_loopback(),
         Err(_) => host == "localhost",
@@ -53,6 +56,78 @@ pub(crate) fn tls_for(
     };
     let name = ServerName::try_from(host.to_owned()).map_err(|e| e.to_string())?;
     Ok((TlsConnector::from(Arc::new(config)), name))
+}
+
+/// The certificate that a server shows, for a look at it.
+#[derive(Debug)]
+pub struct Shown {
+    /// The server's own certificate, in DER.
+    pub certificate: CertificateDer<'static>,
+    /// The judgement of a client that verifies certificates.
+    pub verdict: Result<(), Distrust>,
+}
+
+/// The reason for which a client refuses a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Distrust {
+    /// The refusal in words.
+    pub cause: String,
+    /// True if the certificate is for other names, and would be accepted for them.
+    pub is_about_names: bool,
+}
+
+/// Connects to a server, whatever its certificate, and judges the certificate by the file of
+/// `trust`, or by the roots of this system. No request is sent.
+///
+/// # Errors
+/// A description, if there is no handshake, or the file of root certificates cannot be used.
+pub async fn shown(host: &str, port: u16, trust: &Trust) -> Result<Shown, String> {
+    let (connector, name) = tls_for(host, &Trust::Any)?;
+    let tcp = TcpStream::connect((host, port))
+        .await
+        .map_err(|e| e.to_string())?;
+    let connecting = connector.connect(name.clone(), tcp).await;
+    let stream = connecting.map_err(|e| e.to_string())?;
+    let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let Some((first, others)) = chain.split_first() else {
+        return Err("the server shows no certificate".into());
+    };
+    let roots = match trust {
+        Trust::File(file) => roots_in(file)?,
+        Trust::System | Trust::Any => match system_roots() {
+            Ok(roots) => roots,
+            Err(cause) => {
+                let certificate = first.clone().into_owned();
+                let is_about_names = false;
+                let distrust = Distrust {
+                    cause,
+                    is_about_names,
+                };
+                return Ok(Shown {
+                    certificate,
+                    verdict: Err(distrust),
+                });
+            }
+        },
+    };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+        .build()
+        .map_err(|e| e.to_string())?;
+    let verdict = verifier.verify_server_cert(first, others, &name, &[], UnixTime::now());
+    Ok(Shown {
+        certificate: first.clone().into_owned(),
+        verdict: verdict.map(drop).map_err(|error| Distrust {
+            is_about_names: matches!(
+                error,
+                TlsError::InvalidCertificate(
+                    CertificateError::NotValidForName
+                        | CertificateError::NotValidForNameContext { .. }
+                )
+            ),
+            cause: error.to_string(),
+        }),
+    })
 }
 
 /// Returns the TLS configuration that accepts any certificate.

@@ -9,10 +9,12 @@ mod blog;
 mod cert;
 mod config;
 mod definition;
+mod doctor;
 mod emulator;
 mod export;
 mod import;
 mod keys;
+mod mcp;
 mod query;
 mod shell;
 mod shell_files;
@@ -29,8 +31,10 @@ pub(crate) use import::{DataFormat, ImportArguments, ImportMode};
 
 pub(crate) use cert::{CertAction, CertArguments, CertFormat, CertSource};
 pub(crate) use config::{ConfigAction, ConfigArguments, ConfigFormat, ShowArguments};
+pub(crate) use doctor::DoctorArguments;
 pub(crate) use emulator::EmulatorArguments;
 pub(crate) use keys::{KeyKind, KeysAction, KeysArguments};
+pub(crate) use mcp::McpArguments;
 pub(crate) use query::{QueryArguments, RowFormat};
 pub(crate) use shell::ShellArguments;
 pub(crate) use shell_files::{CompletionsArguments, ManArguments};
@@ -62,6 +66,8 @@ Examples:
   orrery keys create --key-file account.key  create a file with four new account keys
   orrery repair --data-dir ./data            say what a damaged data directory lost
   orrery healthcheck                         exit with 0 if the server answers
+  orrery doctor                              find out why a client cannot reach a server
+  orrery mcp                                 serve an account to an assistant
   orrery blog                                serve a blog that shows the cost of each request
   orrery bench blog                          measure the blog workload
   orrery query 'SELECT * FROM c' --database d --container c
@@ -87,6 +93,10 @@ pub(crate) enum Command {
     Cert(CertArguments),
     /// Check that a server answers; exit with 0 if it does, otherwise with 1
     Healthcheck(HealthcheckArguments),
+    /// Check what keeps a server from starting and clients from reaching the server, and say what to
+    /// do
+    #[command(after_help = doctor::DOCTOR_HELP)]
+    Doctor(DoctorArguments),
     /// Check the data directory of a server that does not run, and accept the loss of commits that
     /// its files no longer hold
     #[command(after_help = REPAIR_HELP)]
@@ -111,6 +121,10 @@ pub(crate) enum Command {
     /// Run queries and commands at a terminal, or from a script
     #[command(after_help = shell::SHELL_HELP)]
     Shell(Box<ShellArguments>),
+    /// Serve an account to an assistant: a server of the Model Context Protocol over standard input
+    /// and output
+    #[command(after_help = mcp::MCP_HELP)]
+    Mcp(McpArguments),
     /// Import items from files, standard input or another account
     #[command(after_help = import::IMPORT_HELP)]
     Import(Box<ImportArguments>),

@@ -25,7 +25,7 @@ pub(crate) fn prepare(arguments: &StartArguments) -> Result<Option<PathBuf>, Fai
 }
 
 /// The files that the program makes in a data directory before its data exists, or beside it.
-const OWN_FILES: [&str; 6] = [
+pub(crate) const OWN_FILES: [&str; 6] = [
     "store",
     "tls",
     "admin.key",

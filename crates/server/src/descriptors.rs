@@ -27,6 +27,9 @@ pub(crate) const ADMIN_CONNECTIONS: usize = 32;
 const CONNECTIONS: usize = 4096;
 /// Connections of clients below which a server is of no use.
 const CONNECTIONS_MIN: usize = 64;
+/// Descriptors without which no server starts.
+pub(crate) const NEEDED_MIN: u64 =
+    (PROGRAM + ADMIN_CONNECTIONS + STORE_TABLES_MIN + CONNECTIONS_MIN) as u64;
 
 /// The shares of the descriptors that can vary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,6 +22,8 @@
 //! definition   orrery init, orrery dump, --init of a server
 //! query        orrery query
 //! shell        orrery shell: session at a terminal or of a script
+//! mcp          orrery mcp
+//! doctor       orrery doctor
 //! transfer     orrery import, orrery export
 //! settings     settings from command line, environment and file; orrery config
 //! shell_files  orrery completions, orrery man
@@ -43,6 +45,7 @@ mod context;
 mod data_dir;
 mod definition;
 mod descriptors;
+mod doctor;
 mod emulator;
 mod engine;
 mod entra;
@@ -51,6 +54,7 @@ mod health;
 mod healthcheck;
 mod keys;
 mod library_log;
+mod mcp;
 mod memory;
 mod notify;
 mod pfx;
@@ -91,6 +95,12 @@ fn main() -> ExitCode {
         Command::Cert(arguments) => cert::run(&arguments),
         Command::Emulator(arguments) => emulator::run(&arguments),
         Command::Healthcheck(arguments) => healthcheck::run(&arguments),
+        Command::Doctor(arguments) => match doctor::run(&arguments) {
+            Ok(true) => Ok(()),
+            // The report has said it all.
+            Ok(false) => return ExitCode::FAILURE,
+            Err(failure) => Err(failure),
+        },
         Command::Repair(arguments) => repair::run(&arguments),
         Command::Keys(arguments) => rotation::run(&arguments),
         Command::Blog(arguments) => blog::run(*arguments),
@@ -99,6 +109,7 @@ fn main() -> ExitCode {
         Command::Dump(arguments) => definition::run_dump(&arguments),
         Command::Query(arguments) => query::run(&arguments),
         Command::Shell(arguments) => shell::run(&arguments),
+        Command::Mcp(arguments) => mcp::run(&arguments),
         Command::Import(arguments) => transfer::run_import(&arguments),
         Command::Export(arguments) => transfer::run_export(&arguments),
         Command::Config(arguments) => settings::run(&arguments),

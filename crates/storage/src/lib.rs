@@ -25,7 +25,7 @@ pub mod testing;
 pub use commit::{Commit, CommitOutcome, Head, Limits, Lsn, PartitionId, Token};
 pub use damage::{Damage, DamagedContents, ScrubProgress};
 pub use error::StoreError;
-pub use local::{LocalOptions, LocalStore, Loss, LostCommit};
+pub use local::{FORMAT, LocalOptions, LocalStore, Loss, LostCommit};
 pub use memory::MemoryStore;
 pub use receipt::{Pending, Receipt};
 pub use store::{

@@ -8,6 +8,8 @@
 //! shell        orrery shell
 //! form, table  rows as a table, JSON or CSV
 //! raw          objects whose values keep their text
+//! mcp          orrery mcp
+//! doctor       orrery doctor
 //! connection   client and runtime of a tool
 //! ```
 //!
@@ -15,7 +17,9 @@
 
 pub mod connection;
 pub mod definition;
+pub mod doctor;
 pub mod form;
+pub mod mcp;
 pub mod query;
 mod raw;
 pub mod shell;

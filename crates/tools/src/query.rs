@@ -19,6 +19,12 @@ use std::time::Duration;
 const CLIENT_MERGES: u32 = 1004;
 /// Merges that this module does, as servers name them in supported features.
 const OWN_FEATURES: &str = "OffsetAndLimit, Top";
+/// The name of no merge.
+const NO_FEATURES: &str = "None";
+/// Merges that clients can do, as servers name them.
+pub(crate) const ALL_FEATURES: &str = "Aggregate,Distinct,GroupBy,MultipleOrderBy,OffsetAndLimit,\
+                                       OrderBy,Top,NonValueAggregate,CompositeAggregate,CountIf,\
+                                       DCount,MultipleAggregates";
 /// Words of [`merges`] that this module counts itself.
 const COUNTED: [&str; 3] = ["TOP", "OFFSET", "LIMIT"];
 
@@ -227,20 +233,7 @@ impl Cursor {
     /// Replaces the whole container by its physical partitions, if the plan of the query allows it.
     async fn split(&mut self, client: &Client) -> Result<(), QueryError> {
         let (container, query) = (&self.options.container, &self.options.query);
-        let plan = client.query_plan(container, query, OWN_FEATURES).await;
-        let plan: Value = match plan {
-            Ok(answer) => answer.json()?,
-            // The plan is refused if the query needs other merges; all features name them.
-            Err(_) => {
-                let features = "Aggregate,Distinct,GroupBy,MultipleOrderBy,OffsetAndLimit,OrderBy,\
-                                Top,NonValueAggregate,CompositeAggregate,CountIf,DCount,\
-                                MultipleAggregates";
-                client
-                    .query_plan(container, query, features)
-                    .await?
-                    .json()?
-            }
-        };
+        let plan = plan(client, container, query, OWN_FEATURES).await?;
         let info = &plan["queryInfo"];
         let merges = merges(info);
         if merges.iter().any(|merge| !COUNTED.contains(&&**merge)) {
@@ -314,7 +307,40 @@ impl Cursor {
     }
 }
 
-fn needs_merge(error: &ClientError) -> bool {
+/// Fails if the rows of several physical partitions cannot follow one another as they are.
+///
+/// # Errors
+/// [`QueryError::NeedsMerge`], and failures of requests.
+pub(crate) async fn refuse_merge(
+    client: &Client,
+    container: &str,
+    query: &QueryText,
+) -> Result<(), QueryError> {
+    let plan = plan(client, container, query, NO_FEATURES).await?;
+    let merges = merges(&plan["queryInfo"]);
+    match merges.is_empty() {
+        true => Ok(()),
+        false => Err(QueryError::NeedsMerge(merges)),
+    }
+}
+
+/// Returns the plan of a query for a client that does the merges in `features`. A server may refuse
+/// the plan to such a client; its plan for a client that does all merges names those of the query.
+async fn plan(
+    client: &Client,
+    container: &str,
+    query: &QueryText,
+    features: &str,
+) -> Result<Value, ClientError> {
+    if let Ok(answer) = client.query_plan(container, query, features).await {
+        return answer.json();
+    }
+    let answer = client.query_plan(container, query, ALL_FEATURES).await?;
+    answer.json()
+}
+
+/// Returns true if the server leaves the merge of a query's rows to its clients.
+pub(crate) fn needs_merge(error: &ClientError) -> bool {
     let refusal = error.refusal();
     refusal.is_some_and(|r| r.status == 400 && r.sub_status == CLIENT_MERGES)
 }

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use crate::error::StoreError;
 
 /// Version of the whole directory: layout, key prefixes, internal records, high-water file.
-pub(super) const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 3;
 
 const FORMAT_FILE: &str = "ORRERY";
 /// The format file while it is being written.

@@ -60,6 +60,7 @@ use self::snapshot::LocalSnapshot;
 use self::space::{Accepted, SpaceWatch};
 use self::tables::{Tables, WriteTask};
 
+pub use self::directory::FORMAT;
 pub use self::repair::{Loss, LostCommit};
 use crate::commit::{Commit, CommitOutcome, Limits, PartitionId};
 use crate::damage::{Damage, ScrubProgress};
