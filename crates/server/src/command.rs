@@ -31,7 +31,7 @@ pub(crate) use cert::{CertAction, CertArguments, CertFormat, CertSource};
 pub(crate) use config::{ConfigAction, ConfigArguments, ConfigFormat, ShowArguments};
 pub(crate) use emulator::EmulatorArguments;
 pub(crate) use keys::{KeyKind, KeysAction, KeysArguments};
-pub(crate) use query::{QueryArguments, RowFormat};
+pub(crate) use query::QueryArguments;
 pub(crate) use shell::ShellArguments;
 pub(crate) use shell_files::{CompletionsArguments, ManArguments};
 pub(crate) use start::{
