@@ -35,7 +35,7 @@ pub(crate) use doctor::DoctorArguments;
 pub(crate) use emulator::EmulatorArguments;
 pub(crate) use keys::{KeyKind, KeysAction, KeysArguments};
 pub(crate) use mcp::McpArguments;
-pub(crate) use query::{QueryArguments, RowFormat};
+pub(crate) use query::QueryArguments;
 pub(crate) use shell::ShellArguments;
 pub(crate) use shell_files::{CompletionsArguments, ManArguments};
 pub(crate) use start::{

@@ -67,9 +67,17 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
-/// Replaces durations by `N ms` and the address of the server.
+/// Replaces durations by `N ms` and the address of the server, and drops system properties.
 fn stable(text: &str, server: &Server) -> String {
     let text = text.replace(&server.address, "HOST").replace("\r\n", "\n");
+    // The properties that the server adds differ from run to run.
+    let lines = text.lines().filter(|line| !line.starts_with("  \"_"));
+    let text: String = lines
+        .map(|line| match line.split_once(",\"_rid\"") {
+            Some((own, _)) => format!("{own}}}\n"),
+            None => format!("{line}\n"),
+        })
+        .collect();
     let words = text.split_inclusive(&[' ', '\n']).collect::<Vec<_>>();
     let mut out = String::new();
     for (at, word) in words.iter().enumerate() {

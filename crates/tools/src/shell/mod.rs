@@ -1,11 +1,11 @@
 //! The shell: statements of a person or a script, against any endpoint of the protocol.
 //!
 //! ```text
-//! script      statements from standard input or arguments     split      statements
-//! terminal    a person at a terminal                          complete   words at the cursor
+//! script      statements from standard input or arguments    split      statements
+//! terminal    a person at a terminal                         complete   words at the cursor
 //!    └── session   state, dispatch of statements             names      words of the account
-//!          queries     queries, pages of rows, costs          command    table of commands
-//!          places      databases and containers               fault      failures in words
+//!          queries     queries, pages of rows, costs         command    table of commands
+//!          places      databases and containers              fault      failures in words
 //!          items       single items, import, export
 //!          schema      description of a container
 //! ```
