@@ -96,7 +96,7 @@ fn unescaped(text: &str) -> Option<String> {
 
 /// Lists the prompts.
 pub(super) fn prompts() -> Value {
-    let argument = |name: &str, text: &str, is_required: bool| json!({"name": name, "description": text, "required": is_required});
+    let argument = |name: &str, text: &str, is_needed: bool| json!({"name": name, "description": text, "required": is_needed});
     let database = argument("database", "Name of the database", true);
     let container = argument("container", "Name of the container", true);
     json!({"prompts": [
