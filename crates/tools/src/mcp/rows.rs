@@ -76,9 +76,10 @@ pub(super) async fn run(account: &Account, asked: &Asked) -> Result<Rows, ToolEr
             }
             Err(error) => return Err(error),
         };
-        let size = match position.size {
-            0 => left,
-            size => size,
+        let size = if position.size == 0 {
+            left
+        } else {
+            position.size
         };
         let page = page_at(client, asked, &position, size).await;
         let page = match page {
