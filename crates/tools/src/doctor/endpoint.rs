@@ -331,11 +331,7 @@ fn refused(connection: &Connection, status: u16, message: &str, skew: Option<i64
     let source = &connection.key_source;
     let is_well_known = connection.key.reveal() == WELL_KNOWN_KEY;
     if !matches!(status, 401 | 403) {
-        return vec![Finding::problem(
-            "key",
-            message,
-            "look at the log of the server",
-        )];
+        return Finding::problem("key", message, "look at the log of the server");
     }
     // A wrong clock gives the same status as a wrong key, and is the rarer thought.
     let is_skewed = skew.is_some_and(|skew| skew.saturating_abs() >= SIGNATURE_SECONDS);

@@ -76,11 +76,7 @@ pub(super) async fn run(account: &Account, asked: &Asked) -> Result<Rows, ToolEr
             }
             Err(error) => return Err(error),
         };
-        let size = if position.size == 0 {
-            left
-        } else {
-            position.size
-        };
+        let size = Some(position.size).filter(|size| *size > 0).unwrap_or(left);
         let page = page_at(client, asked, &position, size).await;
         let page = match page {
             // The server leaves the merge to its clients: the partitions are asked in their order.
