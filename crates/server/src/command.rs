@@ -93,8 +93,7 @@ pub(crate) enum Command {
     Cert(CertArguments),
     /// Check that a server answers; exit with 0 if it does, otherwise with 1
     Healthcheck(HealthcheckArguments),
-    /// Check what keeps a server from starting and clients from reaching the server, and say what to
-    /// do
+    /// Check what keeps a server from starting and clients from reaching the server
     #[command(after_help = doctor::DOCTOR_HELP)]
     Doctor(DoctorArguments),
     /// Check the data directory of a server that does not run, and accept the loss of commits that

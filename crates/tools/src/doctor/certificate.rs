@@ -85,7 +85,7 @@ fn judge(target: &Target, trust: &Trust, is_ours: bool, shown: &Shown) -> Findin
         Err(distrust) if distrust.is_about_names => {
             let found = format!("it is not for {}, but {described}", target.host);
             let remedy = match is_ours {
-                true => "connect with one of these names, or start the server with --tls-name",
+                true => "connect with one of these names, or start the server with --cert-host",
                 false => "connect with one of these names",
             };
             fault(found, remedy.into())

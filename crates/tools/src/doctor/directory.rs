@@ -108,7 +108,7 @@ fn rights(directory: &Path, metadata: &std::fs::Metadata) -> Finding {
     }
 }
 
-/// Names files of other programs in a directory that has no data yet: a server does not start there.
+/// Names files of others in a directory that has no data yet: a server does not start there.
 fn foreign(directory: &Path, own_files: &[&str]) -> Option<Finding> {
     if directory.join("store/ORRERY").exists() || directory.join("HOLDS-DATA").exists() {
         return None;
@@ -224,9 +224,9 @@ fn judge_space(free: u64) -> Finding {
     let found = format!("{} MB free", free >> 20);
     let remedy = "free space, or move the directory; a full disk refuses writes with 507";
     match free {
-        ..FREE_BYTES_MIN => Finding::problem("data space", found, remedy),
-        ..FREE_BYTES_GOOD => Finding::warning("data space", found, remedy),
-        _ => Finding::ok("data space", found),
+        FREE_BYTES_GOOD.. => Finding::ok("data space", found),
+        FREE_BYTES_MIN..FREE_BYTES_GOOD => Finding::warning("data space", found, remedy),
+        _ => Finding::problem("data space", found, remedy),
     }
 }
 

@@ -17,6 +17,11 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const SIGNATURE_SECONDS: i64 = 15 * 60;
 /// Difference of the clocks that is worth a warning.
 const SKEW_SECONDS: i64 = 5 * 60;
+/// Characters of another program's text that are printed.
+const PRINTED_MAX: usize = 300;
+/// Remedy of a key that cannot be right.
+const KEY_FORM: &str = "copy the whole key in base64, with the '=' at its end, from the server's \
+                        key file or from the account";
 /// Bytes of an account key of the service.
 const KEY_BYTES: usize = 64;
 
@@ -201,9 +206,12 @@ async fn program(connection: &Connection) -> Result<Program, String> {
     })
 }
 
-/// Returns a text of another program without control characters, and not longer than a line.
+/// Returns a text of another program without control characters, and not without end.
 fn printable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(80).collect()
+    text.chars()
+        .filter(|c| !c.is_control())
+        .take(PRINTED_MAX)
+        .collect()
 }
 
 fn port(target: &Target, program: &Result<Program, String>) -> Finding {
@@ -265,16 +273,13 @@ fn clock(skew: Option<i64>) -> Finding {
 
 /// Sends a signed request.
 async fn key(connection: &Connection, target: &Target, skew: Option<i64>) -> Vec<Finding> {
-    let source = &connection.key_source;
-    let form = "copy the whole key in base64, with the '=' at its end, from the server's key file \
-                or from the account";
     let unverified = Connection {
         trust: Trust::Any,
         ..connection.clone()
     };
     let client = match Client::new(&unverified) {
         Ok(client) => client.with_patience(Duration::ZERO),
-        Err(error) => return vec![Finding::problem("key", error.to_string(), form)],
+        Err(error) => return vec![Finding::problem("key", error.to_string(), KEY_FORM)],
     };
     let request = Request::new(http::Method::GET, "");
     let answer = match tokio::time::timeout(TIMEOUT, client.send(&request)).await {
@@ -292,32 +297,41 @@ async fn key(connection: &Connection, target: &Target, skew: Option<i64>) -> Vec
             )];
         }
     };
-    let is_well_known = connection.key.reveal() == WELL_KNOWN_KEY;
     let status = answer.status;
     if status < 400 {
-        let mut findings = vec![Finding::ok(
-            "key",
-            format!("the server accepts the signature (key of {source})"),
-        )];
-        if is_well_known && (!target.is_loopback || listens_for_others(target.port)) {
-            let found = "other machines reach the server, and its key is the public key of every \
-                         emulator";
-            let remedy = "start the server with --key-file (orrery keys create makes one), or \
-                          listen on the loopback only";
-            findings.push(Finding::warning("key", found, remedy));
-        }
-        return findings;
+        return accepted(connection, target);
     }
     let message = match answer.into_success() {
         Err(error) => error.to_string(),
         Ok(_) => String::new(),
     };
+    vec![refused(connection, status, &message, skew)]
+}
+
+/// Returns the findings about a key that the server accepts.
+fn accepted(connection: &Connection, target: &Target) -> Vec<Finding> {
+    let source = &connection.key_source;
+    let is_well_known = connection.key.reveal() == WELL_KNOWN_KEY;
+    let mut findings = vec![Finding::ok(
+        "key",
+        format!("the server accepts the signature (key of {source})"),
+    )];
+    if is_well_known && (!target.is_loopback || listens_for_others(target.port)) {
+        let found = "other machines reach the server, and its key is the public key of every \
+                         emulator";
+        let remedy = "start the server with --key-file (orrery keys create makes one), or \
+                          listen on the loopback only";
+        findings.push(Finding::warning("key", found, remedy));
+    }
+    findings
+}
+
+/// Returns the finding about a signature that the server refuses.
+fn refused(connection: &Connection, status: u16, message: &str, skew: Option<i64>) -> Finding {
+    let source = &connection.key_source;
+    let is_well_known = connection.key.reveal() == WELL_KNOWN_KEY;
     if !matches!(status, 401 | 403) {
-        return vec![Finding::problem(
-            "key",
-            message,
-            "look at the log of the server",
-        )];
+        return Finding::problem("key", message, "look at the log of the server");
     }
     // A wrong clock gives the same status as a wrong key, and is the rarer thought.
     let is_skewed = skew.is_some_and(|skew| skew.saturating_abs() >= SIGNATURE_SECONDS);
@@ -328,16 +342,16 @@ async fn key(connection: &Connection, target: &Target, skew: Option<i64>) -> Vec
                       its file with --key-file or set ORRERY_KEY"
                 .to_owned()
         }
-        _ => format!("the server expects a master key of its account: {form}"),
+        _ => format!("the server expects a master key of its account: {KEY_FORM}"),
     };
-    let mut found = format!("{status} with the key of {source}: {}", printable(&message));
+    let mut found = format!("{status} with the key of {source}: {}", printable(message));
     let bytes = key_bytes(connection.key.reveal());
     if bytes != KEY_BYTES {
         found.push_str(&format!(
-            "; the key has {bytes} bytes, and those of the service and of emulators have {KEY_BYTES}"
+            "; the key has {bytes} bytes, and those of accounts have {KEY_BYTES}"
         ));
     }
-    vec![Finding::problem("key", found, remedy)]
+    Finding::problem("key", found, remedy)
 }
 
 /// Returns the number of bytes that a text in base64 stands for.

@@ -94,9 +94,12 @@ fn unescaped(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
+fn argument(name: &str, text: &str, is_needed: bool) -> Value {
+    json!({"name": name, "description": text, "required": is_needed})
+}
+
 /// Lists the prompts.
 pub(super) fn prompts() -> Value {
-    let argument = |name: &str, text: &str, is_required: bool| json!({"name": name, "description": text, "required": is_required});
     let database = argument("database", "Name of the database", true);
     let container = argument("container", "Name of the container", true);
     json!({"prompts": [

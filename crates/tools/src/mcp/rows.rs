@@ -6,7 +6,7 @@
 
 use super::account::{Account, ToolError};
 use crate::query::{needs_merge, refuse_merge};
-use orrery_client::{ClientError, PartitionKey, QueryPage, QueryText, Scope};
+use orrery_client::{Client, ClientError, PartitionKey, QueryPage, QueryText, Scope};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -76,25 +76,8 @@ pub(super) async fn run(account: &Account, asked: &Asked) -> Result<Rows, ToolEr
             }
             Err(error) => return Err(error),
         };
-        let size = match position.size {
-            0 => left,
-            size => size,
-        };
-        let scope = match (&asked.key, &position.range) {
-            (Some(key), _) => Scope::Key(key),
-            (None, Some(range)) => Scope::Range(range),
-            (None, None) => Scope::Container,
-        };
-        let page = client
-            .query_page(
-                &asked.container,
-                &asked.query,
-                scope,
-                size,
-                position.page.as_deref(),
-                Vec::new(),
-            )
-            .await;
+        let size = Some(position.size).filter(|size| *size > 0).unwrap_or(left);
+        let page = page_at(client, asked, &position, size).await;
         let page = match page {
             // The server leaves the merge to its clients: the partitions are asked in their order.
             Err(error) if needs_merge(&error) && position.range.is_none() => {
@@ -137,6 +120,24 @@ pub(super) async fn run(account: &Account, asked: &Asked) -> Result<Rows, ToolEr
     }
     found.continuation = serde_json::to_string(&position).ok();
     Ok(found)
+}
+
+/// Asks for the page at a position.
+async fn page_at(
+    client: &Client,
+    asked: &Asked,
+    position: &Position,
+    size: usize,
+) -> Result<QueryPage, ClientError> {
+    let scope = match (&asked.key, &position.range) {
+        (Some(key), _) => Scope::Key(key),
+        (None, Some(range)) => Scope::Range(range),
+        (None, None) => Scope::Container,
+    };
+    let (container, page) = (&asked.container, position.page.as_deref());
+    client
+        .query_page(container, &asked.query, scope, size, page, Vec::new())
+        .await
 }
 
 fn count_refused(account: &Account, found: &mut Rows, error: &ClientError) {
