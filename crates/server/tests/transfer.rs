@@ -245,7 +245,8 @@ fn another_content_of_a_file_is_another_import() {
     assert!(world.import(resumed).status.success());
     // The size stays, and the time of the last change is another.
     world.file("items.jsonl", item(2));
-    let later = std::time::SystemTime::now() + Duration::from_secs(10);
+    let facts = std::fs::metadata(world.path("items.jsonl")).expect("it exists");
+    let later = facts.modified().expect("a time") + Duration::from_secs(10);
     let changed = std::fs::File::options()
         .write(true)
         .open(world.path("items.jsonl"));
