@@ -122,9 +122,6 @@ impl Drop for Terminal {
     }
 }
 
-/// The well-known key of emulators.
-const KEY: &str = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/\
-                   Jw==";
 const ROOT: &str = "orrery> ";
 const ORDERS: &str = "orrery shop/orders> ";
 
@@ -173,7 +170,8 @@ fn a_person_completes_edits_recalls_and_cancels() {
 
     // A key stays out of the history; Ctrl-D ends the session.
     let address = &server.address;
-    let connect = format!(".connect AccountEndpoint=http://{address}/;AccountKey={KEY};");
+    let key = orrery_gateway::WELL_KNOWN_KEY;
+    let connect = format!(".connect AccountEndpoint=http://{address}/;AccountKey={key};");
     terminal.at(ORDERS, &connect);
     terminal.expect("connected to ");
     terminal.expect(ROOT);

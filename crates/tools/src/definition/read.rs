@@ -345,8 +345,9 @@ mod tests {
     #[test]
     fn items_and_scripts_that_repeat_an_id_are_refused_before_anything_is_created() {
         let with = |members: &str| {
+            let container = r#""id":"c","partitionKey":{"paths":["/pk"]}"#;
             read_file(&format!(
-                r#"{{"databases":[{{"id":"d","containers":[{{"id":"c","partitionKey":{{"paths":["/pk"]}},{members}}}]}}]}}"#
+                r#"{{"databases":[{{"id":"d","containers":[{{{container},{members}}}]}}]}}"#
             ))
         };
         let two = r#""items":[{"id":"1","pk":"a"},{"id":"1","pk":"b"}]"#;

@@ -18,7 +18,7 @@ const DEPTH_MAX: usize = 4;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Names(Arc<Mutex<Known>>);
 
-/// What is known.
+/// The names that are known.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     /// Databases with their containers.

@@ -190,13 +190,12 @@ pub async fn import(
     };
 
     progress.begin(total);
-    let batch_max = batch_max(options);
     let (results, finished) = mpsc::unbounded_channel();
     let mut run = Run {
         sender,
         ledger,
         is_upsert: options.mode == Mode::Upsert,
-        batch_max,
+        batch_max: batch_max(options),
         open: HashMap::new(),
         busy: HashSet::new(),
         held: None,
