@@ -194,6 +194,21 @@ impl Server {
         output.stdout
     }
 
+    /// Runs pgbench on this server, and returns its output.
+    pub(crate) fn pgbench(&self, arguments: &[&str]) -> Vec<u8> {
+        let mut command = as_server_user("pgbench");
+        command
+            .env("PGPASSWORD", PASSWORD)
+            .args(["-h", "127.0.0.1", "-U", "orrery", "-p"])
+            .arg(self.port.to_string())
+            .args(arguments)
+            .arg("postgres");
+        let output = command.output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "pgbench: {errors}");
+        output.stdout
+    }
+
     /// Makes a standby the primary.
     pub(crate) fn promote(&self) {
         let done = as_server_user("pg_ctl")
