@@ -5,7 +5,8 @@ use std::ops::{Bound, Range};
 
 use orrery_storage::Commit;
 
-/// The changes of a batch, each key once. Ranges are emptied first, then keys deleted, then written.
+/// The changes of a batch, each key once. Ranges are emptied first, then keys are
+/// deleted, then written.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Batch {
     ranges: Vec<Range<Vec<u8>>>,

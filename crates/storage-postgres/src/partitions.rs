@@ -23,7 +23,7 @@ const BUSY_RETRY_MS: u64 = 100;
 /// The answer to a task that is no commit; an error is a sentence.
 pub(crate) type Answer<T> = oneshot::Sender<Result<T, String>>;
 
-/// What a lane does next for a partition.
+/// The next work of a lane for its partition.
 pub(crate) enum Work {
     /// Several commits as one transaction.
     Commits(CommitWork),

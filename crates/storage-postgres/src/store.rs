@@ -18,7 +18,7 @@ use crate::partitions::{Answer, Partitions, Work};
 use crate::pool::Pool;
 use crate::slot::Ticket;
 use crate::snapshot::{PostgresSnapshot, READ_TIMEOUT};
-use crate::wait::{block_on, blocking};
+use crate::wait::block_on;
 
 /// Milliseconds that a caller is told to wait for a primary.
 pub(crate) const RETRY_MS: u64 = 1_000;
@@ -42,7 +42,7 @@ pub struct PostgresStore {
     size: Mutex<Option<(Instant, u64)>>,
 }
 
-/// What the calls, the lanes and the snapshots of a store share.
+/// The parts that the calls, the lanes and the snapshots of a store share.
 pub(crate) struct Shared {
     pub(crate) connector: Arc<Connector>,
     pub(crate) readers: Arc<Pool>,
@@ -274,8 +274,9 @@ impl Drop for PostgresStore {
         // A failure was reported to the caller of the commit concerned; no caller is left here.
         let _ = self.sync();
         if let Some(runtime) = self.runtime.take() {
-            // Snapshots that are held longer fail; the server ends their transactions.
-            blocking(|| runtime.shutdown_timeout(Duration::from_secs(1)));
+            // Snapshots that are held longer fail; the server ends their transactions. Nothing is
+            // waited for, since a store may be dropped on a thread that must not block.
+            runtime.shutdown_background();
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::batch::Batch;
 use crate::connector::{Session, explain};
 use crate::head::HeadRow;
 
-/// What became of a transaction.
+/// The fate of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Durable.
@@ -119,8 +119,8 @@ fn has_moved(messages: &[SimpleQueryMessage]) -> bool {
     last == Some(1)
 }
 
-/// Returns the verdict on a transaction. An error before COMMIT proves that nothing was changed only
-/// if COMMIT was answered as well: a connection pooler may report an error of its own.
+/// Returns the verdict on a transaction. An error before COMMIT proves that nothing was changed
+/// only if COMMIT was answered as well: a connection pooler may report an error of its own.
 fn judge(answers: Answers) -> Verdict {
     let Answers {
         head,

@@ -1,7 +1,7 @@
 //! Waiting of plain threads for the store's own threads.
 //!
 //! A call of the store blocks its thread for a round trip to the server. If the thread belongs to a
-//! runtime with several threads, the runtime is told first, so that its other tasks go on elsewhere.
+//! runtime with several threads, the runtime is told first, so that its other tasks go on.
 
 use std::future::Future;
 use std::pin::pin;

@@ -1,5 +1,5 @@
-//! What the store does when servers, connections and data fail. Every fault here is a real one: a
-//! real server, a connection that is cut, a dump that is restored, a standby that is promoted.
+//! Failures of servers, connections and data, and the answers of the store. Every fault is a real
+//! one: a connection that is cut, a dump that is restored, a standby that is promoted.
 
 #[path = "support/mod.rs"]
 mod servers;

@@ -1,9 +1,9 @@
 //! The contract: a list of tests that every engine passes, one or more for each promise of
 //! `store.rs`.
 //!
-//! `support/promises.rs` has the tests. The macro `contract!` runs all of them on the memory engine,
-//! on a local directory, on both mirrored, on the store of the examples, and on the crashing engine
-//! while it does not crash. A store in a crate of its own runs them there.
+//! `support/promises.rs` has the tests. The macro `contract!` runs all of them on the memory
+//! engine, on a local directory, on both mirrored, on the store of the examples, and on the
+//! crashing engine while it does not crash. A store in a crate of its own runs them there.
 
 mod support;
 // The store that the examples show keeps the contract as well.

@@ -9,7 +9,7 @@
 
 pub(crate) mod proxy;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -93,8 +93,8 @@ impl Server {
     fn run(folder: tempfile::TempDir, arguments: &[&str]) -> Server {
         const KEEP: &str = r#"
             bin="$1"; folder="$2"; shift 2
-            "$bin/pg_ctl" -D "$folder/data" -l "$folder/log" -w -t 60 -o "$*" start >/dev/null 2>&1 \
-                && echo ready || { cat "$folder/log" >&2; echo failed; exit 1; }
+            "$bin/pg_ctl" -D "$folder/data" -l "$folder/log" -w -t 60 -o "$*" start >/dev/null \
+                2>&1 && echo ready || { cat "$folder/log" >&2; echo failed; exit 1; }
             cat >/dev/null
             "$bin/pg_ctl" -D "$folder/data" -m immediate stop >/dev/null 2>&1
         "#;
@@ -192,6 +192,30 @@ impl Server {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{program}: {errors}");
         output.stdout
+    }
+
+    /// Makes the server take TLS, with this certificate and key in PEM.
+    pub(crate) fn use_tls(&self, certificate: &str, key: &str) {
+        let data = self.folder.path().join("data");
+        for (name, text) in [("server.crt", certificate), ("server.key", key)] {
+            // Written by the server's user, who must own the key.
+            let mut write = as_server_user("sh")
+                .args(["-c", "umask 077; cat > \"$1\"", "sh"])
+                .arg(data.join(name))
+                .stdin(Stdio::piped())
+                .spawn()
+                .unwrap();
+            write
+                .stdin
+                .take()
+                .unwrap()
+                .write_all(text.as_bytes())
+                .unwrap();
+            assert!(write.wait().unwrap().success());
+        }
+        self.sql("ALTER SYSTEM SET ssl = on");
+        self.sql("SELECT pg_reload_conf()");
+        while self.sql("SHOW ssl") != [["on"]] {}
     }
 
     /// Runs pgbench on this server, and returns its output.

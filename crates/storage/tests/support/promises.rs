@@ -1,7 +1,7 @@
 //! The promises as tests, one or more for each promise of `store.rs`, for every engine.
 //!
 //! Each test function gets a function that creates an empty store. `for_every_promise!` hands the
-//! list of all of them to a macro. An engine in a crate of its own includes this folder by its path.
+//! list of all of them to a macro. An engine in a crate of its own includes this folder.
 
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
