@@ -72,6 +72,24 @@ fn a_commit_that_was_not_answered_is_looked_up_under_a_newer_epoch() {
     }
 }
 
+/// Promise 4, at its hardest: the transaction reaches the server after it was given up.
+#[test]
+fn a_transaction_that_arrives_late_changes_nothing() {
+    let proxy = Proxy::start(server().port);
+    let mut config = server().config_at(&[proxy.port]);
+    config.commit_timeout_ms = 1_000;
+    let store = open(&config);
+    let mut writer = PartitionWriter::open(&store, P);
+    writer.put(&[(b"a", b"1")]);
+    let held = proxy.hold_next();
+    let given_up = writer.commit(commit(2, &[(b"late", b"2")]));
+    assert_eq!(given_up, CommitOutcome::Fenced);
+    drop(held);
+    proxy.wait_for_landing();
+    assert_eq!(everything(&store, P), pairs(&[(b"a", b"1")]));
+    assert_eq!(PartitionWriter::open(&store, P).lsn, 1);
+}
+
 /// The server answers success with a warning when the wait for its standbys is cancelled.
 #[test]
 fn a_commit_with_a_warning_does_not_count_as_durable() {
