@@ -62,6 +62,10 @@ pub(crate) fn storage_failure(error: StoreError) -> Error {
             };
             refusal.with_cause(error)
         }
+        StoreError::Cluster {
+            retry_after_ms: Some(retry_after_ms),
+            ..
+        } => unavailable(*retry_after_ms).with_cause(error),
         StoreError::DamagedBlock { .. } => Error::new(
             Kind::DataDamaged,
             "A part of the data of this request is damaged on the disk of the server and cannot \

@@ -70,6 +70,15 @@ pub enum StoreError {
         /// The disk is full.
         is_full: bool,
     },
+    /// A database cluster cannot be used, or does not answer. Nothing was done.
+    Cluster {
+        /// The name of the cluster.
+        cluster: String,
+        /// The fault, as a sentence without its end.
+        detail: String,
+        /// Milliseconds after which another attempt may succeed; `None` if a person has to act.
+        retry_after_ms: Option<u64>,
+    },
     /// An earlier write failed. The store writes nothing more until it is opened again.
     Poisoned {
         /// The first failure.
@@ -145,6 +154,9 @@ impl fmt::Display for StoreError {
                 source,
             } => write!(f, "cannot {doing} {}: {source}", path.display()),
             StoreError::Unavailable { reason, .. } => f.write_str(reason),
+            StoreError::Cluster {
+                cluster, detail, ..
+            } => write!(f, "database cluster '{cluster}': {detail}"),
             StoreError::Poisoned { detail } => {
                 write!(
                     f,

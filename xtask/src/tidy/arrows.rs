@@ -1,6 +1,7 @@
 //! A crate may use only what stands to its left:
 //!
 //! ```text
+//! model <- storage <- storage-postgres
 //! model <- storage, sql, script <- engine <- gateway, what-if <- admin <- console <- server
 //! client <- blog <- blog-web <- server
 //! client, model <- tools <- server
@@ -15,6 +16,7 @@ use super::tree::Tree;
 
 const MODEL: &str = "orrery-model";
 const STORAGE: &str = "orrery-storage";
+const STORAGE_POSTGRES: &str = "orrery-storage-postgres";
 const SQL: &str = "orrery-sql";
 const SCRIPT: &str = "orrery-script";
 const ENGINE: &str = "orrery-engine";
@@ -36,6 +38,7 @@ const XTASK: &str = "xtask";
 const MAY_USE: &[(&str, &[&str])] = &[
     (MODEL, &[]),
     (STORAGE, &[MODEL]),
+    (STORAGE_POSTGRES, &[MODEL, STORAGE]),
     (SQL, &[MODEL]),
     (SCRIPT, &[MODEL]),
     (ENGINE, &[MODEL, STORAGE, SQL, SCRIPT]),

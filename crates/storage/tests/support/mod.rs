@@ -3,6 +3,8 @@
 
 #![allow(dead_code)] // each test binary uses its own part
 
+pub(crate) mod promises;
+
 use std::ops::Bound;
 
 use orrery_storage::{

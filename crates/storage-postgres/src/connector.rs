@@ -1,0 +1,350 @@
+//! Connections to the primary of a cluster.
+//!
+//! Patroni is asked for the primary if the description names its addresses; otherwise the servers
+//! are tried in their order, and one that takes no writes is passed over. A server that was named
+//! after an unknown outcome is tried last for a while: an old primary that hangs would be found
+//! first otherwise.
+
+use std::error::Error as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use orrery_model::sync::lock;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+use tokio_postgres::config::{SslMode, TargetSessionAttrs};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Socket};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::config::{ClusterConfig, Tls};
+use crate::patroni::{self, Role};
+use crate::schema;
+use crate::statements::Statements;
+
+/// The time for which a suspected server is tried last.
+const SUSPICION: Duration = Duration::from_secs(30);
+
+/// Settings without which no commit counts as durable, or a warning could be missed.
+/// `synchronous_commit` is raised only where a role or a database has lowered it.
+const SETTINGS: &str = "SET statement_timeout = 0; SET client_min_messages = notice; \
+                        SET idle_in_transaction_session_timeout = ";
+/// Settings that only PostgreSQL and YugabyteDB have: plans stay on the primary key, and the server
+/// soon notices that a client has vanished, whose snapshot would keep old rows.
+const OPTIONAL_SETTINGS: [&str; 7] = [
+    "SET enable_seqscan = off",
+    "SET enable_bitmapscan = off",
+    "SET enable_sort = off",
+    "SET jit = off",
+    "SET tcp_keepalives_idle = 30",
+    "SET tcp_keepalives_interval = 10",
+    "SET tcp_keepalives_count = 3",
+];
+
+/// The use of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Snapshots, which may be held for long.
+    Read,
+    /// Commits. The server ends a transaction that stays open, because its locks stop the next
+    /// owner of the partition.
+    Write,
+}
+
+/// Makes connections to one cluster.
+pub(crate) struct Connector {
+    pub(crate) config: ClusterConfig,
+    tls: Option<Arc<ClientConfig>>,
+    /// For each server, when it was last suspected.
+    suspected: Mutex<Vec<Option<Instant>>>,
+    /// The last failure to reach a primary, until one is reached.
+    failure: Mutex<Option<String>>,
+    runtime: Handle,
+}
+
+/// One connection, with its prepared statements. Dropping the session closes the connection.
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    pub(crate) statements: Statements,
+    /// The number of the server in the description.
+    pub(crate) host: usize,
+    /// The notices of the server since they were last taken.
+    notices: Arc<Mutex<Vec<String>>>,
+    /// True from the first failure on: the connection is not used again.
+    is_broken: AtomicBool,
+    connection: AbortHandle,
+    pub(crate) opened: Instant,
+}
+
+impl Session {
+    pub(crate) fn mark_broken(&self) {
+        self.is_broken.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_usable(&self) -> bool {
+        !self.is_broken.load(Ordering::Relaxed) && !self.client.is_closed()
+    }
+
+    /// Takes the notices that arrived since the last call.
+    pub(crate) fn take_notices(&self) -> Vec<String> {
+        std::mem::take(&mut *lock(&self.notices))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // A broken connection may never answer again; a sound one says goodbye by itself.
+        if !self.is_usable() {
+            self.connection.abort();
+        }
+    }
+}
+
+impl Connector {
+    /// # Errors
+    /// When the root certificates cannot be read.
+    pub(crate) fn new(config: ClusterConfig, runtime: Handle) -> Result<Connector, String> {
+        let needs_tls = config.tls == Tls::Verify
+            || config.hosts.iter().any(|host| {
+                let url = host.patroni.as_deref().unwrap_or_default();
+                url.starts_with("https:")
+            });
+        Ok(Connector {
+            tls: needs_tls.then(|| tls_config(&config)).transpose()?,
+            suspected: Mutex::new(vec![None; config.hosts.len()]),
+            failure: Mutex::new(None),
+            config,
+            runtime,
+        })
+    }
+
+    /// Makes a server the last to be tried for a while.
+    pub(crate) fn suspect(&self, host: usize) {
+        lock(&self.suspected)[host] = Some(Instant::now());
+    }
+
+    /// Returns true if a connection may be used again: its server was not suspected after it was
+    /// opened.
+    pub(crate) fn is_trusted(&self, session: &Session) -> bool {
+        let suspected = lock(&self.suspected)[session.host];
+        session.is_usable() && suspected.is_none_or(|at| at < session.opened)
+    }
+
+    /// Returns the last failure to reach a primary; `None` if the last attempt reached one.
+    pub(crate) fn failure(&self) -> Option<String> {
+        lock(&self.failure).clone()
+    }
+
+    /// Connects to the primary on the store's own threads.
+    ///
+    /// # Errors
+    /// A sentence with the reason of each server.
+    pub(crate) async fn connect(self: &Arc<Self>, purpose: Purpose) -> Result<Session, String> {
+        let this = self.clone();
+        let task = self
+            .runtime
+            .spawn(async move { this.find_primary(purpose).await });
+        let result = match task.await {
+            Ok(result) => result,
+            Err(_) => Err("the store was closed".to_owned()),
+        };
+        *lock(&self.failure) = result.as_ref().err().cloned();
+        result
+    }
+
+    async fn find_primary(&self, purpose: Purpose) -> Result<Session, String> {
+        let mut reasons = Vec::new();
+        for host in self.candidates(&mut reasons).await {
+            match self.connect_to(host, purpose).await {
+                Ok(session) => return Ok(session),
+                Err(reason) => reasons.push(self.at(host, &reason)),
+            }
+        }
+        Err(format!(
+            "no primary of the cluster '{}' can be used: {}",
+            self.config.name,
+            reasons.join("; ")
+        ))
+    }
+
+    fn at(&self, host: usize, reason: &str) -> String {
+        format!("{}: {reason}", self.config.hosts[host].address)
+    }
+
+    /// Returns the servers to try, in order: primaries by Patroni, then servers of which Patroni
+    /// says nothing; suspected ones last. Adds a reason for each server that is left out.
+    async fn candidates(&self, reasons: &mut Vec<String>) -> Vec<usize> {
+        let mut questions = Vec::new();
+        for host in &self.config.hosts {
+            let (url, tls) = (host.patroni.clone(), self.tls.clone());
+            questions.push(tokio::spawn(async move {
+                match url {
+                    Some(url) => patroni::role(&url, tls).await,
+                    None => Role::Unknown,
+                }
+            }));
+        }
+        let mut found = Vec::new();
+        for (host, question) in questions.into_iter().enumerate() {
+            match question.await.unwrap_or(Role::Unknown) {
+                Role::Other => reasons.push(self.at(host, "Patroni says that it is no primary")),
+                role => found.push((role, host)),
+            }
+        }
+        let suspected = lock(&self.suspected).clone();
+        let suspicion = |host: usize| suspected[host].filter(|at| at.elapsed() < SUSPICION);
+        found.sort_by_key(|&(role, host)| (suspicion(host), role != Role::Primary, host));
+        found.into_iter().map(|(_, host)| host).collect()
+    }
+
+    async fn connect_to(&self, host: usize, purpose: Purpose) -> Result<Session, String> {
+        let timeout = self.config.connect_timeout();
+        match tokio::time::timeout(timeout, self.open_session(host, purpose)).await {
+            Ok(result) => result,
+            Err(_) => Err(format!("no answer within {} ms", timeout.as_millis())),
+        }
+    }
+
+    async fn open_session(&self, host: usize, purpose: Purpose) -> Result<Session, String> {
+        let (name, port) = self.config.hosts[host].parts()?;
+        let mut options = Config::new();
+        options
+            .host(name)
+            .port(port)
+            .user(&self.config.user)
+            .dbname(&self.config.database)
+            .application_name("orrery")
+            .keepalives_idle(Duration::from_secs(10))
+            .connect_timeout(self.config.connect_timeout())
+            .tcp_user_timeout(self.config.commit_timeout())
+            .target_session_attrs(TargetSessionAttrs::ReadWrite);
+        if let Some(password) = self.config.password()? {
+            options.password(password);
+        }
+        let notices = Arc::new(Mutex::new(Vec::new()));
+        let (client, connection) = match (&self.tls, self.config.tls) {
+            (Some(tls), Tls::Verify) => {
+                options.ssl_mode(SslMode::Require);
+                let tls = MakeRustlsConnect::new((**tls).clone());
+                let (client, connection) = options.connect(tls).await.map_err(|e| explain(&e))?;
+                (client, tokio::spawn(drive(connection, notices.clone())))
+            }
+            _ => {
+                options.ssl_mode(SslMode::Disable);
+                let (client, connection) = options.connect(NoTls).await.map_err(|e| explain(&e))?;
+                (client, tokio::spawn(drive(connection, notices.clone())))
+            }
+        };
+        let connection = connection.abort_handle();
+        let prepared = self.prepare(&client, purpose).await;
+        let statements = prepared.inspect_err(|_| connection.abort())?;
+        lock(&notices).clear();
+        Ok(Session {
+            client,
+            statements,
+            host,
+            notices,
+            is_broken: AtomicBool::new(false),
+            connection,
+            opened: Instant::now(),
+        })
+    }
+
+    /// Sets up a new connection.
+    async fn prepare(&self, client: &Client, purpose: Purpose) -> Result<Statements, String> {
+        let idle_ms = match purpose {
+            Purpose::Read => 0,
+            Purpose::Write => self.config.commit_timeout_ms,
+        };
+        let settings = client.batch_execute(&format!("{SETTINGS}{idle_ms}")).await;
+        settings.map_err(|error| explain(&error))?;
+        for setting in OPTIONAL_SETTINGS {
+            // Another engine may lack the setting, and needs it for no result.
+            if let Err(error) = client.batch_execute(setting).await
+                && error.as_db_error().is_none()
+            {
+                return Err(explain(&error));
+            }
+        }
+        let row = client.query_one("SELECT current_setting('synchronous_commit')", &[]);
+        if let Ok(row) = row.await
+            && matches!(row.try_get(0), Ok("off" | "local"))
+        {
+            let raise = client.batch_execute("SET synchronous_commit = on").await;
+            raise.map_err(|error| explain(&error))?;
+        }
+        schema::prepare(client, &self.config.schema).await?;
+        Statements::prepare(client, &self.config.schema).await
+    }
+}
+
+/// Runs a connection until it ends, and keeps the notices of the server.
+async fn drive<S>(mut connection: Connection<Socket, S>, notices: Arc<Mutex<Vec<String>>>)
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    loop {
+        match std::future::poll_fn(|cx| connection.poll_message(cx)).await {
+            Some(Ok(AsyncMessage::Notice(notice))) => {
+                let text = format!("{}: {}", notice.severity(), notice.message());
+                lock(&notices).push(text);
+            }
+            Some(Ok(_)) => {}
+            // The requests that wait get the error as well.
+            Some(Err(_)) | None => return,
+        }
+    }
+}
+
+/// Returns an error with its causes, as the part of a sentence. Such errors hold no password.
+pub(crate) fn explain(error: &tokio_postgres::Error) -> String {
+    if let Some(refusal) = error.as_db_error() {
+        return format!("{} (SQLSTATE {})", refusal.message(), refusal.code().code());
+    }
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text = format!("{text}: {next}");
+        cause = next.source();
+    }
+    text
+}
+
+/// Returns the TLS settings of a cluster.
+fn tls_config(config: &ClusterConfig) -> Result<Arc<ClientConfig>, String> {
+    let mut roots = RootCertStore::empty();
+    match &config.ca_file {
+        Some(file) => {
+            let failed = |detail: &dyn std::fmt::Display| {
+                format!(
+                    "cannot read root certificates from {}: {detail}",
+                    file.display()
+                )
+            };
+            let pem = CertificateDer::pem_file_iter(file).map_err(|error| failed(&error))?;
+            for certificate in pem {
+                let certificate = certificate.map_err(|error| failed(&error))?;
+                roots.add(certificate).map_err(|error| failed(&error))?;
+            }
+            if roots.is_empty() {
+                return Err(failed(&"it has no certificate"));
+            }
+        }
+        None => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            if roots.is_empty() {
+                return Err("the system has no root certificates: set ca_file".to_owned());
+            }
+        }
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    Ok(Arc::new(
+        builder.with_root_certificates(roots).with_no_client_auth(),
+    ))
+}

@@ -1,0 +1,389 @@
+//! The lane of a partition: sends its work to the server, one transaction after another, and finds
+//! out what became of a transaction that was not answered.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use orrery_storage::{CommitOutcome, Lease, PartitionId};
+use tokio_postgres::error::SqlState;
+
+use crate::connector::{Session, explain};
+use crate::head::{DESTROYING, HeadRow, LOST};
+use crate::partitions::{Answer, CommitWork, Work};
+use crate::pool::Place;
+use crate::statements::head_row;
+use crate::store::{RETRY_MS, Shared};
+use crate::transaction::{self, Verdict};
+
+/// The pause between two attempts to reach a server.
+const PAUSE: Duration = Duration::from_millis(50);
+/// The time for the deletion of all rows of a partition.
+const DESTROY_TIMEOUT: Duration = Duration::from_secs(3_600);
+/// The length of a key above all keys.
+const ABOVE_ALL_KEYS: usize = 2_049;
+
+/// A statement that changes a head and returns its row. Repeating it does no harm.
+#[derive(Clone, Copy)]
+enum Step {
+    /// Raises the epoch; creates the partition if there is none.
+    Open,
+    /// Raises the epoch of a partition that exists.
+    Raise,
+    /// Makes the partition read-only under this epoch.
+    MarkLost(u64),
+    /// Starts the removal of the partition.
+    StartDestroy,
+    /// Completes the removal that was started under this epoch.
+    Destroy(u64),
+}
+
+/// Works on a partition until its queue is empty.
+pub(crate) async fn run(shared: Arc<Shared>, id: PartitionId) {
+    while !shared.partitions().end_lane(id) {
+        let found = session(&shared).await;
+        // Taken only now, so that all commits that came meanwhile go along.
+        let work = shared.partitions().take(id);
+        match (work, found) {
+            (None, Ok((place, session))) => place.give_back(session),
+            (None, Err(_)) => {}
+            (Some(work), found) => do_work(&shared, id, work, found).await,
+        }
+    }
+}
+
+async fn do_work(
+    shared: &Arc<Shared>,
+    id: PartitionId,
+    work: Work,
+    found: Result<(Place, Session), String>,
+) {
+    match (work, found) {
+        (Work::Commits(work), Ok((place, session))) => {
+            commit(shared, id, work, place, session).await;
+        }
+        (Work::Commits(work), Err(_)) => refuse(shared, id, &work, unavailable()),
+        (Work::Barrier(answer), found) => {
+            if let Ok((place, session)) = found {
+                place.give_back(session);
+            }
+            reply(answer, Ok(()));
+        }
+        (Work::Open(answer), Ok((place, session))) => {
+            place.give_back(session);
+            drop(place);
+            reply(answer, open(shared, id).await);
+        }
+        (Work::Destroy(answer), Ok((place, session))) => {
+            place.give_back(session);
+            drop(place);
+            reply(answer, destroy(shared, id).await);
+        }
+        (Work::Open(answer), Err(reason)) => reply(answer, Err(reason)),
+        (Work::Destroy(answer), Err(reason)) => reply(answer, Err(reason)),
+    }
+}
+
+fn reply<T>(answer: Answer<T>, result: Result<T, String>) {
+    // A caller that waits no longer misses nothing.
+    let _ = answer.send(result);
+}
+
+fn unavailable() -> CommitOutcome {
+    CommitOutcome::Unavailable {
+        retry_after_ms: RETRY_MS,
+    }
+}
+
+/// Waits for a connection to the primary, for the time of a commit at most.
+async fn session(shared: &Shared) -> Result<(Place, Session), String> {
+    let deadline = Instant::now() + shared.connector.config.commit_timeout();
+    let place = shared.writers.place().await?;
+    loop {
+        match place.session().await {
+            Ok(session) => return Ok((place, session)),
+            Err(reason) if Instant::now() > deadline => return Err(reason),
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}
+
+/// Answers commits that were not applied, and takes back those that count on them.
+fn refuse(shared: &Shared, id: PartitionId, work: &CommitWork, outcome: CommitOutcome) {
+    let mut partitions = shared.partitions();
+    partitions.take_back(id, outcome);
+    work.answer(outcome);
+}
+
+/// Runs one transaction to an answer.
+async fn commit(
+    shared: &Shared,
+    id: PartitionId,
+    work: CommitWork,
+    mut place: Place,
+    mut session: Session,
+) {
+    let limit = shared.connector.config.commit_timeout();
+    let deadline = Instant::now() + limit;
+    let heads = (&work.from, &work.to);
+    loop {
+        let verdict = transaction::run(&session, id, heads, &work.batch, limit).await;
+        let is_late = Instant::now() > deadline;
+        let outcome = match verdict {
+            Verdict::Done => {
+                place.give_back(session);
+                shared.partitions().note_durable(id, work.to);
+                return work.answer(CommitOutcome::Ok);
+            }
+            Verdict::Fenced => {
+                place.give_back(session);
+                shared.partitions().end_lease(id);
+                return work.answer(CommitOutcome::Fenced);
+            }
+            Verdict::Repeat if !is_late => {
+                tokio::time::sleep(PAUSE / 10).await;
+                continue;
+            }
+            Verdict::NotPrimary(_) if !is_late => {
+                shared.connector.suspect(session.host);
+                // The connection is of no use, and its place is needed for the next one.
+                drop((session, place));
+                match self::session(shared).await {
+                    Ok(next) => (place, session) = next,
+                    Err(_) => return refuse(shared, id, &work, unavailable()),
+                }
+                continue;
+            }
+            Verdict::Unknown(reason) => {
+                shared.connector.suspect(session.host);
+                drop((session, place));
+                let outcome = resolve(shared, id, &work, &reason).await;
+                return work.answer(outcome);
+            }
+            Verdict::Full(reason) => {
+                log::error!("partition {id}: {reason}");
+                CommitOutcome::StorageFull {
+                    retry_after_ms: RETRY_MS,
+                }
+            }
+            Verdict::Failed(reason) => {
+                log::error!("partition {id}: the server refused a commit: {reason}");
+                unavailable()
+            }
+            Verdict::Repeat | Verdict::NotPrimary(_) => unavailable(),
+        };
+        return refuse(shared, id, &work, outcome);
+    }
+}
+
+/// Finds out whether a transaction took place: under a newer epoch, so that it cannot take place
+/// afterwards. The lease is over in any case.
+async fn resolve(shared: &Shared, id: PartitionId, work: &CommitWork, why: &str) -> CommitOutcome {
+    log::warn!("partition {id}: the outcome of a commit is unknown: {why}");
+    // Nothing more is accepted, and nothing that waits is sent.
+    shared.partitions().end_lease(id);
+    let row = match perform(shared, id, Step::Raise).await {
+        Ok(Some(row)) => row,
+        Ok(None) | Err(_) => return CommitOutcome::Unknown,
+    };
+    // The row of the store says more than the head can: another owner may have moved the head, or
+    // commits were lost. The caller looks at its own record then.
+    if row.is_older_than(&work.from) || row.incarnation != work.from.incarnation {
+        return CommitOutcome::Unknown;
+    }
+    if row.head() == work.to.head() {
+        shared.partitions().note_durable(id, row);
+        return CommitOutcome::Ok;
+    }
+    if row.head() == work.from.head() {
+        shared.partitions().note_durable(id, row);
+        return CommitOutcome::Fenced;
+    }
+    CommitOutcome::Unknown
+}
+
+/// Opens a partition under a new epoch.
+async fn open(shared: &Shared, id: PartitionId) -> Result<Lease, String> {
+    let known = shared.partitions().durable(id);
+    loop {
+        let Some(mut row) = perform(shared, id, Step::Open).await? else {
+            return Err(format!("partition {id} could not be opened"));
+        };
+        // Another process, or a crash, has left a removal unfinished.
+        if row.state == DESTROYING {
+            perform(shared, id, Step::Destroy(row.epoch)).await?;
+            continue;
+        }
+        // An epoch that is not newer than one of before shows that the server forgot it.
+        let least = HeadRow {
+            epoch: known.epoch + 1,
+            ..known
+        };
+        let is_older = row.is_older_than(&least);
+        let mut loss = None;
+        if is_older || row.state == LOST {
+            loss = Some(describe_loss(shared, id, &known, &row));
+        }
+        if is_older {
+            row.epoch = known.epoch.max(row.epoch) + 1;
+            log::error!("{}", loss.as_deref().unwrap_or_default());
+            // The mark stays when this process ends; without the mark this process still refuses.
+            perform(shared, id, Step::MarkLost(row.epoch)).await?;
+        }
+        shared.partitions().note_epoch(id, row, loss);
+        return Ok(Lease::new(id, row.epoch, row.head()));
+    }
+}
+
+fn describe_loss(shared: &Shared, id: PartitionId, known: &HeadRow, row: &HeadRow) -> String {
+    let config = &shared.connector.config;
+    format!(
+        "the cluster '{}' has lost acknowledged commits of partition {id}: its head is {} in epoch \
+         {}, and {} in epoch {} was durable; the partition can only be read. Restore the cluster, \
+         or accept the loss with: UPDATE {}.head SET state = 0 WHERE p = {}",
+        config.name, row.lsn, row.epoch, known.lsn, known.epoch, config.schema, id.0 as i64
+    )
+}
+
+/// Removes a partition.
+async fn destroy(shared: &Shared, id: PartitionId) -> Result<(), String> {
+    let Some(row) = perform(shared, id, Step::StartDestroy).await? else {
+        return Ok(());
+    };
+    shared.partitions().note_epoch(id, row, None);
+    shared.partitions().end_lease(id);
+    perform(shared, id, Step::Destroy(row.epoch)).await?;
+    Ok(())
+}
+
+/// Completes a removal that an earlier process has started.
+pub(crate) async fn complete_removal(shared: Arc<Shared>, id: PartitionId, epoch: u64) {
+    if let Err(reason) = perform(&shared, id, Step::Destroy(epoch)).await {
+        log::warn!("the removal of partition {id} is not complete: {reason}");
+    }
+}
+
+/// Performs a step on the primary, again if a server does not answer.
+async fn perform(shared: &Shared, id: PartitionId, step: Step) -> Result<Option<HeadRow>, String> {
+    let limit = match step {
+        Step::Destroy(_) => DESTROY_TIMEOUT,
+        _ => shared.connector.config.commit_timeout(),
+    };
+    let deadline = Instant::now() + shared.connector.config.commit_timeout();
+    loop {
+        let (place, session) = session(shared).await?;
+        session.take_notices();
+        let answer = tokio::time::timeout(limit, perform_on(&session, id, step)).await;
+        let notices = session.take_notices();
+        let host = session.host;
+        let reason = match answer {
+            // With a notice the change may be on this server only.
+            Ok(Ok(_)) if !notices.is_empty() => notices.join("; "),
+            Ok(Ok(row)) => {
+                place.give_back(session);
+                return Ok(row);
+            }
+            Ok(Err(error)) if is_lost_race(&error) && Instant::now() < deadline => {
+                place.give_back(session);
+                drop(place);
+                tokio::time::sleep(PAUSE / 10).await;
+                continue;
+            }
+            Ok(Err(error)) if is_refusal(&error) => {
+                session.mark_broken();
+                return Err(explain(&error));
+            }
+            Ok(Err(error)) => explain(&error),
+            Err(_) => format!("no answer within {} ms", limit.as_millis()),
+        };
+        session.mark_broken();
+        drop((session, place));
+        shared.connector.suspect(host);
+        if Instant::now() > deadline {
+            let address = &shared.connector.config.hosts[host].address;
+            return Err(format!("{address}: {reason}"));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Returns true if the server undid the step because of another transaction.
+fn is_lost_race(error: &tokio_postgres::Error) -> bool {
+    let code = error.code().map(SqlState::code);
+    code.is_some_and(|code| code == "40001" || code == "40P01")
+}
+
+/// Returns true if no other attempt can succeed.
+fn is_refusal(error: &tokio_postgres::Error) -> bool {
+    match error.code() {
+        None => false,
+        // Lost races, and servers that are not the primary or are being shut down.
+        Some(code) => {
+            let class = &code.code()[..2];
+            *code != SqlState::READ_ONLY_SQL_TRANSACTION && !matches!(class, "40" | "57" | "08")
+        }
+    }
+}
+
+async fn perform_on(
+    session: &Session,
+    id: PartitionId,
+    step: Step,
+) -> Result<Option<HeadRow>, tokio_postgres::Error> {
+    let (client, statements) = (&session.client, &session.statements);
+    let (number, no_token) = (id.0 as i64, [0u8; 16].as_slice());
+    let row = match step {
+        Step::Open => {
+            client
+                .query_opt(&statements.open, &[&number, &no_token])
+                .await?
+        }
+        Step::Raise => client.query_opt(&statements.raise, &[&number]).await?,
+        Step::StartDestroy => {
+            let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [&number, &no_token];
+            client
+                .query_opt(&statements.start_destroy, &parameters)
+                .await?
+        }
+        Step::MarkLost(epoch) => {
+            let epoch = epoch as i64;
+            client
+                .execute(&statements.mark_lost, &[&number, &epoch])
+                .await?;
+            None
+        }
+        Step::Destroy(epoch) => {
+            delete_rows(session, id, epoch as i64).await?;
+            None
+        }
+    };
+    row.as_ref().map(head_row).transpose()
+}
+
+/// Deletes the rows of a partition in pieces, while its removal is the one of this epoch.
+async fn delete_rows(
+    session: &Session,
+    id: PartitionId,
+    epoch: i64,
+) -> Result<(), tokio_postgres::Error> {
+    let (client, statements, number) = (&session.client, &session.statements, id.0 as i64);
+    let mut start = Vec::new();
+    loop {
+        let last = client
+            .query_opt(&statements.destroy_until, &[&number, &start])
+            .await?;
+        let end: Option<Vec<u8>> = last.map(|row| row.try_get(0)).transpose()?;
+        let is_last = end.is_none();
+        let end = end.unwrap_or_else(|| vec![0xff; ABOVE_ALL_KEYS]);
+        client
+            .execute(&statements.destroy_piece, &[&number, &epoch, &start, &end])
+            .await?;
+        if is_last {
+            break;
+        }
+        start = end;
+    }
+    client
+        .execute(&statements.end_destroy, &[&number, &epoch])
+        .await?;
+    Ok(())
+}

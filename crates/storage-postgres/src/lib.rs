@@ -1,0 +1,40 @@
+//! The store in a PostgreSQL cluster.
+//!
+//! [`PostgresStore`] keeps the promises of [`orrery_storage::store`] on a cluster of one primary
+//! and its standbys, which [`ClusterConfig`] describes. A partition is one row of the table `head`
+//! and its rows of the table `kv`; a commit is one transaction that compares the head.
+//!
+//! - `config.rs`: the description of a cluster; `connector.rs` and `patroni.rs`: the way to its
+//!   primary; `schema.rs`, `schema.sql` and `statements.rs`: the tables and the SQL; `pool.rs`:
+//!   connections that are kept;
+//! - `partitions.rs`: which commits are accepted; `lane.rs`: their way to the server;
+//!   `batch.rs` and `transaction.rs`: several commits as one transaction; `slot.rs`: their answers;
+//! - `snapshot.rs`: reads; `wait.rs`: plain threads that wait for the store's own threads.
+//!
+//! Promised beyond the trait: a commit counts as durable only if the server waited for its
+//! synchronous standbys; a transaction that was not answered is looked up under a newer epoch; a
+//! partition whose head went back behind a commit that this store has seen durable is read-only
+//! until a person accepts the loss.
+//!
+//! Left out: reads from standbys, and partitions in several clusters. A loss that happened while no
+//! process had the partition open is not noticed. A primary that was replaced and does not know it
+//! may answer a snapshot of another process than the writer's from old data.
+
+mod batch;
+mod config;
+mod connector;
+mod head;
+mod lane;
+mod partitions;
+mod patroni;
+mod pool;
+mod schema;
+mod slot;
+mod snapshot;
+mod statements;
+mod store;
+mod transaction;
+mod wait;
+
+pub use config::{ClusterConfig, ConfigError, HostConfig, Tls};
+pub use store::PostgresStore;

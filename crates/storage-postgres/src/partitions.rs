@@ -1,0 +1,270 @@
+//! The queues of the partitions: which commits are accepted, in which order they go to the server,
+//! and what is known to be durable.
+//!
+//! One lane works on a partition at a time, so its commits reach the server one after another. All
+//! state of a partition is behind one lock, so that comparing the head and moving it forward are
+//! one step. Nothing here waits for the server.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use orrery_storage::{Commit, CommitOutcome, Head, Lease, Limits, PartitionId};
+use tokio::sync::oneshot;
+
+use crate::batch::Batch;
+use crate::head::HeadRow;
+use crate::slot::Slot;
+
+/// The bytes of commits that may wait for the server.
+const MOST_QUEUED_BYTES: usize = 64 << 20;
+/// Milliseconds that a refused caller is told to wait.
+const BUSY_RETRY_MS: u64 = 100;
+
+/// The answer to a task that is no commit; an error is a sentence.
+pub(crate) type Answer<T> = oneshot::Sender<Result<T, String>>;
+
+/// The next work of a lane for its partition.
+pub(crate) enum Work {
+    /// Several commits as one transaction.
+    Commits(CommitWork),
+    Open(Answer<Lease>),
+    Destroy(Answer<()>),
+    Barrier(Answer<()>),
+}
+
+/// Commits that are sent together.
+pub(crate) struct CommitWork {
+    pub(crate) from: HeadRow,
+    pub(crate) to: HeadRow,
+    pub(crate) batch: Batch,
+    pub(crate) slots: Vec<Arc<Slot>>,
+}
+
+enum Task {
+    Commit {
+        epoch: u64,
+        commit: Commit,
+        bytes: usize,
+        slot: Arc<Slot>,
+    },
+    Other(Work),
+}
+
+#[derive(Default)]
+struct Partition {
+    /// The epoch whose commits are accepted.
+    lease: Option<u64>,
+    /// The head that the next commit must expect.
+    accepted: Head,
+    /// The newest row that is known to be durable.
+    durable: HeadRow,
+    /// Acknowledged commits are gone, as this sentence says.
+    loss: Option<String>,
+    queue: VecDeque<Task>,
+    /// A lane works on the queue.
+    has_lane: bool,
+}
+
+/// All partitions that were used.
+#[derive(Default)]
+pub(crate) struct Partitions {
+    partitions: HashMap<PartitionId, Partition>,
+    queued_bytes: usize,
+}
+
+impl Partitions {
+    /// Accepts a commit. Returns its slot, and true if a lane must be started.
+    pub(crate) fn submit(
+        &mut self,
+        lease: &Lease,
+        commit: Commit,
+    ) -> Result<(Arc<Slot>, bool), CommitOutcome> {
+        let refusal = self.refusal();
+        let Some(partition) = self.partitions.get_mut(&lease.partition()) else {
+            return Err(CommitOutcome::Fenced);
+        };
+        let is_at_head = partition.accepted.lsn == commit.expect_lsn;
+        let rises = commit.new_lsn > commit.expect_lsn;
+        if partition.lease != Some(lease.epoch()) || !is_at_head || !rises {
+            return Err(CommitOutcome::Fenced);
+        }
+        if !Limits::ENVELOPE.admit(&commit) {
+            return Err(CommitOutcome::TooLarge);
+        }
+        if partition.loss.is_some() {
+            return Err(CommitOutcome::Damaged);
+        }
+        if let Some(refusal) = refusal {
+            return Err(refusal);
+        }
+        partition.accepted = commit.new_head();
+        let (slot, bytes) = (Arc::new(Slot::default()), commit.bytes());
+        self.queued_bytes += bytes;
+        partition.queue.push_back(Task::Commit {
+            epoch: lease.epoch(),
+            commit,
+            bytes,
+            slot: slot.clone(),
+        });
+        Ok((slot, partition.needs_lane()))
+    }
+
+    /// Returns the answer to a commit while too many bytes wait.
+    pub(crate) fn refusal(&self) -> Option<CommitOutcome> {
+        (self.queued_bytes > MOST_QUEUED_BYTES).then_some(CommitOutcome::Busy {
+            retry_after_ms: BUSY_RETRY_MS,
+        })
+    }
+
+    /// Queues a task behind the commits that were accepted. Returns true if a lane must be started.
+    pub(crate) fn push(&mut self, id: PartitionId, work: Work) -> bool {
+        let partition = self.partitions.entry(id).or_default();
+        if !matches!(work, Work::Barrier(_)) {
+            // From here on no commit of an earlier lease is accepted.
+            partition.lease = None;
+        }
+        partition.queue.push_back(Task::Other(work));
+        partition.needs_lane()
+    }
+
+    /// Returns the partitions that have commits on their way.
+    pub(crate) fn busy(&self) -> Vec<PartitionId> {
+        let busy = self.partitions.iter().filter(|(_, p)| p.has_lane);
+        busy.map(|(id, _)| *id).collect()
+    }
+
+    /// Ends a lane if its partition has no work left.
+    pub(crate) fn end_lane(&mut self, id: PartitionId) -> bool {
+        let Some(partition) = self.partitions.get_mut(&id) else {
+            return true;
+        };
+        partition.has_lane = !partition.queue.is_empty();
+        !partition.has_lane
+    }
+
+    /// Takes the next work of a partition: a task, or all commits that fit one transaction.
+    pub(crate) fn take(&mut self, id: PartitionId) -> Option<Work> {
+        let partition = self.partitions.get_mut(&id)?;
+        let mut work: Option<CommitWork> = None;
+        let (mut batch_bytes, mut batch_keys) = (0, 0);
+        while let Some(task) = partition.queue.pop_front() {
+            let (epoch, commit, bytes, slot) = match task {
+                Task::Commit {
+                    epoch,
+                    commit,
+                    bytes,
+                    slot,
+                } => (epoch, commit, bytes, slot),
+                Task::Other(other) if work.is_none() => return Some(other),
+                other => {
+                    partition.queue.push_front(other);
+                    break;
+                }
+            };
+            // The lease was replaced after the commit was accepted.
+            if partition.durable.epoch != epoch {
+                self.queued_bytes -= bytes;
+                slot.answer(CommitOutcome::Fenced);
+                continue;
+            }
+            let keys = commit.puts.len() + commit.deletes.len() + commit.range_deletes.len();
+            (batch_bytes, batch_keys) = (batch_bytes + bytes, batch_keys + keys);
+            let limits = Limits::ENVELOPE;
+            let is_full = batch_bytes > limits.commit_bytes || batch_keys > limits.commit_keys;
+            if is_full && work.is_some() {
+                partition.queue.push_front(Task::Commit {
+                    epoch,
+                    commit,
+                    bytes,
+                    slot,
+                });
+                break;
+            }
+            self.queued_bytes -= bytes;
+            let from = partition.durable;
+            let work = work.get_or_insert_with(|| CommitWork::after(from));
+            (work.to.lsn, work.to.token) = (commit.new_lsn, commit.token);
+            work.batch.add(commit);
+            work.slots.push(slot);
+        }
+        work.map(Work::Commits)
+    }
+
+    /// Notes a row that is durable. Commits go on under the same lease.
+    pub(crate) fn note_durable(&mut self, id: PartitionId, row: HeadRow) {
+        self.partitions.entry(id).or_default().durable = row;
+    }
+
+    /// Notes the row of a newer epoch. If this store took the epoch, commits are accepted under it.
+    pub(crate) fn note_epoch(&mut self, id: PartitionId, row: HeadRow, loss: Option<String>) {
+        let partition = self.partitions.entry(id).or_default();
+        partition.lease = Some(row.epoch);
+        partition.accepted = row.head();
+        partition.durable = row;
+        partition.loss = loss;
+    }
+
+    /// Ends the lease of a partition: every commit that waits, and every later one, is fenced.
+    pub(crate) fn end_lease(&mut self, id: PartitionId) {
+        self.partitions.entry(id).or_default().lease = None;
+        self.refuse_queued(id, CommitOutcome::Fenced);
+    }
+
+    /// Takes all commits of a partition back that are not sent.
+    pub(crate) fn take_back(&mut self, id: PartitionId, outcome: CommitOutcome) {
+        let partition = self.partitions.entry(id).or_default();
+        partition.accepted = partition.durable.head();
+        self.refuse_queued(id, outcome);
+    }
+
+    fn refuse_queued(&mut self, id: PartitionId, outcome: CommitOutcome) {
+        let Some(partition) = self.partitions.get_mut(&id) else {
+            return;
+        };
+        for task in std::mem::take(&mut partition.queue) {
+            match task {
+                Task::Commit { bytes, slot, .. } => {
+                    self.queued_bytes -= bytes;
+                    slot.answer(outcome);
+                }
+                other => partition.queue.push_back(other),
+            }
+        }
+    }
+
+    /// Returns the newest row of a partition that is known to be durable.
+    pub(crate) fn durable(&self, id: PartitionId) -> HeadRow {
+        self.partitions
+            .get(&id)
+            .map_or_else(HeadRow::default, |p| p.durable)
+    }
+
+    /// Returns a sentence about partitions that lost commits; `None` if there are none.
+    pub(crate) fn loss(&self) -> Option<String> {
+        self.partitions.values().find_map(|p| p.loss.clone())
+    }
+}
+
+impl Partition {
+    fn needs_lane(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_lane, true)
+    }
+}
+
+impl CommitWork {
+    fn after(from: HeadRow) -> CommitWork {
+        CommitWork {
+            from,
+            to: from,
+            batch: Batch::default(),
+            slots: Vec::new(),
+        }
+    }
+
+    /// Answers all commits.
+    pub(crate) fn answer(&self, outcome: CommitOutcome) {
+        for slot in &self.slots {
+            slot.answer(outcome);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The tables of a store: their creation, and the check of their format.
+
+use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+
+use crate::connector::explain;
+
+/// The format that this program reads and writes.
+pub(crate) const FORMAT: i32 = 1;
+/// Attempts to create the tables while other processes do the same.
+const ATTEMPTS: usize = 10;
+
+/// Creates the tables if there are none.
+///
+/// # Errors
+/// A sentence, if the format is another one, or the role may not create the tables.
+pub(crate) async fn prepare(client: &Client, schema: &str) -> Result<(), String> {
+    let mut last = String::new();
+    for _ in 0..ATTEMPTS {
+        match format(client, schema).await {
+            Ok(Some(FORMAT)) => return Ok(()),
+            Ok(Some(other)) => {
+                return Err(format!(
+                    "the schema '{schema}' has format {other}, and this program knows format \
+                     {FORMAT}; use the version that wrote it"
+                ));
+            }
+            Ok(None) => {}
+            Err(error) => return Err(explain(&error)),
+        }
+        let tables = include_str!("schema.sql").replace("{schema}", schema);
+        // Two processes that create at once collide; the next look finds the tables of the other.
+        if let Err(error) = client.batch_execute(&tables).await {
+            if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
+                return Err(format!(
+                    "the tables of the schema '{schema}' cannot be created: {}",
+                    explain(&error)
+                ));
+            }
+            last = explain(&error);
+        }
+    }
+    Err(format!(
+        "the schema '{schema}' could not be created: {last}"
+    ))
+}
+
+/// Returns the format of the tables; `None` if there are none.
+async fn format(client: &Client, schema: &str) -> Result<Option<i32>, tokio_postgres::Error> {
+    let query = format!("SELECT version FROM {schema}.format WHERE one = 1");
+    match client.query_opt(&query, &[]).await {
+        Ok(row) => row.map(|row| row.try_get(0)).transpose(),
+        Err(error) if is_missing(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_missing(error: &tokio_postgres::Error) -> bool {
+    let code = error.code();
+    code == Some(&SqlState::UNDEFINED_TABLE) || code == Some(&SqlState::INVALID_SCHEMA_NAME)
+}

@@ -1,0 +1,280 @@
+//! Reads: a snapshot is a transaction of its own connection, with the isolation REPEATABLE READ.
+//!
+//! The connection goes back to its pool when the snapshot ends. Old rows are kept by the server
+//! while the transaction is open.
+
+use std::collections::HashMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use orrery_storage::{Direction, Head, KeyRange, PartitionId, Rows, Snapshot, StoreError};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use crate::connector::{Session, explain};
+use crate::head::{DESTROYING, HeadRow, LOST};
+use crate::pool::Place;
+use crate::statements::head_row;
+use crate::store::Shared;
+use crate::wait::block_on;
+
+/// The time within which a snapshot must be taken, or a page be read.
+pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// Rows of the first page of a scan.
+const FIRST_PAGE: i64 = 32;
+/// The most rows of a page.
+const MOST_ROWS: i64 = 1_000;
+/// The size for which pages are planned, in bytes.
+const PAGE_BYTES: usize = 1 << 20;
+/// Longer than every key, so that every key is below this many bytes `0xff`.
+const ABOVE_ALL_KEYS: usize = 2_049;
+const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+
+/// A partition as of one moment.
+pub(crate) struct PostgresSnapshot {
+    shared: Arc<Shared>,
+    partition: PartitionId,
+    row: HeadRow,
+    /// Both are there until the snapshot is dropped.
+    held: Option<(Place, Session)>,
+}
+
+impl PostgresSnapshot {
+    /// Takes a snapshot that holds every commit answered `Ok` before.
+    pub(crate) fn take(
+        shared: Arc<Shared>,
+        partition: PartitionId,
+    ) -> Result<PostgresSnapshot, StoreError> {
+        let known = shared.known(partition);
+        let taken = block_on(begin(&shared, partition, known), READ_TIMEOUT);
+        let (place, session, row) = match taken {
+            Some(Ok(taken)) => taken,
+            Some(Err(detail)) => return Err(shared.unavailable(detail)),
+            None => {
+                let ms = READ_TIMEOUT.as_millis();
+                return Err(shared.unavailable(format!(
+                    "no snapshot of partition {partition} could be taken within {ms} ms: all \
+                     {} connections that read are in use, or a server does not answer",
+                    shared.connector.config.read_connections
+                )));
+            }
+        };
+        let held = Some((place, session));
+        let mut row = row;
+        if row.state == DESTROYING {
+            // The removal counts from its first step on.
+            (row.lsn, row.token) = (0, [0; 16]);
+        }
+        Ok(PostgresSnapshot {
+            shared,
+            partition,
+            row,
+            held,
+        })
+    }
+
+    fn read(
+        &self,
+        statement: impl Fn(&Session) -> &tokio_postgres::Statement,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let Some((_, session)) = &self.held else {
+            return Ok(Vec::new());
+        };
+        if self.row.state == DESTROYING {
+            return Ok(Vec::new());
+        }
+        let query = session.client.query(statement(session), parameters);
+        let failure = match block_on(query, READ_TIMEOUT) {
+            Some(Ok(rows)) => return Ok(rows),
+            Some(Err(error)) => explain(&error),
+            None => format!("no answer within {} ms", READ_TIMEOUT.as_millis()),
+        };
+        session.mark_broken();
+        Err(self.shared.unavailable(format!(
+            "partition {} could not be read: {failure}",
+            self.partition
+        )))
+    }
+}
+
+/// Starts transactions until one sees what is known to be durable.
+async fn begin(
+    shared: &Shared,
+    partition: PartitionId,
+    known: HeadRow,
+) -> Result<(Place, Session, HeadRow), String> {
+    let place = shared.readers.place().await?;
+    let started = Instant::now();
+    loop {
+        let session = place.session().await?;
+        let reason = match begin_on(&session, partition).await {
+            // An old primary answers reads until it notices that it was replaced.
+            Ok(row) if row.state != LOST && row.is_older_than(&known) => {
+                shared.connector.suspect(session.host);
+                "it has not the commits that were acknowledged before".to_owned()
+            }
+            Ok(row) => return Ok((place, session, row)),
+            Err(error) => explain(&error),
+        };
+        session.mark_broken();
+        if started.elapsed() > READ_TIMEOUT / 2 {
+            let host = &shared.connector.config.hosts[session.host].address;
+            return Err(format!("{host} gave no snapshot: {reason}"));
+        }
+    }
+}
+
+/// Starts a transaction and reads the head in one round trip.
+async fn begin_on(
+    session: &Session,
+    partition: PartitionId,
+) -> Result<HeadRow, tokio_postgres::Error> {
+    let number = partition.0 as i64;
+    let parameters: [&(dyn ToSql + Sync); 1] = [&number];
+    let (_, row) = tokio::try_join!(
+        biased;
+        session.client.batch_execute(BEGIN),
+        session.client.query_opt(&session.statements.head, &parameters),
+    )?;
+    match row {
+        Some(row) => head_row(&row),
+        None => Ok(HeadRow::default()),
+    }
+}
+
+impl Snapshot for PostgresSnapshot {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        Ok(self.multi_get(&[key])?.pop().flatten())
+    }
+
+    fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Bytes>>, StoreError> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let number = self.partition.0 as i64;
+        let rows = self.read(|session| &session.statements.get, &[&number, &keys])?;
+        let mut found = HashMap::with_capacity(rows.len());
+        for row in &rows {
+            let (key, value) = pair(row).map_err(|error| self.shared.unavailable(error))?;
+            found.insert(key, value);
+        }
+        Ok(keys.iter().map(|key| found.get(*key).cloned()).collect())
+    }
+
+    fn scan(&self, range: KeyRange<'_>, direction: Direction) -> Rows<'_> {
+        let after = |key: &[u8]| [key, &[0]].concat();
+        let start = match range.0 {
+            Bound::Included(key) => key.to_vec(),
+            Bound::Excluded(key) => after(key),
+            Bound::Unbounded => Vec::new(),
+        };
+        let end = match range.1 {
+            Bound::Included(key) => after(key),
+            Bound::Excluded(key) => key.to_vec(),
+            Bound::Unbounded => vec![0xff; ABOVE_ALL_KEYS],
+        };
+        Box::new(Scan {
+            snapshot: self,
+            is_finished: start >= end,
+            start,
+            end,
+            direction,
+            limit: FIRST_PAGE,
+            page: Vec::new().into_iter(),
+        })
+    }
+
+    fn head(&self) -> Head {
+        self.row.head()
+    }
+}
+
+impl Drop for PostgresSnapshot {
+    fn drop(&mut self) {
+        let Some((place, session)) = self.held.take() else {
+            return;
+        };
+        // The transaction is ended by the store's own threads, and no caller waits for that.
+        self.shared.runtime.spawn(async move {
+            let end = session.client.batch_execute("COMMIT");
+            match tokio::time::timeout(READ_TIMEOUT, end).await {
+                Ok(Ok(())) if session.is_usable() => place.give_back(session),
+                _ => session.mark_broken(),
+            }
+        });
+    }
+}
+
+/// A scan, with the range that is not read yet.
+struct Scan<'a> {
+    snapshot: &'a PostgresSnapshot,
+    /// The lowest key that is left.
+    start: Vec<u8>,
+    /// Above the highest key that is left.
+    end: Vec<u8>,
+    direction: Direction,
+    /// Rows of the next page.
+    limit: i64,
+    page: std::vec::IntoIter<(Bytes, Bytes)>,
+    is_finished: bool,
+}
+
+impl Scan<'_> {
+    fn read_page(&mut self) -> Result<(), StoreError> {
+        let number = self.snapshot.partition.0 as i64;
+        let rows = self.snapshot.read(
+            |session| match self.direction {
+                Direction::Forward => &session.statements.scan_forward,
+                Direction::Reverse => &session.statements.scan_reverse,
+            },
+            &[&number, &self.start, &self.end, &self.limit],
+        )?;
+        let pairs: Result<Vec<_>, _> = rows.iter().map(pair).collect();
+        let pairs = pairs.map_err(|error| self.snapshot.shared.unavailable(error))?;
+        self.is_finished = (pairs.len() as i64) < self.limit;
+        if let Some((last, _)) = pairs.last() {
+            match self.direction {
+                Direction::Forward => self.start = [last, [0].as_slice()].concat(),
+                Direction::Reverse => self.end = last.to_vec(),
+            }
+        }
+        // Pages grow while they stay small.
+        let bytes: usize = pairs.iter().map(|(k, v)| k.len() + v.len()).sum();
+        let of_row = bytes / pairs.len().max(1) + 1;
+        let fitting = (PAGE_BYTES / of_row).clamp(1, MOST_ROWS as usize) as i64;
+        self.limit = fitting.min(self.limit * 4);
+        self.page = pairs.into_iter();
+        Ok(())
+    }
+}
+
+impl Iterator for Scan<'_> {
+    type Item = Result<(Bytes, Bytes), StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(row) = self.page.next() {
+                return Some(Ok(row));
+            }
+            if self.is_finished {
+                return None;
+            }
+            if let Err(error) = self.read_page() {
+                self.is_finished = true;
+                return Some(Err(error));
+            }
+        }
+    }
+}
+
+/// Returns key and value of a row.
+fn pair(row: &Row) -> Result<(Bytes, Bytes), String> {
+    let bytes = |column: usize| -> Result<Bytes, String> {
+        let value: &[u8] = row.try_get(column).map_err(|error| explain(&error))?;
+        Ok(Bytes::copy_from_slice(value))
+    };
+    Ok((bytes(0)?, bytes(1)?))
+}

@@ -1,0 +1,148 @@
+//! The SQL of the store, and its prepared form. `schema.sql` has the rules of the dialect.
+
+use orrery_storage::PartitionId;
+use tokio_postgres::{Client, Row, Statement};
+
+use crate::connector::explain;
+use crate::head::{HeadRow, hex};
+
+/// The prepared statements of a connection.
+pub(crate) struct Statements {
+    schema: String,
+    pub(crate) open: Statement,
+    pub(crate) raise: Statement,
+    pub(crate) mark_lost: Statement,
+    pub(crate) head: Statement,
+    pub(crate) put: Statement,
+    pub(crate) delete: Statement,
+    pub(crate) delete_ranges: Statement,
+    pub(crate) get: Statement,
+    pub(crate) scan_forward: Statement,
+    pub(crate) scan_reverse: Statement,
+    pub(crate) start_destroy: Statement,
+    pub(crate) destroy_until: Statement,
+    pub(crate) destroy_piece: Statement,
+    pub(crate) end_destroy: Statement,
+}
+
+/// True only inside the transaction that moved the head, or after it: the statements of a commit
+/// whose head did not match change nothing.
+const AT_HEAD: &str =
+    "EXISTS (SELECT 1 FROM {s}.head WHERE p = $1 AND epoch = $2 AND lsn = $3 AND token = $4)";
+const COLUMNS: &str = "incarnation, epoch, lsn, token, state";
+
+impl Statements {
+    /// Prepares all statements in one round trip.
+    ///
+    /// # Errors
+    /// The answer of the server, as a sentence.
+    pub(crate) async fn prepare(client: &Client, schema: &str) -> Result<Statements, String> {
+        let sql = |text: &str| {
+            text.replace("{at_head}", AT_HEAD)
+                .replace("{columns}", COLUMNS)
+                .replace("{s}", schema)
+        };
+        let (open, raise, mark_lost, head) = (sql(OPEN), sql(RAISE), sql(MARK_LOST), sql(HEAD));
+        let (put, delete, delete_ranges) = (sql(PUT), sql(DELETE), sql(DELETE_RANGES));
+        let (get, forward, reverse) = (sql(GET), sql(SCAN_FORWARD), sql(SCAN_REVERSE));
+        let (start, until) = (sql(START_DESTROY), sql(DESTROY_UNTIL));
+        let (piece, end) = (sql(DESTROY_PIECE), sql(END_DESTROY));
+        let prepared = tokio::try_join!(
+            client.prepare(&open),
+            client.prepare(&raise),
+            client.prepare(&mark_lost),
+            client.prepare(&head),
+            client.prepare(&put),
+            client.prepare(&delete),
+            client.prepare(&delete_ranges),
+            client.prepare(&get),
+            client.prepare(&forward),
+            client.prepare(&reverse),
+            client.prepare(&start),
+            client.prepare(&until),
+            client.prepare(&piece),
+            client.prepare(&end),
+        );
+        let prepared = prepared.map_err(|error| explain(&error))?;
+        Ok(Statements {
+            schema: schema.to_owned(),
+            open: prepared.0,
+            raise: prepared.1,
+            mark_lost: prepared.2,
+            head: prepared.3,
+            put: prepared.4,
+            delete: prepared.5,
+            delete_ranges: prepared.6,
+            get: prepared.7,
+            scan_forward: prepared.8,
+            scan_reverse: prepared.9,
+            start_destroy: prepared.10,
+            destroy_until: prepared.11,
+            destroy_piece: prepared.12,
+            end_destroy: prepared.13,
+        })
+    }
+
+    /// Returns the text that starts a transaction and moves the head. One text, so that the head
+    /// cannot move outside of a transaction if `BEGIN` fails.
+    pub(crate) fn move_head(&self, partition: PartitionId, from: &HeadRow, to: &HeadRow) -> String {
+        format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED; UPDATE {}.head SET lsn = {}, token = '{}' \
+             WHERE p = {} AND epoch = {} AND lsn = {} AND state = 0",
+            self.schema,
+            to.lsn as i64,
+            hex(&to.token),
+            partition.0 as i64,
+            from.epoch as i64,
+            from.lsn as i64,
+        )
+    }
+}
+
+const OPEN: &str = "INSERT INTO {s}.head (p, incarnation, epoch, lsn, token, state) \
+                    VALUES ($1, 1, 1, 0, $2, 0) \
+                    ON CONFLICT (p) DO UPDATE SET epoch = head.epoch + 1 RETURNING {columns}";
+const RAISE: &str = "UPDATE {s}.head SET epoch = epoch + 1 WHERE p = $1 RETURNING {columns}";
+const MARK_LOST: &str =
+    "UPDATE {s}.head SET epoch = $2, state = 2 WHERE p = $1 AND state <> 1 AND epoch < $2";
+const HEAD: &str = "SELECT {columns} FROM {s}.head WHERE p = $1";
+const PUT: &str = "INSERT INTO {s}.kv (p, k, v) \
+                   SELECT $1, d.k, d.v FROM unnest($5::bytea[], $6::bytea[]) AS d(k, v) \
+                   WHERE {at_head} ON CONFLICT (p, k) DO UPDATE SET v = excluded.v";
+const DELETE: &str = "DELETE FROM {s}.kv WHERE p = $1 AND k = ANY($5::bytea[]) AND {at_head}";
+const DELETE_RANGES: &str = "DELETE FROM {s}.kv \
+                             USING unnest($5::bytea[], $6::bytea[]) AS r(a, b) \
+                             WHERE kv.p = $1 AND kv.k >= r.a AND kv.k < r.b AND {at_head}";
+const GET: &str = "SELECT k, v FROM {s}.kv WHERE p = $1 AND k = ANY($2::bytea[])";
+const SCAN_FORWARD: &str = "SELECT k, v FROM {s}.kv WHERE p = $1 AND k >= $2 AND k < $3 \
+                            ORDER BY k LIMIT $4";
+const SCAN_REVERSE: &str = "SELECT k, v FROM {s}.kv WHERE p = $1 AND k >= $2 AND k < $3 \
+                            ORDER BY k DESC LIMIT $4";
+const START_DESTROY: &str = "UPDATE {s}.head SET epoch = epoch + 1, \
+                             incarnation = incarnation + 1, lsn = 0, token = $2, state = 1 \
+                             WHERE p = $1 RETURNING {columns}";
+const DESTROY_UNTIL: &str =
+    "SELECT k FROM {s}.kv WHERE p = $1 AND k >= $2 ORDER BY k LIMIT 1 OFFSET 4999";
+const DESTROY_PIECE: &str = "DELETE FROM {s}.kv WHERE p = $1 AND k >= $3 AND k < $4 AND EXISTS \
+                             (SELECT 1 FROM {s}.head WHERE p = $1 AND epoch = $2 AND state = 1)";
+const END_DESTROY: &str = "UPDATE {s}.head SET state = 0 WHERE p = $1 AND epoch = $2 AND state = 1";
+
+/// Returns the row of a head.
+///
+/// # Errors
+/// When the row has other columns than those of this format.
+pub(crate) fn head_row(row: &Row) -> Result<HeadRow, tokio_postgres::Error> {
+    let token: &[u8] = row.try_get(3)?;
+    let mut head = HeadRow {
+        incarnation: row.try_get::<_, i64>(0)? as u64,
+        epoch: row.try_get::<_, i64>(1)? as u64,
+        lsn: row.try_get::<_, i64>(2)? as u64,
+        token: [0; 16],
+        state: row.try_get(4)?,
+    };
+    // Another length never occurs; such a token equals no token of a commit.
+    if let Ok(token) = token.try_into() {
+        head.token = token;
+    }
+    Ok(head)
+}

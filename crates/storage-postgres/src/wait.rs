@@ -1,0 +1,82 @@
+//! Waiting of plain threads for the store's own threads.
+//!
+//! A call of the store blocks its thread for a round trip to the server. If the thread belongs to a
+//! runtime with several threads, the runtime is told first, so that its other tasks go on.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs `work`, which blocks this thread.
+pub(crate) fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
+    match flavor {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
+/// Waits for a future, which must not use timers or sockets of the runtime of this thread.
+/// Returns `None` if the time is over first.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>, limit: Duration) -> Option<T> {
+    blocking(|| {
+        let deadline = Instant::now() + limit;
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut cx = Context::from_waker(&waker);
+        let mut future = pin!(future);
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+                return Some(output);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            std::thread::park_timeout(left);
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_ends_with_the_future_or_with_the_time() {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        std::thread::spawn(move || sender.send(5).unwrap());
+        let answer = block_on(receiver, Duration::from_secs(60));
+        assert_eq!(answer.unwrap().unwrap(), 5);
+        let never = std::future::pending::<()>();
+        assert_eq!(block_on(never, Duration::from_millis(1)), None);
+    }
+
+    #[test]
+    fn a_thread_of_a_runtime_may_wait() {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .build()
+            .unwrap();
+        let answer = runtime.block_on(async {
+            let (sender, receiver) = tokio::sync::oneshot::channel();
+            // The only worker waits, and the task that ends the wait needs a worker too.
+            let waits = tokio::spawn(async move { block_on(receiver, Duration::from_secs(60)) });
+            tokio::spawn(async move { sender.send(7).unwrap() });
+            waits.await.unwrap()
+        });
+        assert_eq!(answer.unwrap().unwrap(), 7);
+    }
+}

@@ -1,0 +1,65 @@
+//! The contract of all stores, on a real PostgreSQL.
+//!
+//! With `ORRERY_POSTGRES_DSN` in the environment the tests run on the server that it names, such as
+//! a YugabyteDB or a CockroachDB: `postgres://user:password@host:port/database`.
+
+#[path = "support/mod.rs"]
+mod servers;
+#[path = "../../storage/tests/support/mod.rs"]
+mod support;
+
+use orrery_storage_postgres::{ClusterConfig, HostConfig, PostgresStore, Tls};
+use support::promises::{NewStore, for_every_promise};
+use tokio_postgres::config::Host;
+
+macro_rules! contract {
+    ($($name:ident),+ $(,)?) => {
+        $(#[test] fn $name() { on_postgres(support::promises::$name) })+
+    };
+}
+
+for_every_promise!(contract);
+
+fn on_postgres(test: fn(NewStore<'_>)) {
+    let new_config = || servers::server().config();
+    match std::env::var("ORRERY_POSTGRES_DSN") {
+        Err(_) => test(&|| Box::new(PostgresStore::open(new_config()).unwrap())),
+        Ok(dsn) => {
+            let folder = tempfile::tempdir().unwrap();
+            let described = config_of(&dsn, folder.path());
+            test(&|| {
+                let config = ClusterConfig {
+                    schema: servers::new_schema(),
+                    ..described.clone()
+                };
+                Box::new(PostgresStore::open(config).unwrap())
+            });
+        }
+    }
+}
+
+/// Returns the description of the server of a DSN, with its password in a file.
+fn config_of(dsn: &str, folder: &std::path::Path) -> ClusterConfig {
+    let parsed: tokio_postgres::Config = dsn.parse().expect("a DSN");
+    let mut hosts = Vec::new();
+    for (at, host) in parsed.get_hosts().iter().enumerate() {
+        let Host::Tcp(name) = host else { continue };
+        let port = parsed.get_ports().get(at).copied().unwrap_or(5432);
+        hosts.push(HostConfig {
+            address: format!("{name}:{port}"),
+            patroni: None,
+        });
+    }
+    let (user, database) = (parsed.get_user(), parsed.get_dbname());
+    let (user, database) = (user.unwrap_or("postgres"), database.unwrap_or("postgres"));
+    let mut config = ClusterConfig::new("environment", hosts, user, database);
+    if let Some(password) = parsed.get_password() {
+        let file = folder.join("password");
+        std::fs::write(&file, password).unwrap();
+        config.password_file = Some(file);
+    }
+    if parsed.get_ssl_mode() != tokio_postgres::config::SslMode::Require {
+        config.tls = Tls::Off;
+    }
+    config
+}

@@ -1,0 +1,286 @@
+//! Failures of servers, connections and data, and the answers of the store. Every fault is a real
+//! one: a connection that is cut, a dump that is restored, a standby that is promoted.
+
+#[path = "support/mod.rs"]
+mod servers;
+#[path = "../../storage/tests/support/mod.rs"]
+mod support;
+
+use orrery_storage::{CommitOutcome, Store, StoreError};
+use orrery_storage_postgres::{ClusterConfig, PostgresStore};
+use servers::proxy::{Fault, Proxy};
+use servers::{Server, open, server};
+use support::{P, PartitionWriter, commit, everything, pairs};
+
+/// Returns the message of the error with which a cluster is refused.
+fn refusal(config: &ClusterConfig) -> String {
+    match PostgresStore::open(config.clone()) {
+        Ok(_) => panic!("the cluster was accepted"),
+        Err(error @ StoreError::Cluster { .. }) => error.to_string(),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// Promises 2 and 12, with owners in two stores, as in two processes.
+#[test]
+fn of_two_owners_the_earlier_is_fenced_by_the_server() {
+    let config = server().config();
+    let (first, second) = (open(&config), open(&config));
+    let mut old = PartitionWriter::open(&first, P);
+    old.put(&[(b"a", b"1")]);
+    let mut new = PartitionWriter::open(&second, P);
+    assert_eq!(new.lsn, 1);
+    // The old owner knows nothing of the new one: only the server can tell.
+    let late = old.commit(commit(1, &[(b"late", b"1")]));
+    assert_eq!(late, CommitOutcome::Fenced);
+    new.put(&[(b"b", b"2")]);
+    assert_eq!(everything(&first, P), pairs(&[(b"a", b"1"), (b"b", b"2")]));
+    let again = PartitionWriter::open(&first, P);
+    assert_eq!(again.lsn, 2);
+    assert!(again.lease.epoch() > new.lease.epoch());
+}
+
+/// Promise 3: each fault, and what the store finds under a newer epoch.
+#[test]
+fn a_commit_that_was_not_answered_is_looked_up_under_a_newer_epoch() {
+    for (fault, outcome, rows) in [
+        (Fault::BeforeCommit, CommitOutcome::Fenced, 1),
+        (Fault::AfterCommit, CommitOutcome::Ok, 2),
+        (Fault::NoAnswer, CommitOutcome::Ok, 2),
+    ] {
+        let proxy = Proxy::start(server().port);
+        let mut config = server().config_at(&[proxy.port]);
+        config.commit_timeout_ms = 1_500;
+        let store = open(&config);
+        let mut writer = PartitionWriter::open(&store, P);
+        writer.put(&[(b"a", b"1")]);
+        proxy.fail_next(fault);
+        assert_eq!(
+            writer.commit(commit(2, &[(b"b", b"2")])),
+            outcome,
+            "{fault:?}"
+        );
+        assert!(proxy.has_failed());
+        assert_eq!(everything(&store, P).len(), rows, "{fault:?}");
+        // The lease is over, whatever the outcome was.
+        let next = writer.commit(commit(3, &[(b"c", b"3")]));
+        assert_eq!(next, CommitOutcome::Fenced, "{fault:?}");
+        let mut newer = PartitionWriter::open(&store, P);
+        assert!(newer.lease.epoch() > writer.lease.epoch() + 1, "{fault:?}");
+        assert_eq!(newer.lsn as usize, rows);
+        newer.put(&[(b"d", b"4")]);
+    }
+}
+
+/// Promise 4, at its hardest: the transaction reaches the server after it was given up.
+#[test]
+fn a_transaction_that_arrives_late_changes_nothing() {
+    let proxy = Proxy::start(server().port);
+    let mut config = server().config_at(&[proxy.port]);
+    config.commit_timeout_ms = 1_000;
+    let store = open(&config);
+    let mut writer = PartitionWriter::open(&store, P);
+    writer.put(&[(b"a", b"1")]);
+    let held = proxy.hold_next();
+    let given_up = writer.commit(commit(2, &[(b"late", b"2")]));
+    assert_eq!(given_up, CommitOutcome::Fenced);
+    drop(held);
+    proxy.wait_for_landing();
+    assert_eq!(everything(&store, P), pairs(&[(b"a", b"1")]));
+    assert_eq!(PartitionWriter::open(&store, P).lsn, 1);
+}
+
+/// The server answers success with a warning when the wait for its standbys is cancelled.
+#[test]
+fn a_commit_with_a_warning_does_not_count_as_durable() {
+    let server = Server::start(&["-c", "fsync=off"]);
+    let store = open(&server.config());
+    let mut writer = PartitionWriter::open(&store, P);
+    writer.put(&[(b"a", b"1")]);
+    server.sql("ALTER SYSTEM SET synchronous_standby_names = 'nowhere'");
+    server.sql("SELECT pg_reload_conf()");
+    while server.sql("SHOW synchronous_standby_names") != [["nowhere"]] {}
+    let receipt = store.submit(&writer.lease, commit(2, &[(b"b", b"2")]));
+    const CANCEL: &str =
+        "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+    while server.sql(CANCEL).is_empty() {}
+    // Without the standby the lookup waits as well, so the commit is not answered yet.
+    server.sql("ALTER SYSTEM RESET synchronous_standby_names");
+    server.sql("SELECT pg_reload_conf()");
+    assert_eq!(receipt.wait(), CommitOutcome::Ok);
+    let epoch = format!("SELECT epoch FROM {}.head", server_schema(&server));
+    assert_ne!(server.sql(&epoch), [["1"]], "the outcome was looked up");
+    let next = writer.commit(commit(3, &[]));
+    assert_eq!(next, CommitOutcome::Fenced);
+}
+
+/// Returns the only schema of a server that one test uses.
+fn server_schema(server: &Server) -> String {
+    let names = "SELECT schemaname FROM pg_tables WHERE tablename = 'head'";
+    server.sql(names)[0][0].clone()
+}
+
+/// The head goes back: an older dump is restored under a running store.
+#[test]
+fn lost_commits_make_the_partition_read_only_until_a_person_accepts_the_loss() {
+    let server = Server::start(&["-c", "fsync=off"]);
+    let config = server.config();
+    let store = open(&config);
+    let mut writer = PartitionWriter::open(&store, P);
+    writer.put(&[(b"a", b"1")]);
+    let dump = server.tool("pg_dump", &["-n", &config.schema, "--clean"]);
+    writer.put(&[(b"b", b"2")]);
+    let file = server.folder().join("dump.sql");
+    std::fs::write(&file, dump).unwrap();
+    let file = file.to_str().unwrap();
+    server.tool("psql", &["-q", "-1", "-v", "ON_ERROR_STOP=1", "-f", file]);
+
+    assert_eq!(writer.commit(commit(3, &[])), CommitOutcome::Fenced);
+    let lease = store.open(P).unwrap();
+    assert!(lease.epoch() > writer.lease.epoch());
+    let refused = store.submit(&lease, commit(2, &[(b"x", b"x")])).wait();
+    assert_eq!(refused, CommitOutcome::Damaged);
+    let message = store.write_failure().unwrap();
+    assert!(
+        message.contains("lost acknowledged commits of partition 7"),
+        "{message}"
+    );
+    assert_eq!(everything(&store, P), pairs(&[(b"a", b"1")]));
+    drop(store);
+
+    // The mark outlives the process.
+    let store = open(&config);
+    let lease = store.open(P).unwrap();
+    let refused = store.submit(&lease, commit(2, &[])).wait();
+    assert_eq!(refused, CommitOutcome::Damaged);
+    server.sql(&format!(
+        "UPDATE {}.head SET state = 0 WHERE p = 7",
+        config.schema
+    ));
+    PartitionWriter::open(&store, P).put(&[(b"c", b"3")]);
+    assert_eq!(store.write_failure(), None);
+}
+
+/// A removal that a crash interrupts is completed, and its rows are not seen before.
+#[test]
+fn an_interrupted_removal_is_completed_by_the_next_open() {
+    let config = server().config();
+    let store = open(&config);
+    PartitionWriter::open(&store, P).put(&[(b"a", b"1"), (b"b", b"2")]);
+    let first_step = "SET state = 1, epoch = epoch + 1, incarnation = incarnation + 1, lsn = 0";
+    server().sql(&format!("UPDATE {}.head {first_step}", config.schema));
+    assert!(everything(&store, P).is_empty());
+    let lease = store.open(P).unwrap();
+    assert_eq!(lease.head().lsn, 0);
+    let rows = server().sql(&format!("SELECT 1 FROM {}.kv", config.schema));
+    assert!(rows.is_empty());
+}
+
+/// Two servers: the standby is promoted, and the old primary still answers.
+#[test]
+fn commits_go_on_after_a_standby_was_promoted() {
+    let old = Server::start(&["-c", "fsync=off"]);
+    let standby = old.start_standby();
+    // The password file of the standby outlives the old server.
+    let config = standby.config_at(&[old.port, standby.port]);
+    let store = open(&config);
+    let mut writer = PartitionWriter::open(&store, P);
+    writer.put(&[(b"a", b"1")]);
+    let count = format!("SELECT count(*) FROM {}.kv", config.schema);
+    // The table reaches the standby with the rows.
+    let arrived = format!("SELECT to_regclass('{}.kv') IS NOT NULL", config.schema);
+    while standby.sql(&arrived) != [["t"]] || standby.sql(&count) != [["1"]] {}
+    drop(old);
+    standby.promote();
+    // The commit goes to the new primary; if the old connection took it, it is looked up there.
+    let outcome = writer.commit(commit(2, &[(b"b", b"2")]));
+    let lsn = match outcome {
+        CommitOutcome::Ok => 2,
+        CommitOutcome::Fenced => 1,
+        other => panic!("{other:?}"),
+    };
+    let mut writer = PartitionWriter::open(&store, P);
+    assert_eq!(writer.lsn, lsn);
+    writer.put(&[(b"c", b"3")]);
+    assert_eq!(everything(&store, P).len() as u64, lsn + 1);
+}
+
+#[test]
+fn mistakes_are_refused_with_the_reason_and_without_the_password() {
+    let good = server().config();
+    let folder = tempfile::tempdir().unwrap();
+
+    let mut config = good.clone();
+    let file = folder.path().join("password");
+    std::fs::write(&file, "open sesame\n").unwrap();
+    config.password_file = Some(file);
+    let message = refusal(&config);
+    assert!(
+        message.contains("password authentication failed"),
+        "{message}"
+    );
+    assert!(!message.contains("open sesame"), "{message}");
+
+    config.password_file = Some(folder.path().join("none"));
+    assert!(refusal(&config).contains("cannot read the password file"));
+
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let message = refusal(&server().config_at(&[port]));
+    assert!(
+        message.contains(&format!("127.0.0.1:{port}: ")),
+        "{message}"
+    );
+    assert!(
+        message.contains("no primary of the cluster 'test'"),
+        "{message}"
+    );
+
+    let mut config = good.clone();
+    config.database = "none".to_owned();
+    assert!(refusal(&config).contains("database \"none\" does not exist"));
+
+    let mut config = good.clone();
+    config.tls = orrery_storage_postgres::Tls::Verify;
+    config.ca_file = Some(folder.path().join("none.pem"));
+    assert!(refusal(&config).contains("cannot read root certificates"));
+}
+
+#[test]
+fn tables_of_a_newer_format_are_refused() {
+    let config = server().config();
+    drop(open(&config));
+    server().sql(&format!("UPDATE {}.format SET version = 2", config.schema));
+    let message = refusal(&config);
+    assert!(
+        message.contains("has format 2, and this program knows format 1"),
+        "{message}"
+    );
+}
+
+/// A server without a primary answers "unavailable", and commits go on when there is one again.
+#[test]
+fn without_a_server_nothing_is_written_and_the_caller_is_told_to_retry() {
+    let server = Server::start(&["-c", "fsync=off"]);
+    let mut config = server.config();
+    config.commit_timeout_ms = 300;
+    config.connect_timeout_ms = 300;
+    let store = open(&config);
+    let writer = PartitionWriter::open(&store, P);
+    drop(server);
+    let first = store.submit(&writer.lease, commit(1, &[])).wait();
+    assert!(
+        matches!(
+            first,
+            CommitOutcome::Unknown | CommitOutcome::Unavailable { .. }
+        ),
+        "{first:?}"
+    );
+    match store.open(P) {
+        Err(StoreError::Cluster { retry_after_ms, .. }) => assert!(retry_after_ms.is_some()),
+        other => panic!("{other:?}"),
+    }
+    assert!(store.write_failure().unwrap().contains("no primary"));
+    assert!(store.snapshot(P).is_err());
+}
