@@ -290,7 +290,12 @@ fn certificates_that_clients_refuse_are_problems() {
 fn a_certificate_is_judged_by_the_file_of_roots() {
     let home = tempfile::tempdir().expect("a directory");
     let data = home.path().join("data");
-    let arguments = ["--data-dir", data.to_str().expect("UTF-8")];
+    // Other machines can reach this server, so that it needs a key of its own.
+    let key = home.path().join("key");
+    std::fs::write(&key, "b3duIGtleSBvZiB0aGlzIHRlc3QsIDMyIGJ5dGVzLi4=").expect("it is written");
+    let path = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+    let (data_path, key_path) = (path(&data), path(&key));
+    let arguments = ["--data-dir", &data_path, "--key-file", &key_path];
     let server = program::start_at("0.0.0.0:0", &arguments).expect("it starts");
     let roots = data.join("tls/cert.pem");
     let roots = roots.to_str().expect("UTF-8");
