@@ -405,7 +405,8 @@ fn metric(text: &str) -> String {
         None => (name, ""),
     };
     let mut words = String::new();
-    for c in name.chars() {
+    // The one abbreviation among the names is `VMExecutionTime`.
+    for c in name.replace("VM", "vm").chars() {
         if c.is_ascii_uppercase() {
             words.push(' ');
         }
@@ -492,6 +493,10 @@ mod tests {
         assert_eq!(
             metric("totalExecutionTimeInMs=0.19"),
             "total execution time: 0.19 ms"
+        );
+        assert_eq!(
+            metric("VMExecutionTimeInMs=0.07"),
+            "vm execution time: 0.07 ms"
         );
         assert_eq!(
             metric("retrievedDocumentCount=3"),

@@ -3,6 +3,7 @@
 //! The dot in front of a command may be left out. The second column of names has the verbs of the
 //! vendor's shell.
 
+use orrery_model::words::nearest;
 use serde_json::Value;
 
 /// The effect of a command.
@@ -131,41 +132,19 @@ pub(super) fn find(name: &str) -> Option<&'static Entry> {
 
 fn unknown(name: &str) -> String {
     let lower = name.to_ascii_lowercase();
-    let names = COMMANDS
+    let commands = COMMANDS
         .iter()
-        .flat_map(|entry| std::iter::once(&entry.name).chain(entry.others));
-    let near = names.min_by_key(|known| distance(&lower, known));
-    let hint = match near {
-        _ if distance(&lower, "select") <= 2 => "; did you mean SELECT?".to_owned(),
-        Some(near) if distance(&lower, near) <= 2 && lower.len() > 2 => {
-            format!("; did you mean .{near}?")
-        }
-        _ => String::new(),
+        .flat_map(|entry| std::iter::once(&entry.name).chain(entry.others))
+        .copied();
+    let hint = match nearest(&lower, std::iter::once("select").chain(commands)) {
+        Some("select") => " Did you mean SELECT?".to_owned(),
+        Some(near) => format!(" Did you mean .{near}?"),
+        None => String::new(),
     };
     format!(
-        "no command has the name '{name}'{hint}; a query begins with SELECT, and .help lists the \
+        "no command has the name '{name}'.{hint} A query begins with SELECT; .help lists the \
          commands"
     )
-}
-
-/// Returns the number of characters to insert, delete or replace to make `b` of `a`.
-fn distance(a: &str, b: &str) -> usize {
-    // A long word is no slip of the finger.
-    if a.len() > 20 {
-        return usize::MAX;
-    }
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// Splits arguments at spaces. A text in quotation marks and a bracket with all that stands in it
