@@ -52,6 +52,32 @@ pub(crate) struct Shared {
     pub(crate) ranges: Mutex<HashMap<String, Arc<Vec<PartitionKeyRange>>>>,
 }
 
+/// Refuses parts of an endpoint that would not be used. A user before the host may come with a
+/// password, so that the message does not repeat such an endpoint.
+fn check_endpoint(endpoint: &str) -> Result<(), ClientError> {
+    let Ok(uri) = endpoint.parse::<http::Uri>() else {
+        // The pool says what is wrong.
+        return Ok(());
+    };
+    let invalid = |reason: String| Err(ClientError::InvalidOption(reason));
+    if uri
+        .authority()
+        .is_some_and(|all| all.as_str().contains('@'))
+    {
+        return invalid(
+            "the endpoint has a user before its host: the account key signs requests".into(),
+        );
+    }
+    // An address without a scheme is refused by the pool.
+    let has_path = uri.path_and_query().is_some_and(|rest| rest != "/");
+    if uri.scheme().is_some() && has_path {
+        return invalid(format!(
+            "endpoint '{endpoint}' has a path: an endpoint is scheme, host and port only"
+        ));
+    }
+    Ok(())
+}
+
 impl Client {
     /// Creates a client. No request is sent.
     ///
@@ -59,6 +85,7 @@ impl Client {
     /// [`ClientError::InvalidOption`] for an endpoint, key or file of certificates that cannot be
     /// used. The message does not contain the key.
     pub fn new(connection: &Connection) -> Result<Self, ClientError> {
+        check_endpoint(&connection.endpoint)?;
         let pool = Pool::with_trust(
             &connection.endpoint,
             connection.connections,
@@ -205,5 +232,25 @@ fn unreachable(request: &Request, failed: ExchangeError) -> ClientError {
         operation: request.operation(),
         cause: failed.cause,
         may_have_arrived: failed.may_have_arrived,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_has_no_path_and_no_user() {
+        for good in ["http://localhost:8081", "https://[::1]:8081/"] {
+            assert!(check_endpoint(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "http://localhost:8081/dbs/shop",
+            "http://localhost/?db=shop",
+            "http://ada:secret@localhost/",
+        ] {
+            let refusal = check_endpoint(bad).expect_err(bad).to_string();
+            assert!(!refusal.contains("secret"), "{refusal}");
+        }
     }
 }

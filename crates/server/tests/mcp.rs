@@ -142,7 +142,8 @@ fn orders_with(more: Value) -> Value {
 
 #[test]
 fn wrong_lines_are_answered_and_end_nothing() {
-    let mut session = Session::begun(&server(&[]), &[]);
+    let server = server(&[]);
+    let mut session = Session::begun(&server, &[]);
     for (line, code) in [
         ("{", -32700),
         ("[]", -32600),
@@ -238,7 +239,8 @@ fn a_session_that_only_reads_has_no_tool_that_writes() {
 
 #[test]
 fn writes_are_carried_out_if_they_are_allowed() {
-    let mut session = Session::begun(&server(&[]), &["--allow-writes"]);
+    let server = server(&[]);
+    let mut session = Session::begun(&server, &["--allow-writes"]);
     let key = |more: Value| {
         let mut arguments = orders_with(more);
         arguments["partition_key"] = "dan".into();
@@ -282,7 +284,8 @@ fn writes_are_carried_out_if_they_are_allowed() {
 
 #[test]
 fn containers_are_listed_and_described() {
-    let mut session = Session::begun(&server(&[]), &[]);
+    let server = server(&[]);
+    let mut session = Session::begun(&server, &[]);
     let databases = session.done("list_databases", json!({}));
     assert_eq!(databases["databases"].as_array().map(Vec::len), Some(2));
     let containers = session.done("list_containers", json!({"database": "shop"}));
@@ -380,7 +383,8 @@ fn a_query_is_cut_at_its_bounds_and_continued_without_gaps() {
 
 #[test]
 fn a_query_is_explained() {
-    let mut session = Session::begun(&server(&[]), &[]);
+    let server = server(&[]);
+    let mut session = Session::begun(&server, &[]);
     let asked = json!({"query": "SELECT * FROM c WHERE c.n = 3"});
     let explained = session.done("explain_query", orders_with(asked));
     assert!(explained["requestCharge"].as_f64() > Some(0.0));
@@ -433,7 +437,8 @@ fn a_session_sees_no_more_than_its_view() {
 
 #[test]
 fn a_spent_cap_refuses_further_requests_by_name() {
-    let mut session = Session::begun(&server(&[]), &["--max-request-charge", "2"]);
+    let server = server(&[]);
+    let mut session = Session::begun(&server, &["--max-request-charge", "2"]);
     let asked = orders_with(json!({"query": "SELECT * FROM c"}));
     session.done("query", asked.clone());
     let text = session.refused("query", asked);
