@@ -4,7 +4,8 @@
 //! Promises: every check covers the whole workspace and takes the dependencies of `Cargo.lock` as
 //! they are.
 
-use crate::run::{Outcome, cargo, must};
+use crate::run::{Outcome, cargo, must, program, root};
+use crate::sdk_tools;
 
 /// Runs `cargo fmt`; the arguments go to it.
 pub(crate) fn format(arguments: &[String]) -> Outcome {
@@ -72,9 +73,11 @@ pub(crate) fn quick_test() -> Outcome {
 /// Lets a few simulated users read and write the blog for some seconds while pipeline workers are
 /// killed; they check every answer, and the database is compared with what they wrote.
 pub(crate) fn blog_users() -> Outcome {
-    let mut build = cargo(&["build", "--locked", "--package", "orrery-server"]);
-    must(build.args(["--package", "orrery-bench"]))?;
-    let mut run = cargo(&["run", "--locked", "--package", "orrery-bench", "--"]);
+    if !sdk_tools::has_programs() {
+        let mut build = cargo(&["build", "--locked", "--package", "orrery-server"]);
+        must(build.args(["--package", "orrery-bench"]))?;
+    }
+    let mut run = program(sdk_tools::built_program("orrery-bench")?, &root());
     must(run.args([
         "blog-users",
         "--users",

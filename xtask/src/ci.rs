@@ -19,6 +19,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::run::{Outcome, must, target_directory};
+use crate::sdk_tools::PROGRAM_VARIABLE;
 use crate::{
     book, checks, clients, conformance, deny, dist, image, scenarios, sdk_tools, tidy, web,
 };
@@ -95,7 +96,7 @@ const CHECKS: &[Step] = &[
     Step::new("test", || checks::test(&[])),
     Step::new("web", web::check),
     Step::new("book", book::build),
-    Step::new(SERVER, || sdk_tools::server().map(drop)),
+    Step::new(SERVER, sdk_tools::build_programs),
 ];
 
 /// The suites of the SDKs and of other clients.
@@ -288,6 +289,7 @@ fn run_in_process(step: &Step, output: &PathBuf) -> Outcome {
         .map_err(|error| format!("this program does not find itself: {error}"))?;
     let mut process = Command::new(this);
     process.args(["ci", "--step", step.name]);
+    process.env(PROGRAM_VARIABLE, sdk_tools::server()?);
     must(process.stdout(file).stderr(errors))
 }
 

@@ -8,14 +8,43 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use crate::run::{Outcome, cargo, must, output_of, program, root, target_directory};
 
 /// The environment variable by which a suite finds the server program.
 pub(crate) const PROGRAM_VARIABLE: &str = "ORRERY_BIN";
 
-/// Returns the server program: the one named in the environment, or else a fresh build of the dev
-/// profile.
+/// The server program of [`build_programs`].
+static BUILT: OnceLock<PathBuf> = OnceLock::new();
+
+/// Builds the programs of the whole workspace, with which the later steps of this process run. A
+/// build of one package would compile libraries again, with the features that this package alone
+/// needs.
+pub(crate) fn build_programs() -> Outcome {
+    must(&mut cargo(&["build", "--workspace", "--bins", "--locked"]))?;
+    let server = built_program("orrery")?;
+    BUILT.get_or_init(|| server);
+    Ok(())
+}
+
+/// Returns a program of the dev profile that was built.
+pub(crate) fn built_program(name: &str) -> Result<PathBuf, String> {
+    let file_name = format!("{name}{}", std::env::consts::EXE_SUFFIX);
+    let built = target_directory().join("debug").join(file_name);
+    match built.is_file() {
+        true => Ok(built),
+        false => Err(format!("there is no program at {}", built.display())),
+    }
+}
+
+/// Returns true if [`build_programs`] was called.
+pub(crate) fn has_programs() -> bool {
+    BUILT.get().is_some()
+}
+
+/// Returns the server program: the one named in the environment, that of [`build_programs`], or
+/// else a fresh build of the dev profile.
 pub(crate) fn server() -> Result<PathBuf, String> {
     let named = std::env::var_os(PROGRAM_VARIABLE).filter(|name| !name.is_empty());
     if let Some(named) = named {
@@ -29,21 +58,16 @@ pub(crate) fn server() -> Result<PathBuf, String> {
         ));
     }
 
+    if let Some(built) = BUILT.get() {
+        return Ok(built.clone());
+    }
     must(&mut cargo(&[
         "build",
         "--locked",
         "--package",
         "orrery-server",
     ]))?;
-    let file_name = format!("orrery{}", std::env::consts::EXE_SUFFIX);
-    let built = target_directory().join("debug").join(file_name);
-    if built.is_file() {
-        return Ok(built);
-    }
-    Err(format!(
-        "orrery-server was built, but there is no program at {}",
-        built.display()
-    ))
+    built_program("orrery")
 }
 
 /// Runs a suite of `conformance/` with pytest; the arguments go to pytest.

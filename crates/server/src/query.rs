@@ -6,8 +6,9 @@ use orrery_client::{ClientError, PartitionKey, QueryText, container_link};
 use orrery_tools::connection;
 use orrery_tools::form::{RowForm, screen_width};
 use orrery_tools::query::{QueryOptions, QueryOutcome, run as run_query};
+use orrery_tools::table::for_terminal;
 use serde_json::Value;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 /// Runs a query.
 ///
@@ -50,6 +51,10 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
 
     let text = RowForm::from(arguments.format).text(&outcome.rows, screen_width());
     let mut stdout = std::io::stdout();
+    let text = match stdout.is_terminal() {
+        true => for_terminal(&text),
+        false => text.into(),
+    };
     match stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush())

@@ -451,6 +451,23 @@ fn a_spent_cap_refuses_further_requests_by_name() {
 }
 
 #[test]
+fn a_cap_holds_for_calls_that_are_sent_at_once() {
+    let server = server(&[]);
+    let mut session = Session::begun(&server, &["--max-request-charge", "2"]);
+    let query = orders_with(json!({"query": "SELECT * FROM c"}));
+    for id in 100..120 {
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": {"name": "query", "arguments": query}});
+        session.send(&call.to_string());
+    }
+    let answers: Vec<Value> = (0..20).map(|_| session.receive()).collect();
+    let done = answers
+        .iter()
+        .filter(|answer| answer["result"]["isError"] == false);
+    assert_eq!(done.count(), 1, "{answers:?}");
+}
+
+#[test]
 fn a_cancelled_call_is_not_answered_and_others_go_on() {
     // A listener that never answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -17,6 +17,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -28,8 +29,7 @@ use crate::statements::Statements;
 /// The time for which a suspected server is tried last.
 const SUSPICION: Duration = Duration::from_secs(30);
 
-/// Settings without which no commit counts as durable, or a warning could be missed.
-/// `synchronous_commit` is raised only where a role or a database has lowered it.
+/// Settings without which a warning could be missed, or a lost client would keep its locks.
 const SETTINGS: &str = "SET statement_timeout = 0; SET client_min_messages = notice; \
                         SET idle_in_transaction_session_timeout = ";
 /// Settings that only PostgreSQL and YugabyteDB have: plans stay on the primary key, and the server
@@ -269,16 +269,29 @@ impl Connector {
                 return Err(explain(&error));
             }
         }
-        let row = client.query_one("SELECT current_setting('synchronous_commit')", &[]);
-        if let Ok(row) = row.await
-            && matches!(row.try_get(0), Ok("off" | "local"))
-        {
-            let raise = client.batch_execute("SET synchronous_commit = on").await;
-            raise.map_err(|error| explain(&error))?;
-        }
+        set_synchronous_commit(client).await?;
         schema::prepare(client, &self.config.schema).await?;
         Statements::prepare(client, &self.config.schema).await
     }
+}
+
+/// Sets the durability of commits for the connection, so that a change of the server's settings does
+/// not lower it later. A server that waits for standbys to apply commits goes on doing so.
+async fn set_synchronous_commit(client: &Client) -> Result<(), String> {
+    let row = client
+        .query_one("SELECT current_setting('synchronous_commit')", &[])
+        .await;
+    let level = match row {
+        Ok(row) => match row.try_get(0) {
+            Ok("remote_apply") => "remote_apply",
+            _ => "on",
+        },
+        // An engine without the setting has no commit that is not durable.
+        Err(error) if error.code() == Some(&SqlState::UNDEFINED_OBJECT) => return Ok(()),
+        Err(error) => return Err(explain(&error)),
+    };
+    let set = client.batch_execute(&format!("SET synchronous_commit = {level}"));
+    set.await.map_err(|error| explain(&error))
 }
 
 /// Runs a connection until it ends, and keeps the notices of the server.

@@ -84,17 +84,21 @@ impl Statements {
     }
 
     /// Returns the text that starts a transaction and moves the head. One text, so that the head
-    /// cannot move outside of a transaction if `BEGIN` fails.
+    /// cannot move outside of a transaction if `BEGIN` fails. The token is compared too: a cluster
+    /// that lost commits may come to the same epoch and number by other commits.
     pub(crate) fn move_head(&self, partition: PartitionId, from: &HeadRow, to: &HeadRow) -> String {
         format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED; UPDATE {}.head SET lsn = {}, token = '{}' \
-             WHERE p = {} AND epoch = {} AND lsn = {} AND state = 0",
+             WHERE p = {} AND incarnation = {} AND epoch = {} AND lsn = {} AND token = '{}' \
+             AND state = 0",
             self.schema,
             to.lsn as i64,
             hex(&to.token),
             partition.0 as i64,
+            from.incarnation as i64,
             from.epoch as i64,
             from.lsn as i64,
+            hex(&from.token),
         )
     }
 }

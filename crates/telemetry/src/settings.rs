@@ -256,14 +256,24 @@ fn address(text: &str, path: Option<&str>) -> Result<Uri, String> {
     if uri.query().is_some() || text.contains('#') {
         return Err("a query or fragment is not taken".to_owned());
     }
-    if uri.port_u16() == Some(0) || uri.host().is_none_or(str::is_empty) {
+    let has_port = authority
+        .rsplit(']')
+        .next()
+        .is_some_and(|rest| rest.contains(':'));
+    if has_port && uri.port_u16().is_none_or(|port| port == 0)
+        || uri.host().is_none_or(str::is_empty)
+    {
         return Err("it names no host and port that can be reached".to_owned());
     }
     Ok(uri)
 }
 
-/// Returns an address without the part before `@`, which may be a password.
+/// Returns an address without the part before `@` and without its query, which may be secrets.
 fn without_user(text: &str) -> String {
+    let text = match text.split_once('?') {
+        Some((address, _)) => &format!("{address}?…"),
+        None => text,
+    };
     match (text.split_once("://"), text.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://…@{rest}"),
         (None, Some((_, rest))) => format!("…@{rest}"),

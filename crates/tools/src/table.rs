@@ -4,6 +4,7 @@
 
 use crate::raw::{Members, plain};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -129,8 +130,33 @@ pub fn csv(rows: &[Box<RawValue>]) -> String {
 /// Returns a text on one line; control characters could change the terminal.
 pub(crate) fn on_one_line(text: &str) -> String {
     text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if is_obeyed(c) { ' ' } else { c })
         .collect()
+}
+
+/// Returns a text for a terminal: characters that a terminal would obey, except for line ends and
+/// tabs, are escaped as in JSON.
+pub fn for_terminal(text: &str) -> Cow<'_, str> {
+    let is_escaped = |c: char| is_obeyed(c) && !matches!(c, '\n' | '\r' | '\t');
+    if !text.contains(is_escaped) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::new();
+    for c in text.chars() {
+        match is_escaped(c) {
+            true => shown.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => shown.push(c),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Returns true for control characters, line separators, and characters that turn the direction of
+/// text.
+fn is_obeyed(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 fn push_line(text: &mut String, cells: &[String], widths: &[usize], is_number: &[bool]) {
@@ -208,6 +234,16 @@ mod tests {
             text.lines().take(3).all(|line| line.width() <= 30),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_terminal_gets_nothing_that_it_obeys() {
+        assert_eq!(for_terminal("a\tb\n"), "a\tb\n");
+        assert_eq!(
+            for_terminal("\u{1b}[2J\u{9b}1m\u{202e}x"),
+            "\\u001b[2J\\u009b1m\\u202ex"
+        );
+        assert_eq!(on_one_line("a\u{2028}b\u{1b}c"), "a b c");
     }
 
     #[test]

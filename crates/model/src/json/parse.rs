@@ -66,10 +66,13 @@ fn syntax_message(error: &sonic_rs::Error) -> String {
     let text = error.to_string();
     let line = text.lines().next().unwrap_or_default();
     let line = line.split(" at line ").next().unwrap_or(line);
-    let mut chars = line.trim_end_matches('.').chars();
-    match chars.next() {
-        Some(first) => first.to_lowercase().chain(chars).collect(),
-        None => String::new(),
+    let line = line.trim_end_matches('.');
+    let mut chars = line.chars();
+    match (chars.next(), chars.clone().next()) {
+        // An abbreviation such as EOF keeps its letters.
+        (Some(first), Some(second)) if first.is_uppercase() && second.is_uppercase() => line.into(),
+        (Some(first), _) => first.to_lowercase().chain(chars).collect(),
+        (None, _) => String::new(),
     }
 }
 

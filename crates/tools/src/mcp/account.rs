@@ -1,8 +1,8 @@
 //! The account as a session sees it: requests within the view, and their request units within the
 //! cap.
 //!
-//! The cap is checked before each request, so that the last request may pass it. Requests that run
-//! at the same time are counted when their answers arrive.
+//! The cap is checked before each request, so that the last request may pass it. A session with a
+//! cap answers one call at a time, because a charge is known when its answer arrives.
 
 use super::Options;
 use super::wire::Members;
@@ -43,6 +43,8 @@ pub(super) struct Account {
     pub(super) options: Options,
     /// Request units of all answers so far.
     spent: Mutex<f64>,
+    /// The turn of the calls of a session with a cap.
+    turn: tokio::sync::Mutex<()>,
 }
 
 impl Account {
@@ -51,7 +53,14 @@ impl Account {
             client,
             options,
             spent: Mutex::new(0.0),
+            turn: tokio::sync::Mutex::new(()),
         }
+    }
+
+    /// Waits for the turn of a call. Without a cap every call has its turn at once.
+    pub(super) async fn turn(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        self.options.max_charge?;
+        Some(self.turn.lock().await)
     }
 
     /// Returns the endpoint.

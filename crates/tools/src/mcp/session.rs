@@ -294,6 +294,8 @@ impl Session {
         let answer = {
             let key = key.clone();
             async move {
+                let turn_of = account.clone();
+                let _turn = turn_of.turn().await;
                 let result = match method.as_str() {
                     "tools/call" => call(account, version, params).await,
                     "resources/list" => listed(&account, version).await,

@@ -7,11 +7,12 @@ use super::split::Statement;
 use crate::connection;
 use crate::form::RowForm;
 use crate::query::Cursor;
+use crate::table::for_terminal;
 use orrery_client::{Client, ClientError, ConnectionOptions, container_link, database_link};
 use orrery_model::partition_key::Definition;
 use std::collections::HashMap;
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -397,6 +398,10 @@ impl Call<'_> {
 /// Writes to standard output.
 pub(super) fn say(text: &str) -> Result<(), ShellError> {
     let mut stdout = io::stdout().lock();
+    let text = match stdout.is_terminal() {
+        true => for_terminal(text),
+        false => text.into(),
+    };
     stdout.write_all(text.as_bytes())?;
     stdout.flush()?;
     Ok(())
