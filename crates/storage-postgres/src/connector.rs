@@ -290,8 +290,9 @@ async fn set_synchronous_commit(client: &Client) -> Result<(), String> {
         Err(error) if error.code() == Some(&SqlState::UNDEFINED_OBJECT) => return Ok(()),
         Err(error) => return Err(explain(&error)),
     };
-    let set = client.batch_execute(&format!("SET synchronous_commit = {level}"));
-    set.await.map_err(|error| explain(&error))
+    let set = format!("SET synchronous_commit = {level}");
+    let done = client.batch_execute(&set).await;
+    done.map_err(|error| explain(&error))
 }
 
 /// Runs a connection until it ends, and keeps the notices of the server.
