@@ -275,8 +275,8 @@ impl Connector {
     }
 }
 
-/// Sets the durability of commits for the connection, so that a change of the settings of the server
-/// does not lower it later. A server that waits for standbys to apply commits goes on doing so.
+/// Sets the durability of commits for the connection, so that the server's settings do not lower it
+/// later. A server that waits for standbys to apply commits goes on doing so.
 async fn set_synchronous_commit(client: &Client) -> Result<(), String> {
     let row = client
         .query_one("SELECT current_setting('synchronous_commit')", &[])
