@@ -21,6 +21,15 @@ struct Tally {
 }
 
 impl Tally {
+    /// Returns the tally before the first statement.
+    fn of(options: ScriptOptions) -> Self {
+        Self {
+            options,
+            statements: 0,
+            failed: 0,
+        }
+    }
+
     /// Runs a statement. Returns false if the script is over.
     fn run(
         &mut self,
@@ -66,11 +75,7 @@ pub fn run_input(
     input: impl Read,
     options: ScriptOptions,
 ) -> Result<(), ShellError> {
-    let mut tally = Tally {
-        options,
-        statements: 0,
-        failed: 0,
-    };
+    let mut tally = Tally::of(options);
     let mut splitter = Splitter::default();
     let mut input = BufReader::new(input);
     let mut bytes = Vec::new();
@@ -110,11 +115,7 @@ pub fn run_statements(
     texts: &[String],
     options: ScriptOptions,
 ) -> Result<(), ShellError> {
-    let mut tally = Tally {
-        options,
-        statements: 0,
-        failed: 0,
-    };
+    let mut tally = Tally::of(options);
     for (at, text) in texts.iter().enumerate() {
         let place = format!("statement {}", at + 1);
         for statement in statements(text) {
