@@ -135,7 +135,8 @@ impl Session {
             [] => Err(format!("no item has the id '{id}'").into()),
             [one] => Ok(one.clone()),
             several => {
-                let keys: Vec<&str> = several.iter().map(PartitionKey::as_str).collect();
+                let mut keys: Vec<&str> = several.iter().map(PartitionKey::as_str).collect();
+                keys.sort_unstable();
                 Err(format!(
                     "several items have the id '{id}'; name the partition key too: {}",
                     keys.join(" or ")
