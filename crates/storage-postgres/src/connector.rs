@@ -88,6 +88,15 @@ impl Session {
         !self.is_broken.load(Ordering::Relaxed) && !self.client.is_closed()
     }
 
+    /// Runs work on the connection. If the caller stops waiting and drops the work, the connection
+    /// counts as broken, since its answers are not read.
+    pub(crate) async fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        let was_broken = self.is_broken.swap(true, Ordering::Relaxed);
+        let output = work.await;
+        self.is_broken.store(was_broken, Ordering::Relaxed);
+        output
+    }
+
     /// Takes the notices that arrived since the last call.
     pub(crate) fn take_notices(&self) -> Vec<String> {
         std::mem::take(&mut *lock(&self.notices))
@@ -99,6 +108,24 @@ impl Drop for Session {
         // A broken connection may never answer again; a sound one says goodbye by itself.
         if !self.is_usable() {
             self.connection.abort();
+        }
+    }
+}
+
+/// A connection that is not set up yet. Dropping it closes the connection: a server that does not
+/// answer would keep the connection open.
+struct Unready(Option<AbortHandle>);
+
+impl Unready {
+    fn ready(mut self) -> AbortHandle {
+        self.0.take().expect("taken once")
+    }
+}
+
+impl Drop for Unready {
+    fn drop(&mut self) {
+        if let Some(connection) = &self.0 {
+            connection.abort();
         }
     }
 }
@@ -238,9 +265,8 @@ impl Connector {
                 (client, tokio::spawn(drive(connection, notices.clone())))
             }
         };
-        let connection = connection.abort_handle();
-        let prepared = self.prepare(&client, purpose).await;
-        let statements = prepared.inspect_err(|_| connection.abort())?;
+        let connection = Unready(Some(connection.abort_handle()));
+        let statements = self.prepare(&client, purpose).await?;
         lock(&notices).clear();
         Ok(Session {
             client,
@@ -248,7 +274,7 @@ impl Connector {
             host,
             notices,
             is_broken: AtomicBool::new(false),
-            connection,
+            connection: connection.ready(),
             opened: Instant::now(),
         })
     }

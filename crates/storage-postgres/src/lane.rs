@@ -10,7 +10,7 @@ use tokio_postgres::error::SqlState;
 use crate::connector::{Session, explain};
 use crate::head::{DESTROYING, HeadRow, LOST};
 use crate::partitions::{Answer, CommitWork, Work};
-use crate::pool::Place;
+use crate::pool::{Place, Pool};
 use crate::statements::head_row;
 use crate::store::{RETRY_MS, Shared};
 use crate::transaction::{self, Verdict};
@@ -37,9 +37,33 @@ enum Step {
     Destroy(u64),
 }
 
+/// A lane at work. Dropping it before its end leaves no caller without an answer.
+struct Lane {
+    shared: Arc<Shared>,
+    id: PartitionId,
+    is_ended: bool,
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        if !self.is_ended {
+            self.shared.partitions().abandon_lane(self.id);
+        }
+    }
+}
+
 /// Works on a partition until its queue is empty.
 pub(crate) async fn run(shared: Arc<Shared>, id: PartitionId) {
-    while !shared.partitions().end_lane(id) {
+    let mut lane = Lane {
+        shared: shared.clone(),
+        id,
+        is_ended: false,
+    };
+    loop {
+        lane.is_ended = shared.partitions().end_lane(id);
+        if lane.is_ended {
+            return;
+        }
         let found = session(&shared).await;
         // Taken only now, so that all commits that came meanwhile go along.
         let work = shared.partitions().take(id);
@@ -96,8 +120,18 @@ fn unavailable() -> CommitOutcome {
 
 /// Waits for a connection to the primary, for the time of a commit at most.
 async fn session(shared: &Shared) -> Result<(Place, Session), String> {
-    let deadline = Instant::now() + shared.connector.config.commit_timeout();
-    let place = shared.writers.place().await?;
+    session_of(shared, &shared.writers).await
+}
+
+async fn session_of(shared: &Shared, pool: &Arc<Pool>) -> Result<(Place, Session), String> {
+    let limit = shared.connector.config.commit_timeout();
+    let deadline = Instant::now() + limit;
+    let place = tokio::time::timeout(limit, pool.place()).await;
+    let Ok(place) = place else {
+        let ms = limit.as_millis();
+        return Err(format!("no connection was free for {ms} ms"));
+    };
+    let place = place?;
     loop {
         match place.session().await {
             Ok(session) => return Ok((place, session)),
@@ -111,7 +145,7 @@ async fn session(shared: &Shared) -> Result<(Place, Session), String> {
 fn refuse(shared: &Shared, id: PartitionId, work: &CommitWork, outcome: CommitOutcome) {
     let mut partitions = shared.partitions();
     partitions.take_back(id, outcome);
-    work.answer(outcome);
+    partitions.answer(work, outcome);
 }
 
 /// Runs one transaction to an answer.
@@ -136,8 +170,9 @@ async fn commit(
             }
             Verdict::Fenced => {
                 place.give_back(session);
-                shared.partitions().end_lease(id);
-                return work.answer(CommitOutcome::Fenced);
+                let mut partitions = shared.partitions();
+                partitions.end_lease(id);
+                return partitions.answer(&work, CommitOutcome::Fenced);
             }
             Verdict::Repeat if !is_late => {
                 tokio::time::sleep(PAUSE / 10).await;
@@ -157,7 +192,7 @@ async fn commit(
                 shared.connector.suspect(session.host);
                 drop((session, place));
                 let outcome = resolve(shared, id, &work, &reason).await;
-                return work.answer(outcome);
+                return shared.partitions().answer(&work, outcome);
             }
             Verdict::Full(reason) => {
                 log::error!("partition {id}: {reason}");
@@ -181,10 +216,14 @@ async fn resolve(shared: &Shared, id: PartitionId, work: &CommitWork, why: &str)
     log::warn!("partition {id}: the outcome of a commit is unknown: {why}");
     // Nothing more is accepted, and nothing that waits is sent.
     shared.partitions().end_lease(id);
+    // The primary may show the rows although no standby has them.
+    shared.partitions().set_in_doubt(id, true);
+    // Without an answer the partition stays in doubt until the next open.
     let row = match perform(shared, id, Step::Raise).await {
         Ok(Some(row)) => row,
         Ok(None) | Err(_) => return CommitOutcome::Unknown,
     };
+    shared.partitions().set_in_doubt(id, false);
     // The row of the store says more than the head can: another owner may have moved the head, or
     // commits were lost. The caller looks at its own record then.
     if row.is_older_than(&work.from) || row.incarnation != work.from.incarnation {
@@ -269,8 +308,13 @@ async fn perform(shared: &Shared, id: PartitionId, step: Step) -> Result<Option<
         _ => shared.connector.config.commit_timeout(),
     };
     let deadline = Instant::now() + shared.connector.config.commit_timeout();
+    // Removals take long, and commits do not wait for them.
+    let pool = match step {
+        Step::Destroy(_) => &shared.removers,
+        _ => &shared.writers,
+    };
     loop {
-        let (place, session) = session(shared).await?;
+        let (place, session) = session_of(shared, pool).await?;
         session.take_notices();
         let answer = tokio::time::timeout(limit, perform_on(&session, id, step)).await;
         let notices = session.take_notices();

@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use orrery_storage::{Commit, CommitOutcome, Head, Lease, Limits, PartitionId};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::batch::Batch;
 use crate::head::HeadRow;
@@ -63,6 +63,8 @@ struct Partition {
     queue: VecDeque<Task>,
     /// A lane works on the queue.
     has_lane: bool,
+    /// The server may show rows of a transaction that is not known to be durable.
+    is_in_doubt: bool,
 }
 
 /// All partitions that were used.
@@ -70,6 +72,10 @@ struct Partition {
 pub(crate) struct Partitions {
     partitions: HashMap<PartitionId, Partition>,
     queued_bytes: usize,
+    /// The number of accepted commits that are not known to be durable, and never will be.
+    failed: u64,
+    /// Told when a partition comes into doubt or out of doubt.
+    doubts: Arc<Notify>,
 }
 
 impl Partitions {
@@ -164,6 +170,7 @@ impl Partitions {
             // The lease was replaced after the commit was accepted.
             if partition.durable.epoch != epoch {
                 self.queued_bytes -= bytes;
+                self.failed += 1;
                 slot.answer(CommitOutcome::Fenced);
                 continue;
             }
@@ -195,19 +202,50 @@ impl Partitions {
         self.partitions.entry(id).or_default().durable = row;
     }
 
-    /// Notes the row of a newer epoch. If this store took the epoch, commits are accepted under it.
+    /// Notes the row of a newer epoch, and accepts commits under this epoch.
     pub(crate) fn note_epoch(&mut self, id: PartitionId, row: HeadRow, loss: Option<String>) {
         let partition = self.partitions.entry(id).or_default();
         partition.lease = Some(row.epoch);
         partition.accepted = row.head();
         partition.durable = row;
         partition.loss = loss;
+        // No transaction of an earlier epoch can take place any more.
+        partition.is_in_doubt = false;
+        self.doubts.notify_waiters();
     }
 
     /// Ends the lease of a partition: every commit that waits, and every later one, is fenced.
     pub(crate) fn end_lease(&mut self, id: PartitionId) {
         self.partitions.entry(id).or_default().lease = None;
         self.refuse_queued(id, CommitOutcome::Fenced);
+    }
+
+    /// Ends the lane of a partition whose work was broken off: nothing that waits is sent, and the
+    /// lease is over.
+    pub(crate) fn abandon_lane(&mut self, id: PartitionId) {
+        self.end_lease(id);
+        let partition = self.partitions.entry(id).or_default();
+        // The callers of other tasks learn of it because their answers are dropped.
+        partition.queue.clear();
+        partition.has_lane = false;
+        // The lane may have sent a transaction.
+        partition.is_in_doubt = true;
+    }
+
+    /// Notes that a transaction has no answer yet, or that its outcome is found out.
+    pub(crate) fn set_in_doubt(&mut self, id: PartitionId, is_in_doubt: bool) {
+        self.partitions.entry(id).or_default().is_in_doubt = is_in_doubt;
+        self.doubts.notify_waiters();
+    }
+
+    /// Returns what tells that a partition came into doubt, or is in doubt no longer.
+    pub(crate) fn doubts(&self) -> Arc<Notify> {
+        self.doubts.clone()
+    }
+
+    /// Returns true while the outcome of a partition's last transaction is unknown.
+    pub(crate) fn is_in_doubt(&self, id: PartitionId) -> bool {
+        self.partitions.get(&id).is_some_and(|p| p.is_in_doubt)
     }
 
     /// Takes all commits of a partition back that are not sent.
@@ -225,6 +263,7 @@ impl Partitions {
             match task {
                 Task::Commit { bytes, slot, .. } => {
                     self.queued_bytes -= bytes;
+                    self.failed += 1;
                     slot.answer(outcome);
                 }
                 other => partition.queue.push_back(other),
@@ -237,6 +276,19 @@ impl Partitions {
         self.partitions
             .get(&id)
             .map_or_else(HeadRow::default, |p| p.durable)
+    }
+
+    /// Answers the commits of a transaction, and counts those that failed.
+    pub(crate) fn answer(&mut self, work: &CommitWork, outcome: CommitOutcome) {
+        if outcome != CommitOutcome::Ok {
+            self.failed += work.slots.len() as u64;
+        }
+        work.answer(outcome);
+    }
+
+    /// Returns the number of accepted commits that failed so far.
+    pub(crate) fn failed(&self) -> u64 {
+        self.failed
     }
 
     /// Returns a sentence about partitions that lost commits; `None` if there are none.
@@ -261,10 +313,67 @@ impl CommitWork {
         }
     }
 
-    /// Answers all commits.
+    /// Answers all commits; [`Partitions::answer`] counts those that failed as well.
     pub(crate) fn answer(&self, outcome: CommitOutcome) {
         for slot in &self.slots {
             slot.answer(outcome);
         }
+    }
+}
+
+impl Drop for CommitWork {
+    fn drop(&mut self) {
+        // The lane was broken off between the transaction and its answer.
+        self.answer(CommitOutcome::Unknown);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orrery_storage::Receipt;
+
+    use crate::slot::Ticket;
+
+    const P: PartitionId = PartitionId(1);
+
+    fn opened() -> (Partitions, Lease) {
+        let mut partitions = Partitions::default();
+        let row = HeadRow {
+            epoch: 1,
+            ..HeadRow::default()
+        };
+        partitions.note_epoch(P, row, None);
+        (partitions, Lease::new(P, 1, row.head()))
+    }
+
+    fn submit(partitions: &mut Partitions, lease: &Lease, lsn: u64) -> Receipt {
+        let commit = Commit {
+            expect_lsn: lsn - 1,
+            new_lsn: lsn,
+            ..Commit::default()
+        };
+        let (slot, _) = partitions.submit(lease, commit).expect("accepted");
+        Receipt::pending(Ticket(slot))
+    }
+
+    #[test]
+    fn commits_of_a_lane_that_was_broken_off_are_answered() {
+        let (mut partitions, lease) = opened();
+        let sent = submit(&mut partitions, &lease, 1);
+        let work = partitions.take(P);
+        let queued = submit(&mut partitions, &lease, 2);
+        let (sender, mut barrier) = oneshot::channel();
+        partitions.push(P, Work::Barrier(sender));
+        partitions.abandon_lane(P);
+        drop(work);
+        assert_eq!(sent.wait(), CommitOutcome::Unknown);
+        assert_eq!(queued.wait(), CommitOutcome::Fenced);
+        assert!(barrier.try_recv().is_err(), "the barrier has no answer");
+        assert_eq!(partitions.queued_bytes, 0);
+        assert!(partitions.is_in_doubt(P));
+        // The next task starts a lane again.
+        let (sender, _receiver) = oneshot::channel();
+        assert!(partitions.push(P, Work::Open(sender)));
     }
 }

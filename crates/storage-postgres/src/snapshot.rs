@@ -47,9 +47,22 @@ impl PostgresSnapshot {
         shared: Arc<Shared>,
         partition: PartitionId,
     ) -> Result<PostgresSnapshot, StoreError> {
+        // Rows of a transaction that may still be lost are not shown.
+        if block_on(certainty(&shared, partition), READ_TIMEOUT / 2).is_none() {
+            return Err(shared.unavailable(format!(
+                "partition {partition} cannot be read: the outcome of its last commit is not \
+                 known yet"
+            )));
+        }
         let known = shared.known(partition);
         let taken = block_on(begin(&shared, partition, known), READ_TIMEOUT);
         let (place, session, row) = match taken {
+            Some(Ok((_, session, _))) if shared.partitions().is_in_doubt(partition) => {
+                session.mark_broken();
+                return Err(shared.unavailable(format!(
+                    "partition {partition} cannot be read: the outcome of a commit became unknown"
+                )));
+            }
             Some(Ok(taken)) => taken,
             Some(Err(detail)) => return Err(shared.unavailable(detail)),
             None => {
@@ -100,6 +113,19 @@ impl PostgresSnapshot {
     }
 }
 
+/// Waits while the outcome of the last transaction is unknown.
+async fn certainty(shared: &Shared, partition: PartitionId) {
+    loop {
+        let changes = shared.partitions().doubts();
+        // Made before the look, so that no change between the look and the wait is missed.
+        let changed = changes.notified();
+        if !shared.partitions().is_in_doubt(partition) {
+            return;
+        }
+        changed.await;
+    }
+}
+
 /// Starts transactions until one sees what is known to be durable.
 async fn begin(
     shared: &Shared,
@@ -110,7 +136,7 @@ async fn begin(
     let started = Instant::now();
     loop {
         let session = place.session().await?;
-        let reason = match begin_on(&session, partition).await {
+        let reason = match session.run(begin_on(&session, partition)).await {
             // An old primary answers reads until it notices that it was replaced.
             Ok(row) if row.state != LOST && row.is_older_than(&known) => {
                 shared.connector.suspect(session.host);

@@ -22,6 +22,8 @@ use crate::wait::block_on;
 
 /// Milliseconds that a caller is told to wait for a primary.
 pub(crate) const RETRY_MS: u64 = 1_000;
+/// The partitions that are removed at the same time.
+const REMOVALS: usize = 1;
 /// The threads of a store.
 const THREADS: usize = 2;
 /// The time for a task that a lane performs; the lane itself gives up much earlier, except for the
@@ -47,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) connector: Arc<Connector>,
     pub(crate) readers: Arc<Pool>,
     pub(crate) writers: Arc<Pool>,
+    /// Connections for the removal of partitions.
+    pub(crate) removers: Arc<Pool>,
     pub(crate) runtime: Handle,
     partitions: Mutex<Partitions>,
 }
@@ -109,6 +113,7 @@ impl PostgresStore {
             shared: Arc::new(Shared {
                 readers: Pool::new(connector.clone(), Purpose::Read, reads),
                 writers: Pool::new(connector.clone(), Purpose::Write, writes),
+                removers: Pool::new(connector.clone(), Purpose::Write, REMOVALS),
                 connector,
                 runtime: runtime.handle().clone(),
                 partitions: Mutex::new(Partitions::default()),
@@ -158,9 +163,9 @@ impl PostgresStore {
             // Engines without this function count the bytes of the rows.
             let sums =
                 format!("SELECT coalesce(sum(length(k) + length(v)), 0)::bigint FROM {schema}.kv");
-            let mut row = session.client.query_one(&sizes, &[]).await;
+            let mut row = session.run(session.client.query_one(&sizes, &[])).await;
             if row.is_err() {
-                row = session.client.query_one(&sums, &[]).await;
+                row = session.run(session.client.query_one(&sums, &[])).await;
             }
             let bytes: i64 = row.ok()?.try_get(0).ok()?;
             place.give_back(session);
@@ -223,7 +228,10 @@ impl Store for PostgresStore {
     fn sync(&self) -> Result<(), StoreError> {
         let mut answers = Vec::new();
         // The lock is released here: queueing takes it again.
-        let busy = self.shared.partitions().busy();
+        let (busy, failed) = {
+            let partitions = self.shared.partitions();
+            (partitions.busy(), partitions.failed())
+        };
         for id in busy {
             let (sender, receiver) = oneshot::channel();
             self.shared.push(id, Work::Barrier(sender));
@@ -233,6 +241,10 @@ impl Store for PostgresStore {
             if block_on(answer, TASK_TIMEOUT).is_none_or(|answer| answer.is_err()) {
                 return Err(self.shared.unavailable("there was no answer".to_owned()));
             }
+        }
+        if self.shared.partitions().failed() != failed {
+            let detail = "commits failed while they were waited for".to_owned();
+            return Err(self.shared.unavailable(detail));
         }
         Ok(())
     }

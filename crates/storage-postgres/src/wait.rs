@@ -36,7 +36,9 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>, limit: Duration) -> O
         let deadline = Instant::now() + limit;
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let mut cx = Context::from_waker(&waker);
-        let mut future = pin!(future);
+        // A task of a runtime may take a limited number of results before its futures pretend to
+        // wait. The task that this thread runs does not go on, so the limit would end the waiting.
+        let mut future = pin!(tokio::task::unconstrained(future));
         loop {
             if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
                 return Some(output);
@@ -62,6 +64,20 @@ mod tests {
         assert_eq!(answer.unwrap().unwrap(), 5);
         let never = std::future::pending::<()>();
         assert_eq!(block_on(never, Duration::from_millis(1)), None);
+    }
+
+    #[test]
+    fn one_task_may_wait_any_number_of_times() {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.build().unwrap();
+        runtime.block_on(async {
+            for round in 0..1_000 {
+                let (sender, receiver) = tokio::sync::oneshot::channel();
+                sender.send(round).unwrap();
+                let answer = block_on(receiver, Duration::from_secs(60));
+                assert_eq!(answer.unwrap().unwrap(), round);
+            }
+        });
     }
 
     #[test]

@@ -6,6 +6,8 @@ mod servers;
 #[path = "../../storage/tests/support/mod.rs"]
 mod support;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use orrery_storage::{CommitOutcome, Store, StoreError};
 use orrery_storage_postgres::{ClusterConfig, PostgresStore};
 use servers::proxy::{Fault, Proxy};
@@ -94,17 +96,29 @@ fn a_transaction_that_arrives_late_changes_nothing() {
 #[test]
 fn a_commit_with_a_warning_does_not_count_as_durable() {
     let server = Server::start(&["-c", "fsync=off"]);
-    let store = open(&server.config());
+    let mut config = server.config();
+    // The lookup waits for the standby below, and is not given up.
+    config.commit_timeout_ms = 60_000;
+    let store = open(&config);
     let mut writer = PartitionWriter::open(&store, P);
     writer.put(&[(b"a", b"1")]);
-    server.sql("ALTER SYSTEM SET synchronous_standby_names = 'nowhere'");
-    server.sql("SELECT pg_reload_conf()");
-    while server.sql("SHOW synchronous_standby_names") != [["nowhere"]] {}
+    wait_for_a_standby_that_never_comes(&server);
     let receipt = store.submit(&writer.lease, commit(2, &[(b"b", b"2")]));
     const CANCEL: &str =
         "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
     while server.sql(CANCEL).is_empty() {}
     // Without the standby the lookup waits as well, so the commit is not answered yet.
+    const LOOKUP: &str = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep' \
+                          AND query LIKE '%epoch + 1%'";
+    while server.sql(LOOKUP).is_empty() {}
+    // The server shows the row, which it may still lose; the store does not.
+    let rows = server.sql(&format!("SELECT 1 FROM {}.kv", config.schema));
+    assert_eq!(rows.len(), 2);
+    let message = store.snapshot(P).err().expect("a refusal").to_string();
+    assert!(
+        message.contains("the outcome of its last commit"),
+        "{message}"
+    );
     server.sql("ALTER SYSTEM RESET synchronous_standby_names");
     server.sql("SELECT pg_reload_conf()");
     assert_eq!(receipt.wait(), CommitOutcome::Ok);
@@ -112,6 +126,77 @@ fn a_commit_with_a_warning_does_not_count_as_durable() {
     assert_ne!(server.sql(&epoch), [["1"]], "the outcome was looked up");
     let next = writer.commit(commit(3, &[]));
     assert_eq!(next, CommitOutcome::Fenced);
+}
+
+/// Makes every commit of a server wait for a standby.
+fn wait_for_a_standby_that_never_comes(server: &Server) {
+    server.sql("ALTER SYSTEM SET synchronous_standby_names = 'nowhere'");
+    server.sql("SELECT pg_reload_conf()");
+    while server.sql("SHOW synchronous_standby_names") != [["nowhere"]] {}
+}
+
+/// An operator lowers the durability of commits while the store has connections.
+#[test]
+fn commits_wait_for_standbys_whatever_the_server_is_told_later() {
+    let server = Server::start(&["-c", "fsync=off"]);
+    let store = open(&server.config());
+    let mut writer = PartitionWriter::open(&store, P);
+    writer.put(&[(b"a", b"1")]);
+    server.sql("ALTER SYSTEM SET synchronous_commit = off");
+    wait_for_a_standby_that_never_comes(&server);
+    assert_eq!(server.sql("SHOW synchronous_commit"), [["off"]]);
+    let receipt = store.submit(&writer.lease, commit(2, &[(b"b", b"2")]));
+    let is_answered = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            assert_eq!(receipt.wait(), CommitOutcome::Ok);
+            is_answered.store(true, Ordering::SeqCst);
+        });
+        const WAITING: &str = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+        while server.sql(WAITING).is_empty() {
+            assert!(!is_answered.load(Ordering::SeqCst), "no wait for a standby");
+        }
+        server.sql("ALTER SYSTEM RESET synchronous_standby_names");
+        server.sql("SELECT pg_reload_conf()");
+    });
+}
+
+/// A server that lost commits and was written to by another owner since then has other commits
+/// under the same numbers.
+#[test]
+fn an_owner_does_not_write_behind_a_commit_of_another_history() {
+    let config = server().config();
+    let store = open(&config);
+    let mut writer = PartitionWriter::open(&store, P);
+    writer.put(&[(b"a", b"1")]);
+    let fork = "SET token = decode(repeat('ee', 16), 'hex') WHERE p = 7";
+    server().sql(&format!("UPDATE {}.head {fork}", config.schema));
+    let outcome = writer.commit(commit(2, &[(b"b", b"2")]));
+    assert_eq!(outcome, CommitOutcome::Fenced);
+    let lease = store.open(P).unwrap();
+    let outcome = store.submit(&lease, commit(2, &[(b"b", b"2")])).wait();
+    assert_eq!(outcome, CommitOutcome::Damaged);
+}
+
+/// `sync` answers for the commits that were on their way.
+#[test]
+fn a_sync_fails_with_the_commits_that_it_waits_for() {
+    let proxy = Proxy::start(server().port);
+    let mut config = server().config_at(&[proxy.port]);
+    config.commit_timeout_ms = 1_000;
+    let store = open(&config);
+    let mut writer = PartitionWriter::open(&store, P);
+    writer.put(&[(b"a", b"1")]);
+    store.sync().unwrap();
+    let held = proxy.hold_next();
+    let receipt = store.submit(&writer.lease, commit(2, &[(b"late", b"2")]));
+    let message = store.sync().err().expect("a failure").to_string();
+    assert!(message.contains("commits failed"), "{message}");
+    assert_eq!(receipt.wait(), CommitOutcome::Fenced);
+    drop(held);
+    proxy.wait_for_landing();
+    PartitionWriter::open(&store, P).put(&[(b"b", b"2")]);
+    store.sync().unwrap();
 }
 
 /// Returns the only schema of a server that one test uses.
