@@ -190,7 +190,7 @@ fn a_sync_fails_with_the_commits_that_it_waits_for() {
     store.sync().unwrap();
     let held = proxy.hold_next();
     let receipt = store.submit(&writer.lease, commit(2, &[(b"late", b"2")]));
-    let message = store.sync().err().expect("a failure").to_string();
+    let message = store.sync().expect_err("a failure").to_string();
     assert!(message.contains("commits failed"), "{message}");
     assert_eq!(receipt.wait(), CommitOutcome::Fenced);
     drop(held);
