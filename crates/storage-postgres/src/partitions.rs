@@ -210,8 +210,7 @@ impl Partitions {
         partition.durable = row;
         partition.loss = loss;
         // No transaction of an earlier epoch can take place any more.
-        partition.is_in_doubt = false;
-        self.doubts.notify_waiters();
+        self.set_in_doubt(id, false);
     }
 
     /// Ends the lease of a partition: every commit that waits, and every later one, is fenced.
@@ -229,7 +228,7 @@ impl Partitions {
         partition.queue.clear();
         partition.has_lane = false;
         // The lane may have sent a transaction.
-        partition.is_in_doubt = true;
+        self.set_in_doubt(id, true);
     }
 
     /// Notes that a transaction has no answer yet, or that its outcome is found out.

@@ -14,6 +14,15 @@ use servers::proxy::{Fault, Proxy};
 use servers::{Server, open, server};
 use support::{P, PartitionWriter, commit, everything, pairs};
 
+/// Returns a proxy before the shared server, and a store that reaches the server through the proxy.
+fn store_behind_proxy(commit_timeout_ms: u64) -> (Proxy, PostgresStore) {
+    let proxy = Proxy::start(server().port);
+    let mut config = server().config_at(&[proxy.port]);
+    config.commit_timeout_ms = commit_timeout_ms;
+    let store = open(&config);
+    (proxy, store)
+}
+
 /// Returns the message of the error with which a cluster is refused.
 fn refusal(config: &ClusterConfig) -> String {
     match PostgresStore::open(config.clone()) {
@@ -50,10 +59,7 @@ fn a_commit_that_was_not_answered_is_looked_up_under_a_newer_epoch() {
         (Fault::AfterCommit, CommitOutcome::Ok, 2),
         (Fault::NoAnswer, CommitOutcome::Ok, 2),
     ] {
-        let proxy = Proxy::start(server().port);
-        let mut config = server().config_at(&[proxy.port]);
-        config.commit_timeout_ms = 1_500;
-        let store = open(&config);
+        let (proxy, store) = store_behind_proxy(1_500);
         let mut writer = PartitionWriter::open(&store, P);
         writer.put(&[(b"a", b"1")]);
         proxy.fail_next(fault);
@@ -77,10 +83,7 @@ fn a_commit_that_was_not_answered_is_looked_up_under_a_newer_epoch() {
 /// Promise 4, at its hardest: the transaction reaches the server after it was given up.
 #[test]
 fn a_transaction_that_arrives_late_changes_nothing() {
-    let proxy = Proxy::start(server().port);
-    let mut config = server().config_at(&[proxy.port]);
-    config.commit_timeout_ms = 1_000;
-    let store = open(&config);
+    let (proxy, store) = store_behind_proxy(1_000);
     let mut writer = PartitionWriter::open(&store, P);
     writer.put(&[(b"a", b"1")]);
     let held = proxy.hold_next();
@@ -181,10 +184,7 @@ fn an_owner_does_not_write_behind_a_commit_of_another_history() {
 /// `sync` answers for the commits that were on their way.
 #[test]
 fn a_sync_fails_with_the_commits_that_it_waits_for() {
-    let proxy = Proxy::start(server().port);
-    let mut config = server().config_at(&[proxy.port]);
-    config.commit_timeout_ms = 1_000;
-    let store = open(&config);
+    let (proxy, store) = store_behind_proxy(1_000);
     let mut writer = PartitionWriter::open(&store, P);
     writer.put(&[(b"a", b"1")]);
     store.sync().unwrap();
