@@ -144,8 +144,8 @@ impl PlacedStore {
         partition: PartitionId,
         place: &Place,
     ) -> Result<Option<Target>, StoreError> {
-        if let Some(target) = place.target() {
-            return Ok(Some(target));
+        if let Some(row) = self.row(partition)? {
+            return self.target_of(&row.home).map(Some);
         }
         let first = &self.clusters[0].store;
         if first.snapshot(partition)?.head() == Head::default() {

@@ -331,13 +331,13 @@ impl PlacedStore {
     /// Opens the copy of a partition, and hands out a lease for it. The turn is held.
     fn open_copy(&self, partition: PartitionId, place: &Place) -> Result<Lease, StoreError> {
         // A removal that failed half-way is completed first: the partition is a new one.
-        let row = self.row(partition)?;
-        if row.is_some_and(|row| row.step == Step::Destroying) {
+        let mut row = self.row(partition)?;
+        if row.as_ref().is_some_and(|row| row.step == Step::Destroying) {
             self.complete(partition, place)?;
+            row = None;
         }
-        let known = place.target();
-        let target = match known {
-            Some(target) => target,
+        let target = match &row {
+            Some(row) => self.target_of(&row.home)?,
             None => self.place(partition)?,
         };
         let lease = self.store_of(target).open(target.number)?;
