@@ -3,7 +3,7 @@
 use orrery_model::sync::{lock, read, write};
 use orrery_storage::{Lease, PartitionId};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use crate::changes::Changes;
@@ -44,6 +44,8 @@ pub(crate) struct Place {
     pub(crate) route: RwLock<Route>,
     /// The highest LSN that this process has seen durable.
     pub(crate) seen: AtomicU64,
+    /// A commit was submitted, durable or not.
+    pub(crate) is_written: AtomicBool,
 }
 
 impl Place {
@@ -56,6 +58,12 @@ impl Place {
 
     pub(crate) fn target(&self) -> Option<Target> {
         read(&self.route).target
+    }
+
+    /// Forgets what was seen of a partition that was removed.
+    pub(crate) fn forget_seen(&self) {
+        self.seen.store(0, Ordering::Release);
+        self.is_written.store(false, Ordering::Release);
     }
 
     pub(crate) fn note_seen(&self, lsn: u64) {

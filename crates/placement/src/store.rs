@@ -247,7 +247,7 @@ impl PlacedStore {
                 self.remove_copy(&row.home)?;
                 self.ledger().commit(Change::of(partition, None))?;
                 self.follow(partition, place, None);
-                place.seen.store(0, Ordering::Release);
+                place.forget_seen();
                 return Ok(());
             }
         }
@@ -338,7 +338,10 @@ impl PlacedStore {
         }
         let target = match &row {
             Some(row) => self.target_of(&row.home)?,
-            None => self.place(partition)?,
+            None => {
+                place.forget_seen();
+                self.place(partition)?
+            }
         };
         let lease = self.store_of(target).open(target.number)?;
         // Another process may have moved the partition. It then owns the ledger, and this fails.
@@ -441,6 +444,7 @@ impl Store for PlacedStore {
         if route.epoch != lease.epoch() {
             return Receipt::ready(CommitOutcome::Fenced);
         }
+        place.is_written.store(true, Ordering::Release);
         let store = self.store_of(target);
         let Some(changes) = &route.changes else {
             return store.submit(of_copy, commit);
@@ -484,7 +488,14 @@ impl Store for PlacedStore {
                 );
                 return Err(for_now(&self.clusters[0].name, detail));
             }
-            place.note_seen_of(target, head);
+            // A written partition without a commit may be one that another process has moved. The
+            // owner of the ledger knows.
+            if head == 0 && place.is_written.load(Ordering::Acquire) {
+                self.ledger().verify()?;
+            }
+            if target.is_some() {
+                place.note_seen(head);
+            }
             return Ok(snapshot);
         }
         let detail = format!("partition {partition} is being moved");
@@ -631,15 +642,6 @@ impl PlacedStore {
         self.ledger()
             .commit(Change::of(partition, Some(destroying)))?;
         self.complete(partition, place)
-    }
-}
-
-impl Place {
-    /// Notes the head of a snapshot of a copy, unless the partition was removed meanwhile.
-    fn note_seen_of(&self, target: Option<Target>, head: u64) {
-        if target.is_some() {
-            self.note_seen(head);
-        }
     }
 }
 
