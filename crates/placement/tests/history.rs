@@ -77,6 +77,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Returns the number of histories: that of `PROPTEST_CASES`, or 400.
+fn cases() -> u32 {
+    let wanted = std::env::var("PROPTEST_CASES").ok();
+    wanted.and_then(|text| text.parse().ok()).unwrap_or(400)
+}
+
 fn run(fault: Fault, steps: Vec<Step>) {
     let mut clusters = Clusters::new(CLUSTERS, fault);
     let mut store = clusters.open().expect("no failure yet");
@@ -160,7 +166,7 @@ fn run(fault: Fault, steps: Vec<Step>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
     fn histories_with_refused_writes(steps in proptest::collection::vec(step(), 1..40)) {
