@@ -10,7 +10,7 @@
 //! stage      lifecycle of the server and its components
 //! families   metrics as values, from which their text and their export are made
 //! health, status, metrics, live, requests, language, faults, clock, snapshots, partitions,
-//! traffic, feed_consumers, operations, throughput, what_if, forecast
+//! traffic, feed_consumers, operations, clusters, throughput, what_if, forecast
 //!            handlers, one file for each subject
 //! ```
 //!
@@ -27,6 +27,7 @@
 mod admin;
 mod call;
 mod clock;
+mod clusters;
 mod families;
 mod faults;
 mod feed_consumers;

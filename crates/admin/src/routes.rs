@@ -9,8 +9,8 @@ use crate::route::Handler::{AnyStage, Serving};
 use crate::route::{ResponseBody, Route, delete, get, post, put};
 use crate::stage::Stage;
 use crate::{
-    clock, faults, feed_consumers, forecast, health, language, live, metrics, openapi, operations,
-    partitions, requests, snapshots, status, throughput, traffic, what_if,
+    clock, clusters, faults, feed_consumers, forecast, health, language, live, metrics, openapi,
+    operations, partitions, requests, snapshots, status, throughput, traffic, what_if,
 };
 
 const PARTITIONS: &str = "/dbs/{db}/colls/{coll}/partitions";
@@ -248,6 +248,42 @@ pub(crate) static ROUTES: &[Route] = &[
     .summary("Runs the next step or all remaining steps of a split or merge, or cancels it.")
     .takes(&operations::ACTION)
     .returns(&operations::OPERATION),
+    // Clusters
+    get("/clusters", "listClusters", Serving(clusters::list))
+        .summary("Lists the clusters that hold the data.")
+        .returns(&clusters::LIST),
+    post(
+        "/clusters/{name}/drain",
+        "drainCluster",
+        Serving(clusters::drain),
+    )
+    .summary(
+        "Starts to move all partitions of a cluster to other clusters; the cluster gets no further \
+         ones.",
+    )
+    .starts(&clusters::CLUSTER),
+    delete(
+        "/clusters/{name}/drain",
+        "endDrainOfCluster",
+        Serving(clusters::end_drain),
+    )
+    .summary("Lets a drained cluster get partitions again.")
+    .returns(&clusters::CLUSTER),
+    get(
+        "/placements",
+        "listPlacements",
+        Serving(clusters::placements),
+    )
+    .summary("Lists the partitions of the store with the clusters that have them.")
+    .returns(&clusters::PLACEMENTS),
+    post(
+        "/dbs/{db}/colls/{coll}/partitions/{id}/move",
+        "movePartition",
+        Serving(clusters::start_move),
+    )
+    .summary("Starts to move a physical partition to another cluster.")
+    .takes(&clusters::MOVE)
+    .starts(&clusters::PLACEMENT),
     // Throughput
     get(THROUGHPUT, "readThroughput", Serving(throughput::read))
         .summary(

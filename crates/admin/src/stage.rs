@@ -4,6 +4,7 @@ use crate::problem::Problem;
 use orrery_engine::Engine;
 use orrery_gateway::Gateway;
 use orrery_model::world::ShiftedWorld;
+use orrery_placement::PlacedStore;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,6 +19,8 @@ pub struct Components {
     pub clock: Arc<ShiftedWorld>,
     /// Data directory; `None` if the data is in memory.
     pub data_dir: Option<PathBuf>,
+    /// Store over several clusters; `None` if the data is in one store.
+    pub placement: Option<Arc<PlacedStore>>,
     /// Start of the process.
     pub started: Instant,
 }

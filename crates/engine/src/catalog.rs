@@ -31,6 +31,7 @@ mod search;
 pub(crate) mod settings;
 mod snapshots;
 mod state;
+mod storage_ids;
 
 pub use access_resources::{AccessResource, TokenSigner};
 pub use containers::Container;
@@ -41,6 +42,7 @@ pub(crate) use ranges::{RangeRecord, Successors};
 pub(crate) use records::Meta;
 pub(crate) use scripts::Script;
 pub(crate) use snapshots::HighWaterMarks;
+pub use storage_ids::storage_ids;
 
 use crate::background::BackgroundTask;
 use crate::background::agenda::{Agenda, Subject};

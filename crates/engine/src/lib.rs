@@ -83,7 +83,9 @@ mod throughput;
 mod traffic;
 
 pub use background::{BackgroundTask, ClockJump, ITEMS_PER_STEP};
-pub use catalog::{AccessResource, Container, Database, Grant, PermissionMode, TokenSigner};
+pub use catalog::{
+    AccessResource, Container, Database, Grant, PermissionMode, TokenSigner, storage_ids,
+};
 pub use items::ScriptPlace;
 pub use metadata::Feed;
 pub use operator::{

@@ -220,6 +220,7 @@ fn components(server: &Server) -> Components {
         gateway: server.gateway.clone(),
         clock: server.clock.clone(),
         data_dir: server.context.data_dir.clone(),
+        placement: None,
         started: server.context.started,
     }
 }

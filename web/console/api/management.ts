@@ -165,6 +165,57 @@ export interface ProvisionedThroughput {
   readonly mode?: "manual" | "autoscale" | undefined;
 }
 
+export interface Placement {
+  /** number of the partition in the store */
+  readonly storageId: number;
+  /** cluster that has the partition */
+  readonly cluster: string;
+  /** settled: no work is under way; moving: the partition is being copied to another cluster; leaving: it was moved, and the source is being removed; destroying: it is being removed */
+  readonly state: "settled" | "moving" | "leaving" | "destroying";
+  /** cluster to which the partition is moving, or that it is leaving */
+  readonly other?: string | undefined;
+  /** id of the database */
+  readonly database?: string | undefined;
+  /** id of the container */
+  readonly container?: string | undefined;
+  /** partition key range id; absent for the catalog, for partitions of snapshots, and for those that are to be removed */
+  readonly id?: string | undefined;
+  /** reason why the last move failed */
+  readonly failure?: string | undefined;
+}
+
+export interface Move {
+  /** name of the cluster that gets the partition */
+  readonly cluster: string;
+}
+
+export interface Placements {
+  /** partitions of the store in order of their numbers */
+  readonly placements: readonly (Placement)[];
+}
+
+export interface Cluster {
+  /** name of the cluster */
+  readonly name: string;
+  /** bytes in use, as the cluster measures them */
+  readonly bytes: number;
+  /** number of partitions of the store */
+  readonly partitions: number;
+  /** yes if the cluster gets no further partitions */
+  readonly drained: "yes" | "no";
+  /** yes while its partitions are being moved to other clusters */
+  readonly draining: "yes" | "no";
+  /** reason why the last drain did not move all partitions */
+  readonly drainFailure?: string | undefined;
+  /** reason why the cluster takes no writes now */
+  readonly writeFailure?: string | undefined;
+}
+
+export interface Clusters {
+  /** clusters in the order of the configuration */
+  readonly clusters: readonly (Cluster)[];
+}
+
 export interface Operation {
   /** number of the operation since the server started */
   readonly id: number;
@@ -1155,6 +1206,31 @@ export async function readOperation(id: string, options: Options = {}): Promise<
 /** Runs the next step or all remaining steps of a split or merge, or cancels it. */
 export async function actOnOperation(id: string, body: OperationAction, options: Options = {}): Promise<Operation> {
   return (await manage(`/operations/${part(id)}`, { ...options, method: "POST", body, headers: { "content-type": "application/json" } })).json() as Operation;
+}
+
+/** Lists the clusters that hold the data. */
+export async function listClusters(options: Options = {}): Promise<Clusters> {
+  return (await manage(`/clusters`, { ...options })).json() as Clusters;
+}
+
+/** Starts to move all partitions of a cluster to other clusters; the cluster gets no further ones. */
+export async function drainCluster(name: string, options: Options = {}): Promise<Cluster> {
+  return (await manage(`/clusters/${part(name)}/drain`, { ...options, method: "POST" })).json() as Cluster;
+}
+
+/** Lets a drained cluster get partitions again. */
+export async function endDrainOfCluster(name: string, options: Options = {}): Promise<Cluster> {
+  return (await manage(`/clusters/${part(name)}/drain`, { ...options, method: "DELETE" })).json() as Cluster;
+}
+
+/** Lists the partitions of the store with the clusters that have them. */
+export async function listPlacements(options: Options = {}): Promise<Placements> {
+  return (await manage(`/placements`, { ...options })).json() as Placements;
+}
+
+/** Starts to move a physical partition to another cluster. */
+export async function movePartition(db: string, coll: string, id: string, body: Move, options: Options = {}): Promise<Placement> {
+  return (await manage(`/dbs/${part(db)}/colls/${part(coll)}/partitions/${part(id)}/move`, { ...options, method: "POST", body, headers: { "content-type": "application/json" } })).json() as Placement;
 }
 
 /** Returns the throughput of a container: the provisioned RU/s, the settings of the operator and the usage of each physical partition. */

@@ -17,6 +17,7 @@ use super::tree::Tree;
 const MODEL: &str = "orrery-model";
 const STORAGE: &str = "orrery-storage";
 const STORAGE_POSTGRES: &str = "orrery-storage-postgres";
+const PLACEMENT: &str = "orrery-placement";
 const SQL: &str = "orrery-sql";
 const SCRIPT: &str = "orrery-script";
 const ENGINE: &str = "orrery-engine";
@@ -39,12 +40,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (MODEL, &[]),
     (STORAGE, &[MODEL]),
     (STORAGE_POSTGRES, &[MODEL, STORAGE]),
+    (PLACEMENT, &[MODEL, STORAGE, STORAGE_POSTGRES]),
     (SQL, &[MODEL]),
     (SCRIPT, &[MODEL]),
-    (ENGINE, &[MODEL, STORAGE, SQL, SCRIPT]),
+    (ENGINE, &[MODEL, STORAGE, PLACEMENT, SQL, SCRIPT]),
     (GATEWAY, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE]),
     (WHAT_IF, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE]),
-    (ADMIN, &[MODEL, ENGINE, WHAT_IF, GATEWAY]),
+    (ADMIN, &[MODEL, STORAGE, PLACEMENT, ENGINE, WHAT_IF, GATEWAY]),
     (CONSOLE, &[MODEL, GATEWAY, ADMIN]),
     (TELEMETRY, &[CLIENT, MODEL, ENGINE, GATEWAY, ADMIN]),
     (

@@ -34,11 +34,22 @@ const COMMIT_BYTES: usize = 1 << 20;
 pub(super) type Change = (Vec<u8>, Option<Vec<u8>>);
 
 /// Returns the prefix of the keys of a row set.
-fn key_prefix(row_set: u64) -> Vec<u8> {
+pub(super) fn key_prefix(row_set: u64) -> Vec<u8> {
     if row_set == 0 {
         return Vec::new();
     }
     [&[NUMBERED_SET][..], &row_set.to_be_bytes()].concat()
+}
+
+/// Reads the number of the current row set.
+///
+/// # Errors
+/// 500 if the store cannot be read or the row is damaged.
+pub(super) fn current_set(catalog: &dyn Snapshot) -> Result<u64> {
+    match catalog.get(&[CURRENT_SET]).map_err(storage_failure)? {
+        None => Ok(0),
+        Some(value) => keys::number(&value).ok_or_else(Record::damaged),
+    }
 }
 
 /// Returns true if rows with this key belong to a row set.
@@ -91,11 +102,7 @@ impl Catalog {
     /// # Errors
     /// 500 if the store cannot be read or the row is damaged.
     pub(super) fn stored_row_set(&self) -> Result<u64> {
-        let snapshot = self.partition.snapshot()?;
-        match snapshot.get(&[CURRENT_SET]).map_err(storage_failure)? {
-            None => Ok(0),
-            Some(value) => keys::number(&value).ok_or_else(Record::damaged),
-        }
+        current_set(self.partition.snapshot()?.as_ref())
     }
 
     /// Returns the records or the ranges of the current row set in the order of their keys, which

@@ -81,6 +81,20 @@ fn key_range(number: u64) -> (Vec<u8>, Vec<u8>) {
     (first, keys::after(&head_key(number)))
 }
 
+/// Returns the rows of all snapshots, complete ones or not, with the keys that the rows had.
+pub(super) fn rows_of_snapshots(
+    catalog: &dyn Snapshot,
+) -> impl Iterator<Item = Result<(Bytes, Bytes)>> {
+    let prefix_length = head_key(0).len();
+    let rows = scan(catalog, &keys::tagged(SNAPSHOT), Direction::Forward);
+    // The head of a snapshot has an empty rest of a key, which no row has.
+    rows.map(move |row| {
+        let (key, value) = row?;
+        let rest = key.get(prefix_length..).ok_or_else(Record::damaged)?;
+        Ok((key.slice_ref(rest), value))
+    })
+}
+
 fn head_text(name: &str, captured: &CapturedState, note: &Object) -> Vec<u8> {
     let head = object! {
         "name" => name,
@@ -113,7 +127,7 @@ fn head_from_json(json: &Json) -> Option<SnapshotInfo> {
 }
 
 /// Returns the storage id and the container of a row of a live partition; `None` for other rows.
-fn live_partition(key: &[u8], value: &[u8]) -> Result<Option<(PartitionId, Rid)>> {
+pub(super) fn live_partition(key: &[u8], value: &[u8]) -> Result<Option<(PartitionId, Rid)>> {
     if key.first() != Some(&RANGE) {
         return Ok(None);
     }

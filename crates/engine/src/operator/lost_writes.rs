@@ -63,6 +63,20 @@ impl LostWrites {
 }
 
 impl Engine {
+    /// Returns the physical partitions of all containers by their numbers in the store: the ids of
+    /// database and container, and the partition key range id.
+    pub fn partitions_by_storage_id(&self) -> BTreeMap<PartitionId, (String, String, u32)> {
+        let mut all = BTreeMap::new();
+        for container in self.every_container() {
+            let (database, id) = (container.database_id(), container.id());
+            for partition in container.partitions().iter() {
+                let name = (database.to_string(), id.to_string(), partition.id);
+                all.insert(partition.storage_id, name);
+            }
+        }
+        all
+    }
+
     /// Returns the name of a partition of the store for a person.
     fn place_of(&self, storage_id: PartitionId) -> String {
         if storage_id == CATALOG_PARTITION {

@@ -1,0 +1,274 @@
+//! Moves of many partitions, and lists for the operator.
+
+use orrery_model::sync::lock;
+use orrery_storage::{PartitionId, StoreError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use crate::cluster::failed;
+use crate::ledger::Change;
+use crate::row::Step;
+use crate::store::PlacedStore;
+
+/// The home of a partition, for the operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// The partition.
+    pub partition: PartitionId,
+    /// The cluster that has it.
+    pub cluster: String,
+    /// The work under way.
+    pub state: PlacementState,
+    /// Why the last move or removal failed, if it did and none has succeeded since.
+    pub failure: Option<String>,
+}
+
+/// The work under way for a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlacementState {
+    /// None.
+    Settled,
+    /// A move to this cluster. The partition is read and written where it was.
+    Moving {
+        /// The cluster that gets the partition.
+        to: String,
+    },
+    /// The removal of the source of a move from this cluster.
+    Leaving {
+        /// The cluster that had the partition.
+        from: String,
+    },
+    /// The removal of the partition.
+    Destroying,
+}
+
+/// A cluster, for the operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterStatus {
+    /// The name.
+    pub name: String,
+    /// Bytes in use, as the store measures them.
+    pub bytes: u64,
+    /// Partitions whose home the cluster is.
+    pub partitions: usize,
+    /// The cluster gets no further partitions.
+    pub is_drained: bool,
+    /// A drain is under way.
+    pub is_draining: bool,
+    /// Why the last drain failed, if it did and none was started since.
+    pub drain_failure: Option<String>,
+    /// Why the cluster takes no writes now.
+    pub write_failure: Option<String>,
+}
+
+/// Failures of work in the background, and the work under way.
+#[derive(Default)]
+pub(crate) struct Failures {
+    partitions: Mutex<BTreeMap<PartitionId, String>>,
+    drains: Mutex<BTreeMap<String, String>>,
+    draining: Mutex<BTreeSet<String>>,
+}
+
+impl Failures {
+    pub(crate) fn note(&self, partition: PartitionId, failure: String) {
+        lock(&self.partitions).insert(partition, failure);
+    }
+
+    fn forget(&self, partition: PartitionId) {
+        lock(&self.partitions).remove(&partition);
+    }
+}
+
+impl PlacedStore {
+    /// Returns every partition with its cluster, in order.
+    pub fn placements(&self) -> Vec<Placement> {
+        let failures = lock(&self.failures.partitions).clone();
+        let ledger = self.ledger();
+        let rows = ledger.rows().iter();
+        rows.map(|(partition, row)| Placement {
+            partition: *partition,
+            cluster: row.home.cluster.clone(),
+            state: match &row.step {
+                Step::Settled => PlacementState::Settled,
+                Step::Moving { to } => PlacementState::Moving {
+                    to: to.cluster.clone(),
+                },
+                Step::Leaving { from } => PlacementState::Leaving {
+                    from: from.cluster.clone(),
+                },
+                Step::Destroying => PlacementState::Destroying,
+            },
+            failure: failures.get(partition).cloned(),
+        })
+        .collect()
+    }
+
+    /// Returns the clusters, the first one first.
+    pub fn clusters(&self) -> Vec<ClusterStatus> {
+        let counts = self.partition_counts();
+        let drains = lock(&self.failures.drains).clone();
+        let draining = lock(&self.failures.draining).clone();
+        let mut all = Vec::new();
+        for (at, cluster) in self.clusters.iter().enumerate() {
+            all.push(ClusterStatus {
+                name: cluster.name.clone(),
+                bytes: cluster.store.approximate_bytes(),
+                partitions: counts[at],
+                is_drained: self.is_drained(at),
+                is_draining: draining.contains(&cluster.name),
+                drain_failure: drains.get(&cluster.name).cloned(),
+                write_failure: cluster.store.write_failure(),
+            });
+        }
+        all
+    }
+
+    /// Sets if a cluster gets no further partitions, durably.
+    ///
+    /// # Errors
+    /// When no cluster has the name, it is the first cluster, or the ledger cannot be written.
+    pub fn set_drained(&self, cluster: &str, is_drained: bool) -> Result<(), StoreError> {
+        if self.index_of(cluster)? == 0 && is_drained {
+            let detail = "the first cluster has the catalog and the list of partitions, so it \
+                          cannot be drained";
+            return Err(failed(cluster, detail));
+        }
+        self.ledger().commit(Change {
+            drained: Some((cluster.to_owned(), is_drained)),
+            ..Change::default()
+        })
+    }
+
+    /// Moves all partitions of a cluster to others, and gives the cluster no further ones. Returns
+    /// the number of partitions that were moved.
+    ///
+    /// # Errors
+    /// As [`PlacedStore::set_drained`] and [`PlacedStore::move_partition`], after every partition
+    /// was tried; when no other cluster takes partitions.
+    pub fn drain(&self, cluster: &str) -> Result<usize, StoreError> {
+        self.set_drained(cluster, true)?;
+        let (mut moved, mut result) = (0, Ok(()));
+        for partition in self.partitions_of(cluster) {
+            let to = self.clusters[self.emptiest()?].name.clone();
+            match self.move_noted(partition, &to) {
+                Ok(()) => moved += 1,
+                Err(error) => result = Err(error),
+            }
+            if self.stop.is_set() {
+                break;
+            }
+        }
+        result.map(|()| moved)
+    }
+
+    /// Moves one partition from the fullest cluster to the emptiest, if their sizes differ by more
+    /// than `threshold` bytes and by more than a partition of average size. Returns the partition
+    /// and its new cluster, or `None` if nothing was moved.
+    ///
+    /// # Errors
+    /// As [`PlacedStore::move_partition`].
+    pub fn balance(&self, threshold: u64) -> Result<Option<(PartitionId, String)>, StoreError> {
+        let clusters = self.clusters();
+        let movable = |name: &str| {
+            let mut all = self.partitions_of(name);
+            all.retain(|partition| partition.0 != 0);
+            all
+        };
+        let sources = clusters.iter().filter(|one| !movable(&one.name).is_empty());
+        let fullest = sources.max_by_key(|one| one.bytes);
+        let targets = clusters.iter().filter(|one| !one.is_drained);
+        let emptiest = targets.min_by_key(|one| (one.bytes, one.partitions));
+        let (Some(fullest), Some(emptiest)) = (fullest, emptiest) else {
+            return Ok(None);
+        };
+        // A move of an average partition must not make the other cluster the fuller one.
+        let average = fullest.bytes / fullest.partitions.max(1) as u64;
+        let difference = fullest.bytes.saturating_sub(emptiest.bytes);
+        if difference <= threshold.max(average) {
+            return Ok(None);
+        }
+        // The newest partition has the highest number; it is likely to be the smallest.
+        let Some(partition) = movable(&fullest.name).pop() else {
+            return Ok(None);
+        };
+        self.move_noted(partition, &emptiest.name)?;
+        Ok(Some((partition, emptiest.name.clone())))
+    }
+
+    /// Starts a move on a thread of its own. [`PlacedStore::placements`] shows its progress and its
+    /// failure.
+    ///
+    /// # Errors
+    /// When the partition or the cluster does not exist, or no thread can be started.
+    pub fn start_move(
+        self: &Arc<Self>,
+        partition: PartitionId,
+        to: &str,
+    ) -> Result<(), StoreError> {
+        self.index_of(to)?;
+        if partition.0 == 0 || self.row(partition)?.is_none() {
+            let detail = format!("partition {partition} does not exist or cannot be moved");
+            return Err(failed(to, detail));
+        }
+        let (store, name) = (Arc::clone(self), to.to_owned());
+        self.start(to, move || {
+            // The failure is in the list of placements.
+            let _ = store.move_noted(partition, &name);
+        })
+    }
+
+    /// Starts a drain on a thread of its own. [`PlacedStore::clusters`] shows its progress and its
+    /// failure. Does nothing if a drain of the cluster is under way.
+    ///
+    /// # Errors
+    /// As [`PlacedStore::set_drained`], and if no thread can be started.
+    pub fn start_drain(self: &Arc<Self>, cluster: &str) -> Result<(), StoreError> {
+        self.set_drained(cluster, true)?;
+        if !lock(&self.failures.draining).insert(cluster.to_owned()) {
+            return Ok(());
+        }
+        lock(&self.failures.drains).remove(cluster);
+        let (store, name) = (Arc::clone(self), cluster.to_owned());
+        let started = self.start(cluster, move || {
+            if let Err(error) = store.drain(&name) {
+                lock(&store.failures.drains).insert(name.clone(), error.to_string());
+            }
+            lock(&store.failures.draining).remove(&name);
+        });
+        if started.is_err() {
+            lock(&self.failures.draining).remove(cluster);
+        }
+        started
+    }
+
+    /// Ends the moves and drains that are under way soon, and all later ones. The partitions that
+    /// are being moved stay where they are. For the end of the process.
+    pub fn stop_moves(&self) {
+        self.stop.set();
+    }
+
+    fn start(&self, cluster: &str, work: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
+        let thread = std::thread::Builder::new().name("orrery-placement".to_owned());
+        let started = thread.spawn(work);
+        let failure = |error| failed(cluster, format!("cannot start a thread: {error}"));
+        started.map(|_| ()).map_err(failure)
+    }
+
+    /// Moves a partition and notes the failure for the operator.
+    fn move_noted(&self, partition: PartitionId, to: &str) -> Result<(), StoreError> {
+        self.failures.forget(partition);
+        let moved = self.move_partition(partition, to);
+        if let Err(error) = &moved {
+            self.failures.note(partition, error.to_string());
+        }
+        moved
+    }
+
+    /// Returns the partitions of a cluster, in order.
+    fn partitions_of(&self, cluster: &str) -> Vec<PartitionId> {
+        let ledger = self.ledger();
+        let rows = ledger.rows().iter();
+        let of_cluster = rows.filter(|(_, row)| row.home.cluster == cluster);
+        of_cluster.map(|(partition, _)| *partition).collect()
+    }
+}

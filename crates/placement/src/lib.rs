@@ -1,0 +1,36 @@
+//! One store out of several clusters.
+//!
+//! [`PlacedStore`] implements [`orrery_storage::Store`] over several stores, of which each is one
+//! *cluster*. A partition lives in one cluster as a whole, and the rows of a partition of the first
+//! cluster, the *ledger*, say in which. [`PlacedStore::move_partition`] moves a partition while it
+//! is written; [`copy_store`] copies whole stores that are not written.
+//!
+//! - `store.rs`: the calls of the trait; `cluster.rs`: the description of a cluster; `place.rs`: the
+//!   way of one partition's calls;
+//! - `ledger.rs` and `row.rs`: the rows that say where partitions live;
+//! - `moving.rs`, `changes.rs`: a move; `balance.rs`: drains, balance and lists for the operator;
+//! - `writer.rs`: commits of one writer that knows the outcome of each; `target.rs`: the rows of a
+//!   copy in commits; `copy.rs`: whole stores; `patience.rs`: waits.
+//!
+//! Promised beyond the trait: an interrupted move leaves the source in force or is complete; epochs
+//! rise over moves; a process that does not own the ledger any more opens no partition.
+//!
+//! Left out: transactions over clusters, copies of a partition for reads, moves of partition 0.
+
+mod balance;
+mod changes;
+mod cluster;
+mod copy;
+mod ledger;
+mod moving;
+mod patience;
+mod place;
+mod row;
+mod store;
+mod target;
+mod writer;
+
+pub use balance::{ClusterStatus, Placement, PlacementState};
+pub use cluster::NamedCluster;
+pub use copy::{CopyProgress, copy_store};
+pub use store::{LEDGER, Options, PlacedStore};

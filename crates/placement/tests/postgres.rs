@@ -1,0 +1,126 @@
+//! Two PostgreSQL servers, and moves between them while several writers commit.
+
+#[path = "../../storage-postgres/tests/support/mod.rs"]
+mod servers;
+mod support;
+
+use orrery_placement::{NamedCluster, PlacedStore};
+use orrery_storage::{Commit, CommitOutcome, PartitionId, Store};
+use servers::Server;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use support::rows;
+
+const WRITERS: u64 = 3;
+const MOVES: usize = 6;
+
+fn named(name: &str, store: impl Store + 'static) -> NamedCluster {
+    NamedCluster {
+        name: name.to_owned(),
+        store: Arc::new(store),
+        drained: false,
+    }
+}
+
+/// Returns the commit of a number: a row of its own, a row that each commit writes, and a row that
+/// is written and deleted in turn.
+fn commit_of(lsn: u64) -> Commit {
+    let mut commit = Commit {
+        expect_lsn: lsn - 1,
+        new_lsn: lsn,
+        puts: vec![
+            (b"last".to_vec(), lsn.to_be_bytes().to_vec()),
+            (
+                [b"row".as_slice(), &lsn.to_be_bytes()].concat(),
+                vec![7; 3_000],
+            ),
+        ],
+        ..Commit::default()
+    };
+    commit.token[..8].copy_from_slice(&lsn.to_be_bytes());
+    match lsn % 2 {
+        0 => commit.deletes.push(b"odd".to_vec()),
+        _ => commit.puts.push((b"odd".to_vec(), Vec::new())),
+    }
+    commit
+}
+
+#[test]
+fn partitions_move_between_two_servers_under_writers() {
+    let servers = [
+        Server::start(&["-c", "fsync=off"]),
+        Server::start(&["-c", "fsync=off"]),
+    ];
+    let configs = [servers[0].config(), servers[1].config()];
+    let open = || {
+        let names = ["first", "second"].iter().zip(&configs);
+        let clusters = names.map(|(name, config)| named(name, servers::open(config)));
+        PlacedStore::open(clusters.collect()).unwrap()
+    };
+    let store = &open();
+    let is_over = &AtomicBool::new(false);
+    let written = &AtomicU64::new(0);
+    let heads: Vec<u64> = std::thread::scope(|scope| {
+        let writers = (1..=WRITERS).map(|id| {
+            scope.spawn(move || {
+                let lease = store.open(PartitionId(id)).unwrap();
+                let mut lsn = 0;
+                while !is_over.load(Ordering::SeqCst) {
+                    // Several commits are under way at once. Leases stay valid, so each is Ok.
+                    let receipts =
+                        [lsn + 1, lsn + 2, lsn + 3].map(|lsn| store.submit(&lease, commit_of(lsn)));
+                    for receipt in receipts {
+                        assert_eq!(receipt.wait(), CommitOutcome::Ok);
+                        lsn += 1;
+                    }
+                    written.fetch_add(3, Ordering::SeqCst);
+                    let head = store.snapshot(PartitionId(id)).unwrap().head().lsn;
+                    assert_eq!(head, lsn, "a snapshot has every commit that was answered");
+                }
+                lsn
+            })
+        });
+        let writers: Vec<_> = writers.collect();
+        // Each move has commits before it and after it.
+        for round in 0..MOVES {
+            let before = written.load(Ordering::SeqCst);
+            while written.load(Ordering::SeqCst) < before + 30 {
+                std::thread::yield_now();
+            }
+            for id in 1..=WRITERS {
+                let held = store.snapshot(PartitionId(id)).unwrap();
+                let to = ["second", "first"][round % 2];
+                store.move_partition(PartitionId(id), to).unwrap();
+                let head = held.head().lsn;
+                let last = held.get(b"last").unwrap();
+                assert_eq!(
+                    last.unwrap(),
+                    head.to_be_bytes().as_slice(),
+                    "a held snapshot"
+                );
+            }
+        }
+        is_over.store(true, Ordering::SeqCst);
+        writers.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+
+    // Another process finds the same, and every partition where the last move left it.
+    let again = open();
+    for (id, head) in (1..=WRITERS).zip(heads) {
+        let snapshot = again.snapshot(PartitionId(id)).unwrap();
+        assert_eq!(snapshot.head().lsn, head);
+        let found = rows(&*snapshot);
+        assert_eq!(found.len() as u64, head + 1 + head % 2);
+        for lsn in 1..=head {
+            let key = [b"row".as_slice(), &lsn.to_be_bytes()].concat();
+            assert!(found.contains_key(&key), "commit {lsn} is there");
+        }
+        assert!(again.open(PartitionId(id)).unwrap().epoch() > 1 << 32);
+    }
+    assert!(again.placements().iter().all(|one| one.cluster == "first"));
+    // The process before owns nothing any more.
+    assert!(store.open(PartitionId(1)).is_err());
+    assert!(store.move_partition(PartitionId(1), "second").is_err());
+    let counted = servers[1].sql(&format!("SELECT count(*) FROM {}.kv", configs[1].schema));
+    assert_eq!(counted, [["0"]], "no row is left in the second cluster");
+}
