@@ -21,7 +21,7 @@ use crate::live::{LiveSelection, LiveView, Sampler};
 use crate::log::{Field, Log, LogLevel};
 use crate::metrics::{Metrics, RequestKind};
 use crate::notices::Notices;
-use crate::operations::{self, Lane, Operation, Started};
+use crate::operations::{self, Lane, Operation};
 use crate::options::{Account, Options};
 use crate::placement::{Pool, catch_panics};
 use crate::reply::Reply;
@@ -65,6 +65,8 @@ pub struct Gateway {
     notices: Notices,
     slow_requests: Option<SlowRequests>,
     spans: Option<(SpanRecorder, SpanAccount)>,
+    /// Calls of the engine wait for other machines.
+    has_remote_store: bool,
     sampler: Sampler,
     body_memory: BodyMemory,
 }
@@ -144,6 +146,7 @@ impl Gateway {
             notices: Notices::default(),
             slow_requests: None,
             spans: None,
+            has_remote_store: false,
             script_lane: ScriptLane::new(&engine),
             engine,
             authenticator: Authenticator::new(options.keys, options.directory),
@@ -172,6 +175,14 @@ impl Gateway {
             region: region.into(),
         };
         self.spans = recorder.map(|recorder| (recorder, account));
+        self
+    }
+
+    /// Runs every operation on a thread of its own, because the store of the engine is on other
+    /// machines: each read waits for an answer of theirs.
+    pub fn with_remote_store(mut self) -> Self {
+        self.has_remote_store = true;
+        self.pool = Pool::for_remote_store();
         self
     }
 
@@ -371,10 +382,11 @@ impl Gateway {
             cancel: Cancel::default(),
         });
         trace.call = Some(call.clone());
-        let reply = match self.start(operation, &call).await {
-            Ok(started) => operations::finish(started, &self.engine, &call).await,
-            Err(error) => Reply::failed(error),
+        let reply = match self.has_remote_store {
+            true => self.run_on_thread(operation, &call).await,
+            false => self.run(operation, &call).await,
         };
+        let reply = reply.unwrap_or_else(Reply::failed);
         let reply = reply.with_short_token(call.headers.has_short_tokens);
         let reply = self.hold_reply(reply, operation);
 
@@ -385,24 +397,56 @@ impl Gateway {
         wait_for_fault(fault).await.unwrap_or(Ok(reply))
     }
 
-    /// Starts an operation on the thread or in the pool that its lane names.
+    /// Runs an operation: starts it on the thread or in the pool that its lane names, and waits for
+    /// its commit without a thread.
     ///
     /// # Errors
-    /// 429 if the pool is full; 500 if the operation panics; 404/1003 if the container of a script
-    /// does not exist. The errors of the operation itself are in the inner result.
-    async fn start(
+    /// As [`Gateway::run_in_lane`].
+    async fn run(&self, operation: &'static Operation, call: &Arc<Call>) -> Result<Reply> {
+        let lane = operation.lane(call);
+        let started = if lane == Lane::Worker {
+            operation.start(&self.engine, call)
+        } else {
+            let (engine, own_call) = (self.engine.clone(), call.clone());
+            let work = move || operation.start(&engine, &own_call);
+            self.run_in_lane(lane, operation, call, work).await?
+        };
+        Ok(operations::finish(started, &self.engine, call).await)
+    }
+
+    /// Runs an operation from its start to its reply on a thread that may wait for other machines.
+    ///
+    /// # Errors
+    /// As [`Gateway::run_in_lane`].
+    async fn run_on_thread(
         &self,
         operation: &'static Operation,
         call: &Arc<Call>,
-    ) -> Result<Result<Started>> {
+    ) -> Result<Reply> {
+        let (engine, own_call) = (self.engine.clone(), call.clone());
+        let runtime = tokio::runtime::Handle::current();
+        let work = move || {
+            let started = operation.start(&engine, &own_call);
+            runtime.block_on(operations::finish(started, &engine, &own_call))
+        };
         let lane = operation.lane(call);
-        if lane == Lane::Worker {
-            return Ok(operation.start(&self.engine, call));
-        }
+        self.run_in_lane(lane, operation, call, work).await
+    }
+
+    /// Runs the work of a call in the pool of a lane.
+    ///
+    /// # Errors
+    /// 429 if the pool is full; 500 if the work panics; 404/1003 if the container of a script does
+    /// not exist.
+    async fn run_in_lane<T: Send + 'static>(
+        &self,
+        lane: Lane,
+        operation: &'static Operation,
+        call: &Arc<Call>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
         // A client that closes the connection makes the server drop this future.
         let _cancel = CancelOnDrop(call.clone());
-        let (engine, own_call) = (self.engine.clone(), call.clone());
-        let work = move || operation.start(&engine, &own_call);
         match lane {
             Lane::Worker | Lane::Pool => self.pool.run(work).await,
             Lane::Query => self.query_pool.run(work).await,

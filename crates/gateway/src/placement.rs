@@ -11,6 +11,9 @@
 //! | requests with scripts | see `script_lane.rs` |
 //! | all others: metadata, feeds, batches | a few for each core |
 //!
+//! Over a store on other machines every request waits for those, so none runs on a worker thread,
+//! and the pool for all others has [`REMOTE_REQUESTS`].
+//!
 //! A pool queues a bounded number of requests. If the queue is full, a request is refused with 429
 //! and a time to retry, and not with 503, because clients take 503 for a server that is down.
 
@@ -26,6 +29,9 @@ const QUEUE_LENGTH: usize = 1024;
 pub(crate) const RETRY_AFTER_MS: u64 = 100;
 /// The queries that run at once. Each has a thread.
 const QUERIES: usize = 256;
+/// The requests to a store on other machines that run at once, without queries and scripts. Each
+/// has a thread, which waits most of the time.
+const REMOTE_REQUESTS: usize = 128;
 
 /// The measurements that run at once.
 const MEASUREMENTS: usize = 2;
@@ -51,6 +57,11 @@ impl Pool {
     pub fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Self::with_limits(4 * cores.max(2), QUEUE_LENGTH)
+    }
+
+    /// Creates the pool for all requests but queries and scripts over a store on other machines.
+    pub(crate) fn for_remote_store() -> Self {
+        Self::with_limits(REMOTE_REQUESTS, QUEUE_LENGTH)
     }
 
     /// Creates the pool for measurements of the operator, each of which may keep a core busy for

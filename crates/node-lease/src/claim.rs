@@ -1,0 +1,231 @@
+//! The way to the lease: a node watches the row until the holder is silent for long enough.
+
+use orrery_model::world::World;
+use orrery_storage::{CommitOutcome, Lsn, Store, StoreError};
+
+use crate::LEASE_PARTITION;
+use crate::holding::{Holding, commit_of};
+use crate::row::{Node, Row};
+
+/// A node that wants the lease.
+pub(crate) struct Claim {
+    row: Row,
+    /// The commit of the row that was seen last, and when it was seen first, in milliseconds of
+    /// the monotonic clock.
+    seen: Option<(Lsn, u64)>,
+}
+
+/// The outcome of an attempt to get the lease.
+pub(crate) enum Attempt {
+    /// This node holds the lease, which is valid from `since_ms` of the monotonic clock.
+    Held {
+        /// The lease.
+        holding: Holding,
+        /// The moment before the claim was sent.
+        since_ms: u64,
+    },
+    /// Another node holds the lease, or has claimed it just now.
+    Waiting(Option<Node>),
+}
+
+impl Claim {
+    /// Creates the claim of a process for `row`.
+    pub(crate) fn new(row: Row) -> Claim {
+        Claim { row, seen: None }
+    }
+
+    /// Looks at the row, and claims the lease if it is free.
+    ///
+    /// # Errors
+    /// That of the store.
+    pub(crate) fn attempt(
+        &mut self,
+        store: &dyn Store,
+        world: &dyn World,
+    ) -> Result<Attempt, StoreError> {
+        let snapshot = store.snapshot(LEASE_PARTITION)?;
+        let (head, row) = (snapshot.head(), Row::read(snapshot.as_ref())?);
+        drop(snapshot);
+        if let Some(row) = row
+            && !row.is_released
+            && !self.is_silent(head.lsn, row.ttl_ms, world.monotonic_ms())
+        {
+            return Ok(Attempt::Waiting(Some(row.node)));
+        }
+
+        // Whatever the watched row has become meanwhile, the head tells.
+        let lease = store.open(LEASE_PARTITION)?;
+        if lease.head() != head {
+            return Ok(Attempt::Waiting(None));
+        }
+        let since_ms = world.monotonic_ms();
+        let (commit, new_head) = commit_of(&self.row, head, world);
+        match store.submit(&lease, commit).wait() {
+            CommitOutcome::Ok => Ok(Attempt::Held {
+                holding: Holding::new(lease, new_head, self.row.clone()),
+                since_ms,
+            }),
+            // A claim that took place without an answer has a holder that does not know of it. It
+            // expires like that of a holder that has died.
+            _ => Ok(Attempt::Waiting(None)),
+        }
+    }
+
+    /// Returns true if the row has been the same for longer than its holder may trust it.
+    fn is_silent(&mut self, lsn: Lsn, ttl_ms: u64, now_ms: u64) -> bool {
+        match self.seen {
+            Some((seen, since_ms)) if seen == lsn => {
+                // A fifth more, since clocks do not run at the same speed.
+                now_ms.saturating_sub(since_ms) > ttl_ms + ttl_ms / 5
+            }
+            _ => {
+                self.seen = Some((lsn, now_ms));
+                false
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::holding::Renewal;
+    use crate::validity::{Moment, Validity};
+    use orrery_model::world::SeededWorld;
+    use orrery_storage::MemoryStore;
+    use std::sync::Arc;
+
+    const TTL_MS: u64 = 6_000;
+
+    /// A node with a clock of its own.
+    struct TestNode {
+        world: Arc<SeededWorld>,
+        validity: Validity,
+        claim: Claim,
+        holding: Option<Holding>,
+    }
+
+    impl TestNode {
+        fn new(number: u64) -> TestNode {
+            let world = Arc::new(SeededWorld::new(1_000_000, number));
+            TestNode {
+                validity: Validity::ended(world.clone()),
+                claim: Claim::new(Row {
+                    node: Node {
+                        name: format!("node-{number}"),
+                        address: String::new(),
+                    },
+                    process: number,
+                    ttl_ms: TTL_MS,
+                    is_released: false,
+                }),
+                world,
+                holding: None,
+            }
+        }
+
+        /// Renews the lease or attempts to get it, and calls `meanwhile` while the store works.
+        fn step(&mut self, store: &MemoryStore, meanwhile: impl FnOnce()) {
+            let before = Moment::now(self.world.as_ref());
+            match &mut self.holding {
+                None => {
+                    let attempt = self.claim.attempt(store, self.world.as_ref());
+                    meanwhile();
+                    if let Ok(Attempt::Held { holding, since_ms }) = attempt {
+                        assert!(since_ms >= before.monotonic_ms);
+                        self.holding = Some(holding);
+                        self.validity.extend(before, TTL_MS);
+                    }
+                }
+                Some(holding) => {
+                    let renewal = holding.renew(store, self.world.as_ref());
+                    meanwhile();
+                    match renewal {
+                        Renewal::Renewed => self.validity.extend(before, TTL_MS),
+                        Renewal::Failed(_) => {}
+                        Renewal::Lost(_) => {
+                            self.validity.end();
+                            self.holding = None;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_silent_holder_is_replaced_after_the_ttl_and_a_fifth() {
+        let store = MemoryStore::new();
+        let (mut first, mut second) = (TestNode::new(1), TestNode::new(2));
+        first.step(&store, || ());
+        assert!(first.validity.is_valid());
+        second.step(&store, || ());
+        second.world.advance_ms(TTL_MS + TTL_MS / 5);
+        second.step(&store, || ());
+        assert!(second.holding.is_none());
+        second.world.advance_ms(1);
+        second.step(&store, || ());
+        assert!(second.validity.is_valid());
+        first.step(&store, || ());
+        assert!(!first.validity.is_valid() && first.holding.is_none());
+    }
+
+    #[test]
+    fn a_holder_that_renews_keeps_the_lease_although_a_claimer_opens_the_partition() {
+        let store = MemoryStore::new();
+        let (mut first, mut second) = (TestNode::new(1), TestNode::new(2));
+        first.step(&store, || ());
+        for _ in 0..10 {
+            second.step(&store, || ());
+            store.open(LEASE_PARTITION).expect("it opens");
+            first.world.advance_ms(TTL_MS / 3);
+            second.world.advance_ms(TTL_MS / 3);
+            first.step(&store, || ());
+            assert!(first.validity.is_valid() && second.holding.is_none());
+        }
+    }
+
+    #[test]
+    fn a_released_lease_is_claimed_at_once() {
+        let store = MemoryStore::new();
+        let (mut first, mut second) = (TestNode::new(1), TestNode::new(2));
+        first.step(&store, || ());
+        assert_eq!(
+            crate::holder(&store).expect("a row").expect("a node").name,
+            "node-1"
+        );
+        let mut holding = first.holding.take().expect("the first holds");
+        holding.release(&store, first.world.as_ref());
+        assert_eq!(crate::holder(&store).expect("a row"), None);
+        second.step(&store, || ());
+        assert!(second.validity.is_valid());
+    }
+
+    /// Clocks that differ by up to a tenth in speed, pauses, and delayed answers of the store.
+    #[test]
+    fn the_lease_is_never_valid_at_two_nodes() {
+        let mut held = 0;
+        for seed in 0..300 {
+            let random = SeededWorld::new(0, seed);
+            let store = MemoryStore::new();
+            let mut nodes: Vec<TestNode> = (1..=3).map(TestNode::new).collect();
+            let clocks: Vec<_> = nodes.iter().map(|node| node.world.clone()).collect();
+            let speeds: Vec<u64> = clocks.iter().map(|_| 92 + random.random() % 17).collect();
+            let pass = |ms: u64| {
+                for (clock, speed) in clocks.iter().zip(&speeds) {
+                    clock.advance_ms(ms * speed / 100);
+                }
+            };
+            for _ in 0..300 {
+                pass(random.random() % (TTL_MS / 2));
+                let node = (random.random() % 3) as usize;
+                let delay = random.random() % (TTL_MS * 2);
+                nodes[node].step(&store, || pass(delay));
+                let valid = nodes.iter().filter(|node| node.validity.is_valid()).count();
+                assert!(valid <= 1, "{valid} nodes hold the lease, seed {seed}");
+                held += valid;
+            }
+        }
+        assert!(held > 10_000, "the lease was valid after {held} steps only");
+    }
+}
