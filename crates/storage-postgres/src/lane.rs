@@ -165,7 +165,7 @@ async fn commit(
         let outcome = match verdict {
             Verdict::Done => {
                 place.give_back(session);
-                shared.partitions().note_durable(id, work.to);
+                shared.note_durable(id, work.to);
                 return work.answer(CommitOutcome::Ok);
             }
             Verdict::Fenced => {
@@ -230,11 +230,11 @@ async fn resolve(shared: &Shared, id: PartitionId, work: &CommitWork, why: &str)
         return CommitOutcome::Unknown;
     }
     if row.head() == work.to.head() {
-        shared.partitions().note_durable(id, row);
+        shared.note_durable(id, row);
         return CommitOutcome::Ok;
     }
     if row.head() == work.from.head() {
-        shared.partitions().note_durable(id, row);
+        shared.note_durable(id, row);
         return CommitOutcome::Fenced;
     }
     CommitOutcome::Unknown
@@ -268,7 +268,7 @@ async fn open(shared: &Shared, id: PartitionId) -> Result<Lease, String> {
             // The mark stays when this process ends; without the mark this process still refuses.
             perform(shared, id, Step::MarkLost(row.epoch)).await?;
         }
-        shared.partitions().note_epoch(id, row, loss);
+        shared.note_epoch(id, row, loss);
         return Ok(Lease::new(id, row.epoch, row.head()));
     }
 }
@@ -288,7 +288,7 @@ async fn destroy(shared: &Shared, id: PartitionId) -> Result<(), String> {
     let Some(row) = perform(shared, id, Step::StartDestroy).await? else {
         return Ok(());
     };
-    shared.partitions().note_epoch(id, row, None);
+    shared.note_epoch(id, row, None);
     shared.partitions().end_lease(id);
     perform(shared, id, Step::Destroy(row.epoch)).await?;
     Ok(())

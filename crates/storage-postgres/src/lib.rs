@@ -9,7 +9,7 @@
 //!   connections that are kept;
 //! - `partitions.rs`: which commits are accepted; `lane.rs`: their way to the server;
 //!   `batch.rs` and `transaction.rs`: several commits as one transaction; `slot.rs`: their answers;
-//! - `snapshot.rs`: reads; `wait.rs`: plain threads that wait for the store's own threads.
+//! - `snapshot.rs`: reads; `idle.rs`: their transactions between two callers; `wait.rs`: plain threads that wait for the store's own threads.
 //!
 //! Promised beyond the trait: a commit counts as durable only if the server waited for its
 //! synchronous standbys; a transaction that was not answered is looked up under a newer epoch; a
@@ -24,6 +24,7 @@ mod batch;
 mod config;
 mod connector;
 mod head;
+mod idle;
 mod lane;
 mod partitions;
 mod patroni;
@@ -37,4 +38,4 @@ mod transaction;
 mod wait;
 
 pub use config::{ClusterConfig, ConfigError, HostConfig, Tls};
-pub use store::PostgresStore;
+pub use store::{PostgresStore, StoreOptions};
