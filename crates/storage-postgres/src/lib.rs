@@ -7,14 +7,14 @@
 //! - `config.rs`: the description of a cluster; `connector.rs` and `patroni.rs`: the way to its
 //!   primary; `schema.rs`, `schema.sql` and `statements.rs`: the tables and the SQL; `pool.rs`:
 //!   connections that are kept;
-//! - `partitions.rs`: which commits are accepted; `lane.rs`: their way to the server;
-//!   `batch.rs` and `transaction.rs`: several commits as one transaction; `slot.rs`: their answers;
+//! - `history.rs`: the record of openings; `partitions.rs`: which commits are accepted; `lane.rs`: their way to the server;
+//!   `batch.rs`, `transaction.rs` and `notices.rs`: several commits as one transaction; `slot.rs`: their answers;
 //! - `snapshot.rs`: reads; `idle.rs`: their transactions between two callers; `wait.rs`: plain threads that wait for the store's own threads.
 //!
 //! Promised beyond the trait: a commit counts as durable only if the server waited for its
 //! synchronous standbys; a transaction that was not answered is looked up under a newer epoch; a
 //! partition whose head went back behind a commit that this store has seen durable is read-only
-//! until a person accepts the loss.
+//! until a person accepts the loss, also if another owner has committed since.
 //!
 //! Left out: reads from standbys, and partitions in several clusters. A loss that happened while no
 //! process had the partition open is not noticed. A primary that was replaced and does not know it
@@ -24,8 +24,10 @@ mod batch;
 mod config;
 mod connector;
 mod head;
+mod history;
 mod idle;
 mod lane;
+mod notices;
 mod partitions;
 mod patroni;
 mod pool;

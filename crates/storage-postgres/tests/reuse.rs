@@ -6,6 +6,7 @@ mod servers;
 #[path = "../../storage/tests/support/mod.rs"]
 mod support;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -42,10 +43,11 @@ fn reads_are_never_stale_in_a_random_history() {
     const ROUNDS: usize = 400;
     let store = only_writer(&server().config());
     let answered: Vec<AtomicU64> = (0..PARTITIONS).map(|_| AtomicU64::new(0)).collect();
-    let left = AtomicU64::new(PARTITIONS);
+    // The readers stop when no writer is left, also if one fails.
+    let left = Arc::new(());
     std::thread::scope(|scope| {
         for at in 0..PARTITIONS {
-            let (store, answered, left) = (&store, &answered[at as usize], &left);
+            let (store, answered, left) = (&store, &answered[at as usize], left.clone());
             scope.spawn(move || {
                 let mut random = at;
                 let mut writer = PartitionWriter::open(store, PartitionId(at));
@@ -64,14 +66,16 @@ fn reads_are_never_stale_in_a_random_history() {
                         ),
                     }
                 }
-                left.fetch_sub(1, Ordering::SeqCst);
+                drop(left);
             });
         }
+        let left_for_readers = Arc::downgrade(&left);
+        drop(left);
         for reader in 0..4 {
-            let (store, answered, left) = (&store, &answered, &left);
+            let (store, answered, left) = (&store, &answered, left_for_readers.clone());
             scope.spawn(move || {
                 let mut random = 1_000 + reader;
-                while left.load(Ordering::SeqCst) > 0 {
+                while left.strong_count() > 0 {
                     let at = next_random(&mut random) % PARTITIONS;
                     let least = answered[at as usize].load(Ordering::SeqCst);
                     let snapshot = store.snapshot(PartitionId(at)).unwrap();
