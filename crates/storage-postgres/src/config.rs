@@ -92,6 +92,10 @@ pub struct ClusterConfig {
     /// Milliseconds after which a read counts as not answered.
     #[serde(default = "default_read_timeout_ms")]
     pub read_timeout_ms: u64,
+    /// Milliseconds by which reads from standbys are behind on purpose, so that applications can be
+    /// tried with old data; 0 for the newest data of a standby.
+    #[serde(default)]
+    pub follower_delay_ms: u64,
     /// Milliseconds after which an attempt to connect to one server ends.
     #[serde(default = "default_connect_timeout_ms")]
     pub connect_timeout_ms: u64,
@@ -155,6 +159,7 @@ impl ClusterConfig {
             read_connections: default_read_connections(),
             commit_timeout_ms: default_commit_timeout_ms(),
             read_timeout_ms: default_read_timeout_ms(),
+            follower_delay_ms: 0,
             connect_timeout_ms: default_connect_timeout_ms(),
         }
     }
@@ -225,6 +230,9 @@ impl ClusterConfig {
         }
         if times.iter().any(|ms| !(1..=3_600_000).contains(ms)) {
             return failed("timeouts must be between 1 ms and 1 hour".to_owned());
+        }
+        if self.follower_delay_ms > 60_000 {
+            return failed("follower_delay_ms must be at most one minute".to_owned());
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Connections to the primary of a cluster.
+//! Connections to the primary of a cluster, and to its standbys.
 //!
 //! Patroni is asked for the primary if the description names its addresses; otherwise the servers
 //! are tried in their order, and one that takes no writes is passed over. A server that was named
@@ -54,6 +54,8 @@ const OPTIONAL_SETTINGS: [&str; 8] = [
 pub(crate) enum Purpose {
     /// Snapshots, which may be held for long.
     Read,
+    /// Snapshots on this server of the description, which must be a standby.
+    Follow(usize),
     /// Commits. The server ends a transaction that stays open, because its locks stop the next
     /// owner of the partition.
     Write,
@@ -180,7 +182,7 @@ impl Connector {
         lock(&self.failure).clone()
     }
 
-    /// Connects to the primary on the store's own threads.
+    /// Connects to the primary, or to one standby, on the store's own threads.
     ///
     /// # Errors
     /// A sentence with the reason of each server.
@@ -195,11 +197,17 @@ impl Connector {
             Ok(result) => result,
             Err(_) => Err("the store was closed".to_owned()),
         };
-        *lock(&self.failure) = result.as_ref().err().cloned();
+        if !matches!(purpose, Purpose::Follow(_)) {
+            *lock(&self.failure) = result.as_ref().err().cloned();
+        }
         result
     }
 
     async fn find_primary(&self, purpose: Purpose) -> Result<Session, String> {
+        if let Purpose::Follow(host) = purpose {
+            let session = self.connect_to(host, purpose).await;
+            return session.map_err(|reason| self.at(host, &reason));
+        }
         let mut reasons = Vec::new();
         for host in self.candidates(&mut reasons).await {
             match self.connect_to(host, purpose).await {
@@ -254,7 +262,11 @@ impl Connector {
         let limit = self.config.connect_timeout();
         let connection = bounded(limit, self.open_connection(host, purpose)).await?;
         let (client, schema) = (&connection.client, self.config.schema.as_str());
-        if !bounded(limit, schema::is_present(client, schema)).await? {
+        let is_present = bounded(limit, schema::is_present(client, schema)).await?;
+        if !is_present && matches!(purpose, Purpose::Follow(_)) {
+            return Err("the standby has no tables yet".to_owned());
+        }
+        if !is_present {
             let limit = limit.max(CREATION_TIMEOUT);
             bounded(limit, schema::create(client, schema)).await?;
         }
@@ -287,7 +299,10 @@ impl Connector {
             .keepalives_idle(Duration::from_secs(10))
             .connect_timeout(self.config.connect_timeout())
             .tcp_user_timeout(self.config.commit_timeout())
-            .target_session_attrs(TargetSessionAttrs::ReadWrite);
+            .target_session_attrs(match purpose {
+                Purpose::Follow(_) => TargetSessionAttrs::ReadOnly,
+                _ => TargetSessionAttrs::ReadWrite,
+            });
         if let Some(password) = self.config.password()? {
             options.password(password);
         }
@@ -317,7 +332,7 @@ impl Connector {
     /// Sets up a new connection.
     async fn set_up(&self, client: &Client, purpose: Purpose) -> Result<(), String> {
         let idle_ms = match purpose {
-            Purpose::Read => 0,
+            Purpose::Read | Purpose::Follow(_) => 0,
             Purpose::Write => self.config.commit_timeout_ms,
         };
         let settings = client.batch_execute(&format!("{SETTINGS}{idle_ms}")).await;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use orrery_model::sync::lock;
 use orrery_storage::PartitionId;
+use tokio::runtime::Handle;
 
 use crate::connector::Session;
 use crate::head::HeadRow;
@@ -28,6 +29,8 @@ pub(crate) struct OpenSnapshot {
     pub(crate) row: HeadRow,
     /// Before the transaction was started.
     pub(crate) begun: Instant,
+    /// After the transaction had its view.
+    pub(crate) seen: Instant,
 }
 
 impl OpenSnapshot {
@@ -86,15 +89,15 @@ impl Idle {
         Some(snapshot)
     }
 
-    /// Keeps a snapshot. Returns true if a keeper must be started; gives the snapshot back after
-    /// the store was closed.
-    fn put(&self, id: PartitionId, snapshot: OpenSnapshot) -> Result<bool, OpenSnapshot> {
+    /// Keeps a snapshot. Returns true if a keeper must be started. After the store was closed the
+    /// snapshot ends with its connection.
+    fn put(&self, id: PartitionId, snapshot: OpenSnapshot) -> bool {
         let mut state = lock(&self.state);
         if state.is_closed {
-            return Err(snapshot);
+            return false;
         }
         state.snapshots.entry(id).or_default().push(snapshot);
-        Ok(!std::mem::replace(&mut state.has_keeper, true))
+        !std::mem::replace(&mut state.has_keeper, true)
     }
 
     /// Takes the snapshots that are too old, and returns when the next one will be. `None` ends the
@@ -138,10 +141,8 @@ impl Shared {
             return self.end(snapshot);
         }
         let row = snapshot.row;
-        match self.idle.put(id, snapshot) {
-            Ok(true) => drop(self.runtime.spawn(end_old(self.clone()))),
-            Ok(false) => {}
-            Err(snapshot) => return self.end(snapshot),
+        if self.idle.put(id, snapshot) {
+            self.runtime.spawn(end_old(self.clone()));
         }
         // A change before this look is seen here, and one after it ends the snapshot itself.
         if self.known(id) != row {
@@ -176,16 +177,24 @@ impl Shared {
 
     /// Ends a transaction on the store's own threads. No caller waits for that.
     fn end(&self, snapshot: OpenSnapshot) {
-        let limit = self.connector.config.read_timeout();
-        let OpenSnapshot { place, session, .. } = snapshot;
-        self.runtime.spawn(async move {
-            let end = session.client.batch_execute("COMMIT");
-            match tokio::time::timeout(limit, end).await {
-                Ok(Ok(())) if session.is_usable() => place.give_back(session),
-                _ => session.mark_broken(),
-            }
-        });
+        end(
+            &self.runtime,
+            self.connector.config.read_timeout(),
+            snapshot,
+        );
     }
+}
+
+/// Ends a transaction on the threads of a runtime, and gives its connection back.
+pub(crate) fn end(runtime: &Handle, limit: Duration, snapshot: OpenSnapshot) {
+    let OpenSnapshot { place, session, .. } = snapshot;
+    runtime.spawn(async move {
+        let end = session.client.batch_execute("COMMIT");
+        match tokio::time::timeout(limit, end).await {
+            Ok(Ok(())) if session.is_usable() => place.give_back(session),
+            _ => session.mark_broken(),
+        }
+    });
 }
 
 /// Ends idle snapshots when they have become too old, until there are none.

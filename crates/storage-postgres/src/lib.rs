@@ -9,20 +9,21 @@
 //!   connections that are kept;
 //! - `history.rs`: the record of openings; `partitions.rs`: which commits are accepted; `lane.rs`: their way to the server;
 //!   `batch.rs`, `transaction.rs` and `notices.rs`: several commits as one transaction; `slot.rs`: their answers;
-//! - `snapshot.rs`: reads; `idle.rs`: their transactions between two callers; `wait.rs`: plain threads that wait for the store's own threads.
+//! - `followers.rs`: reads from standbys; `snapshot.rs`: reads; `idle.rs`: their transactions between two callers; `wait.rs`: plain threads that wait for the store's own threads.
 //!
 //! Promised beyond the trait: a commit counts as durable only if the server waited for its
 //! synchronous standbys; a transaction that was not answered is looked up under a newer epoch; a
 //! partition whose head went back behind a commit that this store has seen durable is read-only
 //! until a person accepts the loss, also if another owner has committed since.
 //!
-//! Left out: reads from standbys, and partitions in several clusters. A loss that happened while no
+//! Left out: partitions in several clusters. A loss that happened while no
 //! process had the partition open is not noticed. A primary that was replaced and does not know it
 //! may answer a snapshot of another process than the writer's from old data.
 
 mod batch;
 mod config;
 mod connector;
+mod followers;
 mod head;
 mod history;
 mod idle;

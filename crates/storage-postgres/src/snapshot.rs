@@ -15,6 +15,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use crate::connector::{Session, explain};
+use crate::followers::FollowerTransaction;
 use crate::head::{DESTROYING, HeadRow, LOST};
 use crate::idle::OpenSnapshot;
 use crate::pool::Place;
@@ -38,7 +39,13 @@ pub(crate) struct PostgresSnapshot {
     partition: PartitionId,
     head: Head,
     /// There until the snapshot is dropped.
-    open: Option<OpenSnapshot>,
+    held: Option<Held>,
+}
+
+/// The transaction of a snapshot.
+enum Held {
+    OnPrimary(Box<OpenSnapshot>),
+    OnStandby(Arc<FollowerTransaction>),
 }
 
 impl PostgresSnapshot {
@@ -56,7 +63,7 @@ impl PostgresSnapshot {
             )));
         }
         if let Some(open) = shared.reuse(partition) {
-            return Ok(PostgresSnapshot::of(shared, partition, open));
+            return Ok(PostgresSnapshot::of_primary(shared, partition, open));
         }
         let known = shared.known(partition);
         let open = match block_on(begin(&shared, partition, known), limit) {
@@ -77,20 +84,45 @@ impl PostgresSnapshot {
                 )));
             }
         };
-        Ok(PostgresSnapshot::of(shared, partition, open))
+        Ok(PostgresSnapshot::of_primary(shared, partition, open))
     }
 
-    fn of(shared: Arc<Shared>, partition: PartitionId, open: OpenSnapshot) -> PostgresSnapshot {
-        // A removal counts from its first step on.
-        let head = match open.row.state {
-            DESTROYING => Head::default(),
-            _ => open.row.head(),
-        };
-        PostgresSnapshot {
+    fn of_primary(
+        shared: Arc<Shared>,
+        partition: PartitionId,
+        open: OpenSnapshot,
+    ) -> PostgresSnapshot {
+        PostgresSnapshot::of(shared, partition, Held::OnPrimary(Box::new(open)))
+    }
+
+    /// Returns the partition as a transaction on a standby shows it.
+    pub(crate) fn of_follower(
+        shared: Arc<Shared>,
+        partition: PartitionId,
+        transaction: Arc<FollowerTransaction>,
+    ) -> PostgresSnapshot {
+        PostgresSnapshot::of(shared, partition, Held::OnStandby(transaction))
+    }
+
+    fn of(shared: Arc<Shared>, partition: PartitionId, held: Held) -> PostgresSnapshot {
+        let mut snapshot = PostgresSnapshot {
             shared,
             partition,
-            head,
-            open: Some(open),
+            head: Head::default(),
+            held: Some(held),
+        };
+        snapshot.head = match snapshot.open() {
+            // A removal counts from its first step on.
+            Some(open) if open.row.state != DESTROYING => open.row.head(),
+            _ => Head::default(),
+        };
+        snapshot
+    }
+
+    fn open(&self) -> Option<&OpenSnapshot> {
+        match self.held.as_ref()? {
+            Held::OnPrimary(open) => Some(open),
+            Held::OnStandby(transaction) => transaction.open(),
         }
     }
 
@@ -99,7 +131,7 @@ impl PostgresSnapshot {
         statement: impl Fn(&Session) -> &tokio_postgres::Statement,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        let Some(OpenSnapshot { session, row, .. }) = &self.open else {
+        let Some(OpenSnapshot { session, row, .. }) = self.open() else {
             return Ok(Vec::new());
         };
         if row.state == DESTROYING {
@@ -161,6 +193,7 @@ async fn begin(
                     session,
                     row,
                     begun,
+                    seen: Instant::now(),
                 });
             }
             Err(error) => explain(&error),
@@ -263,8 +296,8 @@ impl Snapshot for PostgresSnapshot {
 
 impl Drop for PostgresSnapshot {
     fn drop(&mut self) {
-        if let Some(open) = self.open.take() {
-            self.shared.release(self.partition, open);
+        if let Some(Held::OnPrimary(open)) = self.held.take() {
+            self.shared.release(self.partition, *open);
         }
     }
 }

@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 
 use orrery_model::sync::lock;
 use orrery_storage::{
-    Capabilities, Commit, CommitOutcome, Lease, PartitionId, Receipt, Snapshot, Store, StoreError,
+    Capabilities, Commit, CommitOutcome, FollowerLag, Lease, PartitionId, Receipt, Snapshot, Store,
+    StoreError,
 };
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 
 use crate::config::ClusterConfig;
 use crate::connector::{Connector, Purpose, explain};
+use crate::followers::{self, Followers};
 use crate::head::HeadRow;
 use crate::idle::Idle;
 use crate::lane;
@@ -63,6 +65,7 @@ pub(crate) struct Shared {
     pub(crate) writers: Arc<Pool>,
     /// Connections for the removal of partitions.
     pub(crate) removers: Arc<Pool>,
+    pub(crate) followers: Followers,
     /// Snapshots for the next callers.
     pub(crate) idle: Idle,
     pub(crate) runtime: Handle,
@@ -151,6 +154,7 @@ impl PostgresStore {
                 readers: Pool::new(connector.clone(), Purpose::Read, reads),
                 writers: Pool::new(connector.clone(), Purpose::Write, writes),
                 removers: Pool::new(connector.clone(), Purpose::Write, REMOVALS),
+                followers: Followers::new(&connector, &connector.config),
                 connector,
                 options,
                 idle: Idle::default(),
@@ -260,6 +264,22 @@ impl Store for PostgresStore {
         Ok(Box::new(snapshot))
     }
 
+    fn follower_snapshot(
+        &self,
+        partition: PartitionId,
+        at_least_lsn: u64,
+    ) -> Result<Option<Box<dyn Snapshot>>, StoreError> {
+        if partition == RESERVED {
+            return Err(StoreError::ReservedPartition(partition));
+        }
+        let found = followers::snapshot(&self.shared, partition, at_least_lsn)?;
+        Ok(found.map(|snapshot| -> Box<dyn Snapshot> { Box::new(snapshot) }))
+    }
+
+    fn follower_lag(&self) -> Vec<FollowerLag> {
+        followers::lag(&self.shared)
+    }
+
     fn destroy(&self, partition: PartitionId) -> Result<(), StoreError> {
         self.perform(partition, Work::Destroy)
     }
@@ -294,7 +314,7 @@ impl Store for PostgresStore {
             // A snapshot keeps a connection, and old rows on the server.
             long_snapshots: false,
             watch: false,
-            followers: false,
+            followers: self.shared.followers.are_possible(),
         }
     }
 
@@ -325,6 +345,7 @@ impl Drop for PostgresStore {
         // A failure was reported to the caller of the commit concerned; no caller is left here.
         let _ = self.sync();
         self.shared.idle.close();
+        self.shared.followers.close();
         if let Some(runtime) = self.runtime.take() {
             // Snapshots that are held longer fail; the server ends their transactions. Nothing is
             // waited for, since a store may be dropped on a thread that must not block.
