@@ -2,8 +2,8 @@
 //!
 //! A standby applies the log of the primary in order, and every commit of a partition rewrites its
 //! head, so a transaction sees a partition after one of its commits, with nothing missing. The head
-//! is read in the same transaction. A standby may end a transaction whose old rows it has to remove;
-//! the read then fails and may be tried again.
+//! is read in the same transaction. A standby may end a transaction whose old rows it has to
+//! remove; the read then fails and may be tried again.
 //!
 //! With `follower_delay_ms` the store serves transactions that have been open for that long. Such
 //! transactions are kept ready for a partition while its followers are read.
@@ -56,7 +56,7 @@ pub(crate) struct Followers {
 
 struct Host {
     pool: Arc<Pool>,
-    /// When the server last gave no snapshot.
+    /// The moment at which the server last gave no snapshot.
     failed: Mutex<Option<Instant>>,
 }
 
@@ -79,7 +79,7 @@ impl Host {
 /// The transactions that are kept ready for one partition, the oldest first.
 struct Line {
     transactions: Vec<Arc<FollowerTransaction>>,
-    /// When a caller last asked.
+    /// The moment at which a caller last asked.
     used: Instant,
 }
 

@@ -1,8 +1,8 @@
 //! The record of the openings of a partition, and the loss that only the record shows.
 //!
 //! A server that lost commits may be written to by another owner before this process looks again.
-//! The head alone is then newer than every commit of this process. The table `history` has a row for
-//! each of the last openings, with the head at that moment and a number of its own, so that the
+//! The head alone is then newer than every commit of this process. The table `history` has a row
+//! for each of the last openings, with the head at that moment and a number of its own, so that the
 //! point at which the histories part is found.
 
 use std::hash::{BuildHasher, Hasher, RandomState};

@@ -7,9 +7,11 @@
 //! - `config.rs`: the description of a cluster; `connector.rs` and `patroni.rs`: the way to its
 //!   primary; `schema.rs`, `schema.sql` and `statements.rs`: the tables and the SQL; `pool.rs`:
 //!   connections that are kept;
-//! - `history.rs`: the record of openings; `partitions.rs`: which commits are accepted; `lane.rs`: their way to the server;
-//!   `batch.rs`, `transaction.rs` and `notices.rs`: several commits as one transaction; `slot.rs`: their answers;
-//! - `followers.rs`: reads from standbys; `snapshot.rs`: reads; `idle.rs`: their transactions between two callers; `wait.rs`: plain threads that wait for the store's own threads.
+//! - `history.rs`: the record of openings; `partitions.rs`: which commits are accepted; `lane.rs`:
+//!   their way to the server; `slot.rs`: their answers;
+//! - `batch.rs`, `transaction.rs` and `notices.rs`: several commits as one transaction;
+//! - `snapshot.rs`: reads; `idle.rs`: their transactions between two callers; `followers.rs`: reads
+//!   from standbys; `wait.rs`: plain threads that wait for the store's own threads.
 //!
 //! Promised beyond the trait: a commit counts as durable only if the server waited for its
 //! synchronous standbys; a transaction that was not answered is looked up under a newer epoch; a

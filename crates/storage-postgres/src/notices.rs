@@ -1,7 +1,7 @@
 //! The warnings of a server on one connection, and the statement that each belongs to.
 //!
-//! A server whose wait for its standbys is cancelled answers `COMMIT` with success and a warning, so
-//! a warning at `COMMIT` is a doubt, and a warning before is none. A warning has no mark of its
+//! A server whose wait for its standbys is cancelled answers `COMMIT` with success and a warning,
+//! so a warning at `COMMIT` is a doubt, and a warning before is none. A warning has no mark of its
 //! statement. The connection therefore stops at a warning until the transaction has taken all
 //! answers that came before the warning.
 

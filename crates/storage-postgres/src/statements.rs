@@ -116,8 +116,8 @@ impl Statements {
 const OPEN: &str = "INSERT INTO {s}.head (p, incarnation, epoch, lsn, token, state) \
                     VALUES ($1, 1, 1, 0, $2, 0) \
                     ON CONFLICT (p) DO UPDATE SET epoch = head.epoch + 1 RETURNING {columns}";
-// Only from the epoch of the attempt: an owner who has opened the partition since is not fenced. The
-// row is written in any case, so that the answer is as durable as a commit.
+// Only from the epoch of the attempt: an owner who has opened the partition since is not fenced.
+// The row is written in any case, so that the answer is as durable as a commit.
 const RAISE: &str = "UPDATE {s}.head SET epoch = CASE WHEN incarnation = $2 AND epoch = $3 \
                      THEN epoch + 1 ELSE epoch END WHERE p = $1 RETURNING {columns}";
 const RECORD: &str = "INSERT INTO {s}.history (p, epoch, incarnation, lsn, token, opener) \

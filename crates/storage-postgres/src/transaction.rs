@@ -52,7 +52,7 @@ pub(crate) async fn run(
         return Verdict::Unknown(format!("no answer within {} ms", limit.as_millis()));
     };
     let verdict = judge(answers);
-    // A server that gave up waiting for its standbys answers success, and says so in a warning only.
+    // A server that gave up waiting for its standbys answers success with a warning.
     if verdict == Verdict::Done && !doubts.is_empty() {
         session.mark_broken();
         return Verdict::Unknown(doubts.join("; "));
