@@ -14,6 +14,7 @@
 //! | `observing` | a point read with the slow-request log and with spans, and without both |
 //! | `traffic` | the traffic statistics of a container, and metrics |
 //! | `blog-users` | simulated users of the blog, who check every answer; times of its pages |
+//! | `postgres` | commits and point reads in a PostgreSQL cluster, beside pgbench |
 //! | `splits` | splits and merges, and the latencies of clients meanwhile |
 //!
 //! `docs/benchmarks.md` explains each line of the output. Build with `--release`.
@@ -31,6 +32,7 @@ mod items;
 mod load;
 mod memory;
 mod observing;
+mod postgres;
 mod queries;
 mod recording;
 mod report;
@@ -142,6 +144,16 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
+    /// Measure commits and point reads in a PostgreSQL cluster, beside pgbench with the same
+    /// transactions; needs the Debian package postgresql
+    Postgres {
+        /// Number of rounds, each with one measurement of every line
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+        /// Duration of one measurement in seconds
+        #[arg(long, default_value_t = 3)]
+        seconds: u64,
+    },
     /// Measure durable creates over HTTP: single, in bulk and in transactional batches
     Bulk(HttpArguments),
     /// Measure creates over HTTP with the data in memory and on disk, and the memory of an item
@@ -228,6 +240,7 @@ fn main() -> Result<()> {
             let directory = temporary_directory(directory)?;
             splits::run(items, rounds, seconds, directory.path())
         }
+        Command::Postgres { rounds, seconds } => postgres::run(rounds, seconds),
         Command::Bulk(arguments) => {
             cargo_build()?;
             let directory = temporary_directory(arguments.directory.clone())?;

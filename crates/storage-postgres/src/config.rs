@@ -89,6 +89,13 @@ pub struct ClusterConfig {
     /// Milliseconds after which the outcome of a commit counts as unknown.
     #[serde(default = "default_commit_timeout_ms")]
     pub commit_timeout_ms: u64,
+    /// Milliseconds after which a read counts as not answered.
+    #[serde(default = "default_read_timeout_ms")]
+    pub read_timeout_ms: u64,
+    /// Milliseconds by which reads from standbys are behind on purpose, so that applications can be
+    /// tried with old data; 0 for the newest data of a standby.
+    #[serde(default)]
+    pub follower_delay_ms: u64,
     /// Milliseconds after which an attempt to connect to one server ends.
     #[serde(default = "default_connect_timeout_ms")]
     pub connect_timeout_ms: u64,
@@ -108,6 +115,10 @@ fn default_read_connections() -> usize {
 
 fn default_commit_timeout_ms() -> u64 {
     8_000
+}
+
+fn default_read_timeout_ms() -> u64 {
+    10_000
 }
 
 fn default_connect_timeout_ms() -> u64 {
@@ -147,6 +158,8 @@ impl ClusterConfig {
             write_connections: default_write_connections(),
             read_connections: default_read_connections(),
             commit_timeout_ms: default_commit_timeout_ms(),
+            read_timeout_ms: default_read_timeout_ms(),
+            follower_delay_ms: 0,
             connect_timeout_ms: default_connect_timeout_ms(),
         }
     }
@@ -207,18 +220,29 @@ impl ClusterConfig {
             return failed("ca_file has no use with tls = \"off\"".to_owned());
         }
         let counts = [self.write_connections, self.read_connections];
-        let times = [self.commit_timeout_ms, self.connect_timeout_ms];
+        let times = [
+            self.commit_timeout_ms,
+            self.read_timeout_ms,
+            self.connect_timeout_ms,
+        ];
         if counts.iter().any(|count| !(1..=1_000).contains(count)) {
             return failed("connections must be between 1 and 1000".to_owned());
         }
         if times.iter().any(|ms| !(1..=3_600_000).contains(ms)) {
             return failed("timeouts must be between 1 ms and 1 hour".to_owned());
         }
+        if self.follower_delay_ms > 60_000 {
+            return failed("follower_delay_ms must be at most one minute".to_owned());
+        }
         Ok(())
     }
 
     pub(crate) fn commit_timeout(&self) -> Duration {
         Duration::from_millis(self.commit_timeout_ms)
+    }
+
+    pub(crate) fn read_timeout(&self) -> Duration {
+        Duration::from_millis(self.read_timeout_ms)
     }
 
     pub(crate) fn connect_timeout(&self) -> Duration {

@@ -1,9 +1,9 @@
-//! Connections to the primary of a cluster.
+//! Connections to the primary of a cluster, and to its standbys.
 //!
 //! Patroni is asked for the primary if the description names its addresses; otherwise the servers
 //! are tried in their order, and one that takes no writes is passed over. A server that was named
-//! after an unknown outcome is tried last for a while: an old primary that hangs would be found
-//! first otherwise.
+//! after an unknown outcome is tried after the others for a while, since an old primary that hangs
+//! would be found first otherwise; a server that Patroni names is tried first in any case.
 
 use std::error::Error as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +22,7 @@ use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::config::{ClusterConfig, Tls};
+use crate::notices::{Listener, Warnings};
 use crate::patroni::{self, Role};
 use crate::schema;
 use crate::statements::Statements;
@@ -29,12 +30,15 @@ use crate::statements::Statements;
 /// The time for which a suspected server is tried last.
 const SUSPICION: Duration = Duration::from_secs(30);
 
+/// The least time for the creation of the tables.
+const CREATION_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Settings without which a warning could be missed, or a lost client would keep its locks.
-const SETTINGS: &str = "SET statement_timeout = 0; SET client_min_messages = notice; \
+const SETTINGS: &str = "SET statement_timeout = 0; SET client_min_messages = warning; \
                         SET idle_in_transaction_session_timeout = ";
 /// Settings that only PostgreSQL and YugabyteDB have: plans stay on the primary key, and the server
 /// soon notices that a client has vanished, whose snapshot would keep old rows.
-const OPTIONAL_SETTINGS: [&str; 7] = [
+const OPTIONAL_SETTINGS: [&str; 8] = [
     "SET enable_seqscan = off",
     "SET enable_bitmapscan = off",
     "SET enable_sort = off",
@@ -42,6 +46,7 @@ const OPTIONAL_SETTINGS: [&str; 7] = [
     "SET tcp_keepalives_idle = 30",
     "SET tcp_keepalives_interval = 10",
     "SET tcp_keepalives_count = 3",
+    "SET client_connection_check_interval = '1s'",
 ];
 
 /// The use of a connection.
@@ -49,6 +54,8 @@ const OPTIONAL_SETTINGS: [&str; 7] = [
 pub(crate) enum Purpose {
     /// Snapshots, which may be held for long.
     Read,
+    /// Snapshots on this server of the description, which must be a standby.
+    Follow(usize),
     /// Commits. The server ends a transaction that stays open, because its locks stop the next
     /// owner of the partition.
     Write,
@@ -71,8 +78,7 @@ pub(crate) struct Session {
     pub(crate) statements: Statements,
     /// The number of the server in the description.
     pub(crate) host: usize,
-    /// The notices of the server since they were last taken.
-    notices: Arc<Mutex<Vec<String>>>,
+    warnings: Arc<Warnings>,
     /// True from the first failure on: the connection is not used again.
     is_broken: AtomicBool,
     connection: AbortHandle,
@@ -97,9 +103,14 @@ impl Session {
         output
     }
 
-    /// Takes the notices that arrived since the last call.
-    pub(crate) fn take_notices(&self) -> Vec<String> {
-        std::mem::take(&mut *lock(&self.notices))
+    /// Takes the warnings that arrived since the last call, apart from those of commits.
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        self.warnings.kept()
+    }
+
+    /// Hands the warnings that arrive from now on to the caller.
+    pub(crate) fn listen(&self) -> Listener {
+        self.warnings.listen()
     }
 }
 
@@ -112,20 +123,26 @@ impl Drop for Session {
     }
 }
 
-/// A connection that is not set up yet. Dropping it closes the connection: a server that does not
-/// answer would keep the connection open.
-struct Unready(Option<AbortHandle>);
+/// A connection that is not set up yet.
+struct NewConnection {
+    client: Client,
+    warnings: Arc<Warnings>,
+    driver: AbortOnDrop,
+}
 
-impl Unready {
-    fn ready(mut self) -> AbortHandle {
+/// Ends a task when dropped: a server that does not answer would keep it, and its connection.
+struct AbortOnDrop(Option<AbortHandle>);
+
+impl AbortOnDrop {
+    fn keep(mut self) -> AbortHandle {
         self.0.take().expect("taken once")
     }
 }
 
-impl Drop for Unready {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
-        if let Some(connection) = &self.0 {
-            connection.abort();
+        if let Some(task) = &self.0 {
+            task.abort();
         }
     }
 }
@@ -165,7 +182,7 @@ impl Connector {
         lock(&self.failure).clone()
     }
 
-    /// Connects to the primary on the store's own threads.
+    /// Connects to the primary, or to one standby, on the store's own threads.
     ///
     /// # Errors
     /// A sentence with the reason of each server.
@@ -174,15 +191,23 @@ impl Connector {
         let task = self
             .runtime
             .spawn(async move { this.find_primary(purpose).await });
+        // A caller that waits no longer gives its place to another, so the attempt ends as well.
+        let _attempt = AbortOnDrop(Some(task.abort_handle()));
         let result = match task.await {
             Ok(result) => result,
             Err(_) => Err("the store was closed".to_owned()),
         };
-        *lock(&self.failure) = result.as_ref().err().cloned();
+        if !matches!(purpose, Purpose::Follow(_)) {
+            *lock(&self.failure) = result.as_ref().err().cloned();
+        }
         result
     }
 
     async fn find_primary(&self, purpose: Purpose) -> Result<Session, String> {
+        if let Purpose::Follow(host) = purpose {
+            let session = self.connect_to(host, purpose).await;
+            return session.map_err(|reason| self.at(host, &reason));
+        }
         let mut reasons = Vec::new();
         for host in self.candidates(&mut reasons).await {
             match self.connect_to(host, purpose).await {
@@ -223,19 +248,46 @@ impl Connector {
         }
         let suspected = lock(&self.suspected).clone();
         let suspicion = |host: usize| suspected[host].filter(|at| at.elapsed() < SUSPICION);
-        found.sort_by_key(|&(role, host)| (suspicion(host), role != Role::Primary, host));
-        found.into_iter().map(|(_, host)| host).collect()
+        let mut found: Vec<_> = found
+            .into_iter()
+            .map(|(role, host)| (role, suspicion(host), host))
+            .collect();
+        found.sort_by_key(order);
+        found.into_iter().map(|(_, _, host)| host).collect()
     }
 
+    /// Connects to one server. Each step has a bound of its own: tables that are created take
+    /// longer than a connection.
     async fn connect_to(&self, host: usize, purpose: Purpose) -> Result<Session, String> {
-        let timeout = self.config.connect_timeout();
-        match tokio::time::timeout(timeout, self.open_session(host, purpose)).await {
-            Ok(result) => result,
-            Err(_) => Err(format!("no answer within {} ms", timeout.as_millis())),
+        let limit = self.config.connect_timeout();
+        let connection = bounded(limit, self.open_connection(host, purpose)).await?;
+        let (client, schema) = (&connection.client, self.config.schema.as_str());
+        let is_present = bounded(limit, schema::is_present(client, schema)).await?;
+        if !is_present && matches!(purpose, Purpose::Follow(_)) {
+            return Err("the standby has no tables yet".to_owned());
         }
+        if !is_present {
+            let limit = limit.max(CREATION_TIMEOUT);
+            bounded(limit, schema::create(client, schema)).await?;
+        }
+        let statements = bounded(limit, Statements::prepare(client, schema)).await?;
+        connection.warnings.kept();
+        Ok(Session {
+            client: connection.client,
+            statements,
+            host,
+            warnings: connection.warnings,
+            is_broken: AtomicBool::new(false),
+            connection: connection.driver.keep(),
+            opened: Instant::now(),
+        })
     }
 
-    async fn open_session(&self, host: usize, purpose: Purpose) -> Result<Session, String> {
+    async fn open_connection(
+        &self,
+        host: usize,
+        purpose: Purpose,
+    ) -> Result<NewConnection, String> {
         let (name, port) = self.config.hosts[host].parts()?;
         let mut options = Config::new();
         options
@@ -247,42 +299,40 @@ impl Connector {
             .keepalives_idle(Duration::from_secs(10))
             .connect_timeout(self.config.connect_timeout())
             .tcp_user_timeout(self.config.commit_timeout())
-            .target_session_attrs(TargetSessionAttrs::ReadWrite);
+            .target_session_attrs(match purpose {
+                Purpose::Follow(_) => TargetSessionAttrs::ReadOnly,
+                _ => TargetSessionAttrs::ReadWrite,
+            });
         if let Some(password) = self.config.password()? {
             options.password(password);
         }
-        let notices = Arc::new(Mutex::new(Vec::new()));
-        let (client, connection) = match (&self.tls, self.config.tls) {
+        let warnings = Arc::new(Warnings::default());
+        let (client, driver) = match (&self.tls, self.config.tls) {
             (Some(tls), Tls::Verify) => {
                 options.ssl_mode(SslMode::Require);
                 let tls = MakeRustlsConnect::new((**tls).clone());
                 let (client, connection) = options.connect(tls).await.map_err(|e| explain(&e))?;
-                (client, tokio::spawn(drive(connection, notices.clone())))
+                (client, tokio::spawn(drive(connection, warnings.clone())))
             }
             _ => {
                 options.ssl_mode(SslMode::Disable);
                 let (client, connection) = options.connect(NoTls).await.map_err(|e| explain(&e))?;
-                (client, tokio::spawn(drive(connection, notices.clone())))
+                (client, tokio::spawn(drive(connection, warnings.clone())))
             }
         };
-        let connection = Unready(Some(connection.abort_handle()));
-        let statements = self.prepare(&client, purpose).await?;
-        lock(&notices).clear();
-        Ok(Session {
+        let connection = NewConnection {
             client,
-            statements,
-            host,
-            notices,
-            is_broken: AtomicBool::new(false),
-            connection: connection.ready(),
-            opened: Instant::now(),
-        })
+            warnings,
+            driver: AbortOnDrop(Some(driver.abort_handle())),
+        };
+        self.set_up(&connection.client, purpose).await?;
+        Ok(connection)
     }
 
     /// Sets up a new connection.
-    async fn prepare(&self, client: &Client, purpose: Purpose) -> Result<Statements, String> {
+    async fn set_up(&self, client: &Client, purpose: Purpose) -> Result<(), String> {
         let idle_ms = match purpose {
-            Purpose::Read => 0,
+            Purpose::Read | Purpose::Follow(_) => 0,
             Purpose::Write => self.config.commit_timeout_ms,
         };
         let settings = client.batch_execute(&format!("{SETTINGS}{idle_ms}")).await;
@@ -295,9 +345,24 @@ impl Connector {
                 return Err(explain(&error));
             }
         }
-        set_synchronous_commit(client).await?;
-        schema::prepare(client, &self.config.schema).await?;
-        Statements::prepare(client, &self.config.schema).await
+        set_synchronous_commit(client).await
+    }
+}
+
+/// The order in which servers are tried: those that Patroni names first, also if one of them is
+/// suspected; then those that are not suspected.
+fn order(&(role, suspicion, host): &(Role, Option<Instant>, usize)) -> impl Ord + use<> {
+    (role != Role::Primary, suspicion, host)
+}
+
+/// Waits for a step on a connection, for `limit` at most.
+async fn bounded<T>(
+    limit: Duration,
+    step: impl Future<Output = Result<T, String>>,
+) -> Result<T, String> {
+    match tokio::time::timeout(limit, step).await {
+        Ok(result) => result,
+        Err(_) => Err(format!("no answer within {} ms", limit.as_millis())),
     }
 }
 
@@ -321,17 +386,14 @@ async fn set_synchronous_commit(client: &Client) -> Result<(), String> {
     done.map_err(|error| explain(&error))
 }
 
-/// Runs a connection until it ends, and keeps the notices of the server.
-async fn drive<S>(mut connection: Connection<Socket, S>, notices: Arc<Mutex<Vec<String>>>)
+/// Runs a connection until it ends, and hands on the warnings of the server.
+async fn drive<S>(mut connection: Connection<Socket, S>, warnings: Arc<Warnings>)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {
     loop {
         match std::future::poll_fn(|cx| connection.poll_message(cx)).await {
-            Some(Ok(AsyncMessage::Notice(notice))) => {
-                let text = format!("{}: {}", notice.severity(), notice.message());
-                lock(&notices).push(text);
-            }
+            Some(Ok(AsyncMessage::Notice(notice))) => warnings.take(&notice).await,
             Some(Ok(_)) => {}
             // The requests that wait get the error as well.
             Some(Err(_)) | None => return,
@@ -387,4 +449,23 @@ fn tls_config(config: &ClusterConfig) -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(
         builder.with_root_certificates(roots).with_no_client_auth(),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_primary_that_patroni_names_is_tried_first_even_if_it_is_suspected() {
+        let (early, late) = (Instant::now(), Instant::now() + Duration::from_secs(1));
+        let mut servers = [
+            (Role::Unknown, Some(late), 0),
+            (Role::Unknown, Some(early), 1),
+            (Role::Unknown, None, 2),
+            (Role::Primary, Some(late), 3),
+            (Role::Primary, None, 4),
+        ];
+        servers.sort_by_key(order);
+        assert_eq!(servers.map(|(_, _, host)| host), [4, 3, 2, 1, 0]);
+    }
 }

@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use orrery_storage::{CommitOutcome, Lease, PartitionId};
+use tokio_postgres::Statement;
 use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
 
 use crate::connector::{Session, explain};
 use crate::head::{DESTROYING, HeadRow, LOST};
+use crate::history::{self, Opening};
 use crate::partitions::{Answer, CommitWork, Work};
 use crate::pool::{Place, Pool};
 use crate::statements::head_row;
@@ -27,8 +30,8 @@ const ABOVE_ALL_KEYS: usize = 2_049;
 enum Step {
     /// Raises the epoch; creates the partition if there is none.
     Open,
-    /// Raises the epoch of a partition that exists.
-    Raise,
+    /// Raises the epoch of a partition that exists, if the row is still in this epoch.
+    Raise { incarnation: u64, epoch: u64 },
     /// Makes the partition read-only under this epoch.
     MarkLost(u64),
     /// Starts the removal of the partition.
@@ -36,6 +39,9 @@ enum Step {
     /// Completes the removal that was started under this epoch.
     Destroy(u64),
 }
+
+/// The row after a step, and the openings of the partition if the step is one.
+type Found = (HeadRow, Vec<Opening>);
 
 /// A lane at work. Dropping it before its end leaves no caller without an answer.
 struct Lane {
@@ -165,7 +171,7 @@ async fn commit(
         let outcome = match verdict {
             Verdict::Done => {
                 place.give_back(session);
-                shared.partitions().note_durable(id, work.to);
+                shared.note_durable(id, work.to);
                 return work.answer(CommitOutcome::Ok);
             }
             Verdict::Fenced => {
@@ -219,22 +225,33 @@ async fn resolve(shared: &Shared, id: PartitionId, work: &CommitWork, why: &str)
     // The primary may show the rows although no standby has them.
     shared.partitions().set_in_doubt(id, true);
     // Without an answer the partition stays in doubt until the next open.
-    let row = match perform(shared, id, Step::Raise).await {
-        Ok(Some(row)) => row,
+    let raise = Step::Raise {
+        incarnation: work.from.incarnation,
+        epoch: work.from.epoch,
+    };
+    let (row, openings) = match perform(shared, id, raise).await {
+        Ok(Some(found)) => found,
         Ok(None) | Err(_) => return CommitOutcome::Unknown,
     };
     shared.partitions().set_in_doubt(id, false);
+    // The head is that of this history only if no commits were lost before.
+    let opener = shared.partitions().opener(id);
+    if history::is_overtaken(&work.from, opener, &openings) {
+        return CommitOutcome::Unknown;
+    }
     // The row of the store says more than the head can: another owner may have moved the head, or
     // commits were lost. The caller looks at its own record then.
     if row.is_older_than(&work.from) || row.incarnation != work.from.incarnation {
         return CommitOutcome::Unknown;
     }
     if row.head() == work.to.head() {
-        shared.partitions().note_durable(id, row);
+        shared.note_durable(id, row);
+        shared.partitions().note_openings(id, &openings);
         return CommitOutcome::Ok;
     }
     if row.head() == work.from.head() {
-        shared.partitions().note_durable(id, row);
+        shared.note_durable(id, row);
+        shared.partitions().note_openings(id, &openings);
         return CommitOutcome::Fenced;
     }
     CommitOutcome::Unknown
@@ -242,9 +259,12 @@ async fn resolve(shared: &Shared, id: PartitionId, work: &CommitWork, why: &str)
 
 /// Opens a partition under a new epoch.
 async fn open(shared: &Shared, id: PartitionId) -> Result<Lease, String> {
-    let known = shared.partitions().durable(id);
+    let (known, opener) = {
+        let partitions = shared.partitions();
+        (partitions.durable(id), partitions.opener(id))
+    };
     loop {
-        let Some(mut row) = perform(shared, id, Step::Open).await? else {
+        let Some((mut row, openings)) = perform(shared, id, Step::Open).await? else {
             return Err(format!("partition {id} could not be opened"));
         };
         // Another process, or a crash, has left a removal unfinished.
@@ -257,7 +277,8 @@ async fn open(shared: &Shared, id: PartitionId) -> Result<Lease, String> {
             epoch: known.epoch + 1,
             ..known
         };
-        let is_older = row.is_older_than(&least);
+        let is_older =
+            row.is_older_than(&least) || history::is_overtaken(&known, opener, &openings);
         let mut loss = None;
         if is_older || row.state == LOST {
             loss = Some(describe_loss(shared, id, &known, &row));
@@ -268,7 +289,8 @@ async fn open(shared: &Shared, id: PartitionId) -> Result<Lease, String> {
             // The mark stays when this process ends; without the mark this process still refuses.
             perform(shared, id, Step::MarkLost(row.epoch)).await?;
         }
-        shared.partitions().note_epoch(id, row, loss);
+        shared.note_epoch(id, row, loss);
+        shared.partitions().note_openings(id, &openings);
         return Ok(Lease::new(id, row.epoch, row.head()));
     }
 }
@@ -285,10 +307,10 @@ fn describe_loss(shared: &Shared, id: PartitionId, known: &HeadRow, row: &HeadRo
 
 /// Removes a partition.
 async fn destroy(shared: &Shared, id: PartitionId) -> Result<(), String> {
-    let Some(row) = perform(shared, id, Step::StartDestroy).await? else {
+    let Some((row, _)) = perform(shared, id, Step::StartDestroy).await? else {
         return Ok(());
     };
-    shared.partitions().note_epoch(id, row, None);
+    shared.note_epoch(id, row, None);
     shared.partitions().end_lease(id);
     perform(shared, id, Step::Destroy(row.epoch)).await?;
     Ok(())
@@ -302,7 +324,9 @@ pub(crate) async fn complete_removal(shared: Arc<Shared>, id: PartitionId, epoch
 }
 
 /// Performs a step on the primary, again if a server does not answer.
-async fn perform(shared: &Shared, id: PartitionId, step: Step) -> Result<Option<HeadRow>, String> {
+async fn perform(shared: &Shared, id: PartitionId, step: Step) -> Result<Option<Found>, String> {
+    // One number for all attempts, which are one opening.
+    let opener = history::new_opener();
     let limit = match step {
         Step::Destroy(_) => DESTROY_TIMEOUT,
         _ => shared.connector.config.commit_timeout(),
@@ -315,13 +339,13 @@ async fn perform(shared: &Shared, id: PartitionId, step: Step) -> Result<Option<
     };
     loop {
         let (place, session) = session_of(shared, pool).await?;
-        session.take_notices();
-        let answer = tokio::time::timeout(limit, perform_on(&session, id, step)).await;
-        let notices = session.take_notices();
+        session.take_warnings();
+        let answer = tokio::time::timeout(limit, perform_on(&session, id, step, &opener)).await;
+        let warnings = session.take_warnings();
         let host = session.host;
         let reason = match answer {
-            // With a notice the change may be on this server only.
-            Ok(Ok(_)) if !notices.is_empty() => notices.join("; "),
+            // With a warning the change may be on this server only.
+            Ok(Ok(_)) if !warnings.is_empty() => warnings.join("; "),
             Ok(Ok(row)) => {
                 place.give_back(session);
                 return Ok(row);
@@ -372,18 +396,22 @@ async fn perform_on(
     session: &Session,
     id: PartitionId,
     step: Step,
-) -> Result<Option<HeadRow>, tokio_postgres::Error> {
+    opener: &[u8],
+) -> Result<Option<Found>, tokio_postgres::Error> {
     let (client, statements) = (&session.client, &session.statements);
     let (number, no_token) = (id.0 as i64, [0u8; 16].as_slice());
     let row = match step {
         Step::Open => {
-            client
-                .query_opt(&statements.open, &[&number, &no_token])
-                .await?
+            let parameters: [&(dyn ToSql + Sync); 2] = [&number, &no_token];
+            return open_on(session, &number, &statements.open, &parameters, opener).await;
         }
-        Step::Raise => client.query_opt(&statements.raise, &[&number]).await?,
+        Step::Raise { incarnation, epoch } => {
+            let (incarnation, epoch) = (incarnation as i64, epoch as i64);
+            let parameters: [&(dyn ToSql + Sync); 3] = [&number, &incarnation, &epoch];
+            return open_on(session, &number, &statements.raise, &parameters, opener).await;
+        }
         Step::StartDestroy => {
-            let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [&number, &no_token];
+            let parameters: [&(dyn ToSql + Sync); 2] = [&number, &no_token];
             client
                 .query_opt(&statements.start_destroy, &parameters)
                 .await?
@@ -400,7 +428,35 @@ async fn perform_on(
             None
         }
     };
-    row.as_ref().map(head_row).transpose()
+    let row = row.as_ref().map(head_row).transpose()?;
+    Ok(row.map(|row| (row, Vec::new())))
+}
+
+/// Runs a statement that raises the epoch, and records the opening, as one transaction in one round
+/// trip. If `BEGIN` fails, the statements are transactions of their own, which does no harm.
+async fn open_on(
+    session: &Session,
+    number: &i64,
+    statement: &Statement,
+    parameters: &[&(dyn ToSql + Sync)],
+    opener: &[u8],
+) -> Result<Option<Found>, tokio_postgres::Error> {
+    let (client, statements) = (&session.client, &session.statements);
+    let record: [&(dyn ToSql + Sync); 2] = [number, &opener];
+    let partition: [&(dyn ToSql + Sync); 1] = [number];
+    // The first poll of each sends it, so the order here is the order at the server.
+    let (_, row, _, _, openings, _) = tokio::try_join!(
+        biased;
+        client.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED"),
+        client.query_opt(statement, parameters),
+        client.execute(&statements.record, &record),
+        client.execute(&statements.forget, &partition),
+        client.query(&statements.openings, &partition),
+        client.batch_execute("COMMIT"),
+    )?;
+    let Some(row) = row else { return Ok(None) };
+    let openings: Result<Vec<_>, _> = openings.iter().map(Opening::of).collect();
+    Ok(Some((head_row(&row)?, openings?)))
 }
 
 /// Deletes the rows of a partition in pieces, while its removal is the one of this epoch.

@@ -7,24 +7,30 @@
 //! - `config.rs`: the description of a cluster; `connector.rs` and `patroni.rs`: the way to its
 //!   primary; `schema.rs`, `schema.sql` and `statements.rs`: the tables and the SQL; `pool.rs`:
 //!   connections that are kept;
-//! - `partitions.rs`: which commits are accepted; `lane.rs`: their way to the server;
-//!   `batch.rs` and `transaction.rs`: several commits as one transaction; `slot.rs`: their answers;
-//! - `snapshot.rs`: reads; `wait.rs`: plain threads that wait for the store's own threads.
+//! - `history.rs`: the record of openings; `partitions.rs`: which commits are accepted; `lane.rs`:
+//!   their way to the server; `slot.rs`: their answers;
+//! - `batch.rs`, `transaction.rs` and `notices.rs`: several commits as one transaction;
+//! - `snapshot.rs`: reads; `idle.rs`: their transactions between two callers; `followers.rs`: reads
+//!   from standbys; `wait.rs`: plain threads that wait for the store's own threads.
 //!
 //! Promised beyond the trait: a commit counts as durable only if the server waited for its
 //! synchronous standbys; a transaction that was not answered is looked up under a newer epoch; a
 //! partition whose head went back behind a commit that this store has seen durable is read-only
-//! until a person accepts the loss.
+//! until a person accepts the loss, also if another owner has committed since.
 //!
-//! Left out: reads from standbys, and partitions in several clusters. A loss that happened while no
+//! Left out: partitions in several clusters. A loss that happened while no
 //! process had the partition open is not noticed. A primary that was replaced and does not know it
 //! may answer a snapshot of another process than the writer's from old data.
 
 mod batch;
 mod config;
 mod connector;
+mod followers;
 mod head;
+mod history;
+mod idle;
 mod lane;
+mod notices;
 mod partitions;
 mod patroni;
 mod pool;
@@ -37,4 +43,4 @@ mod transaction;
 mod wait;
 
 pub use config::{ClusterConfig, ConfigError, HostConfig, Tls};
-pub use store::PostgresStore;
+pub use store::{PostgresStore, StoreOptions};

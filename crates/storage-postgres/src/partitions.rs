@@ -8,11 +8,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use orrery_storage::{Commit, CommitOutcome, Head, Lease, Limits, PartitionId};
+use orrery_storage::{Commit, CommitOutcome, Head, Lease, Limits, PartitionId, Token};
 use tokio::sync::{Notify, oneshot};
 
 use crate::batch::Batch;
 use crate::head::HeadRow;
+use crate::history::Opening;
 use crate::slot::Slot;
 
 /// The bytes of commits that may wait for the server.
@@ -58,6 +59,8 @@ struct Partition {
     accepted: Head,
     /// The newest row that is known to be durable.
     durable: HeadRow,
+    /// The number of the opening of an epoch.
+    opener: Option<(u64, Token)>,
     /// Acknowledged commits are gone, as this sentence says.
     loss: Option<String>,
     queue: VecDeque<Task>,
@@ -200,6 +203,21 @@ impl Partitions {
     /// Notes a row that is durable. Commits go on under the same lease.
     pub(crate) fn note_durable(&mut self, id: PartitionId, row: HeadRow) {
         self.partitions.entry(id).or_default().durable = row;
+    }
+
+    /// Notes the number of the opening of the newest epoch, if it is recorded.
+    pub(crate) fn note_openings(&mut self, id: PartitionId, openings: &[Opening]) {
+        let partition = self.partitions.entry(id).or_default();
+        let epoch = partition.durable.epoch;
+        let opening = openings.iter().find(|opening| opening.epoch == epoch);
+        partition.opener = opening.map(|opening| (epoch, opening.opener));
+    }
+
+    /// Returns the number of the opening of the newest epoch that is known.
+    pub(crate) fn opener(&self, id: PartitionId) -> Option<Token> {
+        let partition = self.partitions.get(&id)?;
+        let (epoch, opener) = partition.opener?;
+        (epoch == partition.durable.epoch).then_some(opener)
     }
 
     /// Notes the row of a newer epoch, and accepts commits under this epoch.

@@ -1,5 +1,6 @@
 //! Connections that are kept for the next use, with a bound on how many there are.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use orrery_model::sync::lock;
@@ -13,6 +14,8 @@ pub(crate) struct Pool {
     purpose: Purpose,
     idle: Mutex<Vec<Session>>,
     permits: Arc<Semaphore>,
+    /// Callers that wait for a place.
+    waiting: AtomicUsize,
 }
 
 /// The right to one connection of a pool. Dropping the place gives the right back.
@@ -28,6 +31,7 @@ impl Pool {
             purpose,
             idle: Mutex::new(Vec::new()),
             permits: Arc::new(Semaphore::new(most)),
+            waiting: AtomicUsize::new(0),
         })
     }
 
@@ -38,6 +42,35 @@ impl Pool {
             pool: self.clone(),
             _permit: permit.map_err(|_| "the store was closed".to_owned())?,
         })
+    }
+
+    /// Returns a place if there are fewer connections in use than the pool may have.
+    pub(crate) fn free_place(self: &Arc<Self>) -> Option<Place> {
+        let permit = self.permits.clone().try_acquire_owned().ok()?;
+        Some(Place {
+            pool: self.clone(),
+            _permit: permit,
+        })
+    }
+
+    /// Counts a caller as waiting until the result is dropped.
+    pub(crate) fn wait_for_place(self: &Arc<Self>) -> Waiting {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        Waiting(self.clone())
+    }
+
+    /// Returns true if a caller waits for a place.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0
+    }
+}
+
+/// A caller that waits for a place.
+pub(crate) struct Waiting(Arc<Pool>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

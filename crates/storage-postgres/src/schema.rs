@@ -6,27 +6,35 @@ use tokio_postgres::error::SqlState;
 use crate::connector::explain;
 
 /// The format that this program reads and writes.
-pub(crate) const FORMAT: i32 = 1;
+pub(crate) const FORMAT: i32 = 2;
 /// Attempts to create the tables while other processes do the same.
 const ATTEMPTS: usize = 10;
+
+/// Returns true if there are tables, and false if there are none.
+///
+/// # Errors
+/// A sentence, if the format is another one.
+pub(crate) async fn is_present(client: &Client, schema: &str) -> Result<bool, String> {
+    match format(client, schema).await {
+        Ok(Some(FORMAT)) => Ok(true),
+        Ok(Some(other)) => Err(format!(
+            "the schema '{schema}' has format {other}, and this program knows format {FORMAT}; use \
+             the version that wrote it"
+        )),
+        Ok(None) => Ok(false),
+        Err(error) => Err(explain(&error)),
+    }
+}
 
 /// Creates the tables if there are none.
 ///
 /// # Errors
 /// A sentence, if the format is another one, or the role may not create the tables.
-pub(crate) async fn prepare(client: &Client, schema: &str) -> Result<(), String> {
+pub(crate) async fn create(client: &Client, schema: &str) -> Result<(), String> {
     let mut last = String::new();
     for _ in 0..ATTEMPTS {
-        match format(client, schema).await {
-            Ok(Some(FORMAT)) => return Ok(()),
-            Ok(Some(other)) => {
-                return Err(format!(
-                    "the schema '{schema}' has format {other}, and this program knows format \
-                     {FORMAT}; use the version that wrote it"
-                ));
-            }
-            Ok(None) => {}
-            Err(error) => return Err(explain(&error)),
+        if is_present(client, schema).await? {
+            return Ok(());
         }
         let tables = include_str!("schema.sql").replace("{schema}", schema);
         // Two processes that create at once collide; the next look finds the tables of the other.

@@ -1,4 +1,4 @@
--- The tables of format 1.
+-- The tables of format 2.
 --
 -- The SQL of this crate stays within what PostgreSQL, YugabyteDB and CockroachDB do alike:
 -- * tables with a primary key, bytea, bigint, smallint and int columns; no other type;
@@ -33,6 +33,18 @@ CREATE TABLE IF NOT EXISTS {schema}.head (
     state smallint NOT NULL
 );
 
+-- One row for each of the last openings of a partition: the head when the epoch began.
+-- opener: a number that no other opening has.
+CREATE TABLE IF NOT EXISTS {schema}.history (
+    p bigint NOT NULL,
+    epoch bigint NOT NULL,
+    incarnation bigint NOT NULL,
+    lsn bigint NOT NULL,
+    token bytea NOT NULL,
+    opener bytea NOT NULL,
+    PRIMARY KEY (p, epoch)
+);
+
 CREATE TABLE IF NOT EXISTS {schema}.kv (
     p bigint NOT NULL,
     k bytea NOT NULL,
@@ -40,4 +52,4 @@ CREATE TABLE IF NOT EXISTS {schema}.kv (
     PRIMARY KEY (p, k)
 );
 
-INSERT INTO {schema}.format (one, version) VALUES (1, 1) ON CONFLICT (one) DO NOTHING;
+INSERT INTO {schema}.format (one, version) VALUES (1, 2) ON CONFLICT (one) DO NOTHING;

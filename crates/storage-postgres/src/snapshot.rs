@@ -1,12 +1,13 @@
 //! Reads: a snapshot is a transaction of its own connection, with the isolation REPEATABLE READ.
 //!
-//! The connection goes back to its pool when the snapshot ends. Old rows are kept by the server
-//! while the transaction is open.
+//! When the snapshot is dropped, the transaction stays open for the next one or is ended, and its
+//! connection goes back to the pool (`idle.rs`). Old rows are kept by the server while the
+//! transaction is open.
 
 use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use orrery_storage::{Direction, Head, KeyRange, PartitionId, Rows, Snapshot, StoreError};
@@ -14,14 +15,14 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use crate::connector::{Session, explain};
+use crate::followers::FollowerTransaction;
 use crate::head::{DESTROYING, HeadRow, LOST};
+use crate::idle::OpenSnapshot;
 use crate::pool::Place;
 use crate::statements::head_row;
 use crate::store::Shared;
 use crate::wait::block_on;
 
-/// The time within which a snapshot must be taken, or a page be read.
-pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// Rows of the first page of a scan.
 const FIRST_PAGE: i64 = 32;
 /// The most rows of a page.
@@ -36,9 +37,15 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 pub(crate) struct PostgresSnapshot {
     shared: Arc<Shared>,
     partition: PartitionId,
-    row: HeadRow,
-    /// Both are there until the snapshot is dropped.
-    held: Option<(Place, Session)>,
+    head: Head,
+    /// There until the snapshot is dropped.
+    held: Option<Held>,
+}
+
+/// The transaction of a snapshot.
+enum Held {
+    OnPrimary(Box<OpenSnapshot>),
+    OnStandby(Arc<FollowerTransaction>),
 }
 
 impl PostgresSnapshot {
@@ -47,26 +54,29 @@ impl PostgresSnapshot {
         shared: Arc<Shared>,
         partition: PartitionId,
     ) -> Result<PostgresSnapshot, StoreError> {
+        let limit = shared.connector.config.read_timeout();
         // Rows of a transaction that may still be lost are not shown.
-        if block_on(certainty(&shared, partition), READ_TIMEOUT / 2).is_none() {
+        if block_on(certainty(&shared, partition), limit / 2).is_none() {
             return Err(shared.unavailable(format!(
                 "partition {partition} cannot be read: the outcome of its last commit is not \
                  known yet"
             )));
         }
+        if let Some(open) = shared.reuse(partition) {
+            return Ok(PostgresSnapshot::of_primary(shared, partition, open));
+        }
         let known = shared.known(partition);
-        let taken = block_on(begin(&shared, partition, known), READ_TIMEOUT);
-        let (place, session, row) = match taken {
-            Some(Ok((_, session, _))) if shared.partitions().is_in_doubt(partition) => {
-                session.mark_broken();
+        let open = match block_on(begin(&shared, partition, known), limit) {
+            Some(Ok(open)) if shared.partitions().is_in_doubt(partition) => {
+                open.session.mark_broken();
                 return Err(shared.unavailable(format!(
                     "partition {partition} cannot be read: the outcome of a commit became unknown"
                 )));
             }
-            Some(Ok(taken)) => taken,
+            Some(Ok(open)) => open,
             Some(Err(detail)) => return Err(shared.unavailable(detail)),
             None => {
-                let ms = READ_TIMEOUT.as_millis();
+                let ms = limit.as_millis();
                 return Err(shared.unavailable(format!(
                     "no snapshot of partition {partition} could be taken within {ms} ms: all \
                      {} connections that read are in use, or a server does not answer",
@@ -74,18 +84,46 @@ impl PostgresSnapshot {
                 )));
             }
         };
-        let held = Some((place, session));
-        let mut row = row;
-        if row.state == DESTROYING {
-            // The removal counts from its first step on.
-            (row.lsn, row.token) = (0, [0; 16]);
-        }
-        Ok(PostgresSnapshot {
+        Ok(PostgresSnapshot::of_primary(shared, partition, open))
+    }
+
+    fn of_primary(
+        shared: Arc<Shared>,
+        partition: PartitionId,
+        open: OpenSnapshot,
+    ) -> PostgresSnapshot {
+        PostgresSnapshot::of(shared, partition, Held::OnPrimary(Box::new(open)))
+    }
+
+    /// Returns the partition as a transaction on a standby shows it.
+    pub(crate) fn of_follower(
+        shared: Arc<Shared>,
+        partition: PartitionId,
+        transaction: Arc<FollowerTransaction>,
+    ) -> PostgresSnapshot {
+        PostgresSnapshot::of(shared, partition, Held::OnStandby(transaction))
+    }
+
+    fn of(shared: Arc<Shared>, partition: PartitionId, held: Held) -> PostgresSnapshot {
+        let mut snapshot = PostgresSnapshot {
             shared,
             partition,
-            row,
-            held,
-        })
+            head: Head::default(),
+            held: Some(held),
+        };
+        snapshot.head = match snapshot.open() {
+            // A removal counts from its first step on.
+            Some(open) if open.row.state != DESTROYING => open.row.head(),
+            _ => Head::default(),
+        };
+        snapshot
+    }
+
+    fn open(&self) -> Option<&OpenSnapshot> {
+        match self.held.as_ref()? {
+            Held::OnPrimary(open) => Some(open),
+            Held::OnStandby(transaction) => transaction.open(),
+        }
     }
 
     fn read(
@@ -93,17 +131,18 @@ impl PostgresSnapshot {
         statement: impl Fn(&Session) -> &tokio_postgres::Statement,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        let Some((_, session)) = &self.held else {
+        let Some(OpenSnapshot { session, row, .. }) = self.open() else {
             return Ok(Vec::new());
         };
-        if self.row.state == DESTROYING {
+        if row.state == DESTROYING {
             return Ok(Vec::new());
         }
+        let limit = self.shared.connector.config.read_timeout();
         let query = session.client.query(statement(session), parameters);
-        let failure = match block_on(query, READ_TIMEOUT) {
+        let failure = match block_on(query, limit) {
             Some(Ok(rows)) => return Ok(rows),
             Some(Err(error)) => explain(&error),
-            None => format!("no answer within {} ms", READ_TIMEOUT.as_millis()),
+            None => format!("no answer within {} ms", limit.as_millis()),
         };
         session.mark_broken();
         Err(self.shared.unavailable(format!(
@@ -131,37 +170,74 @@ async fn begin(
     shared: &Shared,
     partition: PartitionId,
     known: HeadRow,
-) -> Result<(Place, Session, HeadRow), String> {
-    let place = shared.readers.place().await?;
+) -> Result<OpenSnapshot, String> {
+    let (place, mut kept) = place(shared).await?;
+    let limit = shared.connector.config.read_timeout() / 2;
     let started = Instant::now();
     loop {
-        let session = place.session().await?;
-        let reason = match session.run(begin_on(&session, partition)).await {
+        let (session, in_transaction) = match kept.take() {
+            Some(session) if shared.connector.is_trusted(&session) => (session, true),
+            _ => (place.session().await?, false),
+        };
+        let begun = Instant::now();
+        let answer = session.run(begin_on(&session, partition, in_transaction));
+        let reason = match answer.await {
             // An old primary answers reads until it notices that it was replaced.
             Ok(row) if row.state != LOST && row.is_older_than(&known) => {
                 shared.connector.suspect(session.host);
                 "it has not the commits that were acknowledged before".to_owned()
             }
-            Ok(row) => return Ok((place, session, row)),
+            Ok(row) => {
+                return Ok(OpenSnapshot {
+                    place,
+                    session,
+                    row,
+                    begun,
+                    seen: Instant::now(),
+                });
+            }
             Err(error) => explain(&error),
         };
         session.mark_broken();
-        if started.elapsed() > READ_TIMEOUT / 2 {
+        if started.elapsed() > limit {
             let host = &shared.connector.config.hosts[session.host].address;
             return Err(format!("{host} gave no snapshot: {reason}"));
         }
     }
 }
 
-/// Starts a transaction and reads the head in one round trip.
+/// Waits for the right to a connection. If all connections are in use, takes the one of an idle
+/// snapshot, which is in a transaction.
+async fn place(shared: &Shared) -> Result<(Place, Option<Session>), String> {
+    if let Some(place) = shared.readers.free_place() {
+        return Ok((place, None));
+    }
+    // Counted before the look at the idle snapshots, so that no snapshot becomes idle unseen.
+    let _waiting = shared.readers.wait_for_place();
+    match shared.idle.take_oldest() {
+        Some(idle) => Ok((idle.place, Some(idle.session))),
+        None => Ok((shared.readers.place().await?, None)),
+    }
+}
+
+/// Starts a transaction, after the end of the one that is open, and reads the head: all in one
+/// round trip.
 async fn begin_on(
     session: &Session,
     partition: PartitionId,
+    in_transaction: bool,
 ) -> Result<HeadRow, tokio_postgres::Error> {
     let number = partition.0 as i64;
     let parameters: [&(dyn ToSql + Sync); 1] = [&number];
-    let (_, row) = tokio::try_join!(
+    let end = async {
+        match in_transaction {
+            true => session.client.batch_execute("COMMIT").await,
+            false => Ok(()),
+        }
+    };
+    let (_, _, row) = tokio::try_join!(
         biased;
+        end,
         session.client.batch_execute(BEGIN),
         session.client.query_opt(&session.statements.head, &parameters),
     )?;
@@ -214,23 +290,15 @@ impl Snapshot for PostgresSnapshot {
     }
 
     fn head(&self) -> Head {
-        self.row.head()
+        self.head
     }
 }
 
 impl Drop for PostgresSnapshot {
     fn drop(&mut self) {
-        let Some((place, session)) = self.held.take() else {
-            return;
-        };
-        // The transaction is ended by the store's own threads, and no caller waits for that.
-        self.shared.runtime.spawn(async move {
-            let end = session.client.batch_execute("COMMIT");
-            match tokio::time::timeout(READ_TIMEOUT, end).await {
-                Ok(Ok(())) if session.is_usable() => place.give_back(session),
-                _ => session.mark_broken(),
-            }
-        });
+        if let Some(Held::OnPrimary(open)) = self.held.take() {
+            self.shared.release(self.partition, *open);
+        }
     }
 }
 

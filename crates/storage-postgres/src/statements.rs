@@ -11,6 +11,9 @@ pub(crate) struct Statements {
     schema: String,
     pub(crate) open: Statement,
     pub(crate) raise: Statement,
+    pub(crate) record: Statement,
+    pub(crate) forget: Statement,
+    pub(crate) openings: Statement,
     pub(crate) mark_lost: Statement,
     pub(crate) head: Statement,
     pub(crate) put: Statement,
@@ -47,6 +50,7 @@ impl Statements {
         let (get, forward, reverse) = (sql(GET), sql(SCAN_FORWARD), sql(SCAN_REVERSE));
         let (start, until) = (sql(START_DESTROY), sql(DESTROY_UNTIL));
         let (piece, end) = (sql(DESTROY_PIECE), sql(END_DESTROY));
+        let (record, forget, openings) = (sql(RECORD), sql(FORGET), sql(OPENINGS));
         let prepared = tokio::try_join!(
             client.prepare(&open),
             client.prepare(&raise),
@@ -62,6 +66,9 @@ impl Statements {
             client.prepare(&until),
             client.prepare(&piece),
             client.prepare(&end),
+            client.prepare(&record),
+            client.prepare(&forget),
+            client.prepare(&openings),
         );
         let prepared = prepared.map_err(|error| explain(&error))?;
         Ok(Statements {
@@ -80,6 +87,9 @@ impl Statements {
             destroy_until: prepared.11,
             destroy_piece: prepared.12,
             end_destroy: prepared.13,
+            record: prepared.14,
+            forget: prepared.15,
+            openings: prepared.16,
         })
     }
 
@@ -106,7 +116,17 @@ impl Statements {
 const OPEN: &str = "INSERT INTO {s}.head (p, incarnation, epoch, lsn, token, state) \
                     VALUES ($1, 1, 1, 0, $2, 0) \
                     ON CONFLICT (p) DO UPDATE SET epoch = head.epoch + 1 RETURNING {columns}";
-const RAISE: &str = "UPDATE {s}.head SET epoch = epoch + 1 WHERE p = $1 RETURNING {columns}";
+// Only from the epoch of the attempt: an owner who has opened the partition since is not fenced.
+// The row is written in any case, so that the answer is as durable as a commit.
+const RAISE: &str = "UPDATE {s}.head SET epoch = CASE WHEN incarnation = $2 AND epoch = $3 \
+                     THEN epoch + 1 ELSE epoch END WHERE p = $1 RETURNING {columns}";
+const RECORD: &str = "INSERT INTO {s}.history (p, epoch, incarnation, lsn, token, opener) \
+                      SELECT p, epoch, incarnation, lsn, token, $2 FROM {s}.head WHERE p = $1 \
+                      ON CONFLICT (p, epoch) DO NOTHING";
+const FORGET: &str = "DELETE FROM {s}.history WHERE p = $1 \
+                      AND epoch < (SELECT epoch FROM {s}.head WHERE p = $1) - 32";
+const OPENINGS: &str = "SELECT incarnation, epoch, lsn, token, opener FROM {s}.history \
+                        WHERE p = $1 ORDER BY epoch";
 const MARK_LOST: &str =
     "UPDATE {s}.head SET epoch = $2, state = 2 WHERE p = $1 AND state <> 1 AND epoch < $2";
 const HEAD: &str = "SELECT {columns} FROM {s}.head WHERE p = $1";

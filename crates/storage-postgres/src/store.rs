@@ -5,19 +5,22 @@ use std::time::{Duration, Instant};
 
 use orrery_model::sync::lock;
 use orrery_storage::{
-    Capabilities, Commit, CommitOutcome, Lease, PartitionId, Receipt, Snapshot, Store, StoreError,
+    Capabilities, Commit, CommitOutcome, FollowerLag, Lease, PartitionId, Receipt, Snapshot, Store,
+    StoreError,
 };
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 
 use crate::config::ClusterConfig;
 use crate::connector::{Connector, Purpose, explain};
+use crate::followers::{self, Followers};
 use crate::head::HeadRow;
+use crate::idle::Idle;
 use crate::lane;
 use crate::partitions::{Answer, Partitions, Work};
 use crate::pool::Pool;
 use crate::slot::Ticket;
-use crate::snapshot::{PostgresSnapshot, READ_TIMEOUT};
+use crate::snapshot::PostgresSnapshot;
 use crate::wait::block_on;
 
 /// Milliseconds that a caller is told to wait for a primary.
@@ -34,6 +37,16 @@ const SIZE_AGE: Duration = Duration::from_secs(30);
 /// The partition number that is reserved for stores.
 const RESERVED: PartitionId = PartitionId(u64::MAX);
 
+/// The settings of a store that depend on its owner, and not on the cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreOptions {
+    /// No other process writes to the partitions that this store reads: the owner holds a lease
+    /// over them, and looks after each snapshot if the lease is still valid. The store then uses the
+    /// transaction of a snapshot again while no commit of its own has changed the partition. A
+    /// commit of another process would be missed for a second.
+    pub only_writer: bool,
+}
+
 /// A store in one PostgreSQL cluster. Dropping the store waits until every accepted commit is
 /// answered.
 pub struct PostgresStore {
@@ -47,10 +60,14 @@ pub struct PostgresStore {
 /// The parts that the calls, the lanes and the snapshots of a store share.
 pub(crate) struct Shared {
     pub(crate) connector: Arc<Connector>,
+    pub(crate) options: StoreOptions,
     pub(crate) readers: Arc<Pool>,
     pub(crate) writers: Arc<Pool>,
     /// Connections for the removal of partitions.
     pub(crate) removers: Arc<Pool>,
+    pub(crate) followers: Followers,
+    /// Snapshots for the next callers.
+    pub(crate) idle: Idle,
     pub(crate) runtime: Handle,
     partitions: Mutex<Partitions>,
 }
@@ -63,6 +80,18 @@ impl Shared {
     /// Returns the newest row of a partition that is known to be durable.
     pub(crate) fn known(&self, id: PartitionId) -> HeadRow {
         self.partitions().durable(id)
+    }
+
+    /// Notes a row that is durable, before its commits are answered.
+    pub(crate) fn note_durable(&self, id: PartitionId, row: HeadRow) {
+        self.partitions().note_durable(id, row);
+        self.end_idle(id);
+    }
+
+    /// Notes the row of a newer epoch; `loss` says which commits are gone.
+    pub(crate) fn note_epoch(&self, id: PartitionId, row: HeadRow, loss: Option<String>) {
+        self.partitions().note_epoch(id, row, loss);
+        self.end_idle(id);
     }
 
     /// Returns the error of a call that another attempt may pass.
@@ -93,6 +122,17 @@ impl PostgresStore {
     /// [`StoreError::Cluster`] if the description cannot be used, no primary can be reached with
     /// it, or the tables have a format that this program does not know.
     pub fn open(config: ClusterConfig) -> Result<PostgresStore, StoreError> {
+        PostgresStore::open_with(config, StoreOptions::default())
+    }
+
+    /// Connects to a cluster as [`PostgresStore::open`] does, with the settings of an owner.
+    ///
+    /// # Errors
+    /// As [`PostgresStore::open`].
+    pub fn open_with(
+        config: ClusterConfig,
+        options: StoreOptions,
+    ) -> Result<PostgresStore, StoreError> {
         let cluster = config.name.clone();
         let failed = |detail: String| StoreError::Cluster {
             cluster: cluster.clone(),
@@ -114,7 +154,10 @@ impl PostgresStore {
                 readers: Pool::new(connector.clone(), Purpose::Read, reads),
                 writers: Pool::new(connector.clone(), Purpose::Write, writes),
                 removers: Pool::new(connector.clone(), Purpose::Write, REMOVALS),
+                followers: Followers::new(&connector, &connector.config),
                 connector,
+                options,
+                idle: Idle::default(),
                 runtime: runtime.handle().clone(),
                 partitions: Mutex::new(Partitions::default()),
             }),
@@ -171,7 +214,7 @@ impl PostgresStore {
             place.give_back(session);
             Some(bytes as u64)
         };
-        block_on(measured, READ_TIMEOUT).flatten()
+        block_on(measured, self.shared.connector.config.read_timeout()).flatten()
     }
 }
 
@@ -221,6 +264,22 @@ impl Store for PostgresStore {
         Ok(Box::new(snapshot))
     }
 
+    fn follower_snapshot(
+        &self,
+        partition: PartitionId,
+        at_least_lsn: u64,
+    ) -> Result<Option<Box<dyn Snapshot>>, StoreError> {
+        if partition == RESERVED {
+            return Err(StoreError::ReservedPartition(partition));
+        }
+        let found = followers::snapshot(&self.shared, partition, at_least_lsn)?;
+        Ok(found.map(|snapshot| -> Box<dyn Snapshot> { Box::new(snapshot) }))
+    }
+
+    fn follower_lag(&self) -> Vec<FollowerLag> {
+        followers::lag(&self.shared)
+    }
+
     fn destroy(&self, partition: PartitionId) -> Result<(), StoreError> {
         self.perform(partition, Work::Destroy)
     }
@@ -255,7 +314,7 @@ impl Store for PostgresStore {
             // A snapshot keeps a connection, and old rows on the server.
             long_snapshots: false,
             watch: false,
-            followers: false,
+            followers: self.shared.followers.are_possible(),
         }
     }
 
@@ -285,6 +344,8 @@ impl Drop for PostgresStore {
     fn drop(&mut self) {
         // A failure was reported to the caller of the commit concerned; no caller is left here.
         let _ = self.sync();
+        self.shared.idle.close();
+        self.shared.followers.close();
         if let Some(runtime) = self.runtime.take() {
             // Snapshots that are held longer fail; the server ends their transactions. Nothing is
             // waited for, since a store may be dropped on a thread that must not block.

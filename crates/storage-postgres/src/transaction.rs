@@ -4,6 +4,10 @@
 //! statement changes rows only if the head was moved. So a commit costs one round trip, and a
 //! fenced commit changes nothing.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use orrery_storage::PartitionId;
@@ -42,18 +46,16 @@ pub(crate) async fn run(
     batch: &Batch,
     limit: Duration,
 ) -> Verdict {
-    session.take_notices();
-    let sent = send(session, partition, (from, to), batch);
-    let Ok(answers) = tokio::time::timeout(limit, sent).await else {
+    let sent = listen(session, partition, (from, to), batch);
+    let Ok((answers, doubts)) = tokio::time::timeout(limit, sent).await else {
         session.mark_broken();
         return Verdict::Unknown(format!("no answer within {} ms", limit.as_millis()));
     };
     let verdict = judge(answers);
-    let notices = session.take_notices();
-    // A server that gave up waiting for its standbys answers success, and says so in a notice only.
-    if verdict == Verdict::Done && !notices.is_empty() {
+    // A server that gave up waiting for its standbys answers success with a warning.
+    if verdict == Verdict::Done && !doubts.is_empty() {
         session.mark_broken();
-        return Verdict::Unknown(notices.join("; "));
+        return Verdict::Unknown(doubts.join("; "));
     }
     if !matches!(verdict, Verdict::Done | Verdict::Fenced | Verdict::Repeat) {
         session.mark_broken();
@@ -69,12 +71,46 @@ struct Answers {
     commit: Result<(), Error>,
 }
 
-/// Sends all statements, and returns all answers.
+/// Sends all statements, and returns all answers and the warnings that came with `COMMIT`.
+async fn listen(
+    session: &Session,
+    partition: PartitionId,
+    heads: (&HeadRow, &HeadRow),
+    batch: &Batch,
+) -> (Answers, Vec<String>) {
+    let mut listener = session.listen();
+    let (is_at_commit, mut doubts) = (AtomicBool::new(false), Vec::new());
+    let mut sent = pin!(send(session, partition, heads, batch, &is_at_commit));
+    loop {
+        let warning = tokio::select! {
+            biased;
+            answers = &mut sent => return (answers, doubts),
+            warning = listener.next() => warning,
+        };
+        // Answers that came before the warning may lie ready, and none comes until the warning is
+        // dropped: after this poll it is certain which statements are answered.
+        let answers = poll_fn(|cx| Poll::Ready(sent.as_mut().poll(cx))).await;
+        match is_at_commit.load(Ordering::Relaxed) {
+            true => doubts.push(warning.text.clone()),
+            false => log::warn!(
+                "partition {partition}: a commit had a warning: {}",
+                warning.text
+            ),
+        }
+        if let Poll::Ready(answers) = answers {
+            return (answers, doubts);
+        }
+    }
+}
+
+/// Sends all statements, and returns all answers. Sets `is_at_commit` when every statement before
+/// `COMMIT` is answered.
 async fn send(
     session: &Session,
     partition: PartitionId,
     (from, to): (&HeadRow, &HeadRow),
     batch: &Batch,
+    is_at_commit: &AtomicBool,
 ) -> Answers {
     let (client, statements) = (&session.client, &session.statements);
     let (number, epoch, lsn) = (partition.0 as i64, from.epoch as i64, to.lsn as i64);
@@ -95,14 +131,19 @@ async fn send(
     let (keys, values) = batch.puts();
     let (range_lists, delete_lists, put_lists) = ([&starts, &ends], [&deletes], [&keys, &values]);
     // The first poll of each sends it, so the order here is the order at the server.
-    let (head, ranges, deleted, put, commit) = tokio::join!(
-        biased;
-        client.simple_query(&move_head),
-        execute(&statements.delete_ranges, !starts.is_empty(), &range_lists),
-        execute(&statements.delete, !deletes.is_empty(), &delete_lists),
-        execute(&statements.put, !keys.is_empty(), &put_lists),
-        client.batch_execute("COMMIT"),
-    );
+    let changes = async {
+        let answers = tokio::join!(
+            biased;
+            client.simple_query(&move_head),
+            execute(&statements.delete_ranges, !starts.is_empty(), &range_lists),
+            execute(&statements.delete, !deletes.is_empty(), &delete_lists),
+            execute(&statements.put, !keys.is_empty(), &put_lists),
+        );
+        is_at_commit.store(true, Ordering::Relaxed);
+        answers
+    };
+    let ((head, ranges, deleted, put), commit) =
+        tokio::join!(biased; changes, client.batch_execute("COMMIT"));
     Answers {
         head: head.map(|messages| has_moved(&messages)),
         changes: [ranges, deleted, put],

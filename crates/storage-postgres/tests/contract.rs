@@ -8,22 +8,30 @@ mod servers;
 #[path = "../../storage/tests/support/mod.rs"]
 mod support;
 
-use orrery_storage_postgres::{ClusterConfig, HostConfig, PostgresStore, Tls};
+use orrery_storage_postgres::{ClusterConfig, HostConfig, PostgresStore, StoreOptions, Tls};
 use support::promises::{NewStore, for_every_promise};
 use tokio_postgres::config::Host;
 
 macro_rules! contract {
     ($($name:ident),+ $(,)?) => {
-        $(#[test] fn $name() { on_postgres(support::promises::$name) })+
+        mod any_writer {
+            $(#[test] fn $name() { super::on_postgres(super::support::promises::$name, false) })+
+        }
+        mod only_writer {
+            $(#[test] fn $name() { super::on_postgres(super::support::promises::$name, true) })+
+        }
     };
 }
 
 for_every_promise!(contract);
 
-fn on_postgres(test: fn(NewStore<'_>)) {
+/// Runs a test with stores that use the transactions of snapshots again, or do not.
+fn on_postgres(test: fn(NewStore<'_>), only_writer: bool) {
+    let options = StoreOptions { only_writer };
+    let open = |config| PostgresStore::open_with(config, options).unwrap();
     let new_config = || servers::server().config();
     match std::env::var("ORRERY_POSTGRES_DSN") {
-        Err(_) => test(&|| Box::new(PostgresStore::open(new_config()).unwrap())),
+        Err(_) => test(&|| Box::new(open(new_config()))),
         Ok(dsn) => {
             let folder = tempfile::tempdir().unwrap();
             let described = config_of(&dsn, folder.path());
@@ -32,7 +40,7 @@ fn on_postgres(test: fn(NewStore<'_>)) {
                     schema: servers::new_schema(),
                     ..described.clone()
                 };
-                Box::new(PostgresStore::open(config).unwrap())
+                Box::new(open(config))
             });
         }
     }

@@ -40,6 +40,12 @@
 //!     head, so a caller may submit the next commit before the last is durable. A receipt answers
 //!     `Ok` only when the commit is durable.
 //!
+//! 14. **Followers are behind, not wrong.** A follower snapshot holds every commit up to one commit
+//!     of the partition and nothing of a later one. This commit is at or after the one that the
+//!     caller asks for, and may be one whose receipt is not answered yet. Two follower snapshots
+//!     may come from two copies, the second further behind than the first. An engine may answer
+//!     `None` at any time.
+//!
 //! # Keys
 //!
 //! A key whose first byte is `0x80` or more is an *index entry*: entries are many and short, and
@@ -130,8 +136,19 @@ pub struct Capabilities {
     pub long_snapshots: bool,
     /// Hints about new commits.
     pub watch: bool,
-    /// Reads from copies on other machines.
+    /// Reads from copies on other machines: [`Store::follower_snapshot`].
     pub followers: bool,
+}
+
+/// The distance of a copy on another machine from the writer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FollowerLag {
+    /// The address of the copy.
+    pub host: String,
+    /// Bytes of the log that the copy has not applied yet.
+    pub bytes: u64,
+    /// Milliseconds since the last commit that the copy has applied; 0 if no bytes are missing.
+    pub ms: u64,
 }
 
 /// An ordered map in partitions. The module header has the promises.
@@ -152,6 +169,25 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// When the store cannot read, or the number is reserved.
     fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>, StoreError>;
+
+    /// Returns the partition as a copy on another machine has it, at or after the commit
+    /// `at_least_lsn` (promise 14); `None` if no copy is that far, or none can be reached.
+    ///
+    /// # Errors
+    /// When a copy does not answer, or the number is reserved.
+    fn follower_snapshot(
+        &self,
+        partition: PartitionId,
+        at_least_lsn: u64,
+    ) -> Result<Option<Box<dyn Snapshot>>, StoreError> {
+        let _ = (partition, at_least_lsn);
+        Ok(None)
+    }
+
+    /// Returns the distance of each copy that answers, for metrics. May wait for some seconds.
+    fn follower_lag(&self) -> Vec<FollowerLag> {
+        Vec::new()
+    }
 
     /// Removes all keys and the head of a partition, durably. Its leases are fenced; if the
     /// partition is opened again its epoch is still higher than any before. A removal that a crash
@@ -233,6 +269,18 @@ macro_rules! store_behind {
 
             fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>, StoreError> {
                 (**self).snapshot(partition)
+            }
+
+            fn follower_snapshot(
+                &self,
+                partition: PartitionId,
+                at_least_lsn: u64,
+            ) -> Result<Option<Box<dyn Snapshot>>, StoreError> {
+                (**self).follower_snapshot(partition, at_least_lsn)
+            }
+
+            fn follower_lag(&self) -> Vec<FollowerLag> {
+                (**self).follower_lag()
             }
 
             fn destroy(&self, partition: PartitionId) -> Result<(), StoreError> {

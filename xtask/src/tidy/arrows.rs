@@ -65,7 +65,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         BENCH,
         &[
-            MODEL, STORAGE, SQL, SCRIPT, ENGINE, GATEWAY, ADMIN, SERVER, BLOG,
+            MODEL,
+            STORAGE,
+            STORAGE_POSTGRES,
+            SQL,
+            SCRIPT,
+            ENGINE,
+            GATEWAY,
+            ADMIN,
+            SERVER,
+            BLOG,
         ],
     ),
     (EXAMPLES, &[MODEL, STORAGE, SCRIPT, ENGINE]),

@@ -153,6 +153,11 @@ impl Server {
 
     /// Runs SQL beside the store, and returns the rows as text.
     pub(crate) fn sql(&self, text: &str) -> Vec<Vec<String>> {
+        self.try_sql(text).unwrap()
+    }
+
+    /// Runs SQL as `sql` does, and returns the error of a server that refuses it or ends.
+    pub(crate) fn try_sql(&self, text: &str) -> Result<Vec<Vec<String>>, tokio_postgres::Error> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -167,7 +172,7 @@ impl Server {
                 .dbname("postgres");
             let (client, connection) = options.connect(tokio_postgres::NoTls).await.unwrap();
             tokio::spawn(connection);
-            let messages = client.simple_query(text).await.unwrap();
+            let messages = client.simple_query(text).await?;
             let rows = messages.into_iter().filter_map(|message| match message {
                 SimpleQueryMessage::Row(row) => Some(
                     (0..row.len())
@@ -176,7 +181,7 @@ impl Server {
                 ),
                 _ => None,
             });
-            rows.collect()
+            Ok(rows.collect())
         })
     }
 

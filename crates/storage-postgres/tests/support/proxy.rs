@@ -98,9 +98,11 @@ fn join(
         (client.try_clone().unwrap(), server.try_clone().unwrap());
     let (arranged, marks) = (fault.clone(), struck.clone());
     thread::spawn(move || {
-        let mut is_first = true;
+        let (mut is_first, mut is_write) = (true, false);
         while let Some(message) = read_message(&mut from_client, !is_first) {
             is_first = false;
+            // Snapshots end with COMMIT as well.
+            is_write = is_of_write(&message).unwrap_or(is_write);
             let is_late = *arranged.lock().unwrap() == Some(Fault::Late);
             if is_late && message[0] == b'Q' && message[5..].starts_with(BEGIN) {
                 *arranged.lock().unwrap() = None;
@@ -119,7 +121,7 @@ fn join(
                 }
                 break;
             }
-            let is_commit = message[0] == b'Q' && message.ends_with(COMMIT);
+            let is_commit = is_write && message[0] == b'Q' && message.ends_with(COMMIT);
             if is_commit && let Some(fault) = arranged.lock().unwrap().take() {
                 if fault == Fault::BeforeCommit {
                     break;
@@ -150,6 +152,12 @@ fn join(
         }
         close(&to_client, &from_server);
     });
+}
+
+/// Returns true for the start of a commit, and false for that of a snapshot.
+fn is_of_write(message: &[u8]) -> Option<bool> {
+    let is_start = message[0] == b'Q' && message[5..].starts_with(b"BEGIN");
+    is_start.then(|| message[5..].starts_with(BEGIN))
 }
 
 fn close(one: &TcpStream, other: &TcpStream) {

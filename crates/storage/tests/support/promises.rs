@@ -514,9 +514,17 @@ pub(crate) fn snapshots_never_change_and_hold_every_acknowledged_commit(new_stor
 }
 
 /// Promise 10.
-pub(crate) fn no_engine_offers_watch_or_followers(new_store: NewStore<'_>) {
-    let capabilities = new_store().capabilities();
-    assert!(!capabilities.watch && !capabilities.followers);
+pub(crate) fn no_engine_offers_watch(new_store: NewStore<'_>) {
+    assert!(!new_store().capabilities().watch);
+}
+
+/// Promise 14, for an engine or a cluster without copies.
+pub(crate) fn without_followers_there_is_no_follower_snapshot(new_store: NewStore<'_>) {
+    let store = new_store();
+    PartitionWriter::open(&*store, P).put(&[(b"a", b"1")]);
+    assert!(!store.capabilities().followers);
+    assert!(store.follower_snapshot(P, 0).unwrap().is_none());
+    assert!(store.follower_lag().is_empty());
 }
 
 /// Promise 11.
@@ -713,7 +721,8 @@ macro_rules! for_every_promise {
             range_deletes_empty_exactly_their_range_and_come_before_deletes_and_puts,
             a_range_delete_covers_commits_that_are_pending,
             snapshots_never_change_and_hold_every_acknowledged_commit,
-            no_engine_offers_watch_or_followers,
+            no_engine_offers_watch,
+            without_followers_there_is_no_follower_snapshot,
             partitions_written_by_several_threads_stay_independent,
             a_partition_is_moved_while_others_are_written,
             a_paused_writer_is_fenced_after_another_open,

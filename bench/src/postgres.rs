@@ -1,0 +1,281 @@
+//! Benchmark of the store in a PostgreSQL cluster: commits and point reads, beside pgbench with the
+//! same transactions on the same server, which the program starts.
+//!
+//! A commit moves the head, writes four rows of 500 bytes and one feed row. pgbench sends the
+//! statements of the store, prepared and pipelined, with one connection for each caller. The store
+//! has its default number of connections. pgbench makes its rows in the server, so it sends less.
+
+use crate::Result;
+use orrery_storage::{Commit, CommitOutcome, Lease, PartitionId, Store};
+use orrery_storage_postgres::{ClusterConfig, PostgresStore, StoreOptions};
+use servers::Server;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+#[path = "../../crates/storage-postgres/tests/support/mod.rs"]
+mod servers;
+
+/// Rows that are read.
+const READ_ROWS: u64 = 1_000;
+
+/// One line of the output: an operation with a number of callers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Line {
+    /// As many partitions as callers: each caller waits for the commit of its own partition.
+    Commits,
+    /// One partition: the commits of all callers go together.
+    GroupCommit,
+    /// A new transaction for each read.
+    Reads,
+    /// The store is the only writer, and uses transactions again.
+    ReadsWithReuse,
+}
+
+impl Line {
+    const ALL: [(Line, usize); 10] = [
+        (Line::Commits, 1),
+        (Line::Commits, 8),
+        (Line::Commits, 32),
+        (Line::GroupCommit, 8),
+        (Line::GroupCommit, 64),
+        (Line::Reads, 1),
+        (Line::Reads, 8),
+        (Line::ReadsWithReuse, 1),
+        (Line::ReadsWithReuse, 8),
+        (Line::ReadsWithReuse, 32),
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Line::Commits => "commits, a partition each",
+            Line::GroupCommit => "commits, one partition",
+            Line::Reads => "point reads, a transaction each",
+            Line::ReadsWithReuse => "point reads, transactions reused",
+        }
+    }
+
+    fn partitions(self, callers: usize) -> usize {
+        match self {
+            Line::Commits => callers,
+            _ => 1,
+        }
+    }
+
+    /// Returns the script of pgbench with the same transaction.
+    fn script(self, schema: &str, callers: usize) -> String {
+        let read = format!(
+            "SELECT k, v FROM {schema}.kv \
+             WHERE p = 1 AND k = ANY(ARRAY[decode(lpad(to_hex(:n::int), 16, '0'), 'hex')]);\n"
+        );
+        let number = format!("\\set n random(0, {})\n", READ_ROWS - 1);
+        match self {
+            Line::Commits | Line::GroupCommit => commit_script(schema, self.partitions(callers)),
+            Line::Reads => format!(
+                "{number}\\startpipeline\nBEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;\n\
+                 SELECT incarnation, epoch, lsn, token, state FROM {schema}.head WHERE p = 1;\n\
+                 {read}COMMIT;\n\\endpipeline\n"
+            ),
+            Line::ReadsWithReuse => format!("{number}{read}"),
+        }
+    }
+}
+
+fn commit_script(schema: &str, partitions: usize) -> String {
+    format!(
+        "\\set p 1 + :client_id % {partitions}\n\\set r random(1, 1000000000000)\n\
+         \\startpipeline\nBEGIN;\n\
+         UPDATE {schema}.head SET lsn = lsn + 1, token = '\\x00112233445566778899aabbccddeeff' \
+         WHERE p = :p AND epoch = 1 AND state = 0;\n\
+         INSERT INTO {schema}.kv (p, k, v) SELECT :p, decode(md5(concat(:r::text, n)), 'hex'), \
+         decode(repeat('ab', CASE n WHEN 5 THEN 24 ELSE 500 END), 'hex') \
+         FROM generate_series(1, 5) AS n \
+         WHERE EXISTS (SELECT 1 FROM {schema}.head WHERE p = :p AND epoch = 1) \
+         ON CONFLICT (p, k) DO UPDATE SET v = excluded.v;\n\
+         COMMIT;\n\\endpipeline\n"
+    )
+}
+
+/// One measurement of a line.
+struct Measurement {
+    store: f64,
+    p50_ms: f64,
+    p99_ms: f64,
+    pgbench: f64,
+}
+
+/// Measures every line `rounds` times, each time for `seconds` through the store and then through
+/// pgbench.
+pub(crate) fn run(rounds: usize, seconds: u64) -> Result<()> {
+    let server = Server::start(&[]);
+    let mut lines: Vec<Vec<Measurement>> = Line::ALL.iter().map(|_| Vec::new()).collect();
+    for round in 0..rounds {
+        eprintln!("round {} of {rounds}", round + 1);
+        for ((line, callers), results) in Line::ALL.into_iter().zip(&mut lines) {
+            results.push(measure(&server, line, callers, seconds)?);
+        }
+    }
+    println!(
+        "{:<34} {:>7} {:>9} {:>7} {:>7} {:>10} {:>6}",
+        "operation", "callers", "store/s", "p50 ms", "p99 ms", "pgbench/s", "ratio"
+    );
+    for ((line, callers), results) in Line::ALL.into_iter().zip(&lines) {
+        let median = |value: fn(&Measurement) -> f64| {
+            let mut values: Vec<f64> = results.iter().map(value).collect();
+            values.sort_by(f64::total_cmp);
+            values.get(values.len() / 2).copied().unwrap_or_default()
+        };
+        println!(
+            "{:<34} {callers:>7} {:>9.0} {:>7.2} {:>7.2} {:>10.0} {:>6.2}",
+            line.name(),
+            median(|m| m.store),
+            median(|m| m.p50_ms),
+            median(|m| m.p99_ms),
+            median(|m| m.pgbench),
+            median(|m| m.store / m.pgbench),
+        );
+    }
+    Ok(())
+}
+
+fn measure(server: &Server, line: Line, callers: usize, seconds: u64) -> Result<Measurement> {
+    // A schema of its own, so that both start with empty tables of the same form.
+    let config = server.config();
+    let options = StoreOptions {
+        only_writer: line == Line::ReadsWithReuse,
+    };
+    let store = PostgresStore::open_with(config.clone(), options)?;
+    let mut partitions = Vec::new();
+    for n in 1..=line.partitions(callers) as u64 {
+        let lease = store.open(PartitionId(n))?;
+        partitions.push(Mutex::new((lease.head().lsn, lease)));
+    }
+    let is_read = matches!(line, Line::Reads | Line::ReadsWithReuse);
+    if is_read {
+        write_rows(&store, &partitions[0])?;
+    }
+    let next = AtomicU64::new(0);
+    let call = |caller: usize| {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        match is_read {
+            true => read_row(&store, number),
+            false => write(&store, &partitions[caller % partitions.len()], number),
+        }
+    };
+    let (rate, times) = repeat(callers, Duration::from_secs(seconds), call);
+    drop(store);
+    let ms = |part: f64| {
+        let at = (times.len() as f64 * part) as usize;
+        times.get(at).map_or(0.0, |time| time.as_secs_f64() * 1e3)
+    };
+    Ok(Measurement {
+        store: rate,
+        p50_ms: ms(0.5),
+        p99_ms: ms(0.99),
+        pgbench: through_pgbench(server, &config, line, callers, seconds)?,
+    })
+}
+
+/// Calls `call` from several threads for a time. Returns calls a second, and their times in order.
+fn repeat(callers: usize, time: Duration, call: impl Fn(usize) + Sync) -> (f64, Vec<Duration>) {
+    let (is_over, times) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        for caller in 0..callers {
+            let (is_over, times, call) = (&is_over, &times, &call);
+            scope.spawn(move || {
+                let mut mine = Vec::new();
+                while !is_over.load(Ordering::Relaxed) {
+                    let begun = Instant::now();
+                    call(caller);
+                    mine.push(begun.elapsed());
+                }
+                times.lock().expect("no caller panics").extend(mine);
+            });
+        }
+        #[expect(clippy::disallowed_methods, reason = "the window of a measurement")]
+        std::thread::sleep(time);
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let elapsed = started.elapsed().as_secs_f64();
+    let mut times = times.into_inner().expect("no caller panics");
+    times.sort_unstable();
+    (times.len() as f64 / elapsed, times)
+}
+
+/// Writes the rows that are read.
+fn write_rows(store: &PostgresStore, partition: &Mutex<(u64, Lease)>) -> Result<()> {
+    let mut head = partition.lock().map_err(|_| "a caller failed")?;
+    let rows = (0..READ_ROWS).map(|n| (n.to_be_bytes().to_vec(), vec![7; 500]));
+    let commit = Commit {
+        expect_lsn: head.0,
+        new_lsn: head.0 + 1,
+        token: [1; 16],
+        puts: rows.collect(),
+        ..Commit::default()
+    };
+    head.0 += 1;
+    match store.submit(&head.1, commit).wait() {
+        CommitOutcome::Ok => Ok(()),
+        other => Err(format!("the rows could not be written: {other:?}").into()),
+    }
+}
+
+fn read_row(store: &PostgresStore, number: u64) {
+    let key = (number.wrapping_mul(0x9e37_79b9) % READ_ROWS).to_be_bytes();
+    let snapshot = store.snapshot(PartitionId(1)).expect("a snapshot");
+    let value = snapshot.get(&key).expect("a value");
+    assert_eq!(value.map(|value| value.len()), Some(500));
+}
+
+fn write(store: &PostgresStore, partition: &Mutex<(u64, Lease)>, number: u64) {
+    let receipt = {
+        let mut head = partition.lock().expect("no caller panics");
+        head.0 += 1;
+        store.submit(&head.1, commit(head.0, number))
+    };
+    assert_eq!(receipt.wait(), CommitOutcome::Ok);
+}
+
+fn commit(lsn: u64, number: u64) -> Commit {
+    let row = |part: u8| {
+        let key = [
+            &[1, part][..],
+            &number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes(),
+        ];
+        (key.concat(), vec![part; 500])
+    };
+    let mut puts: Vec<_> = (0..4).map(row).collect();
+    puts.push(([&[3][..], &lsn.to_be_bytes()].concat(), vec![7; 24]));
+    Commit {
+        expect_lsn: lsn - 1,
+        new_lsn: lsn,
+        token: [lsn as u8; 16],
+        puts,
+        ..Commit::default()
+    }
+}
+
+/// Returns the transactions a second of pgbench.
+fn through_pgbench(
+    server: &Server,
+    config: &ClusterConfig,
+    line: Line,
+    callers: usize,
+    seconds: u64,
+) -> Result<f64> {
+    let file = server.folder().join("script.sql");
+    std::fs::write(&file, line.script(&config.schema, callers))?;
+    let (clients, seconds) = (callers.to_string(), seconds.to_string());
+    let threads = if callers == 1 { "1" } else { "2" };
+    let file = file.to_str().ok_or("the folder has no name in UTF-8")?;
+    let arguments = [
+        "-n", "-M", "prepared", "-c", &clients, "-j", threads, "-T", &seconds, "-f", file,
+    ];
+    let output = String::from_utf8(server.pgbench(&arguments))?;
+    let rate = output
+        .lines()
+        .find_map(|line| line.strip_prefix("tps = ")?.split(' ').next());
+    let rate = rate.ok_or_else(|| format!("pgbench gave no rate: {output}"))?;
+    Ok(rate.parse()?)
+}

@@ -1,0 +1,185 @@
+//! Promise 14 on a primary and a standby: a follower snapshot is a prefix of the history.
+
+#[path = "support/mod.rs"]
+mod servers;
+#[path = "../../storage/tests/support/mod.rs"]
+mod support;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use orrery_storage::{Snapshot, Store, StoreError};
+use orrery_storage_postgres::ClusterConfig;
+use servers::{Server, open};
+use support::{P, PartitionWriter, everything, pairs};
+
+/// Starts a primary and its standby, and returns their description as one cluster.
+fn cluster() -> (Server, Server, ClusterConfig) {
+    let primary = Server::start(&["-c", "fsync=off"]);
+    let standby = primary.start_standby();
+    let config = primary.config_at(&[primary.port, standby.port]);
+    (primary, standby, config)
+}
+
+/// Waits until the standby has a commit, and returns its snapshot.
+fn wait_for(store: &dyn Store, lsn: u64) -> Box<dyn Snapshot> {
+    loop {
+        if let Some(snapshot) = store.follower_snapshot(P, lsn).unwrap() {
+            return snapshot;
+        }
+    }
+}
+
+#[test]
+fn a_follower_snapshot_is_the_state_after_one_commit() {
+    let (_primary, _standby, config) = cluster();
+    let store = open(&config);
+    assert!(store.capabilities().followers);
+    let mut writer = PartitionWriter::open(&store, P);
+    let (answered, found) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..3)
+            .map(|_| {
+                scope.spawn(|| {
+                    // Each reader has to find its share before the writer stops.
+                    for _ in 0..100 {
+                        let least = answered.load(Ordering::SeqCst);
+                        let Some(snapshot) = store.follower_snapshot(P, least).unwrap() else {
+                            continue;
+                        };
+                        let lsn = snapshot.head().lsn;
+                        assert!(lsn >= least);
+                        let expected = (lsn > 0).then(|| lsn.to_be_bytes().to_vec());
+                        for key in [&b"a"[..], b"b", b"\x90c"] {
+                            let value = snapshot.get(key).unwrap();
+                            assert_eq!(value.map(|value| value.to_vec()), expected);
+                        }
+                        found.fetch_add(1, Ordering::SeqCst);
+                    }
+                })
+            })
+            .collect();
+        while readers.iter().any(|reader| !reader.is_finished()) {
+            let lsn = (writer.lsn + 1).to_be_bytes();
+            writer.put(&[(b"a", &lsn), (b"b", &lsn), (b"\x90c", &lsn)]);
+            answered.store(writer.lsn, Ordering::SeqCst);
+        }
+    });
+    let last = wait_for(&store, writer.lsn);
+    assert_eq!(last.head().lsn, writer.lsn);
+    assert!(found.load(Ordering::SeqCst) > 0, "no standby was read");
+}
+
+#[test]
+fn a_standby_that_is_not_far_enough_is_not_read() {
+    let (_primary, standby, config) = cluster();
+    let store = open(&config);
+    let mut writer = PartitionWriter::open(&store, P);
+    writer.put(&[(b"a", b"1")]);
+    drop(wait_for(&store, 1));
+    standby.sql("SELECT pg_wal_replay_pause()");
+    while standby.sql("SELECT pg_get_wal_replay_pause_state()") != [["paused"]] {}
+    writer.put(&[(b"b", b"2")]);
+    assert!(store.follower_snapshot(P, 2).unwrap().is_none());
+    let old = store.follower_snapshot(P, 1).unwrap().unwrap();
+    assert_eq!((old.head().lsn, old.get(b"b").unwrap()), (1, None));
+    assert_eq!(everything(&store, P).len(), 2);
+    let lag = store.follower_lag();
+    let [lag] = lag.as_slice() else {
+        panic!("{lag:?}")
+    };
+    assert_eq!(lag.host, format!("127.0.0.1:{}", standby.port));
+    assert!(lag.bytes > 0, "{lag:?}");
+    standby.sql("SELECT pg_wal_replay_resume()");
+    assert_eq!(
+        wait_for(&store, 2).get(b"b").unwrap().unwrap().as_ref(),
+        b"2"
+    );
+    // The held snapshot has not changed.
+    assert_eq!(old.get(b"b").unwrap(), None);
+    while store.follower_lag()[0].bytes > 0 {}
+    assert_eq!(store.follower_lag()[0].ms, 0);
+
+    // A removed partition is not shown as it was before, once its owner knows.
+    let known = writer.lsn;
+    store.destroy(P).unwrap();
+    PartitionWriter::open(&store, P);
+    assert!(store.follower_snapshot(P, known).unwrap().is_none());
+}
+
+#[test]
+fn a_read_that_the_standby_ends_may_be_tried_again() {
+    let (primary, standby, config) = cluster();
+    standby.sql("ALTER SYSTEM SET max_standby_streaming_delay = 0");
+    standby.sql("SELECT pg_reload_conf()");
+    while standby.sql("SHOW max_standby_streaming_delay") != [["0"]] {}
+    let store = open(&config);
+    let mut writer = PartitionWriter::open(&store, P);
+    writer.put(&[(b"a", b"1")]);
+    let snapshot = wait_for(&store, 1);
+    assert_eq!(snapshot.get(b"a").unwrap().unwrap().as_ref(), b"1");
+    // The removal of the old row conflicts with the snapshot.
+    writer.put(&[(b"a", b"2")]);
+    primary.sql(&format!("VACUUM {}.kv", config.schema));
+    let error = loop {
+        if let Err(error) = snapshot.get(b"a") {
+            break error;
+        }
+    };
+    match &error {
+        StoreError::Cluster { retry_after_ms, .. } => assert!(retry_after_ms.is_some()),
+        other => panic!("{other}"),
+    }
+    assert!(error.to_string().contains("recovery"), "{error}");
+    drop(snapshot);
+    let next = wait_for(&store, 2);
+    assert_eq!(next.head().lsn, 2);
+}
+
+#[test]
+fn without_a_standby_there_is_no_follower_snapshot() {
+    let (primary, standby, config) = cluster();
+    let store = open(&config);
+    PartitionWriter::open(&store, P).put(&[(b"a", b"1")]);
+    drop(wait_for(&store, 1));
+    drop(standby);
+    assert!(store.follower_snapshot(P, 0).unwrap().is_none());
+    assert!(store.follower_lag().is_empty());
+    assert_eq!(store.write_failure(), None);
+
+    // A standby that becomes a primary is read no more.
+    let standby = primary.start_standby();
+    let store = open(&primary.config_at(&[primary.port, standby.port]));
+    PartitionWriter::open(&store, P).put(&[(b"a", b"1")]);
+    drop(wait_for(&store, 1));
+    standby.promote();
+    assert!(store.follower_snapshot(P, 0).unwrap().is_none());
+}
+
+/// The lab switch: states are old on purpose, and still whole.
+#[test]
+fn a_delay_shows_states_of_at_least_that_age() {
+    const DELAY: Duration = Duration::from_millis(700);
+    let (_primary, _standby, mut config) = cluster();
+    config.follower_delay_ms = DELAY.as_millis() as u64;
+    let store = open(&config);
+    let mut writer = PartitionWriter::open(&store, P);
+    writer.put(&[(b"a", b"1")]);
+    drop(wait_for(&store, 1));
+    let before = Instant::now();
+    writer.put(&[(b"a", b"2")]);
+    let mut states = vec![];
+    loop {
+        let snapshot = wait_for(&store, 1);
+        let lsn = snapshot.head().lsn;
+        let value = snapshot.get(b"a").unwrap().unwrap();
+        assert_eq!(value.as_ref(), [b'0' + lsn as u8]);
+        if lsn == 2 {
+            break;
+        }
+        states.push(lsn);
+    }
+    assert!(before.elapsed() >= DELAY, "{:?}", before.elapsed());
+    assert!(!states.is_empty());
+    assert_eq!(everything(&store, P), pairs(&[(b"a", b"2")]));
+}

@@ -1,0 +1,198 @@
+//! Snapshots whose transactions are used again: reads are never stale, transactions end, and no
+//! caller waits for a connection that only an idle snapshot has.
+
+#[path = "support/mod.rs"]
+mod servers;
+#[path = "../../storage/tests/support/mod.rs"]
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use orrery_storage::{PartitionId, Store};
+use orrery_storage_postgres::{ClusterConfig, PostgresStore, StoreOptions};
+use servers::{Server, server};
+use support::{P, PartitionWriter, everything, pairs};
+
+fn only_writer(config: &ClusterConfig) -> PostgresStore {
+    let options = StoreOptions { only_writer: true };
+    PostgresStore::open_with(config.clone(), options).unwrap()
+}
+
+/// Returns the start of each open transaction of a snapshot on a server that one test uses.
+fn open_transactions(server: &Server) -> Vec<Vec<String>> {
+    server.sql(
+        "SELECT xact_start FROM pg_stat_activity WHERE application_name = 'orrery' \
+         AND state LIKE 'idle in transaction%' ORDER BY xact_start",
+    )
+}
+
+/// Returns a number that looks random, different for each call with the same state.
+fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed ^ (mixed >> 29)
+}
+
+/// Promise 9. Several readers look at each partition while its writer commits and opens it again:
+/// a snapshot holds every commit answered before the call, and its rows fit its head.
+#[test]
+fn reads_are_never_stale_in_a_random_history() {
+    const PARTITIONS: u64 = 3;
+    const ROUNDS: usize = 400;
+    let store = only_writer(&server().config());
+    let answered: Vec<AtomicU64> = (0..PARTITIONS).map(|_| AtomicU64::new(0)).collect();
+    // The readers stop when no writer is left, also if one fails.
+    let left = Arc::new(());
+    std::thread::scope(|scope| {
+        for at in 0..PARTITIONS {
+            let (store, answered, left) = (&store, &answered[at as usize], left.clone());
+            scope.spawn(move || {
+                let mut random = at;
+                let mut writer = PartitionWriter::open(store, PartitionId(at));
+                for _ in 0..ROUNDS {
+                    match next_random(&mut random) % 8 {
+                        0 => writer = PartitionWriter::open(store, PartitionId(at)),
+                        1..4 => {
+                            let lsn = (writer.lsn + 1).to_be_bytes();
+                            writer.put(&[(b"a", &lsn), (b"\x90a", &lsn)]);
+                            answered.store(writer.lsn, Ordering::SeqCst);
+                        }
+                        // The writer reads its own commits.
+                        _ => assert_eq!(
+                            store.snapshot(PartitionId(at)).unwrap().head().lsn,
+                            writer.lsn
+                        ),
+                    }
+                }
+                drop(left);
+            });
+        }
+        let left_for_readers = Arc::downgrade(&left);
+        drop(left);
+        for reader in 0..4 {
+            let (store, answered, left) = (&store, &answered, left_for_readers.clone());
+            scope.spawn(move || {
+                let mut random = 1_000 + reader;
+                while left.strong_count() > 0 {
+                    let at = next_random(&mut random) % PARTITIONS;
+                    let least = answered[at as usize].load(Ordering::SeqCst);
+                    let snapshot = store.snapshot(PartitionId(at)).unwrap();
+                    let lsn = snapshot.head().lsn;
+                    assert!(lsn >= least, "{lsn} after {least} was answered");
+                    let expected = (lsn > 0).then(|| lsn.to_be_bytes().to_vec());
+                    for key in [&b"a"[..], b"\x90a"] {
+                        let value = snapshot.get(key).unwrap();
+                        assert_eq!(value.map(|value| value.to_vec()), expected);
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_transaction_serves_snapshots_until_its_partition_changes() {
+    let server = Server::start(&["-c", "fsync=off"]);
+    let store = only_writer(&server.config());
+    let mut writer = PartitionWriter::open(&store, P);
+    writer.put(&[(b"a", b"1")]);
+    drop(store.snapshot(P).unwrap());
+    // Parking and taking are calls of this thread: no other state is in between.
+    let begun = Instant::now();
+    let first = open_transactions(&server);
+    assert_eq!(first.len(), 1);
+    let held = store.snapshot(P).unwrap();
+    // A snapshot of the same transaction, unless the machine stood still for a second.
+    if begun.elapsed().as_millis() < 500 {
+        assert_eq!(open_transactions(&server), first);
+    }
+    // A second caller at the same time gets a transaction of its own.
+    let second = store.snapshot(P).unwrap();
+    assert_eq!(open_transactions(&server).len(), 2);
+    drop((held, second));
+
+    writer.put(&[(b"b", b"2")]);
+    // The transactions end in the background; no age of a second is waited for here.
+    while !open_transactions(&server).is_empty() {}
+    assert_eq!(everything(&store, P), pairs(&[(b"a", b"1"), (b"b", b"2")]));
+    store.destroy(P).unwrap();
+    assert!(everything(&store, P).is_empty());
+    drop(store.snapshot(P).unwrap());
+    store.open(P).unwrap();
+    while !open_transactions(&server).is_empty() {}
+}
+
+#[test]
+fn idle_transactions_end_by_age_and_with_the_store() {
+    let server = Server::start(&["-c", "fsync=off"]);
+    let store = only_writer(&server.config());
+    PartitionWriter::open(&store, P).put(&[(b"a", b"1")]);
+    // Several at once, so that several stay idle.
+    let held: Vec<_> = (0..3).map(|_| store.snapshot(P).unwrap()).collect();
+    drop(held);
+    let first = open_transactions(&server);
+    assert!(!first.is_empty());
+    while open_transactions(&server) == first {}
+    while !open_transactions(&server).is_empty() {}
+    let held = store.snapshot(P).unwrap();
+    drop(store.snapshot(P).unwrap());
+    drop(store);
+    // A snapshot that outlives its store is not kept either.
+    drop(held);
+    while !open_transactions(&server).is_empty() {}
+}
+
+#[test]
+fn idle_snapshots_give_their_connections_to_callers_that_need_them() {
+    let mut config = server().config();
+    config.read_connections = 2;
+    let store = only_writer(&config);
+    let take = |n| store.snapshot(PartitionId(n)).unwrap();
+    for n in 1..=4 {
+        PartitionWriter::open(&store, PartitionId(n)).put(&[(b"a", &[n as u8])]);
+    }
+    // Both connections have idle snapshots of partitions 1 and 2.
+    drop((take(1), take(2)));
+    let (third, fourth) = (take(3), take(4));
+    for (snapshot, n) in [(&third, 3), (&fourth, 4)] {
+        assert_eq!(snapshot.get(b"a").unwrap().unwrap().as_ref(), [n]);
+    }
+    // Callers that wait already get the connections of snapshots that become idle.
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| take(1).get(b"a").unwrap().unwrap());
+        let second = scope.spawn(|| take(2).get(b"a").unwrap().unwrap());
+        drop((third, fourth));
+        assert_eq!(first.join().unwrap().as_ref(), [1]);
+        assert_eq!(second.join().unwrap().as_ref(), [2]);
+    });
+    // Many callers on few connections: none is refused.
+    std::thread::scope(|scope| {
+        for caller in 0..8 {
+            let take = &take;
+            scope.spawn(move || {
+                for round in 0..50 {
+                    let n = (caller + round) % 4 + 1;
+                    assert_eq!(take(n).get(b"a").unwrap().unwrap().as_ref(), [n as u8]);
+                }
+            });
+        }
+    });
+}
+
+/// A transaction that began before a commit of another process is not used by a store that is not
+/// the only writer.
+#[test]
+fn without_the_option_commits_of_other_processes_are_seen_at_once() {
+    let config = server().config();
+    let (writes, reads) = (
+        only_writer(&config),
+        PostgresStore::open(config.clone()).unwrap(),
+    );
+    let mut writer = PartitionWriter::open(&writes, P);
+    for round in 1..=20 {
+        writer.put(&[(b"a", &[round])]);
+        assert_eq!(reads.snapshot(P).unwrap().head().lsn, u64::from(round));
+    }
+}
