@@ -246,3 +246,173 @@ fn placement_json(placement: &Placement) -> Object {
     }
     json
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routes;
+    use crate::stage::{Components, Stage};
+    use orrery_engine::request::{Id, Throughput};
+    use orrery_engine::{Engine, EngineOptions};
+    use orrery_gateway::{Account, Gateway, Keys, Log, LogFormat, LogLevel, Options};
+    use orrery_model::json::parse;
+    use orrery_model::memory::MemoryBudget;
+    use orrery_model::world::{SeededWorld, ShiftedWorld};
+    use orrery_placement::NamedCluster;
+    use orrery_script::{HostCommand, PoolOptions};
+    use orrery_storage::MemoryStore;
+    use std::time::Instant;
+
+    const ITEMS: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash"}}"#;
+
+    fn object(text: &str) -> Object {
+        match parse(text.as_bytes()) {
+            Ok(Json::Object(object)) => object,
+            other => panic!("{text} is no object: {other:?}"),
+        }
+    }
+
+    /// Returns the components of a server over two clusters, with one container.
+    fn components() -> Arc<Components> {
+        let clusters = ["a", "b"].map(|name| NamedCluster {
+            name: name.to_owned(),
+            store: Arc::new(MemoryStore::new()),
+            drained: false,
+        });
+        let placement = Arc::new(PlacedStore::open(clusters.into()).expect("two clusters"));
+        let world = Arc::new(SeededWorld::new(1_767_225_600_000, 1));
+        let command = HostCommand {
+            program: "none".into(),
+            arguments: Vec::new(),
+        };
+        let options = EngineOptions::new(PoolOptions::new(command));
+        let engine = Engine::open(placement.clone(), options, world.clone());
+        let engine = Arc::new(engine.expect("an engine"));
+        let created = engine.create_database(&object(r#"{"id":"db"}"#), None);
+        created.result.expect("a database");
+        let database = engine.database(Id::Name("db")).expect("a database");
+        let throughput = Some(Throughput::Manual(400));
+        let created = engine.create_container(&database, &object(ITEMS), throughput);
+        created.result.expect("a container");
+        let gateway = Gateway::new(
+            engine.clone(),
+            Options {
+                keys: Keys::new("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").expect("a key"),
+                directory: None,
+                account: Account::default(),
+                world: world.clone(),
+                log: Arc::new(Log::new(LogLevel::Error, LogFormat::Text, std::io::sink())),
+                memory: MemoryBudget::unlimited(),
+            },
+        );
+        Arc::new(Components {
+            engine,
+            gateway: Arc::new(gateway),
+            clock: Arc::new(ShiftedWorld::new(world)),
+            data_dir: None,
+            placement: Some(placement),
+            started: Instant::now(),
+        })
+    }
+
+    /// Answers a request by its route. Returns status and body, or status and message.
+    fn call(components: &Arc<Components>, method: &str, path: &str, body: &str) -> (u16, Json) {
+        let found = routes::find(method, path).expect("a route");
+        let answer = found.route.handler.run(
+            Stage::Serving(components.clone()),
+            found.path_parameters,
+            object(body),
+            Arc::default(),
+        );
+        match answer {
+            Ok(answer) => (answer.status, Json::Object(object(&answer.body))),
+            Err(problem) => (problem.status, problem.message.into()),
+        }
+    }
+
+    /// Returns the placement of the only physical partition.
+    fn placement(components: &Arc<Components>) -> Object {
+        let (_, list) = call(components, "GET", "/placements", "{}");
+        let list = list.get("placements").and_then(Json::as_array);
+        let mut items = list.into_iter().flatten().filter_map(Json::as_object);
+        let item = items.find(|one| one.get("container").is_some());
+        item.expect("the container's partition").clone()
+    }
+
+    fn member<'a>(object: &'a Object, name: &str) -> &'a str {
+        object.get(name).and_then(Json::as_str).expect(name)
+    }
+
+    /// Waits until a cluster has the partition and no work is left.
+    fn wait_for(components: &Arc<Components>, cluster: &str) {
+        loop {
+            let one = placement(components);
+            assert!(one.get("failure").is_none(), "{}", Json::Object(one));
+            if (member(&one, "cluster"), member(&one, "state")) == (cluster, "settled") {
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_partition_is_moved_and_a_cluster_is_drained() {
+        let components = components();
+        let start = placement(&components);
+        assert_eq!(
+            (member(&start, "database"), member(&start, "id")),
+            ("db", "0")
+        );
+        let before = member(&start, "cluster");
+        let to = if before == "a" { "b" } else { "a" };
+        let path = "/dbs/db/colls/items/partitions/0/move";
+        let body = format!(r#"{{"cluster":"{to}"}}"#);
+        assert_eq!(call(&components, "POST", path, &body).0, 202);
+        wait_for(&components, to);
+        assert_eq!(call(&components, "POST", path, r#"{"cluster":"b"}"#).0, 202);
+        wait_for(&components, "b");
+
+        assert_eq!(call(&components, "POST", "/clusters/b/drain", "{}").0, 202);
+        wait_for(&components, "a");
+        let (status, list) = call(&components, "GET", "/clusters", "{}");
+        let clusters = list
+            .get("clusters")
+            .and_then(Json::as_array)
+            .expect("a list");
+        let of_b = clusters[1].as_object().expect("a cluster");
+        assert_eq!((status, member(of_b, "drained")), (200, "yes"));
+        assert_eq!(of_b.get("partitions").and_then(Json::as_i64), Some(0));
+        let (status, of_b) = call(&components, "DELETE", "/clusters/b/drain", "{}");
+        let drained = of_b.get("drained").and_then(Json::as_str);
+        assert_eq!((status, drained), (200, Some("no")));
+    }
+
+    #[test]
+    fn what_cannot_be_moved_is_refused_with_the_reason() {
+        let components = components();
+        for (method, path, body, status, word) in [
+            ("POST", "/clusters/z/drain", "{}", 404, "'z'"),
+            ("DELETE", "/clusters/z/drain", "{}", 404, "'z'"),
+            ("POST", "/clusters/a/drain", "{}", 409, "catalog"),
+            (
+                "POST",
+                "/dbs/db/colls/items/partitions/7/move",
+                r#"{"cluster":"a"}"#,
+                404,
+                "'7'",
+            ),
+            (
+                "POST",
+                "/dbs/db/colls/items/partitions/0/move",
+                r#"{"cluster":"z"}"#,
+                404,
+                "'z'",
+            ),
+        ] {
+            let (found, message) = call(&components, method, path, body);
+            let message = message.as_str().unwrap_or_default();
+            assert_eq!(found, status, "{path}: {message}");
+            assert!(message.contains(word), "{path}: {message}");
+        }
+    }
+}

@@ -19,7 +19,7 @@ pub struct Placement {
     pub cluster: String,
     /// The work under way.
     pub state: PlacementState,
-    /// Why the last move or removal failed, if it did and none has succeeded since.
+    /// The failure of the last move or removal, if none has succeeded since.
     pub failure: Option<String>,
 }
 
@@ -55,9 +55,9 @@ pub struct ClusterStatus {
     pub is_drained: bool,
     /// A drain is under way.
     pub is_draining: bool,
-    /// Why the last drain failed, if it did and none was started since.
+    /// The failure of the last drain, if none was started since.
     pub drain_failure: Option<String>,
-    /// Why the cluster takes no writes now.
+    /// The reason for which the cluster takes no writes now.
     pub write_failure: Option<String>,
 }
 

@@ -5,8 +5,8 @@
 //! cluster, the *ledger*, say in which. [`PlacedStore::move_partition`] moves a partition while it
 //! is written; [`copy_store`] copies whole stores that are not written.
 //!
-//! - `store.rs`: the calls of the trait; `cluster.rs`: the description of a cluster; `place.rs`: the
-//!   way of one partition's calls;
+//! - `store.rs`: the calls of the trait; `cluster.rs`: the description of a cluster; `place.rs`:
+//!   the way of one partition's calls;
 //! - `ledger.rs` and `row.rs`: the rows that say where partitions live;
 //! - `moving.rs`, `changes.rs`: a move; `balance.rs`: drains, balance and lists for the operator;
 //! - `writer.rs`: commits of one writer that knows the outcome of each; `target.rs`: the rows of a

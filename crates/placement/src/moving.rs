@@ -12,8 +12,9 @@
 //! Until the commit of "leaving" the source is in force, whatever fails; from then on the copy is.
 //! If the outcome of that commit is unknown, commits are refused until the ledger tells.
 //!
-//! The lease that the engine holds stays valid: the place exchanges the lease of the source for that
-//! of the copy. Snapshots from before the move read on, since a removal leaves them (promise 9).
+//! The lease that the engine holds stays valid: the place exchanges the lease of the source for
+//! that of the copy. Snapshots from before the move read on, since a removal leaves them as they
+//! are (promise 9).
 
 use orrery_model::sync::{lock, read, write};
 use orrery_storage::{Direction, Head, PartitionId, Snapshot, Store, StoreError};
@@ -56,8 +57,8 @@ impl PlacedStore {
     ///
     /// # Errors
     /// For partition 0, a partition that does not exist or is being moved, and a cluster that does
-    /// not exist; when a cluster fails for longer than [`crate::Options`] say. Unless the error says
-    /// that the outcome is unknown, the partition is where it was.
+    /// not exist; when a cluster fails for longer than [`crate::Options`] say. Unless the error
+    /// says that the outcome is unknown, the partition is where it was.
     pub fn move_partition(&self, partition: PartitionId, to: &str) -> Result<(), StoreError> {
         check_partition(partition)?;
         let cluster = self.index_of(to)?;
@@ -79,8 +80,8 @@ impl PlacedStore {
         Ok(())
     }
 
-    /// Writes the row, opens both copies and starts to note changes. Returns `None` if the partition
-    /// is in the cluster already. The turn is held.
+    /// Writes the row, opens both copies and starts to note changes. Returns `None` if the
+    /// partition is in the cluster already. The turn is held.
     fn begin_move(
         &self,
         partition: PartitionId,

@@ -2,8 +2,8 @@
 //!
 //! The last commit of a copy gives the copy the head of its source, and every commit raises the
 //! head. So a copy has at most as many commits as the source's LSN. Commits have 1 MiB where the
-//! source has many LSNs, and grow to the limit of a store where it has few; since each commit of the
-//! source was within that limit, its rows fit.
+//! source has many LSNs, and grow to the limit of a store where it has few; since each commit of
+//! the source was within that limit, its rows fit.
 
 use orrery_storage::{Bytes, Commit, Head, Limits, Lsn, PartitionId, Store, StoreError};
 use std::collections::BTreeMap;

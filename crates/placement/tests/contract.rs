@@ -1,4 +1,4 @@
-//! The contract of all stores, over one cluster, over two, and while partitions move.
+//! The contract of all stores, over one cluster, over two, and over queues of commits.
 
 #[path = "../../storage/tests/support/mod.rs"]
 mod support;
@@ -11,10 +11,18 @@ use support::promises::{self, NewStore, for_every_promise};
 
 macro_rules! contract {
     ($($name:ident),+ $(,)?) => {
-        mod one_cluster { $(#[test] fn $name() { super::on_clusters(1, super::promises::$name) })+ }
-        mod two_clusters { $(#[test] fn $name() { super::on_clusters(2, super::promises::$name) })+ }
-        mod queues { $(#[test] fn $name() { super::on_queues(super::promises::$name) })+ }
-        mod moved { $(#[test] fn $name() { super::on_second(super::promises::$name) })+ }
+        mod one_cluster {
+            $(#[test] fn $name() { super::on_clusters(1, super::promises::$name) })+
+        }
+        mod two_clusters {
+            $(#[test] fn $name() { super::on_clusters(2, super::promises::$name) })+
+        }
+        mod queues {
+            $(#[test] fn $name() { super::on_queues(super::promises::$name) })+
+        }
+        mod second_cluster {
+            $(#[test] fn $name() { super::on_second(super::promises::$name) })+
+        }
     };
 }
 

@@ -4,9 +4,9 @@
 
 mod support;
 
-use orrery_placement::PlacementState;
-use orrery_storage::Commit;
+use orrery_placement::{PlacedStore, PlacementState};
 use orrery_storage::testing::Fault;
+use orrery_storage::{Commit, PartitionId};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 use support::{Clusters, Owner, copies};
@@ -83,6 +83,38 @@ fn cases() -> u32 {
     wanted.and_then(|text| text.parse().ok()).unwrap_or(400)
 }
 
+/// Plans what happens after each snapshot that the next move of a partition takes.
+fn plan(
+    clusters: &Clusters,
+    store: &Arc<PlacedStore>,
+    owner: &Arc<Mutex<Owner>>,
+    during: Vec<During>,
+) -> PartitionId {
+    let partition = owner.lock().unwrap().partition;
+    for act in during.into_iter().rev() {
+        let (store, owner) = (store.clone(), owner.clone());
+        clusters.after_snapshot(partition, move || {
+            let mut owner = owner.lock().unwrap();
+            // The move takes its first snapshot, which looks for the partition, in its turn.
+            let is_moving = store.placements().into_iter().any(|placement| {
+                placement.partition == partition
+                    && matches!(placement.state, PlacementState::Moving { .. })
+            });
+            if !is_moving {
+                return;
+            }
+            match act {
+                During::Commit(change) => owner.commit(&*store, change),
+                During::Open => {
+                    owner.open(&*store);
+                }
+                During::Destroy => owner.destroy(&*store),
+            }
+        });
+    }
+    partition
+}
+
 fn run(fault: Fault, steps: Vec<Step>) {
     let mut clusters = Clusters::new(CLUSTERS, fault);
     let mut store = clusters.open().expect("no failure yet");
@@ -99,28 +131,7 @@ fn run(fault: Fault, steps: Vec<Step>) {
             Step::Destroy(one) => owners[one].lock().unwrap().destroy(&*store),
             Step::Move(one, to, during) => {
                 let name = clusters.name(to);
-                let partition = owners[one].lock().unwrap().partition;
-                for act in during.into_iter().rev() {
-                    let (store, owner) = (store.clone(), owners[one].clone());
-                    clusters.after_snapshot(partition, move || {
-                        let mut owner = owner.lock().unwrap();
-                        // The snapshot that looks for the partition is taken by the move's turn.
-                        let is_moving = store.placements().into_iter().any(|placement| {
-                            placement.partition == owner.partition
-                                && matches!(placement.state, PlacementState::Moving { .. })
-                        });
-                        if !is_moving {
-                            return;
-                        }
-                        match act {
-                            During::Commit(change) => owner.commit(&*store, change),
-                            During::Open => {
-                                owner.open(&*store);
-                            }
-                            During::Destroy => owner.destroy(&*store),
-                        }
-                    });
-                }
+                let partition = plan(&clusters, &store, &owners[one], during);
                 // The outcome is of no interest: the model knows what must be there.
                 let _ = store.move_partition(partition, &name);
                 clusters.forget_hooks();
@@ -161,8 +172,8 @@ fn run(fault: Fault, steps: Vec<Step>) {
         assert!(owner.open(&*store));
         owner.check(&*store);
     }
-    let homes = owners.iter().filter(|owner| owner.lock().unwrap().head > 0);
-    assert_eq!(copies(&clusters), homes.count(), "no copy is left over");
+    let expected = owners.iter().filter(|owner| owner.lock().unwrap().head > 0);
+    assert_eq!(copies(&clusters), expected.count(), "no copy is left over");
 }
 
 proptest! {

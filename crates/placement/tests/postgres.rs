@@ -45,6 +45,36 @@ fn commit_of(lsn: u64) -> Commit {
     commit
 }
 
+/// Commits until it is over, several at once. Returns the last LSN.
+fn write(store: &PlacedStore, id: u64, is_over: &AtomicBool, written: &AtomicU64) -> u64 {
+    let lease = store.open(PartitionId(id)).unwrap();
+    let mut lsn = 0;
+    while !is_over.load(Ordering::SeqCst) {
+        // Leases stay valid over moves, so each commit is Ok.
+        let receipts = [lsn + 1, lsn + 2, lsn + 3].map(|lsn| store.submit(&lease, commit_of(lsn)));
+        for receipt in receipts {
+            assert_eq!(receipt.wait(), CommitOutcome::Ok);
+            lsn += 1;
+        }
+        written.fetch_add(3, Ordering::SeqCst);
+        let head = store.snapshot(PartitionId(id)).unwrap().head().lsn;
+        assert_eq!(head, lsn, "a snapshot has every commit that was answered");
+    }
+    lsn
+}
+
+/// Checks that a partition has every row of its commits and no other.
+fn check(store: &PlacedStore, partition: PartitionId, head: u64) {
+    let snapshot = store.snapshot(partition).unwrap();
+    assert_eq!(snapshot.head().lsn, head);
+    let found = rows(&*snapshot);
+    assert_eq!(found.len() as u64, head + 1 + head % 2);
+    for lsn in 1..=head {
+        let key = [b"row".as_slice(), &lsn.to_be_bytes()].concat();
+        assert!(found.contains_key(&key), "commit {lsn} is there");
+    }
+}
+
 #[test]
 fn partitions_move_between_two_servers_under_writers() {
     let servers = [
@@ -61,25 +91,8 @@ fn partitions_move_between_two_servers_under_writers() {
     let is_over = &AtomicBool::new(false);
     let written = &AtomicU64::new(0);
     let heads: Vec<u64> = std::thread::scope(|scope| {
-        let writers = (1..=WRITERS).map(|id| {
-            scope.spawn(move || {
-                let lease = store.open(PartitionId(id)).unwrap();
-                let mut lsn = 0;
-                while !is_over.load(Ordering::SeqCst) {
-                    // Several commits are under way at once. Leases stay valid, so each is Ok.
-                    let receipts =
-                        [lsn + 1, lsn + 2, lsn + 3].map(|lsn| store.submit(&lease, commit_of(lsn)));
-                    for receipt in receipts {
-                        assert_eq!(receipt.wait(), CommitOutcome::Ok);
-                        lsn += 1;
-                    }
-                    written.fetch_add(3, Ordering::SeqCst);
-                    let head = store.snapshot(PartitionId(id)).unwrap().head().lsn;
-                    assert_eq!(head, lsn, "a snapshot has every commit that was answered");
-                }
-                lsn
-            })
-        });
+        let writers =
+            (1..=WRITERS).map(|id| scope.spawn(move || write(store, id, is_over, written)));
         let writers: Vec<_> = writers.collect();
         // Each move has commits before it and after it.
         for round in 0..MOVES {
@@ -107,14 +120,7 @@ fn partitions_move_between_two_servers_under_writers() {
     // Another process finds the same, and every partition where the last move left it.
     let again = open();
     for (id, head) in (1..=WRITERS).zip(heads) {
-        let snapshot = again.snapshot(PartitionId(id)).unwrap();
-        assert_eq!(snapshot.head().lsn, head);
-        let found = rows(&*snapshot);
-        assert_eq!(found.len() as u64, head + 1 + head % 2);
-        for lsn in 1..=head {
-            let key = [b"row".as_slice(), &lsn.to_be_bytes()].concat();
-            assert!(found.contains_key(&key), "commit {lsn} is there");
-        }
+        check(&again, PartitionId(id), head);
         assert!(again.open(PartitionId(id)).unwrap().epoch() > 1 << 32);
     }
     assert!(again.placements().iter().all(|one| one.cluster == "first"));

@@ -37,6 +37,30 @@ fn health_needs_no_key_and_everything_else_does() {
 }
 
 #[test]
+fn a_server_with_one_store_says_that_it_has_no_clusters() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let in_directory = start_on(directory.path()).expect("it starts");
+    let in_memory = start(&["--memory"]).expect("it starts");
+    for (server, store) in [(in_directory, "one directory"), (in_memory, "one store")] {
+        let mut manager = server.manager();
+        for (method, path, body) in [
+            ("GET", "/clusters", ""),
+            ("GET", "/placements", ""),
+            ("POST", "/clusters/a/drain", ""),
+            ("DELETE", "/clusters/a/drain", ""),
+            (
+                "POST",
+                "/dbs/d/colls/c/partitions/0/move",
+                r#"{"cluster":"a"}"#,
+            ),
+        ] {
+            let message = manager.refused(method, path, body, 409);
+            assert!(message.contains(store), "{path}: {message}");
+        }
+    }
+}
+
+#[test]
 fn a_host_name_that_resolves_to_the_loopback_is_refused() {
     let server = start(&["--memory"]).expect("it starts");
     let mut page = server.manager().with_host("evil.example:8082");
