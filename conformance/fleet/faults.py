@@ -5,6 +5,7 @@ the two, and the longest gap of a writer in seconds that counts as expected. The
 Patroni, one turn of its loop, the promotion, and the time in which the store finds the new primary.
 """
 
+import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,8 +45,6 @@ def pause_postgres(lab: Lab) -> Repair:
 
 
 def resume(processes: list[int]) -> None:
-    import os
-
     for process in processes:
         try:
             os.kill(process, signal.SIGCONT)
@@ -63,25 +62,25 @@ def kill_standby(lab: Lab) -> Repair:
 
 def kill_both(lab: Lab, machine: Machine) -> Repair:
     """Kills Patroni and PostgreSQL of a machine."""
-    machine.signal("patroni", signal.SIGKILL)
+    machine.send("patroni", signal.SIGKILL)
     machine.signal_postgres(signal.SIGKILL)
     return lambda: lab.clusters[0].start_patroni(machine)
 
 
 def pause_patroni(lab: Lab) -> Repair:
     machine = lab.clusters[0].leader()
-    machine.signal("patroni", signal.SIGSTOP)
-    return lambda: machine.signal("patroni", signal.SIGCONT)
+    machine.send("patroni", signal.SIGSTOP)
+    return lambda: machine.send("patroni", signal.SIGCONT)
 
 
 def pause_machine(lab: Lab) -> Repair:
     machine = lab.clusters[0].leader()
-    machine.signal("patroni", signal.SIGSTOP)
+    machine.send("patroni", signal.SIGSTOP)
     paused = machine.postgres()
     machine.signal_postgres(signal.SIGSTOP)
 
     def repair() -> None:
-        machine.signal("patroni", signal.SIGCONT)
+        machine.send("patroni", signal.SIGCONT)
         resume(paused)
 
     return repair
@@ -96,7 +95,7 @@ def pause_standby(lab: Lab) -> Repair:
 
 def kill_etcd(lab: Lab) -> Repair:
     machine = lab.clusters[0].leader()
-    machine.signal("etcd", signal.SIGKILL)
+    machine.send("etcd", signal.SIGKILL)
     return lambda: lab.clusters[0].start_etcd(machine)
 
 

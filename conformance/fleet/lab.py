@@ -119,7 +119,7 @@ class Machine:
         self.processes[name] = process
         return process
 
-    def signal(self, name: str, number: signal.Signals) -> None:
+    def send(self, name: str, number: signal.Signals) -> None:
         process = self.processes[name]
         process.send_signal(number)
         if number == signal.SIGKILL:
