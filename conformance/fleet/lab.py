@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from dataclasses import dataclass, field
@@ -51,6 +52,16 @@ class Programs:
     postgres: str
     patroni: str
     etcd: str = "etcd"
+
+
+# Set when the run is asked to end.
+STOPPED = threading.Event()
+
+
+def pause(seconds: float) -> None:
+    """Lets time pass, which faults are given in; ends early, with an error, when the run is asked to end."""
+    if STOPPED.wait(seconds):
+        raise LabFailed("the run was ended from outside")
 
 
 def find_programs(patroni: str | None) -> Programs:
@@ -250,7 +261,7 @@ class Cluster:
         while not self.is_healthy():
             if time.monotonic() - began > HEALTHY_SECONDS_MAX:
                 raise LabFailed(f"{self.name} is not healthy after {HEALTHY_SECONDS_MAX} s: {self.members()}")
-            time.sleep(POLL_SECONDS)
+            pause(POLL_SECONDS)
         return time.monotonic() - began
 
     def leader(self) -> Machine:

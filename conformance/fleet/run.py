@@ -19,7 +19,7 @@ from pathlib import Path
 
 from faults import FAULTS, Fault
 from gaps import longest_gap, read_history
-from lab import Lab, LabFailed, Settings, find_programs
+from lab import STOPPED, Lab, LabFailed, Settings, find_programs, pause
 
 PARTITIONS = 4
 QUIET_SECONDS = 3
@@ -27,7 +27,7 @@ QUIET_SECONDS = 3
 
 def main() -> int:
     arguments = parse(sys.argv[1:])
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, lambda *_: STOPPED.set())
     rows: list[dict] = []
     try:
         programs = find_programs(arguments.patroni)
@@ -87,13 +87,13 @@ def suffer(lab: Lab, fault: Fault, schema: str, writer: Path) -> dict:
     if process.stdout.readline().strip() != b"begun":
         raise LabFailed(f"the writer did not begin: see {node.folder}/writer.log")
     # The faults are given in seconds, since Patroni and the store count seconds too.
-    time.sleep(QUIET_SECONDS)
+    pause(QUIET_SECONDS)
     timeline, began = cluster.timeline(), time.time()
     repair = fault.make(lab)
-    time.sleep(fault.hold)
+    pause(fault.hold)
     repair()
     healthy = cluster.wait_until_healthy()
-    time.sleep(QUIET_SECONDS)
+    pause(QUIET_SECONDS)
     ended = time.time()
     process.stdin.close()
     process.wait(timeout=120)

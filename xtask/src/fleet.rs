@@ -18,7 +18,8 @@ pub(crate) fn help() -> String {
         .to_owned()
 }
 
-/// Runs `fleet [--faults N|NAME] [arguments for run.py]`: the tests of the harness, then the faults.
+/// Runs `fleet [--faults N|NAME] [arguments for run.py]`: the tests of the harness, then the
+/// faults.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let suite = root().join("conformance/fleet");
     let environment = target_directory().join("conformance/fleet");

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Each partition has one writer. An attempt has a number of its own, writes two rows and one feed
-//! row with that number, and its outcome is a line of the history: `ok|not|unknown LSN NUMBER TIME`,
-//! the time in microseconds since 1970.
+//! row with that number, and its outcome is a line of the history: `ok|not|unknown LSN NUMBER
+//! TIME`, the time in microseconds since 1970.
 //!
 //! Promises: `verify` fails if an acknowledged number is not at its LSN, a refused number is found,
 //! a number is found twice, a commit is visible in part, or the feed has a gap.
@@ -52,6 +52,7 @@ fn main() -> Result<(), Failure> {
 }
 
 /// Returns microseconds since 1970.
+#[allow(clippy::disallowed_methods)] // the history has the times of the machine, the store none
 fn now() -> u128 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap_or_default().as_micros()
@@ -64,7 +65,9 @@ fn write(store: &PostgresStore, directory: &Path, partitions: u64) -> Result<(),
             let file = File::create(directory.join(format!("{p}.history")))?;
             Ok((p, file))
         };
-        let files: Vec<(u64, File)> = (1..=partitions).map(start).collect::<Result<_, Failure>>()?;
+        let files: Vec<(u64, File)> = (1..=partitions)
+            .map(start)
+            .collect::<Result<_, Failure>>()?;
         for (p, mut file) in files {
             let is_over = &is_over;
             scope.spawn(move || {
@@ -205,7 +208,11 @@ impl Figures {
         let mut wrong = |text: String| self.anomalies.push(format!("partition {p}: {text}"));
         let lsns: Vec<u64> = found.feed.keys().copied().collect();
         if lsns != (1..=found.head).collect::<Vec<u64>>() {
-            wrong(format!("the feed has {} rows up to LSN {}", lsns.len(), found.head));
+            wrong(format!(
+                "the feed has {} rows up to LSN {}",
+                lsns.len(),
+                found.head
+            ));
         }
         // A number that is there twice, or earlier than a smaller number, breaks the order.
         let numbers: Vec<u64> = found.feed.values().copied().collect();
