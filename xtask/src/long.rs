@@ -5,7 +5,7 @@
 //! figures of its last run.
 
 use crate::run::{Outcome, cargo, must};
-use crate::{clients, conformance, dist, image};
+use crate::{clients, conformance, dist, fleet, image};
 
 /// A long run.
 struct Run {
@@ -140,6 +140,14 @@ const RUNS: &[Run] = &[
         work: Work::Suite {
             run: conformance::splits,
             arguments: &["--splits", "200", "--kills", "200"],
+        },
+    },
+    Run {
+        name: "fleet",
+        summary: "a Patroni cluster under every fault, numbered commits checked; takes root",
+        work: Work::Suite {
+            run: fleet::run,
+            arguments: &[],
         },
     },
     Run {

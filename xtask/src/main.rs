@@ -19,6 +19,7 @@ mod clients;
 mod conformance;
 mod deny;
 mod dist;
+mod fleet;
 mod image;
 mod long;
 mod run;
@@ -168,13 +169,22 @@ const COMMANDS: &[(&str, &[Command])] = &[
     ),
     (
         "Not part of ci",
-        &[Command {
-            name: "long",
-            arguments: "RUN...",
-            summary: "runs of minutes to hours: many random cases, splits and kills",
-            help: long::help,
-            run: long::run,
-        }],
+        &[
+            Command {
+                name: "fleet",
+                arguments: "[--faults N|NAME]",
+                summary: "a Patroni cluster under faults: no commit is lost, gaps are measured",
+                help: fleet::help,
+                run: fleet::run,
+            },
+            Command {
+                name: "long",
+                arguments: "RUN...",
+                summary: "runs of minutes to hours: many random cases, splits and kills",
+                help: long::help,
+                run: long::run,
+            },
+        ],
     ),
 ];
 

@@ -1,0 +1,44 @@
+//! The faults of a fleet: Patroni clusters in network namespaces, and numbered commits under each
+//! fault of `conformance/fleet/faults.py`.
+//!
+//! Promises: all programs of the run come from this repository, from the pins of the suite, or from
+//! packages that the run names if they are missing.
+//! Leaves out: the faults and the judgement, which are the work of `conformance/fleet/run.py`.
+
+use crate::run::{Outcome, cargo, must, program, root, target_directory};
+use crate::sdk_tools::python_environment;
+
+/// Returns the help text of the command.
+pub(crate) fn help() -> String {
+    "--faults takes a number (the first N of the table) or names with commas; without it, every\n\
+     fault runs, about 15 minutes. Further options go to conformance/fleet/run.py:\n\
+     --ttl SECONDS, --json FILE, --keep, --patroni PROGRAM.\n\n\
+     Needs root, for network namespaces, and the Debian packages postgresql, etcd-server,\n\
+     iproute2 and iptables. Patroni is installed below target/.\n"
+        .to_owned()
+}
+
+/// Runs `fleet [--faults N|NAME] [arguments for run.py]`: the tests of the harness, then the
+/// faults.
+pub(crate) fn run(arguments: &[String]) -> Outcome {
+    let suite = root().join("conformance/fleet");
+    let environment = target_directory().join("conformance/fleet");
+    let python = python_environment(&suite, &environment)?;
+    let mut tests = program(&python, &suite);
+    tests.args(["-m", "pytest", "-p", "no:cacheprovider"]);
+    must(tests.env("PYTHONDONTWRITEBYTECODE", "1"))?;
+    // The release profile, since the writers share the machine with the whole fleet.
+    let package = "orrery-storage-postgres";
+    let build = ["build", "--release", "--locked", "--package", package];
+    must(cargo(&build).args(["--example", "numbered"]))?;
+    let mut faults = program(&python, &suite);
+    faults.env("PYTHONDONTWRITEBYTECODE", "1").arg("run.py");
+    faults.arg("--writer");
+    faults.arg(target_directory().join("release/examples/numbered"));
+    // A later option of the caller replaces this one.
+    faults
+        .arg("--patroni")
+        .arg(environment.join("bin/patroni"))
+        .args(arguments);
+    must(&mut faults).map_err(|error| format!("{error}; `--keep` keeps data and logs"))
+}
