@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 
 use orrery_model::metrics::HistogramSnapshot;
 use orrery_storage::{
-    Capabilities, Commit, CommitOutcome, Damage, DamageReport, Lease, PartitionId, Pending,
-    Receipt, ScrubProgress, Snapshot, Store, StoreError,
+    Capabilities, Commit, CommitOutcome, Damage, DamageReport, FollowerLag, Lease, PartitionId,
+    Pending, Receipt, ScrubProgress, Snapshot, Store, StoreError,
 };
 
 use crate::RETRY_MS;
@@ -81,6 +81,19 @@ impl Store for LeasedStore {
         let snapshot = self.inner.snapshot(partition)?;
         self.validity.check()?;
         Ok(snapshot)
+    }
+
+    // A standby shows a state of the past, and a node without a lease shows it as well as one with.
+    fn follower_snapshot(
+        &self,
+        partition: PartitionId,
+        at_least_lsn: u64,
+    ) -> Result<Option<Box<dyn Snapshot>>, StoreError> {
+        self.inner.follower_snapshot(partition, at_least_lsn)
+    }
+
+    fn follower_lag(&self) -> Vec<FollowerLag> {
+        self.inner.follower_lag()
     }
 
     fn destroy(&self, partition: PartitionId) -> Result<(), StoreError> {

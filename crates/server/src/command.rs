@@ -40,7 +40,7 @@ pub(crate) use shell::ShellArguments;
 pub(crate) use shell_files::{CompletionsArguments, ManArguments};
 pub(crate) use start::{
     AdminListen, Consistency, ConsoleMode, CrossPartitionQueries, Entra, Level, Profile,
-    StartArguments, Switch, throughput,
+    StartArguments, StoreKind, Switch, throughput,
 };
 
 use crate::address::Listen;

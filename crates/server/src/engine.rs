@@ -1,5 +1,6 @@
 //! Opens the engine on its store.
 
+use crate::clusters::Clusters;
 use crate::command::{CrossPartitionQueries, Profile, StartArguments, Switch};
 use crate::context::ServerContext;
 use crate::failure::Failure;
@@ -12,7 +13,8 @@ use orrery_storage::{LocalOptions, LocalStore, MemoryStore, Store, StoreError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Opens the engine on the store in the data directory, or on a store in memory if there is none.
+/// Opens the engine on the clusters, on the store in the data directory, or on a store in memory if
+/// there is neither.
 ///
 /// # Errors
 /// [`Failure::Data`] if the data cannot be opened.
@@ -20,11 +22,13 @@ pub(crate) fn open_engine(
     arguments: &StartArguments,
     context: &ServerContext,
     memory: &Memory,
+    clusters: Option<&Clusters>,
     world: Arc<dyn World>,
 ) -> Result<Arc<Engine>, Failure> {
-    let store: Arc<dyn Store> = match &context.data_dir {
-        None => Arc::new(MemoryStore::new()),
-        Some(directory) => {
+    let store: Arc<dyn Store> = match (clusters, &context.data_dir) {
+        (Some(clusters), _) => clusters.store(),
+        (None, None) => Arc::new(MemoryStore::new()),
+        (None, Some(directory)) => {
             let options = LocalOptions {
                 cache_bytes: memory.cache_bytes,
                 reserve_bytes: u64::from(arguments.disk_reserve) << 20,

@@ -40,6 +40,7 @@ mod bench;
 mod blog;
 mod cert;
 mod certificate;
+mod clusters;
 mod command;
 mod context;
 mod data_dir;

@@ -23,7 +23,8 @@ use crate::admin::AdminServer;
 use crate::announce::Announcement;
 use crate::background;
 use crate::certificate;
-use crate::command::StartArguments;
+use crate::clusters::Clusters;
+use crate::command::{StartArguments, StoreKind};
 use crate::context::ServerContext;
 use crate::definition;
 use crate::engine::open_engine;
@@ -60,6 +61,9 @@ struct Server {
     context: ServerContext,
     engine: Arc<Engine>,
     gateway: Arc<Gateway>,
+    /// Clusters with the data, if a data directory has it not. Dropped after the engine has shut
+    /// down, so that the next node finds everything.
+    clusters: Option<Clusters>,
     /// Clock of the data, which the management API can move forward.
     clock: Arc<ShiftedWorld>,
     /// Primary key of the account, for the announcement.
@@ -220,7 +224,10 @@ fn components(server: &Server) -> Components {
         gateway: server.gateway.clone(),
         clock: server.clock.clone(),
         data_dir: server.context.data_dir.clone(),
-        placement: None,
+        placement: server
+            .clusters
+            .as_ref()
+            .map(|clusters| clusters.placed.clone()),
         started: server.context.started,
     }
 }
@@ -287,7 +294,14 @@ fn open_server(
     let clock = Arc::new(ShiftedWorld::new(context.world.clone()));
     let memory = Memory::new(arguments.memory_limit);
     context.log(LogLevel::Info, &memory.description());
-    let engine = open_engine(arguments, &context, &memory, clock.clone())?;
+    let clusters = open_clusters(arguments, &context)?;
+    let engine = open_engine(
+        arguments,
+        &context,
+        &memory,
+        clusters.as_ref(),
+        clock.clone(),
+    )?;
     report_damage(&engine, &context);
     let gateway = Gateway::new(
         engine.clone(),
@@ -303,16 +317,41 @@ fn open_server(
     let gateway = gateway
         .reporting_slow(slow_requests(arguments))
         .recording_spans(telemetry.recorder());
+    let gateway = match clusters {
+        Some(_) => gateway.with_remote_store(),
+        None => gateway,
+    };
     let gateway = Arc::new(gateway);
     Ok(Server {
         context,
         engine,
         gateway,
+        clusters,
         clock,
         primary_key: account_keys.primary,
         has_well_known_key: account_keys.has_well_known_key,
         telemetry,
     })
+}
+
+/// Opens the clusters, if the data is in clusters. Waits while another node serves the account.
+///
+/// # Errors
+/// [`Failure::Usage`] if the options contradict each other; those of [`Clusters::open`].
+fn open_clusters(
+    arguments: &StartArguments,
+    context: &ServerContext,
+) -> Result<Option<Clusters>, Failure> {
+    match (arguments.store, &arguments.cluster_file) {
+        (StoreKind::Postgres, Some(file)) => Clusters::open(file, arguments, context).map(Some),
+        (StoreKind::Directory, None) => Ok(None),
+        (StoreKind::Directory, Some(_)) => Err(Failure::Usage(
+            "--cluster-file is for --store postgres".to_owned(),
+        )),
+        (StoreKind::Postgres, None) => Err(Failure::Usage(
+            "--store postgres needs --cluster-file".to_owned(),
+        )),
+    }
 }
 
 /// Returns the settings of the slow-request log; `None` if it is switched off.

@@ -109,6 +109,32 @@ pub(crate) struct StartArguments {
     /// Keep data in memory only; lost on exit
     #[arg(long)]
     pub(crate) memory: bool,
+    /// Place of the data
+    #[arg(
+        long,
+        value_enum,
+        env = "ORRERY_STORE",
+        default_value_t = StoreKind::Directory,
+        conflicts_with = "memory"
+    )]
+    pub(crate) store: StoreKind,
+    /// File in TOML with the PostgreSQL clusters of --store postgres
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "ORRERY_CLUSTER_FILE",
+        required_if_eq("store", "postgres"),
+        conflicts_with_all = ["disk_reserve", "scrub_rate"]
+    )]
+    pub(crate) cluster_file: Option<PathBuf>,
+    /// Name of this server among the nodes of the same clusters [default: the name of the machine]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "ORRERY_NODE",
+        requires = "cluster_file"
+    )]
+    pub(crate) node: Option<String>,
     /// Listen address for clients, HTTP and HTTPS: 8081 or localhost:8081 for this machine by IPv4
     /// and IPv6, :8081 for all interfaces, or an address and a port; port 0 selects a free port.
     /// May be repeated
@@ -384,6 +410,15 @@ fn at_least_one(text: &str) -> Result<usize, String> {
         Ok(number) => Ok(number),
         Err(error) => Err(format!("it is no number: {error}")),
     }
+}
+
+/// Places of the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StoreKind {
+    /// The data directory
+    Directory,
+    /// The PostgreSQL clusters of the cluster file
+    Postgres,
 }
 
 /// Modes of the console.

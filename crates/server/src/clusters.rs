@@ -1,0 +1,138 @@
+//! The store in PostgreSQL clusters, for `orrery start --store postgres`.
+//!
+//! Several servers, the *nodes*, may be started with the same clusters. One node at a time holds the
+//! lease of the account and serves requests; the others wait for the lease. A node that loses the
+//! lease ends at once, so that its supervisor starts it again as one that waits.
+
+use crate::command::StartArguments;
+use crate::context::ServerContext;
+use crate::failure::Failure;
+use orrery_gateway::LogLevel;
+use orrery_node_lease::{LeasedStore, Node, NodeLease, Progress, Report, Terms};
+use orrery_placement::{NamedCluster, PlacedStore};
+use orrery_storage::{Store, StoreError};
+use orrery_storage_postgres::{ClusterConfig, PostgresStore, StoreOptions};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The exit code of a node that another node has replaced.
+const REPLACED: i32 = 1;
+
+/// The clusters of a node that holds the lease.
+pub(crate) struct Clusters {
+    /// The store of all clusters, for the operator.
+    pub(crate) placed: Arc<PlacedStore>,
+    lease: NodeLease,
+}
+
+impl Clusters {
+    /// Waits for the lease of the account, and opens the clusters of a file.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] for a file that cannot be used, [`Failure::Data`] if a cluster cannot.
+    pub(crate) fn open(
+        file: &Path,
+        arguments: &StartArguments,
+        context: &ServerContext,
+    ) -> Result<Clusters, Failure> {
+        let configs = ClusterConfig::read_file(file);
+        let configs = configs.map_err(|error| Failure::Usage(error.to_string()))?;
+        let failed = |error: StoreError| Failure::Data(error.to_string());
+        let lease = acquire(&configs[0], node(arguments), context)?;
+
+        // The lease makes this process the only writer.
+        let options = StoreOptions { only_writer: true };
+        let mut clusters = Vec::new();
+        for config in configs {
+            let name = config.name.clone();
+            let store = PostgresStore::open_with(config, options).map_err(failed)?;
+            clusters.push(NamedCluster {
+                name,
+                store: Arc::new(store),
+                drained: false,
+            });
+        }
+        let placed = Arc::new(PlacedStore::open(clusters).map_err(failed)?);
+        Ok(Clusters { placed, lease })
+    }
+
+    /// Returns the store of the engine.
+    pub(crate) fn store(&self) -> Arc<dyn Store> {
+        let validity = self.lease.validity().clone();
+        Arc::new(LeasedStore::new(self.placed.clone(), validity))
+    }
+}
+
+impl Drop for Clusters {
+    fn drop(&mut self) {
+        // The lease is given back when its own value is dropped, after this.
+        self.placed.stop_moves();
+    }
+}
+
+/// Waits until this node holds the lease of the account.
+fn acquire(
+    config: &ClusterConfig,
+    node: Node,
+    context: &ServerContext,
+) -> Result<NodeLease, Failure> {
+    // Connections of its own: commits of clients must not delay a renewal.
+    let config = ClusterConfig {
+        write_connections: 1,
+        read_connections: 1,
+        ..config.clone()
+    };
+    let failed = |error: StoreError| Failure::Data(error.to_string());
+    let store = Arc::new(PostgresStore::open(config).map_err(failed)?);
+    let world = context.world.clone();
+    let report = report(context.clone());
+    let lease = NodeLease::acquire(store, node, Terms::default(), world, report, || false);
+    let lease = lease.map_err(failed)?;
+    lease.ok_or_else(|| Failure::Failed("the wait for the lease was cancelled".to_owned()))
+}
+
+/// Returns the receiver of the news of the lease.
+fn report(context: ServerContext) -> Report {
+    Arc::new(move |progress| match progress {
+        Progress::Waiting(Node { name, address }) => {
+            let message = format!(
+                "the node '{name}' ({address}) serves the account: this node waits for its lease"
+            );
+            context.log(LogLevel::Info, &message);
+        }
+        Progress::Failed(cause) => {
+            let message = "the lease of this node cannot be read or renewed now; trying again";
+            context.log_with_cause(LogLevel::Warn, message, &cause);
+        }
+        Progress::Lost(Node { name, address }) => {
+            let message = format!(
+                "the node '{name}' ({address}) has taken the lease of the account: this node ends"
+            );
+            context.log(LogLevel::Error, &message);
+            // Nothing that this process could still do is of use: the store behind the lease
+            // confirms no commit and shows no snapshot any more.
+            std::process::exit(REPLACED);
+        }
+    })
+}
+
+/// Returns this node as others see it.
+fn node(arguments: &StartArguments) -> Node {
+    let name = arguments.node.clone().unwrap_or_else(machine_name);
+    let listen: Vec<String> = arguments.listen.iter().map(ToString::to_string).collect();
+    Node {
+        name,
+        address: listen.join(", "),
+    }
+}
+
+#[cfg(unix)]
+fn machine_name() -> String {
+    let system = rustix::system::uname();
+    system.nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(not(unix))]
+fn machine_name() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_else(|_| "node".to_owned())
+}
