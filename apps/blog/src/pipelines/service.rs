@@ -280,7 +280,8 @@ impl Pipelines {
 
     /// Returns the number of changes that no worker has processed, over all pipelines; 0 only if
     /// every stored position was at the end of its feed when it was read. A pipeline or range
-    /// without a lease counts as one change.
+    /// without a lease counts as one change, and so does a lease of a container that another of
+    /// the same name has replaced.
     ///
     /// # Errors
     /// Every error of a request.
@@ -294,8 +295,16 @@ impl Pipelines {
         for pipeline in self.shared.pipelines() {
             let name = pipeline.name();
             let of_pipeline = |lease: &&Lease| lease.pipeline == name;
-            let leases: Vec<&Lease> = items.leases.iter().filter(of_pipeline).collect();
-            let ranges = pipeline.blog.client.ranges(pipeline.container()).await?;
+            let container = pipeline.container();
+            // A position of a replaced container may be after the end of the new feed.
+            let resource_id = self.shared.store.resource_id(container).await?;
+            let (leases, outdated): (Vec<&Lease>, Vec<&Lease>) = items
+                .leases
+                .iter()
+                .filter(of_pipeline)
+                .partition(|lease| lease.container == resource_id);
+            lag += outdated.len() as u64;
+            let ranges = pipeline.blog.client.ranges(container).await?;
             let has_all = ranges
                 .iter()
                 .all(|range| leases.iter().any(|l| l.range == range.id && !l.is_gone));
