@@ -382,10 +382,7 @@ impl Gateway {
             cancel: Cancel::default(),
         });
         trace.call = Some(call.clone());
-        let reply = match self.has_remote_store {
-            true => self.run_on_thread(operation, &call).await,
-            false => self.run(operation, &call).await,
-        };
+        let reply = self.run(operation, &call).await;
         let reply = reply.unwrap_or_else(Reply::failed);
         let reply = reply.with_short_token(call.headers.has_short_tokens);
         let reply = self.hold_reply(reply, operation);
@@ -398,11 +395,14 @@ impl Gateway {
     }
 
     /// Runs an operation: starts it on the thread or in the pool that its lane names, and waits for
-    /// its commit without a thread.
+    /// its commit without a thread, unless the store is on other machines.
     ///
     /// # Errors
     /// As [`Gateway::run_in_lane`].
     async fn run(&self, operation: &'static Operation, call: &Arc<Call>) -> Result<Reply> {
+        if self.has_remote_store {
+            return self.run_on_thread(operation, call).await;
+        }
         let lane = operation.lane(call);
         let started = if lane == Lane::Worker {
             operation.start(&self.engine, call)

@@ -1,8 +1,8 @@
 //! The store in PostgreSQL clusters, for `orrery start --store postgres`.
 //!
-//! Several servers, the *nodes*, may be started with the same clusters. One node at a time holds the
-//! lease of the account and serves requests; the others wait for the lease. A node that loses the
-//! lease ends at once, so that its supervisor starts it again as one that waits.
+//! Several servers, the *nodes*, may be started with the same clusters. One node at a time holds
+//! the lease of the account and serves requests; the others wait for the lease. A node that loses
+//! the lease ends at once, so that its supervisor starts it again as one that waits.
 
 use crate::command::StartArguments;
 use crate::context::ServerContext;
@@ -109,11 +109,19 @@ fn report(context: ServerContext) -> Report {
                 "the node '{name}' ({address}) has taken the lease of the account: this node ends"
             );
             context.log(LogLevel::Error, &message);
-            // Nothing that this process could still do is of use: the store behind the lease
-            // confirms no commit and shows no snapshot any more.
-            std::process::exit(REPLACED);
+            end();
         }
     })
+}
+
+/// Ends the process at once. Nothing that it could still do is of use: the store behind the lease
+/// confirms no commit and shows no snapshot any more.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "an orderly end would wait for commits that cannot be confirmed"
+)]
+fn end() -> ! {
+    std::process::exit(REPLACED)
 }
 
 /// Returns this node as others see it.

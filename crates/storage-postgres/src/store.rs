@@ -41,9 +41,9 @@ const RESERVED: PartitionId = PartitionId(u64::MAX);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreOptions {
     /// No other process writes to the partitions that this store reads: the owner holds a lease
-    /// over them, and looks after each snapshot if the lease is still valid. The store then uses the
-    /// transaction of a snapshot again while no commit of its own has changed the partition. A
-    /// commit of another process would be missed for a second.
+    /// over them, and looks after each snapshot if the lease is still valid. The store then uses
+    /// the transaction of a snapshot again while no commit of its own has changed the partition.
+    /// A commit of another process would be missed for a second.
     pub only_writer: bool,
 }
 

@@ -1,8 +1,10 @@
 //! A crate may use only what stands to its left:
 //!
 //! ```text
-//! model <- storage <- storage-postgres
-//! model <- storage, sql, script <- engine <- gateway, what-if <- admin <- console <- server
+//! model <- storage <- storage-postgres <- placement
+//! model <- storage <- node-lease
+//! model <- storage, placement, sql, script <- engine <- gateway, what-if <- admin <- console
+//! admin, console, storage-postgres, placement, node-lease <- server
 //! client <- blog <- blog-web <- server
 //! client, model <- tools <- server
 //! client, admin <- telemetry <- server
@@ -57,8 +59,23 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         SERVER,
         &[
-            MODEL, STORAGE, SQL, SCRIPT, ENGINE, WHAT_IF, GATEWAY, ADMIN, CONSOLE, TELEMETRY,
-            CLIENT, TOOLS, BLOG, BLOG_WEB,
+            MODEL,
+            STORAGE,
+            STORAGE_POSTGRES,
+            PLACEMENT,
+            NODE_LEASE,
+            SQL,
+            SCRIPT,
+            ENGINE,
+            WHAT_IF,
+            GATEWAY,
+            ADMIN,
+            CONSOLE,
+            TELEMETRY,
+            CLIENT,
+            TOOLS,
+            BLOG,
+            BLOG_WEB,
         ],
     ),
     (CLIENT, &[]),
