@@ -17,6 +17,7 @@
 //! conformance/hot-key          the Python SDK against a budget    the same venv
 //! conformance/telemetry        the receiver of a collector    the same venv, and Go
 //! conformance/splits           both SDKs at once, histories   the same venv and node_modules
+//! conformance/postgres         another suite, with the data in PostgreSQL    that of the suite
 //! ```
 //!
 //! Promises: the runner's own output and closing line are passed through; each failure says what to
@@ -53,6 +54,7 @@ const SUITES: &[Suite] = &[
     ("book", "book", book),
     ("scenarios", "scenarios", scenarios::judge),
     ("mistakes", "mistakes", scenarios::mistakes),
+    ("postgres", "postgres", postgres),
     ("go", "scenarios/go", scenarios::go),
     ("java", "scenarios/java", scenarios::java),
     ("rust", "scenarios/rust", scenarios::rust),
@@ -88,6 +90,8 @@ pub(crate) fn help() -> String {
          cargo xtask conformance python -k stale_etag --tb=long\n\
          cargo xtask conformance javascript --test-name-pattern=\"stale etag\" items.test.js\n\
          cargo xtask conformance go --only \"stale etag\"\n\n\
+         `postgres SUITE [arguments]` runs a suite with servers that keep their data in a\n\
+         PostgreSQL of the run; without a suite, the quick choice of the Python suites.\n\n\
          {PROGRAM_VARIABLE} names another server program than the one of this tree.\n\
          ORRERY_ENDPOINT and ORRERY_KEY name a server that runs already.\n",
         suite_names()
@@ -218,6 +222,23 @@ pub(crate) fn javascript(arguments: &[String]) -> Outcome {
             "{error}; one test again: \
              `cargo xtask conformance javascript --test-name-pattern=NAME FILE`"
         )
+    })
+}
+
+/// Runs another suite with servers that keep their data in a PostgreSQL of this run; without a
+/// suite, our suite for the Python SDK and the quick part of the SDK's own.
+pub(crate) fn postgres(arguments: &[String]) -> Outcome {
+    if arguments.is_empty() {
+        postgres(&["python".to_owned()])?;
+        return postgres(&["official-python".to_owned(), "--quick".to_owned()]);
+    }
+    let command = std::env::current_exe();
+    let command = command.map_err(|error| format!("the path of this program: {error}"))?;
+    let mut run = python_program(&root().join("conformance/postgres"))?;
+    run.arg("run.py").arg("--program").arg(server()?);
+    run.arg(command).arg("conformance").args(arguments);
+    must(&mut run).map_err(|error| {
+        format!("{error}; one test again: `cargo xtask conformance postgres SUITE -k NAME`")
     })
 }
 

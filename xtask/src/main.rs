@@ -173,7 +173,7 @@ const COMMANDS: &[(&str, &[Command])] = &[
             Command {
                 name: "fleet",
                 arguments: "[--faults N|NAME]",
-                summary: "a Patroni cluster under faults: no commit is lost, gaps are measured",
+                summary: "faults of a Patroni cluster: lost commits and gaps",
                 help: fleet::help,
                 run: fleet::run,
             },

@@ -1,0 +1,81 @@
+"""A PostgreSQL server for one run: created in a folder, started on a free port, stopped at the end.
+
+PostgreSQL does not run as root, so root starts it as the user `postgres` of the Debian package.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+READY_SECONDS_MAX = 60
+
+
+class DatabaseFailed(Exception):
+    """The server could not be created or started."""
+
+
+def programs() -> Path:
+    """Returns the folder with initdb and pg_ctl: that of the newest version which is installed."""
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+    if installed:
+        return installed[-1]
+    found = shutil.which("initdb")
+    if found:
+        return Path(found).parent
+    raise DatabaseFailed("there is no initdb: install the package postgresql")
+
+
+class Database:
+    """One running server with the role `orrery`, whose password is in the file `password` of the folder."""
+
+    def __init__(self, folder: Path):
+        self._bin = programs()
+        self._folder = folder
+        self._data = folder / "postgresql"
+        self.port = 0
+
+    def __enter__(self) -> "Database":
+        password = self._folder / "password"
+        password.write_text("a password of one run\n")
+        self._data.mkdir()
+        if os.getuid() == 0:
+            shutil.chown(self._data, "postgres")
+            shutil.chown(password, "postgres")
+            self._folder.chmod(0o755)
+        create = ["initdb", "-U", "orrery", "-A", "scram-sha-256", "-N", "--locale=C", f"--pwfile={password}"]
+        self._run(*create, "-D", str(self._data))
+        # Another program may take the port between the look and the start.
+        for attempt in range(5):
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                self.port = probe.getsockname()[1]
+            try:
+                self._start()
+                return self
+            except DatabaseFailed:
+                if attempt == 4:
+                    raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._run("pg_ctl", "-D", str(self._data), "-m", "immediate", "stop")
+
+    def _start(self) -> None:
+        # The data of a run is worth nothing after a crash of the machine.
+        options = f"-p {self.port} -k '' -c listen_addresses=127.0.0.1 -c max_connections=500 -c fsync=off"
+        log = str(self._data / "server.log")
+        wait = ["-w", "-t", str(READY_SECONDS_MAX)]
+        self._run("pg_ctl", "-D", str(self._data), "-l", log, *wait, "-o", options, "start")
+
+    def _run(self, name: str, *arguments: str) -> None:
+        command = [str(self._bin / name), *arguments]
+        if os.getuid() == 0:
+            command = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups", *command]
+        # The server inherits no pipe: a pipe would stay open for as long as the server runs.
+        with open(self._folder / f"{name}.log", "w+b") as output:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/", check=False)
+            output.seek(0)
+            if done.returncode != 0:
+                raise DatabaseFailed(f"{name} failed: {output.read().decode(errors='replace')}")

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""A server program that keeps its data in PostgreSQL: the program of a suite, in the place of `orrery`.
+
+`start --memory` becomes `start --store postgres` with a schema of its own; `start --data-dir DIRECTORY` becomes the
+same with a schema that belongs to the directory, so that a server that starts again finds its data. All other commands
+and options go to the real program unchanged, which replaces this one.
+
+`run.py` sets the three variables that are read here.
+"""
+
+import hashlib
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+CLUSTER = """\
+[[cluster]]
+name = "suite"
+user = "orrery"
+database = "postgres"
+password_file = "{folder}/password"
+schema = "{schema}"
+tls = "off"
+write_connections = 4
+read_connections = 16
+[[cluster.host]]
+address = "127.0.0.1:{port}"
+"""
+
+
+def on_postgres(arguments: list[str], folder: Path, port: str) -> list[str]:
+    """Returns the arguments of `start` with the store in PostgreSQL; a server without a place of data is left alone."""
+    arguments = list(arguments)
+    if "--memory" in arguments:
+        arguments.remove("--memory")
+        directory = Path(tempfile.mkdtemp(prefix="server-", dir=folder))
+        arguments += ["--data-dir", str(directory)]
+    elif "--data-dir" in arguments:
+        directory = Path(arguments[arguments.index("--data-dir") + 1]).resolve()
+    else:
+        return arguments
+    schema = "suite_" + hashlib.sha256(str(directory).encode()).hexdigest()[:16]
+    file = folder / f"{schema}.toml"
+    file.write_text(CLUSTER.format(folder=folder, schema=schema, port=port))
+    return arguments + ["--store", "postgres", "--cluster-file", str(file), "--node", schema]
+
+
+def main() -> None:
+    program = os.environ["ORRERY_ON_POSTGRES_PROGRAM"]
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["start"]:
+        folder = Path(os.environ["ORRERY_ON_POSTGRES_FOLDER"])
+        arguments = on_postgres(arguments, folder, os.environ["ORRERY_ON_POSTGRES_PORT"])
+    os.execv(program, [program, *arguments])
+
+
+if __name__ == "__main__":
+    main()
