@@ -22,8 +22,6 @@ database = "postgres"
 password_file = "{folder}/password"
 schema = "{schema}"
 tls = "off"
-write_connections = 4
-read_connections = 16
 [[cluster.host]]
 address = "127.0.0.1:{port}"
 """
