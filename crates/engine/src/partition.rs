@@ -208,6 +208,23 @@ impl Partition {
         Ok(snapshot)
     }
 
+    /// Returns snapshots of several partitions of one store, in their order.
+    ///
+    /// # Errors
+    /// As for [`Partition::snapshot`], of the first partition that has one.
+    pub fn snapshots(partitions: &[&Partition]) -> Result<Vec<Box<dyn Snapshot>>> {
+        let Some(first) = partitions.first() else {
+            return Ok(Vec::new());
+        };
+        let ids: Vec<PartitionId> = partitions.iter().map(|p| p.storage_id).collect();
+        let snapshots = first.store.snapshots(&ids).map_err(storage_failure)?;
+        // After the snapshots are taken, as in `snapshot`.
+        for partition in partitions {
+            partition.check_phase()?;
+        }
+        Ok(snapshots)
+    }
+
     /// Returns a snapshot for counting, which is allowed while the partition is completing.
     ///
     /// # Errors

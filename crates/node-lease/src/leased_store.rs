@@ -83,6 +83,12 @@ impl Store for LeasedStore {
         Ok(snapshot)
     }
 
+    fn snapshots(&self, partitions: &[PartitionId]) -> Result<Vec<Box<dyn Snapshot>>, StoreError> {
+        let snapshots = self.inner.snapshots(partitions)?;
+        self.validity.check()?;
+        Ok(snapshots)
+    }
+
     // A standby shows a state of the past, and a node without a lease shows it as well as one with.
     fn follower_snapshot(
         &self,

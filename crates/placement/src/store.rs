@@ -16,7 +16,7 @@ use orrery_storage::{
     Capabilities, Commit, CommitOutcome, Damage, DamageReport, DamagedContents, Head, Lease,
     PartitionId, Receipt, ScrubProgress, Snapshot, Store, StoreError,
 };
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, TryLockError};
 use std::time::Duration;
@@ -72,6 +72,26 @@ pub struct PlacedStore {
     is_plain: bool,
     pub(crate) stop: Stop,
     pub(crate) failures: Failures,
+}
+
+/// The way of one read to the rows of a partition.
+struct Way {
+    partition: PartitionId,
+    place: Arc<Place>,
+    /// The copy in force at the beginning.
+    target: Option<Target>,
+    /// The same, or the partition itself in the first cluster.
+    at: Target,
+    /// The newest commit that any read had seen at the beginning.
+    seen: u64,
+}
+
+/// Returns the place of a partition that has no copy.
+fn in_first(partition: PartitionId) -> Target {
+    Target {
+        cluster: 0,
+        number: partition,
+    }
 }
 
 impl PlacedStore {
@@ -148,6 +168,52 @@ impl PlacedStore {
             .iter()
             .position(|cluster| cluster.name == name);
         at.ok_or_else(|| failed(name, "there is no cluster of this name"))
+    }
+
+    /// Returns the present way to the rows of a partition; `None` if the partition is not known,
+    /// and so in the first cluster.
+    fn way(&self, partition: PartitionId) -> Option<Way> {
+        let place = self.places.get(partition)?;
+        let target = place.target();
+        Some(Way {
+            partition,
+            at: target.unwrap_or(in_first(partition)),
+            target,
+            seen: place.seen.load(Ordering::Acquire),
+            place,
+        })
+    }
+
+    /// Returns true if a snapshot that was taken on this way shows the partition, and false if the
+    /// partition was moved meanwhile.
+    ///
+    /// # Errors
+    /// If another process may have moved the partition.
+    fn is_current(&self, way: &Way, snapshot: &dyn Snapshot) -> Result<bool, StoreError> {
+        let Way {
+            partition, place, ..
+        } = way;
+        // The source of a move is removed after the route has changed.
+        if place.target() != way.target {
+            return Ok(false);
+        }
+        let head = snapshot.head().lsn;
+        if head < way.seen && place.seen.load(Ordering::Acquire) >= way.seen {
+            let detail = format!(
+                "partition {partition} has fewer commits than before; another process may have \
+                 moved it"
+            );
+            return Err(for_now(&self.clusters[0].name, detail));
+        }
+        // A written partition without a commit may be one that another process has moved. The
+        // owner of the ledger knows.
+        if head == 0 && place.is_written.load(Ordering::Acquire) {
+            self.ledger().verify()?;
+        }
+        if way.target.is_some() {
+            place.note_seen(head);
+        }
+        Ok(true)
     }
 
     pub(crate) fn store_of(&self, target: Target) -> &Arc<dyn Store> {
@@ -466,40 +532,55 @@ impl Store for PlacedStore {
         if self.is_plain {
             return first.snapshot(partition);
         }
-        let Some(place) = self.places.get(partition) else {
-            return first.snapshot(partition);
-        };
         for _ in 0..MOST_SNAPSHOTS {
-            let target = place.target();
-            let seen = place.seen.load(Ordering::Acquire);
-            let snapshot = match target {
-                Some(target) => self.store_of(target).snapshot(target.number)?,
-                None => first.snapshot(partition)?,
+            let Some(way) = self.way(partition) else {
+                return first.snapshot(partition);
             };
-            // The source of a move is removed after the route has changed.
-            if place.target() != target {
-                continue;
+            let snapshot = self.clusters[way.at.cluster]
+                .store
+                .snapshot(way.at.number)?;
+            if self.is_current(&way, snapshot.as_ref())? {
+                return Ok(snapshot);
             }
-            let head = snapshot.head().lsn;
-            if head < seen && place.seen.load(Ordering::Acquire) >= seen {
-                let detail = format!(
-                    "partition {partition} has fewer commits than before; another process may \
-                     have moved it"
-                );
-                return Err(for_now(&self.clusters[0].name, detail));
-            }
-            // A written partition without a commit may be one that another process has moved. The
-            // owner of the ledger knows.
-            if head == 0 && place.is_written.load(Ordering::Acquire) {
-                self.ledger().verify()?;
-            }
-            if target.is_some() {
-                place.note_seen(head);
-            }
-            return Ok(snapshot);
         }
         let detail = format!("partition {partition} is being moved");
         Err(for_now(&self.clusters[0].name, detail))
+    }
+
+    fn snapshots(&self, partitions: &[PartitionId]) -> Result<Vec<Box<dyn Snapshot>>, StoreError> {
+        for &partition in partitions {
+            check_partition(partition)?;
+        }
+        if self.is_plain {
+            return self.clusters[0].store.snapshots(partitions);
+        }
+        // The partitions of each cluster, with their indexes in the answer.
+        let ways: Vec<Option<Way>> = partitions.iter().map(|&id| self.way(id)).collect();
+        let mut of_cluster: BTreeMap<usize, (Vec<usize>, Vec<PartitionId>)> = BTreeMap::new();
+        for (index, (way, &partition)) in ways.iter().zip(partitions).enumerate() {
+            let at = way.as_ref().map_or(in_first(partition), |way| way.at);
+            let (indexes, numbers) = of_cluster.entry(at.cluster).or_default();
+            indexes.push(index);
+            numbers.push(at.number);
+        }
+        let mut found: Vec<Option<Box<dyn Snapshot>>> = partitions.iter().map(|_| None).collect();
+        for (cluster, (indexes, numbers)) in of_cluster {
+            let snapshots = self.clusters[cluster].store.snapshots(&numbers)?;
+            for (index, snapshot) in indexes.into_iter().zip(snapshots) {
+                found[index] = Some(snapshot);
+            }
+        }
+        let mut current = Vec::with_capacity(partitions.len());
+        for ((way, snapshot), &partition) in ways.iter().zip(found).zip(partitions) {
+            let is_current = |way: &Way, snapshot: &dyn Snapshot| self.is_current(way, snapshot);
+            current.push(match (way, snapshot) {
+                (None, Some(snapshot)) => snapshot,
+                (Some(way), Some(snapshot)) if is_current(way, snapshot.as_ref())? => snapshot,
+                // The partition was moved meanwhile.
+                _ => self.snapshot(partition)?,
+            });
+        }
+        Ok(current)
     }
 
     fn destroy(&self, partition: PartitionId) -> Result<(), StoreError> {

@@ -176,7 +176,7 @@ impl Shared {
     }
 
     /// Ends a transaction on the store's own threads. No caller waits for that.
-    fn end(&self, snapshot: OpenSnapshot) {
+    pub(crate) fn end(&self, snapshot: OpenSnapshot) {
         end(
             &self.runtime,
             self.connector.config.read_timeout(),

@@ -1,5 +1,7 @@
 //! Reads: a snapshot is a transaction of its own connection, with the isolation REPEATABLE READ.
 //!
+//! Snapshots that are taken together share one transaction.
+//!
 //! When the snapshot is dropped, the transaction stays open for the next one or is ended, and its
 //! connection goes back to the pool (`idle.rs`). Old rows are kept by the server while the
 //! transaction is open.
@@ -10,6 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use futures_util::future::try_join_all;
 use orrery_storage::{Direction, Head, KeyRange, PartitionId, Rows, Snapshot, StoreError};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -37,7 +40,7 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 pub(crate) struct PostgresSnapshot {
     shared: Arc<Shared>,
     partition: PartitionId,
-    head: Head,
+    row: HeadRow,
     /// There until the snapshot is dropped.
     held: Option<Held>,
 }
@@ -45,6 +48,7 @@ pub(crate) struct PostgresSnapshot {
 /// The transaction of a snapshot.
 enum Held {
     OnPrimary(Box<OpenSnapshot>),
+    Together(Arc<SharedTransaction>),
     OnStandby(Arc<FollowerTransaction>),
 }
 
@@ -54,45 +58,45 @@ impl PostgresSnapshot {
         shared: Arc<Shared>,
         partition: PartitionId,
     ) -> Result<PostgresSnapshot, StoreError> {
-        let limit = shared.connector.config.read_timeout();
-        // Rows of a transaction that may still be lost are not shown.
-        if block_on(certainty(&shared, partition), limit / 2).is_none() {
-            return Err(shared.unavailable(format!(
-                "partition {partition} cannot be read: the outcome of its last commit is not \
-                 known yet"
-            )));
-        }
-        if let Some(open) = shared.reuse(partition) {
-            return Ok(PostgresSnapshot::of_primary(shared, partition, open));
-        }
-        let known = shared.known(partition);
-        let open = match block_on(begin(&shared, partition, known), limit) {
-            Some(Ok(open)) if shared.partitions().is_in_doubt(partition) => {
-                open.session.mark_broken();
-                return Err(shared.unavailable(format!(
-                    "partition {partition} cannot be read: the outcome of a commit became unknown"
-                )));
-            }
-            Some(Ok(open)) => open,
-            Some(Err(detail)) => return Err(shared.unavailable(detail)),
-            None => {
-                let ms = limit.as_millis();
-                return Err(shared.unavailable(format!(
-                    "no snapshot of partition {partition} could be taken within {ms} ms: all \
-                     {} connections that read are in use, or a server does not answer",
-                    shared.connector.config.read_connections
-                )));
-            }
+        await_certainty(&shared, partition)?;
+        let open = match shared.reuse(partition) {
+            Some(open) => open,
+            None => begin_for(&shared, &[partition])?.0,
         };
-        Ok(PostgresSnapshot::of_primary(shared, partition, open))
+        Ok(PostgresSnapshot {
+            shared,
+            partition,
+            row: open.row,
+            held: Some(Held::OnPrimary(Box::new(open))),
+        })
     }
 
-    fn of_primary(
-        shared: Arc<Shared>,
-        partition: PartitionId,
-        open: OpenSnapshot,
-    ) -> PostgresSnapshot {
-        PostgresSnapshot::of(shared, partition, Held::OnPrimary(Box::new(open)))
+    /// Takes a snapshot of each partition in one transaction.
+    pub(crate) fn take_together(
+        shared: &Arc<Shared>,
+        partitions: &[PartitionId],
+    ) -> Result<Vec<PostgresSnapshot>, StoreError> {
+        if partitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        for &partition in partitions {
+            await_certainty(shared, partition)?;
+        }
+        let (open, rows) = begin_for(shared, partitions)?;
+        let transaction = Arc::new(SharedTransaction {
+            shared: shared.clone(),
+            open: Some(open),
+        });
+        let mut snapshots = Vec::with_capacity(rows.len());
+        for (&partition, row) in partitions.iter().zip(rows) {
+            snapshots.push(PostgresSnapshot {
+                shared: shared.clone(),
+                partition,
+                row,
+                held: Some(Held::Together(transaction.clone())),
+            });
+        }
+        Ok(snapshots)
     }
 
     /// Returns the partition as a transaction on a standby shows it.
@@ -101,29 +105,23 @@ impl PostgresSnapshot {
         partition: PartitionId,
         transaction: Arc<FollowerTransaction>,
     ) -> PostgresSnapshot {
-        PostgresSnapshot::of(shared, partition, Held::OnStandby(transaction))
-    }
-
-    fn of(shared: Arc<Shared>, partition: PartitionId, held: Held) -> PostgresSnapshot {
-        let mut snapshot = PostgresSnapshot {
+        PostgresSnapshot {
             shared,
             partition,
-            head: Head::default(),
-            held: Some(held),
-        };
-        snapshot.head = match snapshot.open() {
-            // A removal counts from its first step on.
-            Some(open) if open.row.state != DESTROYING => open.row.head(),
-            _ => Head::default(),
-        };
-        snapshot
+            row: transaction
+                .open()
+                .map_or_else(HeadRow::default, |open| open.row),
+            held: Some(Held::OnStandby(transaction)),
+        }
     }
 
-    fn open(&self) -> Option<&OpenSnapshot> {
-        match self.held.as_ref()? {
-            Held::OnPrimary(open) => Some(open),
-            Held::OnStandby(transaction) => transaction.open(),
-        }
+    fn session(&self) -> Option<&Session> {
+        let open = match self.held.as_ref()? {
+            Held::OnPrimary(open) => open,
+            Held::Together(transaction) => transaction.open.as_ref()?,
+            Held::OnStandby(transaction) => transaction.open()?,
+        };
+        Some(&open.session)
     }
 
     fn read(
@@ -131,10 +129,10 @@ impl PostgresSnapshot {
         statement: impl Fn(&Session) -> &tokio_postgres::Statement,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        let Some(OpenSnapshot { session, row, .. }) = self.open() else {
+        let Some(session) = self.session() else {
             return Ok(Vec::new());
         };
-        if row.state == DESTROYING {
+        if self.row.state == DESTROYING {
             return Ok(Vec::new());
         }
         let limit = self.shared.connector.config.read_timeout();
@@ -152,6 +150,32 @@ impl PostgresSnapshot {
     }
 }
 
+/// A transaction of snapshots that were taken together. The last of them ends it.
+struct SharedTransaction {
+    shared: Arc<Shared>,
+    /// There until the value is dropped.
+    open: Option<OpenSnapshot>,
+}
+
+impl Drop for SharedTransaction {
+    fn drop(&mut self) {
+        if let Some(open) = self.open.take() {
+            self.shared.end(open);
+        }
+    }
+}
+
+/// Waits while the outcome of the last transaction of a partition is unknown: rows that may still
+/// be lost are not shown.
+fn await_certainty(shared: &Shared, partition: PartitionId) -> Result<(), StoreError> {
+    let limit = shared.connector.config.read_timeout() / 2;
+    block_on(certainty(shared, partition), limit).ok_or_else(|| {
+        shared.unavailable(format!(
+            "partition {partition} cannot be read: the outcome of its last commit is not known yet"
+        ))
+    })
+}
+
 /// Waits while the outcome of the last transaction is unknown.
 async fn certainty(shared: &Shared, partition: PartitionId) {
     loop {
@@ -165,36 +189,72 @@ async fn certainty(shared: &Shared, partition: PartitionId) {
     }
 }
 
+/// Starts a transaction that sees every commit of these partitions answered before, of which there
+/// is at least one. Returns it with the row of the first partition, and the rows of all.
+fn begin_for(
+    shared: &Shared,
+    partitions: &[PartitionId],
+) -> Result<(OpenSnapshot, Vec<HeadRow>), StoreError> {
+    let limit = shared.connector.config.read_timeout();
+    let known = |&id: &PartitionId| (id, shared.known(id));
+    let known: Vec<(PartitionId, HeadRow)> = partitions.iter().map(known).collect();
+    let begun = match block_on(begin(shared, &known), limit) {
+        Some(Ok(begun)) => begun,
+        Some(Err(detail)) => return Err(shared.unavailable(detail)),
+        None => {
+            return Err(shared.unavailable(format!(
+                "no snapshot of partition {} could be taken within {} ms: all {} connections that \
+                 read are in use, or a server does not answer",
+                partitions[0],
+                limit.as_millis(),
+                shared.connector.config.read_connections
+            )));
+        }
+    };
+    for &partition in partitions {
+        if shared.partitions().is_in_doubt(partition) {
+            begun.0.session.mark_broken();
+            return Err(shared.unavailable(format!(
+                "partition {partition} cannot be read: the outcome of a commit became unknown"
+            )));
+        }
+    }
+    Ok(begun)
+}
+
 /// Starts transactions until one sees what is known to be durable.
 async fn begin(
     shared: &Shared,
-    partition: PartitionId,
-    known: HeadRow,
-) -> Result<OpenSnapshot, String> {
+    known: &[(PartitionId, HeadRow)],
+) -> Result<(OpenSnapshot, Vec<HeadRow>), String> {
     let (place, mut kept) = place(shared).await?;
     let limit = shared.connector.config.read_timeout() / 2;
     let started = Instant::now();
+    let is_behind = |(row, (_, known)): (&HeadRow, &(PartitionId, HeadRow))| {
+        row.state != LOST && row.is_older_than(known)
+    };
     loop {
         let (session, in_transaction) = match kept.take() {
             Some(session) if shared.connector.is_trusted(&session) => (session, true),
             _ => (place.session().await?, false),
         };
         let begun = Instant::now();
-        let answer = session.run(begin_on(&session, partition, in_transaction));
+        let answer = session.run(begin_on(&session, known, in_transaction));
         let reason = match answer.await {
             // An old primary answers reads until it notices that it was replaced.
-            Ok(row) if row.state != LOST && row.is_older_than(&known) => {
+            Ok(rows) if rows.iter().zip(known).any(is_behind) => {
                 shared.connector.suspect(session.host);
                 "it has not the commits that were acknowledged before".to_owned()
             }
-            Ok(row) => {
-                return Ok(OpenSnapshot {
+            Ok(rows) => {
+                let open = OpenSnapshot {
                     place,
                     session,
-                    row,
+                    row: rows[0],
                     begun,
                     seen: Instant::now(),
-                });
+                };
+                return Ok((open, rows));
             }
             Err(error) => explain(&error),
         };
@@ -220,31 +280,38 @@ async fn place(shared: &Shared) -> Result<(Place, Option<Session>), String> {
     }
 }
 
-/// Starts a transaction, after the end of the one that is open, and reads the head: all in one
+/// Starts a transaction, after the end of the one that is open, and reads the heads: all in one
 /// round trip.
 async fn begin_on(
     session: &Session,
-    partition: PartitionId,
+    partitions: &[(PartitionId, HeadRow)],
     in_transaction: bool,
-) -> Result<HeadRow, tokio_postgres::Error> {
-    let number = partition.0 as i64;
-    let parameters: [&(dyn ToSql + Sync); 1] = [&number];
+) -> Result<Vec<HeadRow>, tokio_postgres::Error> {
     let end = async {
         match in_transaction {
             true => session.client.batch_execute("COMMIT").await,
             false => Ok(()),
         }
     };
-    let (_, _, row) = tokio::try_join!(
+    let head_of = async |partition: PartitionId| {
+        let number = partition.0 as i64;
+        let parameters: [&(dyn ToSql + Sync); 1] = [&number];
+        let found = session
+            .client
+            .query_opt(&session.statements.head, &parameters);
+        match found.await? {
+            Some(row) => head_row(&row),
+            None => Ok(HeadRow::default()),
+        }
+    };
+    // The first poll of each sends it, so the order here is the order at the server.
+    let (_, _, rows) = tokio::try_join!(
         biased;
         end,
         session.client.batch_execute(BEGIN),
-        session.client.query_opt(&session.statements.head, &parameters),
+        try_join_all(partitions.iter().map(|(partition, _)| head_of(*partition))),
     )?;
-    match row {
-        Some(row) => head_row(&row),
-        None => Ok(HeadRow::default()),
-    }
+    Ok(rows)
 }
 
 impl Snapshot for PostgresSnapshot {
@@ -290,7 +357,11 @@ impl Snapshot for PostgresSnapshot {
     }
 
     fn head(&self) -> Head {
-        self.head
+        match self.row.state {
+            // A removal counts from its first step on.
+            DESTROYING => Head::default(),
+            _ => self.row.head(),
+        }
     }
 }
 

@@ -264,6 +264,18 @@ impl Store for PostgresStore {
         Ok(Box::new(snapshot))
     }
 
+    fn snapshots(&self, partitions: &[PartitionId]) -> Result<Vec<Box<dyn Snapshot>>, StoreError> {
+        if let [partition] = partitions {
+            return Ok(vec![self.snapshot(*partition)?]);
+        }
+        if let Some(&reserved) = partitions.iter().find(|&&id| id == RESERVED) {
+            return Err(StoreError::ReservedPartition(reserved));
+        }
+        let taken = PostgresSnapshot::take_together(&self.shared, partitions)?;
+        let boxed = |snapshot| -> Box<dyn Snapshot> { Box::new(snapshot) };
+        Ok(taken.into_iter().map(boxed).collect())
+    }
+
     fn follower_snapshot(
         &self,
         partition: PartitionId,

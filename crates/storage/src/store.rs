@@ -170,6 +170,17 @@ pub trait Store: Send + Sync {
     /// When the store cannot read, or the number is reserved.
     fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>, StoreError>;
 
+    /// Returns a snapshot of each partition, in their order. Each is as of the last durable commit
+    /// of its partition. A caller that needs several snapshots at once takes them by one call: a
+    /// store with a bounded number of connections then needs one for all, and no two callers wait
+    /// for each other's connections.
+    ///
+    /// # Errors
+    /// As for [`Store::snapshot`], of the first partition that has one.
+    fn snapshots(&self, partitions: &[PartitionId]) -> Result<Vec<Box<dyn Snapshot>>, StoreError> {
+        partitions.iter().map(|&id| self.snapshot(id)).collect()
+    }
+
     /// Returns the partition as a copy on another machine has it, at or after the commit
     /// `at_least_lsn` (promise 14); `None` if no copy is that far, or none can be reached.
     ///
@@ -269,6 +280,13 @@ macro_rules! store_behind {
 
             fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>, StoreError> {
                 (**self).snapshot(partition)
+            }
+
+            fn snapshots(
+                &self,
+                partitions: &[PartitionId],
+            ) -> Result<Vec<Box<dyn Snapshot>>, StoreError> {
+                (**self).snapshots(partitions)
             }
 
             fn follower_snapshot(

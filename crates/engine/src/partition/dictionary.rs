@@ -38,24 +38,32 @@ impl std::ops::DerefMut for PathsMut<'_> {
 }
 
 impl Partition {
-    /// Locks the dictionary to look paths up.
+    /// Locks the dictionary to look up paths of a snapshot.
+    ///
+    /// The caller's snapshot is read if the dictionary is not in memory: a second one might wait
+    /// for a connection that the callers who wait for this dictionary hold. A dictionary that is
+    /// not in memory has not grown in this process, so the snapshot has all of it.
     ///
     /// # Errors
-    /// 410 if the partition is split or merged, 500 if the store cannot be read.
-    pub fn paths(&self) -> Result<PathsRef<'_>> {
+    /// 500 if the store cannot be read.
+    pub fn paths(&self, snapshot: &dyn Snapshot) -> Result<PathsRef<'_>> {
         let guard = read(&self.paths);
         if guard.is_some() {
             return Ok(PathsRef(guard));
         }
         drop(guard);
-        self.paths_mut()?;
+        let mut guard = write(&self.paths);
+        if guard.is_none() {
+            *guard = Some(load_paths(snapshot)?);
+        }
+        drop(guard);
         Ok(PathsRef(read(&self.paths)))
     }
 
     /// Locks the dictionary to add paths.
     ///
     /// # Errors
-    /// As for [`Partition::paths`].
+    /// 410 if the partition is split or merged, 500 if the store cannot be read.
     pub fn paths_mut(&self) -> Result<PathsMut<'_>> {
         let mut guard = write(&self.paths);
         if guard.is_none() {

@@ -44,7 +44,7 @@ impl<'a> IndexView<'a> {
         }
         Ok(Some(IndexView {
             policies,
-            paths: partition.paths()?,
+            paths: partition.paths(snapshot)?,
         }))
     }
 

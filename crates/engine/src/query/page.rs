@@ -377,9 +377,10 @@ impl PageRun<'_> {
         // does no harm, a policy that is not known would.
         let settings = self.container.settings();
         let policies = self.container.policies();
+        let partitions: Vec<&Partition> =
+            reach.partitions.iter().map(|(p, _)| p.as_ref()).collect();
         let mut snapshots = BTreeMap::new();
-        for (partition, _) in &reach.partitions {
-            let snapshot = partition.snapshot()?;
+        for (partition, snapshot) in partitions.iter().zip(Partition::snapshots(&partitions)?) {
             let lsn = snapshot.head().lsn;
             if reach.partitions_in_scope == 1 {
                 *position = Some(partition.position(lsn, None));
@@ -483,12 +484,12 @@ impl PageRun<'_> {
     }
 }
 
-/// Translates a failure of a resume filter. The filter is no continuation token, so its own message
-/// says what is wrong.
 /// Returns true if every item of a partition is indexed: each indexed item has an entry for `_ts`.
 fn indexes_all_items(partition: &Partition, snapshot: &dyn Snapshot) -> Result<bool> {
     let items = Partition::counters(snapshot)?.items;
-    let number = partition.paths()?.find(&[PathStep::Name("_ts".to_owned())]);
+    let number = partition
+        .paths(snapshot)?
+        .find(&[PathStep::Name("_ts".to_owned())]);
     let indexed = match number {
         Some(number) => Partition::entries_of(snapshot, number)?,
         None => 0,
@@ -496,6 +497,8 @@ fn indexes_all_items(partition: &Partition, snapshot: &dyn Snapshot) -> Result<b
     Ok(items == indexed)
 }
 
+/// Translates a failure of a resume filter. The filter is no continuation token, so its own message
+/// says what is wrong.
 fn resume_filter_error(error: QueryError) -> Error {
     match error {
         QueryError::Resume(message) => Error::bad(message),
