@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use orrery_storage::{PartitionId, Store};
+use orrery_storage::{Direction, PartitionId, Store};
 use orrery_storage_postgres::{ClusterConfig, PostgresStore, StoreOptions};
 use servers::{Server, server};
-use support::{P, PartitionWriter, everything, pairs};
+use support::{ALL, P, PartitionWriter, everything, pairs, rows};
 
 fn only_writer(config: &ClusterConfig) -> PostgresStore {
     let options = StoreOptions { only_writer: true };
@@ -179,6 +179,41 @@ fn idle_snapshots_give_their_connections_to_callers_that_need_them() {
             });
         }
     });
+}
+
+/// Callers that need more snapshots than there are connections take them together, and none waits
+/// for a connection of another caller that waits.
+#[test]
+fn many_callers_take_snapshots_of_more_partitions_than_connections() {
+    const PARTITIONS: u64 = 6;
+    let mut config = server().config();
+    config.read_connections = 2;
+    let store = only_writer(&config);
+    let ids: Vec<PartitionId> = (0..PARTITIONS).map(PartitionId).collect();
+    for &id in &ids {
+        PartitionWriter::open(&store, id).put(&[(b"a", &[id.0 as u8])]);
+    }
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..25 {
+                    let snapshots = store.snapshots(&ids).unwrap();
+                    // The rows of one partition are not those of another in the transaction.
+                    for (id, snapshot) in ids.iter().zip(&snapshots) {
+                        assert_eq!(snapshot.get(b"a").unwrap().unwrap().as_ref(), [id.0 as u8]);
+                    }
+                }
+            });
+        }
+    });
+    // A transaction goes on until its last snapshot is dropped.
+    let mut snapshots = store.snapshots(&ids).unwrap();
+    let last = snapshots.pop().unwrap();
+    drop(snapshots);
+    assert_eq!(
+        rows(last.as_ref(), ALL, Direction::Forward),
+        pairs(&[(b"a", &[5])])
+    );
 }
 
 /// A transaction that began before a commit of another process is not used by a store that is not

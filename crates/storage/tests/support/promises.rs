@@ -4,9 +4,12 @@
 //! list of all of them to a macro. An engine in a crate of its own includes this folder.
 
 use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use orrery_storage::testing::{Failing, Fault};
-use orrery_storage::{Commit, CommitOutcome, Direction, Head, Limits, PartitionId, Store};
+use orrery_storage::{
+    Commit, CommitOutcome, Direction, Head, Limits, PartitionId, Store, StoreError,
+};
 
 use super::{ALL, P, PartitionWriter, commit, everything, pairs, rows, token};
 
@@ -527,6 +530,51 @@ pub(crate) fn without_followers_there_is_no_follower_snapshot(new_store: NewStor
     assert!(store.follower_lag().is_empty());
 }
 
+/// Promise 9, of snapshots that are taken by one call while their partitions are written.
+pub(crate) fn snapshots_taken_together_hold_every_acknowledged_commit(new_store: NewStore<'_>) {
+    const PARTITIONS: u64 = 5;
+    const COMMITS: u64 = 60;
+    let store = &*new_store();
+    let answered: Vec<AtomicU64> = (0..PARTITIONS).map(|_| AtomicU64::new(0)).collect();
+    // The last one was never opened.
+    let ids: Vec<PartitionId> = (0..=PARTITIONS).rev().map(PartitionId).collect();
+    std::thread::scope(|scope| {
+        for (id, answered) in answered.iter().enumerate() {
+            scope.spawn(move || {
+                let mut writer = PartitionWriter::open(store, PartitionId(id as u64));
+                for lsn in 1..=COMMITS {
+                    writer.put(&[(b"a", &lsn.to_be_bytes()), (b"\xc0b", &lsn.to_be_bytes())]);
+                    answered.store(lsn, Ordering::SeqCst);
+                }
+            });
+        }
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut is_complete = false;
+                while !is_complete {
+                    let least = |at: &AtomicU64| at.load(Ordering::SeqCst);
+                    let least: Vec<u64> = answered.iter().map(least).collect();
+                    let snapshots = store.snapshots(&ids).unwrap();
+                    assert_eq!(snapshots.len(), ids.len());
+                    for (id, snapshot) in ids.iter().zip(&snapshots) {
+                        let lsn = snapshot.head().lsn;
+                        assert!(lsn >= least.get(id.0 as usize).copied().unwrap_or(0));
+                        let expected = (lsn > 0).then(|| lsn.to_be_bytes().to_vec());
+                        for key in [&b"a"[..], b"\xc0b"] {
+                            let value = snapshot.get(key).unwrap();
+                            assert_eq!(value.map(|value| value.to_vec()), expected);
+                        }
+                    }
+                    is_complete = least.iter().all(|&lsn| lsn == COMMITS);
+                }
+            });
+        }
+    });
+    assert!(store.snapshots(&[]).unwrap().is_empty());
+    let reserved = store.snapshots(&[P, PartitionId(u64::MAX)]);
+    assert!(matches!(reserved, Err(StoreError::ReservedPartition(_))));
+}
+
 /// Promise 11.
 pub(crate) fn partitions_written_by_several_threads_stay_independent(new_store: NewStore<'_>) {
     const COMMITS: u64 = 40;
@@ -721,6 +769,7 @@ macro_rules! for_every_promise {
             range_deletes_empty_exactly_their_range_and_come_before_deletes_and_puts,
             a_range_delete_covers_commits_that_are_pending,
             snapshots_never_change_and_hold_every_acknowledged_commit,
+            snapshots_taken_together_hold_every_acknowledged_commit,
             no_engine_offers_watch,
             without_followers_there_is_no_follower_snapshot,
             partitions_written_by_several_threads_stay_independent,
