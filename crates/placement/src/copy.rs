@@ -6,6 +6,7 @@
 //! first, is copied last: an engine on an interrupted copy finds an empty store.
 
 use orrery_storage::{Head, PartitionId, Store, StoreError};
+use std::ops::Bound;
 use std::time::Duration;
 
 use crate::cluster::failed;
@@ -108,7 +109,10 @@ fn copy_partition(
         let patience = patience();
         let (found, page) = patience.repeat(|| {
             let snapshot = from.snapshot(partition)?;
-            Ok((snapshot.head(), read_page(&*snapshot, after.as_deref())?))
+            Ok((
+                snapshot.head(),
+                read_page(&*snapshot, after.as_deref(), Bound::Unbounded)?,
+            ))
         })?;
         if found != head {
             let detail = format!("partition {partition} was written during the copy");

@@ -213,6 +213,18 @@ impl<'a> Move<'a> {
 
     /// Copies all rows, and then what changes meanwhile, until little is left.
     fn copy_rows(&mut self) -> Result<(), StoreError> {
+        // Keys after the last one are of later commits, whose keys are noted. Without this end a
+        // writer of ascending keys could stay ahead of the copy.
+        let last = {
+            let (store, number) = (self.source_store(), self.source.number);
+            self.patience().repeat(|| {
+                let snapshot = store.snapshot(number)?;
+                let everything = (Bound::Unbounded, Bound::Unbounded);
+                let last = snapshot.scan(everything, Direction::Reverse).next();
+                last.transpose()
+            })?
+        };
+        let end = last.map_or_else(Vec::new, |(key, _)| key.to_vec());
         let mut after: Option<Vec<u8>> = None;
         loop {
             self.check()?;
@@ -223,7 +235,7 @@ impl<'a> Move<'a> {
             let number = self.source.number;
             let (head, page) = patience.repeat(|| {
                 let snapshot = store.snapshot(number)?;
-                let page = read_page(&*snapshot, after.as_deref())?;
+                let page = read_page(&*snapshot, after.as_deref(), Bound::Included(&end))?;
                 Ok((snapshot.head(), page))
             })?;
             self.copy.set_source_lsn(head.lsn);
@@ -378,12 +390,16 @@ impl<'a> Move<'a> {
 /// Rows of a page, in key order.
 pub(crate) type Page = Vec<(orrery_storage::Bytes, orrery_storage::Bytes)>;
 
-/// Reads the rows after a key, up to the size of a commit.
-pub(crate) fn read_page(snapshot: &dyn Snapshot, after: Option<&[u8]>) -> Result<Page, StoreError> {
+/// Reads the rows after a key and before an end, up to the size of a commit.
+pub(crate) fn read_page(
+    snapshot: &dyn Snapshot,
+    after: Option<&[u8]>,
+    end: Bound<&[u8]>,
+) -> Result<Page, StoreError> {
     let start = after.map_or(Bound::Unbounded, Bound::Excluded);
     let mut page = Page::new();
     let mut bytes = 0;
-    for row in snapshot.scan((start, Bound::Unbounded), Direction::Forward) {
+    for row in snapshot.scan((start, end), Direction::Forward) {
         let (key, value) = row?;
         bytes += key.len() + value.len();
         page.push((key, value));

@@ -13,6 +13,17 @@ use support::rows;
 
 const WRITERS: u64 = 3;
 const MOVES: usize = 6;
+const COMMITS_PER_ROUND: u64 = 600;
+
+/// The progress of the test and of its writers.
+#[derive(Default)]
+struct Progress {
+    is_over: AtomicBool,
+    /// The moves of each partition that are complete.
+    round: AtomicU64,
+    /// Commits of all writers.
+    written: AtomicU64,
+}
 
 fn named(name: &str, store: impl Store + 'static) -> NamedCluster {
     NamedCluster {
@@ -45,18 +56,23 @@ fn commit_of(lsn: u64) -> Commit {
     commit
 }
 
-/// Commits until it is over, several at once. Returns the last LSN.
-fn write(store: &PlacedStore, id: u64, is_over: &AtomicBool, written: &AtomicU64) -> u64 {
+/// Commits until it is over, several at once and a bounded number in each round, so that a slow
+/// machine copies no more than a fast one. Returns the last LSN.
+fn write(store: &PlacedStore, id: u64, progress: &Progress) -> u64 {
     let lease = store.open(PartitionId(id)).unwrap();
     let mut lsn = 0;
-    while !is_over.load(Ordering::SeqCst) {
+    while !progress.is_over.load(Ordering::SeqCst) {
+        if lsn >= (progress.round.load(Ordering::SeqCst) + 1) * COMMITS_PER_ROUND {
+            std::thread::yield_now();
+            continue;
+        }
         // Leases stay valid over moves, so each commit is Ok.
         let receipts = [lsn + 1, lsn + 2, lsn + 3].map(|lsn| store.submit(&lease, commit_of(lsn)));
         for receipt in receipts {
             assert_eq!(receipt.wait(), CommitOutcome::Ok);
             lsn += 1;
         }
-        written.fetch_add(3, Ordering::SeqCst);
+        progress.written.fetch_add(3, Ordering::SeqCst);
         let head = store.snapshot(PartitionId(id)).unwrap().head().lsn;
         assert_eq!(head, lsn, "a snapshot has every commit that was answered");
     }
@@ -88,11 +104,10 @@ fn partitions_move_between_two_servers_under_writers() {
         PlacedStore::open(clusters.collect()).unwrap()
     };
     let store = &open();
-    let is_over = &AtomicBool::new(false);
-    let written = &AtomicU64::new(0);
+    let progress = &Progress::default();
+    let written = &progress.written;
     let heads: Vec<u64> = std::thread::scope(|scope| {
-        let writers =
-            (1..=WRITERS).map(|id| scope.spawn(move || write(store, id, is_over, written)));
+        let writers = (1..=WRITERS).map(|id| scope.spawn(move || write(store, id, progress)));
         let writers: Vec<_> = writers.collect();
         // Each move has commits before it and after it.
         for round in 0..MOVES {
@@ -112,8 +127,9 @@ fn partitions_move_between_two_servers_under_writers() {
                     "a held snapshot"
                 );
             }
+            progress.round.fetch_add(1, Ordering::SeqCst);
         }
-        is_over.store(true, Ordering::SeqCst);
+        progress.is_over.store(true, Ordering::SeqCst);
         writers.into_iter().map(|one| one.join().unwrap()).collect()
     });
 
