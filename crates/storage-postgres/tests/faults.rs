@@ -500,10 +500,10 @@ fn owners_that_take_turns_find_no_loss() {
 fn tables_may_take_longer_than_a_connection() {
     let server = Server::start(&["-c", "fsync=off"]);
     let mut config = server.config();
-    config.connect_timeout_ms = 400;
+    config.connect_timeout_ms = 1_500;
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let slow = "BEGIN; CREATE SCHEMA {s}; SELECT pg_sleep(1.5); COMMIT";
+            let slow = "BEGIN; CREATE SCHEMA {s}; SELECT pg_sleep(3); COMMIT";
             server.sql(&slow.replace("{s}", &config.schema));
         });
         const CREATING: &str = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
@@ -517,7 +517,7 @@ fn tables_may_take_longer_than_a_connection() {
 fn connections_of_snapshots_that_timed_out_are_closed() {
     let server = Server::start(&["-c", "fsync=off"]);
     let mut config = server.config();
-    (config.read_connections, config.read_timeout_ms) = (2, 500);
+    (config.read_connections, config.read_timeout_ms) = (2, 1_500);
     let store = open(&config);
     PartitionWriter::open(&store, P).put(&[(b"a", b"1")]);
     drop(store.snapshot(P).unwrap());
@@ -528,7 +528,7 @@ fn connections_of_snapshots_that_timed_out_are_closed() {
     let of_writers = 1;
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let lock = "BEGIN; LOCK TABLE {s}.head IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(20)";
+            let lock = "BEGIN; LOCK TABLE {s}.head IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(120)";
             let lock = lock.replace("{s}", &config.schema);
             // Ends when the test is over, which is no failure.
             let _ = server.try_sql(&lock);

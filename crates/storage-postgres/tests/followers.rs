@@ -36,17 +36,14 @@ fn a_follower_snapshot_is_the_state_after_one_commit() {
     let store = open(&config);
     assert!(store.capabilities().followers);
     let mut writer = PartitionWriter::open(&store, P);
-    let (answered, found) = (AtomicU64::new(0), AtomicU64::new(0));
+    let answered = AtomicU64::new(0);
     std::thread::scope(|scope| {
         let readers: Vec<_> = (0..3)
             .map(|_| {
                 scope.spawn(|| {
-                    // Each reader has to find its share before the writer stops.
                     for _ in 0..100 {
                         let least = answered.load(Ordering::SeqCst);
-                        let Some(snapshot) = store.follower_snapshot(P, least).unwrap() else {
-                            continue;
-                        };
+                        let snapshot = wait_for(&store, least);
                         let lsn = snapshot.head().lsn;
                         assert!(lsn >= least);
                         let expected = (lsn > 0).then(|| lsn.to_be_bytes().to_vec());
@@ -54,7 +51,6 @@ fn a_follower_snapshot_is_the_state_after_one_commit() {
                             let value = snapshot.get(key).unwrap();
                             assert_eq!(value.map(|value| value.to_vec()), expected);
                         }
-                        found.fetch_add(1, Ordering::SeqCst);
                     }
                 })
             })
@@ -67,7 +63,6 @@ fn a_follower_snapshot_is_the_state_after_one_commit() {
     });
     let last = wait_for(&store, writer.lsn);
     assert_eq!(last.head().lsn, writer.lsn);
-    assert!(found.load(Ordering::SeqCst) > 0, "no standby was read");
 }
 
 #[test]
