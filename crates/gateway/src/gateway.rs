@@ -19,7 +19,7 @@ use crate::headers::RequestHeaders;
 use crate::held::BodyMemory;
 use crate::live::{LiveSelection, LiveView, Sampler};
 use crate::log::{Field, Log, LogLevel};
-use crate::metrics::{Metrics, RequestKind};
+use crate::metrics::{ConnectionCounters, Metrics, RequestKind};
 use crate::notices::Notices;
 use crate::operations::{self, Lane, Operation};
 use crate::options::{Account, Options};
@@ -138,7 +138,17 @@ struct CheckedHead {
 impl Gateway {
     /// Creates a gateway to `engine`.
     pub fn new(engine: Arc<Engine>, options: Options) -> Self {
-        let metrics = Arc::new(Metrics::default());
+        Gateway::behind(Arc::default(), engine, options)
+    }
+
+    /// Creates a gateway behind a port that is open already and counts its connections in
+    /// `connections`.
+    pub fn behind(
+        connections: Arc<ConnectionCounters>,
+        engine: Arc<Engine>,
+        options: Options,
+    ) -> Self {
+        let metrics = Arc::new(Metrics::of_port(connections));
         let (sampled, world) = (metrics.clone(), options.world.clone());
         Gateway {
             sampler: Sampler::start(engine.clone(), sampled, world),
@@ -779,7 +789,7 @@ fn named_host(head: &Parts) -> Option<&str> {
 }
 
 /// Returns a random GUID (version 4) made of 128 random bits.
-fn guid(high: u64, low: u64) -> String {
+pub(crate) fn guid(high: u64, low: u64) -> String {
     let high = (high & !0xF000) | 0x4000;
     let low = (low & !(3 << 62)) | (1 << 63);
     format!(

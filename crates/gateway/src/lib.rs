@@ -69,6 +69,7 @@ pub use metrics::{ConnectionCounters, Metrics, RequestCounts, RequestKind};
 pub use operations::Operation;
 pub use options::{Account, Consistency, Options};
 pub use placement::{Pool, catch_panics};
+pub use reply::error_response;
 pub use request_log::{
     QueryRecord, RecordFilter, RecordPage, RecordReason, RecordSettings, RequestLog, RequestRecord,
     SettingsChange, StatusFilter,

@@ -99,6 +99,14 @@ pub struct RequestCounts {
 }
 
 impl Metrics {
+    /// Creates the counters of a gateway whose port counts its connections in `connections`.
+    pub(crate) fn of_port(connections: Arc<ConnectionCounters>) -> Metrics {
+        Metrics {
+            connections,
+            ..Metrics::default()
+        }
+    }
+
     /// Counts a request that was answered, or that got no reply: status 0.
     pub fn record(
         &self,

@@ -1,5 +1,6 @@
 //! Replies: a status, a body, and the headers that clients read from every reply, success or error.
 
+use crate::gateway::guid;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use orrery_engine::{Container, Database, Engine};
 use orrery_model::json::write_string;
 use orrery_model::words::bounded;
 use orrery_model::work::Work;
+use orrery_model::world::World;
 use orrery_model::{Error, Json, Kind, Rid, object};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::borrow::Cow;
@@ -124,6 +126,15 @@ impl Owner {
             rid: container.rid(),
         }
     }
+}
+
+/// Returns the answer with an error to a request that no gateway has answered, in the form of all
+/// errors. `is_head` leaves out the body.
+pub fn error_response(error: Error, world: &dyn World, is_head: bool) -> Response<Bytes> {
+    let activity = guid(world.random(), world.random());
+    let activity = HeaderValue::from_str(&activity);
+    let activity = activity.unwrap_or(HeaderValue::from_static("none"));
+    Reply::failed(error).render(&activity, is_head)
 }
 
 impl Reply {

@@ -5,7 +5,8 @@ use orrery_storage::{CommitOutcome, Lsn, Store, StoreError};
 
 use crate::LEASE_PARTITION;
 use crate::holding::{Holding, commit_of};
-use crate::row::{Node, Row};
+use crate::key::NodesKey;
+use crate::row::{Holder, Row};
 
 /// A node that wants the lease.
 pub(crate) struct Claim {
@@ -25,7 +26,7 @@ pub(crate) enum Attempt {
         since_ms: u64,
     },
     /// Another node holds the lease, or has claimed it just now.
-    Waiting(Option<Node>),
+    Waiting(Option<Holder>),
 }
 
 impl Claim {
@@ -46,12 +47,17 @@ impl Claim {
         let snapshot = store.snapshot(LEASE_PARTITION)?;
         let (head, row) = (snapshot.head(), Row::read(snapshot.as_ref())?);
         drop(snapshot);
+        // The key outlives the holders.
+        let key = row.as_ref().and_then(|row| row.key.clone());
         if let Some(row) = row
             && !row.is_released
             && !self.is_silent(head.lsn, row.ttl_ms, world.monotonic_ms())
         {
-            return Ok(Attempt::Waiting(Some(row.node)));
+            let node = row.node;
+            return Ok(Attempt::Waiting(Some(Holder { node, key })));
         }
+        let key = key.unwrap_or_else(|| NodesKey::random(world));
+        self.row.key = Some(key.clone());
 
         // Whatever the watched row has become meanwhile, the head tells.
         let lease = store.open(LEASE_PARTITION)?;
@@ -62,7 +68,7 @@ impl Claim {
         let (commit, new_head) = commit_of(&self.row, head, world);
         match store.submit(&lease, commit).wait() {
             CommitOutcome::Ok => Ok(Attempt::Held {
-                holding: Holding::new(lease, new_head, self.row.clone()),
+                holding: Holding::new(lease, new_head, self.row.clone(), key),
                 since_ms,
             }),
             // A claim that took place without an answer has a holder that does not know of it. It
@@ -90,6 +96,7 @@ impl Claim {
 mod tests {
     use super::*;
     use crate::holding::Renewal;
+    use crate::row::Node;
     use crate::validity::{Moment, Validity};
     use orrery_model::world::SeededWorld;
     use orrery_storage::MemoryStore;
@@ -118,6 +125,7 @@ mod tests {
                     process: number,
                     ttl_ms: TTL_MS,
                     is_released: false,
+                    key: None,
                 }),
                 world,
                 holding: None,

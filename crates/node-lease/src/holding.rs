@@ -4,6 +4,7 @@ use orrery_model::world::World;
 use orrery_storage::{Commit, CommitOutcome, Head, Lease, Store};
 
 use crate::LEASE_PARTITION;
+use crate::key::NodesKey;
 use crate::row::{Node, Row};
 
 /// The lease in the hands of its holder.
@@ -11,6 +12,7 @@ pub(crate) struct Holding {
     lease: Lease,
     head: Head,
     row: Row,
+    key: NodesKey,
 }
 
 /// The outcome of a renewal.
@@ -26,8 +28,18 @@ pub(crate) enum Renewal {
 
 impl Holding {
     /// Creates the holding of a lease whose row was committed as `head`.
-    pub(crate) fn new(lease: Lease, head: Head, row: Row) -> Holding {
-        Holding { lease, head, row }
+    pub(crate) fn new(lease: Lease, head: Head, row: Row, key: NodesKey) -> Holding {
+        Holding {
+            lease,
+            head,
+            row,
+            key,
+        }
+    }
+
+    /// Returns the key of all nodes.
+    pub(crate) fn key(&self) -> &NodesKey {
+        &self.key
     }
 
     /// Writes the row again.

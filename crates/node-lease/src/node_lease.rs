@@ -11,7 +11,8 @@ use orrery_storage::{Store, StoreError};
 use crate::LEASE_PARTITION;
 use crate::claim::{Attempt, Claim};
 use crate::holding::{Holding, Renewal};
-use crate::row::{Node, Row};
+use crate::key::NodesKey;
+use crate::row::{Holder, Node, Row};
 use crate::validity::{Moment, Validity};
 
 /// The times of a lease.
@@ -32,7 +33,7 @@ impl Default for Terms {
 #[derive(Debug)]
 pub enum Progress {
     /// Another node holds the lease.
-    Waiting(Node),
+    Waiting(Holder),
     /// The store does not answer; the node tries again.
     Failed(String),
     /// Another node has taken the lease, so this node must not serve the account any more.
@@ -45,6 +46,7 @@ pub type Report = Arc<dyn Fn(Progress) + Send + Sync>;
 /// The lease of this process. Dropping the lease gives it back.
 pub struct NodeLease {
     validity: Arc<Validity>,
+    key: NodesKey,
     stop: Arc<Stop>,
     renewer: Option<JoinHandle<()>>,
 }
@@ -92,6 +94,7 @@ impl NodeLease {
             process: world.random(),
             ttl_ms: terms.ttl_ms,
             is_released: false,
+            key: None,
         });
         let pause = Duration::from_millis((terms.ttl_ms / 60).clamp(1, 100));
         let (never, mut last) = (Stop::default(), None);
@@ -116,13 +119,13 @@ impl NodeLease {
                     };
                     return Ok(Some(renewer.start(holding, validity)));
                 }
-                Ok(Attempt::Waiting(node)) => {
+                Ok(Attempt::Waiting(holder)) => {
                     // The holder is told once, and again when it changes.
-                    if let Some(node) = node
-                        && last.as_ref() != Some(&node)
+                    if let Some(holder) = holder
+                        && last.as_ref() != Some(&holder)
                     {
-                        report(Progress::Waiting(node.clone()));
-                        last = Some(node);
+                        report(Progress::Waiting(holder.clone()));
+                        last = Some(holder);
                     }
                 }
                 Err(error) if is_passing(&error) => report(Progress::Failed(error.to_string())),
@@ -131,6 +134,11 @@ impl NodeLease {
             never.wait(pause);
         }
         Ok(None)
+    }
+
+    /// Returns the key of all nodes.
+    pub fn key(&self) -> &NodesKey {
+        &self.key
     }
 
     /// Returns the time until which the lease is valid.
@@ -182,6 +190,7 @@ struct Renewer {
 impl Renewer {
     fn start(self, holding: Holding, validity: Arc<Validity>) -> NodeLease {
         let stop = self.stop.clone();
+        let key = holding.key().clone();
         let renewer = std::thread::Builder::new()
             .name("orrery-node-lease".to_owned())
             .spawn(move || self.run(holding))
@@ -189,6 +198,7 @@ impl Renewer {
             .ok();
         NodeLease {
             validity,
+            key,
             stop,
             renewer,
         }

@@ -1,5 +1,6 @@
 //! The row of the lease: the node that holds the lease, as JSON.
 
+use crate::key::NodesKey;
 use orrery_model::json::parse;
 use orrery_model::{Json, object};
 use orrery_storage::{Bytes, Snapshot, StoreError};
@@ -16,6 +17,15 @@ pub struct Node {
     pub address: String,
 }
 
+/// The node that holds the lease, as its row says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The node.
+    pub node: Node,
+    /// The key of all nodes; `None` if the holder is of a version that knows no key.
+    pub key: Option<NodesKey>,
+}
+
 /// The row of the lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
@@ -27,12 +37,14 @@ pub(crate) struct Row {
     pub(crate) ttl_ms: u64,
     /// The holder has given the lease back.
     pub(crate) is_released: bool,
+    /// The key of all nodes; `None` in rows of versions that knew no key.
+    pub(crate) key: Option<NodesKey>,
 }
 
 impl Row {
     /// Returns key and value.
     pub(crate) fn put(&self) -> (Vec<u8>, Vec<u8>) {
-        let value = object! {
+        let mut value = object! {
             "name" => self.node.name.as_str(),
             "address" => self.node.address.as_str(),
             // As text: JSON numbers of other programs have 53 bits.
@@ -40,6 +52,9 @@ impl Row {
             "ttlMs" => self.ttl_ms.to_string(),
             "released" => self.is_released,
         };
+        if let Some(key) = &self.key {
+            value.push_new("key", key.to_hex());
+        }
         (KEY.to_vec(), Json::Object(value).to_text().into_bytes())
     }
 
@@ -72,6 +87,10 @@ impl Row {
             process: text("process")?.parse().ok()?,
             ttl_ms: text("ttlMs")?.parse().ok()?,
             is_released: json.get("released")?.as_bool()?,
+            key: match json.get("key") {
+                Some(key) => Some(NodesKey::from_hex(key.as_str()?)?),
+                None => None,
+            },
         })
     }
 }

@@ -82,12 +82,17 @@ fn the_second_node_waits_and_takes_a_released_lease() {
         move || acquire(&store, "b", 600_000, Clock::new(2), news)
     });
     match told.recv().expect("news") {
-        Progress::Waiting(holder) => assert_eq!(holder, node("a")),
+        Progress::Waiting(holder) => {
+            assert_eq!(holder.node, node("a"));
+            assert_eq!(holder.key.as_ref(), Some(first.key()));
+        }
         other => panic!("{other:?}"),
     }
     assert!(first.validity().is_valid());
+    let key = first.key().clone();
     drop(first);
     let second = waiting.join().expect("no panic");
+    assert_eq!(*second.key(), key, "the key outlives its first holder");
     assert!(second.validity().is_valid());
     assert_eq!(
         orrery_node_lease::holder(store.as_ref()).expect("a row"),

@@ -4,16 +4,17 @@
 //! the lease of the account and serves requests; the others wait for the lease. A node that loses
 //! the lease ends at once, so that its supervisor starts it again as one that waits.
 
-use crate::command::StartArguments;
 use crate::context::ServerContext;
 use crate::failure::Failure;
+use crate::node::Seat;
 use orrery_gateway::LogLevel;
-use orrery_node_lease::{LeasedStore, Node, NodeLease, Progress, Report, Terms};
+use orrery_node_lease::{LeasedStore, Node, NodeLease, NodesKey, Progress, Report, Terms};
 use orrery_placement::{NamedCluster, PlacedStore};
 use orrery_storage::{Store, StoreError};
 use orrery_storage_postgres::{ClusterConfig, PostgresStore, StoreOptions};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The exit code of a node that another node has replaced.
 const REPLACED: i32 = 1;
@@ -26,19 +27,22 @@ pub(crate) struct Clusters {
 }
 
 impl Clusters {
-    /// Waits for the lease of the account, and opens the clusters of a file.
+    /// Waits for the lease of the account, and opens the clusters of a file. Returns `None` if the
+    /// node is to wait no longer.
     ///
     /// # Errors
     /// [`Failure::Usage`] for a file that cannot be used, [`Failure::Data`] if a cluster cannot.
     pub(crate) fn open(
         file: &Path,
-        arguments: &StartArguments,
+        seat: &Arc<Seat>,
         context: &ServerContext,
-    ) -> Result<Clusters, Failure> {
+    ) -> Result<Option<Clusters>, Failure> {
         let configs = ClusterConfig::read_file(file);
         let configs = configs.map_err(|error| Failure::Usage(error.to_string()))?;
         let failed = |error: StoreError| Failure::Data(error.to_string());
-        let lease = acquire(&configs[0], node(arguments), context)?;
+        let Some(lease) = acquire(&configs[0], seat, context)? else {
+            return Ok(None);
+        };
 
         // The lease makes this process the only writer.
         let options = StoreOptions { only_writer: true };
@@ -53,7 +57,12 @@ impl Clusters {
             });
         }
         let placed = Arc::new(PlacedStore::open(clusters).map_err(failed)?);
-        Ok(Clusters { placed, lease })
+        Ok(Some(Clusters { placed, lease }))
+    }
+
+    /// Returns the key of all nodes.
+    pub(crate) fn key(&self) -> &NodesKey {
+        self.lease.key()
     }
 
     /// Returns the store of the engine.
@@ -70,12 +79,12 @@ impl Drop for Clusters {
     }
 }
 
-/// Waits until this node holds the lease of the account.
+/// Waits until this node holds the lease of the account; `None` if the wait was cancelled.
 fn acquire(
     config: &ClusterConfig,
-    node: Node,
+    seat: &Arc<Seat>,
     context: &ServerContext,
-) -> Result<NodeLease, Failure> {
+) -> Result<Option<NodeLease>, Failure> {
     // Connections of its own: commits of clients must not delay a renewal.
     let config = ClusterConfig {
         write_connections: 1,
@@ -85,20 +94,24 @@ fn acquire(
     let failed = |error: StoreError| Failure::Data(error.to_string());
     let store = Arc::new(PostgresStore::open(config).map_err(failed)?);
     let world = context.world.clone();
-    let report = report(context.clone());
-    let lease = NodeLease::acquire(store, node, Terms::default(), world, report, || false);
-    let lease = lease.map_err(failed)?;
-    lease.ok_or_else(|| Failure::Failed("the wait for the lease was cancelled".to_owned()))
+    let report = report(context.clone(), seat.clone());
+    let node = seat.node.clone();
+    let is_cancelled = || seat.is_cancelled.load(Ordering::SeqCst);
+    let lease = NodeLease::acquire(store, node, Terms::default(), world, report, is_cancelled);
+    lease.map_err(failed)
 }
 
 /// Returns the receiver of the news of the lease.
-fn report(context: ServerContext) -> Report {
+fn report(context: ServerContext, seat: Arc<Seat>) -> Report {
     Arc::new(move |progress| match progress {
-        Progress::Waiting(Node { name, address }) => {
+        Progress::Waiting(holder) => {
+            let Node { name, address } = &holder.node;
             let message = format!(
-                "the node '{name}' ({address}) serves the account: this node waits for its lease"
+                "the node '{name}' ({address}) holds the lease of the account: this node sends \
+                 requests on to that node, and waits for the lease"
             );
             context.log(LogLevel::Info, &message);
+            seat.holder.send_replace(Some(holder));
         }
         Progress::Failed(cause) => {
             let message = "the lease of this node cannot be read or renewed now; trying again";
@@ -122,25 +135,4 @@ fn report(context: ServerContext) -> Report {
 )]
 fn end() -> ! {
     std::process::exit(REPLACED)
-}
-
-/// Returns this node as others see it.
-fn node(arguments: &StartArguments) -> Node {
-    let name = arguments.node.clone().unwrap_or_else(machine_name);
-    let listen: Vec<String> = arguments.listen.iter().map(ToString::to_string).collect();
-    Node {
-        name,
-        address: listen.join(", "),
-    }
-}
-
-#[cfg(unix)]
-fn machine_name() -> String {
-    let system = rustix::system::uname();
-    system.nodename().to_string_lossy().into_owned()
-}
-
-#[cfg(not(unix))]
-fn machine_name() -> String {
-    std::env::var("COMPUTERNAME").unwrap_or_else(|_| "node".to_owned())
 }

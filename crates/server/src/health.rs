@@ -34,6 +34,8 @@ const MEMORY_BYTES: u64 = 1024 * 1024;
 #[derive(Clone)]
 enum Stage {
     Recovering,
+    /// Another node serves, and gets the requests.
+    Forwarding,
     Serving(Arc<Engine>),
     Draining,
 }
@@ -57,6 +59,11 @@ impl Health {
         }
     }
 
+    /// Announces that the requests of clients are sent on to another node.
+    pub(crate) fn begin_forwarding(&self) {
+        *sync::write(&self.stage) = Stage::Forwarding;
+    }
+
     /// Announces that clients are served.
     pub(crate) fn begin_serving(&self, engine: Arc<Engine>) {
         *sync::write(&self.stage) = Stage::Serving(engine);
@@ -76,14 +83,14 @@ impl Health {
             "/alive" => Some(json(200, r#"{"alive": true}"#.to_owned())),
             "/ready" => {
                 let state = self.state().await;
-                let is_ready = state == "ready";
+                let is_ready = matches!(state, "ready" | "forwarding");
                 let status = if is_ready { 200 } else { 503 };
                 let body = format!(r#"{{"ready": {is_ready}, "status": "{state}"}}"#);
                 Some(json(status, body))
             }
             "/status" => {
                 let state = self.state().await;
-                let is_ready = state == "ready";
+                let is_ready = matches!(state, "ready" | "forwarding");
                 let version = env!("CARGO_PKG_VERSION");
                 let state = format!(r#""ready": {is_ready}, "status": "{state}""#);
                 let body = format!(r#"{{"alive": true, {state}, "version": "{version}"}}"#);
@@ -98,6 +105,7 @@ impl Health {
         let stage = sync::read(&self.stage).clone();
         let engine = match stage {
             Stage::Recovering => return "recovering",
+            Stage::Forwarding => return "forwarding",
             Stage::Draining => return "draining",
             Stage::Serving(engine) => engine,
         };

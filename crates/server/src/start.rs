@@ -18,7 +18,7 @@
 //! standard error.
 
 use crate::account::account;
-use crate::address::{first_of, listen, reachable, reachable_by_others};
+use crate::address::{listen, reachable, reachable_by_others};
 use crate::admin::AdminServer;
 use crate::announce::Announcement;
 use crate::background;
@@ -33,6 +33,7 @@ use crate::failure::Failure;
 use crate::health::{Health, HealthPort};
 use crate::keys;
 use crate::memory::Memory;
+use crate::node::{ClientService, NodePort, Seat};
 use crate::notify;
 use crate::private_file;
 use crate::public_file;
@@ -44,17 +45,20 @@ use orrery_admin::Components;
 use orrery_console::{Base, Database, WithConsole};
 use orrery_engine::Engine;
 use orrery_gateway::{
-    ConnectionLimits, Field, Gateway, LogLevel, Options, Patience, Port, SlowRequests, serve,
+    ConnectionCounters, ConnectionLimits, Field, Gateway, LogLevel, Options, Patience, Port,
+    SlowRequests, serve,
 };
 use orrery_model::world::ShiftedWorld;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::{JoinError, JoinHandle};
 
 /// Time that requests in progress get to finish after a signal to stop.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A server whose data is open.
 struct Server {
@@ -84,6 +88,14 @@ struct Observers<'a> {
 impl Observers<'_> {
     fn health_address(&self) -> Option<SocketAddr> {
         self.health_port.as_ref().map(|port| port.address)
+    }
+
+    /// Tells that the server is not ready any more.
+    fn begin_draining(&self) {
+        self.health.begin_draining();
+        if let Some(admin) = self.admin {
+            admin.begin_draining();
+        }
     }
 
     async fn stop_health_port(self) {
@@ -134,7 +146,11 @@ pub(crate) fn run_inside<S: Future<Output = ()>>(
         .enable_all()
         .build()
         .map_err(|error| Failure::Failed(format!("cannot start worker threads: {error}")))?;
-    let server = runtime.block_on(run_server(arguments, stopped, ready))?;
+    let Some(server) = runtime.block_on(run_server(arguments, stopped, ready))? else {
+        // A node that was stopped while another one served.
+        runtime.shutdown_background();
+        return Ok(());
+    };
 
     // Scripts and queries that outlived the shutdown period may still run on the threads for
     // blocking work. Dropping the runtime would wait for them; this call does not. They can be
@@ -152,13 +168,16 @@ pub(crate) fn run_inside<S: Future<Output = ()>>(
     Ok(())
 }
 
-/// Runs the steps in the header of this file, except for the shutdown of the engine.
+/// Runs the steps in the header of this file, except for the shutdown of the engine. Returns `None`
+/// if the server was a node and was stopped while another node served.
 async fn run_server<S: Future<Output = ()>>(
     arguments: StartArguments,
     stopped: impl FnOnce() -> Result<S, Failure>,
     ready: impl FnOnce(&Announcement<'_>) -> Result<(), Failure>,
-) -> Result<Server, Failure> {
-    // A wrong definition ends the start before any file is created.
+) -> Result<Option<Server>, Failure> {
+    // A wrong definition, and options that contradict each other, end the start before any file is
+    // created.
+    check_place_of_data(&arguments)?;
     let definition = definition::of_server(&arguments)?;
     let telemetry = Telemetry::read(&arguments)?;
     let context = ServerContext::new(&arguments)?;
@@ -171,17 +190,56 @@ async fn run_server<S: Future<Output = ()>>(
     write_certificate(&arguments, &context)?;
     let health_port = HealthPort::start(&arguments, &context, &health).await?;
     let admin = AdminServer::start(&arguments, &context).await?;
+    // Other nodes may serve for long, and this one sends requests on to them meanwhile.
+    let node_port = NodePort::open(&arguments, &context, &health).await?;
+    let observers = Observers {
+        admin: admin.as_ref(),
+        health,
+        health_port,
+    };
 
     // Opening the data reads and writes files for a long time. It runs on a thread for blocking
     // work, because the management API needs the worker threads in the meantime.
     let arguments = Arc::new(arguments);
     let opening = {
-        let arguments = arguments.clone();
-        tokio::task::spawn_blocking(move || open_server(&arguments, context, telemetry))
+        let (arguments, context) = (arguments.clone(), context.clone());
+        let seat = node_port
+            .as_ref()
+            .map(|node| (node.seat.clone(), node.connections()));
+        tokio::task::spawn_blocking(move || open_server(&arguments, context, telemetry, seat))
     };
-    let mut server = opening
-        .await
-        .map_err(|error| Failure::Failed(format!("opening the data failed: {error}")))??;
+    let opened = match &node_port {
+        None => {
+            let server = joined(opening.await)?;
+            let stopped = Box::pin(stopped()?);
+            server.map(|server| (server, stopped, Some(ready)))
+        }
+        Some(node) => {
+            let mut stopped = Box::pin(stopped()?);
+            let forwarding = Forwarding {
+                arguments: &arguments,
+                context: &context,
+                observers: &observers,
+                node,
+            };
+            match forwarding
+                .until_open(opening, stopped.as_mut(), ready)
+                .await?
+            {
+                Opened::Serving(server, ready) => Some((server, stopped, ready)),
+                Opened::Stopped(server) => {
+                    if let Some(node) = node_port {
+                        node.close().await;
+                    }
+                    observers.stop_health_port().await;
+                    return Ok(server);
+                }
+            }
+        }
+    };
+    let Some((mut server, stopped, ready)) = opened else {
+        return Ok(None);
+    };
 
     // The requests of a definition fill the queue of spans, which the exporter empties.
     let telemetry = std::mem::take(&mut server.telemetry);
@@ -200,12 +258,7 @@ async fn run_server<S: Future<Output = ()>>(
     if let Some(admin) = &admin {
         admin.begin_serving(components(&server));
     }
-    let observers = Observers {
-        admin: admin.as_ref(),
-        health,
-        health_port,
-    };
-    serve_clients(&server, &arguments, &observers, stopped, ready).await?;
+    serve_clients(&server, &arguments, &observers, node_port, stopped, ready).await?;
     observers.stop_health_port().await;
     if let Some(admin) = admin {
         admin.stop().await;
@@ -214,7 +267,7 @@ async fn run_server<S: Future<Output = ()>>(
     if let Some(exporter) = exporter {
         exporter.stop().await;
     }
-    Ok(server)
+    Ok(Some(server))
 }
 
 /// Returns the parts that the management API and the export of metrics read.
@@ -276,12 +329,14 @@ fn write_certificate(arguments: &StartArguments, context: &ServerContext) -> Res
     }
 }
 
-/// Reads the keys, opens the data and creates the gateway.
+/// Reads the keys, opens the data and creates the gateway. A node has a seat; it waits while another
+/// node holds the lease, and `None` is returned if the wait was cancelled.
 fn open_server(
     arguments: &StartArguments,
     context: ServerContext,
     mut telemetry: Telemetry,
-) -> Result<Server, Failure> {
+    seat: Option<(Arc<Seat>, Arc<ConnectionCounters>)>,
+) -> Result<Option<Server>, Failure> {
     // The rest of the configuration is checked first, because opening the data may take long and
     // creates files.
     let account_keys = keys::of_server(arguments)?;
@@ -294,7 +349,13 @@ fn open_server(
     let clock = Arc::new(ShiftedWorld::new(context.world.clone()));
     let memory = Memory::new(arguments.memory_limit);
     context.log(LogLevel::Info, &memory.description());
-    let clusters = open_clusters(arguments, &context)?;
+    let mut clusters = None;
+    if let (Some(file), Some((seat, _))) = (&arguments.cluster_file, &seat) {
+        clusters = Clusters::open(file, seat, &context)?;
+        if clusters.is_none() {
+            return Ok(None);
+        }
+    }
     let engine = open_engine(
         arguments,
         &context,
@@ -303,7 +364,8 @@ fn open_server(
         clock.clone(),
     )?;
     report_damage(&engine, &context);
-    let gateway = Gateway::new(
+    let gateway = Gateway::behind(
+        seat.map(|(_, connections)| connections).unwrap_or_default(),
         engine.clone(),
         Options {
             keys: account_keys.keys,
@@ -322,7 +384,7 @@ fn open_server(
         None => gateway,
     };
     let gateway = Arc::new(gateway);
-    Ok(Server {
+    Ok(Some(Server {
         context,
         engine,
         gateway,
@@ -331,27 +393,98 @@ fn open_server(
         primary_key: account_keys.primary,
         has_well_known_key: account_keys.has_well_known_key,
         telemetry,
-    })
+    }))
 }
 
-/// Opens the clusters, if the data is in clusters. Waits while another node serves the account.
+/// Checks that the options name one place of the data.
 ///
 /// # Errors
-/// [`Failure::Usage`] if the options contradict each other; those of [`Clusters::open`].
-fn open_clusters(
-    arguments: &StartArguments,
-    context: &ServerContext,
-) -> Result<Option<Clusters>, Failure> {
-    match (arguments.store, &arguments.cluster_file) {
-        (StoreKind::Postgres, Some(file)) => Clusters::open(file, arguments, context).map(Some),
-        (StoreKind::Directory, None) => Ok(None),
-        (StoreKind::Directory, Some(_)) => Err(Failure::Usage(
-            "--cluster-file is for --store postgres".to_owned(),
-        )),
-        (StoreKind::Postgres, None) => Err(Failure::Usage(
-            "--store postgres needs --cluster-file".to_owned(),
-        )),
+/// [`Failure::Usage`] if they contradict each other.
+fn check_place_of_data(arguments: &StartArguments) -> Result<(), Failure> {
+    let wrong = match (arguments.store, &arguments.cluster_file) {
+        (StoreKind::Directory, Some(_)) => "--cluster-file is for --store postgres",
+        (StoreKind::Postgres, None) => "--store postgres needs --cluster-file",
+        _ => return Ok(()),
+    };
+    Err(Failure::Usage(wrong.to_owned()))
+}
+
+/// Returns the server that a thread has opened.
+///
+/// # Errors
+/// Those of [`open_server`]; [`Failure::Failed`] if the thread has panicked.
+fn joined(
+    opening: Result<Result<Option<Server>, Failure>, JoinError>,
+) -> Result<Option<Server>, Failure> {
+    opening.map_err(|error| Failure::Failed(format!("opening the data failed: {error}")))?
+}
+
+/// A node whose data is not open yet.
+struct Forwarding<'a> {
+    arguments: &'a StartArguments,
+    context: &'a ServerContext,
+    observers: &'a Observers<'a>,
+    node: &'a NodePort,
+}
+
+/// The end of the wait for the lease.
+enum Opened<R> {
+    /// The data is open. The announcement is to be made, unless it was made already.
+    Serving(Server, Option<R>),
+    /// The node was told to stop. The data may have been opened at the last moment.
+    Stopped(Option<Server>),
+}
+
+impl Forwarding<'_> {
+    /// Waits until the data is open. Announces the node as ready when another node holds the
+    /// lease, since requests are sent on to that node.
+    async fn until_open<
+        S: Future<Output = ()>,
+        R: FnOnce(&Announcement<'_>) -> Result<(), Failure>,
+    >(
+        &self,
+        mut opening: JoinHandle<Result<Option<Server>, Failure>>,
+        mut stopped: Pin<&mut S>,
+        ready: R,
+    ) -> Result<Opened<R>, Failure> {
+        let mut ready = Some(ready);
+        loop {
+            tokio::select! {
+                biased;
+                opened = &mut opening => {
+                    return Ok(match joined(opened)? {
+                        Some(server) => Opened::Serving(server, ready),
+                        None => Opened::Stopped(None),
+                    });
+                }
+                () = &mut stopped => {
+                    self.node.cancel();
+                    self.observers.begin_draining();
+                    return Ok(Opened::Stopped(joined(opening.await)?));
+                }
+                () = self.node.has_holder(), if ready.is_some() => {
+                    self.observers.health.begin_forwarding();
+                    if let Some(ready) = ready.take() {
+                        let keys = keys::of_server(self.arguments)?;
+                        let address = *self.node.addresses.first().ok_or_else(no_address)?;
+                        ready(&Announcement {
+                            address,
+                            addresses: self.node.addresses.clone(),
+                            health: self.observers.health_address(),
+                            primary_key: &keys.primary,
+                            has_well_known_key: keys.has_well_known_key,
+                            data_dir: self.context.data_dir.as_deref(),
+                            admin: self.observers.admin,
+                        })?;
+                    }
+                }
+            }
+        }
     }
+}
+
+fn no_address() -> Failure {
+    Failure::Failed("the client port has no address".to_owned())
 }
 
 /// Returns the settings of the slow-request log; `None` if it is switched off.
@@ -414,24 +547,34 @@ fn key_reloader(server: &Server, arguments: &StartArguments) -> KeyReloader {
     }
 }
 
-/// Listens on the client port and serves requests until the server is told to stop.
+/// Listens on the client port, unless a node has opened the port already, and serves requests until
+/// `stopped` completes. `ready` is there unless the announcement was made already.
 async fn serve_clients<S: Future<Output = ()>>(
     server: &Server,
     arguments: &StartArguments,
     observers: &Observers<'_>,
-    stopped: impl FnOnce() -> Result<S, Failure>,
-    ready: impl FnOnce(&Announcement<'_>) -> Result<(), Failure>,
+    node: Option<NodePort>,
+    stopped: Pin<Box<S>>,
+    ready: Option<impl FnOnce(&Announcement<'_>) -> Result<(), Failure>>,
 ) -> Result<(), Failure> {
     let context = &server.context;
     let admin = observers.admin;
-    let listeners = listen(&arguments.listen, arguments.takes_free_port).await;
-    let listeners = listeners.map_err(|(wanted, error)| cannot_listen(&wanted, &error))?;
-    let address = first_of(&listeners).map_err(|error| cannot_listen(&"the port", &error))?;
-    let addresses = listeners.iter().filter_map(|one| one.local_addr().ok());
+    let mut listeners = Vec::new();
+    let addresses: Vec<SocketAddr> = match &node {
+        Some(node) => node.addresses.clone(),
+        None => {
+            let opened = listen(&arguments.listen, arguments.takes_free_port).await;
+            listeners = opened.map_err(|(wanted, error)| cannot_listen(&wanted, &error))?;
+            listeners
+                .iter()
+                .filter_map(|one| one.local_addr().ok())
+                .collect()
+        }
+    };
+    let address = *addresses.first().ok_or_else(no_address)?;
 
-    // The signal handlers must be installed before the announcement: a supervisor may send a
-    // signal as soon as the server is ready, and an uncaught signal would kill the process.
-    let stopped = stopped()?;
+    // The signal handlers are installed before the announcement: a supervisor may send a signal as
+    // soon as the server is ready, and an uncaught signal would kill the process.
     let reloading = key_reloader(server, arguments)
         .start()
         .map_err(cannot_catch)?;
@@ -448,14 +591,16 @@ async fn serve_clients<S: Future<Output = ()>>(
     observers.health.begin_serving(server.engine.clone());
     let announcement = Announcement {
         address,
-        addresses: addresses.collect(),
+        addresses,
         health: observers.health_address(),
         primary_key: &server.primary_key,
         has_well_known_key: server.has_well_known_key,
         data_dir: context.data_dir.as_deref(),
         admin,
     };
-    ready(&announcement)?;
+    if let Some(ready) = ready {
+        ready(&announcement)?;
+    }
 
     // Periodic tasks start after the announcement, so that they do not delay it.
     let mut tasks = background::start(&server.engine, context);
@@ -464,13 +609,17 @@ async fn serve_clients<S: Future<Output = ()>>(
     // Load balancers poll the readiness, so it must change before the port closes.
     let shutdown = async {
         stopped.await;
-        observers.health.begin_draining();
-        if let Some(admin) = admin {
-            admin.begin_draining();
-        }
+        observers.begin_draining();
     };
-    let port = client_port(server, arguments, observers);
-    let all_finished = serve(port, listeners, shutdown).await;
+    let service = client_service(server, arguments, observers);
+    let all_finished = match (node, &server.clusters) {
+        (Some(node), Some(clusters)) => {
+            node.begin_serving(service, clusters.key());
+            shutdown.await;
+            node.close().await
+        }
+        _ => serve(client_port(server, arguments, service), listeners, shutdown).await,
+    };
 
     // No task may begin new work once the caller shuts the engine down.
     for task in tasks.iter().chain(&reloading) {
@@ -485,7 +634,7 @@ async fn serve_clients<S: Future<Output = ()>>(
     Ok(())
 }
 
-fn cannot_listen(wanted: &dyn fmt::Display, error: &io::Error) -> Failure {
+pub(crate) fn cannot_listen(wanted: &dyn fmt::Display, error: &io::Error) -> Failure {
     Failure::Failed(format!("cannot listen on {wanted}: {error}"))
 }
 
@@ -494,21 +643,29 @@ pub(crate) fn cannot_catch(error: io::Error) -> Failure {
     Failure::Failed(format!("cannot install a signal handler: {error}"))
 }
 
-/// Returns the port for clients.
-fn client_port(
+/// Returns the service of the port for clients.
+fn client_service(
     server: &Server,
     arguments: &StartArguments,
     observers: &Observers<'_>,
-) -> Port<PublicPaths<WithConsole<Gateway>>> {
+) -> ClientService {
     let console = observers.admin.and_then(AdminServer::console).cloned();
     let stands_in_for_console = console.is_none() && arguments.emulator.is_some();
     let service = WithConsole::new(server.gateway.clone(), console, Base::Explorer);
-    let service = PublicPaths {
+    PublicPaths {
         inner: Arc::new(service),
         health: observers.health.clone(),
         certificate: server.context.tls.chain_pem.as_bytes().to_vec().into(),
         stands_in_for_console,
-    };
+    }
+}
+
+/// Returns the port for clients.
+fn client_port(
+    server: &Server,
+    arguments: &StartArguments,
+    service: ClientService,
+) -> Port<ClientService> {
     Port {
         service: Arc::new(service),
         tls: Some(server.context.tls.config.clone()),
@@ -538,7 +695,10 @@ fn private_port(server: &Server) -> Port<Gateway> {
 ///
 /// One address may have half of all connections: clients behind a proxy share its address, and the
 /// other half stays for others. A client that opens more gives up its own idle connections first.
-fn connection_limits(arguments: &StartArguments, context: &ServerContext) -> ConnectionLimits {
+pub(crate) fn connection_limits(
+    arguments: &StartArguments,
+    context: &ServerContext,
+) -> ConnectionLimits {
     let total = context.descriptors.connections;
     let per_address = arguments.max_connections_per_address;
     ConnectionLimits {

@@ -135,6 +135,16 @@ pub(crate) struct StartArguments {
         requires = "cluster_file"
     )]
     pub(crate) node: Option<String>,
+    /// URL at which the other nodes reach this one, such as http://10.0.0.1:8081 [default: the
+    /// address of --listen, if that is one of a machine]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "ORRERY_ADVERTISE",
+        requires = "cluster_file",
+        value_parser = node_address
+    )]
+    pub(crate) advertise: Option<String>,
     /// Listen address for clients, HTTP and HTTPS: 8081 or localhost:8081 for this machine by IPv4
     /// and IPv6, :8081 for all interfaces, or an address and a port; port 0 selects a free port.
     /// May be repeated
@@ -401,6 +411,27 @@ pub(crate) fn throughput(text: &str) -> Result<u32, String> {
         Ok(ru @ 400..=1_000_000) if ru % 100 == 0 => Ok(ru),
         _ => Err("it must be between 400 and 1000000, in steps of 100".to_owned()),
     }
+}
+
+/// Parses the address of a node for other nodes.
+fn node_address(text: &str) -> Result<String, String> {
+    let form = "it must have the form http://HOST:PORT";
+    let url: http::Uri = text.parse().map_err(|_| form.to_owned())?;
+    match url.scheme_str() {
+        Some("http") => {}
+        Some("https") => {
+            return Err(
+                "nodes reach each other over plain HTTP, in a network of their own: \
+                        write http://HOST:PORT"
+                    .to_owned(),
+            );
+        }
+        _ => return Err(form.to_owned()),
+    }
+    if url.port_u16().is_none() || url.path() != "/" || url.query().is_some() {
+        return Err(form.to_owned());
+    }
+    Ok(text.trim_end_matches('/').to_owned())
 }
 
 /// Parses a number above zero.

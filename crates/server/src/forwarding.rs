@@ -1,0 +1,355 @@
+//! The client port of a node that does not hold the lease: requests go to the node that does.
+//!
+//! A request is sent unchanged over HTTP/1.1, with one header more: the client's scheme and a
+//! signature with the nodes' own key. The holder checks the client's own signature, and takes the
+//! scheme from the header. A node that gets such a request without holding the lease answers 503
+//! and sends the request to no third node.
+//!
+//! Promises:
+//! 1. While no node holds the lease, or the holder cannot be reached, a request waits, for at most
+//!    [`PATIENCE`]; then the answer is 503.
+//! 2. A request is sent again only if it did not reach a holder, or changes nothing. A write whose
+//!    answer is lost gets 408/1900: the outcome is unknown.
+//! 3. When this node becomes the holder, the same sockets go on, and the requests that still wait
+//!    are served by this node.
+//!
+//! Left out: reads from copies of the data, and the addresses of other regions.
+
+use crate::context::ServerContext;
+use crate::health::Health;
+use crate::public_paths::PublicPaths;
+use bytes::Bytes;
+use http::header::CONNECTION;
+use http::request::Parts;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, Version};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use orrery_gateway::{
+    BodyMemory, Connection, ConnectionCounters, Log, Scheme, Service, Unanswered, body,
+    error_response,
+};
+use orrery_model::memory::MemoryBudget;
+use orrery_model::world::World;
+use orrery_model::{Error, Kind};
+use orrery_node_lease::{Holder, NodesKey};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+/// The longest wait of a request for a holder.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// The wait before a holder that cannot be reached is asked again.
+const PAUSE: Duration = Duration::from_millis(25);
+/// The time in which a holder accepts a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Idle connections to the holder that are kept.
+const IDLE_CONNECTIONS: usize = 64;
+/// The memory for heads and bodies of requests that are sent on.
+const MEMORY_BYTES: u64 = 256 << 20;
+/// The header of a request that a node sends on: `SCHEME SIGNATURE`.
+const FORWARDED: HeaderName = HeaderName::from_static("x-orrery-forwarded");
+/// The header of an answer 503 of a node that does not hold the lease.
+const NOT_HOLDER: HeaderName = HeaderName::from_static("x-orrery-not-holder");
+
+/// The service of the client port while another node holds the lease.
+pub(crate) struct Forwarder {
+    /// `None` until a holder is known.
+    holder: watch::Receiver<Option<Holder>>,
+    client: Client<HttpConnector, Full<Bytes>>,
+    log: Arc<Log>,
+    world: Arc<dyn World>,
+    memory: BodyMemory,
+    connections: Arc<ConnectionCounters>,
+}
+
+/// The end of one attempt.
+enum Attempt {
+    /// The answer of the holder.
+    Answered(Response<Bytes>),
+    /// The request has reached no holder.
+    NotSent,
+    /// The request may have reached a holder.
+    Lost,
+}
+
+impl Forwarder {
+    /// Creates the service. `holder` tells the node that holds the lease, and its changes.
+    pub(crate) fn new(context: &ServerContext, holder: watch::Receiver<Option<Holder>>) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        let client = Client::builder(TokioExecutor::new())
+            .pool_max_idle_per_host(IDLE_CONNECTIONS)
+            // The client must not repeat a request by itself.
+            .retry_canceled_requests(false)
+            .build(connector);
+        Forwarder {
+            holder,
+            client,
+            log: context.log.clone(),
+            world: context.world.clone(),
+            memory: BodyMemory::new(MemoryBudget::new(MEMORY_BYTES)),
+            connections: Arc::default(),
+        }
+    }
+
+    /// Puts the paths that need no signature in front.
+    pub(crate) fn with_public_paths(
+        self,
+        context: &ServerContext,
+        health: Arc<Health>,
+    ) -> PublicPaths<Forwarder> {
+        PublicPaths {
+            inner: Arc::new(self),
+            health,
+            certificate: context.tls.chain_pem.as_bytes().to_vec().into(),
+            stands_in_for_console: false,
+        }
+    }
+
+    /// Sends a request on until it is answered or its time is over.
+    async fn forward(&self, head: &Parts, body: Bytes, scheme: Scheme) -> Response<Bytes> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut holder = self.holder.clone();
+        loop {
+            let known = holder.borrow_and_update().clone();
+            let attempt = match known {
+                Some(known) => {
+                    self.send(&known, head, body.clone(), scheme, &mut holder)
+                        .await
+                }
+                None => Attempt::NotSent,
+            };
+            match attempt {
+                Attempt::Answered(response) => return response,
+                Attempt::Lost if !changes_nothing(head) => {
+                    let message = "The node that holds the lease of the account did not answer. \
+                                   The write may or may not have taken place.";
+                    return self.refuse(Error::new(Kind::UnknownOutcome, message), head);
+                }
+                Attempt::Lost | Attempt::NotSent => {}
+            }
+            if Instant::now() >= deadline {
+                let message = "No node holds the lease of the account now, or the node that does \
+                               cannot be reached. The request was not carried out. Retry later.";
+                return self.refuse(Error::new(Kind::Unavailable, message), head);
+            }
+            // A new holder is tried at once.
+            let pause = (Instant::now() + PAUSE).min(deadline);
+            let _ = timeout_at(pause, holder.changed()).await;
+        }
+    }
+
+    /// Sends a request to a holder once. A holder that is replaced meanwhile confirms nothing any
+    /// more, so its answer is not waited for.
+    async fn send(
+        &self,
+        holder: &Holder,
+        head: &Parts,
+        body: Bytes,
+        scheme: Scheme,
+        changes: &mut watch::Receiver<Option<Holder>>,
+    ) -> Attempt {
+        let Some(request) = request_to(holder, head, body, scheme) else {
+            return Attempt::NotSent;
+        };
+        let answer = async {
+            let response = match self.client.request(request).await {
+                Ok(response) => response,
+                Err(error) if error.is_connect() => return Attempt::NotSent,
+                Err(_) => return Attempt::Lost,
+            };
+            let (mut head, body) = response.into_parts();
+            if head.headers.contains_key(NOT_HOLDER) {
+                return Attempt::NotSent;
+            }
+            head.headers.remove(CONNECTION);
+            head.version = Version::default();
+            match body.collect().await {
+                Ok(body) => Attempt::Answered(Response::from_parts(head, body.to_bytes())),
+                Err(_) => Attempt::Lost,
+            }
+        };
+        tokio::select! {
+            biased;
+            attempt = answer => attempt,
+            Ok(()) = changes.changed() => {
+                changes.mark_changed();
+                Attempt::Lost
+            }
+        }
+    }
+
+    fn refuse(&self, error: Error, head: &Parts) -> Response<Bytes> {
+        error_response(error, self.world.as_ref(), head.method == Method::HEAD)
+    }
+}
+
+impl Service for Forwarder {
+    async fn handle(
+        &self,
+        request: Request<Incoming>,
+        connection: &Connection,
+    ) -> Result<Response<Bytes>, Unanswered> {
+        let (head, body) = request.into_parts();
+        if head.headers.contains_key(FORWARDED) {
+            body::discard(body).await;
+            let message = "This node does not hold the lease of the account.";
+            let mut response = self.refuse(Error::new(Kind::Unavailable, message), &head);
+            response
+                .headers_mut()
+                .insert(NOT_HOLDER, HeaderValue::from_static("1"));
+            return Ok(response);
+        }
+        match body::read(body, &self.memory).await {
+            Ok(body) => Ok(self.forward(&head, body, connection.scheme).await),
+            Err(error) => Ok(self.refuse(error, &head)),
+        }
+    }
+
+    fn log(&self) -> &Log {
+        &self.log
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.world.now_ms()
+    }
+
+    fn connections(&self) -> Arc<ConnectionCounters> {
+        self.connections.clone()
+    }
+
+    fn memory(&self) -> &BodyMemory {
+        &self.memory
+    }
+}
+
+/// Returns true for a request that may be sent a second time: a read, or a query.
+fn changes_nothing(head: &Parts) -> bool {
+    let is_query = [
+        "x-ms-documentdb-isquery",
+        "x-ms-documentdb-query",
+        "x-ms-cosmos-is-query-plan-request",
+    ]
+    .iter()
+    .filter_map(|name| head.headers.get(*name))
+    .any(|value| value.as_bytes().eq_ignore_ascii_case(b"true"));
+    is_query || matches!(head.method, Method::GET | Method::HEAD)
+}
+
+/// Returns the request of a client as it is sent to a holder; `None` if the holder's address or
+/// key cannot be used.
+fn request_to(
+    holder: &Holder,
+    head: &Parts,
+    body: Bytes,
+    scheme: Scheme,
+) -> Option<Request<Full<Bytes>>> {
+    let key = holder.key.as_ref()?;
+    let address: Uri = holder.node.address.parse().ok()?;
+    let mut parts = address.into_parts();
+    parts.path_and_query = Some(path_of(&head.uri));
+    let mut request = Request::new(Full::new(body));
+    *request.method_mut() = head.method.clone();
+    *request.uri_mut() = Uri::from_parts(parts).ok()?;
+    *request.headers_mut() = head.headers.clone();
+    let headers = request.headers_mut();
+    // HTTP/2 has the host in another place.
+    if let (None, Some(authority)) = (headers.get(http::header::HOST), head.uri.authority()) {
+        let host = HeaderValue::from_str(authority.as_str()).ok()?;
+        headers.insert(http::header::HOST, host);
+    }
+    for name in [
+        CONNECTION,
+        http::header::TRANSFER_ENCODING,
+        http::header::EXPECT,
+    ] {
+        headers.remove(name);
+    }
+    let signature = key.sign(&signed(
+        head.method.as_str(),
+        &head.uri,
+        headers,
+        scheme.name(),
+    ));
+    let value = format!("{} {signature}", scheme.name());
+    headers.insert(FORWARDED, HeaderValue::from_str(&value).ok()?);
+    Some(request)
+}
+
+fn path_of(uri: &Uri) -> PathAndQuery {
+    let path = uri.path_and_query().cloned();
+    path.unwrap_or_else(|| PathAndQuery::from_static("/"))
+}
+
+/// Returns the texts that the signature of a forwarded request covers.
+fn signed<'a>(
+    method: &'a str,
+    uri: &'a Uri,
+    headers: &'a HeaderMap,
+    scheme: &'a str,
+) -> [&'a str; 4] {
+    let date = headers.get("x-ms-date").and_then(|date| date.to_str().ok());
+    let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+    [method, path, date.unwrap_or_default(), scheme]
+}
+
+/// The service of the client port of the holder: takes the scheme of the client from requests that
+/// other nodes sent on.
+pub(crate) struct FromNodes<S> {
+    pub(crate) inner: Arc<S>,
+    /// `None` if there are no other nodes: the header means nothing.
+    pub(crate) key: Option<NodesKey>,
+}
+
+impl<S: Service> Service for FromNodes<S> {
+    async fn handle(
+        &self,
+        mut request: Request<Incoming>,
+        connection: &Connection,
+    ) -> Result<Response<Bytes>, Unanswered> {
+        let mut connection = *connection;
+        if let (Some(key), Some(value)) = (&self.key, request.headers_mut().remove(FORWARDED))
+            && let Some(scheme) = scheme_of(key, &value, &request)
+        {
+            connection.scheme = scheme;
+        }
+        self.inner.handle(request, &connection).await
+    }
+
+    fn log(&self) -> &Log {
+        self.inner.log()
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.inner.now_ms()
+    }
+
+    fn connections(&self) -> Arc<ConnectionCounters> {
+        self.inner.connections()
+    }
+
+    fn memory(&self) -> &BodyMemory {
+        self.inner.memory()
+    }
+}
+
+/// Returns the scheme that a node has signed; `None` if no node has signed the header.
+fn scheme_of(key: &NodesKey, value: &HeaderValue, request: &Request<Incoming>) -> Option<Scheme> {
+    let (scheme, signature) = value.to_str().ok()?.split_once(' ')?;
+    let method = request.method().as_str();
+    let texts = signed(method, request.uri(), request.headers(), scheme);
+    if !key.verify(&texts, signature) {
+        return None;
+    }
+    match scheme {
+        "http" => Some(Scheme::Http),
+        "https" => Some(Scheme::Https),
+        _ => None,
+    }
+}
