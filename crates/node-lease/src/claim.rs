@@ -3,10 +3,13 @@
 use orrery_model::world::World;
 use orrery_storage::{CommitOutcome, Lsn, Store, StoreError};
 
-use crate::LEASE_PARTITION;
 use crate::holding::{Holding, commit_of};
 use crate::key::NodesKey;
 use crate::row::{Holder, Row};
+use crate::{LEASE_PARTITION, RETRY_MS};
+
+/// Milliseconds that a released lease is left to the successor that the last holder has named.
+const SUCCESSOR_MS: u64 = 2_000;
 
 /// A node that wants the lease.
 pub(crate) struct Claim {
@@ -49,14 +52,29 @@ impl Claim {
         drop(snapshot);
         // The key outlives the holders.
         let key = row.as_ref().and_then(|row| row.key.clone());
-        if let Some(row) = row
-            && !row.is_released
-            && !self.is_silent(head.lsn, row.ttl_ms, world.monotonic_ms())
-        {
-            let node = row.node;
-            return Ok(Attempt::Waiting(Some(Holder { node, key })));
+        if let Some(row) = row {
+            let now_ms = world.monotonic_ms();
+            if !row.is_released {
+                // A fifth more, since clocks do not run at the same speed.
+                if !self.is_silent(head.lsn, row.ttl_ms + row.ttl_ms / 5, now_ms) {
+                    let node = row.node;
+                    return Ok(Attempt::Waiting(Some(Holder { node, key })));
+                }
+            } else if let Some(successor) = row.successor
+                && successor != self.row.node.name
+                && !self.is_silent(head.lsn, SUCCESSOR_MS, now_ms)
+            {
+                return Ok(Attempt::Waiting(None));
+            }
         }
-        let key = key.unwrap_or_else(|| NodesKey::random(world));
+        let key = match key {
+            Some(key) => key,
+            None => NodesKey::random().map_err(|detail| StoreError::Cluster {
+                cluster: "first".to_owned(),
+                detail: format!("the system gives no random numbers for the nodes' key: {detail}"),
+                retry_after_ms: Some(RETRY_MS),
+            })?,
+        };
         self.row.key = Some(key.clone());
 
         // Whatever the watched row has become meanwhile, the head tells.
@@ -77,13 +95,10 @@ impl Claim {
         }
     }
 
-    /// Returns true if the row has been the same for longer than its holder may trust it.
-    fn is_silent(&mut self, lsn: Lsn, ttl_ms: u64, now_ms: u64) -> bool {
+    /// Returns true if the row has been the same for longer than a time.
+    fn is_silent(&mut self, lsn: Lsn, time_ms: u64, now_ms: u64) -> bool {
         match self.seen {
-            Some((seen, since_ms)) if seen == lsn => {
-                // A fifth more, since clocks do not run at the same speed.
-                now_ms.saturating_sub(since_ms) > ttl_ms + ttl_ms / 5
-            }
+            Some((seen, since_ms)) if seen == lsn => now_ms.saturating_sub(since_ms) > time_ms,
             _ => {
                 self.seen = Some((lsn, now_ms));
                 false
@@ -125,6 +140,7 @@ mod tests {
                     process: number,
                     ttl_ms: TTL_MS,
                     is_released: false,
+                    successor: None,
                     key: None,
                 }),
                 world,
@@ -203,10 +219,64 @@ mod tests {
             "node-1"
         );
         let mut holding = first.holding.take().expect("the first holds");
-        holding.release(&store, first.world.as_ref());
+        holding.release(&store, first.world.as_ref(), None);
         assert_eq!(crate::holder(&store).expect("a row"), None);
         second.step(&store, || ());
         assert!(second.validity.is_valid());
+    }
+
+    #[test]
+    fn a_lease_released_to_a_node_is_left_to_that_node_for_two_seconds() {
+        let store = MemoryStore::new();
+        let mut nodes: Vec<TestNode> = (1..=3).map(TestNode::new).collect();
+        for successor in [1, 2] {
+            nodes[0].step(&store, || ());
+            let mut holding = nodes[0].holding.take().expect("the first holds");
+            nodes[0].validity.end();
+            let name = nodes[successor].claim.row.node.name.clone();
+            let world = nodes[0].world.clone();
+            holding.release(&store, world.as_ref(), Some(name));
+
+            // The others wait, and the successor does not.
+            let other = 3 - successor;
+            nodes[other].step(&store, || ());
+            nodes[0].step(&store, || ());
+            assert!(nodes[other].holding.is_none() && nodes[0].holding.is_none());
+            nodes[successor].step(&store, || ());
+            let mut holding = nodes[successor]
+                .holding
+                .take()
+                .expect("the successor holds");
+            nodes[successor].validity.end();
+            holding.release(&store, world.as_ref(), None);
+        }
+
+        // A successor that does not come loses its right.
+        nodes[0].step(&store, || ());
+        let mut holding = nodes[0].holding.take().expect("the first holds");
+        holding.release(&store, nodes[0].world.as_ref(), Some("gone".to_owned()));
+        for (passed_ms, holds) in [(0, false), (SUCCESSOR_MS, false), (1, true)] {
+            nodes[1].world.advance_ms(passed_ms);
+            nodes[1].step(&store, || ());
+            assert_eq!(nodes[1].holding.is_some(), holds, "after {passed_ms} more");
+        }
+    }
+
+    #[test]
+    fn the_key_of_the_first_holder_is_the_key_of_all() {
+        let store = MemoryStore::new();
+        let (mut first, mut second) = (TestNode::new(1), TestNode::new(2));
+        first.step(&store, || ());
+        let mut holding = first.holding.take().expect("the first holds");
+        let key = holding.key().clone();
+        let told = second.claim.attempt(&store, second.world.as_ref());
+        match told.expect("a row") {
+            Attempt::Waiting(Some(holder)) => assert_eq!(holder.key.as_ref(), Some(&key)),
+            _ => panic!("the first node holds the lease"),
+        }
+        holding.release(&store, first.world.as_ref(), None);
+        second.step(&store, || ());
+        assert_eq!(second.holding.expect("the second holds").key(), &key);
     }
 
     /// Clocks that differ by up to a tenth in speed, pauses, and delayed answers of the store.

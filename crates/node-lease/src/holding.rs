@@ -62,9 +62,16 @@ impl Holding {
         }
     }
 
-    /// Gives the lease back. If that fails, other nodes wait until the lease has expired.
-    pub(crate) fn release(&mut self, store: &dyn Store, world: &dyn World) {
+    /// Gives the lease back; the node with the name `successor` may claim the lease first. If that
+    /// fails, other nodes wait until the lease has expired.
+    pub(crate) fn release(
+        &mut self,
+        store: &dyn Store,
+        world: &dyn World,
+        successor: Option<String>,
+    ) {
         self.row.is_released = true;
+        self.row.successor = successor;
         let outcome = self.write(store, world);
         if outcome != CommitOutcome::Ok && self.reopen(store) == Ok(None) {
             self.write(store, world);

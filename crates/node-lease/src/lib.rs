@@ -5,7 +5,8 @@
 //! of the lease's time to live (TTL). Another node *claims* the lease if the holder has released
 //! it, or if the row did not change for the TTL and a fifth of it.
 //!
-//! - `row.rs`: the row; `key.rs`: the key that all nodes share; `holding.rs`: renewal and release; `claim.rs`: the way to the lease;
+//! - `row.rs`: the row; `key.rs`: the key that all nodes share;
+//! - `holding.rs`: renewal and release; `claim.rs`: the way to the lease;
 //! - `validity.rs`: until when the holder may trust its lease; `node_lease.rs`: the thread that
 //!   renews; `leased_store.rs`: a store that answers only while the lease is valid.
 //!

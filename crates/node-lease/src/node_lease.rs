@@ -47,6 +47,7 @@ pub type Report = Arc<dyn Fn(Progress) + Send + Sync>;
 pub struct NodeLease {
     validity: Arc<Validity>,
     key: NodesKey,
+    successor: Arc<Mutex<Option<String>>>,
     stop: Arc<Stop>,
     renewer: Option<JoinHandle<()>>,
 }
@@ -94,6 +95,7 @@ impl NodeLease {
             process: world.random(),
             ttl_ms: terms.ttl_ms,
             is_released: false,
+            successor: None,
             key: None,
         });
         let pause = Duration::from_millis((terms.ttl_ms / 60).clamp(1, 100));
@@ -116,6 +118,7 @@ impl NodeLease {
                         report,
                         validity: validity.clone(),
                         stop: Arc::default(),
+                        successor: Arc::default(),
                     };
                     return Ok(Some(renewer.start(holding, validity)));
                 }
@@ -134,6 +137,12 @@ impl NodeLease {
             never.wait(pause);
         }
         Ok(None)
+    }
+
+    /// Names the node that may claim the lease first once this node has given the lease back. Other
+    /// nodes wait two seconds for that node.
+    pub fn set_successor(&self, name: &str) {
+        *lock(&self.successor) = Some(name.to_owned());
     }
 
     /// Returns the key of all nodes.
@@ -185,12 +194,14 @@ struct Renewer {
     report: Report,
     validity: Arc<Validity>,
     stop: Arc<Stop>,
+    /// The name of the node that is to claim the lease after this one.
+    successor: Arc<Mutex<Option<String>>>,
 }
 
 impl Renewer {
     fn start(self, holding: Holding, validity: Arc<Validity>) -> NodeLease {
         let stop = self.stop.clone();
-        let key = holding.key().clone();
+        let (key, successor) = (holding.key().clone(), self.successor.clone());
         let renewer = std::thread::Builder::new()
             .name("orrery-node-lease".to_owned())
             .spawn(move || self.run(holding))
@@ -199,6 +210,7 @@ impl Renewer {
         NodeLease {
             validity,
             key,
+            successor,
             stop,
             renewer,
         }
@@ -227,6 +239,7 @@ impl Renewer {
         }
         // No answer may follow the release.
         self.validity.end();
-        holding.release(self.store.as_ref(), self.world.as_ref());
+        let successor = lock(&self.successor).take();
+        holding.release(self.store.as_ref(), self.world.as_ref(), successor);
     }
 }

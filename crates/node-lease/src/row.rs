@@ -37,6 +37,8 @@ pub(crate) struct Row {
     pub(crate) ttl_ms: u64,
     /// The holder has given the lease back.
     pub(crate) is_released: bool,
+    /// The name of the node that is to claim the released lease first; `None` for any node.
+    pub(crate) successor: Option<String>,
     /// The key of all nodes; `None` in rows of versions that knew no key.
     pub(crate) key: Option<NodesKey>,
 }
@@ -52,6 +54,9 @@ impl Row {
             "ttlMs" => self.ttl_ms.to_string(),
             "released" => self.is_released,
         };
+        if let Some(successor) = &self.successor {
+            value.push_new("successor", successor.as_str());
+        }
         if let Some(key) = &self.key {
             value.push_new("key", key.to_hex());
         }
@@ -87,6 +92,10 @@ impl Row {
             process: text("process")?.parse().ok()?,
             ttl_ms: text("ttlMs")?.parse().ok()?,
             is_released: json.get("released")?.as_bool()?,
+            successor: match json.get("successor") {
+                Some(name) => Some(name.as_str()?.to_owned()),
+                None => None,
+            },
             key: match json.get("key") {
                 Some(key) => Some(NodesKey::from_hex(key.as_str()?)?),
                 None => None,
