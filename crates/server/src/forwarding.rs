@@ -7,7 +7,7 @@
 //!
 //! Promises:
 //! 1. While no node holds the lease, or the holder cannot be reached, a request waits, for at most
-//!    [`PATIENCE`]; then the answer is 503.
+//!    [`PATIENCE`]; then the answer is 503. Above [`REQUESTS`] the answer is 429.
 //! 2. A request is sent again only if it did not reach a holder, or changes nothing. A write whose
 //!    answer is lost gets 408/1900: the outcome is unknown.
 //! 3. When this node becomes the holder, the same sockets go on, and the requests that still wait
@@ -36,9 +36,10 @@ use orrery_model::memory::MemoryBudget;
 use orrery_model::world::World;
 use orrery_model::{Error, Kind};
 use orrery_node_lease::{Holder, NodesKey};
+use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
 /// The longest wait of a request for a holder.
@@ -47,6 +48,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(25);
 /// The time in which a holder accepts a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Requests that are sent on, or wait, at the same time.
+const REQUESTS: usize = 1_024;
 /// Idle connections to the holder that are kept.
 const IDLE_CONNECTIONS: usize = 64;
 /// The memory for heads and bodies of requests that are sent on.
@@ -65,6 +68,7 @@ pub(crate) struct Forwarder {
     world: Arc<dyn World>,
     memory: BodyMemory,
     connections: Arc<ConnectionCounters>,
+    places: Semaphore,
 }
 
 /// The end of one attempt.
@@ -85,8 +89,9 @@ impl Forwarder {
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
         let client = Client::builder(TokioExecutor::new())
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
-            // The client must not repeat a request by itself.
-            .retry_canceled_requests(false)
+            // Only a request that was not written is repeated by the client itself: one for an
+            // idle connection that the holder had closed.
+            .retry_canceled_requests(true)
             .build(connector);
         Forwarder {
             holder,
@@ -95,6 +100,20 @@ impl Forwarder {
             world: context.world.clone(),
             memory: BodyMemory::new(MemoryBudget::new(MEMORY_BYTES)),
             connections: Arc::default(),
+            places: Semaphore::new(REQUESTS),
+        }
+    }
+
+    /// Returns true if another node has sent the request on. The header of a client means nothing.
+    fn is_from_node(&self, head: &Parts) -> bool {
+        let holder = self.holder.borrow();
+        let key = holder.as_ref().and_then(|holder| holder.key.as_ref());
+        let value = head.headers.get(FORWARDED);
+        match (key, value) {
+            (Some(key), Some(value)) => {
+                scheme_of(key, value, head.method.as_str(), &head.uri, &head.headers).is_some()
+            }
+            _ => false,
         }
     }
 
@@ -161,7 +180,9 @@ impl Forwarder {
         let answer = async {
             let response = match self.client.request(request).await {
                 Ok(response) => response,
-                Err(error) if error.is_connect() => return Attempt::NotSent,
+                Err(error) if error.is_connect() || was_not_written(&error) => {
+                    return Attempt::NotSent;
+                }
                 Err(_) => return Attempt::Lost,
             };
             let (mut head, body) = response.into_parts();
@@ -197,7 +218,7 @@ impl Service for Forwarder {
         connection: &Connection,
     ) -> Result<Response<Bytes>, Unanswered> {
         let (head, body) = request.into_parts();
-        if head.headers.contains_key(FORWARDED) {
+        if self.is_from_node(&head) {
             body::discard(body).await;
             let message = "This node does not hold the lease of the account.";
             let mut response = self.refuse(Error::new(Kind::Unavailable, message), &head);
@@ -206,6 +227,12 @@ impl Service for Forwarder {
                 .insert(NOT_HOLDER, HeaderValue::from_static("1"));
             return Ok(response);
         }
+        let Ok(_place) = self.places.try_acquire() else {
+            body::discard(body).await;
+            let message =
+                "Too many requests wait for the node that holds the lease of the account.";
+            return Ok(self.refuse(Error::new(Kind::Throttled, message), &head));
+        };
         match body::read(body, &self.memory).await {
             Ok(body) => Ok(self.forward(&head, body, connection.scheme).await),
             Err(error) => Ok(self.refuse(error, &head)),
@@ -282,6 +309,18 @@ fn request_to(
     Some(request)
 }
 
+/// Returns true if a request failed before any byte of it was written.
+fn was_not_written(error: &hyper_util::client::legacy::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<hyper::Error>() {
+            return error.is_canceled();
+        }
+        cause = error.source();
+    }
+    false
+}
+
 fn path_of(uri: &Uri) -> PathAndQuery {
     let path = uri.path_and_query().cloned();
     path.unwrap_or_else(|| PathAndQuery::from_static("/"))
@@ -315,7 +354,13 @@ impl<S: Service> Service for FromNodes<S> {
     ) -> Result<Response<Bytes>, Unanswered> {
         let mut connection = *connection;
         if let (Some(key), Some(value)) = (&self.key, request.headers_mut().remove(FORWARDED))
-            && let Some(scheme) = scheme_of(key, &value, &request)
+            && let Some(scheme) = scheme_of(
+                key,
+                &value,
+                request.method().as_str(),
+                request.uri(),
+                request.headers(),
+            )
         {
             connection.scheme = scheme;
         }
@@ -340,11 +385,15 @@ impl<S: Service> Service for FromNodes<S> {
 }
 
 /// Returns the scheme that a node has signed; `None` if no node has signed the header.
-fn scheme_of(key: &NodesKey, value: &HeaderValue, request: &Request<Incoming>) -> Option<Scheme> {
+fn scheme_of(
+    key: &NodesKey,
+    value: &HeaderValue,
+    method: &str,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Option<Scheme> {
     let (scheme, signature) = value.to_str().ok()?.split_once(' ')?;
-    let method = request.method().as_str();
-    let texts = signed(method, request.uri(), request.headers(), scheme);
-    if !key.verify(&texts, signature) {
+    if !key.verify(&signed(method, uri, headers, scheme), signature) {
         return None;
     }
     match scheme {

@@ -185,10 +185,10 @@ fn address_for_nodes(arguments: &StartArguments, first: SocketAddr) -> Result<St
     if let Some(url) = &arguments.advertise {
         return Ok(url.clone());
     }
-    if first.ip().is_unspecified() {
+    if first.ip().is_unspecified() || arguments.listen.len() > 1 {
         return Err(Failure::Usage(
-            "a node that listens on all interfaces needs --advertise URL: the address at which \
-             the other nodes reach this one, such as http://10.0.0.1:8081"
+            "a node that listens on all interfaces or on several addresses needs --advertise URL: \
+             the address at which the other nodes reach this one, such as http://10.0.0.1:8081"
                 .to_owned(),
         ));
     }

@@ -1,0 +1,246 @@
+//! Nodes of a fleet on one PostgreSQL: each node answers clients, one holds the lease, and another
+//! takes over when the holder ends or dies.
+
+mod program;
+#[path = "../../storage-postgres/tests/support/mod.rs"]
+mod servers;
+
+use program::{Answer, Client, ITEMS, Request, Server, start, text};
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Time after which a test fails that waits for a node.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The clusters of a test, in a schema of their own.
+struct Fleet {
+    folder: TempDir,
+    file: PathBuf,
+}
+
+impl Fleet {
+    fn new() -> Fleet {
+        let config = servers::server().config();
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("clusters.toml");
+        let password = config.password_file.as_deref().expect("a password");
+        let description = format!(
+            "[[cluster]]\nname = \"main\"\nuser = \"{}\"\ndatabase = \"{}\"\nschema = \"{}\"\n\
+             password_file = {password:?}\ntls = \"off\"\n[[cluster.host]]\naddress = \"{}\"\n",
+            config.user, config.database, config.schema, config.hosts[0].address,
+        );
+        std::fs::write(&file, description).expect("written");
+        Fleet { folder, file }
+    }
+
+    /// Starts a node, and returns when it answers clients: as the holder, or through the holder.
+    fn node(&self, name: &str) -> Server {
+        let data = self.folder.path().join(name);
+        let (data, file) = (
+            data.to_str().expect("UTF-8"),
+            self.file.to_str().expect("UTF-8"),
+        );
+        let place = [
+            "--store",
+            "postgres",
+            "--cluster-file",
+            file,
+            "--node",
+            name,
+        ];
+        start(&[&place[..], &["--data-dir", data]].concat()).expect("it starts")
+    }
+}
+
+/// Returns the answer without what differs between two requests: dates, times, activity ids.
+fn comparable(answer: &Answer) -> (u16, String, Vec<String>) {
+    let differs = ["date:", "x-ms-activity-id:", "x-ms-request-duration-ms:"];
+    let lines = answer.head_lines().skip(1).map(str::to_ascii_lowercase);
+    let mut lines: Vec<String> = lines
+        .filter(|line| !differs.iter().any(|name| line.starts_with(name)))
+        .collect();
+    lines.sort();
+    let activity = answer.header("x-ms-activity-id").unwrap_or("none");
+    (answer.status, answer.text().replace(activity, ""), lines)
+}
+
+fn item(n: u64) -> String {
+    format!(r#"{{"id":"i{n}","postId":"p{}"}}"#, n % 3)
+}
+
+/// Creates an item until a node answers, and returns the time for which none did. An answer with
+/// an unknown outcome is looked up by the next attempt: the item may be there.
+fn create_until_answered(server: &Server, n: u64) -> Duration {
+    let began = Instant::now();
+    loop {
+        assert!(began.elapsed() < PATIENCE, "no node takes writes");
+        let request = Request::new("POST", ITEMS)
+            .header("x-ms-documentdb-partitionkey", format!("[\"p{}\"]", n % 3))
+            .body(item(n));
+        let answer = Client::connect(&server.address, &server.key)
+            .and_then(|mut client| client.try_call(&request));
+        match answer.map(|answer| answer.status) {
+            Ok(201 | 409) => return began.elapsed(),
+            Ok(408 | 503) | Err(_) => {}
+            Ok(status) => panic!("{status}"),
+        }
+    }
+}
+
+/// Returns the ids of all items that a node shows.
+fn ids(server: &Server) -> Vec<String> {
+    let query = Request::query(ITEMS, "SELECT c.id FROM c")
+        .header("x-ms-documentdb-query-enablecrosspartition", "true");
+    let (rows, _) = server.client().pages(&query);
+    let mut ids: Vec<String> = rows.iter().map(|row| text(row, "id")).collect();
+    ids.sort();
+    ids
+}
+
+#[test]
+fn a_node_without_the_lease_answers_as_the_holder_does() {
+    let fleet = Fleet::new();
+    let (holder, other) = (fleet.node("a"), fleet.node("b"));
+    let mut through = other.client();
+    through.make_posts();
+    through.create(ITEMS, r#"{"id":"a","postId":"p1"}"#);
+    let large = format!(
+        r#"{{"id":"large","postId":"p1","text":"{}"}}"#,
+        "x".repeat(1 << 20)
+    );
+    through.create(ITEMS, &large);
+    let procedure = "function () { getContext().getResponse().setBody('done'); }";
+    through.make_procedure("work", procedure);
+
+    let key = |request: Request| request.header("x-ms-documentdb-partitionkey", "[\"p1\"]");
+    let of_item = format!("{ITEMS}/a");
+    let missing = format!("{ITEMS}/missing");
+    let container = ITEMS.trim_end_matches("/docs");
+    let run = format!("{container}/sprocs/work");
+    let requests = [
+        key(Request::new("GET", &of_item)),
+        key(Request::new("HEAD", &of_item)),
+        key(Request::new("GET", &format!("{ITEMS}/large"))),
+        key(Request::new("GET", &missing)),
+        key(Request::new("GET", ITEMS).header("a-im", "Incremental feed")),
+        key(Request::query(ITEMS, "SELECT * FROM c ORDER BY c.id")),
+        Request::query(ITEMS, "SELEKT"),
+        Request::new("GET", container),
+        Request::new("GET", "/dbs/none"),
+        key(Request::new("POST", &run).body("[]")),
+        Request::new("GET", &of_item).key("d3Jvbmc="),
+        Request::new("PUT", "/nothing"),
+    ];
+    let mut direct = holder.client();
+    for request in &requests {
+        let (expected, found) = (direct.call(request), through.call(request));
+        // The client's address decides the addresses in answers.
+        let mut expected = comparable(&expected);
+        expected.1 = expected.1.replace(&holder.address, &other.address);
+        assert_eq!(comparable(&found), expected);
+    }
+    let account = through.call(&Request::new("GET", "/")).text();
+    assert!(account.contains(&other.address), "{account}");
+    assert!(!account.contains(&holder.address), "{account}");
+}
+
+#[test]
+fn a_header_that_only_nodes_may_send_has_no_effect() {
+    let fleet = Fleet::new();
+    let (holder, other) = (fleet.node("a"), fleet.node("b"));
+    for server in [&holder, &other] {
+        for forged in ["https 00", "https", "", "http é"] {
+            let request = Request::new("GET", "/").header("x-orrery-forwarded", forged);
+            let account = server.client().call(&request).text();
+            let own = format!("http://{}/", server.address);
+            assert!(account.contains(&own), "{forged}: {account}");
+        }
+    }
+}
+
+/// The holder is killed. What it has acknowledged is there, and another node takes writes when the
+/// lease has expired.
+#[test]
+fn another_node_takes_over_when_the_holder_is_killed() {
+    let fleet = Fleet::new();
+    let mut holder = fleet.node("a");
+    let (second, third) = (fleet.node("b"), fleet.node("c"));
+    let mut client = second.client();
+    client.make_posts();
+    for n in 0..50 {
+        client.create(ITEMS, &item(n));
+    }
+    holder.kill();
+    create_until_answered(&second, 50);
+    create_until_answered(&third, 51);
+    let mut expected: Vec<String> = (0..52).map(|n| format!("i{n}")).collect();
+    expected.sort();
+    assert_eq!(ids(&second), expected);
+    assert_eq!(ids(&third), expected);
+
+    // A node that comes back is one that waits.
+    let again = fleet.node("a");
+    assert_eq!(ids(&again), expected);
+}
+
+/// The holder is told to stop while a client writes through another node.
+#[test]
+fn clients_of_another_node_see_no_error_when_the_holder_stops() {
+    let fleet = Fleet::new();
+    let (holder, other) = (fleet.node("a"), fleet.node("b"));
+    other.client().make_posts();
+    let (is_over, created) = (AtomicBool::new(false), AtomicU64::new(0));
+    let longest = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let (mut client, mut longest) = (other.client(), Duration::ZERO);
+            while !is_over.load(Ordering::SeqCst) {
+                let n = created.load(Ordering::SeqCst);
+                let began = Instant::now();
+                client.create(ITEMS, &item(n));
+                longest = longest.max(began.elapsed());
+                created.store(n + 1, Ordering::SeqCst);
+            }
+            longest
+        });
+        let wait_for = |count: u64| {
+            while created.load(Ordering::SeqCst) < count && !writer.is_finished() {
+                std::thread::yield_now();
+            }
+        };
+        wait_for(20);
+        assert_eq!(holder.stop().code, Some(0));
+        wait_for(created.load(Ordering::SeqCst) + 20);
+        is_over.store(true, Ordering::SeqCst);
+        writer.join().expect("every create is answered with 201")
+    });
+    println!("the longest create took {longest:?}");
+    assert_eq!(ids(&other).len() as u64, created.load(Ordering::SeqCst));
+}
+
+#[test]
+fn a_node_that_waits_is_ready_and_ends_when_it_is_told_to() {
+    let fleet = Fleet::new();
+    let (holder, other) = (fleet.node("a"), fleet.node("b"));
+    let ready = |server: &Server| {
+        let mut stream = server.stream();
+        let request = b"GET /ready HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        stream.write_all(request).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    };
+    let (of_holder, of_other) = (ready(&holder), ready(&other));
+    assert!(
+        of_holder.starts_with("HTTP/1.1 200") && of_holder.contains("\"ready\""),
+        "{of_holder}"
+    );
+    assert!(of_other.starts_with("HTTP/1.1 200"), "{of_other}");
+    assert!(of_other.contains("\"forwarding\""), "{of_other}");
+    assert_eq!(other.stop().code, Some(0));
+    // The holder is not concerned.
+    holder.client().make_posts();
+    assert_eq!(holder.stop().code, Some(0));
+}
