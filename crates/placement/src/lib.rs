@@ -10,7 +10,8 @@
 //! - `ledger.rs` and `row.rs`: the rows that say where partitions live;
 //! - `moving.rs`, `changes.rs`: a move; `balance.rs`: drains, balance and lists for the operator;
 //! - `writer.rs`: commits of one writer that knows the outcome of each; `target.rs`: the rows of a
-//!   copy in commits; `copy.rs`: whole stores; `patience.rs`: waits.
+//!   copy in commits; `copy.rs`: whole stores; `migrate.rs`: whole stores to an empty one, compared;
+//!   `patience.rs`: waits.
 //!
 //! Promised beyond the trait: an interrupted move leaves the source in force or is complete; epochs
 //! rise over moves; a process that does not own the ledger any more opens no partition.
@@ -22,6 +23,7 @@ mod changes;
 mod cluster;
 mod copy;
 mod ledger;
+mod migrate;
 mod moving;
 mod patience;
 mod place;
@@ -33,4 +35,5 @@ mod writer;
 pub use balance::{ClusterStatus, Placement, PlacementState};
 pub use cluster::NamedCluster;
 pub use copy::{CopyProgress, copy_store};
+pub use migrate::{Migration, MigrationProgress, is_incomplete_copy, migrate_store};
 pub use store::{LEDGER, Options, PlacedStore};
