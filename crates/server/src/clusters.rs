@@ -4,7 +4,7 @@
 //! the lease of the account and serves requests; the others wait for the lease. A node that loses
 //! the lease ends at once, so that its supervisor starts it again as one that waits.
 
-use crate::command::StartArguments;
+use crate::command::{StartArguments, StoreKind};
 use crate::context::ServerContext;
 use crate::failure::Failure;
 use orrery_gateway::LogLevel;
@@ -35,24 +35,9 @@ impl Clusters {
         arguments: &StartArguments,
         context: &ServerContext,
     ) -> Result<Clusters, Failure> {
-        let configs = ClusterConfig::read_file(file);
-        let configs = configs.map_err(|error| Failure::Usage(error.to_string()))?;
-        let failed = |error: StoreError| Failure::Data(error.to_string());
+        let configs = read_file(file)?;
         let lease = acquire(&configs[0], node(arguments), context)?;
-
-        // The lease makes this process the only writer.
-        let options = StoreOptions { only_writer: true };
-        let mut clusters = Vec::new();
-        for config in configs {
-            let name = config.name.clone();
-            let store = PostgresStore::open_with(config, options).map_err(failed)?;
-            clusters.push(NamedCluster {
-                name,
-                store: Arc::new(store),
-                drained: false,
-            });
-        }
-        let placed = Arc::new(PlacedStore::open(clusters).map_err(failed)?);
+        let placed = open_placed(configs)?;
         Ok(Clusters { placed, lease })
     }
 
@@ -70,20 +55,77 @@ impl Drop for Clusters {
     }
 }
 
+/// Opens clusters for a process that holds the lease of the account.
+///
+/// # Errors
+/// [`Failure::Data`] if a cluster cannot be used.
+pub(crate) fn open_placed(configs: Vec<ClusterConfig>) -> Result<Arc<PlacedStore>, Failure> {
+    let failed = |error: StoreError| Failure::Data(error.to_string());
+    // The lease makes this process the only writer.
+    let options = StoreOptions { only_writer: true };
+    let mut clusters = Vec::new();
+    for config in configs {
+        let name = config.name.clone();
+        let store = PostgresStore::open_with(config, options).map_err(failed)?;
+        clusters.push(NamedCluster {
+            name,
+            store: Arc::new(store),
+            drained: false,
+        });
+    }
+    Ok(Arc::new(PlacedStore::open(clusters).map_err(failed)?))
+}
+
+/// Opens the cluster with the lease once more, with connections of its own: commits of clients must
+/// not delay a renewal.
+///
+/// # Errors
+/// [`Failure::Data`] if the cluster cannot be used.
+pub(crate) fn open_for_lease(config: &ClusterConfig) -> Result<Arc<dyn Store>, Failure> {
+    let config = ClusterConfig {
+        write_connections: 1,
+        read_connections: 1,
+        ..config.clone()
+    };
+    let store = PostgresStore::open(config);
+    Ok(Arc::new(
+        store.map_err(|error| Failure::Data(error.to_string()))?,
+    ))
+}
+
+/// Checks the options about the place of the data, and the cluster file. Nothing is created.
+///
+/// # Errors
+/// [`Failure::Usage`] if the options contradict each other or the file cannot be used.
+pub(crate) fn check(arguments: &StartArguments) -> Result<(), Failure> {
+    let wrong = |text: &str| Err(Failure::Usage(text.to_owned()));
+    match (arguments.store, &arguments.cluster_file) {
+        (StoreKind::Directory, None) => Ok(()),
+        (StoreKind::Directory, Some(_)) => wrong("--cluster-file is for --store postgres"),
+        (StoreKind::Postgres, None) => wrong("--store postgres needs --cluster-file"),
+        (StoreKind::Postgres, Some(_)) if arguments.memory => {
+            wrong("--store postgres and --memory exclude each other")
+        }
+        (StoreKind::Postgres, Some(file)) => read_file(file).map(|_| ()),
+    }
+}
+
+/// Reads a cluster file.
+///
+/// # Errors
+/// [`Failure::Usage`] for a file that cannot be used.
+pub(crate) fn read_file(file: &Path) -> Result<Vec<ClusterConfig>, Failure> {
+    ClusterConfig::read_file(file).map_err(|error| Failure::Usage(error.to_string()))
+}
+
 /// Waits until this node holds the lease of the account.
 fn acquire(
     config: &ClusterConfig,
     node: Node,
     context: &ServerContext,
 ) -> Result<NodeLease, Failure> {
-    // Connections of its own: commits of clients must not delay a renewal.
-    let config = ClusterConfig {
-        write_connections: 1,
-        read_connections: 1,
-        ..config.clone()
-    };
     let failed = |error: StoreError| Failure::Data(error.to_string());
-    let store = Arc::new(PostgresStore::open(config).map_err(failed)?);
+    let store = open_for_lease(config)?;
     let world = context.world.clone();
     let report = report(context.clone());
     let lease = NodeLease::acquire(store, node, Terms::default(), world, report, || false);
@@ -120,7 +162,7 @@ fn report(context: ServerContext) -> Report {
     clippy::disallowed_methods,
     reason = "an orderly end would wait for commits that cannot be confirmed"
 )]
-fn end() -> ! {
+pub(crate) fn end() -> ! {
     std::process::exit(REPLACED)
 }
 
@@ -135,12 +177,12 @@ fn node(arguments: &StartArguments) -> Node {
 }
 
 #[cfg(unix)]
-fn machine_name() -> String {
+pub(crate) fn machine_name() -> String {
     let system = rustix::system::uname();
     system.nodename().to_string_lossy().into_owned()
 }
 
 #[cfg(not(unix))]
-fn machine_name() -> String {
+pub(crate) fn machine_name() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_else(|_| "node".to_owned())
 }

@@ -15,6 +15,7 @@ mod export;
 mod import;
 mod keys;
 mod mcp;
+mod migrate_store;
 mod query;
 mod shell;
 mod shell_files;
@@ -35,6 +36,7 @@ pub(crate) use doctor::DoctorArguments;
 pub(crate) use emulator::EmulatorArguments;
 pub(crate) use keys::{KeyKind, KeysAction, KeysArguments};
 pub(crate) use mcp::McpArguments;
+pub(crate) use migrate_store::MigrateStoreArguments;
 pub(crate) use query::QueryArguments;
 pub(crate) use shell::ShellArguments;
 pub(crate) use shell_files::{CompletionsArguments, ManArguments};
@@ -100,6 +102,9 @@ pub(crate) enum Command {
     /// its files no longer hold
     #[command(after_help = REPAIR_HELP)]
     Repair(RepairArguments),
+    /// Copy the data of a data directory to PostgreSQL clusters, or back, while no server runs
+    #[command(after_help = migrate_store::MIGRATE_STORE_HELP)]
+    MigrateStore(MigrateStoreArguments),
     /// Create and change the keys of an account
     #[command(after_help = keys::KEYS_HELP)]
     Keys(KeysArguments),

@@ -15,6 +15,7 @@
 //! health, public_paths   probes, and the certificate for clients
 //! certificate, pfx, cert   self-signed certificate, PFX files, orrery cert
 //! repair       orrery repair: lost commits, and their acceptance
+//! migrate_store   orrery migrate-store: data between a directory and clusters
 //! rotation     orrery keys: creates and changes key files
 //! healthcheck  orrery healthcheck
 //! blog         orrery blog: the application of the blog, with a server in the same process
@@ -57,6 +58,7 @@ mod keys;
 mod library_log;
 mod mcp;
 mod memory;
+mod migrate_store;
 mod notify;
 mod pfx;
 mod private_file;
@@ -103,6 +105,7 @@ fn main() -> ExitCode {
             Err(failure) => Err(failure),
         },
         Command::Repair(arguments) => repair::run(&arguments),
+        Command::MigrateStore(arguments) => migrate_store::run(&arguments),
         Command::Keys(arguments) => rotation::run(&arguments),
         Command::Blog(arguments) => blog::run(*arguments),
         Command::Bench(arguments) => bench::run(&arguments),

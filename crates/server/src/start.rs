@@ -23,7 +23,7 @@ use crate::admin::AdminServer;
 use crate::announce::Announcement;
 use crate::background;
 use crate::certificate;
-use crate::clusters::Clusters;
+use crate::clusters::{self, Clusters};
 use crate::command::{StartArguments, StoreKind};
 use crate::context::ServerContext;
 use crate::definition;
@@ -158,7 +158,9 @@ async fn run_server<S: Future<Output = ()>>(
     stopped: impl FnOnce() -> Result<S, Failure>,
     ready: impl FnOnce(&Announcement<'_>) -> Result<(), Failure>,
 ) -> Result<Server, Failure> {
-    // A wrong definition ends the start before any file is created.
+    // Wrong options, a wrong cluster file and a wrong definition end the start before any file is
+    // created.
+    clusters::check(&arguments)?;
     let definition = definition::of_server(&arguments)?;
     let telemetry = Telemetry::read(&arguments)?;
     let context = ServerContext::new(&arguments)?;
@@ -337,20 +339,14 @@ fn open_server(
 /// Opens the clusters, if the data is in clusters. Waits while another node serves the account.
 ///
 /// # Errors
-/// [`Failure::Usage`] if the options contradict each other; those of [`Clusters::open`].
+/// Those of [`Clusters::open`].
 fn open_clusters(
     arguments: &StartArguments,
     context: &ServerContext,
 ) -> Result<Option<Clusters>, Failure> {
     match (arguments.store, &arguments.cluster_file) {
         (StoreKind::Postgres, Some(file)) => Clusters::open(file, arguments, context).map(Some),
-        (StoreKind::Directory, None) => Ok(None),
-        (StoreKind::Directory, Some(_)) => Err(Failure::Usage(
-            "--cluster-file is for --store postgres".to_owned(),
-        )),
-        (StoreKind::Postgres, None) => Err(Failure::Usage(
-            "--store postgres needs --cluster-file".to_owned(),
-        )),
+        _ => Ok(None),
     }
 }
 
