@@ -128,7 +128,11 @@ fn the_comparison_finds_a_row_that_differs_under_the_same_head() {
     let (first, other) = (source(1), MemoryStore::new());
     for partition in PARTITIONS {
         for number in 0..5_u8 {
-            let value = if (partition.0, number) == (8, 4) { 9 } else { 1 };
+            let value = if (partition.0, number) == (8, 4) {
+                9
+            } else {
+                1
+            };
             write(&other, partition, &[number], &[value; 100], 1);
         }
     }
