@@ -231,9 +231,14 @@ impl PlacedStore {
         Ok(Some(next))
     }
 
-    /// Returns true while a move that [`PlacedStore::start_balance`] has started is under way.
+    /// Returns true while a move that [`PlacedStore::start_balance`] has chosen is under way.
     pub fn is_balancing(&self) -> bool {
         self.failures.is_balancing.load(Ordering::Acquire)
+    }
+
+    /// Returns true while a move for the balance, another move or a drain is under way.
+    pub fn is_busy(&self) -> bool {
+        self.is_balancing() || self.has_work()
     }
 
     /// Returns true while a move or a drain is under way.

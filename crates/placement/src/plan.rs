@@ -223,7 +223,7 @@ mod tests {
         assert_eq!((drained.partition.0, drained.to.as_str()), (2, "b"));
         let other = plan(&rows, None, Some(1)).expect("a move");
         assert_eq!(
-            other.partition.0, 1,
+            other.partition.0, 2,
             "the partition whose move failed waits"
         );
         assert_eq!(found(&[]), None);

@@ -7,6 +7,7 @@
 use crate::command::{StartArguments, StoreKind};
 use crate::context::ServerContext;
 use crate::failure::Failure;
+use orrery_admin::HoldsLease;
 use orrery_gateway::LogLevel;
 use orrery_node_lease::{LeasedStore, Node, NodeLease, Progress, Report, Terms};
 use orrery_placement::{NamedCluster, PlacedStore};
@@ -39,6 +40,12 @@ impl Clusters {
         let lease = acquire(&configs[0], node(arguments), context)?;
         let placed = open_placed(configs)?;
         Ok(Clusters { placed, lease })
+    }
+
+    /// Returns the question if this node holds the lease.
+    pub(crate) fn holds_lease(&self) -> HoldsLease {
+        let validity = self.lease.validity().clone();
+        Arc::new(move || validity.is_valid())
     }
 
     /// Returns the store of the engine.

@@ -41,7 +41,7 @@ pub(crate) use query::QueryArguments;
 pub(crate) use shell::ShellArguments;
 pub(crate) use shell_files::{CompletionsArguments, ManArguments};
 pub(crate) use start::{
-    AdminListen, Consistency, ConsoleMode, CrossPartitionQueries, Entra, Level, Profile,
+    AdminListen, Balance, Consistency, ConsoleMode, CrossPartitionQueries, Entra, Level, Profile,
     StartArguments, StoreKind, Switch, throughput,
 };
 

@@ -24,7 +24,7 @@ use crate::announce::Announcement;
 use crate::background;
 use crate::certificate;
 use crate::clusters::{self, Clusters};
-use crate::command::{StartArguments, StoreKind};
+use crate::command::{Balance, StartArguments, StoreKind};
 use crate::context::ServerContext;
 use crate::definition;
 use crate::engine::open_engine;
@@ -230,6 +230,7 @@ fn components(server: &Server) -> Components {
             .clusters
             .as_ref()
             .map(|clusters| clusters.placed.clone()),
+        holds_lease: server.clusters.as_ref().map(Clusters::holds_lease),
         started: server.context.started,
     }
 }
@@ -456,6 +457,9 @@ async fn serve_clients<S: Future<Output = ()>>(
     // Periodic tasks start after the announcement, so that they do not delay it.
     let mut tasks = background::start(&server.engine, context);
     tasks.push(write_watch::start(&server.engine, context));
+    if arguments.balance == Balance::On {
+        tasks.push(background::balance(components(server), context));
+    }
 
     // Load balancers poll the readiness, so it must change before the port closes.
     let shutdown = async {
