@@ -16,6 +16,7 @@
 //! certificate, pfx, cert   self-signed certificate, PFX files, orrery cert
 //! repair       orrery repair: lost commits, and their acceptance
 //! migrate_store   orrery migrate-store: data between a directory and clusters
+//! fleet        orrery clusters, orrery partitions
 //! rotation     orrery keys: creates and changes key files
 //! healthcheck  orrery healthcheck
 //! blog         orrery blog: the application of the blog, with a server in the same process
@@ -52,6 +53,7 @@ mod emulator;
 mod engine;
 mod entra;
 mod failure;
+mod fleet;
 mod health;
 mod healthcheck;
 mod keys;
@@ -105,6 +107,8 @@ fn main() -> ExitCode {
             Err(failure) => Err(failure),
         },
         Command::Repair(arguments) => repair::run(&arguments),
+        Command::Clusters(arguments) => fleet::run_clusters(&arguments),
+        Command::Partitions(arguments) => fleet::run_partitions(&arguments),
         Command::MigrateStore(arguments) => migrate_store::run(&arguments),
         Command::Keys(arguments) => rotation::run(&arguments),
         Command::Blog(arguments) => blog::run(*arguments),
