@@ -6,6 +6,7 @@
 use crate::families::{Families, MetricKind};
 use crate::stage::Components;
 use orrery_placement::ClusterStatus;
+use orrery_storage::FollowerLag;
 
 /// A gauge of each cluster: name, help text and value.
 type ClusterGauge = (&'static str, &'static str, fn(&ClusterStatus) -> f64);
@@ -30,6 +31,22 @@ const CLUSTER_GAUGES: [ClusterGauge; 4] = [
         "orrery_cluster_writable",
         "0 if a cluster takes no writes now.",
         |cluster| f64::from(u8::from(cluster.write_failure.is_none())),
+    ),
+];
+
+/// A gauge of each standby: name, help text and value.
+type FollowerGauge = (&'static str, &'static str, fn(&FollowerLag) -> f64);
+
+const FOLLOWER_GAUGES: [FollowerGauge; 2] = [
+    (
+        "orrery_follower_lag_bytes",
+        "Bytes of the log that a standby has not applied yet.",
+        |lag| lag.bytes as f64,
+    ),
+    (
+        "orrery_follower_lag_seconds",
+        "Time since the last commit that a standby has applied; 0 if no bytes are missing.",
+        |lag| lag.ms as f64 / 1_000.0,
     ),
 ];
 
@@ -63,25 +80,17 @@ pub(crate) fn add_cluster_metrics(families: &mut Families, components: &Componen
         let labels = [("cluster", cluster.name.as_str())];
         families.histogram(seconds, &labels, &cluster.commit_seconds);
     }
-    let followers = placed.followers();
-    let lags: [(&str, &str, fn(u64, u64) -> f64); 2] = [
-        (
-            "orrery_follower_lag_bytes",
-            "Bytes of the log that a standby has not applied yet.",
-            |bytes, _| bytes as f64,
-        ),
-        (
-            "orrery_follower_lag_seconds",
-            "Time since the last commit that a standby has applied; 0 if no bytes are missing.",
-            |_, ms| ms as f64 / 1_000.0,
-        ),
-    ];
-    for (name, help, value) in lags {
+    add_follower_metrics(families, &placed.followers());
+}
+
+/// Adds the distance of each standby from the primary of its cluster.
+fn add_follower_metrics(families: &mut Families, followers: &[(String, Vec<FollowerLag>)]) {
+    for (name, help, value) in FOLLOWER_GAUGES {
         families.family(name, MetricKind::Gauge, help);
-        for (cluster, lags) in &followers {
+        for (cluster, lags) in followers {
             for lag in lags {
                 let labels = [("cluster", cluster.as_str()), ("host", lag.host.as_str())];
-                families.sample(name, &labels, value(lag.bytes, lag.ms));
+                families.sample(name, &labels, value(lag));
             }
         }
     }

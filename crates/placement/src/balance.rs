@@ -1,7 +1,7 @@
 //! Moves of many partitions, and lists for the operator.
 
 use orrery_model::metrics::HistogramSnapshot;
-use orrery_model::sync::lock;
+use orrery_model::sync::{lock, read};
 use orrery_storage::{FollowerLag, PartitionId, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use crate::cluster::failed;
 use crate::ledger::Change;
 use crate::plan::{BalanceLimits, BalanceMove, Load, Loads, PlannedCluster, next_move};
-use crate::row::{Row, Step};
+use crate::row::Step;
 use crate::store::PlacedStore;
 
 /// The home of a partition, for the operator.
@@ -224,9 +224,11 @@ impl PlacedStore {
             return Ok(None);
         };
         let (partition, to) = (next.partition, next.to.clone());
+        self.failures.forget(partition);
         self.start(&next.to, move || {
             // The failure is in the list of placements.
             let _ = turn.store.move_noted(partition, &to);
+            drop(turn);
         })?;
         Ok(Some(next))
     }
@@ -241,10 +243,18 @@ impl PlacedStore {
         self.is_balancing() || self.has_work()
     }
 
-    /// Returns true while a move or a drain is under way.
+    /// Returns true while a move or a drain is under way. The row of a move that has failed may stay
+    /// until its remains are removed.
     fn has_work(&self) -> bool {
-        let is_moving = |row: &Row| matches!(row.step, Step::Moving { .. });
-        !lock(&self.failures.draining).is_empty() || self.ledger().rows().values().any(is_moving)
+        let is_moving = |partition: PartitionId| {
+            let place = self.places.get(partition);
+            place.is_some_and(|place| read(&place.route).changes.is_some())
+        };
+        let rows = self.ledger().rows().clone();
+        let mut begun = rows
+            .iter()
+            .filter(|(_, row)| matches!(row.step, Step::Moving { .. }));
+        !lock(&self.failures.draining).is_empty() || begun.any(|(id, _)| is_moving(*id))
     }
 
     /// Returns the move that makes the clusters more equal.
@@ -290,6 +300,8 @@ impl PlacedStore {
             return Err(failed(to, detail));
         }
         let (store, name) = (Arc::clone(self), to.to_owned());
+        // A caller that looks at once must not see the failure of an earlier move.
+        self.failures.forget(partition);
         self.start(to, move || {
             // The failure is in the list of placements.
             let _ = store.move_noted(partition, &name);

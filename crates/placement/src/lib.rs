@@ -11,7 +11,8 @@
 //! - `moving.rs`, `changes.rs`: a move; `balance.rs`: drains, balance and lists for the operator;
 //!   `plan.rs`: the move that makes clusters more equal;
 //! - `writer.rs`: commits of one writer that knows the outcome of each; `target.rs`: the rows of a
-//!   copy in commits; `copy.rs`: whole stores; `migrate.rs`: whole stores to an empty one, compared;
+//!   copy in commits; `copy.rs`: whole stores; `migrate.rs`: whole stores to an empty one, with a
+//!   comparison;
 //! - `timer.rs`: the times of commits; `patience.rs`: waits.
 //!
 //! Promised beyond the trait: an interrupted move leaves the source in force or is complete; epochs

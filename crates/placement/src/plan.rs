@@ -141,7 +141,7 @@ fn move_for(
     })
 }
 
-/// Returns true if a move for request units gives no reason for a move for bytes, among all clusters.
+/// Returns true if a move for request units gives no reason for a move for bytes, in any cluster.
 fn keeps_bytes(
     clusters: &[PlannedCluster],
     (from, to): (&PlannedCluster, &PlannedCluster),

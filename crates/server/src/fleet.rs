@@ -56,16 +56,7 @@ pub(crate) fn run_clusters(arguments: &ClustersArguments) -> Result<(), Failure>
             wait,
             management,
         } => with(management, async |manager| {
-            let path = path(&["clusters", cluster, "drain"]);
-            let mut answer = manager.ask("POST", &path, None).await?;
-            if *wait {
-                answer = manager.wait_for_drain(cluster).await?;
-            }
-            let note = match *wait {
-                true => format!("the cluster '{cluster}' has no partitions any more"),
-                false => "started; 'orrery clusters list' shows the progress".to_owned(),
-            };
-            Ok(Printed::one(answer, &CLUSTER_COLUMNS).with(note))
+            drain(manager, cluster, *wait).await
         }),
         ClustersAction::Undrain {
             cluster,
@@ -126,29 +117,50 @@ pub(crate) fn run_partitions(arguments: &PartitionsArguments) -> Result<(), Fail
             wait,
             management,
         } => with(management, async |manager| {
-            let id = id.to_string();
-            let path = path(&[
+            let path = [
                 "dbs",
                 database,
                 "colls",
                 container,
                 "partitions",
-                &id,
+                &id.to_string(),
                 "move",
-            ]);
-            let body = json!({ "cluster": to });
-            let mut answer = manager.ask("POST", &path, Some(&body)).await?;
-            if *wait {
-                let storage_id = answer["storageId"].as_u64().unwrap_or_default();
-                answer = manager.wait_for_move(storage_id, to).await?;
-            }
-            let note = match *wait {
-                true => format!("the partition is in the cluster '{to}'"),
-                false => "started; 'orrery partitions list' shows the progress".to_owned(),
-            };
-            Ok(Printed::one(answer, &PLACEMENT_COLUMNS).with(note))
+            ];
+            move_partition(manager, &path, to, *wait).await
         }),
     }
+}
+
+/// Starts a drain, and waits for its end if asked.
+async fn drain(manager: &Manager, cluster: &str, wait: bool) -> Result<Printed, ManageError> {
+    let path = path(&["clusters", cluster, "drain"]);
+    let started = manager.ask("POST", &path, None).await?;
+    if !wait {
+        let note = "started; 'orrery clusters list' shows the progress".to_owned();
+        return Ok(Printed::one(started, &CLUSTER_COLUMNS).with(note));
+    }
+    let drained = manager.wait_for_drain(cluster).await?;
+    let note = format!("the cluster '{cluster}' has no partitions any more");
+    Ok(Printed::one(drained, &CLUSTER_COLUMNS).with(note))
+}
+
+/// Starts the move of a partition, and waits for its end if asked.
+async fn move_partition(
+    manager: &Manager,
+    parts: &[&str],
+    to: &str,
+    wait: bool,
+) -> Result<Printed, ManageError> {
+    let body = json!({ "cluster": to });
+    let started = manager.ask("POST", &path(parts), Some(&body)).await?;
+    if !wait {
+        let note = "started; 'orrery partitions list' shows the progress".to_owned();
+        return Ok(Printed::one(started, &PLACEMENT_COLUMNS).with(note));
+    }
+    let storage_id = started["storageId"].as_u64().unwrap_or_default();
+    let moved = manager.wait_for_move(storage_id, to).await?;
+    let note = format!("the partition is in the cluster '{to}'");
+    Ok(Printed::one(moved, &PLACEMENT_COLUMNS).with(note))
 }
 
 /// Starts a round of the balance, and waits for its move if asked.

@@ -24,8 +24,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// The time for which a silent holder of the lease is waited for, in lives of a lease. A holder that
-/// lives renews three times in one.
+/// The time for which a silent holder of the lease is waited for, in lives of a lease. A living
+/// holder renews three times in one.
 const LIVES: u64 = 2;
 /// The pause between two lines about the same partition.
 const LINE_PAUSE: Duration = Duration::from_secs(2);
@@ -70,7 +70,7 @@ fn open_directory(
 ) -> Result<LocalStore, Failure> {
     match arguments.to {
         StoreKind::Postgres => {
-            let is_created = LocalStore::is_created(&store_folder(directory));
+            let is_created = LocalStore::is_created(store_folder(directory));
             if !is_created.map_err(|error| Failure::Data(error.to_string()))? {
                 return Err(Failure::Data(format!(
                     "there is no data in {}: name the data directory of a server with --data-dir",
@@ -225,27 +225,37 @@ fn report(arguments: &MigrateStoreArguments, directory: &Path, done: &Migration)
     );
     // Writing to a string cannot fail.
     let _ = match arguments.to {
-        StoreKind::Postgres => writeln!(
+        StoreKind::Postgres => write!(
             text,
             "Start a server on the clusters, with the other options as before:\n  \
-             orrery start --store postgres --cluster-file {file} --data-dir {directory_text}"
+             orrery start --store postgres --cluster-file {file} --data-dir {directory_text}\n\n\
+             Keys and certificates are files, and were not copied. A node with another data \
+             directory needs copies of:\n"
         ),
-        StoreKind::Directory => writeln!(
+        StoreKind::Directory => write!(
             text,
             "Start a server on the directory, with the other options as before:\n  \
-             orrery start --data-dir {directory_text}"
+             orrery start --data-dir {directory_text}\n\n\
+             Keys and certificates are files, and were not copied. Take along from the data \
+             directory of a node:\n  admin.key\n  tls\n"
         ),
     };
-    text.push_str(
-        "\nKeys and certificates are files and were not copied. Take along, where they are used:\n",
-    );
     for file in kept_files(arguments, directory) {
         let _ = writeln!(text, "  {}", file.display());
     }
     text.push_str(
-        "  the files of --key-file, --admin-key-file, --tls-cert, --tls-key and --entra-keys\n\n\
-         Start no server on the source any more: it gets none of the later writes.\n",
+        "  the files of --key-file, --admin-key-file, --tls-cert, --tls-key and --entra-keys, if \
+         they are used\n\n",
     );
+    text.push_str(match arguments.to {
+        StoreKind::Postgres => {
+            "Start no server on the data directory without --store postgres any more: the data in \
+             it gets none of the later writes.\n"
+        }
+        StoreKind::Directory => {
+            "Start no node on the clusters any more: their data gets none of the later writes.\n"
+        }
+    });
     text
 }
 

@@ -52,6 +52,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinHandle;
 
 /// Time that requests in progress get to finish after a signal to stop.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -455,11 +456,7 @@ async fn serve_clients<S: Future<Output = ()>>(
     ready(&announcement)?;
 
     // Periodic tasks start after the announcement, so that they do not delay it.
-    let mut tasks = background::start(&server.engine, context);
-    tasks.push(write_watch::start(&server.engine, context));
-    if arguments.balance == Balance::On {
-        tasks.push(background::balance(components(server), context));
-    }
+    let tasks = start_tasks(server, arguments);
 
     // Load balancers poll the readiness, so it must change before the port closes.
     let shutdown = async {
@@ -483,6 +480,17 @@ async fn serve_clients<S: Future<Output = ()>>(
         );
     }
     Ok(())
+}
+
+/// Starts the periodic tasks of a server.
+fn start_tasks(server: &Server, arguments: &StartArguments) -> Vec<JoinHandle<()>> {
+    let context = &server.context;
+    let mut tasks = background::start(&server.engine, context);
+    tasks.push(write_watch::start(&server.engine, context));
+    if arguments.balance == Balance::On {
+        tasks.push(background::balance(components(server), context));
+    }
+    tasks
 }
 
 fn cannot_listen(wanted: &dyn fmt::Display, error: &io::Error) -> Failure {
