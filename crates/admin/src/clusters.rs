@@ -173,7 +173,7 @@ pub(crate) fn end_drain(call: &Call) -> Result<Answer, Problem> {
 ///
 /// # Errors
 /// 409 if the server has one store.
-fn placed(call: &Call) -> Result<&Arc<PlacedStore>, Problem> {
+pub(crate) fn placed(call: &Call) -> Result<&Arc<PlacedStore>, Problem> {
     call.components.placement.as_ref().ok_or_else(|| {
         let message = match &call.components.data_dir {
             Some(directory) => format!(
@@ -198,7 +198,7 @@ fn find(placed: &PlacedStore, name: &str) -> Result<ClusterStatus, Problem> {
 }
 
 /// Returns the response for work that the store refuses.
-fn refused(error: StoreError) -> Problem {
+pub(crate) fn refused(error: StoreError) -> Problem {
     Problem::new(409, "Refused", error.to_string())
 }
 
@@ -311,6 +311,7 @@ mod tests {
             clock: Arc::new(ShiftedWorld::new(world)),
             data_dir: None,
             placement: Some(placement),
+            holds_lease: None,
             started: Instant::now(),
         })
     }
@@ -385,6 +386,19 @@ mod tests {
         let (status, of_b) = call(&components, "DELETE", "/clusters/b/drain", "{}");
         let drained = of_b.get("drained").and_then(Json::as_str);
         assert_eq!((status, drained), (200, Some("no")));
+    }
+
+    #[test]
+    fn a_round_of_the_balance_tells_the_loads_and_the_move() {
+        let components = components();
+        // Clusters without items are equal.
+        let (status, round) = call(&components, "POST", "/clusters/balance", "{}");
+        assert_eq!((status, round.get("move")), (202, None));
+        let loads = round.get("clusters").and_then(Json::as_array);
+        assert_eq!(loads.map(<[Json]>::len), Some(2));
+        let (status, message) = call(&components, "POST", "/clusters/balance", "{}");
+        assert_eq!(status, 202, "{message:?}");
+        assert_eq!(crate::balance_clusters(&components), Ok(None));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! containers and partitions are determined at each reading. Labels hold ids of databases and
 //! containers, but never partition keys or ids of items.
 
+use crate::cluster_metrics::add_cluster_metrics;
 use crate::process::process_metrics;
 use crate::stage::Components;
 use orrery_engine::PartitionInventory;
@@ -63,6 +64,7 @@ pub fn metric_families(components: &Components) -> Result<Vec<MetricFamily>, orr
     add_engine_metrics(&mut families, components);
     add_share_metrics(&mut families, components);
     add_container_metrics(&mut families, components)?;
+    add_cluster_metrics(&mut families, components);
     add_server_metrics(&mut families, components);
     add_span_metrics(&mut families, components);
     Ok(families.0)
@@ -396,11 +398,11 @@ fn add_span_metrics(families: &mut Families, components: &Components) {
 
 /// Metrics that are being collected; samples belong to the last family.
 #[derive(Default)]
-struct Families(Vec<MetricFamily>);
+pub(crate) struct Families(Vec<MetricFamily>);
 
 impl Families {
     /// Begins a metric; its samples must follow.
-    fn family(&mut self, name: &'static str, kind: MetricKind, help: &'static str) {
+    pub(crate) fn family(&mut self, name: &'static str, kind: MetricKind, help: &'static str) {
         self.0.push(MetricFamily {
             name,
             kind,
@@ -410,18 +412,24 @@ impl Families {
     }
 
     /// Adds a metric that has a single sample without labels.
-    fn single(&mut self, name: &'static str, kind: MetricKind, help: &'static str, value: f64) {
+    pub(crate) fn single(
+        &mut self,
+        name: &'static str,
+        kind: MetricKind,
+        help: &'static str,
+        value: f64,
+    ) {
         self.family(name, kind, help);
         self.sample(name, &[], value);
     }
 
     /// Adds a sample to the metric that was begun last.
-    fn sample(&mut self, name: &str, labels: &[(&'static str, &str)], value: f64) {
+    pub(crate) fn sample(&mut self, name: &str, labels: &[(&'static str, &str)], value: f64) {
         self.add(name, labels, MetricValue::Number(value));
     }
 
     /// Adds a sample of a histogram to the metric that was begun last.
-    fn histogram(
+    pub(crate) fn histogram(
         &mut self,
         name: &str,
         labels: &[(&'static str, &str)],

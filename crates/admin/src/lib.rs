@@ -8,9 +8,9 @@
 //! openapi    OpenAPI description of a list of routes
 //! call       checked request and its response, the interface of handlers
 //! stage      lifecycle of the server and its components
-//! families   metrics as values, from which their text and their export are made
+//! families, cluster_metrics   metrics as values, from which their text and their export are made
 //! health, status, metrics, live, requests, language, faults, clock, snapshots, partitions,
-//! traffic, feed_consumers, operations, clusters, throughput, what_if, forecast
+//! traffic, feed_consumers, operations, clusters, balancing, throughput, what_if, forecast
 //!            handlers, one file for each subject
 //! ```
 //!
@@ -25,8 +25,10 @@
 //! sessions.
 
 mod admin;
+mod balancing;
 mod call;
 mod clock;
+mod cluster_metrics;
 mod clusters;
 mod families;
 mod faults;
@@ -54,7 +56,8 @@ mod traffic;
 mod what_if;
 
 pub use admin::{Admin, Options};
+pub use balancing::balance_clusters;
 pub use families::{MetricFamily, MetricKind, MetricSample, MetricValue, metric_families};
 pub use key::{AdminKeys, AdminKeysError};
 pub use routes::{KnownRoute, known_routes};
-pub use stage::Components;
+pub use stage::{Components, HoldsLease};

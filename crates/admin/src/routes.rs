@@ -9,8 +9,8 @@ use crate::route::Handler::{AnyStage, Serving};
 use crate::route::{ResponseBody, Route, delete, get, post, put};
 use crate::stage::Stage;
 use crate::{
-    clock, clusters, faults, feed_consumers, forecast, health, language, live, metrics, openapi,
-    operations, partitions, requests, snapshots, status, throughput, traffic, what_if,
+    balancing, clock, clusters, faults, feed_consumers, forecast, health, language, live, metrics,
+    openapi, operations, partitions, requests, snapshots, status, throughput, traffic, what_if,
 };
 
 const PARTITIONS: &str = "/dbs/{db}/colls/{coll}/partitions";
@@ -269,6 +269,17 @@ pub(crate) static ROUTES: &[Route] = &[
     )
     .summary("Lets a drained cluster get partitions again.")
     .returns(&clusters::CLUSTER),
+    post(
+        "/clusters/balance",
+        "balanceClusters",
+        Serving(balancing::start),
+    )
+    .summary(
+        "Starts to move the partition that makes the clusters more equal in bytes or request \
+         units, if there is one.",
+    )
+    .takes(&balancing::LIMITS)
+    .starts(&balancing::BALANCE),
     get(
         "/placements",
         "listPlacements",

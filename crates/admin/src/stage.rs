@@ -9,6 +9,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// A question to the lease of a node.
+pub type HoldsLease = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// Components of a server that has opened its data.
 pub struct Components {
     /// Engine that holds the data.
@@ -21,6 +24,8 @@ pub struct Components {
     pub data_dir: Option<PathBuf>,
     /// Store over several clusters; `None` if the data is in one store.
     pub placement: Option<Arc<PlacedStore>>,
+    /// Tells if this node holds the lease of the account; `None` without a lease.
+    pub holds_lease: Option<HoldsLease>,
     /// Start of the process.
     pub started: Instant,
 }

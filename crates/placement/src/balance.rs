@@ -1,12 +1,15 @@
 //! Moves of many partitions, and lists for the operator.
 
-use orrery_model::sync::lock;
-use orrery_storage::{PartitionId, StoreError};
+use orrery_model::metrics::HistogramSnapshot;
+use orrery_model::sync::{lock, read};
+use orrery_storage::{FollowerLag, PartitionId, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::cluster::failed;
 use crate::ledger::Change;
+use crate::plan::{BalanceLimits, BalanceMove, Load, Loads, PlannedCluster, next_move};
 use crate::row::Step;
 use crate::store::PlacedStore;
 
@@ -43,7 +46,7 @@ pub enum PlacementState {
 }
 
 /// A cluster, for the operator.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ClusterStatus {
     /// The name.
     pub name: String,
@@ -59,6 +62,8 @@ pub struct ClusterStatus {
     pub drain_failure: Option<String>,
     /// The reason for which the cluster takes no writes now.
     pub write_failure: Option<String>,
+    /// The times of the commits that this process made durable there.
+    pub commit_seconds: HistogramSnapshot,
 }
 
 /// Failures of work in the background, and the work under way.
@@ -67,6 +72,32 @@ pub(crate) struct Failures {
     partitions: Mutex<BTreeMap<PartitionId, String>>,
     drains: Mutex<BTreeMap<String, String>>,
     draining: Mutex<BTreeSet<String>>,
+    /// A move for the balance is being chosen, or is under way.
+    is_balancing: AtomicBool,
+}
+
+/// The turn of the only move for the balance.
+struct Balancing {
+    store: Arc<PlacedStore>,
+}
+
+impl Balancing {
+    /// Returns the turn, unless another call has it.
+    fn begin(store: &Arc<PlacedStore>) -> Option<Balancing> {
+        let was_set = store.failures.is_balancing.swap(true, Ordering::AcqRel);
+        (!was_set).then(|| Balancing {
+            store: store.clone(),
+        })
+    }
+}
+
+impl Drop for Balancing {
+    fn drop(&mut self) {
+        self.store
+            .failures
+            .is_balancing
+            .store(false, Ordering::Release);
+    }
 }
 
 impl Failures {
@@ -118,9 +149,18 @@ impl PlacedStore {
                 is_draining: draining.contains(&cluster.name),
                 drain_failure: drains.get(&cluster.name).cloned(),
                 write_failure: cluster.store.write_failure(),
+                commit_seconds: self.commit_seconds[at].snapshot(),
             });
         }
         all
+    }
+
+    /// Returns the standbys of each cluster that answer, with their distance from the primary. Asks
+    /// the servers, which may take seconds.
+    pub fn followers(&self) -> Vec<(String, Vec<FollowerLag>)> {
+        let clusters = self.clusters.iter();
+        let lag = clusters.map(|one| (one.name.clone(), one.store.follower_lag()));
+        lag.collect()
     }
 
     /// Sets if a cluster gets no further partitions, durably.
@@ -161,38 +201,87 @@ impl PlacedStore {
         result.map(|()| moved)
     }
 
-    /// Moves one partition from the fullest cluster to the emptiest, if their sizes differ by more
-    /// than `threshold` bytes and by more than a partition of average size. Returns the partition
-    /// and its new cluster, or `None` if nothing was moved.
+    /// Starts the move that makes the clusters more equal, if there is one, on a thread of its own.
+    /// Returns the move. [`PlacedStore::placements`] shows its progress and its failure.
     ///
     /// # Errors
-    /// As [`PlacedStore::move_partition`].
-    pub fn balance(&self, threshold: u64) -> Result<Option<(PartitionId, String)>, StoreError> {
-        let clusters = self.clusters();
-        let movable = |name: &str| {
-            let mut all = self.partitions_of(name);
-            all.retain(|partition| partition.0 != 0);
-            all
+    /// When a move or a drain is under way, so that there is one move at a time; when no thread can
+    /// be started.
+    pub fn start_balance(
+        self: &Arc<Self>,
+        loads: &Loads,
+        limits: &BalanceLimits,
+    ) -> Result<Option<BalanceMove>, StoreError> {
+        let first = self.clusters[0].name.as_str();
+        let under_way = || failed(first, "a move or a drain is under way: balance after it");
+        let Some(turn) = Balancing::begin(self) else {
+            return Err(under_way());
         };
-        let sources = clusters.iter().filter(|one| !movable(&one.name).is_empty());
-        let fullest = sources.max_by_key(|one| one.bytes);
-        let targets = clusters.iter().filter(|one| !one.is_drained);
-        let emptiest = targets.min_by_key(|one| (one.bytes, one.partitions));
-        let (Some(fullest), Some(emptiest)) = (fullest, emptiest) else {
-            return Ok(None);
-        };
-        // A move of an average partition must not make the other cluster the fuller one.
-        let average = fullest.bytes / fullest.partitions.max(1) as u64;
-        let difference = fullest.bytes.saturating_sub(emptiest.bytes);
-        if difference <= threshold.max(average) {
-            return Ok(None);
+        if self.has_work() {
+            return Err(under_way());
         }
-        // The newest partition has the highest number; it is likely to be the smallest.
-        let Some(partition) = movable(&fullest.name).pop() else {
+        let Some(next) = self.next_move(loads, limits) else {
             return Ok(None);
         };
-        self.move_noted(partition, &emptiest.name)?;
-        Ok(Some((partition, emptiest.name.clone())))
+        let (partition, to) = (next.partition, next.to.clone());
+        self.failures.forget(partition);
+        self.start(&next.to, move || {
+            // The failure is in the list of placements.
+            let _ = turn.store.move_noted(partition, &to);
+            drop(turn);
+        })?;
+        Ok(Some(next))
+    }
+
+    /// Returns true while a move that [`PlacedStore::start_balance`] has chosen is under way.
+    pub fn is_balancing(&self) -> bool {
+        self.failures.is_balancing.load(Ordering::Acquire)
+    }
+
+    /// Returns true while a move for the balance, another move or a drain is under way.
+    pub fn is_busy(&self) -> bool {
+        self.is_balancing() || self.has_work()
+    }
+
+    /// Returns true while a move or a drain is under way. The row of a move that has failed may stay
+    /// until its remains are removed.
+    fn has_work(&self) -> bool {
+        let is_moving = |partition: PartitionId| {
+            let place = self.places.get(partition);
+            place.is_some_and(|place| read(&place.route).changes.is_some())
+        };
+        let rows = self.ledger().rows().clone();
+        let mut begun = rows
+            .iter()
+            .filter(|(_, row)| matches!(row.step, Step::Moving { .. }));
+        !lock(&self.failures.draining).is_empty() || begun.any(|(id, _)| is_moving(*id))
+    }
+
+    /// Returns the move that makes the clusters more equal.
+    fn next_move(&self, loads: &Loads, limits: &BalanceLimits) -> Option<BalanceMove> {
+        let failures = lock(&self.failures.partitions).clone();
+        let mut clusters = Vec::new();
+        for (at, cluster) in self.clusters.iter().enumerate() {
+            let mut one = PlannedCluster {
+                name: cluster.name.clone(),
+                is_drained: self.is_drained(at),
+                partitions: Vec::new(),
+                load: Load::default(),
+            };
+            for partition in self.partitions_of(&cluster.name) {
+                let Some(load) = loads.get(&partition) else {
+                    continue;
+                };
+                one.load.bytes = one.load.bytes.saturating_add(load.bytes);
+                one.load.request_units += load.request_units;
+                if partition.0 != 0 {
+                    one.partitions
+                        .push((partition, failures.contains_key(&partition)));
+                }
+            }
+            clusters.push(one);
+        }
+        next_move(&clusters, loads, limits)
     }
 
     /// Starts a move on a thread of its own. [`PlacedStore::placements`] shows its progress and its
@@ -211,6 +300,8 @@ impl PlacedStore {
             return Err(failed(to, detail));
         }
         let (store, name) = (Arc::clone(self), to.to_owned());
+        // A caller that looks at once must not see the failure of an earlier move.
+        self.failures.forget(partition);
         self.start(to, move || {
             // The failure is in the list of placements.
             let _ = store.move_noted(partition, &name);

@@ -18,9 +18,9 @@ use crate::writer::Tokens;
 /// The first bytes of the tokens of an incomplete copy.
 const MARK: [u8; 8] = *b"copying:";
 /// The name of the target in errors.
-const TARGET: &str = "target of the copy";
+pub(crate) const TARGET: &str = "target of the copy";
 /// The name of the source in errors.
-const SOURCE: &str = "source of the copy";
+pub(crate) const SOURCE: &str = "source of the copy";
 /// The time that a cluster may be away.
 const PATIENCE: Duration = Duration::from_secs(120);
 

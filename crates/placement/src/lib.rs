@@ -9,8 +9,11 @@
 //!   the way of one partition's calls;
 //! - `ledger.rs` and `row.rs`: the rows that say where partitions live;
 //! - `moving.rs`, `changes.rs`: a move; `balance.rs`: drains, balance and lists for the operator;
+//!   `plan.rs`: the move that makes clusters more equal;
 //! - `writer.rs`: commits of one writer that knows the outcome of each; `target.rs`: the rows of a
-//!   copy in commits; `copy.rs`: whole stores; `patience.rs`: waits.
+//!   copy in commits; `copy.rs`: whole stores; `migrate.rs`: whole stores to an empty one, with a
+//!   comparison;
+//! - `timer.rs`: the times of commits; `patience.rs`: waits.
 //!
 //! Promised beyond the trait: an interrupted move leaves the source in force or is complete; epochs
 //! rise over moves; a process that does not own the ledger any more opens no partition.
@@ -22,15 +25,20 @@ mod changes;
 mod cluster;
 mod copy;
 mod ledger;
+mod migrate;
 mod moving;
 mod patience;
 mod place;
+mod plan;
 mod row;
 mod store;
 mod target;
+mod timer;
 mod writer;
 
 pub use balance::{ClusterStatus, Placement, PlacementState};
 pub use cluster::NamedCluster;
 pub use copy::{CopyProgress, copy_store};
+pub use migrate::{Migration, MigrationProgress, is_incomplete_copy, migrate_store};
+pub use plan::{BalanceLimits, BalanceMove, BalanceReason, Load, Loads};
 pub use store::{LEDGER, Options, PlacedStore};

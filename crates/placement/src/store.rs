@@ -10,7 +10,7 @@
 //! With one cluster, and no partition that was ever moved, `submit` and `snapshot` go to the
 //! cluster at once: the lease names its copy by itself.
 
-use orrery_model::metrics::HistogramSnapshot;
+use orrery_model::metrics::{Histogram, HistogramSnapshot};
 use orrery_model::sync::{lock, read, write};
 use orrery_storage::{
     Capabilities, Commit, CommitOutcome, Damage, DamageReport, DamagedContents, Head, Lease,
@@ -27,6 +27,7 @@ use crate::ledger::{Change, Ledger};
 use crate::patience::Stop;
 use crate::place::{Place, Places, Route, Target, epoch_of, epoch_of_copy};
 use crate::row::{Copy, Row, Step, copy_number, is_copy_number};
+use crate::timer::Timer;
 use crate::writer::unavailable;
 
 /// The partition of the first cluster that holds the ledger. [`PlacedStore`] refuses its number.
@@ -63,6 +64,8 @@ impl Default for Options {
 /// A store over several clusters. The header of the crate has the promises.
 pub struct PlacedStore {
     pub(crate) clusters: Vec<NamedCluster>,
+    /// The times of the commits that each cluster has made durable.
+    pub(crate) commit_seconds: Vec<Arc<Histogram>>,
     pub(crate) options: Options,
     pub(crate) places: Places,
     ledger: Mutex<Ledger>,
@@ -128,6 +131,7 @@ impl PlacedStore {
         let all_plain = ledger.rows().iter().all(|(id, row)| row.home.number == *id);
         let store = PlacedStore {
             is_plain: clusters.len() == 1 && all_plain,
+            commit_seconds: clusters.iter().map(|_| Timer::histogram()).collect(),
             clusters,
             options,
             places: Places::default(),
@@ -356,6 +360,12 @@ impl PlacedStore {
         Ok(target)
     }
 
+    /// Submits a commit to a cluster, and measures the time until its answer.
+    fn submit_to(&self, cluster: usize, lease: &Lease, commit: Commit) -> Receipt {
+        let timer = Timer::start(&self.commit_seconds[cluster]);
+        timer.measure(self.clusters[cluster].store.submit(lease, commit))
+    }
+
     /// Returns the cluster that the next new partition goes to.
     pub(crate) fn emptiest(&self) -> Result<usize, StoreError> {
         if let [_] = &self.clusters[..] {
@@ -491,7 +501,7 @@ impl Store for PlacedStore {
         let partition = lease.partition();
         if self.is_plain {
             let lease = Lease::new(partition, epoch_of_copy(lease.epoch()), lease.head());
-            return self.clusters[0].store.submit(&lease, commit);
+            return self.submit_to(0, &lease, commit);
         }
         let Some(place) = self.places.get(partition) else {
             return Receipt::ready(CommitOutcome::Fenced);
@@ -511,9 +521,8 @@ impl Store for PlacedStore {
             return Receipt::ready(CommitOutcome::Fenced);
         }
         place.is_written.store(true, Ordering::Release);
-        let store = self.store_of(target);
         let Some(changes) = &route.changes else {
-            return store.submit(of_copy, commit);
+            return self.submit_to(target.cluster, of_copy, commit);
         };
         // The keys are noted and the commit is submitted in one step, see `changes.rs`.
         let mut changes = lock(changes);
@@ -523,7 +532,7 @@ impl Store for PlacedStore {
             });
         }
         changes.note(&commit);
-        store.submit(of_copy, commit)
+        self.submit_to(target.cluster, of_copy, commit)
     }
 
     fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>, StoreError> {

@@ -3,7 +3,9 @@
 
 mod support;
 
-use orrery_placement::{LEDGER, NamedCluster, PlacedStore, PlacementState};
+use orrery_placement::{
+    BalanceLimits, LEDGER, Load, Loads, NamedCluster, PlacedStore, PlacementState,
+};
 use orrery_storage::testing::{Crashing, Fault};
 use orrery_storage::{Commit, CommitOutcome, Lease, MemoryStore, PartitionId, Store};
 use std::sync::Arc;
@@ -338,13 +340,30 @@ fn balance_moves_one_partition_from_the_fullest_to_the_emptiest() {
             );
         }
     }
-    let store = open(&stores);
-    assert_eq!(store.balance(1 << 30).unwrap(), None, "they differ by less");
+    let store = Arc::new(open(&stores));
+    let load = Load {
+        bytes: 200_000,
+        request_units: 0.0,
+    };
+    let loads: Loads = (1..5).map(|id| (PartitionId(id), load)).collect();
+    let far = BalanceLimits::default();
+    assert_eq!(
+        store.start_balance(&loads, &far).unwrap(),
+        None,
+        "they differ by less"
+    );
+    let near = BalanceLimits {
+        bytes: 1_000,
+        ..far
+    };
     for _ in 0..2 {
-        let (_, to) = store.balance(1_000).unwrap().unwrap();
-        assert_eq!(to, "b");
+        let one = store.start_balance(&loads, &near).unwrap().unwrap();
+        assert_eq!((one.from.as_str(), one.to.as_str()), ("a", "b"));
+        while store.is_balancing() {
+            std::thread::yield_now();
+        }
     }
-    assert_eq!(store.balance(1_000).unwrap(), None);
+    assert_eq!(store.start_balance(&loads, &near).unwrap(), None);
     let counts: Vec<_> = store.clusters().iter().map(|one| one.partitions).collect();
     assert_eq!(counts, [2, 2]);
 }

@@ -9,6 +9,7 @@
 //! core, so that a server with many containers is idle soon after its start.
 
 use crate::context::ServerContext;
+use orrery_admin::{Components, balance_clusters};
 use orrery_engine::{BackgroundTask, ClockJump, Engine, LargeKey};
 use orrery_gateway::LogLevel;
 use std::sync::Arc;
@@ -25,6 +26,9 @@ const SURVEY_PAUSE_FACTOR: u32 = 200;
 /// The shortest and the longest pause of the survey.
 const SURVEY_PAUSE_MIN: Duration = Duration::from_millis(50);
 const SURVEY_PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// The pause between two looks at the balance of the clusters.
+const BALANCE_PAUSE: Duration = Duration::from_secs(60);
 
 /// Starts the loops of all tasks. They run until their handles are aborted.
 pub(crate) fn start(engine: &Arc<Engine>, context: &ServerContext) -> Vec<JoinHandle<()>> {
@@ -46,6 +50,28 @@ pub(crate) fn start(engine: &Arc<Engine>, context: &ServerContext) -> Vec<JoinHa
         loops.push(tokio::spawn(task_loop.run()));
     }
     loops
+}
+
+/// Starts the loop that keeps the clusters in balance: one move at a time, at most one in
+/// [`BALANCE_PAUSE`]. It runs until its handle is aborted.
+pub(crate) fn balance(components: Components, context: &ServerContext) -> JoinHandle<()> {
+    let (components, context) = (Arc::new(components), context.clone());
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(BALANCE_PAUSE).await;
+            let components = components.clone();
+            let round = tokio::task::spawn_blocking(move || balance_clusters(&components)).await;
+            // A panic has already been reported by the panic hook.
+            match round {
+                Ok(Ok(Some(text))) => context.log(LogLevel::Info, &text),
+                Ok(Err(cause)) => {
+                    let message = "cannot balance the clusters now; trying again";
+                    context.log_with_cause(LogLevel::Warn, message, &cause);
+                }
+                _ => {}
+            }
+        }
+    })
 }
 
 /// The loop of one task.

@@ -4,9 +4,11 @@
 //! the lease of the account and serves requests; the others wait for the lease. A node that loses
 //! the lease ends at once, so that its supervisor starts it again as one that waits.
 
+use crate::command::{StartArguments, StoreKind};
 use crate::context::ServerContext;
 use crate::failure::Failure;
 use crate::node::Seat;
+use orrery_admin::HoldsLease;
 use orrery_gateway::LogLevel;
 use orrery_node_lease::{LeasedStore, Node, NodeLease, NodesKey, Progress, Report, Terms};
 use orrery_placement::{NamedCluster, PlacedStore};
@@ -37,32 +39,23 @@ impl Clusters {
         seat: &Arc<Seat>,
         context: &ServerContext,
     ) -> Result<Option<Clusters>, Failure> {
-        let configs = ClusterConfig::read_file(file);
-        let configs = configs.map_err(|error| Failure::Usage(error.to_string()))?;
-        let failed = |error: StoreError| Failure::Data(error.to_string());
+        let configs = read_file(file)?;
         let Some(lease) = acquire(&configs[0], seat, context)? else {
             return Ok(None);
         };
-
-        // The lease makes this process the only writer.
-        let options = StoreOptions { only_writer: true };
-        let mut clusters = Vec::new();
-        for config in configs {
-            let name = config.name.clone();
-            let store = PostgresStore::open_with(config, options).map_err(failed)?;
-            clusters.push(NamedCluster {
-                name,
-                store: Arc::new(store),
-                drained: false,
-            });
-        }
-        let placed = Arc::new(PlacedStore::open(clusters).map_err(failed)?);
+        let placed = open_placed(configs)?;
         Ok(Some(Clusters { placed, lease }))
     }
 
     /// Returns the key of all nodes.
     pub(crate) fn key(&self) -> &NodesKey {
         self.lease.key()
+    }
+
+    /// Returns the question if this node holds the lease.
+    pub(crate) fn holds_lease(&self) -> HoldsLease {
+        let validity = self.lease.validity().clone();
+        Arc::new(move || validity.is_valid())
     }
 
     /// Returns the store of the engine.
@@ -79,20 +72,77 @@ impl Drop for Clusters {
     }
 }
 
+/// Opens clusters for a process that holds the lease of the account.
+///
+/// # Errors
+/// [`Failure::Data`] if a cluster cannot be used.
+pub(crate) fn open_placed(configs: Vec<ClusterConfig>) -> Result<Arc<PlacedStore>, Failure> {
+    let failed = |error: StoreError| Failure::Data(error.to_string());
+    // The lease makes this process the only writer.
+    let options = StoreOptions { only_writer: true };
+    let mut clusters = Vec::new();
+    for config in configs {
+        let name = config.name.clone();
+        let store = PostgresStore::open_with(config, options).map_err(failed)?;
+        clusters.push(NamedCluster {
+            name,
+            store: Arc::new(store),
+            drained: false,
+        });
+    }
+    Ok(Arc::new(PlacedStore::open(clusters).map_err(failed)?))
+}
+
+/// Opens the cluster with the lease once more, with connections of its own: commits of clients must
+/// not delay a renewal.
+///
+/// # Errors
+/// [`Failure::Data`] if the cluster cannot be used.
+pub(crate) fn open_for_lease(config: &ClusterConfig) -> Result<Arc<dyn Store>, Failure> {
+    let config = ClusterConfig {
+        write_connections: 1,
+        read_connections: 1,
+        ..config.clone()
+    };
+    let store = PostgresStore::open(config);
+    Ok(Arc::new(
+        store.map_err(|error| Failure::Data(error.to_string()))?,
+    ))
+}
+
+/// Checks the options about the place of the data, and the cluster file. Nothing is created.
+///
+/// # Errors
+/// [`Failure::Usage`] if the options contradict each other or the file cannot be used.
+pub(crate) fn check(arguments: &StartArguments) -> Result<(), Failure> {
+    let wrong = |text: &str| Err(Failure::Usage(text.to_owned()));
+    match (arguments.store, &arguments.cluster_file) {
+        (StoreKind::Directory, None) => Ok(()),
+        (StoreKind::Directory, Some(_)) => wrong("--cluster-file is for --store postgres"),
+        (StoreKind::Postgres, None) => wrong("--store postgres needs --cluster-file"),
+        (StoreKind::Postgres, Some(_)) if arguments.memory => {
+            wrong("--store postgres and --memory exclude each other")
+        }
+        (StoreKind::Postgres, Some(file)) => read_file(file).map(|_| ()),
+    }
+}
+
+/// Reads a cluster file.
+///
+/// # Errors
+/// [`Failure::Usage`] for a file that cannot be used.
+pub(crate) fn read_file(file: &Path) -> Result<Vec<ClusterConfig>, Failure> {
+    ClusterConfig::read_file(file).map_err(|error| Failure::Usage(error.to_string()))
+}
+
 /// Waits until this node holds the lease of the account; `None` if the wait was cancelled.
 fn acquire(
     config: &ClusterConfig,
     seat: &Arc<Seat>,
     context: &ServerContext,
 ) -> Result<Option<NodeLease>, Failure> {
-    // Connections of its own: commits of clients must not delay a renewal.
-    let config = ClusterConfig {
-        write_connections: 1,
-        read_connections: 1,
-        ..config.clone()
-    };
     let failed = |error: StoreError| Failure::Data(error.to_string());
-    let store = Arc::new(PostgresStore::open(config).map_err(failed)?);
+    let store = open_for_lease(config)?;
     let world = context.world.clone();
     let report = report(context.clone(), seat.clone());
     let node = seat.node.clone();
@@ -133,6 +183,17 @@ fn report(context: ServerContext, seat: Arc<Seat>) -> Report {
     clippy::disallowed_methods,
     reason = "an orderly end would wait for commits that cannot be confirmed"
 )]
-fn end() -> ! {
+pub(crate) fn end() -> ! {
     std::process::exit(REPLACED)
+}
+
+#[cfg(unix)]
+pub(crate) fn machine_name() -> String {
+    let system = rustix::system::uname();
+    system.nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(not(unix))]
+pub(crate) fn machine_name() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_else(|_| "node".to_owned())
 }

@@ -12,9 +12,11 @@ mod definition;
 mod doctor;
 mod emulator;
 mod export;
+mod fleet;
 mod import;
 mod keys;
 mod mcp;
+mod migrate_store;
 mod query;
 mod shell;
 mod shell_files;
@@ -27,6 +29,9 @@ pub(crate) use blog::{
 };
 pub(crate) use definition::{DumpArguments, DumpFormat, InitArguments, InitMode};
 pub(crate) use export::ExportArguments;
+pub(crate) use fleet::{
+    ClustersAction, ClustersArguments, ManagementArguments, PartitionsAction, PartitionsArguments,
+};
 pub(crate) use import::{DataFormat, ImportArguments, ImportMode};
 
 pub(crate) use cert::{CertAction, CertArguments, CertFormat, CertSource};
@@ -35,11 +40,12 @@ pub(crate) use doctor::DoctorArguments;
 pub(crate) use emulator::EmulatorArguments;
 pub(crate) use keys::{KeyKind, KeysAction, KeysArguments};
 pub(crate) use mcp::McpArguments;
+pub(crate) use migrate_store::MigrateStoreArguments;
 pub(crate) use query::QueryArguments;
 pub(crate) use shell::ShellArguments;
 pub(crate) use shell_files::{CompletionsArguments, ManArguments};
 pub(crate) use start::{
-    AdminListen, Consistency, ConsoleMode, CrossPartitionQueries, Entra, Level, Profile,
+    AdminListen, Balance, Consistency, ConsoleMode, CrossPartitionQueries, Entra, Level, Profile,
     StartArguments, StoreKind, Switch, throughput,
 };
 
@@ -73,6 +79,8 @@ Examples:
   orrery query 'SELECT * FROM c' --database d --container c
   orrery shell                               type queries and commands
   orrery dump --output definition.json       write databases, containers and scripts to a file
+  orrery migrate-store --to postgres --data-dir ./data --cluster-file clusters.toml
+  orrery clusters list                       list the clusters of a fleet
   orrery import items.jsonl --database d --container c
   orrery export --database d --container c --output items.jsonl.zst
 
@@ -100,6 +108,15 @@ pub(crate) enum Command {
     /// its files no longer hold
     #[command(after_help = REPAIR_HELP)]
     Repair(RepairArguments),
+    /// Copy the data of a data directory to PostgreSQL clusters, or back, while no server runs
+    #[command(after_help = migrate_store::MIGRATE_STORE_HELP)]
+    MigrateStore(MigrateStoreArguments),
+    /// List, drain and balance the clusters of a fleet
+    #[command(after_help = fleet::CLUSTERS_HELP)]
+    Clusters(ClustersArguments),
+    /// List the physical partitions of a fleet, and move them between its clusters
+    #[command(after_help = fleet::PARTITIONS_HELP)]
+    Partitions(PartitionsArguments),
     /// Create and change the keys of an account
     #[command(after_help = keys::KEYS_HELP)]
     Keys(KeysArguments),

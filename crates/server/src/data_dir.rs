@@ -19,9 +19,37 @@ pub(crate) fn prepare(arguments: &StartArguments) -> Result<Option<PathBuf>, Fai
     let directory = locate(arguments.data_dir.as_deref(), SERVER)?;
     private_file::create_directory(&directory)
         .map_err(|error| cannot_create(&directory, &error))?;
-    refuse_foreign(&directory, arguments)?;
+    refuse_foreign(&directory, &named_files(arguments))?;
     refuse_read_only(&directory)?;
     Ok(Some(directory))
+}
+
+/// Creates the data directory of a copy if it is missing. `named` are files that the command line
+/// names, which may lie in the directory.
+///
+/// # Errors
+/// As [`prepare`].
+pub(crate) fn prepare_copy(directory: &Path, named: &[&Path]) -> Result<(), Failure> {
+    private_file::create_directory(directory).map_err(|error| cannot_create(directory, &error))?;
+    refuse_foreign(directory, named)?;
+    refuse_read_only(directory)
+}
+
+/// Returns the files that the arguments name.
+fn named_files(arguments: &StartArguments) -> Vec<&Path> {
+    let named = [
+        &arguments.config,
+        &arguments.cluster_file,
+        &arguments.key_file,
+        &arguments.admin_key_file,
+        &arguments.entra_keys,
+        &arguments.tls_cert,
+        &arguments.tls_key,
+        &arguments.tls_password_file,
+        &arguments.init,
+    ];
+    let named = named.into_iter().flatten();
+    named.map(PathBuf::as_path).collect()
 }
 
 /// The files that the program makes in a data directory before its data exists, or beside it.
@@ -65,27 +93,13 @@ fn cannot_create(directory: &Path, error: &io::Error) -> Failure {
 /// Refuses a directory without data of ours that has files of others: a server there would mix its
 /// files with theirs, and the usual cause is a wrong path. Data that is there already may have
 /// files beside it, because a note of the operator must not keep a server from starting again.
-fn refuse_foreign(directory: &Path, arguments: &StartArguments) -> Result<(), Failure> {
+fn refuse_foreign(directory: &Path, named: &[&Path]) -> Result<(), Failure> {
     let has_data = |name: &str| directory.join(name).exists();
     // A directory that lost its data keeps the marker, and gets a message of its own later.
     if has_data("store/ORRERY") || has_data("HOLDS-DATA") {
         return Ok(());
     }
-    let named = [
-        &arguments.config,
-        &arguments.key_file,
-        &arguments.admin_key_file,
-        &arguments.entra_keys,
-        &arguments.tls_cert,
-        &arguments.tls_key,
-        &arguments.tls_password_file,
-        &arguments.init,
-    ];
-    let named: Vec<PathBuf> = named
-        .into_iter()
-        .flatten()
-        .map(|file| whole(file))
-        .collect();
+    let named: Vec<PathBuf> = named.iter().map(|file| whole(file)).collect();
     let entries = std::fs::read_dir(directory).map_err(|error| cannot_list(directory, &error))?;
     let mut foreign = Vec::new();
     for entry in entries {

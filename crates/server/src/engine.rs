@@ -8,6 +8,7 @@ use crate::memory::Memory;
 use crate::private_file;
 use orrery_engine::{Engine, EngineOptions, ThroughputOptions};
 use orrery_model::world::World;
+use orrery_placement::is_incomplete_copy;
 use orrery_script::{HostCommand, PoolOptions};
 use orrery_storage::{LocalOptions, LocalStore, MemoryStore, Store, StoreError};
 use std::path::{Path, PathBuf};
@@ -39,6 +40,7 @@ pub(crate) fn open_engine(
             Arc::new(open_store(directory, options)?)
         }
     };
+    refuse_incomplete_copy(&*store)?;
 
     let options = EngineOptions {
         profile: match arguments.profile {
@@ -64,6 +66,20 @@ pub(crate) fn open_engine(
         })
     };
     open_on(store, options, world)
+}
+
+/// Refuses data that `orrery migrate-store` has not copied completely: an engine would find no
+/// database there.
+fn refuse_incomplete_copy(store: &dyn Store) -> Result<(), Failure> {
+    match is_incomplete_copy(store) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(Failure::Data(
+            "the data is a copy that was not completed: run 'orrery migrate-store' again, with the \
+             same source"
+                .to_owned(),
+        )),
+        Err(error) => Err(Failure::Data(error.to_string())),
+    }
 }
 
 /// Opens the engine on a store.
@@ -116,7 +132,7 @@ pub(crate) fn store_folder(directory: &Path) -> PathBuf {
 /// everything in it. A file `HOLDS-DATA` beside the folder records that the store exists, so that
 /// the server refuses to start with an empty database in its place. The file is durable before the
 /// first request is served, so no acknowledged write precedes it.
-fn open_store(directory: &Path, options: LocalOptions) -> Result<LocalStore, Failure> {
+pub(crate) fn open_store(directory: &Path, options: LocalOptions) -> Result<LocalStore, Failure> {
     let folder = store_folder(directory);
     let marker = directory.join("HOLDS-DATA");
     let failed = |error: StoreError| Failure::Data(error.to_string());

@@ -15,6 +15,8 @@
 //! health, public_paths   probes, and the certificate for clients
 //! certificate, pfx, cert   self-signed certificate, PFX files, orrery cert
 //! repair       orrery repair: lost commits, and their acceptance
+//! migrate_store   orrery migrate-store: data between a directory and clusters
+//! fleet        orrery clusters, orrery partitions
 //! rotation     orrery keys: creates and changes key files
 //! healthcheck  orrery healthcheck
 //! blog         orrery blog: the application of the blog, with a server in the same process
@@ -51,6 +53,7 @@ mod emulator;
 mod engine;
 mod entra;
 mod failure;
+mod fleet;
 mod forwarding;
 mod health;
 mod healthcheck;
@@ -58,6 +61,7 @@ mod keys;
 mod library_log;
 mod mcp;
 mod memory;
+mod migrate_store;
 mod node;
 mod notify;
 mod pfx;
@@ -105,6 +109,9 @@ fn main() -> ExitCode {
             Err(failure) => Err(failure),
         },
         Command::Repair(arguments) => repair::run(&arguments),
+        Command::Clusters(arguments) => fleet::run_clusters(&arguments),
+        Command::Partitions(arguments) => fleet::run_partitions(&arguments),
+        Command::MigrateStore(arguments) => migrate_store::run(&arguments),
         Command::Keys(arguments) => rotation::run(&arguments),
         Command::Blog(arguments) => blog::run(*arguments),
         Command::Bench(arguments) => bench::run(&arguments),

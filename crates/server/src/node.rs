@@ -2,6 +2,7 @@
 //! the account, while it holds the lease, and until its end.
 
 use crate::address::{first_of, listen};
+use crate::clusters::machine_name;
 use crate::command::{StartArguments, StoreKind};
 use crate::context::ServerContext;
 use crate::failure::Failure;
@@ -193,15 +194,4 @@ fn address_for_nodes(arguments: &StartArguments, first: SocketAddr) -> Result<St
         ));
     }
     Ok(format!("http://{first}"))
-}
-
-#[cfg(unix)]
-fn machine_name() -> String {
-    let system = rustix::system::uname();
-    system.nodename().to_string_lossy().into_owned()
-}
-
-#[cfg(not(unix))]
-fn machine_name() -> String {
-    std::env::var("COMPUTERNAME").unwrap_or_else(|_| "node".to_owned())
 }

@@ -23,8 +23,8 @@ use crate::admin::AdminServer;
 use crate::announce::Announcement;
 use crate::background;
 use crate::certificate;
-use crate::clusters::Clusters;
-use crate::command::{StartArguments, StoreKind};
+use crate::clusters::{self, Clusters};
+use crate::command::{Balance, StartArguments};
 use crate::context::ServerContext;
 use crate::definition;
 use crate::engine::open_engine;
@@ -175,9 +175,9 @@ async fn run_server<S: Future<Output = ()>>(
     stopped: impl FnOnce() -> Result<S, Failure>,
     ready: impl FnOnce(&Announcement<'_>) -> Result<(), Failure>,
 ) -> Result<Option<Server>, Failure> {
-    // A wrong definition, and options that contradict each other, end the start before any file is
+    // Wrong options, a wrong cluster file and a wrong definition end the start before any file is
     // created.
-    check_place_of_data(&arguments)?;
+    clusters::check(&arguments)?;
     let definition = definition::of_server(&arguments)?;
     let telemetry = Telemetry::read(&arguments)?;
     let context = ServerContext::new(&arguments)?;
@@ -281,6 +281,7 @@ fn components(server: &Server) -> Components {
             .clusters
             .as_ref()
             .map(|clusters| clusters.placed.clone()),
+        holds_lease: server.clusters.as_ref().map(Clusters::holds_lease),
         started: server.context.started,
     }
 }
@@ -394,19 +395,6 @@ fn open_server(
         has_well_known_key: account_keys.has_well_known_key,
         telemetry,
     }))
-}
-
-/// Checks that the options name one place of the data.
-///
-/// # Errors
-/// [`Failure::Usage`] if they contradict each other.
-fn check_place_of_data(arguments: &StartArguments) -> Result<(), Failure> {
-    let wrong = match (arguments.store, &arguments.cluster_file) {
-        (StoreKind::Directory, Some(_)) => "--cluster-file is for --store postgres",
-        (StoreKind::Postgres, None) => "--store postgres needs --cluster-file",
-        _ => return Ok(()),
-    };
-    Err(Failure::Usage(wrong.to_owned()))
 }
 
 /// Returns the server that a thread has opened.
@@ -603,8 +591,7 @@ async fn serve_clients<S: Future<Output = ()>>(
     }
 
     // Periodic tasks start after the announcement, so that they do not delay it.
-    let mut tasks = background::start(&server.engine, context);
-    tasks.push(write_watch::start(&server.engine, context));
+    let tasks = start_tasks(server, arguments);
 
     // Load balancers poll the readiness, so it must change before the port closes.
     let shutdown = async {
@@ -632,6 +619,17 @@ async fn serve_clients<S: Future<Output = ()>>(
         );
     }
     Ok(())
+}
+
+/// Starts the periodic tasks of a server.
+fn start_tasks(server: &Server, arguments: &StartArguments) -> Vec<JoinHandle<()>> {
+    let context = &server.context;
+    let mut tasks = background::start(&server.engine, context);
+    tasks.push(write_watch::start(&server.engine, context));
+    if arguments.balance == Balance::On {
+        tasks.push(background::balance(components(server), context));
+    }
+    tasks
 }
 
 pub(crate) fn cannot_listen(wanted: &dyn fmt::Display, error: &io::Error) -> Failure {

@@ -9,6 +9,7 @@
 //! form, table  rows as a table, JSON or CSV
 //! raw          objects whose values keep their text
 //! mcp          orrery mcp
+//! manage       orrery clusters, orrery partitions
 //! doctor       orrery doctor
 //! connection   client and runtime of a tool
 //! ```
@@ -19,6 +20,7 @@ pub mod connection;
 pub mod definition;
 pub mod doctor;
 pub mod form;
+pub mod manage;
 pub mod mcp;
 pub mod query;
 mod raw;

@@ -145,6 +145,17 @@ pub(crate) struct StartArguments {
         value_parser = node_address
     )]
     pub(crate) advertise: Option<String>,
+    /// Move partitions between the clusters, one at a time, while two clusters differ by more than
+    /// a fifth and by more than 1 GiB or 1,000 RU/s
+    #[arg(
+        long,
+        value_enum,
+        value_name = "ON|OFF",
+        env = "ORRERY_BALANCE",
+        requires = "cluster_file",
+        default_value_t = Balance::Off
+    )]
+    pub(crate) balance: Balance,
     /// Listen address for clients, HTTP and HTTPS: 8081 or localhost:8081 for this machine by IPv4
     /// and IPv6, :8081 for all interfaces, or an address and a port; port 0 selects a free port.
     /// May be repeated
@@ -510,6 +521,15 @@ pub(crate) enum Switch {
     /// Requests are refused
     On,
     /// Requests are not refused
+    Off,
+}
+
+/// Moves between the clusters that the server begins by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Balance {
+    /// Partitions move
+    On,
+    /// Partitions stay where they are
     Off,
 }
 

@@ -1,0 +1,135 @@
+//! PostgreSQL servers as clusters of the program, and commands that use them.
+
+#![allow(dead_code)] // each test binary uses its own part
+
+#[path = "../../../storage-postgres/tests/support/mod.rs"]
+pub(crate) mod servers;
+
+use servers::server;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Clusters in one PostgreSQL server, each in a schema of its own, and the file that names them.
+pub(crate) struct Fleet {
+    folder: tempfile::TempDir,
+    /// Names and schemas.
+    clusters: Vec<(String, String)>,
+}
+
+impl Fleet {
+    /// Creates clusters of these names, without data.
+    pub(crate) fn new(names: &[&str]) -> Fleet {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (mut clusters, mut text) = (Vec::new(), String::new());
+        for name in names {
+            let config = server().config();
+            let password = config.password_file.clone().expect("a password");
+            writeln!(
+                text,
+                "[[cluster]]\nname = '{name}'\nuser = '{}'\ndatabase = '{}'\nschema = '{}'\n\
+                 tls = 'off'\npassword_file = '{}'\n[[cluster.host]]\naddress = '{}'",
+                config.user,
+                config.database,
+                config.schema,
+                password.display(),
+                config.hosts[0].address
+            )
+            .expect("a string takes all");
+            clusters.push(((*name).to_owned(), config.schema));
+        }
+        std::fs::write(folder.path().join("clusters.toml"), text).expect("the file is written");
+        Fleet { folder, clusters }
+    }
+
+    /// Returns the path of the cluster file.
+    pub(crate) fn file(&self) -> String {
+        self.path("clusters.toml")
+    }
+
+    /// Returns a path in the folder of the test.
+    pub(crate) fn path(&self, name: &str) -> String {
+        let path: PathBuf = self.folder.path().join(name);
+        path.to_str().expect("UTF-8").to_owned()
+    }
+
+    /// Starts a node, with the data directory `node-NAME`.
+    pub(crate) fn start(&self, name: &str) -> Result<crate::program::Server, crate::program::Exit> {
+        self.start_with(name, &[])
+    }
+
+    /// Starts a node with further arguments.
+    pub(crate) fn start_with(
+        &self,
+        name: &str,
+        more: &[&str],
+    ) -> Result<crate::program::Server, crate::program::Exit> {
+        let (file, directory) = (self.file(), self.path(&format!("node-{name}")));
+        let own = [
+            "--store",
+            "postgres",
+            "--cluster-file",
+            &file,
+            "--node",
+            name,
+            "--data-dir",
+            &directory,
+        ];
+        crate::program::start(&[&own, more].concat())
+    }
+
+    /// Returns the first value of a statement in the schema of a cluster.
+    pub(crate) fn value(&self, cluster: &str, sql: &str) -> String {
+        let found = self.clusters.iter().find(|(name, _)| name == cluster);
+        let (_, schema) = found.expect("a cluster of this name");
+        let rows = server().sql(&sql.replace("SCHEMA", schema));
+        rows[0][0].clone()
+    }
+
+    /// Removes all data of the clusters.
+    pub(crate) fn empty(&self) {
+        for (_, schema) in &self.clusters {
+            server().sql(&format!("DROP SCHEMA IF EXISTS {schema} CASCADE"));
+        }
+    }
+}
+
+/// The end of a command.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs the program with arguments.
+pub(crate) fn run(arguments: &[&str]) -> Done {
+    let output = Command::new(env!("CARGO_BIN_EXE_orrery"))
+        .args(arguments)
+        .output()
+        .expect("it runs");
+    Done {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+    }
+}
+
+/// Returns the arguments of a migration.
+pub(crate) fn migration<'a>(to: &'a str, directory: &'a str, file: &'a str) -> [&'a str; 7] {
+    [
+        "migrate-store",
+        "--to",
+        to,
+        "--data-dir",
+        directory,
+        "--cluster-file",
+        file,
+    ]
+}
+
+/// Returns true if a folder has no entry or does not exist.
+pub(crate) fn is_empty(folder: &str) -> bool {
+    std::fs::read_dir(Path::new(folder)).is_ok_and(|mut entries| entries.next().is_none())
+        || !Path::new(folder).exists()
+}

@@ -1,0 +1,219 @@
+//! Requests to the management API of a server, for `orrery clusters` and `orrery partitions`.
+//!
+//! Answers are passed on as the server gave them; [`rows`] makes rows of a table of them.
+//!
+//! Left out: repetition of requests that were not answered, since each of them may have started a
+//! move.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use orrery_client::Trust;
+use orrery_client::pool::Pool;
+use orrery_client::signature::escaped_path;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
+use std::fmt;
+use std::time::Duration;
+
+/// The pause between two looks at a move.
+const LOOK_PAUSE: Duration = Duration::from_millis(200);
+
+/// A failed request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ManageError {
+    /// An option that cannot be used.
+    Option(String),
+    /// There was no answer that the tool understands.
+    Unreachable(String),
+    /// The server refused the request: status and message.
+    Refused(u16, String),
+    /// A move or drain was started and failed.
+    Failed(String),
+}
+
+impl fmt::Display for ManageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ManageError::Option(text)
+            | ManageError::Unreachable(text)
+            | ManageError::Failed(text) => f.write_str(text),
+            ManageError::Refused(status, text) => {
+                write!(f, "the server refused the request ({status}): {text}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ManageError {}
+
+/// A connection to the management API.
+pub struct Manager {
+    pool: Pool,
+    endpoint: String,
+    key: String,
+}
+
+impl Manager {
+    /// Creates a connection to `endpoint`, such as `http://127.0.0.1:8082/`, that sends `key`. No
+    /// request is sent.
+    ///
+    /// # Errors
+    /// [`ManageError::Option`] for an endpoint or a file of certificates that cannot be used.
+    pub fn new(endpoint: &str, key: &str, trust: &Trust) -> Result<Manager, ManageError> {
+        let pool = Pool::with_trust(endpoint, 1, trust).map_err(ManageError::Option)?;
+        Ok(Manager {
+            pool,
+            endpoint: endpoint.to_owned(),
+            key: key.to_owned(),
+        })
+    }
+
+    /// Sends a request, and returns the JSON of its answer.
+    ///
+    /// # Errors
+    /// [`ManageError::Unreachable`] without an answer in JSON, [`ManageError::Refused`] for an
+    /// answer that is no success.
+    pub async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, ManageError> {
+        let unreachable =
+            |cause: String| ManageError::Unreachable(format!("{}: {cause}", self.endpoint));
+        let body = body.map_or_else(Bytes::new, |body| body.to_string().into());
+        let request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", self.pool.authority())
+            .header("authorization", format!("Bearer {}", self.key))
+            .body(Full::new(body));
+        let request = request.map_err(|error| ManageError::Option(error.to_string()))?;
+        let answer = self.pool.exchange(request).await;
+        let (head, body) = answer.map_err(|error| unreachable(error.to_string()))?;
+        let json = serde_json::from_slice(&body).map_err(|_| {
+            unreachable(format!(
+                "the answer ({}) is no JSON: is this the management port?",
+                head.status.as_u16()
+            ))
+        })?;
+        if head.status.is_success() {
+            return Ok(json);
+        }
+        let message = text(&json, "message").to_owned();
+        Err(ManageError::Refused(head.status.as_u16(), message))
+    }
+
+    /// Waits until the partition with this number in the store has no move under way. Returns its
+    /// placement.
+    ///
+    /// # Errors
+    /// As [`Manager::ask`]; [`ManageError::Failed`] if the partition is not in cluster `to` then.
+    pub async fn wait_for_move(&self, storage_id: u64, to: &str) -> Result<Value, ManageError> {
+        loop {
+            let list = self.ask("GET", "/placements", None).await?;
+            let mut placements = list_of(&list, "placements").into_iter();
+            let found = placements.find(|one| one["storageId"] == storage_id);
+            let Some(found) = found else {
+                let gone = "the partition was removed or replaced during its move";
+                return Err(ManageError::Failed(gone.to_owned()));
+            };
+            if found["cluster"] == to && found["state"] == "settled" {
+                return Ok(found);
+            }
+            let failure = text(&found, "failure");
+            if !failure.is_empty() {
+                return Err(ManageError::Failed(failure.to_owned()));
+            }
+            tokio::time::sleep(LOOK_PAUSE).await;
+        }
+    }
+
+    /// Waits until the drain of a cluster has ended. Returns the cluster.
+    ///
+    /// # Errors
+    /// As [`Manager::ask`]; [`ManageError::Failed`] if partitions are left in the cluster.
+    pub async fn wait_for_drain(&self, name: &str) -> Result<Value, ManageError> {
+        loop {
+            let list = self.ask("GET", "/clusters", None).await?;
+            let mut clusters = list_of(&list, "clusters").into_iter();
+            let Some(found) = clusters.find(|one| one["name"] == name) else {
+                return Err(ManageError::Failed(format!("there is no cluster '{name}'")));
+            };
+            if found["draining"] == "no" {
+                return match (text(&found, "drainFailure"), &found["partitions"]) {
+                    ("", count) if *count == 0 => Ok(found),
+                    ("", count) => {
+                        let left = format!("{count} partitions are left in the cluster");
+                        Err(ManageError::Failed(left))
+                    }
+                    (failure, _) => Err(ManageError::Failed(failure.to_owned())),
+                };
+            }
+            tokio::time::sleep(LOOK_PAUSE).await;
+        }
+    }
+}
+
+/// Returns a path of the management API, with its parts escaped.
+pub fn path(parts: &[&str]) -> String {
+    let escape = |piece: &str| escaped_path(piece).trim_start_matches('/').to_owned();
+    let escaped = parts.iter().map(|part| {
+        let pieces: Vec<String> = part.split('/').map(escape).collect();
+        format!("/{}", pieces.join("%2F"))
+    });
+    escaped.collect()
+}
+
+/// Returns the elements of a member that is a list.
+pub fn list_of(json: &Value, member: &str) -> Vec<Value> {
+    json[member].as_array().cloned().unwrap_or_default()
+}
+
+/// Returns a member that is a text; the empty text if there is none.
+pub fn text<'a>(json: &'a Value, member: &str) -> &'a str {
+    json[member].as_str().unwrap_or_default()
+}
+
+/// Returns the rows of a table with these members as columns, in this order. A member that no
+/// object has is left out.
+pub fn rows(objects: &[Value], columns: &[&str]) -> Vec<Box<RawValue>> {
+    let used = columns.iter();
+    let used = used.filter(|column| objects.iter().any(|one| one.get(**column).is_some()));
+    let used: Vec<&str> = used.copied().collect();
+    let row = |one: &Value| {
+        let cell = |column: &&str| one.get(*column).cloned().unwrap_or_else(|| "".into());
+        let cells = used
+            .iter()
+            .map(|column| ((*column).to_owned(), cell(column)));
+        to_raw_value(&cells.collect::<Map<String, Value>>()).ok()
+    };
+    objects.iter().filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::table;
+    use serde_json::json;
+
+    #[test]
+    fn rows_have_the_columns_that_some_object_has_and_a_table_aligns_them() {
+        let objects = [
+            json!({"name": "main", "bytes": 12_000, "drained": "no"}),
+            json!({"name": "second", "bytes": 5, "drained": "yes", "drainFailure": "away"}),
+        ];
+        let columns = ["name", "partitions", "bytes", "drainFailure"];
+        let expected = "name    bytes  drainFailure\n\
+                        ------  -----  ------------\n\
+                        main    12000\n\
+                        second      5  away\n";
+        assert_eq!(table(&rows(&objects, &columns), 80), expected);
+    }
+
+    #[test]
+    fn parts_of_a_path_are_escaped() {
+        assert_eq!(path(&["clusters", "a b", "drain"]), "/clusters/a%20b/drain");
+        assert_eq!(path(&["clusters", "a/b"]), "/clusters/a%2Fb");
+    }
+}
