@@ -154,6 +154,16 @@ fn acquire(
 /// Returns the receiver of the news of the lease.
 fn report(context: ServerContext, seat: Arc<Seat>) -> Report {
     Arc::new(move |progress| match progress {
+        // A program that only moves the data answers no requests, and may leave a copy that no
+        // node can use.
+        Progress::Waiting(holder) if holder.node.address.is_empty() => {
+            let message = format!(
+                "'{}' holds the lease of the account: this node waits for the lease",
+                holder.node.name
+            );
+            context.log(LogLevel::Info, &message);
+            seat.holder.send_replace(None);
+        }
         Progress::Waiting(holder) => {
             let Node { name, address } = &holder.node;
             let message = format!(

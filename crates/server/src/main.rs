@@ -64,6 +64,8 @@ mod memory;
 mod migrate_store;
 mod node;
 mod notify;
+mod observers;
+mod opening;
 mod pfx;
 mod private_file;
 mod public_file;

@@ -8,7 +8,7 @@
 //!    the certificate, the clock and the log.
 //! 2. The management API begins to listen. Opening the data can take long after a crash, and a
 //!    health check must be able to tell a server that is recovering from one that is dead.
-//! 3. [`open_server`] reads the keys, opens the data and creates the gateway.
+//! 3. [`Opening`] reads the keys, opens the data and creates the gateway.
 //! 4. [`serve_clients`] listens on the client port, tells that the server is ready, and serves
 //!    requests until it is told to stop.
 //! 5. Requests in progress get ten seconds to finish. The management API stops after them, so that
@@ -17,7 +17,6 @@
 //! Standard output of `orrery start` carries the announcement and nothing else; the log goes to
 //! standard error.
 
-use crate::account::account;
 use crate::address::{listen, reachable, reachable_by_others};
 use crate::admin::AdminServer;
 use crate::announce::Announcement;
@@ -27,14 +26,12 @@ use crate::clusters::{self, Clusters};
 use crate::command::{Balance, StartArguments};
 use crate::context::ServerContext;
 use crate::definition;
-use crate::engine::open_engine;
-use crate::entra;
 use crate::failure::Failure;
 use crate::health::{Health, HealthPort};
-use crate::keys;
-use crate::memory::Memory;
-use crate::node::{ClientService, NodePort, Seat};
+use crate::node::{ClientService, NodePort};
 use crate::notify;
+use crate::observers::Observers;
+use crate::opening::{Opened, Opening, Server};
 use crate::private_file;
 use crate::public_file;
 use crate::public_paths::PublicPaths;
@@ -43,67 +40,18 @@ use crate::telemetry::Telemetry;
 use crate::write_watch;
 use orrery_admin::Components;
 use orrery_console::{Base, Database, WithConsole};
-use orrery_engine::Engine;
-use orrery_gateway::{
-    ConnectionCounters, ConnectionLimits, Field, Gateway, LogLevel, Options, Patience, Port,
-    SlowRequests, serve,
-};
-use orrery_model::world::ShiftedWorld;
+use orrery_gateway::{ConnectionLimits, Gateway, LogLevel, Patience, Port, serve};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::{JoinError, JoinHandle};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 
 /// Time that requests in progress get to finish after a signal to stop.
 pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// A server whose data is open.
-struct Server {
-    context: ServerContext,
-    engine: Arc<Engine>,
-    gateway: Arc<Gateway>,
-    /// Clusters with the data, if a data directory has it not. Dropped after the engine has shut
-    /// down, so that the next node finds everything.
-    clusters: Option<Clusters>,
-    /// Clock of the data, which the management API can move forward.
-    clock: Arc<ShiftedWorld>,
-    /// Primary key of the account, for the announcement.
-    primary_key: String,
-    /// True if one of the account keys is the well-known key of the emulator.
-    has_well_known_key: bool,
-    /// Export by OpenTelemetry, until it runs.
-    telemetry: Telemetry,
-}
-
-/// The parts that tell others the state of the server.
-struct Observers<'a> {
-    admin: Option<&'a AdminServer>,
-    health: Arc<Health>,
-    health_port: Option<HealthPort>,
-}
-
-impl Observers<'_> {
-    fn health_address(&self) -> Option<SocketAddr> {
-        self.health_port.as_ref().map(|port| port.address)
-    }
-
-    /// Tells that the server is not ready any more.
-    fn begin_draining(&self) {
-        self.health.begin_draining();
-        if let Some(admin) = self.admin {
-            admin.begin_draining();
-        }
-    }
-
-    async fn stop_health_port(self) {
-        if let Some(port) = self.health_port {
-            port.stop().await;
-        }
-    }
-}
 
 /// Runs a server until SIGTERM or Ctrl-C.
 ///
@@ -181,64 +129,37 @@ async fn run_server<S: Future<Output = ()>>(
     let definition = definition::of_server(&arguments)?;
     let telemetry = Telemetry::read(&arguments)?;
     let context = ServerContext::new(&arguments)?;
-    if let Some(file) = &arguments.config {
-        let message = format!("settings read from {}", file.display());
-        context.log(LogLevel::Info, &message);
-    }
     log_notes(&arguments, &context);
-    let health = Arc::new(Health::new(&context));
     write_certificate(&arguments, &context)?;
-    let health_port = HealthPort::start(&arguments, &context, &health).await?;
-    let admin = AdminServer::start(&arguments, &context).await?;
-    // Other nodes may serve for long, and this one sends requests on to them meanwhile.
-    let node_port = NodePort::open(&arguments, &context, &health).await?;
+    let health = Arc::new(Health::new(&context));
     let observers = Observers {
-        admin: admin.as_ref(),
+        health_port: HealthPort::start(&arguments, &context, &health).await?,
+        admin: AdminServer::start(&arguments, &context).await?,
         health,
-        health_port,
     };
 
-    // Opening the data reads and writes files for a long time. It runs on a thread for blocking
-    // work, because the management API needs the worker threads in the meantime.
+    // Other nodes may serve for long, and this one sends requests on to them meanwhile.
+    let node_port = NodePort::open(&arguments, &context, &observers.health).await?;
     let arguments = Arc::new(arguments);
-    let opening = {
-        let (arguments, context) = (arguments.clone(), context.clone());
-        let seat = node_port
-            .as_ref()
-            .map(|node| (node.seat.clone(), node.connections()));
-        tokio::task::spawn_blocking(move || open_server(&arguments, context, telemetry, seat))
+    let opening = Opening {
+        arguments: arguments.clone(),
+        context: &context,
+        observers: &observers,
+        node: node_port.as_ref(),
     };
-    let opened = match &node_port {
-        None => {
-            let server = joined(opening.await)?;
-            let stopped = Box::pin(stopped()?);
-            server.map(|server| (server, stopped, Some(ready)))
-        }
-        Some(node) => {
-            let mut stopped = Box::pin(stopped()?);
-            let forwarding = Forwarding {
-                arguments: &arguments,
-                context: &context,
-                observers: &observers,
-                node,
-            };
-            match forwarding
-                .until_open(opening, stopped.as_mut(), ready)
-                .await?
-            {
-                Opened::Serving(server, ready) => Some((server, stopped, ready)),
-                Opened::Stopped(server) => {
-                    if let Some(node) = node_port {
-                        node.close().await;
-                    }
-                    observers.stop_health_port().await;
-                    return Ok(server);
-                }
+    let (mut server, stopped, ready) = match opening.run(telemetry, stopped, ready).await? {
+        Opened::Serving {
+            server,
+            stopped,
+            ready,
+        } => (server, stopped, ready),
+        Opened::Stopped(server) => {
+            if let Some(node) = node_port {
+                node.close().await;
             }
+            observers.stop().await;
+            return Ok(server);
         }
-    };
-    let Some((mut server, stopped, ready)) = opened else {
-        return Ok(None);
     };
 
     // The requests of a definition fill the queue of spans, which the exporter empties.
@@ -255,14 +176,11 @@ async fn run_server<S: Future<Output = ()>>(
             server.context.log(LogLevel::Info, &line);
         }
     }
-    if let Some(admin) = &admin {
+    if let Some(admin) = &observers.admin {
         admin.begin_serving(components(&server));
     }
     serve_clients(&server, &arguments, &observers, node_port, stopped, ready).await?;
-    observers.stop_health_port().await;
-    if let Some(admin) = admin {
-        admin.stop().await;
-    }
+    observers.stop().await;
     // The spans of the last requests are in the queue, and the metrics read the engine.
     if let Some(exporter) = exporter {
         exporter.stop().await;
@@ -286,8 +204,13 @@ fn components(server: &Server) -> Components {
     }
 }
 
-/// Writes the effects of variables of the emulator to the log.
+/// Writes the settings file, the effects of variables of the emulator and an expired certificate
+/// to the log.
 fn log_notes(arguments: &StartArguments, context: &ServerContext) {
+    if let Some(file) = &arguments.config {
+        let message = format!("settings read from {}", file.display());
+        context.log(LogLevel::Info, &message);
+    }
     let notes = arguments
         .emulator
         .iter()
@@ -330,198 +253,6 @@ fn write_certificate(arguments: &StartArguments, context: &ServerContext) -> Res
     }
 }
 
-/// Reads the keys, opens the data and creates the gateway. A node has a seat; it waits while another
-/// node holds the lease, and `None` is returned if the wait was cancelled.
-fn open_server(
-    arguments: &StartArguments,
-    context: ServerContext,
-    mut telemetry: Telemetry,
-    seat: Option<(Arc<Seat>, Arc<ConnectionCounters>)>,
-) -> Result<Option<Server>, Failure> {
-    // The rest of the configuration is checked first, because opening the data may take long and
-    // creates files.
-    let account_keys = keys::of_server(arguments)?;
-    warn_of_readable_keys(arguments, &context);
-    let account = account(arguments)?;
-    let directory = entra::directory(arguments)?;
-
-    // The management API may move the clock of the data. Signatures, tokens and log lines need the
-    // real time and therefore use the clock of the context.
-    let clock = Arc::new(ShiftedWorld::new(context.world.clone()));
-    let memory = Memory::new(arguments.memory_limit);
-    context.log(LogLevel::Info, &memory.description());
-    let mut clusters = None;
-    if let (Some(file), Some((seat, _))) = (&arguments.cluster_file, &seat) {
-        clusters = Clusters::open(file, seat, &context)?;
-        if clusters.is_none() {
-            return Ok(None);
-        }
-    }
-    let engine = open_engine(
-        arguments,
-        &context,
-        &memory,
-        clusters.as_ref(),
-        clock.clone(),
-    )?;
-    report_damage(&engine, &context);
-    let gateway = Gateway::behind(
-        seat.map(|(_, connections)| connections).unwrap_or_default(),
-        engine.clone(),
-        Options {
-            keys: account_keys.keys,
-            directory,
-            account,
-            world: context.world.clone(),
-            log: context.log.clone(),
-            memory: memory.bodies.clone(),
-        },
-    );
-    let gateway = gateway
-        .reporting_slow(slow_requests(arguments))
-        .recording_spans(telemetry.recorder());
-    let gateway = match clusters {
-        Some(_) => gateway.with_remote_store(),
-        None => gateway,
-    };
-    let gateway = Arc::new(gateway);
-    Ok(Some(Server {
-        context,
-        engine,
-        gateway,
-        clusters,
-        clock,
-        primary_key: account_keys.primary,
-        has_well_known_key: account_keys.has_well_known_key,
-        telemetry,
-    }))
-}
-
-/// Returns the server that a thread has opened.
-///
-/// # Errors
-/// Those of [`open_server`]; [`Failure::Failed`] if the thread has panicked.
-fn joined(
-    opening: Result<Result<Option<Server>, Failure>, JoinError>,
-) -> Result<Option<Server>, Failure> {
-    opening.map_err(|error| Failure::Failed(format!("opening the data failed: {error}")))?
-}
-
-/// A node whose data is not open yet.
-struct Forwarding<'a> {
-    arguments: &'a StartArguments,
-    context: &'a ServerContext,
-    observers: &'a Observers<'a>,
-    node: &'a NodePort,
-}
-
-/// The end of the wait for the lease.
-enum Opened<R> {
-    /// The data is open. The announcement is to be made, unless it was made already.
-    Serving(Server, Option<R>),
-    /// The node was told to stop. The data may have been opened at the last moment.
-    Stopped(Option<Server>),
-}
-
-impl Forwarding<'_> {
-    /// Waits until the data is open. Announces the node as ready when another node holds the
-    /// lease, since requests are sent on to that node.
-    async fn until_open<
-        S: Future<Output = ()>,
-        R: FnOnce(&Announcement<'_>) -> Result<(), Failure>,
-    >(
-        &self,
-        mut opening: JoinHandle<Result<Option<Server>, Failure>>,
-        mut stopped: Pin<&mut S>,
-        ready: R,
-    ) -> Result<Opened<R>, Failure> {
-        let mut ready = Some(ready);
-        loop {
-            tokio::select! {
-                biased;
-                opened = &mut opening => {
-                    return Ok(match joined(opened)? {
-                        Some(server) => Opened::Serving(server, ready),
-                        None => Opened::Stopped(None),
-                    });
-                }
-                () = &mut stopped => {
-                    self.node.cancel();
-                    self.observers.begin_draining();
-                    return Ok(Opened::Stopped(joined(opening.await)?));
-                }
-                () = self.node.has_holder(), if ready.is_some() => {
-                    self.observers.health.begin_forwarding();
-                    if let Some(ready) = ready.take() {
-                        let keys = keys::of_server(self.arguments)?;
-                        let address = *self.node.addresses.first().ok_or_else(no_address)?;
-                        ready(&Announcement {
-                            address,
-                            addresses: self.node.addresses.clone(),
-                            health: self.observers.health_address(),
-                            primary_key: &keys.primary,
-                            has_well_known_key: keys.has_well_known_key,
-                            data_dir: self.context.data_dir.as_deref(),
-                            admin: self.observers.admin,
-                        })?;
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn no_address() -> Failure {
-    Failure::Failed("the client port has no address".to_owned())
-}
-
-/// Returns the settings of the slow-request log; `None` if it is switched off.
-fn slow_requests(arguments: &StartArguments) -> Option<SlowRequests> {
-    (arguments.slow_request_ms > 0).then(|| SlowRequests {
-        min_microseconds: u64::from(arguments.slow_request_ms) * 1000,
-        shows_values: arguments.log_parameters,
-    })
-}
-
-/// Warns of every file with a key that users other than its owner may read.
-fn warn_of_readable_keys(arguments: &StartArguments, context: &ServerContext) {
-    let files = [
-        arguments.key_file.clone(),
-        arguments.admin_key_file.clone(),
-        arguments.tls_key.clone(),
-        context.data_dir.as_ref().map(|dir| dir.join("admin.key")),
-        context.data_dir.as_ref().map(|dir| dir.join("tls/key.pem")),
-    ];
-    for file in files.into_iter().flatten() {
-        if private_file::is_readable_by_others(&file) {
-            let message = format!(
-                "the file {} holds a key, and other users may read it: take their right away with \
-                 chmod go-r",
-                file.display()
-            );
-            context.log(LogLevel::Warn, &message);
-        }
-    }
-}
-
-/// Writes a line to the log for each damaged block of the store.
-fn report_damage(engine: &Arc<Engine>, context: &ServerContext) {
-    let (log, world) = (context.log.clone(), context.world.clone());
-    engine.report_damage(move |block| {
-        let partitions = block.partition_paths().join(" ");
-        let fields = [
-            ("file", Field::Text(&block.file)),
-            ("offset", Field::Number(block.offset as f64)),
-            ("bytes", Field::Number(block.bytes as f64)),
-            ("fault", Field::Text(&block.fault)),
-            ("contents", Field::Text(block.contents.name())),
-            ("readOnlyPartitions", Field::Text(&partitions)),
-        ];
-        let message = "a block of the stored data is damaged";
-        log.write(world.now_ms(), LogLevel::Error, message, &fields);
-    });
-}
-
 /// Returns the part of a server that reads the key file again.
 fn key_reloader(server: &Server, arguments: &StartArguments) -> KeyReloader {
     KeyReloader {
@@ -540,26 +271,12 @@ fn key_reloader(server: &Server, arguments: &StartArguments) -> KeyReloader {
 async fn serve_clients<S: Future<Output = ()>>(
     server: &Server,
     arguments: &StartArguments,
-    observers: &Observers<'_>,
+    observers: &Observers,
     node: Option<NodePort>,
     stopped: Pin<Box<S>>,
     ready: Option<impl FnOnce(&Announcement<'_>) -> Result<(), Failure>>,
 ) -> Result<(), Failure> {
-    let context = &server.context;
-    let admin = observers.admin;
-    let mut listeners = Vec::new();
-    let addresses: Vec<SocketAddr> = match &node {
-        Some(node) => node.addresses.clone(),
-        None => {
-            let opened = listen(&arguments.listen, arguments.takes_free_port).await;
-            listeners = opened.map_err(|(wanted, error)| cannot_listen(&wanted, &error))?;
-            listeners
-                .iter()
-                .filter_map(|one| one.local_addr().ok())
-                .collect()
-        }
-    };
-    let address = *addresses.first().ok_or_else(no_address)?;
+    let port = ClientPort::open(arguments, node).await?;
 
     // The signal handlers are installed before the announcement: a supervisor may send a signal as
     // soon as the server is ready, and an uncaught signal would kill the process.
@@ -569,23 +286,20 @@ async fn serve_clients<S: Future<Output = ()>>(
 
     // The port is open, so the system queues the connections of clients that react to the
     // announcement at once. Nothing after the announcement can fail.
-    if let Some(admin) = admin {
+    let announcement = observers.announcement(
+        &server.context,
+        &port.addresses(),
+        &server.primary_key,
+        server.has_well_known_key,
+    )?;
+    if let Some(admin) = &observers.admin {
         admin.begin_console(Database {
             gateway: server.gateway.clone(),
-            endpoint: format!("http://{}/", reachable(address)),
+            endpoint: format!("http://{}/", reachable(announcement.address)),
             has_well_known_key: server.has_well_known_key,
         });
     }
     observers.health.begin_serving(server.engine.clone());
-    let announcement = Announcement {
-        address,
-        addresses,
-        health: observers.health_address(),
-        primary_key: &server.primary_key,
-        has_well_known_key: server.has_well_known_key,
-        data_dir: context.data_dir.as_deref(),
-        admin,
-    };
     if let Some(ready) = ready {
         ready(&announcement)?;
     }
@@ -599,13 +313,16 @@ async fn serve_clients<S: Future<Output = ()>>(
         observers.begin_draining();
     };
     let service = client_service(server, arguments, observers);
-    let all_finished = match (node, &server.clusters) {
-        (Some(node), Some(clusters)) => {
+    let all_finished = match (port, &server.clusters) {
+        (ClientPort::OfNode(node), Some(clusters)) => {
             node.begin_serving(service, clusters.key());
             shutdown.await;
             node.close().await
         }
-        _ => serve(client_port(server, arguments, service), listeners, shutdown).await,
+        (ClientPort::OfNode(node), None) => node.close().await,
+        (ClientPort::Opened(listeners), _) => {
+            serve(client_port(server, arguments, service), listeners, shutdown).await
+        }
     };
 
     // No task may begin new work once the caller shuts the engine down.
@@ -613,12 +330,44 @@ async fn serve_clients<S: Future<Output = ()>>(
         task.abort();
     }
     if !all_finished {
-        context.log(
+        server.context.log(
             LogLevel::Warn,
             "requests still in progress at the end of the shutdown period were aborted",
         );
     }
     Ok(())
+}
+
+/// The open port for clients.
+enum ClientPort {
+    /// That of a node, which has served requests already.
+    OfNode(NodePort),
+    /// That of a server with its own data.
+    Opened(Vec<TcpListener>),
+}
+
+impl ClientPort {
+    async fn open(
+        arguments: &StartArguments,
+        node: Option<NodePort>,
+    ) -> Result<ClientPort, Failure> {
+        if let Some(node) = node {
+            return Ok(ClientPort::OfNode(node));
+        }
+        let listeners = listen(&arguments.listen, arguments.takes_free_port).await;
+        let listeners = listeners.map_err(|(wanted, error)| cannot_listen(&wanted, &error))?;
+        Ok(ClientPort::Opened(listeners))
+    }
+
+    fn addresses(&self) -> Vec<SocketAddr> {
+        match self {
+            ClientPort::OfNode(node) => node.addresses.clone(),
+            ClientPort::Opened(listeners) => {
+                let addresses = listeners.iter().filter_map(|one| one.local_addr().ok());
+                addresses.collect()
+            }
+        }
+    }
 }
 
 /// Starts the periodic tasks of a server.
@@ -645,9 +394,10 @@ pub(crate) fn cannot_catch(error: io::Error) -> Failure {
 fn client_service(
     server: &Server,
     arguments: &StartArguments,
-    observers: &Observers<'_>,
+    observers: &Observers,
 ) -> ClientService {
-    let console = observers.admin.and_then(AdminServer::console).cloned();
+    let console = observers.admin.as_ref().and_then(AdminServer::console);
+    let console = console.cloned();
     let stands_in_for_console = console.is_none() && arguments.emulator.is_some();
     let service = WithConsole::new(server.gateway.clone(), console, Base::Explorer);
     PublicPaths {

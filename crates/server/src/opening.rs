@@ -1,0 +1,288 @@
+//! Opening the data of a server: at once, or on a node after the wait for the lease of the account.
+//!
+//! A node has opened its client port before, and sends the requests of clients on to the node that
+//! holds the lease. So such a node is announced as ready before its own data is open.
+
+use crate::account::account;
+use crate::announce::Announcement;
+use crate::clusters::Clusters;
+use crate::command::StartArguments;
+use crate::context::ServerContext;
+use crate::engine::open_engine;
+use crate::entra;
+use crate::failure::Failure;
+use crate::keys;
+use crate::memory::Memory;
+use crate::node::{NodePort, Seat};
+use crate::observers::Observers;
+use crate::private_file;
+use crate::telemetry::Telemetry;
+use orrery_engine::Engine;
+use orrery_gateway::{ConnectionCounters, Field, Gateway, LogLevel, Options, SlowRequests};
+use orrery_model::world::ShiftedWorld;
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::task::{JoinError, JoinHandle};
+
+/// A server whose data is open.
+pub(crate) struct Server {
+    /// Everything that does not need the data.
+    pub(crate) context: ServerContext,
+    /// The open data.
+    pub(crate) engine: Arc<Engine>,
+    /// The protocol on the data.
+    pub(crate) gateway: Arc<Gateway>,
+    /// Clusters with the data, if a data directory has it not. Dropped after the engine has shut
+    /// down, so that the next node finds everything.
+    pub(crate) clusters: Option<Clusters>,
+    /// Clock of the data, which the management API can move forward.
+    pub(crate) clock: Arc<ShiftedWorld>,
+    /// Primary key of the account, for the announcement.
+    pub(crate) primary_key: String,
+    /// True if one of the account keys is the well-known key of the emulator.
+    pub(crate) has_well_known_key: bool,
+    /// Export by OpenTelemetry, until it runs.
+    pub(crate) telemetry: Telemetry,
+}
+
+/// A server whose data is to be opened.
+pub(crate) struct Opening<'a> {
+    /// The options.
+    pub(crate) arguments: Arc<StartArguments>,
+    /// Everything that does not need the data.
+    pub(crate) context: &'a ServerContext,
+    /// The parts that tell others the state.
+    pub(crate) observers: &'a Observers,
+    /// The client port, if the server is a node.
+    pub(crate) node: Option<&'a NodePort>,
+}
+
+/// The end of the opening. `S` is the future that completes when the server is to stop, `R` the
+/// function that announces the server.
+pub(crate) enum Opened<S, R> {
+    /// The data is open.
+    Serving {
+        server: Server,
+        stopped: Pin<Box<S>>,
+        /// `None` if the announcement was made already.
+        ready: Option<R>,
+    },
+    /// The node was told to stop. The data may have been opened at the last moment.
+    Stopped(Option<Server>),
+}
+
+impl Opening<'_> {
+    /// Opens the data. `stopped` is called once the wait may be ended; `ready` is called when
+    /// another node holds the lease of the account, since requests are sent on to that node.
+    ///
+    /// # Errors
+    /// Those of the data, of `stopped` and of `ready`.
+    pub(crate) async fn run<S: Future<Output = ()>, R>(
+        &self,
+        telemetry: Telemetry,
+        stopped: impl FnOnce() -> Result<S, Failure>,
+        ready: R,
+    ) -> Result<Opened<S, R>, Failure>
+    where
+        R: FnOnce(&Announcement<'_>) -> Result<(), Failure>,
+    {
+        // Opening the data reads and writes files for a long time. It runs on a thread for blocking
+        // work, because the management API needs the worker threads in the meantime.
+        let (arguments, context) = (self.arguments.clone(), self.context.clone());
+        let seat = self
+            .node
+            .map(|node| (node.seat.clone(), node.connections()));
+        let opening =
+            tokio::task::spawn_blocking(move || open_server(&arguments, context, telemetry, seat));
+        let Some(node) = self.node else {
+            let server = joined(opening.await)?;
+            let stopped = Box::pin(stopped()?);
+            return Ok(match server {
+                Some(server) => Opened::Serving {
+                    server,
+                    stopped,
+                    ready: Some(ready),
+                },
+                None => Opened::Stopped(None),
+            });
+        };
+        let stopped = Box::pin(stopped()?);
+        self.wait_for_lease(node, opening, stopped, ready).await
+    }
+
+    /// Waits until the data of a node is open or the node is told to stop. Announces the node when
+    /// another node holds the lease.
+    async fn wait_for_lease<S: Future<Output = ()>, R>(
+        &self,
+        node: &NodePort,
+        mut opening: JoinHandle<Result<Option<Server>, Failure>>,
+        mut stopped: Pin<Box<S>>,
+        ready: R,
+    ) -> Result<Opened<S, R>, Failure>
+    where
+        R: FnOnce(&Announcement<'_>) -> Result<(), Failure>,
+    {
+        let mut ready = Some(ready);
+        loop {
+            tokio::select! {
+                biased;
+                opened = &mut opening => {
+                    return Ok(match joined(opened)? {
+                        Some(server) => Opened::Serving { server, stopped, ready },
+                        None => Opened::Stopped(None),
+                    });
+                }
+                () = &mut stopped => {
+                    node.cancel();
+                    self.observers.begin_draining();
+                    return Ok(Opened::Stopped(joined(opening.await)?));
+                }
+                () = node.has_holder(), if ready.is_some() => {
+                    if let Some(ready) = ready.take() {
+                        self.announce_forwarding(node, ready)?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Announces a node that sends requests on.
+    fn announce_forwarding<R>(&self, node: &NodePort, ready: R) -> Result<(), Failure>
+    where
+        R: FnOnce(&Announcement<'_>) -> Result<(), Failure>,
+    {
+        self.observers.health.begin_forwarding();
+        let keys = keys::of_server(&self.arguments)?;
+        let announcement = self.observers.announcement(
+            self.context,
+            &node.addresses,
+            &keys.primary,
+            keys.has_well_known_key,
+        )?;
+        ready(&announcement)
+    }
+}
+
+/// Reads the keys, opens the data and creates the gateway. A node has a seat; it waits while another
+/// node holds the lease, and `None` is returned if the wait was cancelled.
+fn open_server(
+    arguments: &StartArguments,
+    context: ServerContext,
+    mut telemetry: Telemetry,
+    seat: Option<(Arc<Seat>, Arc<ConnectionCounters>)>,
+) -> Result<Option<Server>, Failure> {
+    // The rest of the configuration is checked first, because opening the data may take long and
+    // creates files.
+    let account_keys = keys::of_server(arguments)?;
+    warn_of_readable_keys(arguments, &context);
+    let account = account(arguments)?;
+    let directory = entra::directory(arguments)?;
+
+    // The management API may move the clock of the data. Signatures, tokens and log lines need the
+    // real time and therefore use the clock of the context.
+    let clock = Arc::new(ShiftedWorld::new(context.world.clone()));
+    let memory = Memory::new(arguments.memory_limit);
+    context.log(LogLevel::Info, &memory.description());
+    let mut clusters = None;
+    if let (Some(file), Some((seat, _))) = (&arguments.cluster_file, &seat) {
+        clusters = Clusters::open(file, seat, &context)?;
+        if clusters.is_none() {
+            return Ok(None);
+        }
+    }
+    let engine = open_engine(
+        arguments,
+        &context,
+        &memory,
+        clusters.as_ref(),
+        clock.clone(),
+    )?;
+    report_damage(&engine, &context);
+    let gateway = Gateway::behind(
+        seat.map(|(_, connections)| connections).unwrap_or_default(),
+        engine.clone(),
+        Options {
+            keys: account_keys.keys,
+            directory,
+            account,
+            world: context.world.clone(),
+            log: context.log.clone(),
+            memory: memory.bodies.clone(),
+        },
+    );
+    let gateway = gateway
+        .reporting_slow(slow_requests(arguments))
+        .recording_spans(telemetry.recorder());
+    let gateway = match clusters {
+        Some(_) => gateway.with_remote_store(),
+        None => gateway,
+    };
+    let gateway = Arc::new(gateway);
+    Ok(Some(Server {
+        context,
+        engine,
+        gateway,
+        clusters,
+        clock,
+        primary_key: account_keys.primary,
+        has_well_known_key: account_keys.has_well_known_key,
+        telemetry,
+    }))
+}
+
+/// Returns the server that a thread has opened.
+///
+/// # Errors
+/// Those of [`open_server`]; [`Failure::Failed`] if the thread has panicked.
+fn joined(
+    opening: Result<Result<Option<Server>, Failure>, JoinError>,
+) -> Result<Option<Server>, Failure> {
+    opening.map_err(|error| Failure::Failed(format!("opening the data failed: {error}")))?
+}
+
+/// Returns the settings of the slow-request log; `None` if it is switched off.
+fn slow_requests(arguments: &StartArguments) -> Option<SlowRequests> {
+    (arguments.slow_request_ms > 0).then(|| SlowRequests {
+        min_microseconds: u64::from(arguments.slow_request_ms) * 1000,
+        shows_values: arguments.log_parameters,
+    })
+}
+
+/// Warns of every file with a key that users other than its owner may read.
+fn warn_of_readable_keys(arguments: &StartArguments, context: &ServerContext) {
+    let files = [
+        arguments.key_file.clone(),
+        arguments.admin_key_file.clone(),
+        arguments.tls_key.clone(),
+        context.data_dir.as_ref().map(|dir| dir.join("admin.key")),
+        context.data_dir.as_ref().map(|dir| dir.join("tls/key.pem")),
+    ];
+    for file in files.into_iter().flatten() {
+        if private_file::is_readable_by_others(&file) {
+            let message = format!(
+                "the file {} holds a key, and other users may read it: take their right away with \
+                 chmod go-r",
+                file.display()
+            );
+            context.log(LogLevel::Warn, &message);
+        }
+    }
+}
+
+/// Writes a line to the log for each damaged block of the store.
+fn report_damage(engine: &Arc<Engine>, context: &ServerContext) {
+    let (log, world) = (context.log.clone(), context.world.clone());
+    engine.report_damage(move |block| {
+        let partitions = block.partition_paths().join(" ");
+        let fields = [
+            ("file", Field::Text(&block.file)),
+            ("offset", Field::Number(block.offset as f64)),
+            ("bytes", Field::Number(block.bytes as f64)),
+            ("fault", Field::Text(&block.fault)),
+            ("contents", Field::Text(block.contents.name())),
+            ("readOnlyPartitions", Field::Text(&partitions)),
+        ];
+        let message = "a block of the stored data is damaged";
+        log.write(world.now_ms(), LogLevel::Error, message, &fields);
+    });
+}
