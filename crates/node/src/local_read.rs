@@ -110,32 +110,14 @@ mod tests {
         }
     }
 
-    /// A request, its headers, the level of the account, and the place that answers.
-    type Case<'a> = (
-        &'a str,
-        &'a [(&'static str, &'static str)],
-        &'a str,
-        &'a str,
-    );
-
-    fn check(table: &[Case<'_>]) {
-        for (request, headers, account, expected) in table {
-            let found = of(request, headers, account);
-            assert_eq!(found, *expected, "{request} {headers:?} {account}");
-        }
-    }
-
     #[test]
-    fn a_copy_may_answer_reads_and_queries_of_the_data() {
-        const NO_QUERY: (&str, &str) = ("x-ms-documentdb-isquery", "false");
-        const PLAN: (&str, &str) = ("x-ms-cosmos-is-query-plan-request", "true");
-        const FEED: (&str, &str) = ("a-im", "Incremental feed");
+    fn reads_at_weak_levels_may_be_answered_by_a_copy() {
         let post = format!("POST {ITEMS}");
-        let get = format!("GET {ITEMS}");
-        check(&[
+        let table: &[(&str, &[(&str, &str)], &str, &str)] = &[
+            // Kinds of requests.
             ("GET /dbs/d/colls/c/docs/i", &[], "Session", "session"),
             ("HEAD /dbs/d/colls/c/docs/i", &[], "Session", "session"),
-            (&get, &[], "Session", "session"),
+            ("GET /dbs/d/colls/c/docs", &[], "Session", "session"),
             ("GET /dbs/d/colls/c/pkranges", &[], "Session", "session"),
             ("GET /dbs", &[], "Session", "session"),
             ("GET dbs/d/", &[], "Session", "session"),
@@ -143,25 +125,31 @@ mod tests {
             ("GET /offers", &[], "Session", "holder"),
             ("GET /dbsx", &[], "Session", "holder"),
             ("GET /_node/hello", &[], "Session", "holder"),
-            (&get, &[FEED], "Session", "holder"),
+            (
+                "GET /dbs/d/colls/c/docs",
+                &[("a-im", "Incremental feed")],
+                "Session",
+                "holder",
+            ),
             (&post, &[], "Session", "holder"),
             (&post, &[QUERY], "Session", "session"),
-            (&post, &[NO_QUERY], "Session", "holder"),
-            (&post, &[PLAN], "Eventual", "any"),
+            (
+                &post,
+                &[("x-ms-documentdb-isquery", "false")],
+                "Session",
+                "holder",
+            ),
+            (
+                &post,
+                &[("x-ms-cosmos-is-query-plan-request", "true")],
+                "Eventual",
+                "any",
+            ),
             ("POST /dbs/d/colls/c/sprocs/s", &[], "Eventual", "holder"),
             ("PUT /dbs/d/colls/c/docs/i", &[QUERY], "Eventual", "holder"),
             ("PATCH /dbs/d/colls/c/docs/i", &[], "Eventual", "holder"),
             ("DELETE /dbs/d/colls/c/docs/i", &[], "Eventual", "holder"),
-        ]);
-    }
-
-    #[test]
-    fn a_copy_may_answer_at_weak_levels() {
-        const LATEST: (&str, &str) = (STRATEGY, "LatestCommitted");
-        const GLOBAL: (&str, &str) = (STRATEGY, "GlobalStrong");
-        const DEFAULT: (&str, &str) = (STRATEGY, "Default");
-        const EVENTUAL: (&str, &str) = (LEVEL, "Eventual");
-        check(&[
+            // Levels of the account and of the request.
             ("GET /dbs", &[], "Strong", "holder"),
             ("GET /dbs", &[], "BoundedStaleness", "holder"),
             ("GET /dbs", &[], "ConsistentPrefix", "any"),
@@ -173,10 +161,29 @@ mod tests {
             ("GET /dbs", &[(LEVEL, "")], "Session", "holder"),
             ("GET /dbs", &[(STRATEGY, "Eventual")], "Session", "any"),
             ("GET /dbs", &[(STRATEGY, "Session")], "Strong", "session"),
-            ("GET /dbs", &[LATEST], "Session", "holder"),
-            ("GET /dbs", &[GLOBAL], "Eventual", "holder"),
-            ("GET /dbs", &[DEFAULT, EVENTUAL], "Session", "any"),
-        ]);
+            (
+                "GET /dbs",
+                &[(STRATEGY, "LatestCommitted")],
+                "Session",
+                "holder",
+            ),
+            (
+                "GET /dbs",
+                &[(STRATEGY, "GlobalStrong")],
+                "Eventual",
+                "holder",
+            ),
+            (
+                "GET /dbs",
+                &[(STRATEGY, "Default"), (LEVEL, "Eventual")],
+                "Session",
+                "any",
+            ),
+        ];
+        for (request, headers, account, expected) in table {
+            let found = of(request, headers, account);
+            assert_eq!(found, *expected, "{request} {headers:?} {account}");
+        }
     }
 
     #[test]
