@@ -53,7 +53,6 @@ mod slow;
 mod spans;
 mod spin;
 
-pub use account::{AccountRegion, AccountRegions};
 pub use activity::{CloseReason, Patience};
 pub use auth::{Directory, DirectoryError, Keys, KeysError};
 pub use connections::ConnectionLimits;

@@ -37,8 +37,7 @@ pub(super) fn deleted(outcome: Outcome<()>) -> Reply {
 }
 
 pub(super) fn read_account(_: &Engine, call: &Call) -> Result<Progress> {
-    let (regions, host) = (call.regions.as_ref(), call.host.as_deref());
-    let document = account::document(&call.account, regions, call.scheme, host)?;
+    let document = account::document(&call.account, call.scheme, call.host.as_deref())?;
     Ok(Progress::Complete(Reply::json(200, document)))
 }
 
