@@ -77,8 +77,9 @@ impl Stop {
 
 impl NodeLease {
     /// Waits until this node holds the lease, and renews the lease from then on. `store` is the
-    /// cluster with the lease, best with connections of its own. Returns `None` if `is_cancelled`
-    /// returns true first.
+    /// cluster with the lease, best with connections of its own. `wait` waits between two attempts:
+    /// for the given time, or less if the lease is expected to be free soon. Returns `None` if
+    /// `wait` returns false, which ends the attempts.
     ///
     /// # Errors
     /// The store's error, if another attempt cannot pass.
@@ -88,7 +89,7 @@ impl NodeLease {
         terms: Terms,
         world: Arc<dyn World>,
         report: Report,
-        is_cancelled: impl Fn() -> bool,
+        mut wait: impl FnMut(Duration) -> bool,
     ) -> Result<Option<NodeLease>, StoreError> {
         let mut claim = Claim::new(Row {
             node,
@@ -99,8 +100,8 @@ impl NodeLease {
             key: None,
         });
         let pause = Duration::from_millis((terms.ttl_ms / 60).clamp(1, 100));
-        let (never, mut last) = (Stop::default(), None);
-        while !is_cancelled() {
+        let mut last = None;
+        loop {
             let before = Moment::now(world.as_ref());
             match claim.attempt(store.as_ref(), world.as_ref()) {
                 Ok(Attempt::Held { holding, since_ms }) => {
@@ -134,9 +135,10 @@ impl NodeLease {
                 Err(error) if is_passing(&error) => report(Progress::Failed(error.to_string())),
                 Err(error) => return Err(error),
             }
-            never.wait(pause);
+            if !wait(pause) {
+                return Ok(None);
+            }
         }
-        Ok(None)
     }
 
     /// Names the node that may claim the lease first once this node has given the lease back. Other

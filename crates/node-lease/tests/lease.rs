@@ -57,7 +57,11 @@ fn acquire(
 ) -> NodeLease {
     let report = Arc::new(move |progress| _ = news.send(progress));
     let terms = Terms { ttl_ms };
-    NodeLease::acquire(store.clone(), node(name), terms, world, report, || false)
+    let wait = |pause| {
+        std::thread::park_timeout(pause);
+        true
+    };
+    NodeLease::acquire(store.clone(), node(name), terms, world, report, wait)
         .expect("the store answers")
         .expect("not cancelled")
 }

@@ -243,8 +243,8 @@ impl PlacedStore {
         self.is_balancing() || self.has_work()
     }
 
-    /// Returns true while a move or a drain is under way. The row of a move that has failed may stay
-    /// until its remains are removed.
+    /// Returns true while a move or a drain is under way. The row of a move that has failed may
+    /// stay until its remains are removed.
     fn has_work(&self) -> bool {
         let is_moving = |partition: PartitionId| {
             let place = self.places.get(partition);

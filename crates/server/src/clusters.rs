@@ -16,7 +16,6 @@ use orrery_storage::{Store, StoreError};
 use orrery_storage_postgres::{ClusterConfig, PostgresStore, StoreOptions};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// The exit code of a node that another node has replaced.
 const REPLACED: i32 = 1;
@@ -26,6 +25,8 @@ pub(crate) struct Clusters {
     /// The store of all clusters, for the operator.
     pub(crate) placed: Arc<PlacedStore>,
     lease: NodeLease,
+    /// The store with the row of the lease.
+    lease_store: Arc<dyn Store>,
 }
 
 impl Clusters {
@@ -40,16 +41,26 @@ impl Clusters {
         context: &ServerContext,
     ) -> Result<Option<Clusters>, Failure> {
         let configs = read_file(file)?;
-        let Some(lease) = acquire(&configs[0], seat, context)? else {
+        let lease_store = open_for_lease(&configs[0])?;
+        let Some(lease) = acquire(lease_store.clone(), seat, context)? else {
             return Ok(None);
         };
         let placed = open_placed(configs)?;
-        Ok(Some(Clusters { placed, lease }))
+        Ok(Some(Clusters {
+            placed,
+            lease,
+            lease_store,
+        }))
     }
 
     /// Returns the key of all nodes.
     pub(crate) fn key(&self) -> &NodesKey {
         self.lease.key()
+    }
+
+    /// Returns the store with the row of the lease.
+    pub(crate) fn lease_store(&self) -> Arc<dyn Store> {
+        self.lease_store.clone()
     }
 
     /// Returns the question if this node holds the lease.
@@ -137,18 +148,16 @@ pub(crate) fn read_file(file: &Path) -> Result<Vec<ClusterConfig>, Failure> {
 
 /// Waits until this node holds the lease of the account; `None` if the wait was cancelled.
 fn acquire(
-    config: &ClusterConfig,
+    store: Arc<dyn Store>,
     seat: &Arc<Seat>,
     context: &ServerContext,
 ) -> Result<Option<NodeLease>, Failure> {
-    let failed = |error: StoreError| Failure::Data(error.to_string());
-    let store = open_for_lease(config)?;
     let world = context.world.clone();
     let report = report(context.clone(), seat.clone());
     let node = seat.node.clone();
-    let is_cancelled = || seat.is_cancelled.load(Ordering::SeqCst);
-    let lease = NodeLease::acquire(store, node, Terms::default(), world, report, is_cancelled);
-    lease.map_err(failed)
+    let wait = |pause| seat.claim.wait(pause);
+    let lease = NodeLease::acquire(store, node, Terms::default(), world, report, wait);
+    lease.map_err(|error| Failure::Data(error.to_string()))
 }
 
 /// Returns the receiver of the news of the lease.

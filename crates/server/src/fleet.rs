@@ -45,6 +45,7 @@ const PLACEMENT_COLUMNS: [&str; 8] = [
 /// [`Failure::Usage`] for options that cannot be used; [`Failure::Failed`] if the server refuses,
 /// does not answer, or a move that is waited for fails.
 pub(crate) fn run_clusters(arguments: &ClustersArguments) -> Result<(), Failure> {
+    // Each action is one request; those that start work can wait for the end of the work.
     match &arguments.action {
         ClustersAction::List { management } => with(management, async |manager| {
             let answer = manager.ask("GET", "/clusters", None).await?;
@@ -72,6 +73,7 @@ pub(crate) fn run_clusters(arguments: &ClustersArguments) -> Result<(), Failure>
             wait,
             management,
         } => with(management, async |manager| {
+            // A limit that is left out is that of the server.
             let mut limits = Map::new();
             for (name, value) in [
                 ("minBytes", min_bytes),
@@ -97,6 +99,7 @@ pub(crate) fn run_partitions(arguments: &PartitionsArguments) -> Result<(), Fail
             container,
             management,
         } => with(management, async |manager| {
+            // The management API knows no filter, so the rows are chosen here.
             let answer = manager.ask("GET", "/placements", None).await?;
             let is_named = |one: &Value, member: &str, name: &Option<String>| {
                 name.as_ref()

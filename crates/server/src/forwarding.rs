@@ -12,11 +12,14 @@
 //!    answer is lost gets 408/1900: the outcome is unknown.
 //! 3. When this node becomes the holder, the same sockets go on, and the requests that still wait
 //!    are served by this node.
+//! 4. When this node gives the lease back, requests of clients wait for the next holder, and
+//!    requests of other nodes get the answer 503, which makes those nodes try the lease at once.
 //!
 //! Left out: reads from copies of the data, and the addresses of other regions.
 
 use crate::context::ServerContext;
 use crate::health::Health;
+use crate::node::Seat;
 use crate::public_paths::PublicPaths;
 use bytes::Bytes;
 use http::header::CONNECTION;
@@ -63,6 +66,7 @@ const NOT_HOLDER: HeaderName = HeaderName::from_static("x-orrery-not-holder");
 pub(crate) struct Forwarder {
     /// `None` until a holder is known.
     holder: watch::Receiver<Option<Holder>>,
+    seat: Arc<Seat>,
     client: Client<HttpConnector, Full<Bytes>>,
     log: Arc<Log>,
     world: Arc<dyn World>,
@@ -82,8 +86,8 @@ enum Attempt {
 }
 
 impl Forwarder {
-    /// Creates the service. `holder` tells the node that holds the lease, and its changes.
-    pub(crate) fn new(context: &ServerContext, holder: watch::Receiver<Option<Holder>>) -> Self {
+    /// Creates the service of the node with a seat.
+    pub(crate) fn new(context: &ServerContext, seat: Arc<Seat>) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
@@ -94,7 +98,8 @@ impl Forwarder {
             .retry_canceled_requests(true)
             .build(connector);
         Forwarder {
-            holder,
+            holder: seat.holder.subscribe(),
+            seat,
             client,
             log: context.log.clone(),
             world: context.world.clone(),
@@ -138,6 +143,11 @@ impl Forwarder {
         loop {
             let known = holder.borrow_and_update().clone();
             let attempt = match known {
+                // The row is that of an earlier process of this node, or this node has stopped
+                // serving and knows no later holder yet.
+                Some(known) if known.node == self.seat.node && !self.seat.is_serving() => {
+                    Attempt::NotSent
+                }
                 Some(known) => {
                     self.send(&known, head, body.clone(), scheme, &mut holder)
                         .await
@@ -153,7 +163,7 @@ impl Forwarder {
                 }
                 Attempt::Lost | Attempt::NotSent => {}
             }
-            if Instant::now() >= deadline {
+            if Instant::now() >= deadline || self.seat.is_ending() {
                 let message = "No node holds the lease of the account now, or the node that does \
                                cannot be reached. The request was not carried out. Retry later.";
                 return self.refuse(Error::new(Kind::Unavailable, message), head);
@@ -187,6 +197,7 @@ impl Forwarder {
             };
             let (mut head, body) = response.into_parts();
             if head.headers.contains_key(NOT_HOLDER) {
+                self.seat.claim.hurry();
                 return Attempt::NotSent;
             }
             head.headers.remove(CONNECTION);
@@ -342,8 +353,8 @@ fn signed<'a>(
 /// other nodes sent on.
 pub(crate) struct FromNodes<S> {
     pub(crate) inner: Arc<S>,
-    /// `None` if there are no other nodes: the header means nothing.
-    pub(crate) key: Option<NodesKey>,
+    /// The key of all nodes.
+    pub(crate) key: NodesKey,
 }
 
 impl<S: Service> Service for FromNodes<S> {
@@ -353,9 +364,9 @@ impl<S: Service> Service for FromNodes<S> {
         connection: &Connection,
     ) -> Result<Response<Bytes>, Unanswered> {
         let mut connection = *connection;
-        if let (Some(key), Some(value)) = (&self.key, request.headers_mut().remove(FORWARDED))
+        if let Some(value) = request.headers_mut().remove(FORWARDED)
             && let Some(scheme) = scheme_of(
-                key,
+                &self.key,
                 &value,
                 request.method().as_str(),
                 request.uri(),

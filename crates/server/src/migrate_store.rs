@@ -109,9 +109,12 @@ fn acquire(config: &ClusterConfig) -> Result<NodeLease, Failure> {
     };
     let started = world.monotonic_ms();
     let clock = world.clone();
-    let is_over = || clock.monotonic_ms() - started > LIVES * terms.ttl_ms;
+    let wait = |pause| {
+        std::thread::park_timeout(pause);
+        clock.monotonic_ms() - started <= LIVES * terms.ttl_ms
+    };
     let store = open_for_lease(config)?;
-    let lease = NodeLease::acquire(store, node, terms, world, report, is_over);
+    let lease = NodeLease::acquire(store, node, terms, world, report, wait);
     let lease = lease.map_err(|error: StoreError| Failure::Data(error.to_string()))?;
     lease.ok_or_else(|| {
         let holder = orrery_model::sync::lock(&holder);

@@ -18,14 +18,23 @@ use orrery_gateway::{
     BodyMemory, Connection, ConnectionCounters, Gateway, Log, Patience, Port, Service, Unanswered,
     serve,
 };
-use orrery_model::sync::{read, write};
+use orrery_model::sync::{lock, read, write};
 use orrery_node_lease::{Holder, Node, NodesKey};
+use orrery_storage::Store;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::time::Duration;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+
+/// The pause between attempts to get the lease of a holder that leaves, and their number.
+const QUICK_PAUSE: Duration = Duration::from_millis(5);
+const QUICK_ATTEMPTS: u32 = 200;
+/// The time for which a node that has given the lease back waits for the next holder, and the pause
+/// between two looks at the row of the lease.
+const SUCCESSION_TIMEOUT: Duration = Duration::from_millis(500);
+const SUCCESSION_PAUSE: Duration = Duration::from_millis(5);
 
 /// The service of the client port of a server.
 pub(crate) type ClientService = PublicPaths<WithConsole<Gateway>>;
@@ -36,8 +45,69 @@ pub(crate) struct Seat {
     pub(crate) node: Node,
     /// Told each holder of the lease.
     pub(crate) holder: watch::Sender<Option<Holder>>,
-    /// The node is to wait for the lease no longer.
-    pub(crate) is_cancelled: AtomicBool,
+    /// The waits between the attempts to get the lease.
+    pub(crate) claim: ClaimWait,
+    /// The node holds the lease and serves requests.
+    is_serving: AtomicBool,
+    /// The port is being closed.
+    is_ending: AtomicBool,
+}
+
+impl Seat {
+    /// Returns true if no request is to wait for a holder any more.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::SeqCst)
+    }
+
+    /// Returns true while the node holds the lease and serves requests.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.is_serving.load(Ordering::SeqCst)
+    }
+}
+
+/// The waits between the attempts of a node to get the lease.
+#[derive(Default)]
+pub(crate) struct ClaimWait {
+    state: Mutex<ClaimState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct ClaimState {
+    is_cancelled: bool,
+    /// The attempts that are left of those that come quickly.
+    quick: u32,
+}
+
+impl ClaimWait {
+    /// Waits for a time, or less if the holder leaves. Returns false if no attempt is to follow.
+    pub(crate) fn wait(&self, time: Duration) -> bool {
+        let state = lock(&self.state);
+        let is_idle = |state: &mut ClaimState| !state.is_cancelled && state.quick == 0;
+        let waited = self.changed.wait_timeout_while(state, time, is_idle);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        if state.quick > 0 && !state.is_cancelled {
+            state.quick -= 1;
+            let is_going_on = |state: &mut ClaimState| !state.is_cancelled;
+            let waited = self
+                .changed
+                .wait_timeout_while(state, QUICK_PAUSE.min(time), is_going_on);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        !state.is_cancelled
+    }
+
+    /// Makes the next attempts come quickly, since the holder has told that it leaves.
+    pub(crate) fn hurry(&self) {
+        lock(&self.state).quick = QUICK_ATTEMPTS;
+        self.changed.notify_all();
+    }
+
+    /// Ends the attempts.
+    fn cancel(&self) {
+        lock(&self.state).is_cancelled = true;
+        self.changed.notify_all();
+    }
 }
 
 /// The open client port of a node.
@@ -46,6 +116,8 @@ pub(crate) struct NodePort {
     /// All addresses on which the node listens.
     pub(crate) addresses: Vec<SocketAddr>,
     service: Arc<NodeService>,
+    /// Closed when the last request that this node serves has ended; there while the node serves.
+    ended: Option<mpsc::Receiver<()>>,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<bool>,
 }
@@ -76,10 +148,12 @@ impl NodePort {
                 address: address_for_nodes(arguments, first)?,
             },
             holder: watch::Sender::new(None),
-            is_cancelled: AtomicBool::new(false),
+            claim: ClaimWait::default(),
+            is_serving: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
         });
 
-        let forwarder = Forwarder::new(context, seat.holder.subscribe());
+        let forwarder = Forwarder::new(context, seat.clone());
         let service = Arc::new(NodeService {
             forwarder: Arc::new(forwarder.with_public_paths(context, health.clone())),
             serving: RwLock::new(None),
@@ -101,6 +175,7 @@ impl NodePort {
             seat,
             addresses,
             service,
+            ended: None,
             stop,
             serving,
         }))
@@ -108,14 +183,18 @@ impl NodePort {
 
     /// Returns when another node is known to hold the lease.
     pub(crate) async fn has_holder(&self) {
+        let own = &self.seat.node;
+        // The row may be that of an earlier process of this node.
+        let is_other =
+            |holder: &Option<Holder>| holder.as_ref().is_some_and(|holder| holder.node != *own);
         let mut holder = self.seat.holder.subscribe();
         // The sender lives as long as `self`.
-        let _ = holder.wait_for(Option::is_some).await;
+        let _ = holder.wait_for(is_other).await;
     }
 
     /// Makes the node wait for the lease no longer.
     pub(crate) fn cancel(&self) {
-        self.seat.is_cancelled.store(true, Ordering::SeqCst);
+        self.seat.claim.cancel();
     }
 
     /// Returns the counters of the port's connections.
@@ -124,20 +203,67 @@ impl NodePort {
     }
 
     /// Serves requests from now on, those too that wait for a holder.
-    pub(crate) fn begin_serving(&self, service: ClientService, key: &NodesKey) {
-        *write(&self.service.serving) = Some(Arc::new(FromNodes {
-            inner: Arc::new(service),
-            key: Some(key.clone()),
+    pub(crate) fn begin_serving(&mut self, service: ClientService, key: &NodesKey) {
+        let (in_progress, ended) = mpsc::channel(1);
+        self.ended = Some(ended);
+        *write(&self.service.serving) = Some(Arc::new(Serving {
+            service: FromNodes {
+                inner: Arc::new(service),
+                key: key.clone(),
+            },
+            _in_progress: in_progress,
         }));
+        self.seat.is_serving.store(true, Ordering::SeqCst);
         self.seat.holder.send_replace(Some(Holder {
             node: self.seat.node.clone(),
             key: Some(key.clone()),
         }));
     }
 
-    /// Closes the port, and waits for the requests in progress. Returns true if all of these ended
-    /// in time.
+    /// Serves no further requests, and waits for those in progress. Returns true if all of these
+    /// ended in time. The port stays open: requests of other nodes are refused, so that those nodes
+    /// look for the next holder, and requests of clients wait for that holder.
+    pub(crate) async fn end_serving(&mut self) -> bool {
+        self.seat.is_serving.store(false, Ordering::SeqCst);
+        drop(write(&self.service.serving).take());
+        let Some(mut ended) = self.ended.take() else {
+            return true;
+        };
+        let all_ended = tokio::time::timeout(DRAIN_TIMEOUT, ended.recv()).await;
+        all_ended.is_ok()
+    }
+
+    /// Closes the port of a node that has given the lease back, once another node holds the lease
+    /// or for half a second none does. Requests that wait are sent on to the next holder.
+    pub(crate) async fn hand_over(self, lease_store: Arc<dyn Store>) {
+        let own = self.seat.node.clone();
+        let find = move || match orrery_node_lease::holder(lease_store.as_ref()) {
+            Ok(Some(node)) if node != own => Some(node),
+            _ => None,
+        };
+        let succession = async {
+            loop {
+                let found = tokio::task::spawn_blocking(find.clone()).await;
+                if let Ok(Some(node)) = found {
+                    return node;
+                }
+                tokio::time::sleep(SUCCESSION_PAUSE).await;
+            }
+        };
+        if let Ok(node) = tokio::time::timeout(SUCCESSION_TIMEOUT, succession).await {
+            self.seat.holder.send_modify(|holder| {
+                if let Some(holder) = holder {
+                    holder.node = node;
+                }
+            });
+        }
+        self.close().await;
+    }
+
+    /// Closes the port, and waits for the requests in progress; those that wait for a holder are
+    /// answered with 503. Returns true if all of these ended in time.
     pub(crate) async fn close(self) -> bool {
+        self.seat.is_ending.store(true, Ordering::SeqCst);
         // The port may have ended by itself, which only a panic does.
         let _ = self.stop.send(());
         self.serving.await.unwrap_or(false)
@@ -147,8 +273,15 @@ impl NodePort {
 /// The service of the port: that of the holder, or the one that forwards.
 struct NodeService {
     forwarder: Arc<PublicPaths<Forwarder>>,
-    /// There once the node holds the lease.
-    serving: RwLock<Option<Arc<FromNodes<ClientService>>>>,
+    /// There while the node holds the lease.
+    serving: RwLock<Option<Arc<Serving>>>,
+}
+
+/// The service of the holder. Each request in progress has a reference.
+struct Serving {
+    service: FromNodes<ClientService>,
+    /// Dropped with the last reference.
+    _in_progress: mpsc::Sender<()>,
 }
 
 impl Service for NodeService {
@@ -159,7 +292,7 @@ impl Service for NodeService {
     ) -> Result<Response<Bytes>, Unanswered> {
         let serving = read(&self.serving).clone();
         match serving {
-            Some(service) => service.handle(request, connection).await,
+            Some(serving) => serving.service.handle(request, connection).await,
             None => self.forwarder.handle(request, connection).await,
         }
     }

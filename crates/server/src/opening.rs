@@ -163,8 +163,8 @@ impl Opening<'_> {
     }
 }
 
-/// Reads the keys, opens the data and creates the gateway. A node has a seat; it waits while another
-/// node holds the lease, and `None` is returned if the wait was cancelled.
+/// Reads the keys, opens the data and creates the gateway. A node has a seat; it waits while
+/// another node holds the lease, and `None` is returned if the wait was cancelled.
 fn open_server(
     arguments: &StartArguments,
     context: ServerContext,

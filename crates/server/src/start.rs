@@ -48,6 +48,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
 /// Time that requests in progress get to finish after a signal to stop.
@@ -94,11 +95,16 @@ pub(crate) fn run_inside<S: Future<Output = ()>>(
         .enable_all()
         .build()
         .map_err(|error| Failure::Failed(format!("cannot start worker threads: {error}")))?;
-    let Some(server) = runtime.block_on(run_server(arguments, stopped, ready))? else {
+    let Some((server, node)) = runtime.block_on(run_server(arguments, stopped, ready))? else {
         // A node that was stopped while another one served.
         runtime.shutdown_background();
         return Ok(());
     };
+    if let Some(node) = node {
+        end_node(&runtime, server, node)?;
+        runtime.shutdown_background();
+        return Ok(());
+    }
 
     // Scripts and queries that outlived the shutdown period may still run on the threads for
     // blocking work. Dropping the runtime would wait for them; this call does not. They can be
@@ -108,21 +114,43 @@ pub(crate) fn run_inside<S: Future<Output = ()>>(
 
     // The shutdown of the engine waits until all accepted writes are durable, so it comes after the
     // end of everything that serves requests.
-    server
-        .engine
-        .shut_down()
-        .map_err(|error| Failure::Failed(format!("cannot close the data: {error}")))?;
+    server.engine.shut_down().map_err(cannot_close)?;
     server.context.log(LogLevel::Info, "server stopped");
     Ok(())
 }
 
+/// Shuts the engine of a node down, gives the lease back, and closes the port once the next holder
+/// is known: until then other nodes hear on their connections that this node has left.
+fn end_node(runtime: &Runtime, server: Server, node: NodePort) -> Result<(), Failure> {
+    let Server {
+        engine,
+        clusters,
+        context,
+        ..
+    } = server;
+    let closed = engine.shut_down();
+    if let Some(clusters) = clusters {
+        let lease_store = clusters.lease_store();
+        drop(clusters);
+        runtime.block_on(node.hand_over(lease_store));
+    }
+    closed.map_err(cannot_close)?;
+    context.log(LogLevel::Info, "server stopped");
+    Ok(())
+}
+
+fn cannot_close(error: impl fmt::Display) -> Failure {
+    Failure::Failed(format!("cannot close the data: {error}"))
+}
+
 /// Runs the steps in the header of this file, except for the shutdown of the engine. Returns `None`
-/// if the server was a node and was stopped while another node served.
+/// if the server was a node and was stopped while another node served, and the open port of a node
+/// that served.
 async fn run_server<S: Future<Output = ()>>(
     arguments: StartArguments,
     stopped: impl FnOnce() -> Result<S, Failure>,
     ready: impl FnOnce(&Announcement<'_>) -> Result<(), Failure>,
-) -> Result<Option<Server>, Failure> {
+) -> Result<Option<(Server, Option<NodePort>)>, Failure> {
     // Wrong options, a wrong cluster file and a wrong definition end the start before any file is
     // created.
     clusters::check(&arguments)?;
@@ -158,7 +186,7 @@ async fn run_server<S: Future<Output = ()>>(
                 node.close().await;
             }
             observers.stop().await;
-            return Ok(server);
+            return Ok(server.map(|server| (server, None)));
         }
     };
 
@@ -179,13 +207,13 @@ async fn run_server<S: Future<Output = ()>>(
     if let Some(admin) = &observers.admin {
         admin.begin_serving(components(&server));
     }
-    serve_clients(&server, &arguments, &observers, node_port, stopped, ready).await?;
+    let node = serve_clients(&server, &arguments, &observers, node_port, stopped, ready).await?;
     observers.stop().await;
     // The spans of the last requests are in the queue, and the metrics read the engine.
     if let Some(exporter) = exporter {
         exporter.stop().await;
     }
-    Ok(Some(server))
+    Ok(Some((server, node)))
 }
 
 /// Returns the parts that the management API and the export of metrics read.
@@ -267,7 +295,8 @@ fn key_reloader(server: &Server, arguments: &StartArguments) -> KeyReloader {
 }
 
 /// Listens on the client port, unless a node has opened the port already, and serves requests until
-/// `stopped` completes. `ready` is there unless the announcement was made already.
+/// `stopped` completes. `ready` is there unless the announcement was made already. Returns the port
+/// of a node, which stays open.
 async fn serve_clients<S: Future<Output = ()>>(
     server: &Server,
     arguments: &StartArguments,
@@ -275,7 +304,7 @@ async fn serve_clients<S: Future<Output = ()>>(
     node: Option<NodePort>,
     stopped: Pin<Box<S>>,
     ready: Option<impl FnOnce(&Announcement<'_>) -> Result<(), Failure>>,
-) -> Result<(), Failure> {
+) -> Result<Option<NodePort>, Failure> {
     let port = ClientPort::open(arguments, node).await?;
 
     // The signal handlers are installed before the announcement: a supervisor may send a signal as
@@ -292,20 +321,14 @@ async fn serve_clients<S: Future<Output = ()>>(
         &server.primary_key,
         server.has_well_known_key,
     )?;
-    if let Some(admin) = &observers.admin {
-        admin.begin_console(Database {
-            gateway: server.gateway.clone(),
-            endpoint: format!("http://{}/", reachable(announcement.address)),
-            has_well_known_key: server.has_well_known_key,
-        });
-    }
-    observers.health.begin_serving(server.engine.clone());
+    begin_serving(server, observers, announcement.address);
     if let Some(ready) = ready {
         ready(&announcement)?;
     }
 
     // Periodic tasks start after the announcement, so that they do not delay it.
-    let tasks = start_tasks(server, arguments);
+    let mut tasks = start_tasks(server, arguments);
+    tasks.extend(reloading);
 
     // Load balancers poll the readiness, so it must change before the port closes.
     let shutdown = async {
@@ -313,20 +336,22 @@ async fn serve_clients<S: Future<Output = ()>>(
         observers.begin_draining();
     };
     let service = client_service(server, arguments, observers);
-    let all_finished = match (port, &server.clusters) {
-        (ClientPort::OfNode(node), Some(clusters)) => {
-            node.begin_serving(service, clusters.key());
+    let (all_finished, node) = match port {
+        ClientPort::OfNode(mut node) => {
+            if let Some(clusters) = &server.clusters {
+                node.begin_serving(service, clusters.key());
+            }
             shutdown.await;
-            node.close().await
+            (node.end_serving().await, Some(node))
         }
-        (ClientPort::OfNode(node), None) => node.close().await,
-        (ClientPort::Opened(listeners), _) => {
-            serve(client_port(server, arguments, service), listeners, shutdown).await
+        ClientPort::Opened(listeners) => {
+            let port = client_port(server, arguments, service);
+            (serve(port, listeners, shutdown).await, None)
         }
     };
 
     // No task may begin new work once the caller shuts the engine down.
-    for task in tasks.iter().chain(&reloading) {
+    for task in tasks {
         task.abort();
     }
     if !all_finished {
@@ -335,7 +360,19 @@ async fn serve_clients<S: Future<Output = ()>>(
             "requests still in progress at the end of the shutdown period were aborted",
         );
     }
-    Ok(())
+    Ok(node)
+}
+
+/// Tells the management API and probes of health that the server has its data.
+fn begin_serving(server: &Server, observers: &Observers, address: SocketAddr) {
+    if let Some(admin) = &observers.admin {
+        admin.begin_console(Database {
+            gateway: server.gateway.clone(),
+            endpoint: format!("http://{}/", reachable(address)),
+            has_well_known_key: server.has_well_known_key,
+        });
+    }
+    observers.health.begin_serving(server.engine.clone());
 }
 
 /// The open port for clients.
