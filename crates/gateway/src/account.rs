@@ -4,27 +4,57 @@
 //! contains the address that the client used for this request, unless the operator sets another.
 //!
 //! An account may have several regions, so that clients with a list of preferred regions start as
-//! they do with the service. This server serves all regions: at one address, and with one region
-//! that accepts writes.
+//! they do with the service. One region accepts writes. A single server serves all regions at one
+//! address; a fleet tells the address of each region with the request (`AccountRegions`).
 
 use crate::options::{Account, Consistency};
 use orrery_model::{Error, Json, Object, Result, limits, object};
+use std::sync::Arc;
 
-/// Returns the document for a client that used `scheme` and `host`.
+/// A region of the account and its address for clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountRegion {
+    /// The name of the region.
+    pub name: String,
+    /// The address for clients, such as `https://10.0.0.1:8081/`.
+    pub endpoint: String,
+}
+
+/// The regions of the account, of which each has an address: an extension of a request, which takes
+/// the place of the regions of [`Account`]. The first region accepts writes. No byte from the
+/// network becomes an extension, so a client cannot set them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountRegions(pub Arc<[AccountRegion]>);
+
+/// Returns the document for a client that used `scheme` and `host`. `regions` take the place of
+/// those of the account.
 ///
 /// # Errors
 /// 400 if there is no host, or the host has characters that no host has.
-pub(crate) fn document(account: &Account, scheme: &str, host: Option<&str>) -> Result<String> {
+pub(crate) fn document(
+    account: &Account,
+    regions: Option<&AccountRegions>,
+    scheme: &str,
+    host: Option<&str>,
+) -> Result<String> {
     let endpoint = address(account, scheme, host, "/")?;
-    let locations = |regions: &[String]| -> Vec<Json> {
-        let location = |name: &String| {
-            Json::Object(
-                object! { "name" => name.as_str(), "databaseAccountEndpoint" => endpoint.as_str() },
-            )
-        };
-        regions.iter().map(location).collect()
+    let location = |name: &str, endpoint: &str| {
+        Json::Object(object! { "name" => name, "databaseAccountEndpoint" => endpoint })
     };
-    let write_region = account.regions.get(..1).unwrap_or_default();
+    let all: Vec<Json> = match regions {
+        Some(AccountRegions(regions)) => {
+            let regions = regions.iter();
+            regions
+                .map(|one| location(&one.name, &one.endpoint))
+                .collect()
+        }
+        None => {
+            let regions = account.regions.iter();
+            regions.map(|name| location(name, &endpoint)).collect()
+        }
+    };
+    let write_region = all.get(..1).unwrap_or_default().to_vec();
+    let region_count = all.len();
     let replication = || {
         object! {
             "asyncReplication" => false,
@@ -39,14 +69,14 @@ pub(crate) fn document(account: &Account, scheme: &str, host: Option<&str>) -> R
         "media" => "//media/",
         "addresses" => "//addresses/",
         "_dbs" => "//dbs/",
-        "writableLocations" => locations(write_region),
-        "readableLocations" => locations(&account.regions),
+        "writableLocations" => write_region,
+        "readableLocations" => all,
         "enableMultipleWriteLocations" => false,
         "continuousBackupEnabled" => false,
         "enableNRegionSynchronousCommit" => false,
         "enablePerPartitionFailoverBehavior" => false,
         "userReplicationPolicy" => replication(),
-        "userConsistencyPolicy" => consistency_policy(account),
+        "userConsistencyPolicy" => consistency_policy(account, region_count),
         "systemReplicationPolicy" => replication(),
         "readPolicy" => object! { "primaryReadCoefficient" => 1, "secondaryReadCoefficient" => 1 },
         "queryEngineConfiguration" => query_engine().to_text(),
@@ -80,10 +110,10 @@ pub(crate) fn address(
 /// Returns the consistency level of the account. Bounded staleness has bounds in versions and
 /// seconds: the service's defaults for one region and for several. This server has one copy of the
 /// data, so every read is within any bound.
-fn consistency_policy(account: &Account) -> Object {
+fn consistency_policy(account: &Account, regions: usize) -> Object {
     let mut policy = object! { "defaultConsistencyLevel" => account.consistency.name() };
     if account.consistency == Consistency::BoundedStaleness {
-        let (versions, seconds) = if account.regions.len() > 1 {
+        let (versions, seconds) = if regions > 1 {
             (100_000, 300)
         } else {
             (100, 5)
@@ -129,7 +159,7 @@ mod tests {
 
     fn endpoint(account: &Account, scheme: &str, host: &str) -> String {
         let json = parse(
-            document(account, scheme, Some(host))
+            document(account, None, scheme, Some(host))
                 .expect("a document")
                 .as_bytes(),
         )
@@ -175,13 +205,13 @@ mod tests {
     fn a_host_that_would_break_the_url_is_refused() {
         for host in ["", "a/b", "a\"b", "a b", "user@host"] {
             assert_eq!(
-                document(&Account::default(), "http", Some(host))
+                document(&Account::default(), None, "http", Some(host))
                     .expect_err(host)
                     .status(),
                 400
             );
         }
-        assert!(document(&Account::default(), "http", None).is_err());
+        assert!(document(&Account::default(), None, "http", None).is_err());
     }
 
     #[test]
@@ -192,7 +222,7 @@ mod tests {
             ..Account::default()
         };
         let json = parse(
-            document(&account, "http", Some("h:1"))
+            document(&account, None, "http", Some("h:1"))
                 .expect("a document")
                 .as_bytes(),
         )
@@ -228,6 +258,32 @@ mod tests {
     }
 
     #[test]
+    fn the_regions_of_a_request_take_the_place_of_those_of_the_account() {
+        let region = |name: &str, endpoint: &str| AccountRegion {
+            name: name.to_owned(),
+            endpoint: endpoint.to_owned(),
+        };
+        let regions = AccountRegions(Arc::new([
+            region("East Asia", "http://b:1/"),
+            region("West US", "http://a:1/"),
+        ]));
+        let account = Account {
+            consistency: Consistency::BoundedStaleness,
+            ..Account::default()
+        };
+        let text = document(&account, Some(&regions), "http", Some("h:1")).expect("a document");
+        let json = parse(text.as_bytes()).expect("JSON");
+        let first = r#"{"name":"East Asia","databaseAccountEndpoint":"http://b:1/"}"#;
+        let second = r#"{"name":"West US","databaseAccountEndpoint":"http://a:1/"}"#;
+        let list = |name: &str| json.get(name).expect("a list").to_text();
+        assert_eq!(list("writableLocations"), format!("[{first}]"));
+        assert_eq!(list("readableLocations"), format!("[{first},{second}]"));
+        let policy = json.get("userConsistencyPolicy").expect("a policy");
+        let bound = policy.get("maxIntervalInSeconds").and_then(Json::as_i64);
+        assert_eq!(bound, Some(300));
+    }
+
+    #[test]
     fn only_bounded_staleness_has_bounds() {
         for level in Consistency::ALL {
             let account = Account {
@@ -235,7 +291,7 @@ mod tests {
                 ..Account::default()
             };
             let json = parse(
-                document(&account, "http", Some("h:1"))
+                document(&account, None, "http", Some("h:1"))
                     .expect("a document")
                     .as_bytes(),
             )
@@ -263,7 +319,7 @@ mod tests {
 
     #[test]
     fn the_document_has_the_members_that_clients_parse() {
-        let text = document(&Account::default(), "http", Some("h:1")).expect("a document");
+        let text = document(&Account::default(), None, "http", Some("h:1")).expect("a document");
         let json = parse(text.as_bytes()).expect("JSON");
         for name in ["_self", "id", "_rid"] {
             assert!(json.get(name).and_then(|v| v.as_str()).is_some(), "{name}");

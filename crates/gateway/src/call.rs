@@ -1,6 +1,7 @@
 //! A checked request, and what its path, headers and body name: databases, containers, partition
 //! keys, EPK ranges, pages and queries.
 
+use crate::account::AccountRegions;
 use crate::auth::Caller;
 use crate::headers::{Content, RequestHeaders};
 use crate::options::Account;
@@ -22,6 +23,8 @@ pub(crate) struct Call {
     pub(crate) headers: RequestHeaders,
     pub(crate) body: Bytes,
     pub(crate) account: Arc<Account>,
+    /// The regions that take the place of those of the account.
+    pub(crate) regions: Option<AccountRegions>,
     /// The scheme by which the client connected.
     pub(crate) scheme: &'static str,
     /// The host that the client used.
@@ -362,6 +365,7 @@ mod tests {
         let account = Arc::default();
         let (caller, body) = (Caller::ReadOnlyKey, Bytes::from(body));
         Call {
+            regions: None,
             caller,
             path,
             target: Target::Items,

@@ -9,7 +9,7 @@
 //! finish      the wait for durability, and the reply
 //! ```
 
-use crate::account;
+use crate::account::{self, AccountRegions};
 use crate::auth::{self, AccessRequest, Authenticator, Caller, Keys, SignedRequest};
 use crate::binary_json;
 use crate::body;
@@ -285,7 +285,11 @@ impl Gateway {
             milliseconds / 1000.0,
             reply.charge,
         );
-        let read_regions = self.account.regions.len().saturating_sub(1);
+        let regions = match head.extensions.get::<AccountRegions>() {
+            Some(AccountRegions(regions)) => regions.len(),
+            None => self.account.regions.len(),
+        };
+        let read_regions = regions.saturating_sub(1);
         reply.set("x-ms-number-of-read-regions", &read_regions.to_string());
         reply.set("x-ms-request-duration-ms", &format!("{milliseconds:.3}"));
         // A POST asks for no resource that has this address.
@@ -387,6 +391,7 @@ impl Gateway {
             headers: checked.headers,
             body,
             account: self.account.clone(),
+            regions: head.extensions.get::<AccountRegions>().cloned(),
             scheme: connection.scheme.name(),
             host: Some(host(head, connection)),
             cancel: Cancel::default(),

@@ -53,6 +53,7 @@ mod slow;
 mod spans;
 mod spin;
 
+pub use account::{AccountRegion, AccountRegions};
 pub use activity::{CloseReason, Patience};
 pub use auth::{Directory, DirectoryError, Keys, KeysError};
 pub use connections::ConnectionLimits;

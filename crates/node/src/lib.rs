@@ -3,7 +3,8 @@
 //!
 //! - `roster.rs`: the live nodes, and the messages with which a node tells of itself;
 //! - `regions.rs`: the addresses of the account's regions, made from the live nodes;
-//! - `local_read.rs`: the requests that a node answers from its copy, and the answers that it keeps.
+//! - `local_read.rs`: the requests that a node answers from its copy, and the answers that a client
+//!   may get from the copy.
 //!
 //! Promises: the decisions are functions of their arguments, without clock and network. A text of
 //! another node becomes part of an address for clients only if it has the form of one.

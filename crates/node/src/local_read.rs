@@ -20,8 +20,8 @@ pub enum Freshness {
 /// Returns the freshness of a request that a copy may answer; `None` for a request that the holder
 /// must answer. `account` is the name of the consistency level of the account.
 ///
-/// The account document names the holder, so the holder answers it. A change feed goes to the holder
-/// too: its continuations may be ahead of the copy.
+/// The account document names the holder, so the holder answers it. A change feed goes to the
+/// holder too: its continuations may be ahead of the copy.
 pub fn freshness(
     method: &Method,
     path: &str,

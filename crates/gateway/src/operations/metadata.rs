@@ -37,7 +37,8 @@ pub(super) fn deleted(outcome: Outcome<()>) -> Reply {
 }
 
 pub(super) fn read_account(_: &Engine, call: &Call) -> Result<Progress> {
-    let document = account::document(&call.account, call.scheme, call.host.as_deref())?;
+    let (regions, host) = (call.regions.as_ref(), call.host.as_deref());
+    let document = account::document(&call.account, regions, call.scheme, host)?;
     Ok(Progress::Complete(Reply::json(200, document)))
 }
 
