@@ -52,12 +52,12 @@ const FOLLOWER_GAUGES: [FollowerGauge; 2] = [
 
 /// Adds the metrics of the clusters, and that of the lease; none for a server with one store.
 pub(crate) fn add_cluster_metrics(families: &mut Families, components: &Components) {
-    if let Some(holds_lease) = &components.holds_lease {
+    if let Some(fleet) = &components.fleet {
         families.single(
             "orrery_node_holds_lease",
             MetricKind::Gauge,
             "1 if this node holds the lease of the account, and so serves requests.",
-            f64::from(u8::from(holds_lease())),
+            f64::from(u8::from(fleet.holds_lease())),
         );
     }
     let Some(placed) = &components.placement else {

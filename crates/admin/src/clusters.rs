@@ -311,7 +311,7 @@ mod tests {
             clock: Arc::new(ShiftedWorld::new(world)),
             data_dir: None,
             placement: Some(placement),
-            holds_lease: None,
+            fleet: None,
             started: Instant::now(),
         })
     }

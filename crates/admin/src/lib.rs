@@ -10,7 +10,7 @@
 //! stage      lifecycle of the server and its components
 //! families, cluster_metrics   metrics as values, from which their text and their export are made
 //! health, status, metrics, live, requests, language, faults, clock, snapshots, partitions,
-//! traffic, feed_consumers, operations, clusters, balancing, throughput, what_if, forecast
+//! traffic, feed_consumers, operations, clusters, balancing, nodes, throughput, what_if, forecast
 //!            handlers, one file for each subject
 //! ```
 //!
@@ -39,6 +39,7 @@ mod key;
 mod language;
 mod live;
 mod metrics;
+mod nodes;
 mod openapi;
 mod operations;
 mod partitions;
@@ -60,4 +61,4 @@ pub use balancing::balance_clusters;
 pub use families::{MetricFamily, MetricKind, MetricSample, MetricValue, metric_families};
 pub use key::{AdminKeys, AdminKeysError};
 pub use routes::{KnownRoute, known_routes};
-pub use stage::{Components, HoldsLease};
+pub use stage::{Components, Fleet, FleetNode};

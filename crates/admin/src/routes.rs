@@ -10,7 +10,8 @@ use crate::route::{ResponseBody, Route, delete, get, post, put};
 use crate::stage::Stage;
 use crate::{
     balancing, clock, clusters, faults, feed_consumers, forecast, health, language, live, metrics,
-    openapi, operations, partitions, requests, snapshots, status, throughput, traffic, what_if,
+    nodes, openapi, operations, partitions, requests, snapshots, status, throughput, traffic,
+    what_if,
 };
 
 const PARTITIONS: &str = "/dbs/{db}/colls/{coll}/partitions";
@@ -295,6 +296,13 @@ pub(crate) static ROUTES: &[Route] = &[
     .summary("Starts to move a physical partition to another cluster.")
     .takes(&clusters::MOVE)
     .starts(&clusters::PLACEMENT),
+    // Nodes
+    get("/nodes", "listNodes", Serving(nodes::list))
+        .summary("Lists the live nodes of the fleet.")
+        .returns(&nodes::LIST),
+    post("/nodes/{name}/lead", "leadByNode", Serving(nodes::lead))
+        .summary("Gives the lease of the account to another node, and ends this process.")
+        .starts(&nodes::NODE),
     // Throughput
     get(THROUGHPUT, "readThroughput", Serving(throughput::read))
         .summary(

@@ -9,8 +9,32 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A question to the lease of a node.
-pub type HoldsLease = Arc<dyn Fn() -> bool + Send + Sync>;
+/// The fleet of a node, as the node sees it.
+pub trait Fleet: Send + Sync {
+    /// Returns true if this node holds the lease of the account.
+    fn holds_lease(&self) -> bool;
+
+    /// Returns the live nodes in the order of their names, this node among them.
+    fn nodes(&self) -> Vec<FleetNode>;
+
+    /// Gives the lease to another node, and ends this process afterwards. The requests in progress
+    /// are finished first.
+    fn hand_over(&self, name: &str);
+}
+
+/// A live node of a fleet.
+pub struct FleetNode {
+    /// The name, which no other node has.
+    pub name: String,
+    /// The region; `None` for a node without one.
+    pub region: Option<String>,
+    /// The address at which other nodes reach the node.
+    pub address: String,
+    /// Milliseconds since the node was heard of; 0 for the node that answers.
+    pub silent_ms: u64,
+    /// True for the node that holds the lease of the account.
+    pub holds_lease: bool,
+}
 
 /// Components of a server that has opened its data.
 pub struct Components {
@@ -24,8 +48,8 @@ pub struct Components {
     pub data_dir: Option<PathBuf>,
     /// Store over several clusters; `None` if the data is in one store.
     pub placement: Option<Arc<PlacedStore>>,
-    /// Tells if this node holds the lease of the account; `None` without a lease.
-    pub holds_lease: Option<HoldsLease>,
+    /// The fleet; `None` for a server that is no node.
+    pub fleet: Option<Arc<dyn Fleet>>,
     /// Start of the process.
     pub started: Instant,
 }

@@ -1,20 +1,15 @@
-//! The fleet as one of its nodes sees it: which nodes live, in which regions, and which requests a
-//! node may answer from its own copy of the data.
+//! The fleet as one of its nodes sees it: which nodes live, and in which regions.
 //!
 //! - `roster.rs`: the live nodes, and the messages with which a node tells of itself;
-//! - `regions.rs`: the addresses of the account's regions, made from the live nodes;
-//! - `local_read.rs`: the requests that a node answers from its copy, and the answers that a client
-//!   may get from the copy.
+//! - `regions.rs`: the addresses of the account's regions, made from the live nodes.
 //!
 //! Promises: the decisions are functions of their arguments, without clock and network. A text of
 //! another node becomes part of an address for clients only if it has the form of one.
 //!
 //! Left out: the connections between nodes, and their signatures.
 
-mod local_read;
 mod regions;
 mod roster;
 
-pub use local_read::{Freshness, freshness, is_final};
 pub use regions::{Location, Locations, locations};
 pub use roster::{LiveNode, NodeFacts, Roster, facts_from_text, facts_to_text};

@@ -26,7 +26,7 @@ pub struct Locations {
 }
 
 /// Returns the regions of an account for a client that used `scheme` (`http` or `https`), and whose
-/// request came in through the node with the name `via`. Returns `None` if all nodes are in one
+/// request came in through the node with the address `via`. Returns `None` if all nodes are in one
 /// region, or the holder is in none: the address that the client used is then the best one.
 pub fn locations(
     holder: &NodeFacts,
@@ -51,7 +51,7 @@ pub fn locations(
             let own = node.region.as_deref();
             own.is_some_and(|own| is_same(own, region))
         });
-        let node = of_region.clone().find(|node| node.name == via);
+        let node = of_region.clone().find(|node| node.address == via);
         let node = node.or(default).or_else(|| of_region.next())?;
         Some(Location {
             region: region.to_owned(),
@@ -120,9 +120,10 @@ mod tests {
             ("unknown", [west, asia, europe]),
         ];
         for (via, expected) in table {
-            assert_eq!(texts(locations(holder, &live, via, "http")), expected);
+            let via = format!("http://{via}:1");
+            assert_eq!(texts(locations(holder, &live, &via, "http")), expected);
         }
-        let secure = locations(holder, &live, "a", "https").expect("regions");
+        let secure = locations(holder, &live, "http://a:1", "https").expect("regions");
         assert_eq!(secure.write.endpoint, "https://a:1/");
     }
 
@@ -130,12 +131,12 @@ mod tests {
     fn the_regions_follow_the_holder() {
         let live = [node("a", "West US"), node("b", "East Asia")];
         assert_eq!(
-            texts(locations(&live[1], &live, "a", "http")),
+            texts(locations(&live[1], &live, "http://a:1", "http")),
             ["East Asia http://b:1/", "West US http://a:1/"]
         );
         // A holder that is not in the list of live nodes yet is live all the same.
         assert_eq!(
-            texts(locations(&live[1], &live[..1], "a", "http")),
+            texts(locations(&live[1], &live[..1], "http://a:1", "http")),
             ["East Asia http://b:1/", "West US http://a:1/"]
         );
     }
@@ -151,7 +152,7 @@ mod tests {
             (node("a", ""), vec![node("a", ""), node("b", "West US")]),
             (node("a", ""), Vec::new()),
         ] {
-            assert_eq!(locations(&holder, &live, "a", "http"), None);
+            assert_eq!(locations(&holder, &live, "http://a:1", "http"), None);
         }
     }
 }

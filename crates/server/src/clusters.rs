@@ -8,9 +8,12 @@ use crate::command::{StartArguments, StoreKind};
 use crate::context::ServerContext;
 use crate::failure::Failure;
 use crate::node::Seat;
-use orrery_admin::HoldsLease;
+use orrery_admin::{Fleet, FleetNode};
 use orrery_gateway::LogLevel;
-use orrery_node_lease::{LeasedStore, Node, NodeLease, NodesKey, Progress, Report, Terms};
+use orrery_node::LiveNode;
+use orrery_node_lease::{
+    LeasedStore, Node, NodeLease, NodesKey, Progress, Report, Terms, Validity,
+};
 use orrery_placement::{NamedCluster, PlacedStore};
 use orrery_storage::{Store, StoreError};
 use orrery_storage_postgres::{ClusterConfig, PostgresStore, StoreOptions};
@@ -27,6 +30,35 @@ pub(crate) struct Clusters {
     lease: NodeLease,
     /// The store with the row of the lease.
     lease_store: Arc<dyn Store>,
+    seat: Arc<Seat>,
+}
+
+/// The fleet as the holder of the lease sees it.
+struct FleetOfHolder {
+    seat: Arc<Seat>,
+    validity: Arc<Validity>,
+}
+
+impl Fleet for FleetOfHolder {
+    fn holds_lease(&self) -> bool {
+        self.validity.is_valid()
+    }
+
+    fn nodes(&self) -> Vec<FleetNode> {
+        let live = self.seat.members.live().into_iter();
+        live.map(|LiveNode { facts, silent_ms }| FleetNode {
+            holds_lease: facts.name == self.seat.node.name && self.holds_lease(),
+            name: facts.name,
+            region: facts.region,
+            address: facts.address,
+            silent_ms,
+        })
+        .collect()
+    }
+
+    fn hand_over(&self, name: &str) {
+        self.seat.hand_over_to(name);
+    }
 }
 
 impl Clusters {
@@ -50,6 +82,7 @@ impl Clusters {
             placed,
             lease,
             lease_store,
+            seat: seat.clone(),
         }))
     }
 
@@ -63,10 +96,19 @@ impl Clusters {
         self.lease_store.clone()
     }
 
-    /// Returns the question if this node holds the lease.
-    pub(crate) fn holds_lease(&self) -> HoldsLease {
-        let validity = self.lease.validity().clone();
-        Arc::new(move || validity.is_valid())
+    /// Returns the fleet, for the operator.
+    pub(crate) fn fleet(&self) -> Arc<dyn Fleet> {
+        Arc::new(FleetOfHolder {
+            seat: self.seat.clone(),
+            validity: self.lease.validity().clone(),
+        })
+    }
+
+    /// Gives the lease back, and leaves it to a node if an operator has named one.
+    pub(crate) fn release(self) {
+        if let Some(name) = self.seat.successor() {
+            self.lease.set_successor(&name);
+        }
     }
 
     /// Returns the store of the engine.
@@ -133,6 +175,9 @@ pub(crate) fn check(arguments: &StartArguments) -> Result<(), Failure> {
         (StoreKind::Postgres, None) => wrong("--store postgres needs --cluster-file"),
         (StoreKind::Postgres, Some(_)) if arguments.memory => {
             wrong("--store postgres and --memory exclude each other")
+        }
+        (StoreKind::Postgres, Some(_)) if arguments.regions.len() > 1 => {
+            wrong("a node is in one region: give --region once")
         }
         (StoreKind::Postgres, Some(file)) => read_file(file).map(|_| ()),
     }

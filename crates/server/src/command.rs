@@ -30,7 +30,8 @@ pub(crate) use blog::{
 pub(crate) use definition::{DumpArguments, DumpFormat, InitArguments, InitMode};
 pub(crate) use export::ExportArguments;
 pub(crate) use fleet::{
-    ClustersAction, ClustersArguments, ManagementArguments, PartitionsAction, PartitionsArguments,
+    ClustersAction, ClustersArguments, ManagementArguments, NodesAction, NodesArguments,
+    PartitionsAction, PartitionsArguments,
 };
 pub(crate) use import::{DataFormat, ImportArguments, ImportMode};
 
@@ -111,6 +112,9 @@ pub(crate) enum Command {
     /// Copy the data of a data directory to PostgreSQL clusters, or back, while no server runs
     #[command(after_help = migrate_store::MIGRATE_STORE_HELP)]
     MigrateStore(MigrateStoreArguments),
+    /// List the nodes of a fleet, and give the lease of the account to another node
+    #[command(after_help = fleet::NODES_HELP)]
+    Nodes(NodesArguments),
     /// List, drain and balance the clusters of a fleet
     #[command(after_help = fleet::CLUSTERS_HELP)]
     Clusters(ClustersArguments),

@@ -1,10 +1,12 @@
-//! `orrery clusters` and `orrery partitions`: requests to the management API of a node.
+//! `orrery nodes`, `orrery clusters` and `orrery partitions`: requests to the management API of a
+//! node.
 //!
 //! Tables and JSON go to standard output; a sentence about a move that was started goes to standard
 //! error.
 
 use crate::command::{
-    ClustersAction, ClustersArguments, ManagementArguments, PartitionsAction, PartitionsArguments,
+    ClustersAction, ClustersArguments, ManagementArguments, NodesAction, NodesArguments,
+    PartitionsAction, PartitionsArguments,
 };
 use crate::data_dir::{self, SERVER};
 use crate::failure::Failure;
@@ -18,6 +20,7 @@ use std::io::{self, IsTerminal, Write};
 
 /// The endpoint of the management API of this machine.
 const ENDPOINT: &str = "http://127.0.0.1:8082/";
+const NODE_COLUMNS: [&str; 5] = ["name", "region", "address", "holdsLease", "silentMs"];
 const CLUSTER_COLUMNS: [&str; 7] = [
     "name",
     "partitions",
@@ -38,6 +41,26 @@ const PLACEMENT_COLUMNS: [&str; 8] = [
     "other",
     "failure",
 ];
+
+/// Runs an action on nodes.
+///
+/// # Errors
+/// As [`run_clusters`].
+pub(crate) fn run_nodes(arguments: &NodesArguments) -> Result<(), Failure> {
+    match &arguments.action {
+        NodesAction::List { management } => with(management, async |manager| {
+            let answer = manager.ask("GET", "/nodes", None).await?;
+            let table = table_of(&list_of(&answer, "nodes"), &NODE_COLUMNS);
+            Ok(Printed::of(answer, table))
+        }),
+        NodesAction::Lead { node, management } => with(management, async |manager| {
+            let path = path(&["nodes", node, "lead"]);
+            let answer = manager.ask("POST", &path, None).await?;
+            let note = format!("the node '{node}' gets the lease as soon as this one has ended");
+            Ok(Printed::one(answer, &NODE_COLUMNS).with(note))
+        }),
+    }
+}
 
 /// Runs an action on clusters.
 ///

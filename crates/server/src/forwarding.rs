@@ -1,8 +1,8 @@
 //! The client port of a node that does not hold the lease: requests go to the node that does.
 //!
-//! A request is sent unchanged over HTTP/1.1, with one header more: the client's scheme and a
-//! signature with the nodes' own key. The holder checks the client's own signature, and takes the
-//! scheme from the header. A node that gets such a request without holding the lease answers 503
+//! A request is sent unchanged over HTTP/1.1, with one header more: the client's scheme, the
+//! address of this node, and a signature with the nodes' own key. The holder checks the client's
+//! own signature, and takes the scheme and the node from the header. A node that gets such a request without holding the lease answers 503
 //! and sends the request to no third node.
 //!
 //! Promises:
@@ -15,10 +15,11 @@
 //! 4. When this node gives the lease back, requests of clients wait for the next holder, and
 //!    requests of other nodes get the answer 503, which makes those nodes try the lease at once.
 //!
-//! Left out: reads from copies of the data, and the addresses of other regions.
+//! Left out: reads from copies of the data.
 
 use crate::context::ServerContext;
 use crate::health::Health;
+use crate::members::Members;
 use crate::node::Seat;
 use crate::public_paths::PublicPaths;
 use bytes::Bytes;
@@ -57,17 +58,20 @@ const REQUESTS: usize = 1_024;
 const IDLE_CONNECTIONS: usize = 64;
 /// The memory for heads and bodies of requests that are sent on.
 const MEMORY_BYTES: u64 = 256 << 20;
-/// The header of a request that a node sends on: `SCHEME SIGNATURE`.
+/// The header of a request that a node sends on: `SCHEME ADDRESS SIGNATURE`.
 const FORWARDED: HeaderName = HeaderName::from_static("x-orrery-forwarded");
 /// The header of an answer 503 of a node that does not hold the lease.
-const NOT_HOLDER: HeaderName = HeaderName::from_static("x-orrery-not-holder");
+pub(crate) const NOT_HOLDER: HeaderName = HeaderName::from_static("x-orrery-not-holder");
+
+/// The HTTP client for other nodes.
+pub(crate) type NodesClient = Client<HttpConnector, Full<Bytes>>;
 
 /// The service of the client port while another node holds the lease.
 pub(crate) struct Forwarder {
     /// `None` until a holder is known.
     holder: watch::Receiver<Option<Holder>>,
     seat: Arc<Seat>,
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: NodesClient,
     log: Arc<Log>,
     world: Arc<dyn World>,
     memory: BodyMemory,
@@ -87,16 +91,7 @@ enum Attempt {
 
 impl Forwarder {
     /// Creates the service of the node with a seat.
-    pub(crate) fn new(context: &ServerContext, seat: Arc<Seat>) -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        let client = Client::builder(TokioExecutor::new())
-            .pool_max_idle_per_host(IDLE_CONNECTIONS)
-            // Only a request that was not written is repeated by the client itself: one for an
-            // idle connection that the holder had closed.
-            .retry_canceled_requests(true)
-            .build(connector);
+    pub(crate) fn new(context: &ServerContext, seat: Arc<Seat>, client: NodesClient) -> Self {
         Forwarder {
             holder: seat.holder.subscribe(),
             seat,
@@ -116,7 +111,7 @@ impl Forwarder {
         let value = head.headers.get(FORWARDED);
         match (key, value) {
             (Some(key), Some(value)) => {
-                scheme_of(key, value, head.method.as_str(), &head.uri, &head.headers).is_some()
+                origin_of(key, value, head.method.as_str(), &head.uri, &head.headers).is_some()
             }
             _ => false,
         }
@@ -184,7 +179,8 @@ impl Forwarder {
         scheme: Scheme,
         changes: &mut watch::Receiver<Option<Holder>>,
     ) -> Attempt {
-        let Some(request) = request_to(holder, head, body, scheme) else {
+        let via = &self.seat.node.address;
+        let Some(request) = request_to(holder, head, body, (scheme, via)) else {
             return Attempt::NotSent;
         };
         let answer = async {
@@ -267,6 +263,19 @@ impl Service for Forwarder {
     }
 }
 
+/// Creates the HTTP client for other nodes.
+pub(crate) fn nodes_client() -> NodesClient {
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    Client::builder(TokioExecutor::new())
+        .pool_max_idle_per_host(IDLE_CONNECTIONS)
+        // Only a request that was not written is repeated by the client itself: one for an idle
+        // connection that the holder had closed.
+        .retry_canceled_requests(true)
+        .build(connector)
+}
+
 /// Returns true for a request that may be sent a second time: a read, or a query.
 fn changes_nothing(head: &Parts) -> bool {
     let is_query = [
@@ -286,7 +295,7 @@ fn request_to(
     holder: &Holder,
     head: &Parts,
     body: Bytes,
-    scheme: Scheme,
+    (scheme, via): (Scheme, &str),
 ) -> Option<Request<Full<Bytes>>> {
     let key = holder.key.as_ref()?;
     let address: Uri = holder.node.address.parse().ok()?;
@@ -313,9 +322,9 @@ fn request_to(
         head.method.as_str(),
         &head.uri,
         headers,
-        scheme.name(),
+        (scheme.name(), via),
     ));
-    let value = format!("{} {signature}", scheme.name());
+    let value = format!("{} {via} {signature}", scheme.name());
     headers.insert(FORWARDED, HeaderValue::from_str(&value).ok()?);
     Some(request)
 }
@@ -342,19 +351,22 @@ fn signed<'a>(
     method: &'a str,
     uri: &'a Uri,
     headers: &'a HeaderMap,
-    scheme: &'a str,
-) -> [&'a str; 4] {
+    (scheme, via): (&'a str, &'a str),
+) -> [&'a str; 5] {
     let date = headers.get("x-ms-date").and_then(|date| date.to_str().ok());
     let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
-    [method, path, date.unwrap_or_default(), scheme]
+    [method, path, date.unwrap_or_default(), scheme, via]
 }
 
 /// The service of the client port of the holder: takes the scheme of the client from requests that
-/// other nodes sent on.
+/// other nodes sent on, and adds the addresses of the regions.
 pub(crate) struct FromNodes<S> {
     pub(crate) inner: Arc<S>,
     /// The key of all nodes.
     pub(crate) key: NodesKey,
+    pub(crate) members: Arc<Members>,
+    /// The address of this node.
+    pub(crate) address: String,
 }
 
 impl<S: Service> Service for FromNodes<S> {
@@ -364,16 +376,20 @@ impl<S: Service> Service for FromNodes<S> {
         connection: &Connection,
     ) -> Result<Response<Bytes>, Unanswered> {
         let mut connection = *connection;
-        if let Some(value) = request.headers_mut().remove(FORWARDED)
-            && let Some(scheme) = scheme_of(
-                &self.key,
-                &value,
-                request.method().as_str(),
-                request.uri(),
-                request.headers(),
-            )
-        {
-            connection.scheme = scheme;
+        let value = request.headers_mut().remove(FORWARDED);
+        let origin = value.as_ref().and_then(|value| {
+            let (method, uri) = (request.method().as_str(), request.uri());
+            origin_of(&self.key, value, method, uri, request.headers())
+        });
+        let via = match origin {
+            Some((scheme, via)) => {
+                connection.scheme = scheme;
+                via
+            }
+            None => &self.address,
+        };
+        if let Some(regions) = self.members.regions(via, connection.scheme) {
+            request.extensions_mut().insert(regions);
         }
         self.inner.handle(request, &connection).await
     }
@@ -395,21 +411,23 @@ impl<S: Service> Service for FromNodes<S> {
     }
 }
 
-/// Returns the scheme that a node has signed; `None` if no node has signed the header.
-fn scheme_of(
+/// Returns the scheme and the node's address that a node has signed; `None` if no node has signed
+/// the header.
+fn origin_of<'a>(
     key: &NodesKey,
-    value: &HeaderValue,
+    value: &'a HeaderValue,
     method: &str,
     uri: &Uri,
     headers: &HeaderMap,
-) -> Option<Scheme> {
-    let (scheme, signature) = value.to_str().ok()?.split_once(' ')?;
-    if !key.verify(&signed(method, uri, headers, scheme), signature) {
+) -> Option<(Scheme, &'a str)> {
+    let (scheme, rest) = value.to_str().ok()?.split_once(' ')?;
+    let (via, signature) = rest.split_once(' ')?;
+    if !key.verify(&signed(method, uri, headers, (scheme, via)), signature) {
         return None;
     }
     match scheme {
-        "http" => Some(Scheme::Http),
-        "https" => Some(Scheme::Https),
+        "http" => Some((Scheme::Http, via)),
+        "https" => Some((Scheme::Https, via)),
         _ => None,
     }
 }

@@ -60,6 +60,7 @@ mod healthcheck;
 mod keys;
 mod library_log;
 mod mcp;
+mod members;
 mod memory;
 mod migrate_store;
 mod node;
@@ -111,6 +112,7 @@ fn main() -> ExitCode {
             Err(failure) => Err(failure),
         },
         Command::Repair(arguments) => repair::run(&arguments),
+        Command::Nodes(arguments) => fleet::run_nodes(&arguments),
         Command::Clusters(arguments) => fleet::run_clusters(&arguments),
         Command::Partitions(arguments) => fleet::run_partitions(&arguments),
         Command::MigrateStore(arguments) => migrate_store::run(&arguments),

@@ -6,8 +6,9 @@ use crate::clusters::machine_name;
 use crate::command::{StartArguments, StoreKind};
 use crate::context::ServerContext;
 use crate::failure::Failure;
-use crate::forwarding::{Forwarder, FromNodes};
+use crate::forwarding::{Forwarder, FromNodes, nodes_client};
 use crate::health::Health;
+use crate::members::{HELLO_PATH, Members, say_hello};
 use crate::public_paths::PublicPaths;
 use crate::start::{DRAIN_TIMEOUT, cannot_listen, connection_limits};
 use bytes::Bytes;
@@ -19,6 +20,7 @@ use orrery_gateway::{
     serve,
 };
 use orrery_model::sync::{lock, read, write};
+use orrery_node::NodeFacts;
 use orrery_node_lease::{Holder, Node, NodesKey};
 use orrery_storage::Store;
 use std::net::SocketAddr;
@@ -43,6 +45,8 @@ pub(crate) type ClientService = PublicPaths<WithConsole<Gateway>>;
 pub(crate) struct Seat {
     /// This node as others see it.
     pub(crate) node: Node,
+    /// The nodes of the fleet.
+    pub(crate) members: Arc<Members>,
     /// Told each holder of the lease.
     pub(crate) holder: watch::Sender<Option<Holder>>,
     /// The waits between the attempts to get the lease.
@@ -51,9 +55,27 @@ pub(crate) struct Seat {
     is_serving: AtomicBool,
     /// The port is being closed.
     is_ending: AtomicBool,
+    /// The node to which an operator has given the lease; this process ends then.
+    successor: watch::Sender<Option<String>>,
 }
 
 impl Seat {
+    /// Ends this process in favour of another node.
+    pub(crate) fn hand_over_to(&self, name: &str) {
+        self.successor.send_replace(Some(name.to_owned()));
+    }
+
+    /// Returns the node to which an operator has given the lease.
+    pub(crate) fn successor(&self) -> Option<String> {
+        self.successor.borrow().clone()
+    }
+
+    /// Returns when an operator gives the lease to another node.
+    pub(crate) async fn has_successor(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.successor.subscribe().wait_for(Option::is_some).await;
+    }
+
     /// Returns true if no request is to wait for a holder any more.
     pub(crate) fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::SeqCst)
@@ -116,6 +138,8 @@ pub(crate) struct NodePort {
     /// All addresses on which the node listens.
     pub(crate) addresses: Vec<SocketAddr>,
     service: Arc<NodeService>,
+    /// The task that tells holders of this node.
+    hello: JoinHandle<()>,
     /// Closed when the last request that this node serves has ended; there while the node serves.
     ended: Option<mpsc::Receiver<()>>,
     stop: oneshot::Sender<()>,
@@ -142,19 +166,31 @@ impl NodePort {
         let first = first_of(&listeners).map_err(|error| cannot_listen(&"the port", &error))?;
         let addresses = listeners.iter().filter_map(|one| one.local_addr().ok());
         let addresses = addresses.collect();
+        let node = Node {
+            name: arguments.node.clone().unwrap_or_else(machine_name),
+            address: address_for_nodes(arguments, first)?,
+        };
+        let region = arguments.regions.first();
+        let own = NodeFacts {
+            name: node.name.clone(),
+            region: region.map(|name| name.trim().to_owned()),
+            address: node.address.clone(),
+        };
         let seat = Arc::new(Seat {
-            node: Node {
-                name: arguments.node.clone().unwrap_or_else(machine_name),
-                address: address_for_nodes(arguments, first)?,
-            },
+            node,
+            members: Arc::new(Members::new(own, context.world.clone())),
             holder: watch::Sender::new(None),
             claim: ClaimWait::default(),
             is_serving: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
+            successor: watch::Sender::new(None),
         });
 
-        let forwarder = Forwarder::new(context, seat.clone());
+        let client = nodes_client();
+        let hello = say_hello(seat.clone(), client.clone());
+        let forwarder = Forwarder::new(context, seat.clone(), client);
         let service = Arc::new(NodeService {
+            members: seat.members.clone(),
             forwarder: Arc::new(forwarder.with_public_paths(context, health.clone())),
             serving: RwLock::new(None),
         });
@@ -175,6 +211,7 @@ impl NodePort {
             seat,
             addresses,
             service,
+            hello: tokio::spawn(hello),
             ended: None,
             stop,
             serving,
@@ -204,12 +241,18 @@ impl NodePort {
 
     /// Serves requests from now on, those too that wait for a holder.
     pub(crate) fn begin_serving(&mut self, service: ClientService, key: &NodesKey) {
+        // The holder before has ended; if it comes back, it tells of itself.
+        if let Some(before) = &*self.seat.holder.borrow() {
+            self.seat.members.forget(&before.node.name);
+        }
         let (in_progress, ended) = mpsc::channel(1);
         self.ended = Some(ended);
         *write(&self.service.serving) = Some(Arc::new(Serving {
             service: FromNodes {
                 inner: Arc::new(service),
                 key: key.clone(),
+                members: self.seat.members.clone(),
+                address: self.seat.node.address.clone(),
             },
             _in_progress: in_progress,
         }));
@@ -264,6 +307,7 @@ impl NodePort {
     /// answered with 503. Returns true if all of these ended in time.
     pub(crate) async fn close(self) -> bool {
         self.seat.is_ending.store(true, Ordering::SeqCst);
+        self.hello.abort();
         // The port may have ended by itself, which only a panic does.
         let _ = self.stop.send(());
         self.serving.await.unwrap_or(false)
@@ -272,6 +316,7 @@ impl NodePort {
 
 /// The service of the port: that of the holder, or the one that forwards.
 struct NodeService {
+    members: Arc<Members>,
     forwarder: Arc<PublicPaths<Forwarder>>,
     /// There while the node holds the lease.
     serving: RwLock<Option<Arc<Serving>>>,
@@ -291,6 +336,10 @@ impl Service for NodeService {
         connection: &Connection,
     ) -> Result<Response<Bytes>, Unanswered> {
         let serving = read(&self.serving).clone();
+        if request.uri().path() == HELLO_PATH {
+            let key = serving.as_ref().map(|serving| &serving.service.key);
+            return Ok(self.members.answer(request, key).await);
+        }
         match serving {
             Some(serving) => serving.service.handle(request, connection).await,
             None => self.forwarder.handle(request, connection).await,

@@ -129,14 +129,21 @@ fn end_node(runtime: &Runtime, server: Server, node: NodePort) -> Result<(), Fai
         ..
     } = server;
     let closed = engine.shut_down();
+    let successor = node.seat.successor();
     if let Some(clusters) = clusters {
         let lease_store = clusters.lease_store();
-        drop(clusters);
+        clusters.release();
         runtime.block_on(node.hand_over(lease_store));
     }
     closed.map_err(cannot_close)?;
     context.log(LogLevel::Info, "server stopped");
-    Ok(())
+    match successor {
+        Some(name) => Err(Failure::Failed(format!(
+            "the lease of the account was given to the node '{name}', as asked: start this node \
+             again, and it waits for the lease"
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn cannot_close(error: impl fmt::Display) -> Failure {
@@ -227,7 +234,7 @@ fn components(server: &Server) -> Components {
             .clusters
             .as_ref()
             .map(|clusters| clusters.placed.clone()),
-        holds_lease: server.clusters.as_ref().map(Clusters::holds_lease),
+        fleet: server.clusters.as_ref().map(Clusters::fleet),
         started: server.context.started,
     }
 }
@@ -341,7 +348,10 @@ async fn serve_clients<S: Future<Output = ()>>(
             if let Some(clusters) = &server.clusters {
                 node.begin_serving(service, clusters.key());
             }
-            shutdown.await;
+            tokio::select! {
+                () = shutdown => {}
+                () = node.seat.has_successor() => observers.begin_draining(),
+            }
             (node.end_serving().await, Some(node))
         }
         ClientPort::Opened(listeners) => {

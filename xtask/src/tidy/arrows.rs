@@ -3,8 +3,9 @@
 //! ```text
 //! model <- storage <- storage-postgres <- placement
 //! model <- storage <- node-lease
+//! model <- node
 //! model <- storage, placement, sql, script <- engine <- gateway, what-if <- admin <- console
-//! admin, console, storage-postgres, placement, node-lease <- server
+//! admin, console, storage-postgres, placement, node-lease, node <- server
 //! client <- blog <- blog-web <- server
 //! client, model <- tools <- server
 //! client, admin <- telemetry <- server
@@ -21,6 +22,7 @@ const STORAGE: &str = "orrery-storage";
 const STORAGE_POSTGRES: &str = "orrery-storage-postgres";
 const PLACEMENT: &str = "orrery-placement";
 const NODE_LEASE: &str = "orrery-node-lease";
+const NODE: &str = "orrery-node";
 const SQL: &str = "orrery-sql";
 const SCRIPT: &str = "orrery-script";
 const ENGINE: &str = "orrery-engine";
@@ -45,6 +47,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (STORAGE_POSTGRES, &[MODEL, STORAGE]),
     (PLACEMENT, &[MODEL, STORAGE, STORAGE_POSTGRES]),
     (NODE_LEASE, &[MODEL, STORAGE]),
+    (NODE, &[MODEL]),
     (SQL, &[MODEL]),
     (SCRIPT, &[MODEL]),
     (ENGINE, &[MODEL, STORAGE, PLACEMENT, SQL, SCRIPT]),
@@ -64,6 +67,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             STORAGE_POSTGRES,
             PLACEMENT,
             NODE_LEASE,
+            NODE,
             SQL,
             SCRIPT,
             ENGINE,

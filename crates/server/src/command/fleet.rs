@@ -1,4 +1,4 @@
-//! Arguments of `orrery clusters` and `orrery partitions`.
+//! Arguments of `orrery nodes`, `orrery clusters` and `orrery partitions`.
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -16,6 +16,19 @@ The commands are requests to the management API of a node.
 Exit codes:
   0  done, or started
   1  the server refused the request or did not answer, or a move failed
+  2  wrong options";
+
+/// Help text after the options of `orrery nodes`.
+pub(super) const NODES_HELP: &str = "\
+Examples:
+  orrery nodes list
+  orrery nodes lead b
+
+The commands are requests to the management API of the node that holds the lease.
+
+Exit codes:
+  0  done, or started
+  1  the server refused the request or did not answer
   2  wrong options";
 
 /// Help text after the options of `orrery partitions`.
@@ -59,6 +72,32 @@ pub(crate) struct ManagementArguments {
     /// Print the answer as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Arguments of `orrery nodes`.
+#[derive(Debug, Args)]
+pub(crate) struct NodesArguments {
+    #[command(subcommand)]
+    pub(crate) action: NodesAction,
+}
+
+/// Actions on nodes.
+#[derive(Debug, Subcommand)]
+pub(crate) enum NodesAction {
+    /// List the live nodes with their regions
+    List {
+        #[command(flatten)]
+        management: ManagementArguments,
+    },
+    /// Give the lease of the account to another node: its region takes the writes then. The process
+    /// of the node that had the lease ends with exit code 1, for its supervisor to start it again
+    Lead {
+        /// Node that gets the lease
+        #[arg(value_name = "NODE")]
+        node: String,
+        #[command(flatten)]
+        management: ManagementArguments,
+    },
 }
 
 /// Arguments of `orrery clusters`.

@@ -326,7 +326,8 @@ pub(crate) struct StartArguments {
     )]
     pub(crate) consistency: Consistency,
     /// Region of the account; may be repeated. This server serves all regions; the first one
-    /// accepts writes [default: South Central US]
+    /// accepts writes. With --store postgres: the region of this node, given once; the region of
+    /// the node with the lease accepts writes [default: South Central US]
     #[arg(
         long = "region",
         value_name = "NAME",

@@ -1,0 +1,88 @@
+//! The nodes of a fleet, and the change of the one that serves.
+//!
+//! A server that is no node answers 409 to all of these.
+
+use crate::call::{Answer, Call};
+use crate::problem::Problem;
+use crate::schema::{COUNT, Schema, ValueType, YES_OR_NO, optional, required, yes_or_no};
+use crate::stage::{Fleet, FleetNode};
+use orrery_model::{Json, Object, object};
+use std::sync::Arc;
+
+/// A node.
+pub(crate) const NODE: Schema = Schema {
+    name: "Node",
+    members: &[
+        required("name", ValueType::Text, "name of the node"),
+        optional("region", ValueType::Text, "region of the node"),
+        required(
+            "address",
+            ValueType::Text,
+            "address at which other nodes reach the node",
+        ),
+        required(
+            "holdsLease",
+            YES_OR_NO,
+            "yes for the node that holds the lease of the account; the others send requests on to \
+             that node",
+        ),
+        required(
+            "silentMs",
+            COUNT,
+            "milliseconds since the node was heard of; a node is listed for six seconds",
+        ),
+    ],
+};
+
+/// Response of [`list`].
+pub(crate) const LIST: Schema = Schema {
+    name: "Nodes",
+    members: &[required(
+        "nodes",
+        ValueType::ObjectList(&NODE),
+        "live nodes in the order of their names",
+    )],
+};
+
+/// Lists the live nodes.
+pub(crate) fn list(call: &Call) -> Result<Answer, Problem> {
+    let nodes = fleet(call)?.nodes();
+    let nodes: Vec<Json> = nodes.iter().map(|node| node_json(node).into()).collect();
+    Answer::json(200, object! { "nodes" => nodes })
+}
+
+/// Gives the lease of the account to another node.
+pub(crate) fn lead(call: &Call) -> Result<Answer, Problem> {
+    let (fleet, name) = (fleet(call)?, call.path_parameter(0));
+    let mut nodes = fleet.nodes().into_iter();
+    let node = nodes
+        .find(|node| node.name == name)
+        .ok_or_else(|| Problem::not_found(format!("there is no live node '{name}'")))?;
+    if node.holds_lease {
+        let message = format!("the node '{name}' holds the lease of the account already");
+        return Err(Problem::new(409, "Refused", message));
+    }
+    fleet.hand_over(name);
+    Answer::json(202, node_json(&node))
+}
+
+fn fleet(call: &Call) -> Result<&Arc<dyn Fleet>, Problem> {
+    call.components.fleet.as_ref().ok_or_else(|| {
+        let message = "this server has its own data, so there are no nodes: nodes are started with \
+                       --store postgres";
+        Problem::new(409, "NoNodes", message)
+    })
+}
+
+fn node_json(node: &FleetNode) -> Object {
+    let mut json = object! {
+        "name" => node.name.as_str(),
+        "address" => node.address.as_str(),
+        "holdsLease" => yes_or_no(node.holds_lease),
+        "silentMs" => node.silent_ms,
+    };
+    if let Some(region) = &node.region {
+        json.set("region", region.as_str());
+    }
+    json
+}
