@@ -194,6 +194,48 @@ export interface Placements {
   readonly placements: readonly (Placement)[];
 }
 
+export interface Balance {
+  /** loads of the clusters before the move */
+  readonly clusters: readonly (ClusterLoad)[];
+  /** move that was started; absent if the clusters are equal enough, or no move of one partition makes them more equal */
+  readonly move?: BalanceMove | undefined;
+}
+
+export interface BalanceMove {
+  /** number of the partition in the store */
+  readonly storageId: number;
+  /** cluster that has the partition */
+  readonly from: string;
+  /** cluster that gets the partition */
+  readonly to: string;
+  /** figure that the move makes more equal */
+  readonly reason: "bytes" | "requestUnits";
+  /** id of the database */
+  readonly database: string;
+  /** id of the container */
+  readonly container: string;
+  /** partition key range id */
+  readonly id: string;
+}
+
+export interface ClusterLoad {
+  /** name of the cluster */
+  readonly name: string;
+  /** bytes of items and index of its partitions */
+  readonly bytes: number;
+  /** request units per second of its partitions in the last minute */
+  readonly requestUnits: number;
+  /** yes if the cluster gets no further partitions */
+  readonly drained: "yes" | "no";
+}
+
+export interface BalanceLimits {
+  /** difference of two clusters in bytes from which on a partition moves; 1 GiB if absent */
+  readonly minBytes?: number | undefined;
+  /** difference of two clusters in request units per second from which on a partition moves; 1,000 if absent */
+  readonly minRequestUnits?: number | undefined;
+}
+
 export interface Cluster {
   /** name of the cluster */
   readonly name: string;
@@ -1221,6 +1263,11 @@ export async function drainCluster(name: string, options: Options = {}): Promise
 /** Lets a drained cluster get partitions again. */
 export async function endDrainOfCluster(name: string, options: Options = {}): Promise<Cluster> {
   return (await manage(`/clusters/${part(name)}/drain`, { ...options, method: "DELETE" })).json() as Cluster;
+}
+
+/** Starts to move the partition that makes the clusters more equal in bytes or request units, if there is one. */
+export async function balanceClusters(body?: BalanceLimits, options: Options = {}): Promise<Balance> {
+  return (await manage(`/clusters/balance`, { ...options, method: "POST", body, headers: { "content-type": "application/json" } })).json() as Balance;
 }
 
 /** Lists the partitions of the store with the clusters that have them. */
