@@ -106,6 +106,7 @@ const SUITES: &[Step] = &[
     Step::with_server("python on PostgreSQL", || {
         conformance::postgres(&["python".to_owned()])
     }),
+    Step::with_server("conformance regions", || conformance::regions(&[])),
     Step::with_server("conformance hot-key", || conformance::hot_key(&[])),
     Step::with_server("conformance telemetry", || conformance::telemetry(&[])),
     Step::with_server("conformance sql-cases", || {

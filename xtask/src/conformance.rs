@@ -18,6 +18,7 @@
 //! conformance/telemetry        the receiver of a collector    the same venv, and Go
 //! conformance/splits           both SDKs at once, histories   the same venv and node_modules
 //! conformance/postgres         another suite, with the data in PostgreSQL    that of the suite
+//! conformance/regions          nodes in two regions, and the loss of one     pytest
 //! ```
 //!
 //! Promises: the runner's own output and closing line are passed through; each failure says what to
@@ -55,6 +56,7 @@ const SUITES: &[Suite] = &[
     ("scenarios", "scenarios", scenarios::judge),
     ("mistakes", "mistakes", scenarios::mistakes),
     ("postgres", "postgres", postgres),
+    ("regions", "regions", regions),
     ("go", "scenarios/go", scenarios::go),
     ("java", "scenarios/java", scenarios::java),
     ("rust", "scenarios/rust", scenarios::rust),
@@ -240,6 +242,11 @@ pub(crate) fn postgres(arguments: &[String]) -> Outcome {
     must(&mut run).map_err(|error| {
         format!("{error}; one test again: `cargo xtask conformance postgres SUITE -k NAME`")
     })
+}
+
+/// Runs nodes in two regions on a PostgreSQL of this run, and loses one under the Python SDK.
+pub(crate) fn regions(arguments: &[String]) -> Outcome {
+    pytest("regions", arguments)
 }
 
 /// Runs the browser's suite of the blog. Screenshots go to `target/conformance/blog`.

@@ -216,7 +216,7 @@ impl Server {
     }
 
     /// Sends SIGTERM and returns the end of the process.
-    pub(crate) fn stop(mut self) -> Exit {
+    pub(crate) fn stop(self) -> Exit {
         let id = self.process.id().to_string();
         assert!(
             Command::new("kill")
@@ -225,6 +225,11 @@ impl Server {
                 .expect("kill exists")
                 .success()
         );
+        self.wait()
+    }
+
+    /// Returns the end of a process that ends by itself.
+    pub(crate) fn wait(mut self) -> Exit {
         let status = self.process.wait().expect("it ends");
         Exit::of(status, self.stderr.take().expect("it was not taken before"))
     }
