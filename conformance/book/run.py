@@ -39,7 +39,7 @@ from session import Session  # noqa: E402
 DATA_SET = ROOT / "docs" / "reference" / "data-set.json"
 BLOCK_SECONDS_MAX = 120
 # A word behind `orrery` that is a sub-command, and the options of a command line.
-COMMAND = re.compile(r"(?:^|[;&|(] *|\$\()(?:\./)?orrery((?: +[a-z][a-z-]*)*)([^|;&)#>]*)", re.MULTILINE)
+COMMAND = re.compile(r"(?:^|[;&|(] *|\$\()(?:\./)?orrery((?: +[a-z][a-z-]*)*)([^|;&)#>\n]*)", re.MULTILINE)
 OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]*)")
 
 
