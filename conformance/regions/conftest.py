@@ -1,8 +1,11 @@
 """The fixtures: a PostgreSQL of the run, and nodes in two regions."""
 
+import socket
 import sys
+import threading
 import uuid
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -63,3 +66,66 @@ def fleet(database, tmp_path):
     fleet = Fleet(database, tmp_path)
     yield fleet
     fleet.end()
+
+
+class Balancer:
+    """A port in front of several nodes: each connection goes to the first node that accepts one."""
+
+    def __init__(self, *addresses: str):
+        self._nodes = [(urlsplit(address).hostname, urlsplit(address).port) for address in addresses]
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"http://127.0.0.1:{self._listener.getsockname()[1]}/"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        # Closing the socket alone would not wake the thread that accepts.
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            node = self._connect()
+            if node is None:
+                client.close()
+                continue
+            for source, target in [(client, node), (node, client)]:
+                threading.Thread(target=self._copy, args=(source, target), daemon=True).start()
+
+    def _connect(self) -> socket.socket | None:
+        for node in self._nodes:
+            try:
+                return socket.create_connection(node)
+            except OSError:
+                continue
+        return None
+
+    @staticmethod
+    def _copy(source: socket.socket, target: socket.socket) -> None:
+        try:
+            while data := source.recv(65536):
+                target.sendall(data)
+        except OSError:
+            pass
+        for end in (source, target):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+@pytest.fixture
+def balancer():
+    """Starts balancers: `balancer(address, address)` returns the address of one."""
+    balancers = []
+
+    def start(*addresses):
+        balancers.append(Balancer(*addresses))
+        return balancers[-1].address
+
+    yield start
+    for one in balancers:
+        one.close()

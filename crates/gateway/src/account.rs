@@ -20,9 +20,10 @@ pub struct AccountRegion {
     pub endpoint: String,
 }
 
-/// The regions of the account, of which each has an address: an extension of a request, which takes
-/// the place of the regions of [`Account`]. The first region accepts writes. No byte from the
-/// network becomes an extension, so a client cannot set them.
+/// The regions of the account, of which each has an address for reads: an extension of a request,
+/// which takes the place of the regions of [`Account`]. The first region accepts writes, at the
+/// address that the client used. No byte from the network becomes an extension, so a client cannot
+/// set them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountRegions(pub Arc<[AccountRegion]>);
 
@@ -53,7 +54,15 @@ pub(crate) fn document(
             regions.map(|name| location(name, &endpoint)).collect()
         }
     };
-    let write_region = all.get(..1).unwrap_or_default().to_vec();
+    // Every node takes writes, and some SDKs ask for the account only every five minutes: the
+    // address that the client uses outlives the region's own one.
+    let write_region: Vec<Json> = match regions {
+        Some(AccountRegions(regions)) => {
+            let first = regions.first().into_iter();
+            first.map(|one| location(&one.name, &endpoint)).collect()
+        }
+        None => all.get(..1).unwrap_or_default().to_vec(),
+    };
     let region_count = all.len();
     let replication = || {
         object! {
@@ -276,7 +285,8 @@ mod tests {
         let first = r#"{"name":"East Asia","databaseAccountEndpoint":"http://b:1/"}"#;
         let second = r#"{"name":"West US","databaseAccountEndpoint":"http://a:1/"}"#;
         let list = |name: &str| json.get(name).expect("a list").to_text();
-        assert_eq!(list("writableLocations"), format!("[{first}]"));
+        let write = r#"{"name":"East Asia","databaseAccountEndpoint":"http://h:1/"}"#;
+        assert_eq!(list("writableLocations"), format!("[{write}]"));
         assert_eq!(list("readableLocations"), format!("[{first},{second}]"));
         let policy = json.get("userConsistencyPolicy").expect("a policy");
         let bound = policy.get("maxIntervalInSeconds").and_then(Json::as_i64);
