@@ -2,8 +2,8 @@
 //!
 //! A request is sent unchanged over HTTP/1.1, with one header more: the client's scheme, the
 //! address of this node, and a signature with the nodes' own key. The holder checks the client's
-//! own signature, and takes the scheme and the node from the header. A node that gets such a request without holding the lease answers 503
-//! and sends the request to no third node.
+//! own signature, and takes the scheme and the node from the header. A node that gets such a
+//! request without holding the lease answers 503 and sends the request to no third node.
 //!
 //! Promises:
 //! 1. While no node holds the lease, or the holder cannot be reached, a request waits, for at most

@@ -165,6 +165,24 @@ export interface ProvisionedThroughput {
   readonly mode?: "manual" | "autoscale" | undefined;
 }
 
+export interface Node {
+  /** name of the node */
+  readonly name: string;
+  /** region of the node */
+  readonly region?: string | undefined;
+  /** address at which other nodes reach the node */
+  readonly address: string;
+  /** yes for the node that holds the lease of the account; the others send requests on to that node */
+  readonly holdsLease: "yes" | "no";
+  /** milliseconds since the node was heard of; a node is listed for six seconds */
+  readonly silentMs: number;
+}
+
+export interface Nodes {
+  /** live nodes in the order of their names */
+  readonly nodes: readonly (Node)[];
+}
+
 export interface Placement {
   /** number of the partition in the store */
   readonly storageId: number;
@@ -1278,6 +1296,16 @@ export async function listPlacements(options: Options = {}): Promise<Placements>
 /** Starts to move a physical partition to another cluster. */
 export async function movePartition(db: string, coll: string, id: string, body: Move, options: Options = {}): Promise<Placement> {
   return (await manage(`/dbs/${part(db)}/colls/${part(coll)}/partitions/${part(id)}/move`, { ...options, method: "POST", body, headers: { "content-type": "application/json" } })).json() as Placement;
+}
+
+/** Lists the live nodes of the fleet. */
+export async function listNodes(options: Options = {}): Promise<Nodes> {
+  return (await manage(`/nodes`, { ...options })).json() as Nodes;
+}
+
+/** Gives the lease of the account to another node, and ends this process. */
+export async function leadByNode(name: string, options: Options = {}): Promise<Node> {
+  return (await manage(`/nodes/${part(name)}/lead`, { ...options, method: "POST" })).json() as Node;
 }
 
 /** Returns the throughput of a container: the provisioned RU/s, the settings of the operator and the usage of each physical partition. */
