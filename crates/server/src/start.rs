@@ -312,7 +312,7 @@ async fn serve_clients<S: Future<Output = ()>>(
     stopped: Pin<Box<S>>,
     ready: Option<impl FnOnce(&Announcement<'_>) -> Result<(), Failure>>,
 ) -> Result<Option<NodePort>, Failure> {
-    let port = ClientPort::open(arguments, node).await?;
+    let mut port = ClientPort::open(arguments, node).await?;
 
     // The signal handlers are installed before the announcement: a supervisor may send a signal as
     // soon as the server is ready, and an uncaught signal would kill the process.
@@ -329,6 +329,10 @@ async fn serve_clients<S: Future<Output = ()>>(
         server.has_well_known_key,
     )?;
     begin_serving(server, observers, announcement.address);
+    if let (ClientPort::OfNode(node), Some(clusters)) = (&mut port, &server.clusters) {
+        let service = client_service(server, arguments, observers);
+        node.begin_serving(service, clusters.key());
+    }
     if let Some(ready) = ready {
         ready(&announcement)?;
     }
@@ -342,12 +346,8 @@ async fn serve_clients<S: Future<Output = ()>>(
         stopped.await;
         observers.begin_draining();
     };
-    let service = client_service(server, arguments, observers);
     let (all_finished, node) = match port {
         ClientPort::OfNode(mut node) => {
-            if let Some(clusters) = &server.clusters {
-                node.begin_serving(service, clusters.key());
-            }
             tokio::select! {
                 () = shutdown => {}
                 () = node.seat.has_successor() => observers.begin_draining(),
@@ -355,6 +355,7 @@ async fn serve_clients<S: Future<Output = ()>>(
             (node.end_serving().await, Some(node))
         }
         ClientPort::Opened(listeners) => {
+            let service = client_service(server, arguments, observers);
             let port = client_port(server, arguments, service);
             (serve(port, listeners, shutdown).await, None)
         }
