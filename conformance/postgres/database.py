@@ -62,6 +62,11 @@ class Database:
     def __exit__(self, *_: object) -> None:
         self._run("pg_ctl", "-D", str(self._data), "-m", "immediate", "stop")
 
+    def crash_and_start(self) -> None:
+        """Ends the server as a crash does, and starts it on the same port."""
+        self.__exit__()
+        self._start()
+
     def _start(self) -> None:
         # The data of a run is worth nothing after a crash of the machine.
         options = f"-p {self.port} -k '' -c listen_addresses=127.0.0.1 -c max_connections=500 -c fsync=off"

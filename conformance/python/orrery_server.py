@@ -9,6 +9,7 @@ Promises: the process has ended after `stop`, and a server that exited early or 
 import json
 import os
 import queue
+import signal
 import socket
 import subprocess
 from dataclasses import dataclass
@@ -108,6 +109,23 @@ class Server:
             raise self._failure(f"the server ended by itself with code {died}")
         self._process.kill()
         self._process.wait()
+
+    def pause(self) -> None:
+        """Stops the threads of the process with SIGSTOP."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Lets the threads of the process go on."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def wait_for_end(self, code: int) -> None:
+        """Waits for the process to end by itself. Raises ServerFailed if the exit code is another one."""
+        try:
+            found = self._process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            raise self._failure(f"the server did not end within {STOP_SECONDS_MAX} s") from None
+        if found != code:
+            raise self._failure(f"the server ended with code {found}")
 
     def _wait_until_ready(self) -> Endpoints:
         try:

@@ -16,6 +16,19 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+# The faults of nodes, in which a write may be answered with 408/1900: its outcome is unknown.
+LONG_PAUSE, CRASH = "long pause of the holder", "crash of PostgreSQL"
+FAULTS_OF_NODES = (
+    "kill of the holder",
+    "kill of another node",
+    "stop of the holder",
+    LONG_PAUSE,
+    "short pause of the holder",
+    "pause of another node",
+    "lease given away",
+    CRASH,
+)
+
 # A row as clients read it: logical partition, id, value, the stable number that queries sort by, the count of counters.
 Row = tuple[str, str, str | None, int | None, int | None]
 

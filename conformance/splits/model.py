@@ -11,11 +11,17 @@ from collections import defaultdict
 from itertools import accumulate
 from zlib import crc32
 
-from history import Action, FeedPage, Look, Record, Write
+from history import CRASH, FAULTS_OF_NODES, LONG_PAUSE, Action, FeedPage, Look, Record, Write
 
 # Times before and after all operations.
 EVER = -(1 << 80)
 NEVER = 1 << 80
+
+# The status of a write that a node has sent on without getting an answer.
+UNKNOWN_OUTCOME = 408
+# The status of a request that was not carried out: PostgreSQL does not answer, or the node was paused for longer than its
+# lease is valid.
+REFUSED = 503
 
 COUNTER = "n"
 RANKS = 1000
@@ -141,7 +147,14 @@ class Model:
         """Returns an item, even if no client wrote it."""
         return self.items.get((pk, id), self.nothing)
 
-    @property
-    def was_killed(self) -> bool:
-        """Returns True if connections of clients may have broken."""
-        return any(action.do == "kill" for action in self.actions)
+    def may_be_unknown(self, record: Write | Look | FeedPage) -> bool:
+        """Returns True if a fault explains an operation without an outcome."""
+        faults = [action for action in self.actions if action.do == "kill" or action.do in FAULTS_OF_NODES]
+        if record.status == UNKNOWN_OUTCOME:
+            return any(fault.do in FAULTS_OF_NODES for fault in faults)
+        if record.status == REFUSED:
+            return any(
+                fault.do in (LONG_PAUSE, CRASH) and fault.invoked <= record.returned and record.invoked <= fault.returned
+                for fault in faults
+            )
+        return record.status == 0 and bool(faults)

@@ -2,7 +2,7 @@
 
     run.py [--actions none|raises|splits|merges|mixed] [--splits N] [--merges N] [--kills N] [--operations N] ...
 
-Starts one server, fills a container, starts the clients (`worker.py`, `worker.js`), splits and merges meanwhile, and
+Starts one server, or with `--nodes` several on one PostgreSQL, fills a container, starts the clients (`worker.py`, `worker.js`), splits and merges meanwhile, and
 kills the server with SIGKILL at random moments if asked to, starting it again on the same data and port. When all that
 was asked for has been done, the clients stop, the readers of the change feed read to its end, every item is read once
 more, and the histories of all are checked (`checker.py`).
@@ -32,6 +32,7 @@ from actions import Actions, Management, Raises  # noqa: E402
 from checker import report  # noqa: E402
 from history import Action, line_of  # noqa: E402
 from model import COUNTER, rank_of  # noqa: E402
+from nodes import Nodes  # noqa: E402
 from orrery_server import Server, ServerFailed, free_port  # noqa: E402
 from worker import FIELDS, Notes, Writer, container_of, every_page, look, new_client  # noqa: E402
 
@@ -139,8 +140,15 @@ class Host:
         action.returned = time.monotonic_ns()
         return action
 
-    @property
-    def endpoint(self) -> str:
+    def fault(self, _: random.Random) -> Action:
+        """Causes the one fault of a single server."""
+        return self.kill_and_start()
+
+    def stop(self) -> None:
+        self.server.stop()
+
+    def endpoint(self, _: int) -> str:
+        """Returns the address for a client of this number."""
         return self.server.endpoints.http
 
     @property
@@ -181,7 +189,8 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--actions", choices=plans, help="mixed, if splits or merges are asked for, and otherwise none")
     parser.add_argument("--splits", type=int, default=0, help="at least so many splits, or raises")
     parser.add_argument("--merges", type=int, default=0, help="at least so many merges")
-    parser.add_argument("--kills", type=int, default=0, help="so many times kill -9 and a new start")
+    parser.add_argument("--kills", type=int, default=0, help="so many times kill -9 and a new start, or faults of nodes")
+    parser.add_argument("--nodes", type=int, default=0, help="nodes on a PostgreSQL of the run, in place of one server")
     parser.add_argument("--operations", type=int, default=2000, help="at least so many operations of the clients")
     parser.add_argument("--pace", type=int, default=40, help="operations of the clients between two splits or merges")
     parser.add_argument("--python", type=int, default=2, help="processes on the Python SDK")
@@ -197,7 +206,7 @@ def parse(words: list[str]) -> argparse.Namespace:
 def run(arguments: argparse.Namespace, directory: Path) -> None:
     """Runs the whole workload and writes its histories to `directory/history`."""
     (directory / "history").mkdir(exist_ok=True)
-    host = Host(directory)
+    host = Nodes(directory, arguments.nodes) if arguments.nodes else Host(directory)
     progress, log = Progress(), Log(directory / "history" / "actions.jsonl")
     clients: list[Client] = []
     try:
@@ -216,22 +225,23 @@ def run(arguments: argparse.Namespace, directory: Path) -> None:
     finally:
         for client in clients:
             client.end()
-        host.server.stop()
+        host.stop()
 
 
 def plans_of(arguments: argparse.Namespace, host: Host, directory: Path) -> list[dict]:
     """Returns a plan for each client."""
     names = [f"py{n}" for n in range(arguments.python)] + [f"js{n}" for n in range(arguments.javascript)]
-    common = {"endpoint": host.endpoint, "key": host.key, "database": DATABASE, "container": CONTAINER, "ids": IDS}
+    common = {"key": host.key, "database": DATABASE, "container": CONTAINER, "ids": IDS}
     common |= {"seed": arguments.seed, "shared": [f"shared/{n}" for n in range(SHARED_KEYS)]}
     return [
         common
         | {
             "client": name,
+            "endpoint": host.endpoint(number),
             "keys": [f"{name}/{n}" for n in range(KEYS_OF_A_CLIENT)],
             "history": str(directory / "history" / f"{name}.jsonl"),
         }
-        for name in names
+        for number, name in enumerate(names)
     ]
 
 
@@ -281,7 +291,7 @@ def happen(arguments: argparse.Namespace, host: Host, progress: Progress, log: L
         def body() -> None:
             try:
                 work(arguments, host, progress, log)
-            except (ClientFailed, ServerFailed) as failure:
+            except Exception as failure:  # of any kind: a thread that ends early has done less than was asked for
                 failed.append(failure)
                 progress.break_off(str(failure))
 
@@ -321,7 +331,7 @@ def kill(arguments: argparse.Namespace, host: Host, progress: Progress, log: Log
     chance = random.Random(f"{arguments.seed}/kills")
     for _ in range(arguments.kills):
         progress.wait_for(chance.randrange(1, 10 * arguments.pace))
-        log.add(host.kill_and_start())
+        log.add(host.fault(chance))
 
 
 if __name__ == "__main__":

@@ -143,6 +143,14 @@ const RUNS: &[Run] = &[
         },
     },
     Run {
+        name: "nodes",
+        summary: "both SDKs at once on three nodes, 40 faults of nodes and of PostgreSQL",
+        work: Work::Suite {
+            run: conformance::splits,
+            arguments: &["--nodes", "3", "--kills", "40", "--splits", "20"],
+        },
+    },
+    Run {
         name: "fleet",
         summary: "a Patroni cluster under every fault, numbered commits checked; takes root",
         work: Work::Suite {

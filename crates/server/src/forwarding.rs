@@ -44,7 +44,7 @@ use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// The longest wait of a request for a holder.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -54,6 +54,9 @@ const PAUSE: Duration = Duration::from_millis(25);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Requests that are sent on, or wait, at the same time.
 const REQUESTS: usize = 1_024;
+/// The time for the answer of a holder that has been replaced. One that leaves in order answers at
+/// once; one that has died or hangs never does.
+const LAST_ANSWER: Duration = Duration::from_millis(300);
 /// Idle connections to the holder that are kept.
 const IDLE_CONNECTIONS: usize = 64;
 /// The memory for heads and bodies of requests that are sent on.
@@ -101,19 +104,6 @@ impl Forwarder {
             memory: BodyMemory::new(MemoryBudget::new(MEMORY_BYTES)),
             connections: Arc::default(),
             places: Semaphore::new(REQUESTS),
-        }
-    }
-
-    /// Returns true if another node has sent the request on. The header of a client means nothing.
-    fn is_from_node(&self, head: &Parts) -> bool {
-        let holder = self.holder.borrow();
-        let key = holder.as_ref().and_then(|holder| holder.key.as_ref());
-        let value = head.headers.get(FORWARDED);
-        match (key, value) {
-            (Some(key), Some(value)) => {
-                origin_of(key, value, head.method.as_str(), &head.uri, &head.headers).is_some()
-            }
-            _ => false,
         }
     }
 
@@ -169,8 +159,8 @@ impl Forwarder {
         }
     }
 
-    /// Sends a request to a holder once. A holder that is replaced meanwhile confirms nothing any
-    /// more, so its answer is not waited for.
+    /// Sends a request to a holder once. A holder that is replaced meanwhile confirms no write any
+    /// more, so its answer is waited for shortly only.
     async fn send(
         &self,
         holder: &Holder,
@@ -203,12 +193,13 @@ impl Forwarder {
                 Err(_) => Attempt::Lost,
             }
         };
+        let mut answer = std::pin::pin!(answer);
         tokio::select! {
             biased;
-            attempt = answer => attempt,
+            attempt = &mut answer => attempt,
             Ok(()) = changes.changed() => {
                 changes.mark_changed();
-                Attempt::Lost
+                timeout(LAST_ANSWER, answer).await.unwrap_or(Attempt::Lost)
             }
         }
     }
@@ -225,7 +216,12 @@ impl Service for Forwarder {
         connection: &Connection,
     ) -> Result<Response<Bytes>, Unanswered> {
         let (head, body) = request.into_parts();
-        if self.is_from_node(&head) {
+        let key = self
+            .holder
+            .borrow()
+            .as_ref()
+            .and_then(|holder| holder.key.clone());
+        if is_from_node(key.as_ref(), &head) {
             body::discard(body).await;
             let message = "This node does not hold the lease of the account.";
             let mut response = self.refuse(Error::new(Kind::Unavailable, message), &head);
@@ -274,6 +270,19 @@ pub(crate) fn nodes_client() -> NodesClient {
         // connection that the holder had closed.
         .retry_canceled_requests(true)
         .build(connector)
+}
+
+/// Returns true if another node has sent the request on, or may have: a node that has just started
+/// knows no key, and a request that it would send on could be carried out after the first node has
+/// given it up. The header of a client means nothing.
+fn is_from_node(key: Option<&NodesKey>, head: &Parts) -> bool {
+    match (key, head.headers.get(FORWARDED)) {
+        (Some(key), Some(value)) => {
+            origin_of(key, value, head.method.as_str(), &head.uri, &head.headers).is_some()
+        }
+        (None, Some(_)) => true,
+        (_, None) => false,
+    }
 }
 
 /// Returns true for a request that may be sent a second time: a read, or a query.
@@ -429,5 +438,53 @@ fn origin_of<'a>(
         "http" => Some((Scheme::Http, via)),
         "https" => Some((Scheme::Https, via)),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orrery_node_lease::Node;
+
+    /// Returns the head of a client's request, and that of the request that is sent on for it.
+    fn heads(key: &NodesKey) -> (Parts, Parts) {
+        let request = Request::get("/dbs").header("x-ms-date", "today").body(());
+        let (client, ()) = request.expect("a request").into_parts();
+        let holder = Holder {
+            node: Node {
+                name: "a".to_owned(),
+                address: "http://127.0.0.1:1".to_owned(),
+            },
+            key: Some(key.clone()),
+        };
+        let via = (Scheme::Https, "http://127.0.0.1:2");
+        let sent = request_to(&holder, &client, Bytes::new(), via).expect("a request");
+        (client, sent.into_parts().0)
+    }
+
+    #[test]
+    fn a_request_of_a_node_is_known_by_its_signature() {
+        let key = NodesKey::random().expect("a key");
+        let other = NodesKey::random().expect("a key");
+        let (client, sent) = heads(&key);
+        assert!(is_from_node(Some(&key), &sent));
+        assert!(!is_from_node(Some(&key), &client));
+        assert!(!is_from_node(Some(&other), &sent));
+        let value = sent.headers.get(FORWARDED).expect("the header");
+        let origin = origin_of(&key, value, "GET", &sent.uri, &sent.headers);
+        assert_eq!(origin, Some((Scheme::Https, "http://127.0.0.1:2")));
+        for (method, uri) in [("POST", "/dbs"), ("GET", "/dbs/other")] {
+            let uri: Uri = uri.parse().expect("a path");
+            assert_eq!(origin_of(&key, value, method, &uri, &sent.headers), None);
+        }
+    }
+
+    /// Such a node would send the request on, and the write could take place after the node before
+    /// has answered that its outcome is unknown.
+    #[test]
+    fn a_node_that_knows_no_key_takes_no_request_with_the_header() {
+        let (client, sent) = heads(&NodesKey::random().expect("a key"));
+        assert!(is_from_node(None, &sent));
+        assert!(!is_from_node(None, &client));
     }
 }

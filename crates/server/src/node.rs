@@ -37,6 +37,8 @@ const QUICK_ATTEMPTS: u32 = 200;
 /// between two looks at the row of the lease.
 const SUCCESSION_TIMEOUT: Duration = Duration::from_millis(500);
 const SUCCESSION_PAUSE: Duration = Duration::from_millis(5);
+/// The time for which requests wait until the next holder serves: it opens the data first.
+const SUCCESSOR_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The service of the client port of a server.
 pub(crate) type ClientService = PublicPaths<WithConsole<Gateway>>;
@@ -53,7 +55,7 @@ pub(crate) struct Seat {
     pub(crate) claim: ClaimWait,
     /// The node holds the lease and serves requests.
     is_serving: AtomicBool,
-    /// The port is being closed.
+    /// The port is being closed, and no request waits for a holder any more.
     is_ending: AtomicBool,
     /// The node to which an operator has given the lease; this process ends then.
     successor: watch::Sender<Option<String>>,
@@ -293,23 +295,28 @@ impl NodePort {
                 tokio::time::sleep(SUCCESSION_PAUSE).await;
             }
         };
+        let mut patience = Duration::ZERO;
         if let Ok(node) = tokio::time::timeout(SUCCESSION_TIMEOUT, succession).await {
             self.seat.holder.send_modify(|holder| {
                 if let Some(holder) = holder {
                     holder.node = node;
                 }
             });
+            patience = SUCCESSOR_PATIENCE;
         }
-        self.close().await;
+        self.close(patience).await;
     }
 
     /// Closes the port, and waits for the requests in progress; those that wait for a holder are
-    /// answered with 503. Returns true if all of these ended in time.
-    pub(crate) async fn close(self) -> bool {
-        self.seat.is_ending.store(true, Ordering::SeqCst);
+    /// answered with 503 after a time. Returns true if all of these ended in time.
+    pub(crate) async fn close(mut self, patience: Duration) -> bool {
         self.hello.abort();
         // The port may have ended by itself, which only a panic does.
         let _ = self.stop.send(());
+        if let Ok(ended) = tokio::time::timeout(patience, &mut self.serving).await {
+            return ended.unwrap_or(false);
+        }
+        self.seat.is_ending.store(true, Ordering::SeqCst);
         self.serving.await.unwrap_or(false)
     }
 }

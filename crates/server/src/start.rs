@@ -190,7 +190,7 @@ async fn run_server<S: Future<Output = ()>>(
         } => (server, stopped, ready),
         Opened::Stopped(server) => {
             if let Some(node) = node_port {
-                node.close().await;
+                node.close(Duration::ZERO).await;
             }
             observers.stop().await;
             return Ok(server.map(|server| (server, None)));

@@ -1,0 +1,203 @@
+"""Nodes of a fleet in the place of the one server: several on a PostgreSQL of the run, and faults of each kind.
+
+Each client uses the port of one node, and the node with the lease serves them all. A fault ends with all nodes running
+again and one of them holding the lease, so faults do not overlap.
+
+Promises: a node ended only by a fault; a node that lost the lease ended by itself with exit code 1.
+"""
+
+import json
+import random
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "postgres"))
+
+from database import Database  # noqa: E402
+from history import FAULTS_OF_NODES, Action  # noqa: E402
+from on_postgres import CLUSTER  # noqa: E402
+from orrery_server import Server, ServerFailed, free_port  # noqa: E402
+
+# The time after which a fault has failed in which no node holds the lease again.
+LEASE_SECONDS_MAX = 60
+# A node that answers takes milliseconds; one that is paused answers not at all.
+ASK_SECONDS_MAX = 1
+# Shorter than the time to live of the lease, which is 6 seconds.
+SHORT_PAUSE_SECONDS = 3
+REPLACED = 1
+
+
+class Node:
+    """A node with all its restarts, on one port and one data directory."""
+
+    def __init__(self, name: str, directory: Path, clusters: Path):
+        self.name = name
+        self._directory, self._clusters = directory, clusters
+        self._port, self._lives = free_port(), 0
+        self.server = self._start()
+
+    def restart(self) -> None:
+        self.server = self._start()
+
+    def _start(self) -> Server:
+        self._lives += 1
+        log = self._directory / f"{self.name}-{self._lives}.log"
+        store = ["--store", "postgres", "--cluster-file", str(self._clusters), "--node", self.name]
+        return Server.start(log, *store, "--data-dir", str(self._directory / self.name), port=self._port)
+
+    def holds_lease(self) -> bool:
+        """Returns true if the management API of the node says so."""
+        endpoints = self.server.endpoints
+        request = urllib.request.Request(endpoints.admin.rstrip("/") + "/nodes")
+        request.add_header("Authorization", f"Bearer {endpoints.admin_key}")
+        try:
+            with urllib.request.urlopen(request, timeout=ASK_SECONDS_MAX) as answer:
+                nodes = json.load(answer)["nodes"]
+        except OSError:
+            return False
+        return any(node["name"] == self.name and node["holdsLease"] == "yes" for node in nodes)
+
+    def lead(self, other: str) -> bool:
+        """Asks this node, the holder, to give the lease to another one. Returns false while it has not heard of that one."""
+        endpoints = self.server.endpoints
+        request = urllib.request.Request(endpoints.admin.rstrip("/") + f"/nodes/{other}/lead", data=b"", method="POST")
+        request.add_header("Authorization", f"Bearer {endpoints.admin_key}")
+        try:
+            with urllib.request.urlopen(request, timeout=LEASE_SECONDS_MAX):
+                return True
+        except urllib.error.HTTPError as error:
+            if error.code != 404:
+                raise
+            return False
+
+
+class Nodes:
+    """All nodes, with the interface of the one server of `run.py`."""
+
+    def __init__(self, directory: Path, count: int):
+        # Set when the run ends, which ends a pause early.
+        self._end = threading.Event()
+        folder = directory / "database"
+        folder.mkdir()
+        self._database = Database(folder)
+        self._database.__enter__()
+        clusters = directory / "clusters.toml"
+        clusters.write_text(CLUSTER.format(folder=folder, schema="nodes", port=self._database.port))
+        self._nodes = [Node(f"node{n}", directory, clusters) for n in range(count)]
+
+    @property
+    def server(self) -> Server:
+        """The server of the node that holds the lease: the one whose management API knows the partitions."""
+        return self._holder().server
+
+    @property
+    def key(self) -> str:
+        return self._nodes[0].server.endpoints.key
+
+    def endpoint(self, client: int) -> str:
+        """Returns the address for a client of this number."""
+        return self._nodes[client % len(self._nodes)].server.endpoints.http
+
+    def stop(self) -> None:
+        self._end.set()
+        try:
+            for node in self._nodes:
+                node.server.stop()
+        finally:
+            self._database.__exit__()
+
+    def fault(self, chance: random.Random) -> Action:
+        """Causes one fault, and returns when all nodes run and one of them holds the lease."""
+        do = chance.choice(list(FAULTS))
+        action = Action(do, time.monotonic_ns(), 0)
+        FAULTS[do](self)
+        self._holder()
+        action.returned = time.monotonic_ns()
+        return action
+
+    def _holder(self) -> Node:
+        return self._wait(lambda: next((node for node in self._nodes if node.holds_lease()), None))
+
+    def _other(self, than: Node) -> Node:
+        return next(node for node in self._nodes if node is not than)
+
+    @staticmethod
+    def _wait(find: Callable[[], Node | None]) -> Node:
+        end = time.monotonic() + LEASE_SECONDS_MAX
+        while time.monotonic() < end:
+            found = find()
+            if found is not None:
+                return found
+        raise ServerFailed(f"after {LEASE_SECONDS_MAX} s no node holds the lease, or the holder has not heard of another")
+
+    def kill_holder(self) -> None:
+        node = self._holder()
+        node.server.kill()
+        node.restart()
+
+    def kill_other(self) -> None:
+        node = self._other(self._holder())
+        node.server.kill()
+        node.restart()
+
+    def stop_holder(self) -> None:
+        node = self._holder()
+        node.server.stop()
+        node.restart()
+
+    def pause_holder(self) -> None:
+        """Pauses the holder until another node has the lease; the holder must end when it goes on."""
+        node = self._holder()
+        node.server.pause()
+        others = [other for other in self._nodes if other is not node]
+        self._wait(lambda: next((other for other in others if other.holds_lease()), None))
+        node.server.resume()
+        node.server.wait_for_end(REPLACED)
+        node.restart()
+
+    def pause_holder_shortly(self) -> None:
+        node = self._holder()
+        node.server.pause()
+        self._end.wait(SHORT_PAUSE_SECONDS)
+        node.server.resume()
+
+    def pause_other(self) -> None:
+        node = self._other(self._holder())
+        node.server.pause()
+        self._end.wait(SHORT_PAUSE_SECONDS)
+        node.server.resume()
+
+    def lead(self) -> None:
+        node = self._holder()
+        other = self._other(node)
+        self._wait(lambda: node if node.lead(other.name) else None)
+        node.server.wait_for_end(REPLACED)
+        node.restart()
+
+    def restart_database(self) -> None:
+        """Ends PostgreSQL as a crash does, and starts it again."""
+        self._database.crash_and_start()
+
+
+# The faults, as the history names them.
+FAULTS: dict[str, Callable[[Nodes], None]] = dict(
+    zip(
+        FAULTS_OF_NODES,
+        (
+            Nodes.kill_holder,
+            Nodes.kill_other,
+            Nodes.stop_holder,
+            Nodes.pause_holder,
+            Nodes.pause_holder_shortly,
+            Nodes.pause_other,
+            Nodes.lead,
+            Nodes.restart_database,
+        ),
+        strict=True,
+    )
+)
