@@ -41,7 +41,7 @@ def errors_shown(model: Model) -> Iterator[str]:
     """Finds errors that the SDK should have handled, and failures of the server."""
     for record in [*model.writes, *model.looks, *model.pages]:
         broke = record.outcome == "unknown"
-        if broke and model.may_be_unknown(record):
+        if model.is_explained_by_a_fault(record):
             continue
         expected = EXPECTED.get(getattr(record, "do", ""), EXPECTED_ELSEWHERE)
         if broke or record.status not in expected or record.substatus:

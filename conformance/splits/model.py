@@ -19,9 +19,10 @@ NEVER = 1 << 80
 
 # The status of a write that a node has sent on without getting an answer.
 UNKNOWN_OUTCOME = 408
-# The status of a request that was not carried out: PostgreSQL does not answer, or the node was paused for longer than its
-# lease is valid.
-REFUSED = 503
+# The statuses of a request that was not carried out: PostgreSQL does not answer or was looking for an outcome, or the node
+# was paused for longer than its lease is valid.
+NOT_CARRIED_OUT = (449, 503)
+MULTI_STATUS = 207
 
 COUNTER = "n"
 RANKS = 1000
@@ -147,14 +148,20 @@ class Model:
         """Returns an item, even if no client wrote it."""
         return self.items.get((pk, id), self.nothing)
 
-    def may_be_unknown(self, record: Write | Look | FeedPage) -> bool:
-        """Returns True if a fault explains an operation without an outcome."""
+    def is_explained_by_a_fault(self, record: Write | Look | FeedPage) -> bool:
+        """Returns True for an error that a fault explains: a broken connection, an unknown outcome, or no execution."""
+        if record.outcome == "ok":
+            return False
         faults = [action for action in self.actions if action.do == "kill" or action.do in FAULTS_OF_NODES]
         if record.status == UNKNOWN_OUTCOME:
             return any(fault.do in FAULTS_OF_NODES for fault in faults)
-        if record.status == REFUSED:
+        # The answer to a batch has the status of the operation that failed.
+        of_operation = record.status == MULTI_STATUS and any(
+            f'"statusCode":{status}' in record.error for status in NOT_CARRIED_OUT
+        )
+        if record.status in NOT_CARRIED_OUT or of_operation:
             return any(
                 fault.do in (LONG_PAUSE, CRASH) and fault.invoked <= record.returned and record.invoked <= fault.returned
                 for fault in faults
             )
-        return record.status == 0 and bool(faults)
+        return record.status == 0 and record.outcome == "unknown" and bool(faults)

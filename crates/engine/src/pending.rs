@@ -203,8 +203,11 @@ fn conclude<T>(
 ) -> Outcome<T> {
     match partition.settle(committed, attempt) {
         Ok(()) => outcome,
+        // A client would keep the position in its session, and the commit may not have taken place:
+        // no partition might ever reach that position.
         Err(error) => Outcome {
             result: Err(error),
+            position: None,
             ..outcome
         },
     }

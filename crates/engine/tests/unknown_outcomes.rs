@@ -223,3 +223,24 @@ fn writes_after_an_unknown_outcome_are_503_and_did_not_happen() {
         assert!(!case.is_committed(kind), "{}", kind.name);
     }
 }
+
+/// SDKs keep the position of an error in their session, and would be refused later reads with
+/// 404/1002 if the partition never reached that position.
+#[test]
+fn a_write_that_failed_tells_no_position() {
+    for fault in [Fault::Refused, Fault::Lost, Fault::Applied] {
+        let case = Case::new(fault);
+        let options = WriteOptions {
+            partition_key: Some(key(r#"["p"]"#)),
+            ..WriteOptions::default()
+        };
+        let body = Some(r#"{"id":"new","pk":"p"}"#);
+        let upsert = WriteOperation::Upsert;
+        let write = || support::write(&case.engine, &case.container, &upsert, body, &options);
+        assert!(write().position.is_some());
+        case.store.fail_next();
+        let failed = write();
+        assert!(failed.result.is_err());
+        assert_eq!(failed.position, None);
+    }
+}
