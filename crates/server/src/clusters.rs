@@ -12,7 +12,7 @@ use orrery_admin::{Fleet, FleetNode};
 use orrery_gateway::LogLevel;
 use orrery_node::LiveNode;
 use orrery_node_lease::{
-    LeasedStore, Node, NodeLease, NodesKey, Progress, Report, Terms, Validity,
+    LEASE_PARTITION, LeasedStore, Node, NodeLease, NodesKey, Progress, Report, Terms, Validity,
 };
 use orrery_placement::{NamedCluster, PlacedStore};
 use orrery_storage::{Store, StoreError};
@@ -131,8 +131,11 @@ impl Drop for Clusters {
 /// [`Failure::Data`] if a cluster cannot be used.
 pub(crate) fn open_placed(configs: Vec<ClusterConfig>) -> Result<Arc<PlacedStore>, Failure> {
     let failed = |error: StoreError| Failure::Data(error.to_string());
-    // The lease makes this process the only writer.
-    let options = StoreOptions { only_writer: true };
+    // The lease makes this process the only writer, except for the lease itself.
+    let options = StoreOptions {
+        only_writer: true,
+        spared: Some(LEASE_PARTITION),
+    };
     let mut clusters = Vec::new();
     for config in configs {
         let name = config.name.clone();

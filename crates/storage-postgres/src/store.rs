@@ -27,6 +27,8 @@ use crate::wait::block_on;
 pub(crate) const RETRY_MS: u64 = 1_000;
 /// The partitions that are removed at the same time.
 const REMOVALS: usize = 1;
+/// Attempts to raise the epochs of all partitions.
+const FENCE_ATTEMPTS: usize = 3;
 /// The threads of a store.
 const THREADS: usize = 2;
 /// The time for a task that a lane performs; the lane itself gives up much earlier, except for the
@@ -44,7 +46,13 @@ pub struct StoreOptions {
     /// over them, and looks after each snapshot if the lease is still valid. The store then uses
     /// the transaction of a snapshot again while no commit of its own has changed the partition.
     /// A commit of another process would be missed for a second.
+    ///
+    /// Opening the store therefore raises the epochs of all partitions but those of
+    /// [`StoreOptions::spared`]: a commit that an earlier owner has sent takes place before the
+    /// store is open, or never.
     pub only_writer: bool,
+    /// A partition that other processes write too: that of the lease.
+    pub spared: Option<PartitionId>,
 }
 
 /// A store in one PostgreSQL cluster. Dropping the store waits until every accepted commit is
@@ -171,6 +179,12 @@ impl PostgresStore {
             let work = lane::complete_removal(store.shared.clone(), id, epoch);
             store.shared.runtime.spawn(work);
         }
+        if options.only_writer {
+            let fenced = block_on(fence_all(store.shared.clone()), TASK_TIMEOUT);
+            fenced
+                .unwrap_or_else(|| Err("no answer".to_owned()))
+                .map_err(failed)?;
+        }
         Ok(store)
     }
 
@@ -236,6 +250,35 @@ async fn unfinished_removals(shared: Arc<Shared>) -> Result<Vec<(PartitionId, u6
     rows.iter()
         .map(|row| Ok((PartitionId(number(row, 0)?), number(row, 1)?)))
         .collect()
+}
+
+/// Raises the epoch of every partition, so that no transaction that another process has sent can
+/// take place any more. A partition whose removal is not complete keeps its epoch, which the removal
+/// compares. Waits for transactions that hold a head; the server ends those of a lost client.
+async fn fence_all(shared: Arc<Shared>) -> Result<(), String> {
+    let schema = &shared.connector.config.schema;
+    let spared = shared.options.spared.unwrap_or(RESERVED).0 as i64;
+    let fence = format!("UPDATE {schema}.head SET epoch = epoch + 1 WHERE state = 0 AND p <> $1");
+    let mut last = String::new();
+    for _ in 0..FENCE_ATTEMPTS {
+        let place = shared.writers.place().await?;
+        let session = place.session().await?;
+        match session
+            .run(session.client.execute(&fence, &[&spared]))
+            .await
+        {
+            Ok(_) => {
+                place.give_back(session);
+                return Ok(());
+            }
+            // Another owner that fences at the same time may lock heads in another order.
+            Err(error) => {
+                last = explain(&error);
+                session.mark_broken();
+            }
+        }
+    }
+    Err(last)
 }
 
 impl Store for PostgresStore {

@@ -27,7 +27,10 @@ for_every_promise!(contract);
 
 /// Runs a test with stores that use the transactions of snapshots again, or do not.
 fn on_postgres(test: fn(NewStore<'_>), only_writer: bool) {
-    let options = StoreOptions { only_writer };
+    let options = StoreOptions {
+        only_writer,
+        ..StoreOptions::default()
+    };
     let open = |config| PostgresStore::open_with(config, options).unwrap();
     let new_config = || servers::server().config();
     match std::env::var("ORRERY_POSTGRES_DSN") {

@@ -8,7 +8,7 @@ mod support;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use orrery_storage::{CommitOutcome, Store, StoreError};
+use orrery_storage::{CommitOutcome, PartitionId, Store, StoreError};
 use orrery_storage_postgres::{ClusterConfig, PostgresStore, StoreOptions};
 use servers::proxy::{Fault, Proxy};
 use servers::{Server, open, server};
@@ -56,6 +56,35 @@ fn of_two_owners_the_earlier_is_fenced_by_the_server() {
 }
 
 /// Promise 3: each fault, and what the store finds under a newer epoch.
+/// The next owner may read a partition long before it writes to it: a commit of the owner before
+/// must not take place behind its back.
+#[test]
+fn the_only_writer_fences_the_owners_of_all_partitions_when_it_opens_the_store() {
+    const SPARED: PartitionId = PartitionId(8);
+    let config = server().config();
+    let before = open(&config);
+    let mut writer = PartitionWriter::open(&before, P);
+    writer.put(&[(b"a", b"1")]);
+    let mut spared = PartitionWriter::open(&before, SPARED);
+    spared.put(&[(b"a", b"1")]);
+
+    let options = StoreOptions {
+        only_writer: true,
+        spared: Some(SPARED),
+    };
+    let next = PostgresStore::open_with(config.clone(), options).unwrap();
+    let late = writer.commit(commit(1, &[(b"a", b"2")]));
+    assert_eq!(late, CommitOutcome::Fenced);
+    assert_eq!(everything(&next, P), pairs(&[(b"a", b"1")]));
+    spared.put(&[(b"a", b"2")]);
+    assert_eq!(everything(&next, SPARED), pairs(&[(b"a", b"2")]));
+
+    let mut writer = PartitionWriter::open(&next, P);
+    assert_eq!(writer.lsn, 1);
+    writer.put(&[(b"a", b"3")]);
+    assert_eq!(next.write_failure(), None);
+}
+
 #[test]
 fn a_commit_that_was_not_answered_is_looked_up_under_a_newer_epoch() {
     for (fault, outcome, rows, only_writer) in [
@@ -64,7 +93,11 @@ fn a_commit_that_was_not_answered_is_looked_up_under_a_newer_epoch() {
         (Fault::NoAnswer, CommitOutcome::Ok, 2, false),
         (Fault::AfterCommit, CommitOutcome::Ok, 2, true),
     ] {
-        let (proxy, store) = store_with_options(1_500, StoreOptions { only_writer });
+        let options = StoreOptions {
+            only_writer,
+            ..StoreOptions::default()
+        };
+        let (proxy, store) = store_with_options(1_500, options);
         let mut writer = PartitionWriter::open(&store, P);
         writer.put(&[(b"a", b"1")]);
         // Its transaction may stay open, and is not used after the fault.

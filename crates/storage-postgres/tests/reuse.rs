@@ -16,7 +16,10 @@ use servers::{Server, server};
 use support::{ALL, P, PartitionWriter, everything, pairs, rows};
 
 fn only_writer(config: &ClusterConfig) -> PostgresStore {
-    let options = StoreOptions { only_writer: true };
+    let options = StoreOptions {
+        only_writer: true,
+        ..StoreOptions::default()
+    };
     PostgresStore::open_with(config.clone(), options).unwrap()
 }
 
