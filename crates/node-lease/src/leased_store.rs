@@ -90,12 +90,11 @@ impl Store for LeasedStore {
     }
 
     // A standby shows a state of the past, and a node without a lease shows it as well as one with.
-    fn follower_snapshot(
+    fn follower_snapshots(
         &self,
-        partition: PartitionId,
-        at_least_lsn: u64,
-    ) -> Result<Option<Box<dyn Snapshot>>, StoreError> {
-        self.inner.follower_snapshot(partition, at_least_lsn)
+        wanted: &[(PartitionId, u64)],
+    ) -> Result<Option<Vec<Box<dyn Snapshot>>>, StoreError> {
+        self.inner.follower_snapshots(wanted)
     }
 
     fn follower_lag(&self) -> Vec<FollowerLag> {

@@ -5,14 +5,16 @@
 //! is read in the same transaction. A standby may end a transaction whose old rows it has to
 //! remove; the read then fails and may be tried again.
 //!
+//! Partitions that are read together are read in one transaction, so they show one moment.
+//!
 //! With `follower_delay_ms` the store serves transactions that have been open for that long. Such
-//! transactions are kept ready for a partition while its followers are read.
+//! transactions are kept ready while followers are read.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use futures_util::future::try_join_all;
 use orrery_model::sync::lock;
 use orrery_storage::{FollowerLag, PartitionId, StoreError};
 use tokio::runtime::Handle;
@@ -49,8 +51,9 @@ pub(crate) struct Followers {
     /// The server that is asked first by the next caller, so that callers spread.
     next: AtomicUsize,
     delay: Duration,
-    lines: Mutex<HashMap<PartitionId, Line>>,
-    /// Told when a line changes.
+    /// There while a delay is wanted and callers ask.
+    line: Mutex<Option<Line>>,
+    /// Told when the line changes.
     changed: Notify,
 }
 
@@ -76,7 +79,7 @@ impl Host {
     }
 }
 
-/// The transactions that are kept ready for one partition, the oldest first.
+/// The transactions that are kept ready, the oldest first.
 struct Line {
     transactions: Vec<Arc<FollowerTransaction>>,
     /// The moment at which a caller last asked.
@@ -94,12 +97,6 @@ pub(crate) struct FollowerTransaction {
 impl FollowerTransaction {
     pub(crate) fn open(&self) -> Option<&OpenSnapshot> {
         self.open.as_ref()
-    }
-
-    /// Returns the number of the last commit that the transaction shows.
-    fn lsn(&self) -> u64 {
-        let row = self.open.as_ref().map(|open| open.row);
-        row.map_or(0, |row| shown(&row))
     }
 
     /// Returns true if the transaction shows a state that is at least this old.
@@ -136,7 +133,7 @@ impl Followers {
             hosts: (0..config.hosts.len()).map(host).collect(),
             next: AtomicUsize::new(0),
             delay: Duration::from_millis(config.follower_delay_ms),
-            lines: Mutex::new(HashMap::new()),
+            line: Mutex::new(None),
             changed: Notify::new(),
         }
     }
@@ -148,15 +145,15 @@ impl Followers {
 
     /// Ends all transactions that are kept ready.
     pub(crate) fn close(&self) {
-        lock(&self.lines).clear();
+        lock(&self.line).take();
     }
 
-    /// Notes a caller of a partition, and returns the newest transaction that is old enough, or the
-    /// moment at which there is one. The last result is true if a keeper must be started.
-    fn look(&self, id: PartitionId) -> (Option<Arc<FollowerTransaction>>, Option<Instant>, bool) {
-        let mut lines = lock(&self.lines);
-        let is_new = !lines.contains_key(&id);
-        let line = lines.entry(id).or_insert_with(|| Line {
+    /// Notes a caller, and returns the newest transaction that is old enough, or the moment at
+    /// which there is one. The last result is true if a keeper must be started.
+    fn look(&self) -> (Option<Arc<FollowerTransaction>>, Option<Instant>, bool) {
+        let mut kept = lock(&self.line);
+        let is_new = kept.is_none();
+        let line = kept.get_or_insert_with(|| Line {
             transactions: Vec::new(),
             used: Instant::now(),
         });
@@ -170,18 +167,18 @@ impl Followers {
         (old.cloned(), oldest, is_new)
     }
 
-    /// Adds a transaction to the line of a partition, and removes those of no more use. Returns
-    /// false if the line has ended.
-    fn extend(&self, id: PartitionId, next: Option<Arc<FollowerTransaction>>) -> bool {
-        let mut lines = lock(&self.lines);
-        let Some(line) = lines.get_mut(&id) else {
+    /// Adds a transaction to the line, and removes those of no more use. Returns false if the line
+    /// has ended.
+    fn extend(&self, next: Option<Arc<FollowerTransaction>>) -> bool {
+        let mut kept = lock(&self.line);
+        let Some(line) = kept.as_mut() else {
             return false;
         };
         let is_used = line.used.elapsed() < self.delay * 2 + UNUSED;
         match next {
             Some(next) if is_used => line.transactions.push(next),
             _ => {
-                lines.remove(&id);
+                *kept = None;
                 return false;
             }
         }
@@ -195,12 +192,17 @@ impl Followers {
     }
 }
 
-/// Returns a partition as a standby has it; `None` if no standby has the commit `at_least`.
-pub(crate) fn snapshot(
+/// A partition, and the least commit that a snapshot of it must have.
+pub(crate) type Wanted = (PartitionId, u64);
+/// A transaction on a standby, with the heads of the wanted partitions in it.
+type Found = (Arc<FollowerTransaction>, Vec<HeadRow>);
+
+/// Returns partitions as one standby has them at one moment; `None` if no standby has all of the
+/// wanted commits.
+pub(crate) fn snapshots(
     shared: &Arc<Shared>,
-    id: PartitionId,
-    at_least: u64,
-) -> Result<Option<PostgresSnapshot>, StoreError> {
+    wanted: &[Wanted],
+) -> Result<Option<Vec<PostgresSnapshot>>, StoreError> {
     if !shared.followers.are_possible() {
         return Ok(None);
     }
@@ -208,37 +210,40 @@ pub(crate) fn snapshot(
         shared.followers.delay,
         shared.connector.config.read_timeout(),
     );
-    let this = shared.clone();
+    let (this, partitions) = (shared.clone(), wanted.to_vec());
     // On the store's own threads, which have timers.
     let found = shared.runtime.spawn(async move {
         match delay.is_zero() {
-            true => find(&this, id, at_least).await,
-            false => delayed(&this, id, at_least).await,
+            true => find(&this, &partitions).await,
+            false => delayed(&this, &partitions).await,
         }
     });
-    match block_on(found, limit + delay) {
-        Some(Ok(found)) => {
-            Ok(found
-                .map(|transaction| PostgresSnapshot::of_follower(shared.clone(), id, transaction)))
-        }
-        _ => Err(shared.unavailable(format!(
-            "no standby gave a snapshot of partition {id} within {} ms",
+    let Some(Ok(found)) = block_on(found, limit + delay) else {
+        return Err(shared.unavailable(format!(
+            "no standby gave a snapshot within {} ms",
             (limit + delay).as_millis()
-        ))),
+        )));
+    };
+    let Some((transaction, rows)) = found else {
+        return Ok(None);
+    };
+    let mut snapshots = Vec::with_capacity(rows.len());
+    for (&(id, _), row) in wanted.iter().zip(rows) {
+        let transaction = transaction.clone();
+        let snapshot = PostgresSnapshot::of_follower(shared.clone(), id, row, transaction);
+        snapshots.push(snapshot);
     }
+    Ok(Some(snapshots))
 }
 
-/// Starts a transaction on a standby that has the commit `at_least`.
-async fn find(
-    shared: &Arc<Shared>,
-    id: PartitionId,
-    at_least: u64,
-) -> Option<Arc<FollowerTransaction>> {
+/// Starts a transaction on a standby that has the wanted commits.
+async fn find(shared: &Arc<Shared>, wanted: &[Wanted]) -> Option<Found> {
     let followers = &shared.followers;
     let first = followers.next.fetch_add(1, Ordering::Relaxed);
     let limit = shared.connector.config.read_timeout();
     for at in 0..followers.hosts.len() {
-        let host = &followers.hosts[(first + at) % followers.hosts.len()];
+        let number = (first + at) % followers.hosts.len();
+        let host = &followers.hosts[number];
         // Callers do not wait for a standby that is busy: there is the primary.
         let Some(place) = host.pool.free_place() else {
             continue;
@@ -247,7 +252,6 @@ async fn find(
             // One caller tries the server again, and does not wait for that either.
             if host.may_be_tried() {
                 let shared = shared.clone();
-                let number = (first + at) % followers.hosts.len();
                 shared.runtime.clone().spawn(async move {
                     if let Ok(session) = place.session().await {
                         place.give_back(session);
@@ -262,8 +266,8 @@ async fn find(
             continue;
         };
         let begun = Instant::now();
-        let answer = tokio::time::timeout(limit, session.run(begin_on(&session, id))).await;
-        let Ok(Ok(Some(row))) = answer else {
+        let answer = tokio::time::timeout(limit, session.run(begin_on(&session, wanted))).await;
+        let Ok(Ok(Some(rows))) = answer else {
             session.mark_broken();
             *lock(&host.failed) = Some(Instant::now());
             continue;
@@ -272,18 +276,26 @@ async fn find(
             open: Some(OpenSnapshot {
                 place,
                 session,
-                row,
+                row: HeadRow::default(),
                 begun,
                 seen: Instant::now(),
             }),
             runtime: shared.runtime.clone(),
             limit,
         };
-        if shown(&row) >= at_least && is_of_history(&shared.known(id), &row) {
-            return Some(Arc::new(transaction));
+        if are_shown(shared, wanted, &rows) {
+            return Some((Arc::new(transaction), rows));
         }
     }
     None
+}
+
+/// Returns true if rows of a standby show the wanted commits.
+fn are_shown(shared: &Shared, wanted: &[Wanted], rows: &[HeadRow]) -> bool {
+    let mut both = wanted.iter().zip(rows);
+    both.all(|((id, at_least), row)| {
+        shown(row) >= *at_least && is_of_history(&shared.known(*id), row)
+    })
 }
 
 /// Returns false if a row of a standby is of another history than `known`, a row that was durable:
@@ -293,22 +305,32 @@ fn is_of_history(known: &HeadRow, row: &HeadRow) -> bool {
     row.incarnation > known.incarnation || (row.incarnation == known.incarnation && !is_forked)
 }
 
-/// Starts a transaction and reads the head in one round trip; `None` if the server is no standby.
+/// Starts a transaction and reads heads in one round trip; `None` if the server is no standby.
 async fn begin_on(
     session: &Session,
-    id: PartitionId,
-) -> Result<Option<HeadRow>, tokio_postgres::Error> {
-    let number = id.0 as i64;
-    let parameters: [&(dyn ToSql + Sync); 1] = [&number];
-    let (messages, row) = tokio::try_join!(
+    wanted: &[Wanted],
+) -> Result<Option<Vec<HeadRow>>, tokio_postgres::Error> {
+    let (messages, rows) = tokio::try_join!(
         biased;
         session.client.simple_query(BEGIN),
-        session.client.query_opt(&session.statements.head, &parameters),
+        heads(session, wanted),
     )?;
-    if first_row(&messages) != ["t"] {
-        return Ok(None);
-    }
-    row.map_or(Ok(Some(HeadRow::default())), |row| head_row(&row).map(Some))
+    Ok((first_row(&messages) == ["t"]).then_some(rows))
+}
+
+/// Reads the heads of partitions in a transaction. A partition without a row has never had a commit.
+async fn heads(
+    session: &Session,
+    wanted: &[Wanted],
+) -> Result<Vec<HeadRow>, tokio_postgres::Error> {
+    let read = async |id: PartitionId| {
+        let number = id.0 as i64;
+        let parameters: [&(dyn ToSql + Sync); 1] = [&number];
+        let head = &session.statements.head;
+        let row = session.client.query_opt(head, &parameters).await?;
+        row.map_or(Ok(HeadRow::default()), |row| head_row(&row))
+    };
+    try_join_all(wanted.iter().map(|(id, _)| read(*id))).await
 }
 
 /// Returns the columns of the first row of an answer as text.
@@ -325,40 +347,46 @@ fn first_row(messages: &[SimpleQueryMessage]) -> Vec<&str> {
 }
 
 /// Waits for a transaction that is old enough.
-async fn delayed(
-    shared: &Arc<Shared>,
-    id: PartitionId,
-    at_least: u64,
-) -> Option<Arc<FollowerTransaction>> {
+async fn delayed(shared: &Arc<Shared>, wanted: &[Wanted]) -> Option<Found> {
     let mut is_first = true;
-    loop {
+    let found = loop {
         // Made before the look, so that no change between the look and the wait is missed.
         let changed = shared.followers.changed.notified();
-        let (found, next, is_new) = shared.followers.look(id);
+        let (found, next, is_new) = shared.followers.look();
         if is_new && is_first {
-            shared.runtime.spawn(keep_line(shared.clone(), id));
+            shared.runtime.spawn(keep_line(shared.clone()));
         } else if is_new {
             // The keeper has found no standby.
-            shared.followers.extend(id, None);
+            shared.followers.extend(None);
             shared.followers.changed.notify_waiters();
             return None;
         }
         is_first = false;
         if let Some(found) = found {
-            return (found.lsn() >= at_least).then_some(found);
+            break found;
         }
         match next {
             Some(next) => tokio::time::sleep_until(next.into()).await,
             None => changed.await,
         }
-    }
+    };
+    let session = &found.open()?.session;
+    let limit = shared.connector.config.read_timeout();
+    let answer = tokio::time::timeout(limit, session.run(heads(session, wanted))).await;
+    let Ok(Ok(rows)) = answer else {
+        session.mark_broken();
+        return None;
+    };
+    are_shown(shared, wanted, &rows).then_some((found, rows))
 }
 
 /// Starts transactions on standbys at regular times, until no caller has asked for a while.
-async fn keep_line(shared: Arc<Shared>, id: PartitionId) {
+async fn keep_line(shared: Arc<Shared>) {
     loop {
-        let next = find(&shared, id, 0).await;
-        let goes_on = shared.followers.extend(id, next);
+        let next = find(&shared, &[]).await;
+        let goes_on = shared
+            .followers
+            .extend(next.map(|(transaction, _)| transaction));
         shared.followers.changed.notify_waiters();
         if !goes_on {
             return;

@@ -99,18 +99,17 @@ impl PostgresSnapshot {
         Ok(snapshots)
     }
 
-    /// Returns the partition as a transaction on a standby shows it.
+    /// Returns a partition, with its head, as a transaction on a standby shows it.
     pub(crate) fn of_follower(
         shared: Arc<Shared>,
         partition: PartitionId,
+        row: HeadRow,
         transaction: Arc<FollowerTransaction>,
     ) -> PostgresSnapshot {
         PostgresSnapshot {
             shared,
             partition,
-            row: transaction
-                .open()
-                .map_or_else(HeadRow::default, |open| open.row),
+            row,
             held: Some(Held::OnStandby(transaction)),
         }
     }

@@ -319,16 +319,18 @@ impl Store for PostgresStore {
         Ok(taken.into_iter().map(boxed).collect())
     }
 
-    fn follower_snapshot(
+    fn follower_snapshots(
         &self,
-        partition: PartitionId,
-        at_least_lsn: u64,
-    ) -> Result<Option<Box<dyn Snapshot>>, StoreError> {
-        if partition == RESERVED {
-            return Err(StoreError::ReservedPartition(partition));
+        wanted: &[(PartitionId, u64)],
+    ) -> Result<Option<Vec<Box<dyn Snapshot>>>, StoreError> {
+        if let Some(&(reserved, _)) = wanted.iter().find(|(id, _)| *id == RESERVED) {
+            return Err(StoreError::ReservedPartition(reserved));
         }
-        let found = followers::snapshot(&self.shared, partition, at_least_lsn)?;
-        Ok(found.map(|snapshot| -> Box<dyn Snapshot> { Box::new(snapshot) }))
+        let Some(found) = followers::snapshots(&self.shared, wanted)? else {
+            return Ok(None);
+        };
+        let boxed = |snapshot| -> Box<dyn Snapshot> { Box::new(snapshot) };
+        Ok(Some(found.into_iter().map(boxed).collect()))
     }
 
     fn follower_lag(&self) -> Vec<FollowerLag> {

@@ -8,7 +8,7 @@ mod support;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use orrery_storage::{Snapshot, Store, StoreError};
+use orrery_storage::{PartitionId, Snapshot, Store, StoreError};
 use orrery_storage_postgres::ClusterConfig;
 use servers::{Server, open};
 use support::{P, PartitionWriter, everything, pairs};
@@ -21,10 +21,16 @@ fn cluster() -> (Server, Server, ClusterConfig) {
     (primary, standby, config)
 }
 
+/// Returns the partition as a standby has it.
+fn follower_snapshot(store: &dyn Store, at_least: u64) -> Option<Box<dyn Snapshot>> {
+    let found = store.follower_snapshots(&[(P, at_least)]).unwrap();
+    found.and_then(|mut snapshots| snapshots.pop())
+}
+
 /// Waits until the standby has a commit, and returns its snapshot.
 fn wait_for(store: &dyn Store, lsn: u64) -> Box<dyn Snapshot> {
     loop {
-        if let Some(snapshot) = store.follower_snapshot(P, lsn).unwrap() {
+        if let Some(snapshot) = follower_snapshot(store, lsn) {
             return snapshot;
         }
     }
@@ -65,6 +71,41 @@ fn a_follower_snapshot_is_the_state_after_one_commit() {
     assert_eq!(last.head().lsn, writer.lsn);
 }
 
+/// A commit of the second partition follows each one of the first, so no moment shows the second one
+/// ahead of the first.
+#[test]
+fn partitions_that_are_read_together_show_one_moment() {
+    const OTHER: PartitionId = PartitionId(8);
+    const DELAY_MS: u64 = 20;
+    let (_primary, _standby, config) = cluster();
+    for delay in [0, DELAY_MS] {
+        let mut config = config.clone();
+        config.follower_delay_ms = delay;
+        let store = open(&config);
+        let mut first = PartitionWriter::open(&store, P);
+        let mut second = PartitionWriter::open(&store, OTHER);
+        let behind = first.lsn - second.lsn;
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut seen = 0;
+                while seen < 100 {
+                    let found = store.follower_snapshots(&[(P, 1), (OTHER, 1)]).unwrap();
+                    let Some([one, other]) = found.as_deref() else {
+                        continue;
+                    };
+                    let (one, other) = (one.head().lsn - behind, other.head().lsn);
+                    assert!(one == other || one == other + 1, "{one} {other}");
+                    seen += 1;
+                }
+            });
+            while !reader.is_finished() {
+                first.put(&[(b"a", b"1")]);
+                second.put(&[(b"a", b"1")]);
+            }
+        });
+    }
+}
+
 #[test]
 fn a_standby_that_is_not_far_enough_is_not_read() {
     let (_primary, standby, config) = cluster();
@@ -75,8 +116,8 @@ fn a_standby_that_is_not_far_enough_is_not_read() {
     standby.sql("SELECT pg_wal_replay_pause()");
     while standby.sql("SELECT pg_get_wal_replay_pause_state()") != [["paused"]] {}
     writer.put(&[(b"b", b"2")]);
-    assert!(store.follower_snapshot(P, 2).unwrap().is_none());
-    let old = store.follower_snapshot(P, 1).unwrap().unwrap();
+    assert!(follower_snapshot(&store, 2).is_none());
+    let old = follower_snapshot(&store, 1).unwrap();
     assert_eq!((old.head().lsn, old.get(b"b").unwrap()), (1, None));
     assert_eq!(everything(&store, P).len(), 2);
     let lag = store.follower_lag();
@@ -99,7 +140,7 @@ fn a_standby_that_is_not_far_enough_is_not_read() {
     let known = writer.lsn;
     store.destroy(P).unwrap();
     PartitionWriter::open(&store, P);
-    assert!(store.follower_snapshot(P, known).unwrap().is_none());
+    assert!(follower_snapshot(&store, known).is_none());
 }
 
 #[test]
@@ -141,7 +182,7 @@ fn without_a_standby_there_is_no_follower_snapshot() {
     PartitionWriter::open(&store, P).put(&[(b"a", b"1")]);
     drop(wait_for(&store, 1));
     drop(standby);
-    assert!(store.follower_snapshot(P, 0).unwrap().is_none());
+    assert!(follower_snapshot(&store, 0).is_none());
     assert!(store.follower_lag().is_empty());
     assert_eq!(store.write_failure(), None);
 
@@ -151,7 +192,7 @@ fn without_a_standby_there_is_no_follower_snapshot() {
     PartitionWriter::open(&store, P).put(&[(b"a", b"1")]);
     drop(wait_for(&store, 1));
     standby.promote();
-    assert!(store.follower_snapshot(P, 0).unwrap().is_none());
+    assert!(follower_snapshot(&store, 0).is_none());
 }
 
 /// The lab switch: states are old on purpose, and still whole.

@@ -42,9 +42,9 @@
 //!
 //! 14. **Followers are behind, not wrong.** A follower snapshot holds every commit up to one commit
 //!     of the partition and nothing of a later one. This commit is at or after the one that the
-//!     caller asks for, and may be one whose receipt is not answered yet. Two follower snapshots
-//!     may come from two copies, the second further behind than the first. An engine may answer
-//!     `None` at any time.
+//!     caller asks for, and may be one whose receipt is not answered yet. Follower snapshots that
+//!     are taken by one call show one moment; those of two calls may come from two copies, the
+//!     second further behind than the first. An engine may answer `None` at any time.
 //!
 //! # Keys
 //!
@@ -136,7 +136,7 @@ pub struct Capabilities {
     pub long_snapshots: bool,
     /// Hints about new commits.
     pub watch: bool,
-    /// Reads from copies on other machines: [`Store::follower_snapshot`].
+    /// Reads from copies on other machines: [`Store::follower_snapshots`].
     pub followers: bool,
 }
 
@@ -181,17 +181,17 @@ pub trait Store: Send + Sync {
         partitions.iter().map(|&id| self.snapshot(id)).collect()
     }
 
-    /// Returns the partition as a copy on another machine has it, at or after the commit
-    /// `at_least_lsn` (promise 14); `None` if no copy is that far, or none can be reached.
+    /// Returns partitions as one copy on another machine has them at one moment, each at or after
+    /// the commit that is wanted of it (promise 14); `None` if no copy is that far, or none can be
+    /// reached.
     ///
     /// # Errors
-    /// When a copy does not answer, or the number is reserved.
-    fn follower_snapshot(
+    /// When a copy does not answer, or a number is reserved.
+    fn follower_snapshots(
         &self,
-        partition: PartitionId,
-        at_least_lsn: u64,
-    ) -> Result<Option<Box<dyn Snapshot>>, StoreError> {
-        let _ = (partition, at_least_lsn);
+        wanted: &[(PartitionId, u64)],
+    ) -> Result<Option<Vec<Box<dyn Snapshot>>>, StoreError> {
+        let _ = wanted;
         Ok(None)
     }
 
@@ -289,12 +289,11 @@ macro_rules! store_behind {
                 (**self).snapshots(partitions)
             }
 
-            fn follower_snapshot(
+            fn follower_snapshots(
                 &self,
-                partition: PartitionId,
-                at_least_lsn: u64,
-            ) -> Result<Option<Box<dyn Snapshot>>, StoreError> {
-                (**self).follower_snapshot(partition, at_least_lsn)
+                wanted: &[(PartitionId, u64)],
+            ) -> Result<Option<Vec<Box<dyn Snapshot>>>, StoreError> {
+                (**self).follower_snapshots(wanted)
             }
 
             fn follower_lag(&self) -> Vec<FollowerLag> {

@@ -524,7 +524,7 @@ pub(crate) fn without_followers_there_is_no_follower_snapshot(new_store: NewStor
     let store = new_store();
     PartitionWriter::open(&*store, P).put(&[(b"a", b"1")]);
     assert!(!store.capabilities().followers);
-    assert!(store.follower_snapshot(P, 0).unwrap().is_none());
+    assert!(store.follower_snapshots(&[(P, 0)]).unwrap().is_none());
     assert!(store.follower_lag().is_empty());
 }
 
