@@ -143,6 +143,7 @@ fn measure(server: &Server, line: Line, callers: usize, seconds: u64) -> Result<
     let config = server.config();
     let options = StoreOptions {
         only_writer: line == Line::ReadsWithReuse,
+        ..StoreOptions::default()
     };
     let store = PostgresStore::open_with(config.clone(), options)?;
     let mut partitions = Vec::new();

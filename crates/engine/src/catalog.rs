@@ -49,7 +49,7 @@ use crate::background::agenda::{Agenda, Subject};
 use crate::errors::storage_failure;
 use crate::partition::key_limit::KeyLimit;
 use crate::partition::staging::StagingWriter;
-use crate::partition::{CommitChanges, Partition, keys, scan, wait_durable};
+use crate::partition::{CommitChanges, Partition, Phase, keys, scan, wait_durable};
 use crate::request::Id;
 use crate::throughput::{SharedBudget, ThroughputOptions};
 use bytes::Bytes;
@@ -59,9 +59,10 @@ use orrery_model::sync::{lock, read, write};
 use orrery_model::words::{did_you_mean, shortened};
 use orrery_model::world::World;
 use orrery_model::{Error, Json, Object, Result, Rid, limits};
-use orrery_storage::{Direction, PartitionId, Store};
+use orrery_storage::{Direction, PartitionId, Snapshot, Store};
 use ranges::{Lineage, RANGE};
 use records::{Kind, Record};
+use row_sets::current_set;
 use settings::Settings;
 use state::State;
 use std::collections::HashMap;
@@ -135,7 +136,7 @@ impl Catalog {
         // An interrupted restoration leaves rows of a set that never became current.
         catalog.use_row_set(catalog.stored_row_set()?);
         catalog.delete_other_row_sets()?;
-        catalog.load_stored_rows()?;
+        catalog.load_stored_rows(catalog.partition.snapshot()?.as_ref())?;
 
         // Orphans are key spaces of deleted containers and of interrupted splits and snapshots.
         let snapshot = catalog.partition.snapshot()?;
@@ -156,7 +157,12 @@ impl Catalog {
         Ok(catalog)
     }
 
-    fn empty(store: Arc<dyn Store>, world: Arc<dyn World>, throughput: ThroughputOptions) -> Self {
+    /// Returns the catalog of a store without resources. Nothing is read.
+    pub(crate) fn empty(
+        store: Arc<dyn Store>,
+        world: Arc<dyn World>,
+        throughput: ThroughputOptions,
+    ) -> Self {
         let partition = Partition::new(
             Arc::clone(&store),
             0,
@@ -201,14 +207,41 @@ impl Catalog {
         }
     }
 
-    /// Loads the stored rows.
-    fn load_stored_rows(&self) -> Result<()> {
-        let snapshot = self.partition.snapshot()?;
-        let records = self.stored_rows(snapshot.as_ref(), RECORD);
+    /// Loads the stored rows of the current row set.
+    fn load_stored_rows(&self, snapshot: &dyn Snapshot) -> Result<()> {
+        let records = self.stored_rows(snapshot, RECORD);
         self.load_rows(
-            self.stored_rows(snapshot.as_ref(), RANGE),
+            self.stored_rows(snapshot, RANGE),
             records.map(|row| Record::read(&row?.1)),
         )
+    }
+
+    /// Replaces the state in memory by that of a copy which another process writes. Requests that
+    /// hold a partition of the state before find the partition gone.
+    ///
+    /// # Errors
+    /// 500 if the copy cannot be read or has damaged records. The state in memory stays.
+    pub(crate) fn load_copy(&self, snapshot: &dyn Snapshot) -> Result<()> {
+        let copy = self.empty_copy();
+        copy.use_row_set(current_set(snapshot)?);
+        copy.load_stored_rows(snapshot)?;
+        for container in copy.all_containers() {
+            let partitions = container.partitions();
+            let newest = partitions.iter().map(|partition| partition.id).max();
+            for partition in partitions.iter() {
+                partition.set_newest_range(newest.unwrap_or_default());
+            }
+        }
+
+        let before = self.all_containers();
+        self.use_row_set(copy.row_set());
+        self.adopt_state(copy);
+        for container in before {
+            for partition in container.partitions().iter() {
+                partition.set_phase(Phase::Gone);
+            }
+        }
+        Ok(())
     }
 
     /// Loads ranges and records into an empty catalog in memory. The records are in the order of

@@ -78,6 +78,7 @@ mod pending;
 mod query;
 mod quota;
 mod rehearsal;
+mod replica;
 pub mod request;
 mod throughput;
 mod traffic;
@@ -114,8 +115,9 @@ use orrery_model::work::Work;
 use orrery_model::world::World;
 use orrery_model::{Result, Rid, limits};
 use orrery_script::{PoolOptions, ScriptPool};
-use orrery_storage::Store;
+use orrery_storage::{Copies, Store};
 use query::{QueryMemory, Slots};
+use replica::ReplicaStore;
 use request::{Outcome, Position};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -197,6 +199,8 @@ pub struct Engine {
     unvisited: Mutex<Vec<Rid>>,
     /// Locked while a prediction runs.
     rehearsal: Mutex<()>,
+    /// The copies that the engine reads, if another process writes the data.
+    replica: Option<Arc<ReplicaStore>>,
 }
 
 impl Engine {
@@ -221,13 +225,48 @@ impl Engine {
         world: Arc<dyn World>,
     ) -> Result<Engine> {
         let catalog = Catalog::open(Arc::clone(&store), Arc::clone(&world), options.throughput)?;
+        let engine = Engine::on_catalog(catalog, store, options, scripts, world);
+        engine.begin_confirmed_clock()?;
+        engine.plan_background_work();
+        Ok(engine)
+    }
+
+    /// Opens an engine on copies of data that another process writes: it answers reads from
+    /// them and refuses everything else with 503. It has no background work. Call
+    /// [`Engine::refresh_replica`] after a refusal: the catalog may have changed.
+    ///
+    /// # Errors
+    /// 503 if no copy can be read, 500 if its catalog is damaged.
+    pub fn open_replica(
+        copies: Arc<dyn Copies>,
+        options: EngineOptions,
+        world: Arc<dyn World>,
+    ) -> Result<Engine> {
+        let scripts = Arc::new(ScriptPool::new(options.scripts.clone()));
+        let replica = Arc::new(ReplicaStore::new(copies));
+        let store: Arc<dyn Store> = replica.clone();
+        let catalog = Catalog::empty(Arc::clone(&store), Arc::clone(&world), options.throughput);
+        let mut engine = Engine::on_catalog(catalog, store, options, scripts, world);
+        engine.replica = Some(replica);
+        engine.refresh_replica()?;
+        Ok(engine)
+    }
+
+    fn on_catalog(
+        catalog: Catalog,
+        store: Arc<dyn Store>,
+        options: EngineOptions,
+        scripts: Arc<ScriptPool>,
+        world: Arc<dyn World>,
+    ) -> Engine {
         catalog.key_limit().set(options.logical_partition_bytes);
-        let engine = Engine {
+        Engine {
             agenda: Arc::clone(catalog.agenda()),
             confirmed_clock: ConfirmedClock::default(),
             stored_time_ms: AtomicU64::new(0),
             unvisited: Mutex::default(),
             rehearsal: Mutex::default(),
+            replica: None,
             catalog: catalog
                 .with_gigabyte_bytes(options.gigabyte)
                 .with_container_ru(options.container_ru),
@@ -243,10 +282,7 @@ impl Engine {
             query_memory: QueryMemory::new(options.query_memory),
             partition_bytes: options.partition_bytes,
             range_changes: RangeChanges::default(),
-        };
-        engine.begin_confirmed_clock()?;
-        engine.plan_background_work();
-        Ok(engine)
+        }
     }
 
     /// Waits until every accepted write is durable. Called before the process ends.

@@ -79,7 +79,7 @@ use orrery_model::sync::lock;
 use orrery_model::{Error, Kind, Result};
 use orrery_storage::{CommitOutcome, Direction, PartitionId, Receipt, Snapshot, Store};
 use std::ops::Bound;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 /// A physical partition.
@@ -112,6 +112,10 @@ pub struct Partition {
     own_ttl_until: AtomicU64,
     /// The second of the last commit, from the first opening of the writer on.
     last_ts: AtomicU64,
+    /// The LSN up to which the dictionary in memory has all paths.
+    paths_until: AtomicU64,
+    /// In a copy, the newest partition key range that the copy's catalog has; else `u32::MAX`.
+    newest_range: AtomicU32,
 }
 
 /// The phase of a partition in a split or merge.
@@ -153,6 +157,8 @@ impl Partition {
             bytes_to_look_at: AtomicU64::new(0),
             own_ttl_until: AtomicU64::new(0),
             last_ts: AtomicU64::new(0),
+            paths_until: AtomicU64::new(0),
+            newest_range: AtomicU32::new(u32::MAX),
         }
     }
 
@@ -162,6 +168,11 @@ impl Partition {
             mixed_until: lsn,
             ..self
         }
+    }
+
+    /// Tells a partition of a copy which range of its container is the newest in the copy.
+    pub fn set_newest_range(&self, id: u32) {
+        self.newest_range.store(id, Ordering::Relaxed);
     }
 
     /// Writes the first commit of a new partition: LSN 1, without items.

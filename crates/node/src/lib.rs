@@ -1,6 +1,7 @@
 //! The fleet as one of its nodes sees it: which nodes live, and in which regions.
 //!
 //! - `roster.rs`: the live nodes, and the messages with which a node tells of itself;
+//! - `local_read.rs`: the requests that a node may answer from a copy of the data;
 //! - `regions.rs`: the addresses of the account's regions, made from the live nodes.
 //!
 //! Promises: the decisions are functions of their arguments, without clock and network. A text of
@@ -8,8 +9,10 @@
 //!
 //! Left out: the connections between nodes, and their signatures.
 
+mod local_read;
 mod regions;
 mod roster;
 
+pub use local_read::{Freshness, freshness, is_final};
 pub use regions::{Location, Locations, locations};
 pub use roster::{LiveNode, NodeFacts, Roster, facts_from_text, facts_to_text};

@@ -10,7 +10,7 @@
 //! the process before finds another head and writes nothing more. A change whose outcome is unknown
 //! is kept until the outcome is found out; no other change passes it.
 
-use orrery_storage::{Commit, Direction, Head, PartitionId, Store, StoreError};
+use orrery_storage::{Commit, Direction, Head, PartitionId, Snapshot, Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -125,6 +125,7 @@ impl Ledger {
 
     fn read(&mut self) -> Result<(), StoreError> {
         let snapshot = self.store.snapshot(LEDGER)?;
+        self.rows = partition_rows(snapshot.as_ref(), &self.cluster)?;
         let all = (Bound::Unbounded, Bound::Unbounded);
         for row in snapshot.scan(all, Direction::Forward) {
             let (key, value) = row?;
@@ -133,12 +134,6 @@ impl Ledger {
                 Some((&DRAINED, name)) => {
                     let name = String::from_utf8_lossy(name).into_owned();
                     self.drained.insert(name);
-                }
-                Some((&PARTITION, number)) => {
-                    let number = number.try_into().map_err(|_| damaged())?;
-                    let partition = PartitionId(u64::from_be_bytes(number));
-                    let row = Row::read(&value).ok_or_else(damaged)?;
-                    self.rows.insert(partition, row);
                 }
                 _ if &key[..] == GENERATION_KEY => {
                     let number = value[..].try_into().map_err(|_| damaged())?;
@@ -250,4 +245,25 @@ impl Ledger {
         }
         self.generation = change.generation.unwrap_or(self.generation);
     }
+}
+
+/// Reads the rows of the partitions in a snapshot of the ledger of a cluster.
+///
+/// # Errors
+/// That of the store; a damaged row.
+pub(crate) fn partition_rows(
+    ledger: &dyn Snapshot,
+    cluster: &str,
+) -> Result<BTreeMap<PartitionId, Row>, StoreError> {
+    let (first, end) = ([PARTITION], [PARTITION + 1]);
+    let range = (Bound::Included(&first[..]), Bound::Excluded(&end[..]));
+    let mut rows = BTreeMap::new();
+    for row in ledger.scan(range, Direction::Forward) {
+        let (key, value) = row?;
+        let damaged = || failed(cluster, "the list of partitions has a damaged row");
+        let number = key[1..].try_into().map_err(|_| damaged())?;
+        let row = Row::read(&value).ok_or_else(damaged)?;
+        rows.insert(PartitionId(u64::from_be_bytes(number)), row);
+    }
+    Ok(rows)
 }

@@ -18,11 +18,13 @@
 //! Promised beyond the trait: an interrupted move leaves the source in force or is complete; epochs
 //! rise over moves; a process that does not own the ledger any more opens no partition.
 //!
-//! Left out: transactions over clusters, copies of a partition for reads, moves of partition 0.
+//! Left out: transactions over clusters, reads from standbys of any cluster but the first, moves of
+//! partition 0.
 
 mod balance;
 mod changes;
 mod cluster;
+mod copies;
 mod copy;
 mod ledger;
 mod migrate;
@@ -38,6 +40,7 @@ mod writer;
 
 pub use balance::{ClusterStatus, Placement, PlacementState};
 pub use cluster::NamedCluster;
+pub use copies::StandbyCopies;
 pub use copy::{CopyProgress, copy_store};
 pub use migrate::{Migration, MigrationProgress, is_incomplete_copy, migrate_store};
 pub use plan::{BalanceLimits, BalanceMove, BalanceReason, Load, Loads};

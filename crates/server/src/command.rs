@@ -47,7 +47,7 @@ pub(crate) use shell::ShellArguments;
 pub(crate) use shell_files::{CompletionsArguments, ManArguments};
 pub(crate) use start::{
     AdminListen, Balance, Consistency, ConsoleMode, CrossPartitionQueries, Entra, Level, Profile,
-    StartArguments, StoreKind, Switch, throughput,
+    StandbyReads, StartArguments, StoreKind, Switch, throughput,
 };
 
 use crate::address::Listen;

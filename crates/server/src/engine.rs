@@ -41,8 +41,18 @@ pub(crate) fn open_engine(
         }
     };
     refuse_incomplete_copy(&*store)?;
+    open_on(store, engine_options(arguments, memory)?, world)
+}
 
-    let options = EngineOptions {
+/// Returns the options of the engine.
+///
+/// # Errors
+/// The path of this program is not known.
+pub(crate) fn engine_options(
+    arguments: &StartArguments,
+    memory: &Memory,
+) -> Result<EngineOptions, Failure> {
+    Ok(EngineOptions {
         profile: match arguments.profile {
             Profile::Modern => orrery_engine::Profile::Modern,
             Profile::Y2019 => orrery_engine::Profile::Y2019,
@@ -64,8 +74,7 @@ pub(crate) fn open_engine(
             max_processes: memory.script_requests,
             ..PoolOptions::new(script_host()?)
         })
-    };
-    open_on(store, options, world)
+    })
 }
 
 /// Refuses data that `orrery migrate-store` has not copied completely: an engine would find no

@@ -15,7 +15,7 @@
 //! 4. When this node gives the lease back, requests of clients wait for the next holder, and
 //!    requests of other nodes get the answer 503, which makes those nodes try the lease at once.
 //!
-//! Left out: reads from copies of the data.
+//! Reads that a standby can answer are not sent on (`reader.rs`).
 
 use crate::context::ServerContext;
 use crate::health::Health;
@@ -236,10 +236,16 @@ impl Service for Forwarder {
                 "Too many requests wait for the node that holds the lease of the account.";
             return Ok(self.refuse(Error::new(Kind::Throttled, message), &head));
         };
-        match body::read(body, &self.memory).await {
-            Ok(body) => Ok(self.forward(&head, body, connection.scheme).await),
-            Err(error) => Ok(self.refuse(error, &head)),
+        let body = match body::read(body, &self.memory).await {
+            Ok(body) => body,
+            Err(error) => return Ok(self.refuse(error, &head)),
+        };
+        if let Some(reader) = self.seat.reader()
+            && let Some(response) = reader.answer(&head, &body, connection).await
+        {
+            return Ok(response);
         }
+        Ok(self.forward(&head, body, connection.scheme).await)
     }
 
     fn log(&self) -> &Log {

@@ -72,6 +72,7 @@ mod private_file;
 mod public_file;
 mod public_paths;
 mod query;
+mod reader;
 #[cfg(test)]
 mod reference;
 mod repair;

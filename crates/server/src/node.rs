@@ -10,6 +10,7 @@ use crate::forwarding::{Forwarder, FromNodes, nodes_client};
 use crate::health::Health;
 use crate::members::{HELLO_PATH, Members, say_hello};
 use crate::public_paths::PublicPaths;
+use crate::reader::Reader;
 use crate::start::{DRAIN_TIMEOUT, cannot_listen, connection_limits};
 use bytes::Bytes;
 use http::{Request, Response};
@@ -59,6 +60,8 @@ pub(crate) struct Seat {
     is_ending: AtomicBool,
     /// The node to which an operator has given the lease; this process ends then.
     successor: watch::Sender<Option<String>>,
+    /// There while the node waits for the lease and can read standbys.
+    reader: RwLock<Option<Arc<Reader>>>,
 }
 
 impl Seat {
@@ -76,6 +79,16 @@ impl Seat {
     pub(crate) async fn has_successor(&self) {
         // The sender lives as long as `self`.
         let _ = self.successor.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// Returns the reader of standbys, if there is one.
+    pub(crate) fn reader(&self) -> Option<Arc<Reader>> {
+        read(&self.reader).clone()
+    }
+
+    /// Answers reads from standbys from now on, until this node serves.
+    pub(crate) fn begin_reading(&self, reader: Reader) {
+        *write(&self.reader) = Some(Arc::new(reader));
     }
 
     /// Returns true if no request is to wait for a holder any more.
@@ -186,6 +199,7 @@ impl NodePort {
             is_serving: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             successor: watch::Sender::new(None),
+            reader: RwLock::default(),
         });
 
         let client = nodes_client();
@@ -259,6 +273,7 @@ impl NodePort {
             _in_progress: in_progress,
         }));
         self.seat.is_serving.store(true, Ordering::SeqCst);
+        drop(write(&self.seat.reader).take());
         self.seat.holder.send_replace(Some(Holder {
             node: self.seat.node.clone(),
             key: Some(key.clone()),

@@ -5,8 +5,8 @@
 
 use crate::account::account;
 use crate::announce::Announcement;
-use crate::clusters::Clusters;
-use crate::command::StartArguments;
+use crate::clusters::{self, Clusters};
+use crate::command::{StandbyReads, StartArguments};
 use crate::context::ServerContext;
 use crate::engine::open_engine;
 use crate::entra;
@@ -16,6 +16,7 @@ use crate::memory::Memory;
 use crate::node::{NodePort, Seat};
 use crate::observers::Observers;
 use crate::private_file;
+use crate::reader::{Reader, open_when_possible};
 use crate::telemetry::Telemetry;
 use orrery_engine::Engine;
 use orrery_gateway::{ConnectionCounters, Field, Gateway, LogLevel, Options, SlowRequests};
@@ -123,6 +124,8 @@ impl Opening<'_> {
         R: FnOnce(&Announcement<'_>) -> Result<(), Failure>,
     {
         let mut ready = Some(ready);
+        let mut reading = std::pin::pin!(self.read_standbys(node));
+        let mut is_reading = false;
         loop {
             tokio::select! {
                 biased;
@@ -142,8 +145,35 @@ impl Opening<'_> {
                         self.announce_forwarding(node, ready)?;
                     }
                 }
+                opened = &mut reading, if !is_reading => {
+                    is_reading = true;
+                    if let Some(reader) = opened? {
+                        node.seat.begin_reading(reader);
+                    }
+                }
             }
         }
+    }
+
+    /// Opens the standbys once another node holds the lease. Returns `None` if reads are not to be
+    /// answered from standbys.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] for a cluster file that cannot be used.
+    async fn read_standbys(&self, node: &NodePort) -> Result<Option<Reader>, Failure> {
+        let Some(file) = &self.arguments.cluster_file else {
+            return Ok(None);
+        };
+        let clusters = clusters::read_file(file)?;
+        let first = clusters.into_iter().next();
+        // A cluster of one server has no standby.
+        let first = first.filter(|cluster| cluster.hosts.len() > 1);
+        let (Some(first), StandbyReads::On) = (first, self.arguments.standby_reads) else {
+            return Ok(None);
+        };
+        node.has_holder().await;
+        let (arguments, context) = (self.arguments.clone(), self.context.clone());
+        Ok(Some(open_when_possible(arguments, first, context).await))
     }
 
     /// Announces a node that sends requests on.

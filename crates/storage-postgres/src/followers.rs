@@ -318,7 +318,7 @@ async fn begin_on(
     Ok((first_row(&messages) == ["t"]).then_some(rows))
 }
 
-/// Reads the heads of partitions in a transaction. A partition without a row has never had a commit.
+/// Reads the heads of partitions in a transaction. A partition without a row never had a commit.
 async fn heads(
     session: &Session,
     wanted: &[Wanted],

@@ -253,8 +253,9 @@ async fn unfinished_removals(shared: Arc<Shared>) -> Result<Vec<(PartitionId, u6
 }
 
 /// Raises the epoch of every partition, so that no transaction that another process has sent can
-/// take place any more. A partition whose removal is not complete keeps its epoch, which the removal
-/// compares. Waits for transactions that hold a head; the server ends those of a lost client.
+/// take place any more. A partition whose removal is not complete keeps its epoch, which the
+/// removal compares. Waits for transactions that hold a head; the server ends those of a lost
+/// client.
 async fn fence_all(shared: Arc<Shared>) -> Result<(), String> {
     let schema = &shared.connector.config.schema;
     let spared = shared.options.spared.unwrap_or(RESERVED).0 as i64;

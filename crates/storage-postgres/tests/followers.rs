@@ -71,8 +71,8 @@ fn a_follower_snapshot_is_the_state_after_one_commit() {
     assert_eq!(last.head().lsn, writer.lsn);
 }
 
-/// A commit of the second partition follows each one of the first, so no moment shows the second one
-/// ahead of the first.
+/// A commit of the second partition follows each one of the first, so no moment shows the second
+/// one ahead of the first.
 #[test]
 fn partitions_that_are_read_together_show_one_moment() {
     const OTHER: PartitionId = PartitionId(8);

@@ -353,6 +353,19 @@ macro_rules! store_behind {
 
 store_behind!(Box, Arc);
 
+/// Copies of the data of a store that another process writes. They are behind the writer.
+pub trait Copies: Send + Sync {
+    /// Returns partitions as one copy has them at one moment; `None` if no copy can be read, or the
+    /// copies of these partitions are apart from each other.
+    ///
+    /// # Errors
+    /// When a copy does not answer, or has damaged rows.
+    fn snapshots(
+        &self,
+        partitions: &[PartitionId],
+    ) -> Result<Option<Vec<Box<dyn Snapshot>>>, StoreError>;
+}
+
 /// One partition at one moment.
 pub trait Snapshot: Send + Sync {
     /// Returns the value of a key.

@@ -359,17 +359,24 @@ impl Catalog {
         })
     }
 
-    /// Creates another catalog on the same store, with the state of `rows` in memory.
-    fn in_memory_copy(&self, rows: &[Row]) -> Result<Catalog> {
+    /// Creates another catalog on the same store, without resources.
+    pub(super) fn empty_copy(&self) -> Catalog {
         let options = ThroughputOptions {
             burst_capacity: self.bursts,
             ..ThroughputOptions::default()
         };
-        let copy = Catalog {
+        Catalog {
             agenda: Arc::clone(&self.agenda),
             key_limit: Arc::clone(&self.key_limit),
+            gigabyte_bytes: self.gigabyte_bytes,
+            container_ru: self.container_ru,
             ..Catalog::empty(Arc::clone(&self.store), Arc::clone(&self.world), options)
-        };
+        }
+    }
+
+    /// Creates another catalog on the same store, with the state of `rows` in memory.
+    fn in_memory_copy(&self, rows: &[Row]) -> Result<Catalog> {
+        let copy = self.empty_copy();
         let mut sorted: Vec<&Row> = rows.iter().collect();
         sorted.sort_unstable();
         let rows_of = |tag: u8| {
@@ -385,7 +392,7 @@ impl Catalog {
     }
 
     /// Replaces the state in memory by that of `other`.
-    fn adopt_state(&self, other: Catalog) {
+    pub(super) fn adopt_state(&self, other: Catalog) {
         let mut new_state = std::mem::take(&mut *write(&other.state));
         let new_budgets = std::mem::take(&mut *lock(&other.shared_budgets));
         let mut state = write(&self.state);

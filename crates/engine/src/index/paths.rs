@@ -81,6 +81,11 @@ impl Paths {
         Some(())
     }
 
+    /// Returns the largest number in use.
+    pub fn last(&self) -> PathNumber {
+        self.last
+    }
+
     /// Returns the number of a step below `parent`, if some item has the path.
     pub fn step(&self, parent: PathNumber, step: &Step) -> Option<PathNumber> {
         match step {

@@ -3,12 +3,13 @@
 //! Index terms refer to paths by number, which keeps them short. A number never changes its path.
 
 use super::{Partition, scan};
-use crate::errors::damaged;
+use crate::errors::{damaged, storage_failure};
 use crate::index::paths::Paths;
 use crate::partition::keys;
 use orrery_model::Result;
 use orrery_model::sync::{read, write};
 use orrery_storage::{Direction, Snapshot};
+use std::sync::atomic::Ordering;
 use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 /// The dictionary, locked for reading.
@@ -42,22 +43,40 @@ impl Partition {
     ///
     /// The caller's snapshot is read if the dictionary is not in memory: a second one might wait
     /// for a connection that the callers who wait for this dictionary hold. A dictionary that is
-    /// not in memory has not grown in this process, so the snapshot has all of it.
+    /// not in memory has not grown in this process, so the snapshot has all of it. The dictionary
+    /// of a copy grows in another process, so a later snapshot may have more paths.
     ///
     /// # Errors
     /// 500 if the store cannot be read.
     pub fn paths(&self, snapshot: &dyn Snapshot) -> Result<PathsRef<'_>> {
+        let lsn = snapshot.head().lsn;
         let guard = read(&self.paths);
-        if guard.is_some() {
+        if guard.is_some() && lsn <= self.paths_until.load(Ordering::Acquire) {
             return Ok(PathsRef(guard));
         }
         drop(guard);
         let mut guard = write(&self.paths);
-        if guard.is_none() {
-            *guard = Some(load_paths(snapshot)?);
+        if lsn > self.paths_until.load(Ordering::Acquire) || guard.is_none() {
+            // Numbers are given without gaps, so the next one tells if there are more.
+            let is_complete = match &*guard {
+                Some(paths) => {
+                    let next = snapshot.get(&keys::path(paths.last() + 1));
+                    next.map_err(storage_failure)?.is_none()
+                }
+                None => false,
+            };
+            if !is_complete {
+                *guard = Some(load_paths(snapshot)?);
+            }
+            self.paths_until.fetch_max(lsn, Ordering::AcqRel);
         }
         drop(guard);
         Ok(PathsRef(read(&self.paths)))
+    }
+
+    /// Notes that the dictionary in memory grows with the writes of this process.
+    pub(super) fn keep_paths(&self) {
+        self.paths_until.store(u64::MAX, Ordering::Release);
     }
 
     /// Locks the dictionary to add paths.

@@ -3,12 +3,14 @@
 
 use crate::partition::Partition;
 use orrery_model::{Error, Kind, Result};
+use std::sync::atomic::Ordering;
 
 /// Checks that a partition has reached the LSN that a session token names for it.
 ///
 /// The header holds entries `{range}:{lsn}` or `{range}:{version}#{lsn}[#{region}={lsn}…]`,
 /// separated by commas. Entries of ranges that the partition did not come from are ignored. So are
-/// entries of an earlier container of the same name, which have another version.
+/// entries of an earlier container of the same name, which have another version. A copy has not
+/// reached an entry of a range, or of a container, that is newer than its catalog.
 ///
 /// # Errors
 /// 400 for a token that cannot be read, 404/1002 for a token that is ahead of `committed`.
@@ -27,7 +29,7 @@ pub(crate) fn check_session(
         let is_this_container = version.is_none_or(|version| version == partition.version);
         let concerns =
             is_this_container && (range == partition.id || partition.parents.contains(&range));
-        if concerns && lsn > committed {
+        if (concerns && lsn > committed) || partition.is_newer_than_copy(range, version) {
             return Err(Error::new(
                 Kind::SessionNotReached,
                 "The read/write session is not available for the input session token.",
@@ -35,6 +37,15 @@ pub(crate) fn check_session(
         }
     }
     Ok(())
+}
+
+impl Partition {
+    /// Returns true for a range that a copy's catalog does not have yet.
+    fn is_newer_than_copy(&self, range: u32, version: Option<u64>) -> bool {
+        let newest = self.newest_range.load(Ordering::Relaxed);
+        let is_copy = newest != u32::MAX;
+        is_copy && (range > newest || version.is_some_and(|version| version > self.version))
+    }
 }
 
 /// Parses an entry: range id, version if the entry has one (`None` for a negative version), and

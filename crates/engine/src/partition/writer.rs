@@ -323,6 +323,7 @@ fn load_dictionary(partition: &Partition, snapshot: &dyn Snapshot) -> Result<()>
         Some(paths) => paths.set_saved(&stored),
         none => *none = Some(stored),
     }
+    partition.keep_paths();
     Ok(())
 }
 

@@ -156,6 +156,17 @@ pub(crate) struct StartArguments {
         default_value_t = Balance::Off
     )]
     pub(crate) balance: Balance,
+    /// Answer reads of items at the levels Session, ConsistentPrefix and Eventual from the standbys
+    /// of the first cluster while another node holds the lease; off: send all requests on
+    #[arg(
+        long,
+        value_enum,
+        value_name = "ON|OFF",
+        env = "ORRERY_STANDBY_READS",
+        requires = "cluster_file",
+        default_value_t = StandbyReads::On
+    )]
+    pub(crate) standby_reads: StandbyReads,
     /// Listen address for clients, HTTP and HTTPS: 8081 or localhost:8081 for this machine by IPv4
     /// and IPv6, :8081 for all interfaces, or an address and a port; port 0 selects a free port.
     /// May be repeated
@@ -531,6 +542,15 @@ pub(crate) enum Balance {
     /// Partitions move
     On,
     /// Partitions stay where they are
+    Off,
+}
+
+/// Reads of a node that does not hold the lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StandbyReads {
+    /// Standbys answer reads that may be behind
+    On,
+    /// The node with the lease answers all requests
     Off,
 }
 
