@@ -18,7 +18,6 @@ use orrery_storage::{
     Capabilities, Commit, CommitOutcome, Copies, Head, Lease, PartitionId, Receipt, Snapshot,
     Store, StoreError,
 };
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Milliseconds after which a caller may try again.
@@ -29,8 +28,6 @@ pub(crate) struct ReplicaStore {
     copies: Arc<dyn Copies>,
     /// The state of the catalog that the engine has loaded.
     loaded: Mutex<Head>,
-    /// A copy has shown a later state of the catalog.
-    is_stale: AtomicBool,
     /// Held while the engine loads the catalog.
     loading: Mutex<()>,
 }
@@ -41,7 +38,6 @@ impl ReplicaStore {
         ReplicaStore {
             copies,
             loaded: Mutex::default(),
-            is_stale: AtomicBool::new(true),
             loading: Mutex::default(),
         }
     }
@@ -87,12 +83,7 @@ impl Store for ReplicaStore {
         let all = [&[CATALOG_PARTITION], partitions].concat();
         let mut snapshots = self.take(&all)?;
         let catalog = snapshots.remove(0).head();
-        let loaded = self.loaded();
-        if catalog != loaded {
-            // Another copy may be further behind than the one that was loaded.
-            if catalog.lsn > loaded.lsn {
-                self.is_stale.store(true, Ordering::Release);
-            }
+        if catalog != self.loaded() {
             return Err(refused("the copy has another state of the catalog"));
         }
         // Each partition of a catalog has its first commit, so one without was removed.
@@ -125,8 +116,8 @@ impl Store for ReplicaStore {
 }
 
 impl Engine {
-    /// Loads the catalog of the copies anew if a copy has shown a later state than the loaded one.
-    /// Does nothing on an engine that writes its data itself, and while another thread loads.
+    /// Loads the catalog of the copies if it is later than the loaded one. Does nothing on an
+    /// engine that writes its data itself, and while another thread loads.
     ///
     /// # Errors
     /// 503 if no copy can be read, 500 if its catalog is damaged. The state in memory stays.
@@ -137,14 +128,7 @@ impl Engine {
         let Ok(_loading) = replica.loading.try_lock() else {
             return Ok(());
         };
-        if !replica.is_stale.swap(false, Ordering::AcqRel) {
-            return Ok(());
-        }
-        let loaded = self.load_copy(replica);
-        if loaded.is_err() {
-            replica.is_stale.store(true, Ordering::Release);
-        }
-        loaded
+        self.load_copy(replica)
     }
 
     fn load_copy(&self, replica: &ReplicaStore) -> orrery_model::Result<()> {
@@ -152,6 +136,7 @@ impl Engine {
         let snapshots = snapshots.map_err(storage_failure)?;
         for snapshot in snapshots {
             let head = snapshot.head();
+            // Another copy may be further behind than the one that was loaded.
             if head.lsn > replica.loaded().lsn {
                 // The state is visible before the store gives snapshots for it, and the partitions
                 // of the state before are gone by then.

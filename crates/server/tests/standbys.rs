@@ -216,6 +216,16 @@ fn a_standby_answers_under_the_catalog_of_its_moment() {
     });
     fleet.wait_for(&in_session(&newer), |answer| answer.status == 200);
     fleet.wait_for(&of_new, |answer| answer.status == 200);
+
+    // A container that is unknown in memory is found without the help of another request.
+    let newest = definition.replace("new", "newest");
+    holder.create(&format!("{database}/colls"), &newest);
+    let docs = format!("{database}/colls/newest/docs");
+    holder.create(&docs, r#"{"id":"1","postId":"p","n":8}"#);
+    let of_newest = Request::new("GET", &format!("{docs}/1"))
+        .key("p")
+        .header(LEVEL, "Eventual");
+    fleet.wait_for(&of_newest, |answer| answer.status == 200);
 }
 
 /// The standby has the partition from before the split, and tokens of its successors are ahead.
