@@ -39,13 +39,12 @@ class Database:
     def __enter__(self) -> "Database":
         password = self._folder / "password"
         password.write_text("a password of one run\n")
-        self._data.mkdir()
+        self._data.mkdir(mode=0o700)
         if os.getuid() == 0:
             shutil.chown(self._data, "postgres")
             shutil.chown(password, "postgres")
             self._folder.chmod(0o755)
-        create = ["initdb", "-U", "orrery", "-A", "scram-sha-256", "-N", "--locale=C", f"--pwfile={password}"]
-        self._run(*create, "-D", str(self._data))
+        self._create(password)
         # Another program may take the port between the look and the start.
         for attempt in range(5):
             with socket.socket() as probe:
@@ -58,6 +57,10 @@ class Database:
                 if attempt == 4:
                     raise
         return self
+
+    def _create(self, password: Path) -> None:
+        create = ["initdb", "-U", "orrery", "-A", "scram-sha-256", "-N", "--locale=C", f"--pwfile={password}"]
+        self._run(*create, "-D", str(self._data))
 
     def __exit__(self, *_: object) -> None:
         self._run("pg_ctl", "-D", str(self._data), "-m", "immediate", "stop")
@@ -84,3 +87,16 @@ class Database:
             output.seek(0)
             if done.returncode != 0:
                 raise DatabaseFailed(f"{name} failed: {output.read().decode(errors='replace')}")
+
+
+class Standby(Database):
+    """A standby of another server, which applies the log of that server as it arrives."""
+
+    def __init__(self, folder: Path, primary: Database):
+        super().__init__(folder)
+        self._primary = primary
+
+    def _create(self, password: Path) -> None:
+        # `-R` writes the password into the settings of the standby.
+        address = f"host=127.0.0.1 port={self._primary.port} user=orrery password='{password.read_text().strip()}'"
+        self._run("pg_basebackup", "-d", address, "-R", "-c", "fast", "-X", "stream", "-D", str(self._data))

@@ -13,7 +13,7 @@ HERE = Path(__file__).resolve().parent
 # The suites beside this one have the database and the program.
 sys.path += [str(HERE.parent / "postgres"), str(HERE.parent / "python")]
 
-from database import Database, DatabaseFailed  # noqa: E402
+from database import Database, DatabaseFailed, Standby  # noqa: E402
 from on_postgres import CLUSTER  # noqa: E402
 from orrery_server import Server  # noqa: E402
 
@@ -32,6 +32,14 @@ def database(tmp_path_factory):
         pytest.exit(str(failed), returncode=2)
 
 
+@pytest.fixture(scope="session")
+def standby(database):
+    folder = database.folder / "standby"
+    folder.mkdir()
+    with Standby(folder, database) as standby:
+        yield standby
+
+
 class Fleet:
     """Nodes on clusters of their own."""
 
@@ -42,9 +50,15 @@ class Fleet:
         self._file.write_text(CLUSTER.format(folder=database.folder, schema=schema, port=database.port))
         self._running: list[Server] = []
 
-    def start(self, name: str, region: str) -> Server:
+    def add_standby(self, standby: Database, delay_ms: int) -> None:
+        """Gives nodes that start later a standby, whose states they show with a delay on purpose."""
+        text = self._file.read_text().replace("[[cluster.host]]", f"follower_delay_ms = {delay_ms}\n[[cluster.host]]")
+        self._file.write_text(f'{text}[[cluster.host]]\naddress = "127.0.0.1:{standby.port}"\n')
+
+    def start(self, name: str, region: str, *options: str) -> Server:
         store = ["--store", "postgres", "--cluster-file", str(self._file), "--node", name, "--region", region]
-        node = Server.start(self._folder / f"{name}.log", *store, "--data-dir", str(self._folder / name))
+        place = ["--data-dir", str(self._folder / name)]
+        node = Server.start(self._folder / f"{name}.log", *store, *place, *options)
         self._running.append(node)
         return node
 

@@ -18,7 +18,7 @@
 //! conformance/telemetry        the receiver of a collector    the same venv, and Go
 //! conformance/splits           both SDKs at once, histories   the same venv and node_modules
 //! conformance/postgres         another suite, with the data in PostgreSQL    that of the suite
-//! conformance/regions          nodes in two regions, and the loss of one     pytest
+//! conformance/regions          nodes in two regions, loss of one, levels     pytest
 //! ```
 //!
 //! Promises: the runner's own output and closing line are passed through; each failure says what to
@@ -244,7 +244,8 @@ pub(crate) fn postgres(arguments: &[String]) -> Outcome {
     })
 }
 
-/// Runs nodes in two regions on a PostgreSQL of this run, and loses one under the Python SDK.
+/// Runs nodes in two regions on a PostgreSQL of this run under the Python SDK: one is lost, and one
+/// reads a standby that is behind.
 pub(crate) fn regions(arguments: &[String]) -> Outcome {
     pytest("regions", arguments)
 }
