@@ -59,10 +59,14 @@ class Reader:
     def read(self, name):
         return self.container.read_item(name, "p", response_hook=self._note)["count"]
 
+    def rows(self):
+        """Returns the counts by item that one query shows."""
+        query = "SELECT c.id, c['count'] FROM c"
+        rows = self.container.query_items(query, partition_key="p", response_hook=self._note)
+        return {row["id"]: row["count"] for row in rows}
+
     def both(self):
-        """Returns both counts as one query shows them."""
-        rows = self.container.query_items("SELECT c.id, c['count'] FROM c", partition_key="p")
-        counts = {row["id"]: row["count"] for row in rows}
+        counts = self.rows()
         return counts[FIRST], counts[SECOND]
 
 
@@ -71,10 +75,10 @@ def counters(nodes):
     west, east = nodes
     create_container(west)
     counters = Counters(west)
-    # The standby may not have the container yet, and the node in the east not the standby.
+    # The standby may not have the items yet, and the node in the east not the standby.
     reader = Reader(east, "Eventual")
-    while not reader.from_standby:
-        reader.read(SECOND)
+    while len(reader.rows()) < 2 or not reader.from_standby:
+        pass
     return counters
 
 
