@@ -13,6 +13,6 @@ mod local_read;
 mod regions;
 mod roster;
 
-pub use local_read::{Freshness, freshness, is_final};
+pub use local_read::{Freshness, freshness, is_final, is_query};
 pub use regions::{Location, Locations, locations};
 pub use roster::{LiveNode, NodeFacts, Roster, facts_from_text, facts_to_text};

@@ -74,7 +74,7 @@ pub fn is_final(freshness: Freshness, status: u16, sub_status: u32) -> bool {
 }
 
 /// Returns true for the headers of a query or of a query plan.
-fn is_query(headers: &HeaderMap) -> bool {
+pub fn is_query(headers: &HeaderMap) -> bool {
     [
         "x-ms-documentdb-isquery",
         "x-ms-documentdb-query",

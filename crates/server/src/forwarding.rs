@@ -39,6 +39,7 @@ use orrery_gateway::{
 use orrery_model::memory::MemoryBudget;
 use orrery_model::world::World;
 use orrery_model::{Error, Kind};
+use orrery_node::is_query;
 use orrery_node_lease::{Holder, NodesKey};
 use std::error::Error as _;
 use std::sync::Arc;
@@ -293,15 +294,7 @@ fn is_from_node(key: Option<&NodesKey>, head: &Parts) -> bool {
 
 /// Returns true for a request that may be sent a second time: a read, or a query.
 fn changes_nothing(head: &Parts) -> bool {
-    let is_query = [
-        "x-ms-documentdb-isquery",
-        "x-ms-documentdb-query",
-        "x-ms-cosmos-is-query-plan-request",
-    ]
-    .iter()
-    .filter_map(|name| head.headers.get(*name))
-    .any(|value| value.as_bytes().eq_ignore_ascii_case(b"true"));
-    is_query || matches!(head.method, Method::GET | Method::HEAD)
+    is_query(&head.headers) || matches!(head.method, Method::GET | Method::HEAD)
 }
 
 /// Returns the request of a client as it is sent to a holder; `None` if the holder's address or

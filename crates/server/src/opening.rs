@@ -19,7 +19,7 @@ use crate::private_file;
 use crate::reader::{Reader, open_when_possible};
 use crate::telemetry::Telemetry;
 use orrery_engine::Engine;
-use orrery_gateway::{ConnectionCounters, Field, Gateway, LogLevel, Options, SlowRequests};
+use orrery_gateway::{ConnectionCounters, Field, Gateway, Keys, LogLevel, Options, SlowRequests};
 use orrery_model::world::ShiftedWorld;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -205,13 +205,12 @@ fn open_server(
     // creates files.
     let account_keys = keys::of_server(arguments)?;
     warn_of_readable_keys(arguments, &context);
-    let account = account(arguments)?;
-    let directory = entra::directory(arguments)?;
+    let memory = Memory::new(arguments.memory_limit);
+    let options = gateway_options(arguments, &context, &memory, account_keys.keys)?;
 
     // The management API may move the clock of the data. Signatures, tokens and log lines need the
     // real time and therefore use the clock of the context.
     let clock = Arc::new(ShiftedWorld::new(context.world.clone()));
-    let memory = Memory::new(arguments.memory_limit);
     context.log(LogLevel::Info, &memory.description());
     let mut clusters = None;
     if let (Some(file), Some((seat, _))) = (&arguments.cluster_file, &seat) {
@@ -231,14 +230,7 @@ fn open_server(
     let gateway = Gateway::behind(
         seat.map(|(_, connections)| connections).unwrap_or_default(),
         engine.clone(),
-        Options {
-            keys: account_keys.keys,
-            directory,
-            account,
-            world: context.world.clone(),
-            log: context.log.clone(),
-            memory: memory.bodies.clone(),
-        },
+        options,
     );
     let gateway = gateway
         .reporting_slow(slow_requests(arguments))
@@ -258,6 +250,26 @@ fn open_server(
         has_well_known_key: account_keys.has_well_known_key,
         telemetry,
     }))
+}
+
+/// Reads the options of a gateway with these account keys.
+///
+/// # Errors
+/// Those of the options of the account and of its directory.
+pub(crate) fn gateway_options(
+    arguments: &StartArguments,
+    context: &ServerContext,
+    memory: &Memory,
+    keys: Keys,
+) -> Result<Options, Failure> {
+    Ok(Options {
+        keys,
+        account: account(arguments)?,
+        directory: entra::directory(arguments)?,
+        world: context.world.clone(),
+        log: context.log.clone(),
+        memory: memory.bodies.clone(),
+    })
 }
 
 /// Returns the server that a thread has opened.

@@ -8,20 +8,19 @@
 //!
 //! Budgets of throughput are those of this node: the service too gives each region the full budget.
 
-use crate::account::account;
 use crate::command::StartArguments;
 use crate::context::ServerContext;
 use crate::engine::engine_options;
-use crate::entra;
 use crate::failure::Failure;
 use crate::keys;
 use crate::memory::Memory;
+use crate::opening::gateway_options;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response};
 use http_body_util::Full;
 use orrery_engine::Engine;
-use orrery_gateway::{Connection, Gateway, LogLevel, Options};
+use orrery_gateway::{Connection, Gateway, LogLevel};
 use orrery_node::{freshness, is_final};
 use orrery_placement::StandbyCopies;
 use orrery_storage_postgres::{ClusterConfig, PostgresStore};
@@ -52,27 +51,18 @@ impl Reader {
         first: &ClusterConfig,
         context: &ServerContext,
     ) -> Result<Reader, Failure> {
-        let account_keys = keys::of_server(arguments)?;
-        let account = account(arguments)?;
-        let directory = entra::directory(arguments)?;
         let memory = Memory::new(arguments.memory_limit);
+        let keys = keys::of_server(arguments)?.keys;
+        let gateway_options = gateway_options(arguments, context, &memory, keys)?;
         let store = PostgresStore::open(first.clone());
         let store = store.map_err(|error| Failure::Data(error.to_string()))?;
         let copies = StandbyCopies::new(Arc::new(store), &first.name);
         let options = engine_options(arguments, &memory)?;
         let engine = Engine::open_replica(Arc::new(copies), options, context.world.clone());
         let engine = Arc::new(engine.map_err(|error| Failure::Data(error.cause_chain()))?);
-        let level = account.consistency.name();
-        let options = Options {
-            keys: account_keys.keys,
-            directory,
-            account,
-            world: context.world.clone(),
-            log: context.log.clone(),
-            memory: memory.bodies.clone(),
-        };
+        let level = gateway_options.account.consistency.name();
         Ok(Reader {
-            gateway: Gateway::new(engine.clone(), options).with_remote_store(),
+            gateway: Gateway::new(engine.clone(), gateway_options).with_remote_store(),
             engine,
             level,
         })
