@@ -15,4 +15,4 @@ mod roster;
 
 pub use local_read::{Freshness, freshness, is_final, is_query};
 pub use regions::{Location, Locations, locations};
-pub use roster::{LiveNode, NodeFacts, Roster, facts_from_text, facts_to_text};
+pub use roster::{Hearing, LiveNode, NodeFacts, Roster, facts_from_text, facts_to_text};

@@ -3,6 +3,10 @@
 //! Each node tells the holder of the lease of itself every two seconds. The holder answers with all
 //! live nodes, so that each node knows them when the lease moves. A node that was silent for six
 //! seconds is gone.
+//!
+//! A name belongs to one node. A node that is started again may have another address, so a name
+//! with another address is no fault; but if the earlier address is heard again, two processes use
+//! the name, and the later one is refused while the first one lives.
 
 use orrery_model::json::parse;
 use orrery_model::sync::lock;
@@ -38,47 +42,98 @@ pub struct LiveNode {
     pub silent_ms: u64,
 }
 
+/// What a roster made of the facts of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hearing {
+    /// The node is recorded.
+    Recorded,
+    /// There are too many nodes.
+    TooMany,
+    /// A live node at this address uses the name.
+    NameInUse(String),
+}
+
 /// The nodes that were heard of.
 #[derive(Default)]
 pub struct Roster {
-    /// The facts, and the time at which each was heard, by the monotonic clock.
-    nodes: Mutex<Vec<(NodeFacts, u64)>>,
+    nodes: Mutex<Vec<Known>>,
+}
+
+/// A name that was heard of. Times are milliseconds of the monotonic clock.
+struct Known {
+    facts: NodeFacts,
+    heard_ms: u64,
+    /// The address that had the name before, and when it was heard last.
+    former: Option<(String, u64)>,
+    /// The address of a second process with the name.
+    rival: Option<String>,
 }
 
 impl Roster {
     /// Records that a node was heard of `now_ms` milliseconds after the zero of the monotonic
-    /// clock. Returns false if there are too many nodes; the node is not recorded then.
-    pub fn hear(&self, facts: NodeFacts, now_ms: u64) -> bool {
+    /// clock.
+    pub fn hear(&self, facts: NodeFacts, now_ms: u64) -> Hearing {
         let mut nodes = lock(&self.nodes);
-        nodes.retain(|(_, heard_ms)| is_live(*heard_ms, now_ms));
-        if let Some(known) = nodes.iter_mut().find(|(known, _)| known.name == facts.name) {
-            *known = (facts, now_ms);
-            return true;
+        nodes.retain(|known| is_live(known.heard_ms, now_ms));
+        if let Some(known) = nodes
+            .iter_mut()
+            .find(|known| known.facts.name == facts.name)
+        {
+            return known.hear(facts, now_ms);
         }
         if nodes.len() >= NODES {
-            return false;
+            return Hearing::TooMany;
         }
-        nodes.push((facts, now_ms));
-        nodes.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
-        true
+        nodes.push(Known {
+            facts,
+            heard_ms: now_ms,
+            former: None,
+            rival: None,
+        });
+        nodes.sort_by(|a, b| a.facts.name.cmp(&b.facts.name));
+        Hearing::Recorded
     }
 
     /// Returns the live nodes in the order of their names.
     pub fn live(&self, now_ms: u64) -> Vec<LiveNode> {
         let nodes = lock(&self.nodes);
-        let live = nodes
-            .iter()
-            .filter(|(_, heard_ms)| is_live(*heard_ms, now_ms));
-        live.map(|(facts, heard_ms)| LiveNode {
-            facts: facts.clone(),
-            silent_ms: now_ms.saturating_sub(*heard_ms),
+        let live = nodes.iter().filter(|known| is_live(known.heard_ms, now_ms));
+        live.map(|known| LiveNode {
+            facts: known.facts.clone(),
+            silent_ms: now_ms.saturating_sub(known.heard_ms),
         })
         .collect()
     }
 
     /// Forgets a node that has told that it ends.
     pub fn forget(&self, name: &str) {
-        lock(&self.nodes).retain(|(facts, _)| facts.name != name);
+        lock(&self.nodes).retain(|known| known.facts.name != name);
+    }
+}
+
+impl Known {
+    /// Takes in facts with the same name.
+    fn hear(&mut self, facts: NodeFacts, now_ms: u64) -> Hearing {
+        if facts.address == self.facts.address {
+            (self.facts, self.heard_ms) = (facts, now_ms);
+            return Hearing::Recorded;
+        }
+        if self.rival.as_ref() == Some(&facts.address) {
+            return Hearing::NameInUse(self.facts.address.clone());
+        }
+        let was_here = |(address, heard_ms): &(String, u64)| {
+            *address == facts.address && is_live(*heard_ms, now_ms)
+        };
+        if self.former.as_ref().is_some_and(was_here) {
+            // The node before lives, so the address in between is that of a second process.
+            self.rival = Some(std::mem::take(&mut self.facts.address));
+            self.former = None;
+        } else {
+            self.former = Some((std::mem::take(&mut self.facts.address), self.heard_ms));
+            self.rival = None;
+        }
+        (self.facts, self.heard_ms) = (facts, now_ms);
+        Hearing::Recorded
     }
 }
 
@@ -158,11 +213,15 @@ mod tests {
         }
     }
 
+    fn assert_recorded(hearing: Hearing) {
+        assert_eq!(hearing, Hearing::Recorded);
+    }
+
     #[test]
     fn a_node_lives_for_six_seconds_after_it_was_heard_of() {
         let roster = Roster::default();
-        assert!(roster.hear(node("b", None), 1_000));
-        assert!(roster.hear(node("a", Some("West US")), 2_000));
+        assert_recorded(roster.hear(node("b", None), 1_000));
+        assert_recorded(roster.hear(node("a", Some("West US")), 2_000));
         let names = |now_ms| -> Vec<(String, u64)> {
             let live = roster.live(now_ms);
             live.into_iter()
@@ -174,7 +233,7 @@ mod tests {
             [("a".to_owned(), 5_000), ("b".to_owned(), 6_000)]
         );
         assert_eq!(names(7_001), [("a".to_owned(), 5_001)]);
-        assert!(roster.hear(node("b", None), 7_500));
+        assert_recorded(roster.hear(node("b", None), 7_500));
         assert_eq!(names(8_001), [("b".to_owned(), 501)]);
         roster.forget("b");
         assert_eq!(names(8_001), []);
@@ -183,25 +242,47 @@ mod tests {
     #[test]
     fn a_node_that_comes_back_with_another_address_is_one_node() {
         let roster = Roster::default();
-        assert!(roster.hear(node("a", None), 0));
+        assert_recorded(roster.hear(node("a", None), 0));
         let moved = NodeFacts {
             address: "http://10.0.0.9:1".to_owned(),
             ..node("a", Some("East Asia"))
         };
-        assert!(roster.hear(moved.clone(), 1));
+        assert_recorded(roster.hear(moved.clone(), 1));
         let live = roster.live(1);
         assert_eq!((live.len(), &live[0].facts), (1, &moved));
+    }
+
+    #[test]
+    fn the_second_process_with_a_name_is_refused_while_the_first_lives() {
+        let roster = Roster::default();
+        let at = |port: u16| NodeFacts {
+            address: format!("http://10.0.0.1:{port}"),
+            ..node("a", None)
+        };
+        assert_recorded(roster.hear(at(1), 0));
+        // This might be the same node, started again.
+        assert_recorded(roster.hear(at(2), 1_000));
+        assert_recorded(roster.hear(at(1), 2_000));
+        assert_eq!(roster.live(2_000)[0].facts, at(1));
+        let refused = Hearing::NameInUse("http://10.0.0.1:1".to_owned());
+        assert_eq!(roster.hear(at(2), 3_000), refused);
+        assert_recorded(roster.hear(at(1), 4_000));
+        assert_eq!(roster.hear(at(2), 5_000), refused);
+        // The first node has ended.
+        assert_recorded(roster.hear(at(2), 4_000 + LIFE_MS + 1));
+        assert_eq!(roster.live(4_000 + LIFE_MS + 1)[0].facts, at(2));
     }
 
     #[test]
     fn a_roster_is_bounded() {
         let roster = Roster::default();
         for number in 0..NODES {
-            assert!(roster.hear(node(&number.to_string(), None), 0));
+            assert_recorded(roster.hear(node(&number.to_string(), None), 0));
         }
-        assert!(!roster.hear(node("more", None), 0));
-        assert!(roster.hear(node("0", None), 0), "a known node is heard");
-        assert!(roster.hear(node("more", None), LIFE_MS + 1));
+        assert_eq!(roster.hear(node("more", None), 0), Hearing::TooMany);
+        // A known node is heard.
+        assert_recorded(roster.hear(node("0", None), 0));
+        assert_recorded(roster.hear(node("more", None), LIFE_MS + 1));
         assert_eq!(roster.live(LIFE_MS + 1).len(), 1);
     }
 

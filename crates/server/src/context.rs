@@ -4,6 +4,7 @@ use crate::command::StartArguments;
 use crate::data_dir;
 use crate::descriptors::{self, Shares};
 use crate::failure::Failure;
+use crate::key_users::KeyUsers;
 use crate::library_log;
 use crate::tls::{self, ServerTls, UserCertificate};
 use crate::world::SystemWorld;
@@ -13,6 +14,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
+use tokio::sync::watch;
 
 /// The parts of a server that exist before its data is open.
 #[derive(Clone)]
@@ -29,6 +31,10 @@ pub(crate) struct ServerContext {
     pub(crate) log: Arc<Log>,
     /// Data directory; `None` if the data is kept in memory.
     pub(crate) data_dir: Option<PathBuf>,
+    /// Gateways that check signatures with the account keys.
+    pub(crate) key_users: Arc<KeyUsers>,
+    /// True once the server is announced.
+    announced: Arc<watch::Sender<bool>>,
 }
 
 impl ServerContext {
@@ -68,7 +74,21 @@ impl ServerContext {
             world,
             log,
             data_dir,
+            key_users: Arc::default(),
+            announced: Arc::new(watch::Sender::new(false)),
         })
+    }
+
+    /// Notes that the server is announced.
+    pub(crate) fn set_announced(&self) {
+        self.announced.send_replace(true);
+    }
+
+    /// Returns once the server is announced.
+    #[cfg(unix)]
+    pub(crate) async fn is_announced(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.announced.subscribe().wait_for(|told| *told).await;
     }
 
     /// Writes a line to the log.

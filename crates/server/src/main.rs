@@ -57,6 +57,7 @@ mod fleet;
 mod forwarding;
 mod health;
 mod healthcheck;
+mod key_users;
 mod keys;
 mod library_log;
 mod mcp;

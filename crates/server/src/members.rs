@@ -9,6 +9,9 @@
 //! nodes' key signs the body, and the answer with the signature of the hello. A hello that is sent
 //! again by a third party keeps a node in the list that has ended; the list decides addresses only,
 //! and no request is lost at an address that does not answer.
+//!
+//! A hello with the name of another live node is answered with 409 and the facts of that node, and
+//! the node that said it ends.
 
 use crate::forwarding::{NOT_HOLDER, NodesClient};
 use crate::node::Seat;
@@ -21,7 +24,7 @@ use orrery_gateway::{AccountRegion, AccountRegions, Scheme};
 use orrery_model::sync::{read, write};
 use orrery_model::world::World;
 use orrery_node::{
-    LiveNode, Location, NodeFacts, Roster, facts_from_text, facts_to_text, locations,
+    Hearing, LiveNode, Location, NodeFacts, Roster, facts_from_text, facts_to_text, locations,
 };
 use orrery_node_lease::{Holder, NodesKey};
 use std::collections::HashMap;
@@ -139,12 +142,30 @@ impl Members {
             return empty(StatusCode::BAD_REQUEST);
         };
         let now_ms = self.world.monotonic_ms();
+        let mut status = StatusCode::OK;
+        let mut live: Vec<NodeFacts> = Vec::new();
         for facts in told {
-            self.roster.hear(facts, now_ms);
+            let name = facts.name.clone();
+            let hearing = match name == self.own.name {
+                true => Hearing::NameInUse(self.own.address.clone()),
+                false => self.roster.hear(facts, now_ms),
+            };
+            if let Hearing::NameInUse(address) = hearing {
+                status = StatusCode::CONFLICT;
+                let region = None;
+                live.push(NodeFacts {
+                    name,
+                    region,
+                    address,
+                });
+            }
         }
-        let live: Vec<NodeFacts> = self.live().into_iter().map(|node| node.facts).collect();
+        if status == StatusCode::OK {
+            live = self.live().into_iter().map(|node| node.facts).collect();
+        }
         let text = facts_to_text(&live);
         let mut answer = Response::new(Bytes::from(text.clone()));
+        *answer.status_mut() = status;
         let own = key.sign(&["answer", signature, &text]);
         let headers = answer.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -154,45 +175,37 @@ impl Members {
         answer
     }
 
-    /// Tells a holder of this node, and keeps the nodes of its answer. Returns false if the
-    /// holder did not answer as a holder does.
-    async fn tell(&self, holder: &Holder, client: &NodesClient) -> bool {
-        let Some(key) = &holder.key else {
-            return false;
-        };
+    /// Tells a holder of this node, and keeps the nodes of its answer. Returns the address of
+    /// another node that uses the name of this node.
+    async fn tell(&self, holder: &Holder, client: &NodesClient) -> Option<String> {
+        let key = holder.key.as_ref()?;
         let text = facts_to_text(std::slice::from_ref(&self.own));
         let signature = key.sign(&["hello", &text]);
         let uri = format!("{}{HELLO_PATH}", holder.node.address);
         let request = Request::post(uri)
             .header(SIGNATURE, signature.as_str())
             .body(Full::new(Bytes::from(text)));
-        let Ok(request) = request else {
-            return false;
-        };
+        let request = request.ok()?;
         let answer = async {
             let response = client.request(request).await.ok()?;
             let (head, body) = response.into_parts();
             let body = Limited::new(body, BODY_BYTES).collect().await.ok()?;
             Some((head, body.to_bytes()))
         };
-        let Ok(Some((head, body))) = timeout(PERIOD, answer).await else {
-            return false;
-        };
-        let is_genuine = head.status == StatusCode::OK
-            && verify(
-                key,
-                &["answer", &signature],
-                &body,
-                signature_of(&head.headers),
-            );
-        let Some(told) = facts_from_text(&body).filter(|_| is_genuine) else {
-            return false;
-        };
+        let (head, body) = timeout(PERIOD, answer).await.ok()??;
+        let signed = ["answer", signature.as_str()];
+        if !verify(key, &signed, &body, signature_of(&head.headers)) {
+            return None;
+        }
+        let told = facts_from_text(&body)?;
+        if head.status == StatusCode::CONFLICT {
+            return told.into_iter().next().map(|facts| facts.address);
+        }
         let now_ms = self.world.monotonic_ms();
         for facts in told {
             self.roster.hear(facts, now_ms);
         }
-        true
+        None
     }
 }
 
@@ -203,8 +216,9 @@ pub(crate) async fn say_hello(seat: Arc<Seat>, client: NodesClient) {
         let known = holder.borrow_and_update().clone();
         if let Some(known) = known
             && known.node != seat.node
+            && let Some(address) = seat.members.tell(&known, &client).await
         {
-            seat.members.tell(&known, &client).await;
+            seat.namesake.send_replace(Some(address));
         }
         // A change comes early, and the end of the period is the rule.
         let _ = timeout(PERIOD, holder.changed()).await;

@@ -60,6 +60,8 @@ pub(crate) struct Seat {
     is_ending: AtomicBool,
     /// The node to which an operator has given the lease; this process ends then.
     successor: watch::Sender<Option<String>>,
+    /// The address of another node that uses the name of this one.
+    pub(crate) namesake: watch::Sender<Option<String>>,
     /// There while the node waits for the lease and can read standbys.
     reader: RwLock<Option<Arc<Reader>>>,
 }
@@ -199,6 +201,7 @@ impl NodePort {
             is_serving: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             successor: watch::Sender::new(None),
+            namesake: watch::Sender::new(None),
             reader: RwLock::default(),
         });
 
@@ -243,6 +246,16 @@ impl NodePort {
         let mut holder = self.seat.holder.subscribe();
         // The sender lives as long as `self`.
         let _ = holder.wait_for(is_other).await;
+    }
+
+    /// Returns the address of another node that uses the name of this one, once it is known.
+    pub(crate) async fn has_namesake(&self) -> String {
+        let mut namesake = self.seat.namesake.subscribe();
+        match namesake.wait_for(Option::is_some).await {
+            Ok(address) => address.clone().unwrap_or_default(),
+            // The sender lives as long as `self`.
+            Err(_) => std::future::pending().await,
+        }
     }
 
     /// Makes the node wait for the lease no longer.

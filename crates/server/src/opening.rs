@@ -140,6 +140,10 @@ impl Opening<'_> {
                     self.observers.begin_draining();
                     return Ok(Opened::Stopped(joined(opening.await)?));
                 }
+                address = node.has_namesake() => {
+                    node.cancel();
+                    return Err(namesake_error(&node.seat, &address));
+                }
                 () = node.has_holder(), if ready.is_some() => {
                     if let Some(ready) = ready.take() {
                         self.announce_forwarding(node, ready)?;
@@ -193,6 +197,15 @@ impl Opening<'_> {
     }
 }
 
+/// Returns the failure of a node whose name another node uses.
+fn namesake_error(seat: &Seat, address: &str) -> Failure {
+    Failure::Usage(format!(
+        "the node at {address} has the name '{}' too: give each node a name of its own with \
+         --node NAME",
+        seat.node.name
+    ))
+}
+
 /// Reads the keys, opens the data and creates the gateway. A node has a seat; it waits while
 /// another node holds the lease, and `None` is returned if the wait was cancelled.
 fn open_server(
@@ -240,6 +253,7 @@ fn open_server(
         None => gateway,
     };
     let gateway = Arc::new(gateway);
+    context.key_users.add(&gateway);
     Ok(Some(Server {
         context,
         engine,

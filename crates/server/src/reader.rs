@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// A reader of standbys.
 pub(crate) struct Reader {
     engine: Arc<Engine>,
-    gateway: Gateway,
+    gateway: Arc<Gateway>,
     /// The consistency level of the account.
     level: &'static str,
 }
@@ -61,8 +61,11 @@ impl Reader {
         let engine = Engine::open_replica(Arc::new(copies), options, context.world.clone());
         let engine = Arc::new(engine.map_err(|error| Failure::Data(error.cause_chain()))?);
         let level = gateway_options.account.consistency.name();
+        let gateway = Gateway::new(engine.clone(), gateway_options).with_remote_store();
+        let gateway = Arc::new(gateway);
+        context.key_users.add(&gateway);
         Ok(Reader {
-            gateway: Gateway::new(engine.clone(), gateway_options).with_remote_store(),
+            gateway,
             engine,
             level,
         })

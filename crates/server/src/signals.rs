@@ -5,10 +5,9 @@ use crate::context::ServerContext;
 use crate::keys;
 #[cfg(unix)]
 use crate::notify;
-use orrery_gateway::{Gateway, LogLevel};
+use orrery_gateway::LogLevel;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 /// Returns a future that completes at SIGTERM or SIGINT (Ctrl-C). The signals are caught from the
@@ -45,18 +44,17 @@ pub(crate) fn shutdown() -> io::Result<impl Future<Output = ()>> {
 
 /// Reads the account keys again on demand.
 pub(crate) struct KeyReloader {
-    /// Gateway that checks signatures with the keys.
-    pub(crate) gateway: Arc<Gateway>,
     /// Key file; `None` if the server was started without one.
     pub(crate) key_file: Option<PathBuf>,
     /// Address at which other machines reach the server: there the well-known key is not allowed.
     pub(crate) reachable_by_others: Option<Listen>,
-    /// Context with the log.
+    /// Context with the log and the users of the keys.
     pub(crate) context: ServerContext,
 }
 
 impl KeyReloader {
-    /// Starts a task that reads the key file again at each SIGHUP; `None` on systems without it.
+    /// Starts a task that reads the key file again at each SIGHUP; `None` on systems without it. A
+    /// signal that comes before the server is announced is served after that.
     ///
     /// # Errors
     /// The system refuses a signal handler.
@@ -65,6 +63,7 @@ impl KeyReloader {
         use tokio::signal::unix::{SignalKind, signal};
         let mut hangup = signal(SignalKind::hangup())?;
         Ok(Some(tokio::spawn(async move {
+            self.context.is_announced().await;
             while hangup.recv().await.is_some() {
                 notify::reloading();
                 self.reload().await;
@@ -82,7 +81,7 @@ impl KeyReloader {
         Ok(None)
     }
 
-    /// Reads the key file and replaces the keys of the gateway. A file that cannot be read or
+    /// Reads the key file and replaces the keys of all gateways. A file that cannot be read or
     /// parsed changes nothing: a mistake in the file must not lock out all clients.
     #[cfg(unix)]
     async fn reload(&self) {
@@ -98,7 +97,7 @@ impl KeyReloader {
         };
         match result {
             Ok(account_keys) => {
-                self.gateway.replace_keys(account_keys.keys);
+                self.context.key_users.replace(account_keys.keys);
                 self.context.log(LogLevel::Info, "account keys reloaded");
             }
             Err(cause) => self.context.log_with_cause(

@@ -164,6 +164,18 @@ async fn run_server<S: Future<Output = ()>>(
     let definition = definition::of_server(&arguments)?;
     let telemetry = Telemetry::read(&arguments)?;
     let context = ServerContext::new(&arguments)?;
+    // The signal handler is installed before the announcement: a supervisor may send a signal as
+    // soon as the server is ready, and an uncaught signal would kill the process.
+    // The task runs until the process ends.
+    key_reloader(&arguments, &context)
+        .start()
+        .map_err(cannot_catch)?;
+    let told = context.clone();
+    let ready = move |announcement: &Announcement<'_>| {
+        ready(announcement)?;
+        told.set_announced();
+        Ok(())
+    };
     log_notes(&arguments, &context);
     write_certificate(&arguments, &context)?;
     let health = Arc::new(Health::new(&context));
@@ -289,15 +301,14 @@ fn write_certificate(arguments: &StartArguments, context: &ServerContext) -> Res
 }
 
 /// Returns the part of a server that reads the key file again.
-fn key_reloader(server: &Server, arguments: &StartArguments) -> KeyReloader {
+fn key_reloader(arguments: &StartArguments, context: &ServerContext) -> KeyReloader {
     KeyReloader {
-        gateway: server.gateway.clone(),
         key_file: arguments.key_file.clone(),
         reachable_by_others: match arguments.emulator {
             Some(_) => None,
             None => reachable_by_others(&arguments.listen),
         },
-        context: server.context.clone(),
+        context: context.clone(),
     }
 }
 
@@ -313,12 +324,6 @@ async fn serve_clients<S: Future<Output = ()>>(
     ready: Option<impl FnOnce(&Announcement<'_>) -> Result<(), Failure>>,
 ) -> Result<Option<NodePort>, Failure> {
     let mut port = ClientPort::open(arguments, node).await?;
-
-    // The signal handlers are installed before the announcement: a supervisor may send a signal as
-    // soon as the server is ready, and an uncaught signal would kill the process.
-    let reloading = key_reloader(server, arguments)
-        .start()
-        .map_err(cannot_catch)?;
 
     // The port is open, so the system queues the connections of clients that react to the
     // announcement at once. Nothing after the announcement can fail.
@@ -338,9 +343,7 @@ async fn serve_clients<S: Future<Output = ()>>(
     }
 
     // Periodic tasks start after the announcement, so that they do not delay it.
-    let mut tasks = start_tasks(server, arguments);
-    tasks.extend(reloading);
-
+    let tasks = start_tasks(server, arguments);
     // Load balancers poll the readiness, so it must change before the port closes.
     let shutdown = async {
         stopped.await;

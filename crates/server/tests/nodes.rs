@@ -5,9 +5,10 @@ mod program;
 #[path = "../../storage-postgres/tests/support/mod.rs"]
 mod servers;
 
-use program::{Answer, Client, ITEMS, Request, Server, start, text};
+use program::{Answer, Client, Exit, ITEMS, Request, Server, start, text};
 use std::io::{Read, Write};
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -38,7 +39,12 @@ impl Fleet {
 
     /// Starts a node, and returns when it answers clients: as the holder, or through the holder.
     fn node(&self, name: &str) -> Server {
-        let data = self.folder.path().join(name);
+        self.start(name, name, &[]).expect("it starts")
+    }
+
+    /// Starts a node with a folder of its own and further options.
+    fn start(&self, name: &str, folder: &str, options: &[&str]) -> Result<Server, Exit> {
+        let data = self.folder.path().join(folder);
         let (data, file) = (
             data.to_str().expect("UTF-8"),
             self.file.to_str().expect("UTF-8"),
@@ -51,7 +57,7 @@ impl Fleet {
             "--node",
             name,
         ];
-        start(&[&place[..], &["--data-dir", data]].concat()).expect("it starts")
+        start(&[&place[..], &["--data-dir", data], options].concat())
     }
 }
 
@@ -242,4 +248,59 @@ fn a_node_that_waits_is_ready_and_ends_when_it_is_told_to() {
     // The holder is not concerned.
     holder.client().make_posts();
     assert_eq!(holder.stop().code, Some(0));
+}
+
+/// A node may be started again at another address, so a name that is used twice is known when both
+/// processes have told of themselves.
+#[test]
+fn the_second_node_with_a_name_ends() {
+    let fleet = Fleet::new();
+    let (holder, mut first) = (fleet.node("a"), fleet.node("b"));
+    for (name, used_by) in [("a", &holder.address), ("b", &first.address)] {
+        // The node of the holder's name may end before it is ready.
+        let exit = match fleet.start(name, "second", &[]) {
+            Ok(second) => second.wait(),
+            Err(exit) => exit,
+        };
+        assert_eq!(exit.code, Some(2), "{}", exit.stderr);
+        let message = format!("the node at http://{used_by} has the name '{name}' too");
+        assert!(exit.stderr.contains(&message), "{}", exit.stderr);
+    }
+    assert!(first.is_running());
+    first.client().make_posts();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_node_that_waits_reads_its_keys_again() {
+    let fleet = Fleet::new();
+    let file = fleet.folder.path().join("account.key");
+    let keys = ["b25l", "dHdv"].map(|word| word.repeat(20));
+    std::fs::write(&file, &keys[0]).expect("written");
+    let options = ["--key-file", file.to_str().expect("UTF-8")];
+    let start = |name: &str| fleet.start(name, name, &options).expect("it starts");
+    let (mut holder, other) = (start("a"), start("b"));
+    let status_with = |key: &str| {
+        let mut client = Client::connect(&other.address, key).expect("it listens");
+        client.call(&Request::new("GET", "/dbs")).status
+    };
+    let wait_for = |key: &str| {
+        let began = Instant::now();
+        while status_with(key) != 200 {
+            assert!(began.elapsed() < PATIENCE, "the key is not taken");
+        }
+    };
+    assert_eq!(status_with(&keys[0]), 200);
+    std::fs::write(&file, &keys[1]).expect("written");
+    for node in [&holder, &other] {
+        let id = node.process_id().to_string();
+        let sent = Command::new("kill").args(["-HUP", &id]).status();
+        assert!(sent.expect("the program `kill`").success());
+    }
+    wait_for(&keys[1]);
+    assert_eq!(status_with(&keys[0]), 401);
+    // The keys are those of the file, not those of the start, when the node takes over.
+    holder.kill();
+    wait_for(&keys[1]);
+    assert_eq!(status_with(&keys[0]), 401);
 }
