@@ -180,9 +180,10 @@ impl Writer {
         format!("a commit to partition {partition} was answered with {answer}")
     }
 
+    /// The error is one that another attempt may pass: another process answers the next one.
     fn taken(&self) -> StoreError {
         let partition = self.lease.partition();
-        failed(
+        for_now(
             &self.cluster,
             format!("another process writes partition {partition}, so this process must end"),
         )

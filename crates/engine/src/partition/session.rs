@@ -32,7 +32,12 @@ pub(crate) fn check_session(
         if (concerns && lsn > committed) || partition.is_newer_than_copy(range, version) {
             return Err(Error::new(
                 Kind::SessionNotReached,
-                "The read/write session is not available for the input session token.",
+                format!(
+                    "The read/write session is not available for the input session token. The \
+                     token names LSN {lsn} of the partition key range {range}; the range {} has \
+                     reached LSN {committed}.",
+                    partition.id
+                ),
             ));
         }
     }
