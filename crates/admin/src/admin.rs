@@ -14,7 +14,7 @@ use crate::problem::Problem;
 use crate::route::Route;
 use crate::routes::{self, RouteMatch};
 use crate::schema::Schema;
-use crate::stage::{Components, Stage};
+use crate::stage::{Components, Fleet, Stage};
 use bytes::Bytes;
 use http::header::{
     AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HOST, WWW_AUTHENTICATE,
@@ -88,6 +88,11 @@ impl Admin {
             memory: BodyMemory::new(MemoryBudget::new(MEMORY_BYTES)),
             stage: RwLock::new(Stage::Recovering),
         }
+    }
+
+    /// Announces that another node has the data open; the routes that need no data answer.
+    pub fn begin_forwarding(&self, fleet: Arc<dyn Fleet>) {
+        *sync::write(&self.stage) = Stage::Forwarding(fleet);
     }
 
     /// Announces that the data is open; from now on all routes answer.

@@ -11,8 +11,9 @@ pub(crate) const HEALTH: Schema = Schema {
     name: "Health",
     members: &[required(
         "status",
-        ValueType::OneOf(&["alive", "ready"]),
-        "the state of the server",
+        ValueType::OneOf(&["alive", "ready", "forwarding"]),
+        "the state of the server; forwarding for a node that sends requests on to the node with \
+         the lease",
     )],
 };
 
@@ -21,11 +22,13 @@ pub(crate) fn alive(_: Stage) -> Result<Answer, Problem> {
     Answer::json(200, object! { "status" => "alive" })
 }
 
-/// Reports readiness: the server is serving, and a probe of the engine succeeds.
+/// Reports readiness: the server is serving, and a probe of the engine succeeds; or the server is a
+/// node that sends requests on.
 pub(crate) fn ready(stage: Stage) -> Result<Answer, Problem> {
     let components = match stage {
         Stage::Serving(components) => components,
         Stage::Recovering => return Err(stage::recovering()),
+        Stage::Forwarding(_) => return Answer::json(200, object! { "status" => "forwarding" }),
         Stage::Draining(_) => {
             return Err(Problem::new(
                 503,

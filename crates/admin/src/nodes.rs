@@ -5,7 +5,7 @@
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
 use crate::schema::{COUNT, Schema, ValueType, YES_OR_NO, optional, required, yes_or_no};
-use crate::stage::{Fleet, FleetNode};
+use crate::stage::{self, Components, Fleet, FleetNode, Stage};
 use orrery_model::{Json, Object, object};
 use std::sync::Arc;
 
@@ -44,16 +44,20 @@ pub(crate) const LIST: Schema = Schema {
     )],
 };
 
-/// Lists the live nodes.
-pub(crate) fn list(call: &Call) -> Result<Answer, Problem> {
-    let nodes = fleet(call)?.nodes();
+/// Lists the live nodes. A node that sends requests on lists them too.
+pub(crate) fn list(stage: Stage) -> Result<Answer, Problem> {
+    let nodes = match stage {
+        Stage::Recovering => return Err(stage::recovering()),
+        Stage::Forwarding(fleet) => fleet.nodes(),
+        Stage::Serving(components) | Stage::Draining(components) => fleet(&components)?.nodes(),
+    };
     let nodes: Vec<Json> = nodes.iter().map(|node| node_json(node).into()).collect();
     Answer::json(200, object! { "nodes" => nodes })
 }
 
 /// Gives the lease of the account to another node.
 pub(crate) fn lead(call: &Call) -> Result<Answer, Problem> {
-    let (fleet, name) = (fleet(call)?, call.path_parameter(0));
+    let (fleet, name) = (fleet(&call.components)?, call.path_parameter(0));
     let mut nodes = fleet.nodes().into_iter();
     let node = nodes
         .find(|node| node.name == name)
@@ -66,8 +70,8 @@ pub(crate) fn lead(call: &Call) -> Result<Answer, Problem> {
     Answer::json(202, node_json(&node))
 }
 
-fn fleet(call: &Call) -> Result<&Arc<dyn Fleet>, Problem> {
-    call.components.fleet.as_ref().ok_or_else(|| {
+fn fleet(components: &Components) -> Result<&Arc<dyn Fleet>, Problem> {
+    components.fleet.as_ref().ok_or_else(|| {
         let message = "this server has its own data, so there are no nodes: nodes are started with \
                        --store postgres";
         Problem::new(409, "NoNodes", message)

@@ -92,6 +92,9 @@ impl Handler {
                 arguments,
             }),
             (Handler::Serving(_), Stage::Recovering) => Err(stage::recovering()),
+            (Handler::Serving(_), Stage::Forwarding(fleet)) => {
+                Err(stage::forwarding(fleet.as_ref()))
+            }
         }
     }
 }

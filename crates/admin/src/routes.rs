@@ -297,7 +297,7 @@ pub(crate) static ROUTES: &[Route] = &[
     .takes(&clusters::MOVE)
     .starts(&clusters::PLACEMENT),
     // Nodes
-    get("/nodes", "listNodes", Serving(nodes::list))
+    get("/nodes", "listNodes", AnyStage(nodes::list))
         .summary("Lists the live nodes of the fleet.")
         .returns(&nodes::LIST),
     post("/nodes/{name}/lead", "leadByNode", Serving(nodes::lead))

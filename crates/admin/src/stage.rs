@@ -59,6 +59,8 @@ pub struct Components {
 pub(crate) enum Stage {
     /// The data is being opened.
     Recovering,
+    /// The server is a node that sends the requests of clients on to another node.
+    Forwarding(Arc<dyn Fleet>),
     /// The server accepts connections and carries out requests.
     Serving(Arc<Components>),
     /// The server accepts no new connections and finishes the requests in progress.
@@ -68,4 +70,18 @@ pub(crate) enum Stage {
 /// Returns the response to a request that needs the data before the data is open.
 pub(crate) fn recovering() -> Problem {
     Problem::new(503, "Recovering", "the server is opening its data")
+}
+
+/// Returns the response of a node to a request that needs the data, which another node has open.
+pub(crate) fn forwarding(fleet: &dyn Fleet) -> Problem {
+    let holder = fleet.nodes().into_iter().find(|node| node.holds_lease);
+    let message = match holder {
+        Some(node) => format!(
+            "this node sends requests on to the node '{}' at {}, which holds the lease of the \
+             account: ask the management API of that node",
+            node.name, node.address
+        ),
+        None => "this node waits until a node holds the lease of the account".to_owned(),
+    };
+    Problem::new(503, "Forwarding", message)
 }

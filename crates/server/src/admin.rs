@@ -9,7 +9,7 @@ use crate::context::ServerContext;
 use crate::descriptors::ADMIN_CONNECTIONS;
 use crate::failure::Failure;
 use crate::private_file;
-use orrery_admin::{Admin, AdminKeys, Components, Options};
+use orrery_admin::{Admin, AdminKeys, Components, Fleet, Options};
 use orrery_console::{Access, Base, Console, Database, WithConsole};
 use orrery_gateway::{ConnectionLimits, Patience, Port, serve};
 use std::io;
@@ -100,6 +100,11 @@ impl AdminServer {
             stop,
             serving,
         }))
+    }
+
+    /// Announces that the requests of clients are sent on to another node.
+    pub(crate) fn begin_forwarding(&self, fleet: Arc<dyn Fleet>) {
+        self.admin.begin_forwarding(fleet);
     }
 
     /// Announces that the data is open.

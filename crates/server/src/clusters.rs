@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::node::Seat;
 use orrery_admin::{Fleet, FleetNode};
 use orrery_gateway::LogLevel;
-use orrery_node::LiveNode;
+use orrery_node::{LiveNode, NodeFacts};
 use orrery_node_lease::{
     LEASE_PARTITION, LeasedStore, Node, NodeLease, NodesKey, Progress, Report, Terms, Validity,
 };
@@ -33,21 +33,39 @@ pub(crate) struct Clusters {
     seat: Arc<Seat>,
 }
 
-/// The fleet as the holder of the lease sees it.
-struct FleetOfHolder {
-    seat: Arc<Seat>,
-    validity: Arc<Validity>,
+/// The fleet as a node sees it.
+pub(crate) struct FleetOfNode {
+    pub(crate) seat: Arc<Seat>,
+    /// The validity of the lease; `None` for a node that does not hold the lease.
+    pub(crate) validity: Option<Arc<Validity>>,
 }
 
-impl Fleet for FleetOfHolder {
+impl Fleet for FleetOfNode {
     fn holds_lease(&self) -> bool {
-        self.validity.is_valid()
+        let validity = self.validity.as_ref();
+        validity.is_some_and(|validity| validity.is_valid())
     }
 
     fn nodes(&self) -> Vec<FleetNode> {
+        let own = &self.seat.node;
+        let holder = match self.holds_lease() {
+            true => Some(own.clone()),
+            false => self
+                .seat
+                .holder
+                .borrow()
+                .as_ref()
+                .map(|known| known.node.clone()),
+        };
+        // A node that does not hold the lease may still see its own name in the row.
+        let holder = holder.filter(|holder| holder != own || self.holds_lease());
+        let is_holder = |facts: &NodeFacts| {
+            let holder = holder.as_ref();
+            holder.is_some_and(|node| node.name == facts.name && node.address == facts.address)
+        };
         let live = self.seat.members.live().into_iter();
         live.map(|LiveNode { facts, silent_ms }| FleetNode {
-            holds_lease: facts.name == self.seat.node.name && self.holds_lease(),
+            holds_lease: is_holder(&facts),
             name: facts.name,
             region: facts.region,
             address: facts.address,
@@ -98,9 +116,9 @@ impl Clusters {
 
     /// Returns the fleet, for the operator.
     pub(crate) fn fleet(&self) -> Arc<dyn Fleet> {
-        Arc::new(FleetOfHolder {
+        Arc::new(FleetOfNode {
             seat: self.seat.clone(),
-            validity: self.lease.validity().clone(),
+            validity: Some(self.lease.validity().clone()),
         })
     }
 

@@ -6,6 +6,7 @@ use crate::announce::Announcement;
 use crate::context::ServerContext;
 use crate::failure::Failure;
 use crate::health::{Health, HealthPort};
+use orrery_admin::Fleet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -41,6 +42,14 @@ impl Observers {
             data_dir: context.data_dir.as_deref(),
             admin: self.admin.as_ref(),
         })
+    }
+
+    /// Tells that the server is a node that sends requests on.
+    pub(crate) fn begin_forwarding(&self, fleet: Arc<dyn Fleet>) {
+        self.health.begin_forwarding();
+        if let Some(admin) = &self.admin {
+            admin.begin_forwarding(fleet);
+        }
     }
 
     /// Tells that the server is not ready any more.

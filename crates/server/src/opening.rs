@@ -5,7 +5,7 @@
 
 use crate::account::account;
 use crate::announce::Announcement;
-use crate::clusters::{self, Clusters};
+use crate::clusters::{self, Clusters, FleetOfNode};
 use crate::command::{StandbyReads, StartArguments};
 use crate::context::ServerContext;
 use crate::engine::open_engine;
@@ -185,7 +185,10 @@ impl Opening<'_> {
     where
         R: FnOnce(&Announcement<'_>) -> Result<(), Failure>,
     {
-        self.observers.health.begin_forwarding();
+        self.observers.begin_forwarding(Arc::new(FleetOfNode {
+            seat: node.seat.clone(),
+            validity: None,
+        }));
         let keys = keys::of_server(&self.arguments)?;
         let announcement = self.observers.announcement(
             self.context,
