@@ -70,15 +70,15 @@ pub(crate) fn item(kind: char, n: u64, bytes: usize) -> Vec<u8> {
 
 /// Creates the database and the container.
 pub(crate) fn create_container(server: &ServerProcess) -> Result<()> {
+    create_container_with(server, "")
+}
+
+/// Creates the database and the container, with a further header line.
+fn create_container_with(server: &ServerProcess, header: &str) -> Result<()> {
     create(server, "/dbs", ("dbs", ""), DATABASE.as_bytes(), "")?;
     let container = CONTAINER.as_bytes();
-    create(
-        server,
-        "/dbs/bench/colls",
-        ("colls", "dbs/bench"),
-        container,
-        "",
-    )
+    let signed = ("colls", "dbs/bench");
+    create(server, "/dbs/bench/colls", signed, container, header)
 }
 
 /// Creates a resource at a path.
@@ -97,7 +97,16 @@ fn create(
 
 /// Creates the database, the container and the items to read. Returns a read request for each item.
 pub(crate) fn prepare(server: &ServerProcess) -> Result<Vec<Vec<u8>>> {
-    create_container(server)?;
+    prepare_with_throughput(server, None)
+}
+
+/// Does the same as [`prepare`] with RU/s of the container, which decide its physical partitions.
+pub(crate) fn prepare_with_throughput(
+    server: &ServerProcess,
+    ru: Option<u32>,
+) -> Result<Vec<Vec<u8>>> {
+    let header = ru.map(|ru| format!("x-ms-offer-throughput: {ru}\r\n"));
+    create_container_with(server, &header.unwrap_or_default())?;
     // A read is signed for its item, so each item has a request of its own.
     let mut reads = Vec::new();
     for n in 0..READ_ITEMS {

@@ -15,6 +15,7 @@
 //! | `traffic` | the traffic statistics of a container, and metrics |
 //! | `blog-users` | simulated users of the blog, who check every answer; times of its pages |
 //! | `postgres` | commits and point reads in a PostgreSQL cluster, beside pgbench |
+//! | `nodes` | nodes on PostgreSQL: the way between nodes, rates of 1 to 3 nodes, 1 and 2 clusters |
 //! | `splits` | splits and merges, and the latencies of clients meanwhile |
 //!
 //! `docs/benchmarks.md` explains each line of the output. Build with `--release`.
@@ -31,11 +32,14 @@ mod engine;
 mod items;
 mod load;
 mod memory;
+mod nodes;
 mod observing;
 mod postgres;
 mod queries;
 mod recording;
 mod report;
+#[path = "../../crates/storage-postgres/tests/support/mod.rs"]
+mod servers;
 mod splits;
 mod throughput;
 mod traffic;
@@ -154,6 +158,16 @@ enum Command {
         #[arg(long, default_value_t = 3)]
         seconds: u64,
     },
+    /// Measure nodes on PostgreSQL: the way from node to node, and rates of one to three nodes on
+    /// one cluster and on two; needs the Debian package postgresql
+    Nodes {
+        /// Number of rounds, each with one measurement of every line
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+        /// Duration of one measurement in seconds
+        #[arg(long, default_value_t = 2.0)]
+        seconds: f64,
+    },
     /// Measure durable creates over HTTP: single, in bulk and in transactional batches
     Bulk(HttpArguments),
     /// Measure creates over HTTP with the data in memory and on disk, and the memory of an item
@@ -241,6 +255,11 @@ fn main() -> Result<()> {
             splits::run(items, rounds, seconds, directory.path())
         }
         Command::Postgres { rounds, seconds } => postgres::run(rounds, seconds),
+        Command::Nodes { rounds, seconds } => {
+            cargo_build()?;
+            let directory = temporary_directory(None)?;
+            nodes::run(rounds, Duration::from_secs_f64(seconds), directory.path())
+        }
         Command::Bulk(arguments) => {
             cargo_build()?;
             let directory = temporary_directory(arguments.directory.clone())?;

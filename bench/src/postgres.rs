@@ -6,15 +6,12 @@
 //! has its default number of connections. pgbench makes its rows in the server, so it sends less.
 
 use crate::Result;
+use crate::servers::Server;
 use orrery_storage::{Commit, CommitOutcome, Lease, PartitionId, Store};
 use orrery_storage_postgres::{ClusterConfig, PostgresStore, StoreOptions};
-use servers::Server;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-
-#[path = "../../crates/storage-postgres/tests/support/mod.rs"]
-mod servers;
 
 /// Rows that are read.
 const READ_ROWS: u64 = 1_000;

@@ -5,6 +5,7 @@ mod program;
 #[path = "../../storage-postgres/tests/support/mod.rs"]
 mod servers;
 
+use orrery_model::Json;
 use program::{Answer, Client, Exit, ITEMS, Request, Server, start, text};
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -27,13 +28,7 @@ impl Fleet {
         let config = servers::server().config();
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("clusters.toml");
-        let password = config.password_file.as_deref().expect("a password");
-        let description = format!(
-            "[[cluster]]\nname = \"main\"\nuser = \"{}\"\ndatabase = \"{}\"\nschema = \"{}\"\n\
-             password_file = {password:?}\ntls = \"off\"\n[[cluster.host]]\naddress = \"{}\"\n",
-            config.user, config.database, config.schema, config.hosts[0].address,
-        );
-        std::fs::write(&file, description).expect("written");
+        std::fs::write(&file, servers::cluster_file(&[config])).expect("written");
         Fleet { folder, file }
     }
 
@@ -244,6 +239,30 @@ fn a_node_that_waits_is_ready_and_ends_when_it_is_told_to() {
     );
     assert!(of_other.starts_with("HTTP/1.1 200"), "{of_other}");
     assert!(of_other.contains("\"forwarding\""), "{of_other}");
+    let mut manager = other.manager();
+    assert!(manager.get("/ready").text().contains("forwarding"));
+    // The management API lists the nodes, and names the one that has the data.
+    let address = format!("http://{}", holder.address);
+    let began = Instant::now();
+    while !manager.get("/nodes").text().contains(&address) {
+        assert!(began.elapsed() < PATIENCE, "the holder is not listed");
+    }
+    let nodes = manager.get("/nodes").json();
+    let nodes = nodes.get("nodes").and_then(Json::as_array).expect("a list");
+    let of = |node: &Json| (text(node, "name"), text(node, "holdsLease"));
+    let pair = |name: &str, holds: &str| (name.to_owned(), holds.to_owned());
+    let nodes: Vec<_> = nodes.iter().map(of).collect();
+    assert_eq!(nodes, [pair("a", "yes"), pair("b", "no")]);
+    for (method, path) in [("GET", "/metrics"), ("POST", "/nodes/b/lead")] {
+        let refused = manager.call(method, path, "");
+        let message = refused.text();
+        assert_eq!(refused.status, 503, "{message}");
+        let says = format!("the node 'a' at {address}, which holds the lease");
+        assert!(
+            message.contains("Forwarding") && message.contains(&says),
+            "{message}"
+        );
+    }
     assert_eq!(other.stop().code, Some(0));
     // The holder is not concerned.
     holder.client().make_posts();

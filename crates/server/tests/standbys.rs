@@ -29,19 +29,11 @@ impl Fleet {
     fn start(delay_ms: u64, options: &[&str]) -> Fleet {
         let primary = servers::Server::start(&["-c", "fsync=off"]);
         let standby = primary.start_standby();
-        let config = primary.config_at(&[primary.port, standby.port]);
+        let mut config = primary.config_at(&[primary.port, standby.port]);
+        config.follower_delay_ms = delay_ms;
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("clusters.toml");
-        let password = config.password_file.as_deref().expect("a password");
-        let mut description = format!(
-            "[[cluster]]\nname = \"main\"\nuser = \"{}\"\ndatabase = \"{}\"\nschema = \"{}\"\n\
-             password_file = {password:?}\ntls = \"off\"\nfollower_delay_ms = {delay_ms}\n",
-            config.user, config.database, config.schema,
-        );
-        for host in &config.hosts {
-            description += &format!("[[cluster.host]]\naddress = \"{}\"\n", host.address);
-        }
-        std::fs::write(&file, description).expect("written");
+        std::fs::write(&file, servers::cluster_file(&[config])).expect("written");
         let node = |name: &str| {
             let data = folder.path().join(name).display().to_string();
             let file = file.display().to_string();

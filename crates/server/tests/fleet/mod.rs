@@ -6,7 +6,6 @@
 pub(crate) mod servers;
 
 use servers::server;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -21,23 +20,14 @@ impl Fleet {
     /// Creates clusters of these names, without data.
     pub(crate) fn new(names: &[&str]) -> Fleet {
         let folder = tempfile::tempdir().expect("a folder");
-        let (mut clusters, mut text) = (Vec::new(), String::new());
+        let (mut clusters, mut configs) = (Vec::new(), Vec::new());
         for name in names {
-            let config = server().config();
-            let password = config.password_file.clone().expect("a password");
-            writeln!(
-                text,
-                "[[cluster]]\nname = '{name}'\nuser = '{}'\ndatabase = '{}'\nschema = '{}'\n\
-                 tls = 'off'\npassword_file = '{}'\n[[cluster.host]]\naddress = '{}'",
-                config.user,
-                config.database,
-                config.schema,
-                password.display(),
-                config.hosts[0].address
-            )
-            .expect("a string takes all");
-            clusters.push(((*name).to_owned(), config.schema));
+            let mut config = server().config();
+            (*name).clone_into(&mut config.name);
+            clusters.push(((*name).to_owned(), config.schema.clone()));
+            configs.push(config);
         }
+        let text = servers::cluster_file(&configs);
         std::fs::write(folder.path().join("clusters.toml"), text).expect("the file is written");
         Fleet { folder, clusters }
     }

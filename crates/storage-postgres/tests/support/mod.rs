@@ -262,6 +262,23 @@ impl Drop for Server {
     }
 }
 
+/// Returns the text of a cluster file for the program.
+pub(crate) fn cluster_file(clusters: &[ClusterConfig]) -> String {
+    let mut text = String::new();
+    for config in clusters {
+        let password = config.password_file.as_deref().unwrap();
+        text += &format!(
+            "[[cluster]]\nname = {:?}\nuser = {:?}\ndatabase = {:?}\nschema = {:?}\n\
+             password_file = {password:?}\ntls = \"off\"\nfollower_delay_ms = {}\n",
+            config.name, config.user, config.database, config.schema, config.follower_delay_ms,
+        );
+        for host in &config.hosts {
+            text += &format!("[[cluster.host]]\naddress = {:?}\n", host.address);
+        }
+    }
+    text
+}
+
 /// Returns a schema name that no other test uses.
 pub(crate) fn new_schema() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);

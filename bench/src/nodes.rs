@@ -1,0 +1,169 @@
+//! Benchmark of nodes on PostgreSQL: the way from node to node, and the rates of one, two and three
+//! nodes on one cluster and on two.
+//!
+//! The program starts the PostgreSQL servers, three nodes of the server program, and the load, all on
+//! this machine. One node holds the lease and serves; the other nodes send requests on to that node.
+
+use crate::Result;
+use crate::child::{ServerProcess, ready_server};
+use crate::items::{Creates, prepare_with_throughput};
+use crate::load::{LoadSpec, load};
+use crate::report::median;
+use crate::servers::{Server, cluster_file};
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+/// RU/s of the container, for four physical partitions.
+const THROUGHPUT: u32 = 40_000;
+const NODES: usize = 3;
+const WARM_UP: usize = 20;
+/// Connections of the lines that measure rates.
+const CONNECTIONS: usize = 24;
+
+/// One line of the output: an operation, and the nodes that clients use.
+struct Line {
+    name: &'static str,
+    is_read: bool,
+    /// The numbers of the nodes; 0 is the holder of the lease.
+    nodes: &'static [usize],
+    connections: usize,
+}
+
+const LINES: [Line; 10] = [
+    line("point read, holder", true, &[0], 1),
+    line("point read, another node", true, &[1], 1),
+    line("create, holder", false, &[0], 1),
+    line("create, another node", false, &[1], 1),
+    line("point reads, 1 node", true, &[0], CONNECTIONS),
+    line("point reads, 2 nodes", true, &[0, 1], CONNECTIONS),
+    line("point reads, 3 nodes", true, &[0, 1, 2], CONNECTIONS),
+    line("creates, 1 node", false, &[0], CONNECTIONS),
+    line("creates, 2 nodes", false, &[0, 1], CONNECTIONS),
+    line("creates, 3 nodes", false, &[0, 1, 2], CONNECTIONS),
+];
+
+const fn line(
+    name: &'static str,
+    is_read: bool,
+    nodes: &'static [usize],
+    connections: usize,
+) -> Line {
+    Line {
+        name,
+        is_read,
+        nodes,
+        connections,
+    }
+}
+
+/// The nodes on some clusters, with a container and the requests for it.
+struct Fleet {
+    nodes: Vec<ServerProcess>,
+    reads: Vec<Vec<u8>>,
+    creates: Creates,
+    created: AtomicU64,
+}
+
+/// Requests a second of one measurement, and the median microseconds of a request.
+struct Measured {
+    rate: f64,
+    micros: f64,
+}
+
+/// Measures every line on one cluster and on two, `rounds` times for `time`, and prints medians.
+pub(crate) fn run(rounds: usize, time: Duration, directory: &Path) -> Result<()> {
+    let servers = [Server::start(&[]), Server::start(&[])];
+    println!(
+        "{:<26} {:>5} {:>9} {:>11} {:>9}",
+        "operation", "conn.", "clusters", "requests/s", "p50 us"
+    );
+    for clusters in 1..=servers.len() {
+        let folder = directory.join(clusters.to_string());
+        let fleet = Fleet::start(&servers[..clusters], &folder)?;
+        let mut results: Vec<Vec<Measured>> = LINES.iter().map(|_| Vec::new()).collect();
+        for round in 0..rounds {
+            eprintln!("round {} of {rounds}, clusters: {clusters}", round + 1);
+            for (line, results) in LINES.iter().zip(&mut results) {
+                results.push(fleet.measure(line, time)?);
+            }
+        }
+        for (line, results) in LINES.iter().zip(&results) {
+            println!(
+                "{:<26} {:>5} {clusters:>9} {:>11.0} {:>9.0}",
+                line.name,
+                line.connections,
+                median(results.iter().map(|result| result.rate).collect()),
+                median(results.iter().map(|result| result.micros).collect()),
+            );
+        }
+    }
+    Ok(())
+}
+
+impl Fleet {
+    /// Starts the nodes on clusters of one server each, and creates a container with items.
+    fn start(servers: &[Server], folder: &Path) -> Result<Fleet> {
+        std::fs::create_dir_all(folder)?;
+        let file = folder.join("clusters.toml");
+        let configs = servers.iter().enumerate().map(|(number, server)| {
+            let mut config = server.config();
+            config.name = format!("c{number}");
+            config
+        });
+        let configs: Vec<_> = configs.collect();
+        std::fs::write(&file, cluster_file(&configs))?;
+        let file = file.to_str().ok_or("the folder has a name of UTF-8")?;
+        let mut nodes = Vec::new();
+        // The first node that starts holds the lease.
+        for name in ["a", "b", "c"].into_iter().take(NODES) {
+            let place = ["--store", "postgres", "--cluster-file", file];
+            let options = [&place[..], &["--node", name]].concat();
+            nodes.push(ready_server(&folder.join(name), &options)?);
+        }
+        let reads = prepare_with_throughput(&nodes[0], Some(THROUGHPUT))?;
+        Ok(Fleet {
+            creates: Creates::new(&nodes[0])?,
+            nodes,
+            reads,
+            created: AtomicU64::new(0),
+        })
+    }
+
+    /// Measures one line: each node has an equal share of the connections.
+    fn measure(&self, line: &Line, time: Duration) -> Result<Measured> {
+        let request = |n: u64, out: &mut Vec<u8>| match line.is_read {
+            true => out.extend_from_slice(&self.reads[n as usize % self.reads.len()]),
+            false => self.creates.write(n, out),
+        };
+        let read = AtomicU64::new(0);
+        let counter = if line.is_read { &read } else { &self.created };
+        let load_of = |node: usize| {
+            let spec = LoadSpec {
+                address: &self.nodes[node].address,
+                counter,
+                request: &request,
+                connections: line.connections / line.nodes.len(),
+                warm_up: WARM_UP,
+                time,
+            };
+            load(&spec).map_err(|error| error.to_string())
+        };
+        let loads: Vec<_> = std::thread::scope(|scope| {
+            let start = |&node: &usize| scope.spawn(move || load_of(node));
+            let threads: Vec<_> = line.nodes.iter().map(start).collect();
+            threads.into_iter().map(|thread| thread.join()).collect()
+        });
+        let mut rate = 0.0;
+        let mut latencies = Vec::new();
+        for load in loads {
+            let load = load.map_err(|_| "a load panicked")??;
+            rate += load.latencies.len() as f64 / load.elapsed.as_secs_f64();
+            latencies.extend(load.latencies.iter().map(|time| time.as_secs_f64() * 1e6));
+        }
+        Ok(Measured {
+            rate,
+            micros: median(latencies),
+        })
+    }
+}
