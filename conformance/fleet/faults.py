@@ -117,6 +117,38 @@ def cut_node_from_primary(lab: Lab) -> Repair:
     return lambda: node.drop(machine, False)
 
 
+def cut_nodes(lab: Lab) -> Repair:
+    node, other = lab.clients[:2]
+    node.drop(other, True)
+    return lambda: node.drop(other, False)
+
+
+def cut_from_cluster(node: Machine, lab: Lab) -> Repair:
+    """Cuts the ways between a node and all machines of the cluster; clients and other nodes reach the node."""
+    for machine in lab.clusters[0].machines:
+        node.drop(machine, True)
+
+    def repair() -> None:
+        for machine in lab.clusters[0].machines:
+            node.drop(machine, False)
+
+    return repair
+
+
+def cut_holder_from_cluster(lab: Lab) -> Repair:
+    return cut_from_cluster(lab.clients[0], lab)
+
+
+def cut_other_from_cluster(lab: Lab) -> Repair:
+    return cut_from_cluster(lab.clients[1], lab)
+
+
+def cut_other_node(lab: Lab) -> Repair:
+    machine = lab.clients[1]
+    machine.cut()
+    return machine.heal
+
+
 def switch_over(lab: Lab) -> Repair:
     lab.clusters[0].switch_over()
     return nothing
@@ -138,4 +170,15 @@ FAULTS = [
     Fault("pause-standby", "SIGSTOP of a standby's PostgreSQL for 20 s", "SIGCONT", pause_standby, 20, 10),
     Fault("cut-node-primary", "no network between node and primary for 20 s", "rule removed",
           cut_node_from_primary, 20, 35),
+]
+
+# Faults that need several nodes; `lab.clients[0]` is the machine of the node that holds the lease. Gaps are those of the
+# client that suffers most, which may use only the node that is cut.
+FAULTS_WITH_NODES = [
+    Fault("cut-holder-cluster", "no network between the holder and the cluster for 20 s", "rules removed",
+          cut_holder_from_cluster, 20, 60),
+    Fault("cut-other-cluster", "no network between another node and the cluster for 20 s", "rules removed",
+          cut_other_from_cluster, 20, 60),
+    Fault("cut-nodes", "no network between the holder and another node for 20 s", "rule removed", cut_nodes, 20, 60),
+    Fault("cut-other-node", "no network at another node for 10 s", "link up", cut_other_node, 10, 60),
 ]

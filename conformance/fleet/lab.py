@@ -26,7 +26,7 @@ from pathlib import Path
 
 PATRONI_LEAST = (3, 0, 3)
 USER = "postgres"
-HEALTHY_SECONDS_MAX = 150
+HEALTHY_SECONDS_MAX = 400
 POLL_SECONDS = 0.1
 
 
@@ -42,7 +42,7 @@ class Settings:
     loop_wait: int = 5
     retry_timeout: int = 5
     synchronous_mode: str | bool = "quorum"
-    wal_keep_size: str = "512MB"
+    wal_keep_size: str = "2GB"
 
 
 @dataclass
@@ -100,8 +100,13 @@ def check_patroni(patroni: str, install: str) -> None:
 
 
 def as_user() -> list[str]:
-    """The start of a command line that runs as the user of PostgreSQL."""
-    return ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups"]
+    """The start of a command line that runs as the user of PostgreSQL.
+
+    The capability lets Patroni start its own interpreter again, which may be below the home of root: without it the
+    process that starts PostgreSQL ends without a word, and Patroni waits for it for ever.
+    """
+    reads_all = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+    return ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", *reads_all]
 
 
 def ip(*words: str) -> None:
@@ -220,6 +225,9 @@ class Cluster:
                 "data_dir": str(folder / "data"),
                 "pgpass": str(folder / "pgpass"),
                 "parameters": {"unix_socket_directories": str(folder)},
+                # A primary that was cut off wrote on; if the log since the last common checkpoint is gone, it is cloned.
+                "remove_data_directory_on_rewind_failure": True,
+                "remove_data_directory_on_diverged_timelines": True,
                 "authentication": {
                     "superuser": {"username": "postgres", "password": "lab"},
                     "replication": {"username": "replicator", "password": "lab"},

@@ -70,10 +70,21 @@ class Server:
         self.endpoints: Endpoints | None = None
 
     @classmethod
-    def start(cls, log: Path, *arguments: str, port: int = 0) -> "Server":
-        """Starts the program, on free ports unless one is named, and returns when it has reported that it is ready."""
-        command = [str(program()), "start", "--listen", f"127.0.0.1:{port}", "--ready-json"]
-        command += ["--admin-listen", "127.0.0.1:0", *arguments]
+    def start(
+        cls,
+        log: Path,
+        *arguments: str,
+        port: int = 0,
+        address: str = "127.0.0.1",
+        within: tuple[str, ...] = (),
+        other_program: Path | None = None,
+    ) -> "Server":
+        """Starts the program, on free ports unless one is named, and returns when it has reported that it is ready.
+
+        `within` are the words before the program, such as those of `ip netns exec`; they must become the program.
+        """
+        command = [*within, str(other_program or program()), "start", "--listen", f"{address}:{port}", "--ready-json"]
+        command += ["--admin-listen", f"{address}:0", *arguments]
         with log.open("wb") as stderr:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr)
         server = cls(process, log)
@@ -117,6 +128,10 @@ class Server:
     def resume(self) -> None:
         """Lets the threads of the process go on."""
         self._process.send_signal(signal.SIGCONT)
+
+    def exit_code(self) -> int | None:
+        """Returns the exit code of a process that has ended."""
+        return self._process.poll()
 
     def wait_for_end(self, code: int) -> None:
         """Waits for the process to end by itself. Raises ServerFailed if the exit code is another one."""

@@ -29,6 +29,10 @@ FAULTS_OF_NODES = (
     CRASH,
 )
 
+# The beginning of the names of faults of a fleet, in which networks are cut and primaries replaced: a request may reach a
+# node after its client has given it up.
+FLEET = "fleet: "
+
 # A row as clients read it: logical partition, id, value, the stable number that queries sort by, the count of counters.
 Row = tuple[str, str, str | None, int | None, int | None]
 

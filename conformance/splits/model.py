@@ -3,7 +3,8 @@
 An operation takes place at one moment between its call and its return. It follows that no reader may see a value that a
 later write had replaced before the read began, and that no reader may find an item absent after a write that no delete
 can have followed. Concurrent operations may have taken place in either order, and an operation with an unknown outcome
-may not have taken place, so both only extend the set of possible states.
+may not have taken place, so both only extend the set of possible states. An operation with an unknown outcome took place
+before its return or never, except in a fleet, whose networks may deliver a request after its client has given it up.
 """
 
 from bisect import bisect_left, bisect_right
@@ -11,7 +12,7 @@ from collections import defaultdict
 from itertools import accumulate
 from zlib import crc32
 
-from history import CRASH, FAULTS_OF_NODES, LONG_PAUSE, Action, FeedPage, Look, Record, Write
+from history import CRASH, FAULTS_OF_NODES, FLEET, LONG_PAUSE, Action, FeedPage, Look, Record, Write
 
 # Times before and after all operations.
 EVER = -(1 << 80)
@@ -65,10 +66,10 @@ class Beginnings:
 
 
 class Item:
-    """One item: its writes and their consequences."""
+    """One item: its writes and their consequences. With `is_late`, a write may take place after its client gave it up."""
 
-    def __init__(self, writes: list[Write], first_seen: dict[str, int]):
-        self.seen = first_seen
+    def __init__(self, writes: list[Write], first_seen: dict[str, int], is_late: bool = False):
+        self.seen, self._is_late = first_seen, is_late
         possible = [w for w in writes if took_place(w) != "no"]
         definite = [w for w in possible if took_place(w) == "yes" or w.v in first_seen]
         self.by_value = {w.v: w for w in writes if w.v is not None}
@@ -88,7 +89,8 @@ class Item:
 
         One that was repeated below may have been seen before it took place for the last time.
         """
-        return write.returned if write.lost else min(write.returned, self.seen.get(write.v, NEVER))
+        ended = NEVER if self._is_late and write.outcome == "unknown" else write.returned
+        return ended if write.lost else min(ended, self.seen.get(write.v, NEVER))
 
     def is_replaced(self, write: Write, before: int) -> bool:
         """Returns True if another write certainly replaced this one before that time."""
@@ -130,7 +132,8 @@ class Model:
         for write in self.writes:
             for id in write.ids:
                 writes[write.pk, id].append(write)
-        self.items = {name: Item(found, seen) for name, found in writes.items()}
+        is_late = any(action.do.startswith(FLEET) for action in self.actions)
+        self.items = {name: Item(found, seen, is_late) for name, found in writes.items()}
         self.nothing = Item([], {})
 
     def _first_seen(self) -> dict[str, int]:
@@ -152,16 +155,17 @@ class Model:
         """Returns True for an error that a fault explains: a broken connection, an unknown outcome, or no execution."""
         if record.outcome == "ok":
             return False
-        faults = [action for action in self.actions if action.do == "kill" or action.do in FAULTS_OF_NODES]
+        fleet = [action for action in self.actions if action.do.startswith(FLEET)]
+        faults = fleet + [action for action in self.actions if action.do == "kill" or action.do in FAULTS_OF_NODES]
         if record.status == UNKNOWN_OUTCOME:
-            return any(fault.do in FAULTS_OF_NODES for fault in faults)
+            return bool(fleet) or any(fault.do in FAULTS_OF_NODES for fault in faults)
         # The answer to a batch has the status of the operation that failed.
         of_operation = record.status == MULTI_STATUS and any(
             f'"statusCode":{status}' in record.error for status in NOT_CARRIED_OUT
         )
         if record.status in NOT_CARRIED_OUT or of_operation:
             return any(
-                fault.do in (LONG_PAUSE, CRASH) and fault.invoked <= record.returned and record.invoked <= fault.returned
+                (fault in fleet or fault.do in (LONG_PAUSE, CRASH)) and fault.invoked <= record.returned and record.invoked <= fault.returned
                 for fault in faults
             )
         return record.status == 0 and record.outcome == "unknown" and bool(faults)

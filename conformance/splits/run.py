@@ -191,6 +191,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--merges", type=int, default=0, help="at least so many merges")
     parser.add_argument("--kills", type=int, default=0, help="so many times kill -9 and a new start, or faults of nodes")
     parser.add_argument("--nodes", type=int, default=0, help="nodes on a PostgreSQL of the run, in place of one server")
+    parser.add_argument("--older", type=Path, help="a program of an earlier version, which nodes run by turns")
     parser.add_argument("--operations", type=int, default=2000, help="at least so many operations of the clients")
     parser.add_argument("--pace", type=int, default=40, help="operations of the clients between two splits or merges")
     parser.add_argument("--python", type=int, default=2, help="processes on the Python SDK")
@@ -206,7 +207,7 @@ def parse(words: list[str]) -> argparse.Namespace:
 def run(arguments: argparse.Namespace, directory: Path) -> None:
     """Runs the whole workload and writes its histories to `directory/history`."""
     (directory / "history").mkdir(exist_ok=True)
-    host = Nodes(directory, arguments.nodes) if arguments.nodes else Host(directory)
+    host = Nodes(directory, arguments.nodes, arguments.older) if arguments.nodes else Host(directory)
     progress, log = Progress(), Log(directory / "history" / "actions.jsonl")
     clients: list[Client] = []
     try:

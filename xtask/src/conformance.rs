@@ -18,7 +18,7 @@
 //! conformance/telemetry        the receiver of a collector    the same venv, and Go
 //! conformance/splits           both SDKs at once, histories   the same venv and node_modules
 //! conformance/postgres         another suite, with the data in PostgreSQL    that of the suite
-//! conformance/regions          nodes in two regions, loss of one, levels     pytest
+//! conformance/regions          nodes in two regions, loss of one, levels     pytest, JDK, Maven
 //! ```
 //!
 //! Promises: the runner's own output and closing line are passed through; each failure says what to
@@ -244,10 +244,17 @@ pub(crate) fn postgres(arguments: &[String]) -> Outcome {
     })
 }
 
-/// Runs nodes in two regions on a PostgreSQL of this run under the Python SDK: one is lost, and one
-/// reads a standby that is behind.
+/// Runs nodes in two regions on a PostgreSQL of this run under the Python and the Java SDK: one is
+/// lost, and one reads a standby that is behind.
 pub(crate) fn regions(arguments: &[String]) -> Outcome {
-    pytest("regions", arguments)
+    let mut run = python_program(&root().join("conformance/regions"))?;
+    run.args(["-m", "pytest", "-p", "no:cacheprovider"])
+        .args(arguments)
+        .env("ORRERY_JAVA_CLASS_PATH", scenarios::java_libraries()?)
+        .env(PROGRAM_VARIABLE, server()?);
+    must(&mut run).map_err(|error| {
+        format!("{error}; one test again: `cargo xtask conformance regions -k NAME --tb=long`")
+    })
 }
 
 /// Runs the browser's suite of the blog. Screenshots go to `target/conformance/blog`.

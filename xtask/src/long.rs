@@ -159,6 +159,14 @@ const RUNS: &[Run] = &[
         },
     },
     Run {
+        name: "fleet-nodes",
+        summary: "three nodes and both SDKs on a Patroni cluster, 46 faults; takes root",
+        work: Work::Suite {
+            run: fleet::run,
+            arguments: &["--nodes", "3", "--rounds", "2"],
+        },
+    },
+    Run {
         name: "blog-users",
         summary: "30 minutes of 50 users of the blog, a pipeline worker killed every minute",
         work: Work::Bench {
