@@ -21,7 +21,7 @@ pub(crate) fn help() -> String {
      --ttl SECONDS, --json FILE, --keep, --patroni PROGRAM.\n\n\
      With --nodes N, N nodes run on the cluster, with the Python and the JavaScript SDK as\n\
      clients; two rounds of every fault, also those of nodes and of the networks between them,\n\
-     take about 30 minutes. Further options go to conformance/fleet/sdk.py: --rounds N,\n\
+     take about 50 minutes. Further options go to conformance/fleet/sdk.py: --rounds N,\n\
      --faults NAME[,NAME], --seed N, --json FILE, --keep, --patroni PROGRAM.\n\n\
      Needs root, for network namespaces, and the Debian packages postgresql, etcd-server,\n\
      iproute2 and iptables. Patroni is installed below target/.\n"

@@ -2,9 +2,11 @@
 //!
 //! Only the store of the one writer keeps them. An idle snapshot is handed out again only while its
 //! head is the newest durable head that this process knows, so a commit that was answered before is
-//! never missed: a commit is noted as durable before it is answered. An idle snapshot ends when its
-//! partition changes, after [`MOST_AGE`], when another caller needs its connection, and with the
-//! store.
+//! never missed: a commit is noted as durable before it is answered. A new transaction may show a
+//! commit before its answer has arrived; no later caller gets a snapshot without that commit.
+//!
+//! An idle snapshot ends when its partition changes, after [`MOST_AGE`], when another caller needs
+//! its connection, and with the store.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -145,7 +147,7 @@ impl Shared {
             self.runtime.spawn(end_old(self.clone()));
         }
         // A change before this look is seen here, and one after it ends the snapshot itself.
-        if self.known(id) != row {
+        if !self.partitions().is_newest(id, &row) {
             self.end_idle(id);
         }
         // A caller that found no idle snapshot before waits for a connection.
@@ -167,7 +169,7 @@ impl Shared {
     fn is_newest(&self, id: PartitionId, snapshot: &OpenSnapshot) -> bool {
         let is_newest = {
             let partitions = self.partitions();
-            partitions.durable(id) == snapshot.row && !partitions.is_in_doubt(id)
+            partitions.is_newest(id, &snapshot.row) && !partitions.is_in_doubt(id)
         };
         is_newest
             && snapshot.row.state == 0

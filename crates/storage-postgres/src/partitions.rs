@@ -59,6 +59,8 @@ struct Partition {
     accepted: Head,
     /// The newest row that is known to be durable.
     durable: HeadRow,
+    /// The newest row that a snapshot has shown: that of a commit whose answer is on its way.
+    shown: HeadRow,
     /// The number of the opening of an epoch.
     opener: Option<(u64, Token)>,
     /// Acknowledged commits are gone, as this sentence says.
@@ -293,6 +295,23 @@ impl Partitions {
         self.partitions
             .get(&id)
             .map_or_else(HeadRow::default, |p| p.durable)
+    }
+
+    /// Notes the row of a new snapshot.
+    pub(crate) fn note_shown(&mut self, id: PartitionId, row: HeadRow) {
+        let partition = self.partitions.entry(id).or_default();
+        if partition.shown.is_older_than(&row) {
+            partition.shown = row;
+        }
+    }
+
+    /// Returns true for a row that is the newest durable one, and not older than any that a
+    /// snapshot has shown. No other snapshot may be given to a later reader.
+    pub(crate) fn is_newest(&self, id: PartitionId, row: &HeadRow) -> bool {
+        let Some(partition) = self.partitions.get(&id) else {
+            return *row == HeadRow::default();
+        };
+        partition.durable == *row && !row.is_older_than(&partition.shown)
     }
 
     /// Answers the commits of a transaction, and counts those that failed.

@@ -210,7 +210,8 @@ fn begin_for(
             )));
         }
     };
-    for &partition in partitions {
+    for (&partition, &row) in partitions.iter().zip(&begun.1) {
+        shared.partitions().note_shown(partition, row);
         if shared.partitions().is_in_doubt(partition) {
             begun.0.session.mark_broken();
             return Err(shared.unavailable(format!(

@@ -587,6 +587,36 @@ fn connections_of_snapshots_that_timed_out_are_closed() {
     assert!(held.iter().all(|snapshot| snapshot.head().lsn == 1));
 }
 
+/// A commit is visible on the server before this process has its answer. A reader that saw the
+/// commit is followed by no reader that does not, although a transaction from before is idle.
+#[test]
+fn a_snapshot_never_shows_less_than_an_earlier_one_did() {
+    let options = StoreOptions {
+        only_writer: true,
+        ..StoreOptions::default()
+    };
+    let proxy = Proxy::start(server().port);
+    let mut config = server().config_at(&[proxy.port]);
+    config.commit_timeout_ms = 3_000;
+    let newest = format!("SELECT max(lsn) FROM {}.head", config.schema);
+    let store = PostgresStore::open_with(config, options).unwrap();
+    let mut writer = PartitionWriter::open(&store, P);
+    // The connections for the snapshots below: making one takes longer than a transaction is used.
+    let held: Vec<_> = (0..3).map(|_| store.snapshot(P).unwrap()).collect();
+    drop(held);
+    writer.put(&[(b"a", b"1")]);
+    let before = store.snapshot(P).unwrap();
+    proxy.fail_next(Fault::NoAnswer);
+    let _receipt = store.submit(&writer.lease, commit(2, &[(b"b", b"2")]));
+    while server().sql(&newest) != [["2"]] {}
+    let newer = store.snapshot(P).unwrap();
+    assert_eq!(newer.head().lsn, 2);
+    // The older transaction becomes idle, and the next reader may not get it.
+    assert_eq!(before.head().lsn, 1);
+    drop(before);
+    assert_eq!(store.snapshot(P).unwrap().head().lsn, 2);
+}
+
 /// The store is dropped while a commit hangs: the drop ends, and the commit has an answer.
 #[test]
 fn a_store_that_is_closed_while_a_commit_hangs_answers_the_commit() {

@@ -29,8 +29,8 @@
 //! 8. **Range deletes** remove every key that an earlier commit left in the range. Within one
 //!    commit range deletes come first, then deletes, then puts; of two puts of one key the later
 //!    counts.
-//! 9. **Snapshots do not change**, hold only durable commits, and hold every commit answered `Ok`
-//!    before they were taken.
+//! 9. **Snapshots do not change**, hold only durable commits, and hold every commit that was
+//!    answered `Ok`, or was shown by another snapshot, before they were taken.
 //! 10. **Watch** is offered by no engine in this crate, and [`Capabilities`] says so.
 //! 11. **Partitions are independent**: no key, head or epoch of a partition is seen from another
 //!     partition, under any concurrency.
