@@ -65,18 +65,19 @@ struct Fleet {
     created: AtomicU64,
 }
 
-/// Requests a second of one measurement, and the median microseconds of a request.
+/// Requests a second of one measurement, and percentiles of the microseconds of a request.
 struct Measured {
     rate: f64,
-    micros: f64,
+    p50: f64,
+    p99: f64,
 }
 
 /// Measures every line on one cluster and on two, `rounds` times for `time`, and prints medians.
 pub(crate) fn run(rounds: usize, time: Duration, directory: &Path) -> Result<()> {
     let servers = [Server::start(&[]), Server::start(&[])];
     println!(
-        "{:<26} {:>5} {:>9} {:>11} {:>9}",
-        "operation", "conn.", "clusters", "requests/s", "p50 us"
+        "{:<26} {:>5} {:>9} {:>11} {:>9} {:>9}",
+        "operation", "conn.", "clusters", "requests/s", "p50 us", "p99 us"
     );
     for clusters in 1..=servers.len() {
         let folder = directory.join(clusters.to_string());
@@ -90,11 +91,12 @@ pub(crate) fn run(rounds: usize, time: Duration, directory: &Path) -> Result<()>
         }
         for (line, results) in LINES.iter().zip(&results) {
             println!(
-                "{:<26} {:>5} {clusters:>9} {:>11.0} {:>9.0}",
+                "{:<26} {:>5} {clusters:>9} {:>11.0} {:>9.0} {:>9.0}",
                 line.name,
                 line.connections,
                 median(results.iter().map(|result| result.rate).collect()),
-                median(results.iter().map(|result| result.micros).collect()),
+                median(results.iter().map(|result| result.p50).collect()),
+                median(results.iter().map(|result| result.p99).collect()),
             );
         }
     }
@@ -161,9 +163,15 @@ impl Fleet {
             rate += load.latencies.len() as f64 / load.elapsed.as_secs_f64();
             latencies.extend(load.latencies.iter().map(|time| time.as_secs_f64() * 1e6));
         }
+        latencies.sort_by(f64::total_cmp);
+        let at = |percent: usize| {
+            let found = latencies.get(latencies.len() * percent / 100);
+            found.copied().unwrap_or_default()
+        };
         Ok(Measured {
             rate,
-            micros: median(latencies),
+            p50: at(50),
+            p99: at(99),
         })
     }
 }

@@ -24,6 +24,10 @@ use crate::store::Shared;
 /// The age after which a transaction is not used again: the server keeps old rows for it.
 pub(crate) const MOST_AGE: Duration = Duration::from_secs(1);
 
+/// The age after which a transaction is not used again while a caller waits for a connection:
+/// otherwise the callers that find an idle snapshot would keep all connections.
+const SHARED_AGE: Duration = Duration::from_millis(20);
+
 /// An open transaction that shows one partition.
 pub(crate) struct OpenSnapshot {
     pub(crate) place: Place,
@@ -139,7 +143,8 @@ impl Shared {
 
     /// Keeps a snapshot that no caller holds any more for the next caller, or ends it.
     pub(crate) fn release(self: &Arc<Self>, id: PartitionId, snapshot: OpenSnapshot) {
-        if !self.options.only_writer || !self.is_newest(id, &snapshot) {
+        let is_due = self.readers.is_waited_for() && snapshot.begun.elapsed() >= SHARED_AGE;
+        if !self.options.only_writer || is_due || !self.is_newest(id, &snapshot) {
             return self.end(snapshot);
         }
         let row = snapshot.row;

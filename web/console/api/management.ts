@@ -1067,8 +1067,8 @@ export interface DamagedBlock {
 }
 
 export interface Health {
-  /** the state of the server */
-  readonly status: "alive" | "ready";
+  /** the state of the server; forwarding for a node that sends requests on to the node with the lease */
+  readonly status: "alive" | "ready" | "forwarding";
 }
 
 export interface Problem {
