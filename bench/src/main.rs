@@ -15,7 +15,7 @@
 //! | `traffic` | the traffic statistics of a container, and metrics |
 //! | `blog-users` | simulated users of the blog, who check every answer; times of its pages |
 //! | `postgres` | commits and point reads in a PostgreSQL cluster, beside pgbench |
-//! | `nodes` | nodes on PostgreSQL: the way between nodes, rates of 1 to 3 nodes, 1 and 2 clusters |
+//! | `nodes` | nodes on PostgreSQL: the way between nodes, rates of one to three nodes |
 //! | `splits` | splits and merges, and the latencies of clients meanwhile |
 //!
 //! `docs/benchmarks.md` explains each line of the output. Build with `--release`.
@@ -255,11 +255,7 @@ fn main() -> Result<()> {
             splits::run(items, rounds, seconds, directory.path())
         }
         Command::Postgres { rounds, seconds } => postgres::run(rounds, seconds),
-        Command::Nodes { rounds, seconds } => {
-            cargo_build()?;
-            let directory = temporary_directory(None)?;
-            nodes::run(rounds, Duration::from_secs_f64(seconds), directory.path())
-        }
+        Command::Nodes { rounds, seconds } => nodes::run(rounds, Duration::from_secs_f64(seconds)),
         Command::Bulk(arguments) => {
             cargo_build()?;
             let directory = temporary_directory(arguments.directory.clone())?;

@@ -1,15 +1,16 @@
 //! Benchmark of nodes on PostgreSQL: the way from node to node, and the rates of one, two and three
 //! nodes on one cluster and on two.
 //!
-//! The program starts the PostgreSQL servers, three nodes of the server program, and the load, all on
-//! this machine. One node holds the lease and serves; the other nodes send requests on to that node.
+//! The program starts the PostgreSQL servers, three nodes of the server program, and the load, all
+//! on this machine. One node holds the lease and serves; the other nodes send requests on to that
+//! node.
 
-use crate::Result;
-use crate::child::{ServerProcess, ready_server};
+use crate::child::{ServerProcess, cargo_build, ready_server};
 use crate::items::{Creates, prepare_with_throughput};
 use crate::load::{LoadSpec, load};
 use crate::report::median;
 use crate::servers::{Server, cluster_file};
+use crate::{Result, temporary_directory};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -73,14 +74,16 @@ struct Measured {
 }
 
 /// Measures every line on one cluster and on two, `rounds` times for `time`, and prints medians.
-pub(crate) fn run(rounds: usize, time: Duration, directory: &Path) -> Result<()> {
+pub(crate) fn run(rounds: usize, time: Duration) -> Result<()> {
+    cargo_build()?;
+    let directory = temporary_directory(None)?;
     let servers = [Server::start(&[]), Server::start(&[])];
     println!(
         "{:<26} {:>5} {:>9} {:>11} {:>9} {:>9}",
         "operation", "conn.", "clusters", "requests/s", "p50 us", "p99 us"
     );
     for clusters in 1..=servers.len() {
-        let folder = directory.join(clusters.to_string());
+        let folder = directory.path().join(clusters.to_string());
         let fleet = Fleet::start(&servers[..clusters], &folder)?;
         let mut results: Vec<Vec<Measured>> = LINES.iter().map(|_| Vec::new()).collect();
         for round in 0..rounds {

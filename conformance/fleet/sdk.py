@@ -131,6 +131,15 @@ class Ledger:
         """Returns the longest gap of each writer in seconds."""
         return [longest_gap(read_history(file), began, ended) for file in sorted(self._folder.glob("*.history"))]
 
+    def wait_for_all(self, since: float) -> None:
+        """Returns when each writer has got an acknowledgement after a moment."""
+        limit = time.monotonic() + workload.SILENCE_SECONDS_MAX
+        for file in sorted(self._folder.glob("*.history")):
+            while not any(at > since for at in read_history(file)[-1:]):
+                if time.monotonic() > limit:
+                    raise workload.ClientFailed(f"the writer of {file.name} gets no acknowledgement")
+                pause(LOOK_SECONDS)
+
     def end(self) -> None:
         self._process.stdin.close()
         if self._process.wait(timeout=workload.SILENCE_SECONDS_MAX):
@@ -267,6 +276,7 @@ def suffer(fleet: Fleet, ledger: Ledger, log: workload.Log, name: str) -> dict:
         NODE_FAULTS[fault](fleet)
     fleet.wait_until_healthy()
     # Clients find out later than the cluster that it is healthy.
+    ledger.wait_for_all(time.time())
     pause(QUIET_SECONDS)
     action.returned, ended = time.monotonic_ns(), time.time()
     log.add(action)

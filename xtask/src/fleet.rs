@@ -1,5 +1,5 @@
 //! The faults of a fleet: Patroni clusters in network namespaces under each fault of
-//! `conformance/fleet/faults.py`; numbered commits through the store, or nodes with SDKs as clients.
+//! `conformance/fleet/faults.py`, with numbered commits through the store, or with nodes and SDKs.
 //!
 //! Promises: all programs of the run come from this repository, from the pins of the suite, or from
 //! packages that the run names if they are missing.

@@ -42,7 +42,7 @@ pub struct LiveNode {
     pub silent_ms: u64,
 }
 
-/// What a roster made of the facts of a node.
+/// The result of hearing the facts of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hearing {
     /// The node is recorded.

@@ -3,6 +3,7 @@
 
 use crate::admin::AdminServer;
 use crate::announce::Announcement;
+use crate::command::StartArguments;
 use crate::context::ServerContext;
 use crate::failure::Failure;
 use crate::health::{Health, HealthPort};
@@ -21,6 +22,22 @@ pub(crate) struct Observers {
 }
 
 impl Observers {
+    /// Opens the ports for observers of a server whose data is not open yet.
+    ///
+    /// # Errors
+    /// A port cannot be used, or there is no usable key of the management API.
+    pub(crate) async fn start(
+        arguments: &StartArguments,
+        context: &ServerContext,
+    ) -> Result<Observers, Failure> {
+        let health = Arc::new(Health::new(context));
+        Ok(Observers {
+            health_port: HealthPort::start(arguments, context, &health).await?,
+            admin: AdminServer::start(arguments, context).await?,
+            health,
+        })
+    }
+
     /// Returns the announcement of a server that listens on `addresses`.
     ///
     /// # Errors

@@ -27,7 +27,6 @@ use crate::command::{Balance, StartArguments};
 use crate::context::ServerContext;
 use crate::definition;
 use crate::failure::Failure;
-use crate::health::{Health, HealthPort};
 use crate::node::{ClientService, NodePort};
 use crate::notify;
 use crate::observers::Observers;
@@ -164,26 +163,14 @@ async fn run_server<S: Future<Output = ()>>(
     let definition = definition::of_server(&arguments)?;
     let telemetry = Telemetry::read(&arguments)?;
     let context = ServerContext::new(&arguments)?;
-    // The signal handler is installed before the announcement: a supervisor may send a signal as
-    // soon as the server is ready, and an uncaught signal would kill the process.
-    // The task runs until the process ends.
-    key_reloader(&arguments, &context)
-        .start()
-        .map_err(cannot_catch)?;
-    let told = context.clone();
-    let ready = move |announcement: &Announcement<'_>| {
-        ready(announcement)?;
-        told.set_announced();
-        Ok(())
-    };
+    // Before the announcement: a supervisor may send a signal as soon as the server is ready, and
+    // an uncaught signal would kill the process. The task runs until the process ends.
+    let reloader = key_reloader(&arguments, &context);
+    reloader.start().map_err(cannot_catch)?;
+    let ready = noting_announcement(ready, &context);
     log_notes(&arguments, &context);
     write_certificate(&arguments, &context)?;
-    let health = Arc::new(Health::new(&context));
-    let observers = Observers {
-        health_port: HealthPort::start(&arguments, &context, &health).await?,
-        admin: AdminServer::start(&arguments, &context).await?,
-        health,
-    };
+    let observers = Observers::start(&arguments, &context).await?;
 
     // Other nodes may serve for long, and this one sends requests on to them meanwhile.
     let node_port = NodePort::open(&arguments, &context, &observers.health).await?;
@@ -297,6 +284,22 @@ fn write_certificate(arguments: &StartArguments, context: &ServerContext) -> Res
             context.log_with_cause(LogLevel::Warn, message, &cause);
             Ok(())
         }
+    }
+}
+
+/// Returns `ready` with a note in the context that the server is announced.
+fn noting_announcement<R>(
+    ready: R,
+    context: &ServerContext,
+) -> impl FnOnce(&Announcement<'_>) -> Result<(), Failure>
+where
+    R: FnOnce(&Announcement<'_>) -> Result<(), Failure>,
+{
+    let context = context.clone();
+    move |announcement: &Announcement<'_>| {
+        ready(announcement)?;
+        context.set_announced();
+        Ok(())
     }
 }
 
