@@ -21,8 +21,9 @@ mod stress;
 mod user;
 mod verify;
 
+use crate::report::percentile;
 use crate::{Result, temporary_directory};
-use ledger::{Books, Ledger, percentile};
+use ledger::{Books, Ledger};
 use orrery_blog::{Client, Site, Throughput};
 use processes::{BlogProcess, Database, drift};
 use random::Random;

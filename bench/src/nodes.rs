@@ -8,17 +8,15 @@
 use crate::child::{ServerProcess, cargo_build, ready_server};
 use crate::items::{Creates, prepare_with_throughput};
 use crate::load::{LoadSpec, load};
-use crate::report::median;
+use crate::report::{median, percentile};
 use crate::servers::{Server, cluster_file};
-use crate::{Result, temporary_directory};
+use crate::{Result, WARM_UP, temporary_directory};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// RU/s of the container, for four physical partitions.
 const THROUGHPUT: u32 = 40_000;
-const NODES: usize = 3;
-const WARM_UP: usize = 20;
 /// Connections of the lines that measure rates.
 const CONNECTIONS: usize = 24;
 
@@ -121,7 +119,7 @@ impl Fleet {
         let file = file.to_str().ok_or("the folder has a name of UTF-8")?;
         let mut nodes = Vec::new();
         // The first node that starts holds the lease.
-        for name in ["a", "b", "c"].into_iter().take(NODES) {
+        for name in ["a", "b", "c"] {
             let place = ["--store", "postgres", "--cluster-file", file];
             let options = [&place[..], &["--node", name]].concat();
             nodes.push(ready_server(&folder.join(name), &options)?);
@@ -166,15 +164,10 @@ impl Fleet {
             rate += load.latencies.len() as f64 / load.elapsed.as_secs_f64();
             latencies.extend(load.latencies.iter().map(|time| time.as_secs_f64() * 1e6));
         }
-        latencies.sort_by(f64::total_cmp);
-        let at = |percent: usize| {
-            let found = latencies.get(latencies.len() * percent / 100);
-            found.copied().unwrap_or_default()
-        };
         Ok(Measured {
             rate,
-            p50: at(50),
-            p99: at(99),
+            p50: percentile(&mut latencies, 50.0),
+            p99: percentile(&mut latencies, 99.0),
         })
     }
 }

@@ -111,36 +111,32 @@ def cut_node(lab: Lab) -> Repair:
     return machine.heal
 
 
-def cut_node_from_primary(lab: Lab) -> Repair:
-    node, machine = lab.clients[0], lab.clusters[0].leader()
-    node.drop(machine, True)
-    return lambda: node.drop(machine, False)
-
-
-def cut_nodes(lab: Lab) -> Repair:
-    node, other = lab.clients[:2]
-    node.drop(other, True)
-    return lambda: node.drop(other, False)
-
-
-def cut_from_cluster(node: Machine, lab: Lab) -> Repair:
-    """Cuts the ways between a node and all machines of the cluster; clients and other nodes reach the node."""
-    for machine in lab.clusters[0].machines:
-        node.drop(machine, True)
+def cut_between(node: Machine, others: list[Machine]) -> Repair:
+    """Cuts the ways between a node and some machines; all others reach the node."""
+    for other in others:
+        node.drop(other, True)
 
     def repair() -> None:
-        for machine in lab.clusters[0].machines:
-            node.drop(machine, False)
+        for other in others:
+            node.drop(other, False)
 
     return repair
 
 
+def cut_node_from_primary(lab: Lab) -> Repair:
+    return cut_between(lab.clients[0], [lab.clusters[0].leader()])
+
+
+def cut_nodes(lab: Lab) -> Repair:
+    return cut_between(lab.clients[0], [lab.clients[1]])
+
+
 def cut_holder_from_cluster(lab: Lab) -> Repair:
-    return cut_from_cluster(lab.clients[0], lab)
+    return cut_between(lab.clients[0], lab.clusters[0].machines)
 
 
 def cut_other_from_cluster(lab: Lab) -> Repair:
-    return cut_from_cluster(lab.clients[1], lab)
+    return cut_between(lab.clients[1], lab.clusters[0].machines)
 
 
 def cut_other_node(lab: Lab) -> Repair:

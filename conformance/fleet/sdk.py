@@ -60,9 +60,9 @@ class Fleet(Members):
         key.write_text(base64.b64encode(os.urandom(64)).decode())
         self._logs = directory
         super().__init__([self._node(machine, directory, clusters, key) for machine in lab.clients])
+        self._failure = "none"
         self._reviver = threading.Thread(target=self._revive, daemon=True)
         self._reviver.start()
-        self.failure: str | None = None
 
     @staticmethod
     def _node(machine: Machine, directory: Path, clusters: Path, key: Path) -> Node:
@@ -77,7 +77,7 @@ class Fleet(Members):
                     node.revive()
                 except ServerFailed as failed:
                     # A node cannot start while its cluster cannot be reached; a panic is found in the logs.
-                    self.failure = str(failed)
+                    self._failure = str(failed)
 
     def stop(self) -> None:
         self._end.set()
@@ -101,9 +101,12 @@ class Fleet(Members):
     def wait_until_healthy(self) -> None:
         """Returns when the cluster is healthy, all nodes run, and one of them holds the lease."""
         self.lab.clusters[0].wait_until_healthy()
-        for node in self._nodes:
-            self._wait(lambda node=node: node if node.server.exit_code() is None else None)
-        self.holder()
+        try:
+            for node in self._nodes:
+                self._wait(lambda node=node: node if node.server.exit_code() is None else None)
+            self.holder()
+        except ServerFailed as failed:
+            raise ServerFailed(f"{failed}; the last failure to start a node: {self._failure}") from None
 
 
 class Ledger:
@@ -135,7 +138,7 @@ class Ledger:
         """Returns when each writer has got an acknowledgement after a moment."""
         limit = time.monotonic() + workload.SILENCE_SECONDS_MAX
         for file in sorted(self._folder.glob("*.history")):
-            while not any(at > since for at in read_history(file)[-1:]):
+            while max(read_history(file), default=0) <= since:
                 if time.monotonic() > limit:
                     raise workload.ClientFailed(f"the writer of {file.name} gets no acknowledgement")
                 pause(LOOK_SECONDS)
@@ -220,11 +223,7 @@ def go(arguments: argparse.Namespace, names: list[str], lab: Lab, directory: Pat
                     rows.append(suffer(fleet, ledger, log, name))
                     print(line_of(rows[-1]), flush=True)
         ledger.end()
-        for word, done in (("quiet", "quiet"), ("drain", "drained")):
-            for client in clients:
-                client.tell(word)
-            for client in clients:
-                client.wait_for(done)
+        workload.drain(clients)
         asyncio.run(workload.look_once_more(plans, directory))
         figures = ledger.verify()
     finally:

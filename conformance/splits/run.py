@@ -217,16 +217,21 @@ def run(arguments: argparse.Namespace, directory: Path) -> None:
         for client in clients:
             client.wait_for("begun")
         happen(arguments, host, progress, log)
-        for word, done in (("quiet", "quiet"), ("drain", "drained")):
-            for client in clients:
-                client.tell(word)
-            for client in clients:
-                client.wait_for(done)
+        drain(clients)
         asyncio.run(look_once_more(plans, directory))
     finally:
         for client in clients:
             client.end()
         host.stop()
+
+
+def drain(clients: list[Client]) -> None:
+    """Lets the clients stop, and their readers read the change feed to its end."""
+    for word, done in (("quiet", "quiet"), ("drain", "drained")):
+        for client in clients:
+            client.tell(word)
+        for client in clients:
+            client.wait_for(done)
 
 
 def plans_of(arguments: argparse.Namespace, host: Host, directory: Path) -> list[dict]:

@@ -30,7 +30,8 @@ use crate::clients;
 use crate::run::{Outcome, must, program, root, target_directory};
 use crate::scenarios;
 use crate::sdk_tools::{
-    PROGRAM_VARIABLE, go_program, node_modules, pytest, python_environment, python_program, server,
+    PROGRAM_VARIABLE, go_program, node_modules, pytest, pytest_with, python_environment,
+    python_program, server,
 };
 
 /// A suite: its name, its directory below `conformance`, and the function that runs it with further
@@ -183,15 +184,8 @@ pub(crate) fn telemetry(arguments: &[String]) -> Outcome {
     let source = root().join("conformance/telemetry/receiver");
     let receiver = target_directory().join("conformance/telemetry/receiver");
     go_program(&source, &receiver)?;
-    let mut pytest = python_program(&root().join("conformance/telemetry"))?;
-    pytest
-        .args(["-m", "pytest", "-p", "no:cacheprovider"])
-        .args(arguments)
-        .env("OTLP_RECEIVER", receiver)
-        .env(PROGRAM_VARIABLE, server()?);
-    must(&mut pytest).map_err(|error| {
-        format!("{error}; one test again: `cargo xtask conformance telemetry -k NAME`")
-    })
+    let variables = [("OTLP_RECEIVER", receiver.as_os_str())];
+    pytest_with("telemetry", arguments, &variables)
 }
 
 /// Runs the sessions of the official client of the Model Context Protocol.
@@ -247,14 +241,9 @@ pub(crate) fn postgres(arguments: &[String]) -> Outcome {
 /// Runs nodes in two regions on a PostgreSQL of this run under the Python and the Java SDK: one is
 /// lost, and one reads a standby that is behind.
 pub(crate) fn regions(arguments: &[String]) -> Outcome {
-    let mut run = python_program(&root().join("conformance/regions"))?;
-    run.args(["-m", "pytest", "-p", "no:cacheprovider"])
-        .args(arguments)
-        .env("ORRERY_JAVA_CLASS_PATH", scenarios::java_libraries()?)
-        .env(PROGRAM_VARIABLE, server()?);
-    must(&mut run).map_err(|error| {
-        format!("{error}; one test again: `cargo xtask conformance regions -k NAME --tb=long`")
-    })
+    let java = scenarios::java_libraries()?;
+    let variables = [("ORRERY_JAVA_CLASS_PATH", java.as_ref())];
+    pytest_with("regions", arguments, &variables)
 }
 
 /// Runs the browser's suite of the blog. Screenshots go to `target/conformance/blog`.

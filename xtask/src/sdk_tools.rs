@@ -5,6 +5,7 @@
 //!
 //! Promises: a failure says what to do next.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -72,10 +73,20 @@ pub(crate) fn server() -> Result<PathBuf, String> {
 
 /// Runs a suite of `conformance/` with pytest; the arguments go to pytest.
 pub(crate) fn pytest(suite: &str, arguments: &[String]) -> Outcome {
+    pytest_with(suite, arguments, &[])
+}
+
+/// Runs a suite as [`pytest`] does, with variables of the environment.
+pub(crate) fn pytest_with(
+    suite: &str,
+    arguments: &[String],
+    variables: &[(&str, &OsStr)],
+) -> Outcome {
     let mut pytest = python_program(&root().join("conformance").join(suite))?;
     pytest
         .args(["-m", "pytest", "-p", "no:cacheprovider"])
         .args(arguments)
+        .envs(variables.iter().copied())
         .env(PROGRAM_VARIABLE, server()?);
     must(&mut pytest).map_err(|error| {
         format!("{error}; one test again: `cargo xtask conformance {suite} -k NAME --tb=long`")

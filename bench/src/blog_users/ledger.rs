@@ -81,10 +81,3 @@ impl Ledger {
         self.open().deleted.contains(post)
     }
 }
-
-/// Returns the `p`-th percentile by the nearest-rank method.
-pub(crate) fn percentile(values: &mut [f64], p: f64) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    let rank = (p / 100.0 * values.len() as f64).ceil() as usize;
-    values.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
-}

@@ -6,9 +6,9 @@
 
 use super::browser::Browser;
 use super::html;
-use super::ledger::percentile;
 use super::user::post_links;
 use crate::Result;
+use crate::report::percentile;
 
 /// Requests of each kind before the measurement.
 const WARM_UP: usize = 20;

@@ -49,8 +49,8 @@ pub enum Hearing {
     Recorded,
     /// There are too many nodes.
     TooMany,
-    /// A live node at this address uses the name.
-    NameInUse(String),
+    /// This live node uses the name.
+    NameInUse(NodeFacts),
 }
 
 /// The nodes that were heard of.
@@ -119,12 +119,13 @@ impl Known {
             return Hearing::Recorded;
         }
         if self.rival.as_ref() == Some(&facts.address) {
-            return Hearing::NameInUse(self.facts.address.clone());
+            return Hearing::NameInUse(self.facts.clone());
         }
-        let was_here = |(address, heard_ms): &(String, u64)| {
-            *address == facts.address && is_live(*heard_ms, now_ms)
+        let is_back = match &self.former {
+            Some((address, heard_ms)) => *address == facts.address && is_live(*heard_ms, now_ms),
+            None => false,
         };
-        if self.former.as_ref().is_some_and(was_here) {
+        if is_back {
             // The node before lives, so the address in between is that of a second process.
             self.rival = Some(std::mem::take(&mut self.facts.address));
             self.former = None;
@@ -264,7 +265,7 @@ mod tests {
         assert_recorded(roster.hear(at(2), 1_000));
         assert_recorded(roster.hear(at(1), 2_000));
         assert_eq!(roster.live(2_000)[0].facts, at(1));
-        let refused = Hearing::NameInUse("http://10.0.0.1:1".to_owned());
+        let refused = Hearing::NameInUse(at(1));
         assert_eq!(roster.hear(at(2), 3_000), refused);
         assert_recorded(roster.hear(at(1), 4_000));
         assert_eq!(roster.hear(at(2), 5_000), refused);

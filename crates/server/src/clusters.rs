@@ -40,6 +40,19 @@ pub(crate) struct FleetOfNode {
     pub(crate) validity: Option<Arc<Validity>>,
 }
 
+impl FleetOfNode {
+    /// Returns the node that holds the lease, if it is known. A node that does not hold the lease
+    /// may still see itself in the row.
+    fn holder(&self) -> Option<Node> {
+        let own = &self.seat.node;
+        if self.holds_lease() {
+            return Some(own.clone());
+        }
+        let known = self.seat.holder.borrow().clone()?;
+        (known.node != *own).then_some(known.node)
+    }
+}
+
 impl Fleet for FleetOfNode {
     fn holds_lease(&self) -> bool {
         let validity = self.validity.as_ref();
@@ -47,18 +60,7 @@ impl Fleet for FleetOfNode {
     }
 
     fn nodes(&self) -> Vec<FleetNode> {
-        let own = &self.seat.node;
-        let holder = match self.holds_lease() {
-            true => Some(own.clone()),
-            false => self
-                .seat
-                .holder
-                .borrow()
-                .as_ref()
-                .map(|known| known.node.clone()),
-        };
-        // A node that does not hold the lease may still see its own name in the row.
-        let holder = holder.filter(|holder| holder != own || self.holds_lease());
+        let holder = self.holder();
         let is_holder = |facts: &NodeFacts| {
             let holder = holder.as_ref();
             holder.is_some_and(|node| node.name == facts.name && node.address == facts.address)

@@ -142,28 +142,22 @@ impl Members {
             return empty(StatusCode::BAD_REQUEST);
         };
         let now_ms = self.world.monotonic_ms();
-        let mut status = StatusCode::OK;
-        let mut live: Vec<NodeFacts> = Vec::new();
+        let mut namesakes = Vec::new();
         for facts in told {
-            let name = facts.name.clone();
-            let hearing = match name == self.own.name {
-                true => Hearing::NameInUse(self.own.address.clone()),
-                false => self.roster.hear(facts, now_ms),
-            };
-            if let Hearing::NameInUse(address) = hearing {
-                status = StatusCode::CONFLICT;
-                let region = None;
-                live.push(NodeFacts {
-                    name,
-                    region,
-                    address,
-                });
+            if facts.name == self.own.name {
+                namesakes.push(self.own.clone());
+            } else if let Hearing::NameInUse(namesake) = self.roster.hear(facts, now_ms) {
+                namesakes.push(namesake);
             }
         }
-        if status == StatusCode::OK {
-            live = self.live().into_iter().map(|node| node.facts).collect();
-        }
-        let text = facts_to_text(&live);
+        let (status, known) = match namesakes.is_empty() {
+            true => {
+                let live = self.live().into_iter().map(|node| node.facts);
+                (StatusCode::OK, live.collect())
+            }
+            false => (StatusCode::CONFLICT, namesakes),
+        };
+        let text = facts_to_text(&known);
         let mut answer = Response::new(Bytes::from(text.clone()));
         *answer.status_mut() = status;
         let own = key.sign(&["answer", signature, &text]);

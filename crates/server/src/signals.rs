@@ -8,7 +8,6 @@ use crate::notify;
 use orrery_gateway::LogLevel;
 use std::io;
 use std::path::PathBuf;
-use tokio::task::JoinHandle;
 
 /// Returns a future that completes at SIGTERM or SIGINT (Ctrl-C). The signals are caught from the
 /// return of this function on, not from the first poll of the future.
@@ -53,23 +52,24 @@ pub(crate) struct KeyReloader {
 }
 
 impl KeyReloader {
-    /// Starts a task that reads the key file again at each SIGHUP; `None` on systems without it. A
+    /// Starts a task that reads the key file again at each SIGHUP. A
     /// signal that comes before the server is announced is served after that.
     ///
     /// # Errors
     /// The system refuses a signal handler.
     #[cfg(unix)]
-    pub(crate) fn start(self) -> io::Result<Option<JoinHandle<()>>> {
+    pub(crate) fn start(self) -> io::Result<()> {
         use tokio::signal::unix::{SignalKind, signal};
         let mut hangup = signal(SignalKind::hangup())?;
-        Ok(Some(tokio::spawn(async move {
+        tokio::spawn(async move {
             self.context.is_announced().await;
             while hangup.recv().await.is_some() {
                 notify::reloading();
                 self.reload().await;
                 notify::ready();
             }
-        })))
+        });
+        Ok(())
     }
 
     /// Starts nothing: this system has no SIGHUP.
@@ -77,8 +77,8 @@ impl KeyReloader {
     /// # Errors
     /// None on these systems.
     #[cfg(not(unix))]
-    pub(crate) fn start(self) -> io::Result<Option<JoinHandle<()>>> {
-        Ok(None)
+    pub(crate) fn start(self) -> io::Result<()> {
+        Ok(())
     }
 
     /// Reads the key file and replaces the keys of all gateways. A file that cannot be read or

@@ -308,10 +308,8 @@ impl Partitions {
     /// Returns true for a row that is the newest durable one, and not older than any that a
     /// snapshot has shown. No other snapshot may be given to a later reader.
     pub(crate) fn is_newest(&self, id: PartitionId, row: &HeadRow) -> bool {
-        let Some(partition) = self.partitions.get(&id) else {
-            return *row == HeadRow::default();
-        };
-        partition.durable == *row && !row.is_older_than(&partition.shown)
+        let partition = self.partitions.get(&id);
+        partition.is_some_and(|p| p.durable == *row && !row.is_older_than(&p.shown))
     }
 
     /// Answers the commits of a transaction, and counts those that failed.

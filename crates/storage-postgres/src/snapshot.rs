@@ -210,9 +210,10 @@ fn begin_for(
             )));
         }
     };
+    let mut states = shared.partitions();
     for (&partition, &row) in partitions.iter().zip(&begun.1) {
-        shared.partitions().note_shown(partition, row);
-        if shared.partitions().is_in_doubt(partition) {
+        states.note_shown(partition, row);
+        if states.is_in_doubt(partition) {
             begun.0.session.mark_broken();
             return Err(shared.unavailable(format!(
                 "partition {partition} cannot be read: the outcome of a commit became unknown"
