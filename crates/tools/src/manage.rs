@@ -110,6 +110,7 @@ impl Manager {
     /// # Errors
     /// As [`Manager::ask`]; [`ManageError::Failed`] if the partition is not in cluster `to` then.
     pub async fn wait_for_move(&self, storage_id: u64, to: &str) -> Result<Value, ManageError> {
+        let mut has_begun = false;
         loop {
             let list = self.ask("GET", "/placements", None).await?;
             let mut placements = list_of(&list, "placements").into_iter();
@@ -118,12 +119,11 @@ impl Manager {
                 let gone = "the partition was removed or replaced during its move";
                 return Err(ManageError::Failed(gone.to_owned()));
             };
-            if found["cluster"] == to && found["state"] == "settled" {
-                return Ok(found);
-            }
-            let failure = text(&found, "failure");
-            if !failure.is_empty() {
-                return Err(ManageError::Failed(failure.to_owned()));
+            match progress(&found, to, has_begun) {
+                Progress::Waiting => {}
+                Progress::Moving => has_begun = true,
+                Progress::Moved => return Ok(found),
+                Progress::Failed(failure) => return Err(ManageError::Failed(failure)),
             }
             tokio::time::sleep(LOOK_PAUSE).await;
         }
@@ -152,6 +152,42 @@ impl Manager {
             }
             tokio::time::sleep(LOOK_PAUSE).await;
         }
+    }
+}
+
+/// The progress of a move.
+#[derive(Debug, PartialEq, Eq)]
+enum Progress {
+    /// The move has not begun.
+    Waiting,
+    Moving,
+    Moved,
+    /// A sentence for the operator.
+    Failed(String),
+}
+
+/// Returns the progress of the move of a partition to cluster `to`. `has_begun` is true if an
+/// earlier look has shown the move.
+fn progress(placement: &Value, to: &str, has_begun: bool) -> Progress {
+    let (cluster, failure) = (text(placement, "cluster"), text(placement, "failure"));
+    let is_settled = placement["state"] == "settled";
+    if is_settled && cluster == to {
+        return Progress::Moved;
+    }
+    if !failure.is_empty() {
+        return Progress::Failed(failure.to_owned());
+    }
+    // Before the wanted move, another one may have to end.
+    let is_wanted = cluster == to || text(placement, "other") == to;
+    match (is_settled, has_begun) {
+        (false, _) if is_wanted => Progress::Moving,
+        (false, _) => Progress::Waiting,
+        (true, false) => Progress::Waiting,
+        // The next holder of the lease undoes a move that the holder before has not completed.
+        (true, true) => Progress::Failed(format!(
+            "the move was broken off, since the node with the lease was replaced or started \
+             again: the partition is still in cluster '{cluster}'; start the move again"
+        )),
     }
 }
 
@@ -196,6 +232,34 @@ mod tests {
     use super::*;
     use crate::table::table;
     use serde_json::json;
+
+    /// A node that is started again settles the partition where it was, without a failure.
+    #[test]
+    fn a_move_that_was_broken_off_is_not_waited_for() {
+        let at = |cluster: &str, state: &str| json!({"cluster": cluster, "state": state});
+        let moving_to = |other: &str| json!({"cluster": "main", "state": "moving", "other": other});
+        let table = [
+            (at("main", "settled"), false, Progress::Waiting),
+            (moving_to("third"), false, Progress::Waiting),
+            (moving_to("second"), false, Progress::Moving),
+            (at("second", "leaving"), true, Progress::Moving),
+            (at("second", "settled"), true, Progress::Moved),
+            (at("second", "settled"), false, Progress::Moved),
+        ];
+        for (placement, has_begun, expected) in table {
+            let found = progress(&placement, "second", has_begun);
+            assert_eq!(found, expected, "{placement} {has_begun}");
+        }
+        let broken_off = progress(&at("main", "settled"), "second", true);
+        let Progress::Failed(message) = broken_off else {
+            panic!("{broken_off:?}");
+        };
+        assert!(message.contains("still in cluster 'main'"), "{message}");
+
+        let failed = json!({"cluster": "main", "state": "settled", "failure": "disk full"});
+        let expected = Progress::Failed("disk full".to_owned());
+        assert_eq!(progress(&failed, "second", false), expected);
+    }
 
     #[test]
     fn rows_have_the_columns_that_some_object_has_and_a_table_aligns_them() {
