@@ -52,8 +52,8 @@ pub(crate) struct KeyReloader {
 }
 
 impl KeyReloader {
-    /// Starts a task that reads the key file again at each SIGHUP. A
-    /// signal that comes before the server is announced is served after that.
+    /// Starts a task that reads the key file again at each SIGHUP. A signal that comes before the
+    /// server is announced is served after that.
     ///
     /// # Errors
     /// The system refuses a signal handler.

@@ -110,7 +110,7 @@ impl Manager {
     /// # Errors
     /// As [`Manager::ask`]; [`ManageError::Failed`] if the partition is not in cluster `to` then.
     pub async fn wait_for_move(&self, storage_id: u64, to: &str) -> Result<Value, ManageError> {
-        let mut has_begun = false;
+        let mut before = Progress::Waiting;
         loop {
             let list = self.ask("GET", "/placements", None).await?;
             let mut placements = list_of(&list, "placements").into_iter();
@@ -119,11 +119,10 @@ impl Manager {
                 let gone = "the partition was removed or replaced during its move";
                 return Err(ManageError::Failed(gone.to_owned()));
             };
-            match progress(&found, to, has_begun) {
-                Progress::Waiting => {}
-                Progress::Moving => has_begun = true,
+            match progress(&found, to, &before) {
                 Progress::Moved => return Ok(found),
                 Progress::Failed(failure) => return Err(ManageError::Failed(failure)),
+                going_on => before = going_on,
             }
             tokio::time::sleep(LOOK_PAUSE).await;
         }
@@ -161,14 +160,16 @@ enum Progress {
     /// The move has not begun.
     Waiting,
     Moving,
+    /// The move has ended elsewhere, and the store has noted no failure yet.
+    Stopped,
     Moved,
     /// A sentence for the operator.
     Failed(String),
 }
 
-/// Returns the progress of the move of a partition to cluster `to`. `has_begun` is true if an
-/// earlier look has shown the move.
-fn progress(placement: &Value, to: &str, has_begun: bool) -> Progress {
+/// Returns the progress of the move of a partition to cluster `to`, after the progress `before`
+/// that the last look has shown.
+fn progress(placement: &Value, to: &str, before: &Progress) -> Progress {
     let (cluster, failure) = (text(placement, "cluster"), text(placement, "failure"));
     let is_settled = placement["state"] == "settled";
     if is_settled && cluster == to {
@@ -177,17 +178,19 @@ fn progress(placement: &Value, to: &str, has_begun: bool) -> Progress {
     if !failure.is_empty() {
         return Progress::Failed(failure.to_owned());
     }
-    // Before the wanted move, another one may have to end.
-    let is_wanted = cluster == to || text(placement, "other") == to;
-    match (is_settled, has_begun) {
-        (false, _) if is_wanted => Progress::Moving,
-        (false, _) => Progress::Waiting,
-        (true, false) => Progress::Waiting,
+    if !is_settled && (cluster == to || text(placement, "other") == to) {
+        return Progress::Moving;
+    }
+    match before {
+        // Before the wanted move, another one may have to end.
+        Progress::Waiting => Progress::Waiting,
         // The next holder of the lease undoes a move that the holder before has not completed.
-        (true, true) => Progress::Failed(format!(
+        Progress::Stopped if is_settled => Progress::Failed(format!(
             "the move was broken off, since the node with the lease was replaced or started \
              again: the partition is still in cluster '{cluster}'; start the move again"
         )),
+        // The store notes the failure of a move after the partition has settled.
+        _ => Progress::Stopped,
     }
 }
 
@@ -238,27 +241,31 @@ mod tests {
     fn a_move_that_was_broken_off_is_not_waited_for() {
         let at = |cluster: &str, state: &str| json!({"cluster": cluster, "state": state});
         let moving_to = |other: &str| json!({"cluster": "main", "state": "moving", "other": other});
-        let table = [
-            (at("main", "settled"), false, Progress::Waiting),
-            (moving_to("third"), false, Progress::Waiting),
-            (moving_to("second"), false, Progress::Moving),
-            (at("second", "leaving"), true, Progress::Moving),
-            (at("second", "settled"), true, Progress::Moved),
-            (at("second", "settled"), false, Progress::Moved),
-        ];
-        for (placement, has_begun, expected) in table {
-            let found = progress(&placement, "second", has_begun);
-            assert_eq!(found, expected, "{placement} {has_begun}");
-        }
-        let broken_off = progress(&at("main", "settled"), "second", true);
-        let Progress::Failed(message) = broken_off else {
-            panic!("{broken_off:?}");
-        };
-        assert!(message.contains("still in cluster 'main'"), "{message}");
-
+        let broken_off = Progress::Failed(
+            "the move was broken off, since the node with the lease was replaced or started \
+             again: the partition is still in cluster 'main'; start the move again"
+                .to_owned(),
+        );
         let failed = json!({"cluster": "main", "state": "settled", "failure": "disk full"});
-        let expected = Progress::Failed("disk full".to_owned());
-        assert_eq!(progress(&failed, "second", false), expected);
+        let full = || Progress::Failed("disk full".to_owned());
+        let table = [
+            (at("main", "settled"), Progress::Waiting, Progress::Waiting),
+            (moving_to("third"), Progress::Waiting, Progress::Waiting),
+            (moving_to("second"), Progress::Waiting, Progress::Moving),
+            (at("second", "leaving"), Progress::Moving, Progress::Moving),
+            (at("second", "settled"), Progress::Moving, Progress::Moved),
+            (at("second", "settled"), Progress::Waiting, Progress::Moved),
+            // The store may note a failure after the first look that shows the end.
+            (at("main", "settled"), Progress::Moving, Progress::Stopped),
+            (moving_to("third"), Progress::Moving, Progress::Stopped),
+            (failed.clone(), Progress::Stopped, full()),
+            (failed, Progress::Waiting, full()),
+            (at("main", "settled"), Progress::Stopped, broken_off),
+        ];
+        for (placement, before, expected) in table {
+            let found = progress(&placement, "second", &before);
+            assert_eq!(found, expected, "{placement} {before:?}");
+        }
     }
 
     #[test]
