@@ -111,6 +111,7 @@ impl Store for TreeStore {
             long_snapshots: true,
             watch: false,
             followers: false,
+            remote: false,
         }
     }
 

@@ -150,6 +150,9 @@ kinds! {
     DataDamaged => 500, 5900, "InternalServerError", Never;
     /// The server cannot handle the request at the moment.
     Unavailable => 503, 0, "ServiceUnavailable", AfterWait;
+    /// Another node owns the physical partition. The request was not carried out; the node passes
+    /// it on, so clients see this error only if no owner could be reached.
+    NotOwned => 503, 0, "ServiceUnavailable", AfterWait;
     /// The disk of the server is full. Reads and deletions go on.
     StorageFull => 507, 0, "InsufficientStorage", AfterWait;
 }
@@ -171,6 +174,8 @@ pub struct Error {
     /// `additionalErrorInfo` of the error body, as text.
     additional_info: Option<String>,
     retry_after_ms: Option<u64>,
+    /// The key space of the partition that another node owns.
+    partition: Option<u64>,
     /// The underlying error, for the log.
     cause: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -187,6 +192,7 @@ impl Error {
             message: message.into(),
             additional_info: None,
             retry_after_ms: None,
+            partition: None,
             cause: None,
         }
     }
@@ -292,6 +298,23 @@ impl Error {
              x-ms-documentdb-query-enablecrosspartition to true, specify \
              x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
         )
+    }
+
+    /// Creates the error of a node that does not own the partitions that a request needs.
+    /// `partition` is the number of the only one of them in the store, if there is one.
+    pub fn not_owned(partition: Option<u64>) -> Self {
+        let mut error = Self::new(
+            Kind::NotOwned,
+            "Another node owns the physical partition of the request, which was not carried out. \
+             Retry later.",
+        );
+        error.partition = partition;
+        error
+    }
+
+    /// Returns the number in the store of the partition that another node owns.
+    pub fn partition(&self) -> Option<u64> {
+        self.partition
     }
 
     /// Creates a 500 for a failure of the server itself. The message is fixed; `cause` goes to the
@@ -426,10 +449,9 @@ mod tests {
             let duplicate = Kind::ALL[..i]
                 .iter()
                 .find(|k| (k.status(), k.sub_status()) == (kind.status(), kind.sub_status()));
-            assert!(
-                duplicate.is_none(),
-                "{kind:?} and {duplicate:?} share a status"
-            );
+            // To a client, an owner that cannot be reached is a server that cannot answer now.
+            let expected = (*kind == Kind::NotOwned).then_some(&Kind::Unavailable);
+            assert_eq!(duplicate, expected, "the kind with the status of {kind:?}");
         }
     }
 

@@ -22,6 +22,12 @@ use std::sync::{
 };
 use std::time::Duration;
 
+/// Blocks the thread for a time, for what no event tells of. Rarely returns earlier.
+pub fn pause(time: Duration) {
+    let never = Mutex::new(());
+    drop(wait_timeout(&Condvar::new(), lock(&never), time));
+}
+
 /// Locks a mutex, poisoned or not.
 pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -66,6 +66,11 @@ impl PlacedStore {
             let detail = "partition 0 is the catalog, which stays in the first cluster";
             return Err(failed(to, detail));
         }
+        // The move sees the commits of this process only.
+        let _kept = match self.before_move.get() {
+            Some(call) => Some(call(partition)?),
+            None => None,
+        };
         let begun = self.places.in_turn(partition, |place| {
             self.begin_move(partition, place, cluster)
         })?;

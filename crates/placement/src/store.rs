@@ -18,7 +18,7 @@ use orrery_storage::{
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, RwLock, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, TryLockError};
 use std::time::Duration;
 
 use crate::balance::Failures;
@@ -75,7 +75,11 @@ pub struct PlacedStore {
     is_plain: bool,
     pub(crate) stop: Stop,
     pub(crate) failures: Failures,
+    pub(crate) before_move: OnceLock<BeforeMove>,
 }
+
+/// A function that is called before a partition is moved.
+pub type BeforeMove = Box<dyn Fn(PartitionId) -> Result<Box<dyn Send>, StoreError> + Send + Sync>;
 
 /// The way of one read to the rows of a partition.
 struct Way {
@@ -139,6 +143,7 @@ impl PlacedStore {
             moved: Arc::default(),
             stop: Stop::default(),
             failures: Failures::default(),
+            before_move: OnceLock::new(),
         };
         store.load();
         Ok(store)
@@ -218,6 +223,20 @@ impl PlacedStore {
             place.note_seen(head);
         }
         Ok(true)
+    }
+
+    /// Returns the cluster of a partition, and its number there.
+    pub fn home(&self, partition: PartitionId) -> (String, PartitionId) {
+        let at = self
+            .way(partition)
+            .map_or(in_first(partition), |way| way.at);
+        (self.clusters[at.cluster].name.clone(), at.number)
+    }
+
+    /// Sets the function that is called before a partition is moved. The function returns a value
+    /// that is kept until the move has ended. Only the first call has an effect.
+    pub fn before_moves(&self, call: BeforeMove) {
+        let _ = self.before_move.set(call);
     }
 
     pub(crate) fn store_of(&self, target: Target) -> &Arc<dyn Store> {
@@ -601,6 +620,13 @@ impl Store for PlacedStore {
         })
     }
 
+    fn release(&self, partition: PartitionId) {
+        let at = self
+            .way(partition)
+            .map_or(in_first(partition), |way| way.at);
+        self.store_of(at).release(at.number);
+    }
+
     fn sync(&self) -> Result<(), StoreError> {
         // Every cluster is synced, whatever another answers.
         let mut result = Ok(());
@@ -620,6 +646,10 @@ impl Store for PlacedStore {
             long_snapshots: all(|one| one.long_snapshots),
             watch: false,
             followers: false,
+            remote: self
+                .clusters
+                .iter()
+                .any(|cluster| cluster.store.capabilities().remote),
         }
     }
 

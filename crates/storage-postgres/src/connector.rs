@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use orrery_model::sync::lock;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -229,19 +230,9 @@ impl Connector {
     /// Returns the servers to try, in order: primaries by Patroni, then servers of which Patroni
     /// says nothing; suspected ones last. Adds a reason for each server that is left out.
     async fn candidates(&self, reasons: &mut Vec<String>) -> Vec<usize> {
-        let mut questions = Vec::new();
-        for host in &self.config.hosts {
-            let (url, tls) = (host.patroni.clone(), self.tls.clone());
-            questions.push(tokio::spawn(async move {
-                match url {
-                    Some(url) => patroni::role(&url, tls).await,
-                    None => Role::Unknown,
-                }
-            }));
-        }
         let mut found = Vec::new();
-        for (host, question) in questions.into_iter().enumerate() {
-            match question.await.unwrap_or(Role::Unknown) {
+        for (host, role) in self.roles().await.into_iter().enumerate() {
+            match role {
                 Role::Other => reasons.push(self.at(host, "Patroni says that it is no primary")),
                 role => found.push((role, host)),
             }
@@ -254,6 +245,36 @@ impl Connector {
             .collect();
         found.sort_by_key(order);
         found.into_iter().map(|(_, _, host)| host).collect()
+    }
+
+    /// Returns true for each server that may be the primary by what Patroni says: the one that
+    /// Patroni names, or if it names none, each that Patroni does not exclude.
+    pub(crate) async fn possible_primaries(&self) -> Vec<bool> {
+        let roles = self.roles().await;
+        let wanted = match roles.contains(&Role::Primary) {
+            true => Role::Primary,
+            false => Role::Unknown,
+        };
+        roles.into_iter().map(|role| role == wanted).collect()
+    }
+
+    /// Asks Patroni for the role of each server, of all at the same time.
+    async fn roles(&self) -> Vec<Role> {
+        let mut questions = Vec::new();
+        for host in &self.config.hosts {
+            let (url, tls) = (host.patroni.clone(), self.tls.clone());
+            questions.push(tokio::spawn(async move {
+                match url {
+                    Some(url) => patroni::role(&url, tls).await,
+                    None => Role::Unknown,
+                }
+            }));
+        }
+        let mut roles = Vec::new();
+        for question in questions {
+            roles.push(question.await.unwrap_or(Role::Unknown));
+        }
+        roles
     }
 
     /// Connects to one server. Each step has a bound of its own: tables that are created take
@@ -329,23 +350,29 @@ impl Connector {
         Ok(connection)
     }
 
-    /// Sets up a new connection.
+    /// Sets up a new connection. The settings are sent together, in one round trip.
     async fn set_up(&self, client: &Client, purpose: Purpose) -> Result<(), String> {
         let idle_ms = match purpose {
             Purpose::Read | Purpose::Follow(_) => 0,
             Purpose::Write => self.config.commit_timeout_ms,
         };
-        let settings = client.batch_execute(&format!("{SETTINGS}{idle_ms}")).await;
-        settings.map_err(|error| explain(&error))?;
-        for setting in OPTIONAL_SETTINGS {
+        let settings = format!("{SETTINGS}{idle_ms}");
+        let optional = OPTIONAL_SETTINGS.map(|setting| client.batch_execute(setting));
+        let (required, optional, durability) = tokio::join!(
+            client.batch_execute(&settings),
+            join_all(optional),
+            set_synchronous_commit(client),
+        );
+        required.map_err(|error| explain(&error))?;
+        for result in optional {
             // Another engine may lack the setting, and needs it for no result.
-            if let Err(error) = client.batch_execute(setting).await
+            if let Err(error) = result
                 && error.as_db_error().is_none()
             {
                 return Err(explain(&error));
             }
         }
-        set_synchronous_commit(client).await
+        durability
     }
 }
 

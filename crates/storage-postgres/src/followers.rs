@@ -25,8 +25,8 @@ use tokio_postgres::types::ToSql;
 use crate::config::ClusterConfig;
 use crate::connector::{Connector, Purpose, Session, explain};
 use crate::head::{DESTROYING, HeadRow};
-use crate::idle::{OpenSnapshot, end};
-use crate::pool::Pool;
+use crate::idle::end;
+use crate::pool::{OpenSnapshot, Pool};
 use crate::snapshot::PostgresSnapshot;
 use crate::statements::head_row;
 use crate::store::Shared;
@@ -276,6 +276,7 @@ async fn find(shared: &Arc<Shared>, wanted: &[Wanted]) -> Option<Found> {
             open: Some(OpenSnapshot {
                 place,
                 session,
+                partition: None,
                 row: HeadRow::default(),
                 begun,
                 seen: Instant::now(),

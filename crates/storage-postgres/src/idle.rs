@@ -1,12 +1,17 @@
 //! Snapshots that no caller holds and whose transactions are still open, for the next callers.
 //!
-//! Only the store of the one writer keeps them. An idle snapshot is handed out again only while its
-//! head is the newest durable head that this process knows, so a commit that was answered before is
-//! never missed: a commit is noted as durable before it is answered. A new transaction may show a
-//! commit before its answer has arrived; no later caller gets a snapshot without that commit.
+//! Only a store whose process alone writes the partition keeps them. An idle snapshot is handed out
+//! again only while its head is the newest durable head that this process knows, so a commit that
+//! was answered before is never missed: a commit is noted as durable before it is answered. A new
+//! transaction may show a commit before its answer has arrived; no later caller gets a snapshot
+//! without that commit.
 //!
 //! An idle snapshot ends when its partition changes, after [`MOST_AGE`], when another caller needs
 //! its connection, and with the store.
+//!
+//! No snapshot stays idle while a caller waits for a connection: the snapshot goes to the caller
+//! that waits longest. That caller uses the transaction if it shows the partition that the caller
+//! wants, and otherwise ends it in the round trip that starts the next one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -16,28 +21,11 @@ use orrery_model::sync::lock;
 use orrery_storage::PartitionId;
 use tokio::runtime::Handle;
 
-use crate::connector::Session;
-use crate::head::HeadRow;
-use crate::pool::Place;
+use crate::pool::OpenSnapshot;
 use crate::store::Shared;
 
 /// The age after which a transaction is not used again: the server keeps old rows for it.
 pub(crate) const MOST_AGE: Duration = Duration::from_secs(1);
-
-/// The age after which a transaction is not used again while a caller waits for a connection:
-/// otherwise the callers that find an idle snapshot would keep all connections.
-const SHARED_AGE: Duration = Duration::from_millis(20);
-
-/// An open transaction that shows one partition.
-pub(crate) struct OpenSnapshot {
-    pub(crate) place: Place,
-    pub(crate) session: Session,
-    pub(crate) row: HeadRow,
-    /// Before the transaction was started.
-    pub(crate) begun: Instant,
-    /// After the transaction had its view.
-    pub(crate) seen: Instant,
-}
 
 impl OpenSnapshot {
     fn ends(&self) -> Instant {
@@ -143,8 +131,7 @@ impl Shared {
 
     /// Keeps a snapshot that no caller holds any more for the next caller, or ends it.
     pub(crate) fn release(self: &Arc<Self>, id: PartitionId, snapshot: OpenSnapshot) {
-        let is_due = self.readers.is_waited_for() && snapshot.begun.elapsed() >= SHARED_AGE;
-        if !self.options.only_writer || is_due || !self.is_newest(id, &snapshot) {
+        if self.readers.is_waited_for() || !self.is_newest(id, &snapshot) {
             return self.end(snapshot);
         }
         let row = snapshot.row;
@@ -152,15 +139,30 @@ impl Shared {
             self.runtime.spawn(end_old(self.clone()));
         }
         // A change before this look is seen here, and one after it ends the snapshot itself.
-        if !self.partitions().is_newest(id, &row) {
+        if !self.partitions().is_newest(id, &row) || !self.may_reuse(id) {
             self.end_idle(id);
         }
-        // A caller that found no idle snapshot before waits for a connection.
-        if self.readers.is_waited_for()
+        // A caller that came after the first look, and found no idle snapshot, waits.
+        self.serve_waiting();
+    }
+
+    /// Gives the connections of idle snapshots to the callers that wait, in the order of their
+    /// requests.
+    ///
+    /// Called after a caller was queued, and after a snapshot was kept. If both happen at the same
+    /// time, the later of the two calls finds the caller and the snapshot.
+    pub(crate) fn serve_waiting(&self) {
+        while self.readers.is_waited_for()
             && let Some(snapshot) = self.idle.take_oldest()
         {
             self.end(snapshot);
         }
+    }
+
+    /// Returns true if no other process writes a partition.
+    fn may_reuse(&self, id: PartitionId) -> bool {
+        let options = self.options;
+        options.only_writer || (options.owns_opened && self.partitions().is_opened(id))
     }
 
     /// Ends the idle snapshots of a partition that has changed.
@@ -171,18 +173,20 @@ impl Shared {
     }
 
     /// Returns true if a snapshot shows the newest durable state, and is young.
-    fn is_newest(&self, id: PartitionId, snapshot: &OpenSnapshot) -> bool {
+    pub(crate) fn is_newest(&self, id: PartitionId, snapshot: &OpenSnapshot) -> bool {
         let is_newest = {
             let partitions = self.partitions();
             partitions.is_newest(id, &snapshot.row) && !partitions.is_in_doubt(id)
         };
         is_newest
+            && self.may_reuse(id)
             && snapshot.row.state == 0
             && snapshot.begun.elapsed() < MOST_AGE
             && self.connector.is_trusted(&snapshot.session)
     }
 
-    /// Ends a transaction on the store's own threads. No caller waits for that.
+    /// Gives an open transaction to the caller that waits longest. Without such a caller, ends the
+    /// transaction on the store's own threads; this thread does not wait for the end.
     pub(crate) fn end(&self, snapshot: OpenSnapshot) {
         end(
             &self.runtime,
@@ -192,9 +196,12 @@ impl Shared {
     }
 }
 
-/// Ends a transaction on the threads of a runtime, and gives its connection back.
+/// Gives an open transaction to the caller that waits longest. Without such a caller, ends the
+/// transaction on the threads of a runtime, and keeps its connection.
 pub(crate) fn end(runtime: &Handle, limit: Duration, snapshot: OpenSnapshot) {
-    let OpenSnapshot { place, session, .. } = snapshot;
+    let Some(OpenSnapshot { place, session, .. }) = snapshot.hand_on() else {
+        return;
+    };
     runtime.spawn(async move {
         let end = session.client.batch_execute("COMMIT");
         match tokio::time::timeout(limit, end).await {

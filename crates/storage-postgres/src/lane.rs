@@ -135,7 +135,9 @@ async fn session_of(shared: &Shared, pool: &Arc<Pool>) -> Result<(Place, Session
     let place = tokio::time::timeout(limit, pool.place()).await;
     let Ok(place) = place else {
         let ms = limit.as_millis();
-        return Err(format!("no connection was free for {ms} ms"));
+        let reason = shared.connector.failure();
+        let reason = reason.map_or(String::new(), |failure| format!(": {failure}"));
+        return Err(format!("no connection was free for {ms} ms{reason}"));
     };
     let place = place?;
     loop {

@@ -43,4 +43,4 @@ mod transaction;
 mod wait;
 
 pub use config::{ClusterConfig, ConfigError, HostConfig, Tls};
-pub use store::{PostgresStore, StoreOptions};
+pub use store::{PostgresStore, PreparedStore, StoreOptions};

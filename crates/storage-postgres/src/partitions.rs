@@ -70,6 +70,8 @@ struct Partition {
     has_lane: bool,
     /// The server may show rows of a transaction that is not known to be durable.
     is_in_doubt: bool,
+    /// Another process may write the partition until it is opened again.
+    is_released: bool,
 }
 
 /// All partitions that were used.
@@ -229,6 +231,7 @@ impl Partitions {
         partition.accepted = row.head();
         partition.durable = row;
         partition.loss = loss;
+        partition.is_released = false;
         // No transaction of an earlier epoch can take place any more.
         self.set_in_doubt(id, false);
     }
@@ -237,6 +240,19 @@ impl Partitions {
     pub(crate) fn end_lease(&mut self, id: PartitionId) {
         self.partitions.entry(id).or_default().lease = None;
         self.refuse_queued(id, CommitOutcome::Fenced);
+    }
+
+    /// Ends the lease of a partition that another process may write from now on.
+    pub(crate) fn release(&mut self, id: PartitionId) {
+        self.end_lease(id);
+        self.partitions.entry(id).or_default().is_released = true;
+    }
+
+    /// Returns true if this process has opened a partition, and no commit of another process was
+    /// seen since.
+    pub(crate) fn is_opened(&self, id: PartitionId) -> bool {
+        let partition = self.partitions.get(&id);
+        partition.is_some_and(|p| p.lease.is_some())
     }
 
     /// Ends the lane of a partition whose work was broken off: nothing that waits is sent, and the
@@ -309,7 +325,8 @@ impl Partitions {
     /// snapshot has shown. No other snapshot may be given to a later reader.
     pub(crate) fn is_newest(&self, id: PartitionId, row: &HeadRow) -> bool {
         let partition = self.partitions.get(&id);
-        partition.is_some_and(|p| p.durable == *row && !row.is_older_than(&p.shown))
+        partition
+            .is_some_and(|p| p.durable == *row && !row.is_older_than(&p.shown) && !p.is_released)
     }
 
     /// Answers the commits of a transaction, and counts those that failed.

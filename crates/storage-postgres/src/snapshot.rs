@@ -2,9 +2,10 @@
 //!
 //! Snapshots that are taken together share one transaction.
 //!
-//! When the snapshot is dropped, the transaction stays open for the next one or is ended, and its
-//! connection goes back to the pool (`idle.rs`). Old rows are kept by the server while the
-//! transaction is open.
+//! When the snapshot is dropped, the caller that waits longest for a connection gets the connection
+//! with its transaction. If no caller waits, the transaction stays open for the next snapshot or is
+//! ended, and its connection goes back to the pool (`idle.rs`). Old rows are kept by the server
+//! while the transaction is open.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -20,8 +21,7 @@ use tokio_postgres::types::ToSql;
 use crate::connector::{Session, explain};
 use crate::followers::FollowerTransaction;
 use crate::head::{DESTROYING, HeadRow, LOST};
-use crate::idle::OpenSnapshot;
-use crate::pool::Place;
+use crate::pool::{OpenSnapshot, Turn};
 use crate::statements::head_row;
 use crate::store::Shared;
 use crate::wait::block_on;
@@ -201,12 +201,14 @@ fn begin_for(
         Some(Ok(begun)) => begun,
         Some(Err(detail)) => return Err(shared.unavailable(detail)),
         None => {
+            let reason = shared.connector.failure().unwrap_or_else(|| {
+                let most = shared.connector.config.read_connections;
+                format!("all {most} connections that read are in use, or a server does not answer")
+            });
             return Err(shared.unavailable(format!(
-                "no snapshot of partition {} could be taken within {} ms: all {} connections that \
-                 read are in use, or a server does not answer",
+                "no snapshot of partition {} could be taken within {} ms: {reason}",
                 partitions[0],
                 limit.as_millis(),
-                shared.connector.config.read_connections
             )));
         }
     };
@@ -223,12 +225,28 @@ fn begin_for(
     Ok(begun)
 }
 
-/// Starts transactions until one sees what is known to be durable.
+/// Takes the transaction of another caller, or starts transactions, until one sees what is known to
+/// be durable.
 async fn begin(
     shared: &Shared,
     known: &[(PartitionId, HeadRow)],
 ) -> Result<(OpenSnapshot, Vec<HeadRow>), String> {
-    let (place, mut kept) = place(shared).await?;
+    let single = match known {
+        [(partition, _)] => Some(*partition),
+        _ => None,
+    };
+    // A transaction that another caller leaves is used if it shows the partition.
+    let (place, mut kept) = match turn(shared).await? {
+        Turn::Place(place) => (place, None),
+        Turn::Open(open) => match single {
+            Some(id) if open.partition == single && shared.is_newest(id, &open) => {
+                let row = open.row;
+                return Ok((*open, vec![row]));
+            }
+            _ => (open.place, Some(open.session)),
+        },
+    };
+    // Otherwise a transaction is started, on another connection after each failure.
     let limit = shared.connector.config.read_timeout() / 2;
     let started = Instant::now();
     let is_behind = |(row, (_, known)): (&HeadRow, &(PartitionId, HeadRow))| {
@@ -251,6 +269,7 @@ async fn begin(
                 let open = OpenSnapshot {
                     place,
                     session,
+                    partition: single,
                     row: rows[0],
                     begun,
                     seen: Instant::now(),
@@ -267,17 +286,15 @@ async fn begin(
     }
 }
 
-/// Waits for the right to a connection. If all connections are in use, takes the one of an idle
-/// snapshot, which is in a transaction.
-async fn place(shared: &Shared) -> Result<(Place, Option<Session>), String> {
-    if let Some(place) = shared.readers.free_place() {
-        return Ok((place, None));
-    }
-    // Counted before the look at the idle snapshots, so that no snapshot becomes idle unseen.
-    let _waiting = shared.readers.wait_for_place();
-    match shared.idle.take_oldest() {
-        Some(idle) => Ok((idle.place, Some(idle.session))),
-        None => Ok((shared.readers.place().await?, None)),
+/// Waits for the right to a connection. If all connections are in use, callers take turns in the
+/// order of their requests, with the connections of idle snapshots first.
+async fn turn(shared: &Shared) -> Result<Turn, String> {
+    match shared.readers.ask() {
+        Ok(place) => Ok(Turn::Place(place)),
+        Err(waiting) => {
+            shared.serve_waiting();
+            waiting.turn().await
+        }
     }
 }
 

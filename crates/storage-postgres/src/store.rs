@@ -10,6 +10,8 @@ use orrery_storage::{
 };
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
 use crate::config::ClusterConfig;
 use crate::connector::{Connector, Purpose, explain};
@@ -29,6 +31,9 @@ pub(crate) const RETRY_MS: u64 = 1_000;
 const REMOVALS: usize = 1;
 /// Attempts to raise the epochs of all partitions.
 const FENCE_ATTEMPTS: usize = 3;
+/// The time in which a connection that was prepared answers, and the time between two tests.
+const TEST_TIMEOUT: Duration = Duration::from_millis(500);
+const TEST_PERIOD: Duration = Duration::from_secs(5);
 /// The threads of a store.
 const THREADS: usize = 2;
 /// The time for a task that a lane performs; the lane itself gives up much earlier, except for the
@@ -51,6 +56,9 @@ pub struct StoreOptions {
     /// [`StoreOptions::spared`]: a commit that an earlier owner has sent takes place before the
     /// store is open, or never.
     pub only_writer: bool,
+    /// No other process writes a partition from the moment at which this store has opened it until
+    /// the store releases it. The store then uses transactions again in such partitions only.
+    pub owns_opened: bool,
     /// A partition that other processes write too: that of the lease.
     pub spared: Option<PartitionId>,
 }
@@ -63,6 +71,54 @@ pub struct PostgresStore {
     runtime: Option<Runtime>,
     /// The size in bytes, and when it was measured.
     size: Mutex<Option<(Instant, u64)>>,
+}
+
+/// A store that has connections, and reads and changes no data before it is opened.
+pub struct PreparedStore {
+    store: PostgresStore,
+    /// Replaces connections that have ended.
+    keeper: AbortHandle,
+}
+
+impl PreparedStore {
+    /// Opens the store. Connections that do not answer at once are replaced, and so are those to a
+    /// server that Patroni does not name as the primary: an old primary that was replaced may still
+    /// answer.
+    ///
+    /// # Errors
+    /// As [`PostgresStore::open`].
+    pub fn open(self) -> Result<PostgresStore, StoreError> {
+        self.keeper.abort();
+        let shared = self.store.shared.clone();
+        // Without an end of the test no connection is idle.
+        let _ = self.store.run_on_own_threads(async move {
+            let possible = shared.connector.possible_primaries().await;
+            test_prepared(&shared, |host| possible[host]).await;
+            Ok(())
+        });
+        self.store.take_over()
+    }
+}
+
+/// Makes one connection for reads and one for commits, and replaces them when they have ended.
+/// Never ends.
+async fn keep_prepared(shared: Arc<Shared>) {
+    loop {
+        tokio::join!(
+            shared.writers.prepare_session(),
+            shared.readers.prepare_session(),
+        );
+        tokio::time::sleep(TEST_PERIOD).await;
+        test_prepared(&shared, |_| true).await;
+    }
+}
+
+/// Closes the prepared connections that do not answer, or are to servers that are not `wanted`.
+async fn test_prepared(shared: &Shared, wanted: impl Fn(usize) -> bool + Copy) {
+    tokio::join!(
+        shared.writers.test_idle(TEST_TIMEOUT, wanted),
+        shared.readers.test_idle(TEST_TIMEOUT, wanted),
+    );
 }
 
 /// The parts that the calls, the lanes and the snapshots of a store share.
@@ -141,6 +197,29 @@ impl PostgresStore {
         config: ClusterConfig,
         options: StoreOptions,
     ) -> Result<PostgresStore, StoreError> {
+        PostgresStore::begin(config, options)?.take_over()
+    }
+
+    /// Makes connections to a cluster for a store that is opened later, at a moment that must not
+    /// wait for connections. A cluster that cannot be reached now is no error.
+    ///
+    /// # Errors
+    /// [`StoreError::Cluster`] if the description cannot be used.
+    pub fn prepare(
+        config: ClusterConfig,
+        options: StoreOptions,
+    ) -> Result<PreparedStore, StoreError> {
+        let store = PostgresStore::begin(config, options)?;
+        let keeper = store
+            .shared
+            .runtime
+            .spawn(keep_prepared(store.shared.clone()));
+        let keeper = keeper.abort_handle();
+        Ok(PreparedStore { store, keeper })
+    }
+
+    /// Creates a store that has no connection yet.
+    fn begin(config: ClusterConfig, options: StoreOptions) -> Result<PostgresStore, StoreError> {
         let cluster = config.name.clone();
         let failed = |detail: String| StoreError::Cluster {
             cluster: cluster.clone(),
@@ -157,7 +236,7 @@ impl PostgresStore {
         let (reads, writes) = (config.read_connections, config.write_connections);
         let connector = Connector::new(config, runtime.handle().clone()).map_err(failed)?;
         let connector = Arc::new(connector);
-        let store = PostgresStore {
+        Ok(PostgresStore {
             shared: Arc::new(Shared {
                 readers: Pool::new(connector.clone(), Purpose::Read, reads),
                 writers: Pool::new(connector.clone(), Purpose::Write, writes),
@@ -171,21 +250,40 @@ impl PostgresStore {
             }),
             runtime: Some(runtime),
             size: Mutex::new(None),
+        })
+    }
+
+    /// Goes on with the removals that an earlier owner has begun, and fences what such an owner may
+    /// have sent.
+    fn take_over(self) -> Result<PostgresStore, StoreError> {
+        let failed = |detail: String| StoreError::Cluster {
+            cluster: self.shared.connector.config.name.clone(),
+            detail,
+            retry_after_ms: None,
         };
         // The first connection finds every mistake of the description.
-        let unfinished = block_on(unfinished_removals(store.shared.clone()), TASK_TIMEOUT);
-        let unfinished = unfinished.unwrap_or_else(|| Err("no answer".to_owned()));
+        let unfinished = self.run_on_own_threads(unfinished_removals(self.shared.clone()));
         for (id, epoch) in unfinished.map_err(failed)? {
-            let work = lane::complete_removal(store.shared.clone(), id, epoch);
-            store.shared.runtime.spawn(work);
+            let work = lane::complete_removal(self.shared.clone(), id, epoch);
+            self.shared.runtime.spawn(work);
         }
-        if options.only_writer {
-            let fenced = block_on(fence_all(store.shared.clone()), TASK_TIMEOUT);
-            fenced
-                .unwrap_or_else(|| Err("no answer".to_owned()))
-                .map_err(failed)?;
+        if self.shared.options.only_writer {
+            let fenced = self.run_on_own_threads(fence_all(self.shared.clone()));
+            fenced.map_err(failed)?;
         }
-        Ok(store)
+        Ok(self)
+    }
+
+    /// Waits for work that the store's own threads do, with their clock.
+    fn run_on_own_threads<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, String>> + Send + 'static,
+    ) -> Result<T, String> {
+        let work = self.shared.runtime.spawn(work);
+        match block_on(work, TASK_TIMEOUT) {
+            Some(Ok(result)) => result,
+            _ => Err("no answer".to_owned()),
+        }
     }
 
     /// Queues work of one partition and waits for its answer.
@@ -238,7 +336,9 @@ async fn unfinished_removals(shared: Arc<Shared>) -> Result<Vec<(PartitionId, u6
     let session = place.session().await?;
     let schema = &shared.connector.config.schema;
     let query = format!("SELECT p, epoch FROM {schema}.head WHERE state = 1");
-    let rows = session.client.query(&query, &[]).await;
+    let rows = session.run(session.client.query(&query, &[]));
+    let rows = timeout(shared.connector.config.read_timeout(), rows).await;
+    let rows = rows.map_err(|_| "the server did not answer".to_owned())?;
     let rows = rows.map_err(|error| explain(&error))?;
     place.give_back(session);
     let number = |row: &tokio_postgres::Row, column: usize| {
@@ -255,29 +355,31 @@ async fn unfinished_removals(shared: Arc<Shared>) -> Result<Vec<(PartitionId, u6
 /// Raises the epoch of every partition, so that no transaction that another process has sent can
 /// take place any more. A partition whose removal is not complete keeps its epoch, which the
 /// removal compares. Waits for transactions that hold a head; the server ends those of a lost
-/// client.
+/// client after the time of a commit. A server that takes longer is left for another one: it may
+/// have lost its standbys.
 async fn fence_all(shared: Arc<Shared>) -> Result<(), String> {
     let schema = &shared.connector.config.schema;
     let spared = shared.options.spared.unwrap_or(RESERVED).0 as i64;
     let fence = format!("UPDATE {schema}.head SET epoch = epoch + 1 WHERE state = 0 AND p <> $1");
+    let limit = 2 * shared.connector.config.commit_timeout();
     let mut last = String::new();
     for _ in 0..FENCE_ATTEMPTS {
         let place = shared.writers.place().await?;
         let session = place.session().await?;
-        match session
-            .run(session.client.execute(&fence, &[&spared]))
-            .await
-        {
-            Ok(_) => {
+        let fenced = async { session.client.execute(&fence, &[&spared]).await };
+        match timeout(limit, session.run(fenced)).await {
+            Ok(Ok(_)) => {
                 place.give_back(session);
                 return Ok(());
             }
             // Another owner that fences at the same time may lock heads in another order.
-            Err(error) => {
-                last = explain(&error);
-                session.mark_broken();
+            Ok(Err(error)) => last = explain(&error),
+            Err(_) => {
+                shared.connector.suspect(session.host);
+                last = format!("no answer within {} ms", limit.as_millis());
             }
         }
+        session.mark_broken();
     }
     Err(last)
 }
@@ -342,6 +444,11 @@ impl Store for PostgresStore {
         self.perform(partition, Work::Destroy)
     }
 
+    fn release(&self, partition: PartitionId) {
+        self.shared.partitions().release(partition);
+        self.shared.end_idle(partition);
+    }
+
     fn sync(&self) -> Result<(), StoreError> {
         let mut answers = Vec::new();
         // The lock is released here: queueing takes it again.
@@ -373,6 +480,7 @@ impl Store for PostgresStore {
             long_snapshots: false,
             watch: false,
             followers: self.shared.followers.are_possible(),
+            remote: true,
         }
     }
 

@@ -8,9 +8,10 @@ mod support;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use orrery_storage_postgres::{ClusterConfig, PostgresStore, Tls};
+use orrery_storage::CommitOutcome;
+use orrery_storage_postgres::{ClusterConfig, PostgresStore, StoreOptions, Tls};
 use servers::{Server, open, server};
-use support::{P, PartitionWriter, everything};
+use support::{P, PartitionWriter, commit, everything, pairs};
 
 /// Starts a Patroni that answers with this status, and returns its address.
 fn patroni(status: &'static str) -> String {
@@ -90,4 +91,44 @@ fn connections_are_encrypted_and_the_certificate_is_checked() {
     std::fs::write(&ca_file, other.cert.pem()).unwrap();
     let message = refusal(&config);
     assert!(message.to_lowercase().contains("certificate"), "{message}");
+}
+
+/// A program connects before it may own partitions: the owner before goes on until the store is
+/// opened, and a connection that has ended meanwhile is replaced.
+#[test]
+fn a_prepared_store_disturbs_no_owner_and_replaces_connections_that_have_ended() {
+    const OTHERS: &str = "FROM pg_stat_activity WHERE application_name = 'orrery'";
+    let server = Server::start(&["-c", "fsync=off"]);
+    let config = server.config();
+    let owner = open(&config);
+    let mut writer = PartitionWriter::open(&owner, P);
+    writer.put(&[(b"a", b"1")]);
+    let count = || server.sql(&format!("SELECT pid {OTHERS}")).len();
+    let of_owner = count();
+
+    let options = StoreOptions {
+        only_writer: true,
+        ..StoreOptions::default()
+    };
+    let prepared = PostgresStore::prepare(config, options).unwrap();
+    while count() < of_owner + 2 {}
+    writer.put(&[(b"a", b"2")]);
+    server.sql(&format!("SELECT pg_terminate_backend(pid) {OTHERS}"));
+
+    let next = prepared.open().unwrap();
+    assert_eq!(everything(&next, P), pairs(&[(b"a", b"2")]));
+    let late = writer.commit(commit(2, &[(b"a", b"3")]));
+    assert_eq!(late, CommitOutcome::Fenced);
+}
+
+#[test]
+fn a_store_is_prepared_without_its_server_and_not_opened_without_it() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let closed = free.local_addr().unwrap().port();
+    drop(free);
+    let config = server().config_at(&[closed]);
+    let prepared = PostgresStore::prepare(config, StoreOptions::default()).unwrap();
+    let refused = prepared.open().err().map(|error| error.to_string());
+    let refused = refused.expect("no server is there");
+    assert!(refused.contains("Connection refused"), "{refused}");
 }

@@ -70,6 +70,7 @@ fn the_only_writer_fences_the_owners_of_all_partitions_when_it_opens_the_store()
 
     let options = StoreOptions {
         only_writer: true,
+        owns_opened: false,
         spared: Some(SPARED),
     };
     let next = PostgresStore::open_with(config.clone(), options).unwrap();

@@ -43,9 +43,22 @@ fn next_random(state: &mut u64) -> u64 {
 /// call, and its rows fit its head.
 #[test]
 fn reads_are_never_stale_in_a_random_history() {
+    read_in_a_random_history(&server().config());
+}
+
+/// Promise 9 with transactions that go from caller to caller, because there are more callers than
+/// connections.
+#[test]
+fn reads_are_never_stale_with_more_readers_than_connections() {
+    let mut config = server().config();
+    config.read_connections = 2;
+    read_in_a_random_history(&config);
+}
+
+fn read_in_a_random_history(config: &ClusterConfig) {
     const PARTITIONS: u64 = 3;
     const ROUNDS: usize = 400;
-    let store = only_writer(&server().config());
+    let store = only_writer(config);
     let zeros = || (0..PARTITIONS).map(|_| AtomicU64::new(0));
     let answered: Vec<AtomicU64> = zeros().collect();
     let shown: Vec<AtomicU64> = zeros().collect();
@@ -191,6 +204,38 @@ fn idle_snapshots_give_their_connections_to_callers_that_need_them() {
     });
 }
 
+/// A caller that waits for a connection uses the transaction of the caller before, if both read the
+/// same partition.
+#[test]
+fn callers_that_wait_use_the_transactions_of_the_callers_before() {
+    const CALLERS: u64 = 8;
+    const ROUNDS: u64 = 200;
+    let server = Server::start(&["-c", "fsync=off"]);
+    let mut config = server.config();
+    config.read_connections = 2;
+    let store = only_writer(&config);
+    PartitionWriter::open(&store, P).put(&[(b"a", b"1")]);
+    std::thread::scope(|scope| {
+        for _ in 0..CALLERS {
+            scope.spawn(|| {
+                for _ in 0..ROUNDS {
+                    let value = store.snapshot(P).unwrap().get(b"a").unwrap();
+                    assert_eq!(value.unwrap().as_ref(), b"1");
+                }
+            });
+        }
+    });
+    drop(store);
+    // The server counts the transactions of a connection when it ends, at the latest.
+    let connections = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'orrery'";
+    while !server.sql(connections).is_empty() {}
+    let count =
+        "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'postgres'";
+    let transactions: u64 = server.sql(count)[0][0].parse().unwrap();
+    // Connections, tables and the test itself need some too.
+    assert!(transactions < CALLERS * ROUNDS / 2, "{transactions}");
+}
+
 /// Callers that need more snapshots than there are connections take them together, and none waits
 /// for a connection of another caller that waits.
 #[test]
@@ -239,5 +284,56 @@ fn without_the_option_commits_of_other_processes_are_seen_at_once() {
     for round in 1..=20 {
         writer.put(&[(b"a", &[round])]);
         assert_eq!(reads.snapshot(P).unwrap().head().lsn, u64::from(round));
+    }
+}
+
+/// A store of the owner of some partitions uses a transaction again from the opening of a partition
+/// to its release. In between no other process writes the partition; before and after, each
+/// snapshot shows the commits of other processes.
+#[test]
+fn an_owner_uses_transactions_again_between_opening_and_release() {
+    let server = Server::start(&["-c", "fsync=off"]);
+    let config = server.config();
+    let options = StoreOptions {
+        owns_opened: true,
+        ..StoreOptions::default()
+    };
+    let owner = PostgresStore::open_with(config.clone(), options).unwrap();
+    let holder = only_writer(&config);
+    let mut before = PartitionWriter::open(&holder, P);
+    for round in 1..=5u8 {
+        before.put(&[(b"a", &[round])]);
+        assert_eq!(owner.snapshot(P).unwrap().head().lsn, u64::from(round));
+    }
+    holder.release(P);
+
+    let mut own = PartitionWriter::open(&owner, P);
+    own.put(&[(b"a", &[6])]);
+    let begun = Instant::now();
+    drop(owner.snapshot(P).unwrap());
+    let transactions = open_transactions(&server);
+    drop(owner.snapshot(P).unwrap());
+    // A snapshot of the same transaction, unless the machine stood still for a second.
+    if begun.elapsed().as_millis() < 500 {
+        assert_eq!(transactions, open_transactions(&server));
+    }
+    own.put(&[(b"a", &[7])]);
+    assert_eq!(
+        holder.snapshot(P).unwrap().head().lsn,
+        7,
+        "the holder looks anew"
+    );
+    own.put(&[(b"a", &[8])]);
+    assert_eq!(
+        holder.snapshot(P).unwrap().head().lsn,
+        8,
+        "the holder looks anew"
+    );
+    owner.release(P);
+
+    let mut after = PartitionWriter::open(&holder, P);
+    for round in 9..=12u8 {
+        after.put(&[(b"a", &[round])]);
+        assert_eq!(owner.snapshot(P).unwrap().head().lsn, u64::from(round));
     }
 }

@@ -130,6 +130,7 @@ impl Store for MemoryStore {
             long_snapshots: true,
             watch: false,
             followers: false,
+            remote: false,
         }
     }
 

@@ -138,6 +138,8 @@ pub struct Capabilities {
     pub watch: bool,
     /// Reads from copies on other machines: [`Store::follower_snapshots`].
     pub followers: bool,
+    /// The data is on other machines, which may be away for a minute and come back.
+    pub remote: bool,
 }
 
 /// The distance of a copy on another machine from the writer.
@@ -207,6 +209,11 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// When the removal could not be made durable, or the number is reserved.
     fn destroy(&self, partition: PartitionId) -> Result<(), StoreError>;
+
+    /// Gives a partition up to another process, which may write it until this store opens it again.
+    /// All commits of the caller are answered. A store that looks at each partition anew for each
+    /// snapshot has nothing to do.
+    fn release(&self, _partition: PartitionId) {}
 
     /// Waits until every accepted commit is durable.
     ///
@@ -302,6 +309,10 @@ macro_rules! store_behind {
 
             fn destroy(&self, partition: PartitionId) -> Result<(), StoreError> {
                 (**self).destroy(partition)
+            }
+
+            fn release(&self, partition: PartitionId) {
+                (**self).release(partition)
             }
 
             fn sync(&self) -> Result<(), StoreError> {

@@ -460,6 +460,7 @@ impl Store for LocalStore {
             long_snapshots: true,
             watch: false,
             followers: false,
+            remote: false,
         }
     }
 

@@ -137,6 +137,7 @@ impl<A: Store, B: Store> Store for Mirrored<A, B> {
             long_snapshots: a.long_snapshots && b.long_snapshots,
             watch: a.watch && b.watch,
             followers: a.followers && b.followers,
+            remote: false,
         }
     }
 
