@@ -21,6 +21,7 @@ mod confirmed_time;
 mod containers;
 mod databases;
 mod encryption;
+mod item_numbers;
 mod offers;
 mod permissions;
 mod ranges;
@@ -47,6 +48,7 @@ pub use storage_ids::storage_ids;
 use crate::background::BackgroundTask;
 use crate::background::agenda::{Agenda, Subject};
 use crate::errors::storage_failure;
+use crate::ownership::Owners;
 use crate::partition::key_limit::KeyLimit;
 use crate::partition::staging::StagingWriter;
 use crate::partition::{CommitChanges, Partition, Phase, keys, scan, wait_durable};
@@ -55,11 +57,11 @@ use crate::throughput::{SharedBudget, ThroughputOptions};
 use bytes::Bytes;
 use orrery_model::json::parse;
 use orrery_model::partition_key::EpkRange;
-use orrery_model::sync::{lock, read, write};
+use orrery_model::sync::{lock, pause, read, write};
 use orrery_model::words::{did_you_mean, shortened};
 use orrery_model::world::World;
-use orrery_model::{Error, Json, Object, Result, Rid, limits};
-use orrery_storage::{Direction, PartitionId, Snapshot, Store};
+use orrery_model::{Error, Json, Kind as ErrorKind, Object, Result, Rid, limits};
+use orrery_storage::{CommitOutcome, Direction, PartitionId, Snapshot, Store};
 use ranges::{Lineage, RANGE};
 use records::{Kind, Record};
 use row_sets::current_set;
@@ -67,12 +69,14 @@ use settings::Settings;
 use state::State;
 use std::collections::HashMap;
 use std::ops::Bound;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, TryLockResult};
+use std::time::Duration;
 
 /// All resources but items.
 pub(crate) struct Catalog {
     store: Arc<dyn Store>,
+    owners: Arc<dyn Owners>,
     world: Arc<dyn World>,
     /// True if unused throughput is saved for bursts.
     bursts: bool,
@@ -87,8 +91,12 @@ pub(crate) struct Catalog {
     partition: Partition,
     /// Number of the current row set (row_sets.rs).
     row_set: AtomicU64,
-    /// Held by each write of the catalog.
+    /// Held by each write of the catalog, and while a partition is given to another process.
     write_lock: Mutex<()>,
+    /// The LSN of the last commit that owners of partitions must know.
+    version: AtomicU64,
+    /// Attempts to find out if a commit took place.
+    patience: u32,
     snapshot_lock: Mutex<()>,
     state: RwLock<State>,
     /// Key spaces that no container uses any more and that still have to be destroyed.
@@ -115,6 +123,10 @@ struct RowChanges {
 pub(crate) const CATALOG_PARTITION: PartitionId = PartitionId(0);
 /// Rows that one commit deletes from a key space that is destroyed.
 const ROWS_DELETED_PER_COMMIT: usize = 2_000;
+/// The pause between two attempts to find out if a commit took place, and their number with a store
+/// on other machines, where a failover takes most of a minute.
+const OUTCOME_PAUSE: Duration = Duration::from_millis(100);
+const OUTCOME_ATTEMPTS: u32 = 600;
 
 /// The first byte of the keys of records.
 const RECORD: u8 = 0x20;
@@ -128,10 +140,11 @@ impl Catalog {
     /// 500 if the store cannot be read or holds damaged records.
     pub(crate) fn open(
         store: Arc<dyn Store>,
+        owners: Arc<dyn Owners>,
         world: Arc<dyn World>,
         throughput: ThroughputOptions,
     ) -> Result<Self> {
-        let catalog = Catalog::empty(store, world, throughput);
+        let catalog = Catalog::empty(store, owners, world, throughput);
 
         // An interrupted restoration leaves rows of a set that never became current.
         catalog.use_row_set(catalog.stored_row_set()?);
@@ -154,17 +167,22 @@ impl Catalog {
         }
         catalog.raise_last_storage_id(last_storage_id);
         catalog.queue_orphans(orphans);
+        let head = catalog.partition.snapshot()?.head();
+        catalog.version.store(head.lsn, Ordering::Release);
         Ok(catalog)
     }
 
     /// Returns the catalog of a store without resources. Nothing is read.
     pub(crate) fn empty(
         store: Arc<dyn Store>,
+        owners: Arc<dyn Owners>,
         world: Arc<dyn World>,
         throughput: ThroughputOptions,
     ) -> Self {
+        let store_is_remote = store.capabilities().remote;
         let partition = Partition::new(
             Arc::clone(&store),
+            Arc::clone(&owners),
             0,
             Vec::new(),
             EpkRange::all(),
@@ -173,6 +191,7 @@ impl Catalog {
         );
         Catalog {
             store,
+            owners,
             world,
             bursts: throughput.burst_capacity,
             gigabyte_bytes: limits::GIGABYTE,
@@ -182,6 +201,12 @@ impl Catalog {
             partition,
             row_set: AtomicU64::new(0),
             write_lock: Mutex::new(()),
+            version: AtomicU64::new(0),
+            // A store on this machine that has failed does not come back by itself.
+            patience: match store_is_remote {
+                true => OUTCOME_ATTEMPTS,
+                false => 0,
+            },
             snapshot_lock: Mutex::new(()),
             state: RwLock::default(),
             orphans: Mutex::default(),
@@ -333,8 +358,27 @@ impl Catalog {
         self.commit_with_given_keys(changes.in_row_set(self.row_set()))
     }
 
-    /// Commits changes whose keys have the prefix of their row set already.
+    /// Commits changes of the current row set that concern no partition of a container.
+    fn commit_unseen(&self, changes: RowChanges) -> Result<()> {
+        self.commit_rows(changes.in_row_set(self.row_set()))
+            .map(drop)
+    }
+
+    /// Commits changes whose keys have the prefix of their row set already. All partitions that
+    /// other processes own are taken back first, and the caller holds the write lock, so that none
+    /// is given up again before the change is visible. So no owner works with an older catalog.
     fn commit_with_given_keys(&self, changes: RowChanges) -> Result<()> {
+        self.owners.recall_all().map_err(storage_failure)?;
+        let lsn = self.commit_rows(changes)?;
+        self.version.store(lsn, Ordering::Release);
+        Ok(())
+    }
+
+    /// Commits rows. They are durable when the function returns. Returns the LSN of the commit.
+    ///
+    /// # Errors
+    /// The commit did not take place, except for 408: the outcome was not found out for a minute.
+    fn commit_rows(&self, changes: RowChanges) -> Result<u64> {
         let mut writer = self.partition.lock()?;
         let changes = CommitChanges {
             puts: changes.puts,
@@ -343,11 +387,26 @@ impl Catalog {
             ..CommitChanges::default()
         };
         let commit = writer.submit(&self.partition, changes, self.world.random());
-        writer.forget_durable(self.partition.snapshot()?.head().lsn);
+        // From here on only the outcome of the commit counts: rows that are remembered for longer
+        // do no harm.
+        if let Ok(snapshot) = self.partition.snapshot() {
+            writer.forget_durable(snapshot.head().lsn);
+        }
         drop(writer);
 
-        // The store may not know the outcome; the commit log of the partition does.
-        wait_durable(&self.partition, commit)
+        // The store may not know the outcome; the commit log of the partition does. The catalog in
+        // memory must not part from the rows, so a store that is away is waited for.
+        let attempt = commit.attempt;
+        let mut outcome = wait_durable(&self.partition, commit);
+        for _ in 0..self.patience {
+            match &outcome {
+                Err(error) if error.kind() == ErrorKind::UnknownOutcome => {}
+                _ => break,
+            }
+            pause(OUTCOME_PAUSE);
+            outcome = self.partition.settle(CommitOutcome::Unknown, attempt);
+        }
+        outcome.map(|()| attempt.lsn)
     }
 
     /// Checks that the rows of the catalog can be read from the store.
@@ -358,6 +417,21 @@ impl Catalog {
         let snapshot = self.partition.snapshot()?;
         Partition::counters(snapshot.as_ref())?;
         Ok(())
+    }
+
+    /// Holds up writes of the catalog, if none is under way.
+    pub(crate) fn lock_writes(&self) -> TryLockResult<MutexGuard<'_, ()>> {
+        self.write_lock.try_lock()
+    }
+
+    /// Returns the LSN of the last commit that owners of partitions must know.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Sets the LSN of the commit up to which the catalog of another process was loaded.
+    pub(crate) fn set_version(&self, lsn: u64) {
+        self.version.store(lsn, Ordering::Release);
     }
 
     /// Queues key spaces that no container uses any more, to be destroyed in the background.
@@ -414,7 +488,7 @@ impl Catalog {
         self.store.destroy(orphan).map_err(storage_failure)?;
         // The row goes last: after a crash before this commit, the next open queues the orphan
         // again.
-        self.commit(RowChanges {
+        self.commit_unseen(RowChanges {
             deletes: vec![orphan_key(orphan)],
             ..RowChanges::default()
         })

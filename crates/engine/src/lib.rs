@@ -55,6 +55,7 @@
 //! | `traffic` | heat map, top keys, query forms |
 //! | `background` | expiry, delete by key, reindexing, splits and merges |
 //! | `rehearsal` | what a prediction needs: an engine in memory, a sample of items, budgets |
+//! | `ownership` | partitions that other processes own, and the way from one owner to the next |
 //! | `operator` | inventory, statistics, meters, snapshots, damage |
 //! | `errors` | failures of other layers as errors for clients |
 //!
@@ -72,6 +73,7 @@ mod index;
 mod items;
 mod metadata;
 mod operator;
+mod ownership;
 mod partition;
 mod partition_request;
 mod pending;
@@ -95,13 +97,16 @@ pub use operator::{
 };
 pub use orrery_script::Ticket;
 pub use orrery_sql::{ClauseInfo, FunctionInfo, Language, PropertyInfo, language};
+pub use ownership::{
+    GrantedPartition, HolderWork, NUMBERS_PER_GRANT, Owners, PartitionShare, SoleOwner,
+};
 pub use partition::key_limit::LargeKey;
 pub use pending::{Pending, PendingBatch};
 pub use query::Cancel;
 pub use quota::Counted;
 pub use rehearsal::{Arrival, RehearsalTurn, SampledItem, Sampling, Served};
 pub use request::etag_matches;
-pub use throughput::{Profile, ThroughputOptions};
+pub use throughput::{MeterReport, Profile, Standing, ThroughputOptions};
 pub use traffic::{Replacement, Seen, Traffic, query_form};
 
 use background::RangeChanges;
@@ -157,6 +162,8 @@ pub struct EngineOptions {
     /// RU/s of a container whose creation states no throughput and whose database has none. The
     /// service gives [`limits::CONTAINER_RU_PER_SECOND`].
     pub container_ru: u32,
+    /// The processes that own the partitions.
+    pub owners: Arc<dyn Owners>,
 }
 
 impl EngineOptions {
@@ -172,6 +179,7 @@ impl EngineOptions {
             logical_partition_bytes: limits::LOGICAL_PARTITION_BYTES,
             gigabyte: limits::GIGABYTE,
             container_ru: limits::CONTAINER_RU_PER_SECOND,
+            owners: Arc::new(SoleOwner),
         }
     }
 }
@@ -201,6 +209,9 @@ pub struct Engine {
     rehearsal: Mutex<()>,
     /// The copies that the engine reads, if another process writes the data.
     replica: Option<Arc<ReplicaStore>>,
+    owners: Arc<dyn Owners>,
+    /// Work in containers that only the holder of the lease can do.
+    holder_work: HolderWork,
 }
 
 impl Engine {
@@ -224,7 +235,12 @@ impl Engine {
         scripts: Arc<ScriptPool>,
         world: Arc<dyn World>,
     ) -> Result<Engine> {
-        let catalog = Catalog::open(Arc::clone(&store), Arc::clone(&world), options.throughput)?;
+        let catalog = Catalog::open(
+            Arc::clone(&store),
+            Arc::clone(&options.owners),
+            Arc::clone(&world),
+            options.throughput,
+        )?;
         let engine = Engine::on_catalog(catalog, store, options, scripts, world);
         engine.begin_confirmed_clock()?;
         engine.plan_background_work();
@@ -245,11 +261,28 @@ impl Engine {
         let scripts = Arc::new(ScriptPool::new(options.scripts.clone()));
         let replica = Arc::new(ReplicaStore::new(copies));
         let store: Arc<dyn Store> = replica.clone();
-        let catalog = Catalog::empty(Arc::clone(&store), Arc::clone(&world), options.throughput);
+        let owners = Arc::clone(&options.owners);
+        let throughput = options.throughput;
+        let catalog = Catalog::empty(Arc::clone(&store), owners, Arc::clone(&world), throughput);
         let mut engine = Engine::on_catalog(catalog, store, options, scripts, world);
         engine.replica = Some(replica);
         engine.refresh_replica()?;
         Ok(engine)
+    }
+
+    /// Opens an engine on data of which another process, the holder of the lease, gives it single
+    /// partitions ([`Engine::take_over`]). The catalog is empty until [`Engine::load_catalog`]; the
+    /// engine never changes it.
+    pub fn open_owner(
+        store: Arc<dyn Store>,
+        options: EngineOptions,
+        world: Arc<dyn World>,
+    ) -> Engine {
+        let scripts = Arc::new(ScriptPool::new(options.scripts.clone()));
+        let owners = Arc::clone(&options.owners);
+        let throughput = options.throughput;
+        let catalog = Catalog::empty(Arc::clone(&store), owners, Arc::clone(&world), throughput);
+        Engine::on_catalog(catalog, store, options, scripts, world)
     }
 
     fn on_catalog(
@@ -267,6 +300,8 @@ impl Engine {
             unvisited: Mutex::default(),
             rehearsal: Mutex::default(),
             replica: None,
+            owners: options.owners,
+            holder_work: HolderWork::default(),
             catalog: catalog
                 .with_gigabyte_bytes(options.gigabyte)
                 .with_container_ru(options.container_ru),

@@ -30,6 +30,9 @@
 //! A request that still holds a partition that is gone is told so by [`Partition::lock`] and
 //! [`Partition::snapshot`] and repeats its look-up, see [`retry_if_moved`].
 //!
+//! In a fleet another process may own a partition (`ownership.rs`). The process that gives a
+//! partition up drops its writer; the process that takes the partition over opens one.
+//!
 //! The modules: `keys` draws every key, `row` and `item_rows` are the rows of an item,
 //! `transaction` turns changes into commits, `writer` submits them; `visibility`, `versions` and
 //! `session` are rules of readers; `key_sizes` and `key_limit` bound logical partitions;
@@ -70,17 +73,20 @@ use crate::errors::{
 };
 use crate::index::generations::PolicyGenerations;
 use crate::index::paths::Paths;
+use crate::ownership::Owners;
 use crate::request::Position;
 use crate::throughput::Meter;
 use bytes::Bytes;
 use change_capture::{CapturedCommit, ChangeCapture};
+use container_view::ContainerView;
+use keys::ItemNumber;
 use orrery_model::partition_key::EpkRange;
-use orrery_model::sync::lock;
+use orrery_model::sync::{lock, read, write};
 use orrery_model::{Error, Kind, Result};
 use orrery_storage::{CommitOutcome, Direction, PartitionId, Receipt, Snapshot, Store};
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
 /// A physical partition.
 pub struct Partition {
@@ -101,7 +107,14 @@ pub struct Partition {
     /// The budget, and the account of what was served.
     pub(crate) meter: Arc<Meter>,
     store: Arc<dyn Store>,
+    owners: Arc<dyn Owners>,
     writer: Mutex<Option<Writer>>,
+    /// Held by requests of several commits, which end before the partition is given up.
+    bulk: RwLock<()>,
+    /// The item numbers that this process may use, if the holder of the lease hands them out.
+    granted_numbers: Mutex<Option<Range<ItemNumber>>>,
+    /// The number of times that this process has given the partition up.
+    hand_overs: AtomicU64,
     paths: RwLock<Option<Paths>>,
     facts: Mutex<Option<Arc<Facts>>>,
     phase: AtomicU8,
@@ -134,6 +147,7 @@ impl Partition {
     /// Creates a partition that exists in the store or is about to.
     pub fn new(
         store: Arc<dyn Store>,
+        owners: Arc<dyn Owners>,
         id: u32,
         parents: Vec<u32>,
         range: EpkRange,
@@ -149,7 +163,11 @@ impl Partition {
             mixed_until: 0,
             meter: Arc::default(),
             store,
+            owners,
             writer: Mutex::new(None),
+            bulk: RwLock::default(),
+            granted_numbers: Mutex::default(),
+            hand_overs: AtomicU64::new(0),
             paths: RwLock::new(None),
             facts: Mutex::new(None),
             phase: AtomicU8::new(Phase::Serving as u8),
@@ -210,13 +228,15 @@ impl Partition {
     /// Returns a snapshot of what is durable.
     ///
     /// # Errors
-    /// 410/1002 if the partition is gone, 410/1007 if it is completing.
+    /// 410/1002 if the partition is gone, 410/1007 if it is completing, 503 if another process owns
+    /// the partition and this one may not read it.
     pub fn snapshot(&self) -> Result<Box<dyn Snapshot>> {
-        let snapshot = self.snapshot_in_any_phase()?;
-        // The phase is checked after the snapshot is taken: a snapshot from before the partition
-        // was gone holds everything that was ever written to it.
+        let snapshot = self.snapshot_in_any_phase();
+        // Phase and owner are checked after the snapshot is taken: a snapshot from before the
+        // partition was gone holds everything that was ever written to it.
+        self.check_readable()?;
         self.check_phase()?;
-        Ok(snapshot)
+        snapshot
     }
 
     /// Returns snapshots of several partitions of one store, in their order.
@@ -228,12 +248,13 @@ impl Partition {
             return Ok(Vec::new());
         };
         let ids: Vec<PartitionId> = partitions.iter().map(|p| p.storage_id).collect();
-        let snapshots = first.store.snapshots(&ids).map_err(storage_failure)?;
+        let snapshots = first.store.snapshots(&ids).map_err(storage_failure);
         // After the snapshots are taken, as in `snapshot`.
         for partition in partitions {
+            partition.check_readable()?;
             partition.check_phase()?;
         }
-        Ok(snapshots)
+        snapshots
     }
 
     /// Returns a snapshot for counting, which is allowed while the partition is completing.
@@ -347,7 +368,8 @@ impl Partition {
     ///
     /// A failure to read the size leaves the mark where it was.
     pub fn expect_growth(&self, bytes_max: u64, gigabyte_bytes: u64) {
-        let Ok(snapshot) = self.snapshot_of_accepted() else {
+        // An owner that takes the partition over expects growth before it owns the partition.
+        let Ok(snapshot) = self.snapshot_in_any_phase() else {
             return;
         };
         let Ok(Counters { bytes, .. }) = Partition::counters(snapshot.as_ref()) else {
@@ -402,7 +424,8 @@ impl Partition {
     /// # Errors
     /// 409 if changes are captured already; 410 and 503 as for [`Partition::lock`].
     pub fn start_change_capture(&self) -> Result<()> {
-        let _writer = self.lock()?;
+        let _writer = self.lock_in_any_phase()?;
+        self.check_phase()?;
         let mut capture = lock(&self.change_capture);
         if capture.is_some() {
             return Err(Error::new(
@@ -428,6 +451,11 @@ impl Partition {
         }
     }
 
+    /// Returns true while the changes are captured.
+    pub(crate) fn is_captured(&self) -> bool {
+        lock(&self.change_capture).is_some()
+    }
+
     /// Stops capturing changes.
     pub fn stop_change_capture(&self) {
         *lock(&self.change_capture) = None;
@@ -440,19 +468,43 @@ impl Partition {
     ///
     /// # Errors
     /// 500 if the store cannot be opened; 410/1002 if the partition is gone, 410/1007 if it is
-    /// completing.
+    /// completing; 503 if another process owns it.
     pub fn lock(&self) -> Result<WriterGuard<'_>> {
-        let guard = self.lock_in_any_phase()?;
+        let guard = lock(&self.writer);
+        self.check_owned()?;
+        // The writer of a partition that is gone is never opened: in an owner, a later object of
+        // the same partition may have one.
+        self.check_phase()?;
+        let guard = self.opened(guard)?;
         self.check_phase()?;
         Ok(guard)
     }
 
-    /// Locks the writer for the split or merge that takes the partition over.
+    /// Locks the writer for the split or merge that takes the partition over. A partition that
+    /// another process owns is taken back first.
     ///
     /// # Errors
-    /// 500 if the store cannot be opened.
+    /// 500 if the store cannot be opened, 503 if the partition cannot be taken back.
     pub fn lock_in_any_phase(&self) -> Result<WriterGuard<'_>> {
-        let mut guard = lock(&self.writer);
+        let guard = self.lock_owned()?;
+        self.opened(guard)
+    }
+
+    /// Locks the place of the writer, after the partition was taken back from another process.
+    fn lock_owned(&self) -> Result<MutexGuard<'_, Option<Writer>>> {
+        loop {
+            let recalled = self.owners.recall(self.storage_id);
+            recalled.map_err(storage_failure)?;
+            let guard = lock(&self.writer);
+            // Given up again in between.
+            if self.is_owned() {
+                return Ok(guard);
+            }
+        }
+    }
+
+    /// Opens the writer if there is none.
+    fn opened<'a>(&'a self, mut guard: MutexGuard<'a, Option<Writer>>) -> Result<WriterGuard<'a>> {
         if guard.is_none() {
             *guard = Some(Writer::open(self)?);
         }
@@ -467,11 +519,15 @@ impl Partition {
             .is_some_and(|writer| writer.key_sizes.is_requested())
     }
 
-    /// Blocks writers until the guard is dropped. Opens no writer.
-    pub fn block_writes(&self) -> WriteBlock<'_> {
-        WriteBlock {
-            _writer: lock(&self.writer),
-        }
+    /// Blocks writers until the guard is dropped. Opens no writer. A partition that another process
+    /// owns is taken back first.
+    ///
+    /// # Errors
+    /// 503 if the partition cannot be taken back.
+    pub fn block_writes(&self) -> Result<WriteBlock<'_>> {
+        Ok(WriteBlock {
+            _writer: self.lock_owned()?,
+        })
     }
 
     /// Drops the writer after a commit whose outcome is not known. The next write opens a new
@@ -491,8 +547,8 @@ impl Partition {
     ///
     /// # Errors
     /// 408 if the outcome stays unknown: the only error after which the commit may have taken
-    /// place. 449 if a newer lease or the log says that it did not; 413, 429, 503 and 507 if the
-    /// store refused it.
+    /// place. If a newer lease or the log says that it did not: 503 for another process where
+    /// requests are passed on, else 449. 413, 429, 503 and 507 if the store refused it.
     pub fn settle(&self, outcome: CommitOutcome, attempt: Attempt) -> Result<()> {
         let Some(error) = outcome_error(&outcome) else {
             return Ok(());
@@ -502,13 +558,27 @@ impl Partition {
         }
         // The writer counted on a commit that may have failed; the next one reads what is durable.
         self.abandon_writer();
+        if outcome == CommitOutcome::Fenced {
+            return Err(self.not_committed());
+        }
         if outcome != CommitOutcome::Unknown {
+            // The next owner carries the request out.
+            self.check_owned()?;
             return Err(error);
         }
         match self.is_committed(attempt) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(did_not_happen()),
+            Ok(false) => Err(self.not_committed()),
             Err(cause) => Err(unknown_outcome().with_cause(cause)),
+        }
+    }
+
+    /// Returns the error for a commit that did not take place because of a newer lease. The owner
+    /// may be another process by now, or this one again, so the request is best passed on.
+    fn not_committed(&self) -> Error {
+        match self.owners.are_passed_on() {
+            true => Error::not_owned(Some(self.storage_id.0)),
+            false => did_not_happen(),
         }
     }
 
@@ -526,6 +596,122 @@ impl Partition {
         let row = row.map_err(storage_failure)?;
         let expected = writer::log_row(attempt.lsn, attempt.token);
         Ok(row.is_some_and(|row| row[..] == expected[..]))
+    }
+}
+
+/// The owner, and the way of a partition from one owner to the next.
+impl Partition {
+    /// Returns true if this process owns the partition.
+    pub fn is_owned(&self) -> bool {
+        self.owners.owns(self.storage_id)
+    }
+
+    /// Checks that this process owns the partition.
+    ///
+    /// # Errors
+    /// 503 with the number of the partition.
+    pub fn check_owned(&self) -> Result<()> {
+        match self.is_owned() {
+            true => Ok(()),
+            false => Err(Error::not_owned(Some(self.storage_id.0))),
+        }
+    }
+
+    /// Returns true if this process may read the partition.
+    pub fn is_readable(&self) -> bool {
+        self.owners.reads_all() || self.is_owned()
+    }
+
+    /// Checks that this process may read the partition.
+    fn check_readable(&self) -> Result<()> {
+        match self.owners.reads_all() {
+            true => Ok(()),
+            false => self.check_owned(),
+        }
+    }
+
+    /// Lets a request of several commits end before the partition is given up.
+    pub fn begin_bulk(&self) -> RwLockReadGuard<'_, ()> {
+        read(&self.bulk)
+    }
+
+    /// Drops the writer, once everything that it has accepted is durable. `mark` makes another
+    /// process the owner, or none; no commit is accepted after it has returned true. Returns false
+    /// if `mark` does, and while changes are captured for a split or merge; `mark` is not called
+    /// then.
+    ///
+    /// # Errors
+    /// 500 and 503 if the store does not answer. `mark` was called.
+    pub fn give_up(&self, mark: impl FnOnce() -> bool) -> Result<bool> {
+        let bulk = write(&self.bulk);
+        let mut writer = lock(&self.writer);
+        // A capture begins under the lock, and sees the commits of this process only.
+        if self.is_captured() || !mark() {
+            return Ok(false);
+        }
+        *writer = None;
+        *lock(&self.granted_numbers) = None;
+        self.hand_overs.fetch_add(1, Ordering::AcqRel);
+        // The other process adds paths of its own, and those that were never saved are void.
+        self.forget_paths();
+        drop((writer, bulk));
+        let synced = self.sync();
+        self.store.release(self.storage_id);
+        synced.map(|()| true)
+    }
+
+    /// Opens a new writer, so that no commit of another process can take place any more.
+    ///
+    /// # Errors
+    /// As for [`Partition::lock_in_any_phase`].
+    pub fn fence(&self) -> Result<()> {
+        let mut guard = lock(&self.writer);
+        *guard = None;
+        self.opened(guard).map(drop)
+    }
+
+    /// Returns the number of times that this process has given the partition up.
+    pub(crate) fn hand_overs(&self) -> u64 {
+        self.hand_overs.load(Ordering::Acquire)
+    }
+
+    /// Opens the writer of a partition that this process is about to own. `numbers` are the item
+    /// numbers that the process may use.
+    ///
+    /// # Errors
+    /// As for [`Partition::lock_in_any_phase`].
+    pub fn take_over(&self, numbers: Range<ItemNumber>) -> Result<()> {
+        let mut guard = lock(&self.writer);
+        *lock(&self.granted_numbers) = Some(numbers);
+        // A writer from before has counted on commits that another process has followed.
+        *guard = None;
+        self.opened(guard).map(drop)
+    }
+
+    /// Returns a number that no item of the container has had before.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read; 503 if the numbers that were handed out are used up, so
+    /// that the process that hands them out must take the partition back.
+    pub(crate) fn new_item_number(&self, container: &dyn ContainerView) -> Result<ItemNumber> {
+        match &mut *lock(&self.granted_numbers) {
+            Some(numbers) => {
+                let next = numbers.next();
+                next.ok_or_else(|| Error::not_owned(Some(self.storage_id.0)))
+            }
+            None => container.new_item_number(),
+        }
+    }
+
+    /// Returns a number above every number that [`Partition::new_item_number`] has returned.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read.
+    pub(crate) fn item_number_bound(&self, container: &dyn ContainerView) -> Result<ItemNumber> {
+        match &*lock(&self.granted_numbers) {
+            Some(numbers) => Ok(numbers.start),
+            None => container.item_number_bound(),
+        }
     }
 }
 
@@ -559,9 +745,10 @@ pub(crate) fn retry_if_moved<T>(mut operation: impl FnMut() -> Result<T>) -> Res
     operation()
 }
 
-/// Turns the error of background work whose partition is gone or completing into nothing done: the
-/// successors get their own turn. The same holds for a partition with damaged data, which the
-/// operator knows of, so that the work of the other partitions goes on.
+/// Turns the error of background work whose partition is gone, completing, or owned by another
+/// process into nothing done: the successors and the owner have their own turn. The same holds for
+/// a partition with damaged data, which the operator knows of, so that the work of the other
+/// partitions goes on.
 ///
 /// # Errors
 /// Every other error.
@@ -570,7 +757,10 @@ pub(crate) fn skip_if_moved<T: Default>(done: Result<T>) -> Result<T> {
         Err(error)
             if matches!(
                 error.kind(),
-                Kind::PartitionKeyRangeGone | Kind::CompletingSplit | Kind::DataDamaged
+                Kind::PartitionKeyRangeGone
+                    | Kind::CompletingSplit
+                    | Kind::DataDamaged
+                    | Kind::NotOwned
             ) =>
         {
             Ok(T::default())

@@ -3,7 +3,7 @@
 //! Reads, writes, batches, stored procedures, deletions by partition key and pages of a change feed
 //! all pass [`Engine::at_partition`], which does what they have in common:
 //!
-//! 1. finds the partition that holds what the request names;
+//! 1. finds the partition that holds what the request names, which this process must own;
 //! 2. admits the request there, or refuses it with 429/3200;
 //! 3. runs it, while it counts its work in [`Attempt::steps`];
 //! 4. charges the partition;
@@ -21,7 +21,7 @@ use crate::request::{AdmissionOptions, Charge, OperationKind, Outcome, Position}
 use crate::throughput::{Ran, RequestTarget};
 use orrery_model::partition_key::Epk;
 use orrery_model::work::{Step, Work};
-use orrery_model::{Error, Result};
+use orrery_model::{Error, Kind, Result};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -113,6 +113,8 @@ impl Engine {
             // An earlier attempt met a partition that is gone; nothing of it counts.
             work.steps.clear();
             let found = find()?;
+            // The owner admits the request, and charges it.
+            found.partition.check_owned()?;
             let partition = &*partition.insert(found.partition);
             let target = RequestTarget {
                 container: request.container,
@@ -120,7 +122,7 @@ impl Engine {
                 key: found.key.as_deref(),
                 kind: request.kind,
             };
-            self.with_admission(target, request.admission, &mut work, |steps| {
+            let done = self.with_admission(target, request.admission, &mut work, |steps| {
                 let mut attempt = Attempt {
                     partition,
                     steps,
@@ -135,37 +137,32 @@ impl Engine {
                     steps.push(request.refusal.clone());
                 }
                 (done, Ran { charge, item })
-            })
+            });
+            told_by_owner(done, partition)
         });
+        let done = self.moved_with_catalog(request.container, done);
         // No partition was found, or none of those found was still there.
         if work.steps.is_empty() {
             work.steps.push(request.refusal.clone());
         }
         let charge = charge.unwrap_or_else(|| self.profile.price(&work));
-        match (done, partition) {
-            (Ok(Done { value, commit }), partition) => {
-                let outcome = Outcome {
-                    result: Ok(value),
-                    charge,
-                    work,
-                    position,
-                };
-                match (commit, partition) {
-                    (Some(commit), Some(partition)) => Pending::new(commit, partition, outcome),
-                    _ => Pending::ready(outcome),
-                }
-            }
-            (Err(error), partition) => {
-                if request.position_of_failure == PositionOfFailure::Durable {
-                    position = position.or_else(|| Some(partition?.position_now()));
-                }
-                Pending::ready(Outcome {
-                    result: Err(error),
-                    charge,
-                    work,
-                    position,
-                })
-            }
+        let (result, commit) = match done {
+            Ok(Done { value, commit }) => (Ok(value), commit),
+            Err(error) => (Err(error), None),
+        };
+        let wants_position = request.position_of_failure == PositionOfFailure::Durable;
+        if result.is_err() && wants_position && position.is_none() {
+            position = partition.as_ref().map(|partition| partition.position_now());
+        }
+        let outcome = Outcome {
+            result,
+            charge,
+            work,
+            position,
+        };
+        match (commit, partition) {
+            (Some(commit), Some(partition)) => Pending::new(commit, partition, outcome),
+            _ => Pending::ready(outcome),
         }
     }
 
@@ -173,5 +170,17 @@ impl Engine {
     pub(crate) fn refuse<T>(&self, error: Error, step: Step) -> Pending<T> {
         let work = Work { steps: vec![step] };
         Pending::ready(self.outcome(Err(error), work, None))
+    }
+}
+
+/// Turns the refusal of a store into that of a partition which this process does not own any more:
+/// the partition was given up in the middle of the request.
+fn told_by_owner<T>(done: Result<T>, partition: &Partition) -> Result<T> {
+    match done {
+        Err(error) if error.kind() == Kind::Unavailable => {
+            partition.check_owned()?;
+            Err(error)
+        }
+        done => done,
     }
 }

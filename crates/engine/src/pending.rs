@@ -10,6 +10,7 @@
 
 use crate::partition::{Attempt, Partition, SubmittedCommit};
 use crate::request::{BatchAnswer, BatchReply, Outcome, Position};
+use orrery_model::Error;
 use orrery_model::work::Work;
 use orrery_storage::CommitOutcome;
 use std::collections::VecDeque;
@@ -50,7 +51,12 @@ impl<T> Pending<T> {
 
     /// Returns true if the request was refused, so that nothing was submitted.
     pub fn is_refused(&self) -> bool {
-        matches!(&self.outcome, Some(outcome) if outcome.result.is_err())
+        self.refusal().is_some()
+    }
+
+    /// Returns the error of a request that was refused, so that nothing was submitted.
+    pub fn refusal(&self) -> Option<&Error> {
+        self.outcome.as_ref()?.result.as_ref().err()
     }
 
     /// Blocks until the commit is durable.

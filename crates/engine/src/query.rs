@@ -148,6 +148,7 @@ impl Engine {
             charges.begin_again();
             run.run(&mut charges, &mut position)
         });
+        let result = self.moved_with_catalog(container, result);
         if result.is_err() && charges.work.steps.is_empty() {
             charges.work.steps.push(Step::ReadNothing);
         }

@@ -107,6 +107,7 @@ impl Store for ReplicaStore {
             long_snapshots: false,
             watch: false,
             followers: false,
+            remote: true,
         }
     }
 

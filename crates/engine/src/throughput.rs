@@ -28,6 +28,8 @@ mod succession;
 
 pub(crate) use admission::{Ran, RequestTarget, is_throttled};
 pub(crate) use budget::Budget;
+pub use budget::Standing;
+pub use meter::MeterReport;
 pub(crate) use meter::{Meter, Reading, SharedBudget, new_shared};
 pub(crate) use partition_charges::PartitionCharges;
 pub use prices::Profile;

@@ -6,13 +6,11 @@
 //! The cost of the path that was taken comes from the explanation of the query, with the work for
 //! the path that was compared with it. `ORRERY_ACCESS_CASES` is the number of cases.
 
-mod support;
-
+use crate::support::*;
 use orrery_engine::request::{QueryPage, QueryRequest, Scope};
 use orrery_engine::{Container, Profile};
 use orrery_model::Json;
 use proptest::prelude::*;
-use support::*;
 
 /// Prices of the profile `modern` in 1/10,000 RU: an entry passed, an item loaded, a kilobyte
 /// loaded.

@@ -1,14 +1,12 @@
 //! Background work is found where it arises: running what is on the agenda leaves nothing for a
 //! walk over all containers, and a jump of the clock removes nothing.
 
-mod support;
-
+use crate::support::*;
 use orrery_engine::request::*;
 use orrery_engine::{BackgroundTask, Container, Engine, ITEMS_PER_STEP, Profile};
 use orrery_model::world::{SeededWorld, split_mix};
 use orrery_storage::{MemoryStore, Store};
 use std::sync::Arc;
-use support::*;
 
 const DAY_MS: u64 = 86_400_000;
 const MINUTE_MS: u64 = 60_000;

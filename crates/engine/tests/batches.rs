@@ -1,8 +1,7 @@
 //! Several operations in one request: transactional batches and bulk, with fixed cases and with
 //! random batches that are compared with the same operations alone.
 
-mod support;
-
+use crate::support::*;
 use bytes::Bytes;
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, Profile};
@@ -10,7 +9,6 @@ use orrery_model::{Json, Kind, limits};
 use orrery_storage::testing::Crashing;
 use proptest::prelude::*;
 use std::sync::Arc;
-use support::*;
 
 const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
 

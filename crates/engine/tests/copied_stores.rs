@@ -1,7 +1,6 @@
 //! A store that was copied as a whole: an engine on the copy answers as on the original.
 
-mod support;
-
+use crate::support::*;
 use orrery_engine::request::*;
 use orrery_engine::{Engine, Profile, storage_ids};
 use orrery_model::Object;
@@ -10,7 +9,6 @@ use orrery_storage::testing::{Failing, Fault};
 use orrery_storage::{LocalOptions, LocalStore, MemoryStore, PartitionId, Store};
 use std::path::Path;
 use std::sync::Arc;
-use support::*;
 
 const CONTAINERS: [(&str, usize); 2] = [("items", 1), ("other", 2)];
 const ITEMS: u32 = 120;

@@ -8,8 +8,7 @@
 //! did not learn. The index must find the same items as a scan, the counters must match, and no LSN
 //! or item number may occur twice.
 
-mod support;
-
+use crate::support::{self, *};
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, Feed, Profile};
 use orrery_model::world::SeededWorld;
@@ -18,7 +17,6 @@ use orrery_storage::testing::{Crashing, Failing, Fault};
 use orrery_storage::{LocalOptions, LocalStore, MemoryStore};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use support::*;
 
 const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
 const OTHER_POLICY: &str = r#"{"id":"items",

@@ -1,14 +1,12 @@
 //! Queries over several physical partitions in an engine whose clients merge the results.
 
-mod support;
-
+use crate::support::{START_MS, create, create_container, json, key, options, query, rows};
 use orrery_engine::request::*;
 use orrery_engine::{Container, CrossPartitionQueries, Engine, EngineOptions, Profile};
 use orrery_model::world::SeededWorld;
 use orrery_model::{Error, Json};
 use orrery_storage::MemoryStore;
 use std::sync::Arc;
-use support::{START_MS, create, create_container, json, key, options, query, rows};
 
 const PARTITIONS: usize = 3;
 const ITEMS: usize = 40;

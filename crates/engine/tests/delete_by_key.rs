@@ -1,15 +1,13 @@
 //! Deletion of all items of a logical partition: clients do not see the items after the answer,
 //! even while their rows are still stored, and the removal of the rows completes after a crash.
 
-mod support;
-
+use crate::support::*;
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, Profile};
 use orrery_model::Kind;
 use orrery_model::world::SeededWorld;
 use orrery_storage::testing::Crashing;
 use std::sync::Arc;
-use support::*;
 
 const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
 /// Number of items of the deleted partition, more than one commit removes.

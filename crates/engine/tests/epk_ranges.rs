@@ -1,14 +1,12 @@
 //! Requests for EPK ranges that are not a whole physical partition, and change feeds that start at
 //! a time.
 
-mod support;
-
+use crate::support::{Bench, create, query, rows};
 use orrery_engine::request::*;
 use orrery_engine::{Container, Profile};
 use orrery_model::partition_key::{Epk, EpkRange};
 use orrery_model::world::World;
 use std::sync::Arc;
-use support::{Bench, create, query, rows};
 
 const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
 

@@ -22,15 +22,13 @@
 //!
 //! `if-match=now` stands for the item's current etag.
 
-mod support;
-
+use crate::support::*;
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, Feed, Profile};
 use orrery_model::{Error, Json};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
-use support::*;
 
 /// The text of an answer, and its charge.
 type Answer = (String, Option<Charge>);

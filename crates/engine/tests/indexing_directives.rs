@@ -1,11 +1,9 @@
 //! Queries see the same items at every step of a change between policies that index automatically,
 //! policies that do not, and no index at all.
 
-mod support;
-
+use crate::support::*;
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, Profile};
-use support::*;
 
 fn body(policy: &str) -> String {
     format!(r#"{{"id":"items","partitionKey":{{"paths":["/pk"]}},"indexingPolicy":{{{policy}}}}}"#)

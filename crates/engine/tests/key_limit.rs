@@ -1,8 +1,7 @@
 //! The limit on the size of a logical partition: exact for every kind of write, through counts in
 //! the background, restarts, splits, merges and removals.
 
-mod support;
-
+use crate::support::*;
 use orrery_engine::request::*;
 use orrery_engine::{BackgroundTask, Container, Engine, EngineOptions, Profile};
 use orrery_model::world::SeededWorld;
@@ -10,7 +9,6 @@ use orrery_model::{Error, Json};
 use orrery_storage::{MemoryStore, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use support::*;
 
 const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"]}}"#;
 const LEVELS: &str =

@@ -1,9 +1,7 @@
 //! The memory that items take in the memory store.
 
-mod support;
-
+use crate::support::*;
 use orrery_engine::Profile;
-use support::*;
 
 #[test]
 fn the_smallest_items_take_less_memory_than_twice_the_text_that_clients_read() {

@@ -2,13 +2,11 @@
 //! engine is reopened and after changes of items, and are refused if they are damaged or belong to
 //! another query.
 
-mod support;
-
+use crate::support::{self, *};
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, Profile};
 use orrery_storage::MemoryStore;
 use std::sync::Arc;
-use support::*;
 
 const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
     "indexingPolicy":{"compositeIndexes":[[

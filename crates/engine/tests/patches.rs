@@ -1,12 +1,10 @@
 //! Partial updates of stored items: conditions, protected properties, validation and charges.
 
-mod support;
-
+use crate::support::*;
 use orrery_engine::request::*;
 use orrery_engine::{Container, Profile};
 use orrery_model::{Json, Kind, Result};
 use std::sync::Arc;
-use support::*;
 
 const BODY: &str = r#"{"id":"items",
     "partitionKey":{"paths":["/place/pk"],"kind":"Hash","version":2},

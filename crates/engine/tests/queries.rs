@@ -12,10 +12,8 @@
 //! compared among arrays and among objects, and of DISTINCT without ORDER BY. If two items spell
 //! the same number differently, either spelling is accepted.
 
-#[path = "support/random.rs"]
-mod random;
-mod support;
-
+use crate::support::random::{RandomQuery, members, partition_key, policy, random_query};
+use crate::support::{self, *};
 use bytes::Bytes;
 use orrery_engine::request::*;
 use orrery_engine::{Container, Profile};
@@ -23,9 +21,7 @@ use orrery_model::partition_key::{Component, Epk, EpkRange, PartitionKey};
 use orrery_model::{Json, Kind};
 use orrery_sql::{Bounds, Candidate, Environment, Functions, Query, QueryError, Source, Work};
 use proptest::prelude::*;
-use random::{RandomQuery, members, partition_key, policy, random_query};
 use std::collections::BTreeMap;
-use support::*;
 
 /// A change of the container.
 #[derive(Clone, Debug)]

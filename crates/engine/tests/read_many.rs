@@ -1,12 +1,10 @@
 //! Queries of the read-many operation of SDKs, which name many items by id and partition key: the
 //! index finds the items, and no other item is loaded.
 
-mod support;
-
+use crate::support::{Bench, create, json, key, query};
 use orrery_engine::Profile;
 use orrery_engine::request::*;
 use orrery_model::Json;
-use support::{Bench, create, json, key, query};
 
 const ITEMS: usize = 3_000;
 const REQUESTED: usize = 1_000;

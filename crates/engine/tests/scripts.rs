@@ -1,13 +1,11 @@
 //! Scripts in the engine: each run is one transaction, with the service's rules for triggers and
 //! user-defined functions.
 
-mod support;
-
+use crate::support::*;
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, Profile};
 use orrery_model::{Error, Json, Kind};
 use std::sync::Arc;
-use support::*;
 
 const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"]}}"#;
 

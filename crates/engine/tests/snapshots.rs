@@ -1,8 +1,7 @@
 //! Snapshots: a restored snapshot equals the state that was taken, LSNs and item numbers continue
 //! above their earlier values, and a crash leaves the state before or after an operation.
 
-mod support;
-
+use crate::support::*;
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, Feed, Profile};
 use orrery_model::world::SeededWorld;
@@ -12,7 +11,6 @@ use orrery_storage::{Direction, LocalOptions, LocalStore, MemoryStore, Partition
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
-use support::*;
 
 const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
 const OTHER: &str = r#"{"id":"other","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;

@@ -6,8 +6,7 @@
 //! change feed ends with the newest version of each item; the feed of all versions contains each
 //! change of each item, once and in order.
 
-mod support;
-
+use crate::support::*;
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, EngineOptions, Profile};
 use orrery_model::partition_key::EpkRange;
@@ -16,7 +15,6 @@ use orrery_model::{Json, Kind};
 use orrery_storage::MemoryStore;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use support::*;
 
 const HASH: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
     "uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]},"defaultTtl":-1,

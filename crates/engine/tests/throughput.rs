@@ -1,15 +1,11 @@
 //! Request-unit budgets: refused requests have no effect, recorded charges match the charges of the
 //! clients, and buckets, priorities and burst capacity limit the requests that they name.
 
-mod support;
-#[path = "support/throughput.rs"]
-mod throughput;
-
+use crate::support::throughput::*;
+use crate::support::*;
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, ThroughputOptions};
 use orrery_model::partition_key::PartitionKey;
-use support::*;
-use throughput::*;
 
 #[test]
 fn requests_beyond_the_budget_of_a_second_are_refused() {

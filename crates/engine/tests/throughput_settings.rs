@@ -1,18 +1,14 @@
 //! Settings of throughput: enforcement, offers, autoscale, throughput shared by a database, and the
 //! distribution over physical partitions.
 
-mod support;
-#[path = "support/throughput.rs"]
-mod throughput;
-
+use crate::support::throughput::*;
+use crate::support::*;
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, EngineOptions, Feed, Profile, ThroughputOptions};
 use orrery_model::world::SeededWorld;
 use orrery_model::{Error, Json};
 use orrery_storage::{MemoryStore, Store};
 use std::sync::Arc;
-use support::*;
-use throughput::*;
 
 #[test]
 fn enforcement_and_buckets_are_set_for_a_container_and_survive_a_restart() {

@@ -1,17 +1,13 @@
 //! Request-unit budgets through splits and merges: spending, debt and savings pass to the
 //! successors, and the container serves no more than its provisioned throughput.
 
-mod support;
-#[path = "support/throughput.rs"]
-mod throughput;
-
+use crate::support::throughput::*;
+use crate::support::*;
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, ThroughputOptions};
 use orrery_model::Kind;
 use proptest::prelude::*;
 use std::sync::Arc;
-use support::*;
-use throughput::*;
 
 /// Splits or merges partitions and waits for the end of the change.
 fn change_ranges(engine: &Engine, container: &Arc<Container>, change: RangeChange) {

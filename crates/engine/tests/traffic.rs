@@ -1,14 +1,12 @@
 //! Traffic statistics of a container: the heat map of the hash space, the most requested keys and
 //! the forms of queries.
 
-mod support;
-
+use crate::support::*;
 use orrery_engine::request::*;
 use orrery_engine::{Engine, EngineOptions, Profile, ThroughputOptions};
 use orrery_model::world::SeededWorld;
 use orrery_storage::MemoryStore;
 use std::sync::Arc;
-use support::*;
 
 const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
 /// The end of a time span without end, in milliseconds.

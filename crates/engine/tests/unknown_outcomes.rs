@@ -3,17 +3,19 @@
 //! The store fails at the commit of each kind of write: it refuses the commit, loses it, or carries
 //! it out and loses the answer. 408 is the only answer after which the write may have happened.
 
-mod support;
-
+use crate::support::{self, *};
 use bytes::Bytes;
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, Feed, Profile};
 use orrery_model::Error;
 use orrery_model::world::SeededWorld;
-use orrery_storage::MemoryStore;
 use orrery_storage::testing::{Failing, Fault};
+use orrery_storage::{
+    Capabilities, Commit, CommitOutcome, Lease, MemoryStore, PartitionId, Receipt, Snapshot, Store,
+    StoreError,
+};
 use std::sync::Arc;
-use support::*;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
 const PROCEDURE: &str = r#"{"id":"put","body":"function put() {
@@ -243,4 +245,110 @@ fn a_write_that_failed_tells_no_position() {
         assert!(failed.result.is_err());
         assert_eq!(failed.position, None);
     }
+}
+
+/// A store on another machine that carries a commit out, and is away for its next questions.
+struct Away {
+    memory: MemoryStore,
+    is_armed: AtomicBool,
+    questions_left: AtomicUsize,
+}
+
+impl Away {
+    fn is_away(&self) -> bool {
+        let left = &self.questions_left;
+        let taken = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+            left.checked_sub(1)
+        });
+        taken.is_ok()
+    }
+}
+
+fn away() -> StoreError {
+    StoreError::Unavailable {
+        reason: "the store is away",
+        retry_after_ms: 1,
+        is_full: false,
+    }
+}
+
+impl Store for Away {
+    fn open(&self, partition: PartitionId) -> Result<Lease, StoreError> {
+        match self.is_away() {
+            true => Err(away()),
+            false => self.memory.open(partition),
+        }
+    }
+
+    fn submit(&self, lease: &Lease, commit: Commit) -> Receipt {
+        let receipt = self.memory.submit(lease, commit);
+        if lease.partition() != PartitionId(0) || !self.is_armed.swap(false, Ordering::SeqCst) {
+            return receipt;
+        }
+        self.questions_left.store(5, Ordering::SeqCst);
+        assert_eq!(receipt.wait(), CommitOutcome::Ok);
+        Receipt::ready(CommitOutcome::Unknown)
+    }
+
+    fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>, StoreError> {
+        match self.is_away() {
+            true => Err(away()),
+            false => self.memory.snapshot(partition),
+        }
+    }
+
+    fn destroy(&self, partition: PartitionId) -> Result<(), StoreError> {
+        self.memory.destroy(partition)
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.memory.sync()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            remote: true,
+            ..self.memory.capabilities()
+        }
+    }
+
+    fn approximate_bytes(&self) -> u64 {
+        self.memory.approximate_bytes()
+    }
+}
+
+/// Otherwise the catalog in memory would part from its rows: a split would be undone in one of
+/// them.
+#[test]
+fn a_change_of_the_catalog_that_took_place_succeeds_though_the_store_is_away_then() {
+    let store = Arc::new(Away {
+        memory: MemoryStore::new(),
+        is_armed: AtomicBool::new(false),
+        questions_left: AtomicUsize::new(0),
+    });
+    let world = Arc::new(SeededWorld::new(START_MS, 1));
+    let engine = open(store.clone(), Profile::Modern, world.clone()).expect("it opens");
+    let container = create_container(&engine, BODY, 1).expect("it is created");
+    create(&engine, &container, r#"{"id":"old","pk":"p"}"#);
+    let split = RangeChange::Split {
+        range: 0,
+        at: SplitAt::Middle,
+    };
+    let begun = engine
+        .begin_range_change(&container, split, true)
+        .expect("it begins");
+    // The copy, and then the switch.
+    engine.step_range_change(begun.id).expect("it is copied");
+    let copied = engine.step_range_change(begun.id).expect("it goes on");
+    assert!(!copied.stage.is_over(), "{copied:?}");
+    store.is_armed.store(true, Ordering::SeqCst);
+    let ended = engine.finish_range_change(begun.id).expect("it ends");
+    assert_eq!(ended.stage, RangeChangeStage::Done, "{ended:?}");
+    assert_eq!(container.partitions().len(), 2);
+    drop(engine);
+    let again = open(store, Profile::Modern, world).expect("the rows make sense");
+    let container = again
+        .container(Id::Name("db"), Id::Name("items"))
+        .expect("it is there");
+    assert_eq!(container.partitions().len(), 2);
 }

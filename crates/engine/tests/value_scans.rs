@@ -1,13 +1,11 @@
 //! DISTINCT and GROUP BY read the values of an index in place of items only while the values are
 //! few: the values are held in memory, and a page of DISTINCT may end after a few rows.
 
-mod support;
-
+use crate::support::*;
 use orrery_engine::request::{QueryRequest, Scope};
 use orrery_engine::{Container, Profile};
 use orrery_model::Json;
 use std::sync::Arc;
-use support::*;
 
 /// Creates a container with items that each have a value of their own at `/u`, of so many bytes.
 fn unique_values(items: usize, bytes: usize) -> (Bench, Arc<Container>) {

@@ -1,8 +1,7 @@
 //! The change feed with all versions and deletes: replaying the feed gives the current items, each
 //! change occurs exactly once, and a position older than the retention is refused.
 
-mod support;
-
+use crate::support::*;
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, Profile};
 use orrery_model::world::SeededWorld;
@@ -11,7 +10,6 @@ use orrery_storage::testing::Crashing;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use support::*;
 
 const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
     "defaultTtl":-1,

@@ -5,14 +5,12 @@
 //! items with a time to live expire in the middle of a history. `ORRERY_WRITE_CASES` is the number
 //! of histories; a failure prints the smallest failing history.
 
-mod support;
-
+use crate::support::*;
 use orrery_engine::request::*;
 use orrery_engine::{Container, Profile};
 use orrery_model::{Json, Kind};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
-use support::*;
 
 const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
     "defaultTtl":20,

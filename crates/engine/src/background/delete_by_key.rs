@@ -82,7 +82,7 @@ impl Engine {
         let deletion = KeyDeletion {
             up_to: writer.lsn + 1,
             from: 0,
-            until: container.item_number_bound()?,
+            until: partition.item_number_bound(container)?,
         };
         let changes = CommitChanges {
             puts: vec![(keys::key_deletion(epk), deletion.encode())],

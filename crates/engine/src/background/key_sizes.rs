@@ -26,7 +26,7 @@ impl Engine {
     /// # Errors
     /// 500 and 503 as the store reports; the next call begins again.
     pub(super) fn visit_for_key_sizes(&self, container: &Container) -> Result<()> {
-        for partition in container.partitions().iter() {
+        for partition in container.partitions().iter().filter(|p| p.is_owned()) {
             let counted = self.count_keys_of(container, partition);
             if wait_while_moved(counted)? != Some(true) {
                 let at_ms = self.world().now_ms() + RETRY_MS;

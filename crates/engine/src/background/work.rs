@@ -159,7 +159,7 @@ impl Engine {
         container.forget_removal();
         // A partition that cannot be read does not keep the others from their turn.
         let mut result = Ok(());
-        for partition in container.partitions().iter() {
+        for partition in container.partitions().iter().filter(|p| p.is_owned()) {
             match wait_while_moved(self.remove_in(container, partition)) {
                 Ok(removed) => {
                     if let Some(at_ms) = self.next_removal(removed) {
@@ -212,7 +212,7 @@ impl Engine {
     }
 
     fn visit_for_key_deletion(&self, container: &Container) -> Result<()> {
-        for partition in container.partitions().iter() {
+        for partition in container.partitions().iter().filter(|p| p.is_owned()) {
             let step = self.remove_some_deleted_by_key_of(container, partition);
             let now = self.world.now_ms();
             match wait_while_moved(step)? {
@@ -226,6 +226,10 @@ impl Engine {
 
     /// Begins the splits of a container that throughput or size ask for.
     fn visit_for_splits(&self, container: &Arc<Container>) -> Result<()> {
+        if !self.owners.reads_all() {
+            self.leave_to_holder(container);
+            return Ok(());
+        }
         self.catalog().raise_autoscale_offer_of(container)?;
         let split = self.split_container(container);
         for partition in container.partitions().iter() {
@@ -255,9 +259,20 @@ impl Engine {
         Ok(())
     }
 
+    /// Begins the confirmed clock of an owner with the confirmed time of the holder.
+    pub(crate) fn begin_clock_of_owner(&self, confirmed_ms: u64) {
+        self.confirmed_clock
+            .begin(Some(confirmed_ms), self.clocks());
+    }
+
+    /// Returns the confirmed time in milliseconds since 1970.
+    pub fn confirmed_ms(&self) -> u64 {
+        self.confirmed_clock.look(self.clocks())
+    }
+
     /// Returns the second up to which expired items and old versions may be removed.
     pub(super) fn confirmed_seconds(&self) -> u64 {
-        self.confirmed_clock.look(self.clocks()) / 1000
+        self.confirmed_ms() / 1000
     }
 
     fn clocks(&self) -> Clocks {
@@ -275,7 +290,9 @@ impl Engine {
     pub(crate) fn store_confirmed_time(&self, age_ms: u64) -> Result<()> {
         let confirmed_ms = self.confirmed_clock.look(self.clocks());
         let stored_ms = self.stored_time_ms.load(Ordering::Relaxed);
-        if confirmed_ms <= stored_ms.saturating_add(age_ms) || self.database_count() == 0 {
+        let is_due = confirmed_ms > stored_ms.saturating_add(age_ms);
+        // The holder of the lease stores the time for all owners.
+        if !is_due || self.database_count() == 0 || !self.owners.reads_all() {
             return Ok(());
         }
         self.catalog().store_confirmed_time(confirmed_ms)?;

@@ -34,9 +34,10 @@ impl Catalog {
     pub(crate) fn store_confirmed_time(&self, confirmed_ms: u64) -> Result<()> {
         let _writing = lock(&self.write_lock);
         let row = (vec![CONFIRMED_TIME], confirmed_ms.to_be_bytes().to_vec());
-        self.commit_with_given_keys(RowChanges {
+        let stored = self.commit_rows(RowChanges {
             puts: vec![row],
             deletes: Vec::new(),
-        })
+        });
+        stored.map(drop)
     }
 }

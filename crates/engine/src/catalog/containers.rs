@@ -17,6 +17,7 @@ use crate::background::agenda::{Agenda, Subject};
 use crate::errors::{gone_error, storage_failure};
 use crate::index::generations::{Generation, Policies};
 use crate::index::policy::Policy;
+use crate::ownership::Owners;
 use crate::partition::container_view::ContainerView;
 use crate::partition::key_limit::{KeyLimit, LargeKey};
 use crate::partition::staging::wait_all_durable;
@@ -49,7 +50,7 @@ pub struct Container {
     scripts: RwLock<HashMap<ScriptKey, Arc<Script>>>,
     /// The number of the next item, from which its resource id is made; 0 until the first use,
     /// which reads the number from the partitions.
-    next_number: AtomicU64,
+    pub(super) next_number: AtomicU64,
     provision: Provision,
     traffic: Traffic,
     agenda: Arc<Agenda>,
@@ -143,7 +144,8 @@ impl Container {
         let created = record.created().unwrap_or(0);
         let decisions = Decisions::read(record.internal.get("throughput"));
         let decisions = decisions.ok_or_else(Record::damaged)?;
-        let partitions = open_live_partitions(&catalog.store, &lineage, created)?;
+        let partitions =
+            open_live_partitions((&catalog.store, &catalog.owners), &lineage, created)?;
 
         let container = Container {
             id: super::stored_id(&record.body)?.to_owned(),
@@ -173,29 +175,6 @@ impl Container {
             .database
             .register_container(&container.id, container.rid);
         Ok(container)
-    }
-
-    /// Reads the next item number from the partitions, unless the number is known. A container is
-    /// opened without a read of its partitions, so that a start takes no longer for many
-    /// containers.
-    ///
-    /// No number was given out before, so every stored number is durable and older.
-    fn find_next_number(&self) -> Result<()> {
-        if self.next_number.load(Ordering::Relaxed) > 0 {
-            return Ok(());
-        }
-        // Each partition stores the next item number that it knew; the highest is above all items.
-        let mut next_number = 1;
-        for partition in self.partitions().iter() {
-            let snapshot = partition.snapshot_in_any_phase()?;
-            next_number = next_number.max(Partition::counters(snapshot.as_ref())?.next_number);
-        }
-        // Another thread may have found the number and given numbers out since. A split or merge
-        // takes the number too before it replaces partitions, so a number that was read from
-        // partitions that are gone is never used.
-        let (ordering, unknown) = (Ordering::Relaxed, 0);
-        let _ = (self.next_number).compare_exchange(unknown, next_number, ordering, ordering);
-        Ok(())
     }
 
     /// Forgets the removal that is on the agenda. Called by a visit before it looks at the
@@ -298,7 +277,7 @@ impl Container {
     /// milliseconds since 1970. The caller holds the write lock of the catalog.
     pub(super) fn change_ranges(
         &self,
-        store: &Arc<dyn Store>,
+        of: (&Arc<dyn Store>, &Arc<dyn Owners>),
         changed: &[RangeRecord],
         now: u64,
     ) -> Result<()> {
@@ -309,7 +288,7 @@ impl Container {
 
         // A partition that stays keeps its object, because the object holds the only writer.
         let before = self.partitions();
-        let opened = open_live_partitions(store, &lineage, self.created)?;
+        let opened = open_live_partitions(of, &lineage, self.created)?;
         let mut live = Vec::with_capacity(opened.len());
         for partition in opened.iter() {
             let unchanged = before.iter().find(|old| old.id == partition.id);
@@ -689,6 +668,7 @@ impl Catalog {
             self.store.destroy(storage_id).map_err(storage_failure)?;
             partitions.push(Partition::new(
                 Arc::clone(&self.store),
+                Arc::clone(&self.owners),
                 index,
                 Vec::new(),
                 range,

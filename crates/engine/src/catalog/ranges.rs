@@ -7,6 +7,7 @@
 use super::records::{Record, as_u32, as_u64};
 use super::{Catalog, Container, RowChanges, orphan_key, parse_stored};
 use crate::errors::{gone_error, storage_failure};
+use crate::ownership::Owners;
 use crate::partition::{Partition, Phase, WriterGuard};
 use orrery_model::partition_key::{Epk, EpkRange};
 use orrery_model::sync::lock;
@@ -128,13 +129,14 @@ fn ancestors(lineage: &Lineage, id: u32) -> Vec<u32> {
 
 /// Opens the partition of a row; `None` if the partition is not live.
 fn open_partition(
-    store: &Arc<dyn Store>,
+    (store, owners): (&Arc<dyn Store>, &Arc<dyn Owners>),
     lineage: &Lineage,
     range: &RangeRecord,
     version: u64,
 ) -> Option<Arc<Partition>> {
     let partition = Partition::new(
         Arc::clone(store),
+        Arc::clone(owners),
         range.id,
         ancestors(lineage, range.id),
         range.range.clone(),
@@ -151,13 +153,13 @@ fn open_partition(
 /// # Errors
 /// 500 if the ranges have gaps or overlap.
 pub(super) fn open_live_partitions(
-    store: &Arc<dyn Store>,
+    of: (&Arc<dyn Store>, &Arc<dyn Owners>),
     lineage: &Lineage,
     version: u64,
 ) -> Result<Arc<[Arc<Partition>]>> {
     let mut live: Vec<_> = lineage
         .values()
-        .filter_map(|range| open_partition(store, lineage, range, version))
+        .filter_map(|range| open_partition(of, lineage, range, version))
         .collect();
     live.sort_by(|a, b| a.range.min.cmp(&b.range.min));
 
@@ -221,7 +223,7 @@ impl Catalog {
             self.store.destroy(*storage_id).map_err(storage_failure)?;
             changes.mark_orphan(*storage_id);
         }
-        self.commit(changes)?;
+        self.commit_unseen(changes)?;
         if let Some(last) = storage_ids.last() {
             self.raise_last_storage_id(last.0);
         }
@@ -252,6 +254,8 @@ impl Catalog {
             return Err(Error::not_found());
         }
 
+        // Other owners are waited for before writers are locked.
+        self.owners.recall_all().map_err(storage_failure)?;
         // From here on the sources accept no commit, so the copy that `finish` completes is whole.
         let writers = sources
             .iter()
@@ -294,7 +298,7 @@ impl Catalog {
 
         // A request that finds a source gone looks the partition up again, so the successors must
         // be registered before the phase of the sources changes.
-        container.change_ranges(&self.store, &changed, now)?;
+        container.change_ranges((&self.store, &self.owners), &changed, now)?;
         for source in sources {
             source.set_phase(Phase::Gone);
         }

@@ -15,6 +15,7 @@
 use super::ranges::{RANGE, RangeRecord};
 use super::records::{Kind, Record, as_u64};
 use super::{Catalog, RECORD, Row, RowChanges, orphan_key, parse_stored};
+use crate::errors::storage_failure;
 use crate::partition::container_view::ContainerView;
 use crate::partition::keys;
 use crate::partition::{Partition, Phase, WriteBlock, scan};
@@ -340,6 +341,8 @@ impl Catalog {
         work: impl FnOnce(BlockedCatalog<'_>) -> Result<T>,
     ) -> Result<T> {
         let writing = lock(&self.write_lock);
+        // Other owners are waited for before writers are locked.
+        self.owners.recall_all().map_err(storage_failure)?;
         let mut partitions: Vec<Arc<Partition>> = Vec::new();
         for container in self.all_containers() {
             partitions.extend(container.partitions().iter().cloned());
@@ -349,7 +352,7 @@ impl Catalog {
         let write_blocks = blocked
             .iter()
             .map(|partition| partition.block_writes())
-            .collect();
+            .collect::<Result<_>>()?;
         self.partition.sync()?;
         work(BlockedCatalog {
             catalog: self,
@@ -370,7 +373,12 @@ impl Catalog {
             key_limit: Arc::clone(&self.key_limit),
             gigabyte_bytes: self.gigabyte_bytes,
             container_ru: self.container_ru,
-            ..Catalog::empty(Arc::clone(&self.store), Arc::clone(&self.world), options)
+            ..Catalog::empty(
+                Arc::clone(&self.store),
+                Arc::clone(&self.owners),
+                Arc::clone(&self.world),
+                options,
+            )
         }
     }
 

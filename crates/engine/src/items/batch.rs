@@ -14,6 +14,7 @@ use crate::catalog::Container;
 use crate::items::{
     CheckedWrite, apply, charge_as_refused, check, kind_of, named_key, parse_body, read_reply,
 };
+use crate::ownership::check_all_owned;
 use crate::partition::Partition;
 use crate::partition::session::check_session;
 use crate::partition::transaction::{ReadView, Transaction};
@@ -330,6 +331,13 @@ impl Bulk<'_> {
             Some(id) => Some(self.container.partition_by_id(id)?),
             None => None,
         };
+        // All operations are carried out here, or none is.
+        let concerned = match &named {
+            Some(partition) => Arc::from([Arc::clone(partition)]),
+            None => self.container.partitions(),
+        };
+        let bulk: Vec<_> = concerned.iter().map(|one| one.begin_bulk()).collect();
+        check_all_owned(concerned.iter().map(Arc::as_ref))?;
         let mut answers: Vec<Pending<BatchReply>> = Vec::with_capacity(operations.len());
         let mut stopped = false;
         for operation in operations {
@@ -343,10 +351,23 @@ impl Bulk<'_> {
             stopped = answer.is_refused() && !continue_on_error;
             answers.push(answer);
         }
-        let position = match named {
-            Some(partition) => Some(partition.position(partition.snapshot()?.head().lsn, None)),
-            None => None,
+        // The partition was lost before the first operation.
+        let is_elsewhere = |answer: &Pending<BatchReply>| {
+            let refusal = answer.refusal();
+            refusal.is_some_and(|error| error.kind() == Kind::NotOwned)
         };
+        if !answers.is_empty() && answers.iter().all(is_elsewhere) {
+            return Err(Error::not_owned(
+                named.map(|partition| partition.storage_id.0),
+            ));
+        }
+        // Commits are submitted, so nothing fails any more: without a snapshot the answer has no
+        // position.
+        let position = named.and_then(|partition| {
+            let snapshot = partition.snapshot_in_any_phase().ok()?;
+            Some(partition.position(snapshot.head().lsn, None))
+        });
+        drop(bulk);
         Ok(PendingBatch::separate(answers, position))
     }
 

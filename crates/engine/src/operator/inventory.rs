@@ -52,7 +52,8 @@ impl Engine {
         self.catalog().database_count()
     }
 
-    /// Returns the physical partitions of a container, in order of their ranges.
+    /// Returns the physical partitions of a container that this process may read, in order of their
+    /// ranges.
     ///
     /// # Errors
     /// 500 if the store cannot be read.
@@ -99,7 +100,12 @@ impl Engine {
                 throughput: partition.throughput(now),
             })
         };
-        retry_if_moved(|| container.partitions().iter().map(one).collect())
+        // An owner of single partitions reads its own.
+        retry_if_moved(|| {
+            let partitions = container.partitions();
+            let readable = partitions.iter().filter(|one| one.is_readable());
+            readable.map(one).collect()
+        })
     }
 
     /// Returns the bytes of items beyond which a physical partition is split.

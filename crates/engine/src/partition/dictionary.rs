@@ -44,7 +44,8 @@ impl Partition {
     /// The caller's snapshot is read if the dictionary is not in memory: a second one might wait
     /// for a connection that the callers who wait for this dictionary hold. A dictionary that is
     /// not in memory has not grown in this process, so the snapshot has all of it. The dictionary
-    /// of a copy grows in another process, so a later snapshot may have more paths.
+    /// of a copy, or of a partition with another owner, grows in another process, so a later
+    /// snapshot may have more paths.
     ///
     /// # Errors
     /// 500 if the store cannot be read.
@@ -77,6 +78,14 @@ impl Partition {
     /// Notes that the dictionary in memory grows with the writes of this process.
     pub(super) fn keep_paths(&self) {
         self.paths_until.store(u64::MAX, Ordering::Release);
+    }
+
+    /// Forgets the dictionary, which another process extends from now on. The next reader reads the
+    /// dictionary of its snapshot.
+    pub(super) fn forget_paths(&self) {
+        let mut guard = write(&self.paths);
+        *guard = None;
+        self.paths_until.store(0, Ordering::Release);
     }
 
     /// Locks the dictionary to add paths.

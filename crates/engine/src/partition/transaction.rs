@@ -89,6 +89,8 @@ pub(crate) struct Transaction<'a> {
     ts: u64,
     /// LSN of the snapshot.
     base_lsn: u64,
+    /// The times that the partition had been given up when the transaction began.
+    hand_overs: u64,
     changes: Vec<ItemChange>,
     /// Index into `changes` by item number.
     by_number: HashMap<ItemNumber, usize>,
@@ -125,6 +127,7 @@ impl<'a> Transaction<'a> {
             world,
             ts: partition.commit_second(world.now_seconds()),
             base_lsn: snapshot.head().lsn,
+            hand_overs: partition.hand_overs(),
             changes: Vec::new(),
             by_number: HashMap::new(),
             owners: HashMap::new(),
@@ -331,7 +334,7 @@ impl<'a> Transaction<'a> {
         let new = self.new_state(&epk, item, id, options)?;
         let bytes = new.row.size();
         let terms = self.charged_terms(&new);
-        let number = self.container.new_item_number()?;
+        let number = self.partition.new_item_number(self.container)?;
         let created = self.change(view, number, None, Some(new));
         self.work.push(match created {
             Ok(_) => Step::Write { bytes, terms },
@@ -713,9 +716,10 @@ impl<'a> Transaction<'a> {
     ) -> Result<Option<SubmittedCommit>> {
         // Reads made without the lock may be stale. The writer remembers recent writes by prefix,
         // so this costs one look-up; a forgotten write counts as one.
-        if let Some(epk_prefix) = unlocked_epk
-            && writer.was_written_since(epk_prefix, self.base_lsn)
-        {
+        // After a hand-over the dictionary of paths was read again.
+        let is_written =
+            unlocked_epk.is_some_and(|epk| writer.was_written_since(epk, self.base_lsn));
+        if is_written || self.hand_overs != self.partition.hand_overs() {
             return Err(conflicting_write());
         }
         self.check_not_overfull()?;
@@ -767,7 +771,7 @@ impl<'a> Transaction<'a> {
         writer.watch_key_sizes(self.partition, self.container, &changes, now_ms)?;
 
         // After a restart numbers go on above all that were handed out, used or not.
-        let bound = self.container.item_number_bound()?;
+        let bound = self.partition.item_number_bound(self.container)?;
         changes.counters.next_number = changes.counters.next_number.max(bound);
         if self.partition.asks_for_look_at_size(changes.counters.bytes) {
             self.container.enter_work(BackgroundTask::Splits, now_ms);

@@ -17,6 +17,7 @@ use crate::index::generations::Policies;
 use crate::index::paths::Step as PathStep;
 use crate::index::policy::{OrderedPath, Policy, path_text};
 use crate::items::UserFunctions;
+use crate::ownership::check_all_owned;
 use crate::partition::session::check_session;
 use crate::partition::visibility::Visibility;
 use crate::partition::{Facts, Partition};
@@ -160,6 +161,30 @@ impl PageRun<'_> {
             first_step,
         )?;
         Ok(answer)
+    }
+
+    /// Checks that this process may answer a page of a scope: it owns the partition of the scope,
+    /// or all of several, or may read all partitions.
+    ///
+    /// # Errors
+    /// 503 with the number of the partition, if there is one.
+    fn check_owned(&self, reach: &Reach) -> Result<()> {
+        let [(partition, _)] = &reach.partitions[..] else {
+            if self.engine.owners.reads_all() {
+                return Ok(());
+            }
+            let partitions = reach.partitions.iter();
+            return check_all_owned(partitions.map(|(partition, _)| partition.as_ref()));
+        };
+        let owned = partition.check_owned();
+        // A ranking of texts reads the whole container. Only a text that is right can be one.
+        if owned.is_err() && self.engine.owners.reads_all() {
+            let prepared = self.prepare();
+            if prepared.is_ok_and(|prepared| prepared.query.statistics_query().is_some()) {
+                return Ok(());
+            }
+        }
+        owned
     }
 
     /// Compiles the text and reads the continuation.
@@ -373,6 +398,7 @@ impl PageRun<'_> {
     /// Takes one snapshot of each partition of the scope and checks that it has reached the session
     /// token.
     fn open(&self, reach: &Reach, position: &mut Option<Position>) -> Result<Opened> {
+        self.check_owned(reach)?;
         // Settings and policies come before the snapshots: a policy that is newer than a snapshot
         // does no harm, a policy that is not known would.
         let settings = self.container.settings();

@@ -65,6 +65,23 @@ struct Spending {
     recent: Recent,
 }
 
+/// The amounts of a budget that another process goes on with, see `Budget::resume`. Amounts are
+/// thousandths of a request unit, times are milliseconds since 1970.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Start of the current second; 0 before the first second.
+    pub began: u64,
+    /// Amount spent of the current second; more than the rate if the second is overdrawn.
+    pub spent: i64,
+    /// Unused budget of earlier seconds.
+    pub bank: i64,
+    /// Amount that the current second spent of `bank`.
+    pub from_bank: i64,
+    /// The amounts spent in the last ten seconds: the number of a tenth of a second since 1970, and
+    /// the amount.
+    pub recent: Vec<(u64, i64)>,
+}
+
 /// Returns `amount * of / all`, rounded down.
 fn proportion(amount: i64, of: i64, all: i64) -> i64 {
     let part = i128::from(amount) * i128::from(of) / i128::from(all.max(1));
@@ -162,6 +179,37 @@ impl Budget {
             budget
         };
         rates.iter().map(share).collect()
+    }
+
+    /// Returns what was spent, owed and saved, for a process that goes on with the budget.
+    pub(crate) fn standing(&mut self, now: u64) -> Standing {
+        self.advance(now);
+        let Spending {
+            spent,
+            bank,
+            from_bank,
+            ..
+        } = self.spending;
+        Standing {
+            began: self.began,
+            spent,
+            bank,
+            from_bank,
+            recent: self.spending.recent.slots(),
+        }
+    }
+
+    /// Goes on with what another process has spent, owes and has saved. The rate stays.
+    pub(crate) fn resume(&mut self, standing: &Standing) {
+        self.began = standing.began;
+        let bank = standing.bank.clamp(0, self.bank_max());
+        self.spending = Spending {
+            spent: standing.spent,
+            bank,
+            from_bank: standing.from_bank,
+            recent: Recent::of_slots(&standing.recent),
+            ..Spending::default()
+        };
     }
 
     /// Returns the unused budget of earlier seconds, in thousandths of a request unit.

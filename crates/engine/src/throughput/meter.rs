@@ -8,7 +8,7 @@
 //! `succession.rs`.
 
 use super::Budget;
-use super::budget::Recent;
+use super::budget::{Recent, Standing};
 use crate::request::{Charge, PartitionSecond, Priority};
 use orrery_model::sync::lock;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -49,6 +49,23 @@ pub(super) struct State {
     pub account: Account,
     /// The successors of a partition that is gone, and the parts of later charges that each gets.
     pub successors: Vec<(Arc<Meter>, u64)>,
+    /// The part of the sums that the last report had, or that came from reports of other processes.
+    reported: Totals,
+}
+
+/// The requests of a partition that one process has carried out or refused since its last report.
+/// The process that owns the partition and the holder of the lease tell each other, so that both
+/// have the whole budget and the whole account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MeterReport {
+    /// Charges of the requests, in hundredths of a request unit.
+    pub charged: u64,
+    /// Requests that were carried out.
+    pub requests: u64,
+    /// Requests that were refused for lack of budget.
+    pub throttled: u64,
+    /// Requests that were carried out and would have been refused if budgets were enforced.
+    pub would_throttle: u64,
 }
 
 /// The account of what a partition served. The seconds are empty until the first request, because
@@ -189,6 +206,77 @@ impl Meter {
         let second = state.account.second(now);
         second.charged.0 += charge.0;
         second.requests += requests;
+    }
+
+    /// Returns what this process has counted since the last report; `None` if that is nothing.
+    pub(crate) fn take_report(&self) -> Option<MeterReport> {
+        let mut state = self.state();
+        let (totals, before) = (state.account.totals, state.reported);
+        state.reported = totals;
+        let report = MeterReport {
+            charged: totals.charged.0.saturating_sub(before.charged.0),
+            requests: totals.requests.saturating_sub(before.requests),
+            throttled: totals.throttled.saturating_sub(before.throttled),
+            would_throttle: totals.would_throttle.saturating_sub(before.would_throttle),
+        };
+        (report != MeterReport::default()).then_some(report)
+    }
+
+    /// Takes a report back that did not reach the other process: the next report has the counts.
+    pub(crate) fn take_report_back(&self, report: MeterReport) {
+        let reported = &mut self.state().reported;
+        reported.charged.0 = reported.charged.0.saturating_sub(report.charged);
+        reported.requests = reported.requests.saturating_sub(report.requests);
+        reported.throttled = reported.throttled.saturating_sub(report.throttled);
+        reported.would_throttle = reported
+            .would_throttle
+            .saturating_sub(report.would_throttle);
+    }
+
+    /// Adds what another process has counted, to the account and to the spending of the budget.
+    pub(crate) fn add_report(&self, now: u64, report: MeterReport) {
+        let mut state = self.state();
+        state.allowance.take(now, Charge(report.charged), None);
+        let State {
+            account, reported, ..
+        } = &mut *state;
+        for totals in [&mut account.totals, reported] {
+            totals.charged.0 += report.charged;
+            totals.requests += report.requests;
+            totals.throttled += report.throttled;
+            totals.would_throttle += report.would_throttle;
+        }
+        let second = account.second(now);
+        second.charged.0 += report.charged;
+        second.requests += report.requests;
+        second.throttled += report.throttled;
+        second.would_throttle += report.would_throttle;
+    }
+
+    /// Returns the standing of the partition's own budget; `None` if the partition has none.
+    pub(crate) fn standing(&self, now: u64) -> Option<Standing> {
+        match &mut self.state().allowance {
+            Allowance::Own(budget) => Some(budget.standing(now)),
+            Allowance::Shared(_) | Allowance::Unlimited => None,
+        }
+    }
+
+    /// Goes on with the standing of a budget in another process.
+    pub(crate) fn resume(&self, standing: &Standing) {
+        if let Allowance::Own(budget) = &mut self.state().allowance {
+            budget.resume(standing);
+        }
+    }
+
+    /// Returns the mean charge of a second over the last ten full seconds, in request units.
+    pub(crate) fn load(&self, now: u64) -> u64 {
+        const SPAN: u64 = 10;
+        let this = now / 1000;
+        let state = self.state();
+        let recent = state.account.seconds.iter();
+        let recent = recent.filter(|entry| entry.second < this && entry.second + SPAN >= this);
+        let sum: u64 = recent.map(|entry| entry.charged.0).sum();
+        sum / SPAN / 100
     }
 
     /// Returns the amount of a second in thousandths of a request unit; `None` without a limit.

@@ -168,6 +168,13 @@ impl Provision {
         !self.state().decisions.shares.is_empty()
     }
 
+    /// Returns true if each partition has a budget that no other partition touches.
+    pub(crate) fn is_divided(&self) -> bool {
+        let state = self.state();
+        let has_buckets = state.buckets.iter().any(Option::is_some);
+        matches!(state.given, Given::Own(_) | Given::Nothing) && !has_buckets
+    }
+
     /// Replaces the decisions.
     pub(crate) fn decide(&self, now: u64, decisions: Decisions) {
         let enforced = decisions

@@ -1,7 +1,8 @@
 //! Helpers of this crate's integration tests: an engine in memory, short forms of its calls, and
 //! answers as text.
 
-#![allow(dead_code)] // each test file uses a part of the helpers
+pub(crate) mod random;
+pub(crate) mod throughput;
 
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, EngineOptions, PartitionInventory, Profile};

@@ -70,6 +70,30 @@ impl Recent {
         0
     }
 
+    /// Returns the slots in which something was spent, with their numbers.
+    pub(super) fn slots(&self) -> Vec<(u64, i64)> {
+        let oldest = (self.newest + 1).saturating_sub(SLOTS as u64);
+        let mut slots = Vec::new();
+        for slot in oldest..=self.newest {
+            match self.spent.get(slot as usize % SLOTS) {
+                Some(spent) if *spent > 0 => slots.push((slot, *spent)),
+                _ => {}
+            }
+        }
+        slots
+    }
+
+    /// Creates the amounts of these slots, which are in ascending order. Slots more than ten
+    /// seconds before the last are dropped.
+    pub(super) fn of_slots(slots: &[(u64, i64)]) -> Recent {
+        let mut recent = Recent::default();
+        for (slot, amount) in slots {
+            recent.advance(slot.saturating_mul(SLOT));
+            recent.add((*amount).max(0));
+        }
+        recent
+    }
+
     /// Returns the sum of all slots.
     pub(super) fn sum(&self) -> i64 {
         self.sum

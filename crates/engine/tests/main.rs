@@ -1,0 +1,37 @@
+//! The tests of the engine through its public interface, one module for each subject.
+//!
+//! All are one test binary, because each binary links the engine's libraries again. The tests of
+//! the module `queries` are run alone with `cargo test -p orrery-engine --test engine queries::`.
+
+mod support;
+
+mod access_paths;
+mod background_work;
+mod batches;
+mod charges;
+mod copied_stores;
+mod crashes;
+mod cross_partition;
+mod delete_by_key;
+mod epk_ranges;
+mod golden;
+mod indexing_directives;
+mod key_limit;
+mod memory;
+mod ownership;
+mod ownership_ends;
+mod paging;
+mod patches;
+mod queries;
+mod read_many;
+mod scripts;
+mod snapshots;
+mod splits;
+mod throughput;
+mod throughput_settings;
+mod throughput_splits;
+mod traffic;
+mod unknown_outcomes;
+mod value_scans;
+mod versions;
+mod writes;
