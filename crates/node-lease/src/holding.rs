@@ -37,6 +37,11 @@ impl Holding {
         }
     }
 
+    /// Returns the number of the last commit of the row: higher than any of an earlier holder.
+    pub(crate) fn lsn(&self) -> u64 {
+        self.head.lsn
+    }
+
     /// Returns the key of all nodes.
     pub(crate) fn key(&self) -> &NodesKey {
         &self.key

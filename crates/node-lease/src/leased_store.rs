@@ -106,6 +106,10 @@ impl Store for LeasedStore {
         self.inner.destroy(partition)
     }
 
+    fn release(&self, partition: PartitionId) {
+        self.inner.release(partition);
+    }
+
     fn sync(&self) -> Result<(), StoreError> {
         self.inner.sync()?;
         self.validity.check()

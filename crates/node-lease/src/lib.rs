@@ -19,8 +19,9 @@
 //!    answer of an earlier holder leaves out a commit of a later one, however long a node was
 //!    paused.
 //!
-//! Left out: leases of single partitions, and the removal of partitions by a holder that was paused
-//! for longer than the TTL between the check of its lease and the call of the store.
+//! Left out: partitions that the holder lets other nodes own (`crates/server/src/grants.rs`), and
+//! the removal of partitions by a holder that was paused for longer than the TTL between the check
+//! of its lease and the call of the store.
 
 mod claim;
 mod holding;
@@ -34,7 +35,7 @@ pub use key::NodesKey;
 pub use leased_store::LeasedStore;
 pub use node_lease::{NodeLease, Progress, Report, Terms, holder};
 pub use row::{Holder, Node};
-pub use validity::Validity;
+pub use validity::{Moment, Validity};
 
 use orrery_storage::PartitionId;
 

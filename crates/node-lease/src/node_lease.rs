@@ -47,6 +47,7 @@ pub type Report = Arc<dyn Fn(Progress) + Send + Sync>;
 pub struct NodeLease {
     validity: Arc<Validity>,
     key: NodesKey,
+    term: u64,
     successor: Arc<Mutex<Option<String>>>,
     stop: Arc<Stop>,
     renewer: Option<JoinHandle<()>>,
@@ -152,6 +153,11 @@ impl NodeLease {
         &self.key
     }
 
+    /// Returns a number that is higher than that of every holder before.
+    pub fn term(&self) -> u64 {
+        self.term
+    }
+
     /// Returns the time until which the lease is valid.
     pub fn validity(&self) -> &Arc<Validity> {
         &self.validity
@@ -203,7 +209,8 @@ struct Renewer {
 impl Renewer {
     fn start(self, holding: Holding, validity: Arc<Validity>) -> NodeLease {
         let stop = self.stop.clone();
-        let (key, successor) = (holding.key().clone(), self.successor.clone());
+        let (key, term) = (holding.key().clone(), holding.lsn());
+        let successor = self.successor.clone();
         let renewer = std::thread::Builder::new()
             .name("orrery-node-lease".to_owned())
             .spawn(move || self.run(holding))
@@ -212,6 +219,7 @@ impl Renewer {
         NodeLease {
             validity,
             key,
+            term,
             successor,
             stop,
             renewer,

@@ -20,13 +20,16 @@ pub struct Validity {
 
 /// A moment by both clocks.
 #[derive(Clone, Copy)]
-pub(crate) struct Moment {
-    pub(crate) monotonic_ms: u64,
-    pub(crate) now_ms: u64,
+pub struct Moment {
+    /// Milliseconds of the monotonic clock.
+    pub monotonic_ms: u64,
+    /// Milliseconds since 1970.
+    pub now_ms: u64,
 }
 
 impl Moment {
-    pub(crate) fn now(world: &dyn World) -> Moment {
+    /// Returns the present moment.
+    pub fn now(world: &dyn World) -> Moment {
         Moment {
             monotonic_ms: world.monotonic_ms(),
             now_ms: world.now_ms(),
@@ -36,7 +39,7 @@ impl Moment {
 
 impl Validity {
     /// Creates a validity that has ended.
-    pub(crate) fn ended(world: Arc<dyn World>) -> Validity {
+    pub fn ended(world: Arc<dyn World>) -> Validity {
         Validity {
             world,
             until_monotonic_ms: AtomicU64::new(0),
@@ -52,15 +55,24 @@ impl Validity {
     }
 
     /// Extends the validity to `ttl_ms` after a moment.
-    pub(crate) fn extend(&self, since: Moment, ttl_ms: u64) {
+    pub fn extend(&self, since: Moment, ttl_ms: u64) {
         let until = since.monotonic_ms.saturating_add(ttl_ms);
         self.until_monotonic_ms.store(until, Ordering::SeqCst);
         let until = since.now_ms.saturating_add(ttl_ms);
         self.until_ms.store(until, Ordering::SeqCst);
     }
 
+    /// Returns the milliseconds for which the validity lasts if it is not extended.
+    pub fn remaining_ms(&self) -> u64 {
+        let now = Moment::now(self.world.as_ref());
+        let until = self.until_monotonic_ms.load(Ordering::SeqCst);
+        let by_wall = self.until_ms.load(Ordering::SeqCst);
+        let monotonic = until.saturating_sub(now.monotonic_ms);
+        monotonic.min(by_wall.saturating_sub(now.now_ms))
+    }
+
     /// Ends the validity.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         self.until_monotonic_ms.store(0, Ordering::SeqCst);
         self.until_ms.store(0, Ordering::SeqCst);
     }
@@ -69,7 +81,7 @@ impl Validity {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if it is not.
-    pub(crate) fn check(&self) -> Result<(), StoreError> {
+    pub fn check(&self) -> Result<(), StoreError> {
         if self.is_valid() {
             return Ok(());
         }
