@@ -92,7 +92,15 @@ impl Admin {
 
     /// Announces that another node has the data open; the routes that need no data answer.
     pub fn begin_forwarding(&self, fleet: Arc<dyn Fleet>) {
-        *sync::write(&self.stage) = Stage::Forwarding(fleet);
+        *sync::write(&self.stage) = Stage::Forwarding(fleet, None);
+    }
+
+    /// Announces that a node that sends requests on may own partitions, with these components.
+    pub fn begin_owning(&self, components: Components) {
+        let mut stage = sync::write(&self.stage);
+        if let Stage::Forwarding(_, owned) = &mut *stage {
+            *owned = Some(Arc::new(components));
+        }
     }
 
     /// Announces that the data is open; from now on all routes answer.

@@ -28,7 +28,7 @@ pub(crate) fn ready(stage: Stage) -> Result<Answer, Problem> {
     let components = match stage {
         Stage::Serving(components) => components,
         Stage::Recovering => return Err(stage::recovering()),
-        Stage::Forwarding(_) => return Answer::json(200, object! { "status" => "forwarding" }),
+        Stage::Forwarding(..) => return Answer::json(200, object! { "status" => "forwarding" }),
         Stage::Draining(_) => {
             return Err(Problem::new(
                 503,

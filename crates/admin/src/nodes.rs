@@ -27,6 +27,11 @@ pub(crate) const NODE: Schema = Schema {
              that node",
         ),
         required(
+            "partitions",
+            COUNT,
+            "physical partitions that the node owns: it carries out their requests",
+        ),
+        required(
             "silentMs",
             COUNT,
             "milliseconds since the node was heard of; a node is listed for six seconds",
@@ -48,7 +53,7 @@ pub(crate) const LIST: Schema = Schema {
 pub(crate) fn list(stage: Stage) -> Result<Answer, Problem> {
     let nodes = match stage {
         Stage::Recovering => return Err(stage::recovering()),
-        Stage::Forwarding(fleet) => fleet.nodes(),
+        Stage::Forwarding(fleet, _) => fleet.nodes(),
         Stage::Serving(components) | Stage::Draining(components) => fleet(&components)?.nodes(),
     };
     let nodes: Vec<Json> = nodes.iter().map(|node| node_json(node).into()).collect();
@@ -83,6 +88,7 @@ fn node_json(node: &FleetNode) -> Object {
         "name" => node.name.as_str(),
         "address" => node.address.as_str(),
         "holdsLease" => yes_or_no(node.holds_lease),
+        "partitions" => node.partitions,
         "silentMs" => node.silent_ms,
     };
     if let Some(region) = &node.region {

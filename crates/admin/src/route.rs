@@ -69,6 +69,9 @@ pub(crate) enum Handler {
     AnyStage(fn(Stage) -> Result<Answer, Problem>),
     /// A function that needs the data; requests get 503 until the data is open.
     Serving(fn(&Call) -> Result<Answer, Problem>),
+    /// A function that needs the data of this node: a node without the lease of the account answers
+    /// about the partitions that it owns.
+    EachNode(fn(&Call) -> Result<Answer, Problem>),
 }
 
 impl Handler {
@@ -83,18 +86,19 @@ impl Handler {
         match (self, stage) {
             (Handler::AnyStage(handler), stage) => handler(stage),
             (
-                Handler::Serving(handler),
+                Handler::Serving(handler) | Handler::EachNode(handler),
                 Stage::Serving(components) | Stage::Draining(components),
-            ) => handler(&Call {
-                components,
-                path_parameters,
-                cancel,
-                arguments,
-            }),
-            (Handler::Serving(_), Stage::Recovering) => Err(stage::recovering()),
-            (Handler::Serving(_), Stage::Forwarding(fleet)) => {
-                Err(stage::forwarding(fleet.as_ref()))
+            )
+            | (Handler::EachNode(handler), Stage::Forwarding(_, Some(components))) => {
+                handler(&Call {
+                    components,
+                    path_parameters,
+                    cancel,
+                    arguments,
+                })
             }
+            (_, Stage::Recovering) => Err(stage::recovering()),
+            (_, Stage::Forwarding(fleet, _)) => Err(stage::forwarding(fleet.as_ref())),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::call::Answer;
 use crate::problem::Problem;
-use crate::route::Handler::{AnyStage, Serving};
+use crate::route::Handler::{AnyStage, EachNode, Serving};
 use crate::route::{ResponseBody, Route, delete, get, post, put};
 use crate::stage::Stage;
 use crate::{
@@ -46,15 +46,15 @@ pub(crate) static ROUTES: &[Route] = &[
     get("/status", "readStatus", Serving(status::read))
         .summary("Returns the version, the uptime, the size of the data and its damaged blocks.")
         .returns(&status::STATUS),
-    get("/metrics", "readMetrics", Serving(metrics::read))
+    get("/metrics", "readMetrics", EachNode(metrics::read))
         .summary("Returns the metrics in the text format of Prometheus.")
         .responds(200, ResponseBody::Text),
     // Live samples and the log of requests
-    get("/live", "readLive", Serving(live::read))
+    get("/live", "readLive", EachNode(live::read))
         .summary("Returns requests, charges, latencies and sizes over time.")
         .query(&live::QUERY)
         .returns(&live::LIVE),
-    get("/requests", "listRequests", Serving(requests::list))
+    get("/requests", "listRequests", EachNode(requests::list))
         .summary("Lists the last slow, dear, throttled and failed requests.")
         .query(&requests::QUERY)
         .returns(&requests::LIST),

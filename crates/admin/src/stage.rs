@@ -30,6 +30,8 @@ pub struct FleetNode {
     pub region: Option<String>,
     /// The address at which other nodes reach the node.
     pub address: String,
+    /// Physical partitions that the node owns, as the node that answers knows.
+    pub partitions: usize,
     /// Milliseconds since the node was heard of; 0 for the node that answers.
     pub silent_ms: u64,
     /// True for the node that holds the lease of the account.
@@ -59,8 +61,10 @@ pub struct Components {
 pub(crate) enum Stage {
     /// The data is being opened.
     Recovering,
-    /// The server is a node that sends the requests of clients on to another node.
-    Forwarding(Arc<dyn Fleet>),
+    /// The server is a node that sends the requests of clients on to other nodes, except for the
+    /// partitions that it owns. The components are those of these partitions, once there may be
+    /// any.
+    Forwarding(Arc<dyn Fleet>, Option<Arc<Components>>),
     /// The server accepts connections and carries out requests.
     Serving(Arc<Components>),
     /// The server accepts no new connections and finishes the requests in progress.

@@ -23,6 +23,7 @@ use crate::metrics::{ConnectionCounters, Metrics, RequestKind};
 use crate::notices::Notices;
 use crate::operations::{self, Lane, Operation};
 use crate::options::{Account, Options};
+use crate::ownership::{NotOwned, TakeBack};
 use crate::placement::{Pool, catch_panics};
 use crate::reply::Reply;
 use crate::request_log::{Finished, RecordReason, RequestLog, RequestRecord};
@@ -40,7 +41,7 @@ use orrery_engine::{Cancel, Engine};
 use orrery_model::world::World;
 use orrery_model::{Error, Kind, Result};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// The largest head of a request, in bytes. The largest headers are directory tokens and
@@ -67,6 +68,7 @@ pub struct Gateway {
     spans: Option<(SpanRecorder, SpanAccount)>,
     /// Calls of the engine wait for other machines.
     has_remote_store: bool,
+    pub(crate) take_back: OnceLock<TakeBack>,
     sampler: Sampler,
     body_memory: BodyMemory,
 }
@@ -157,6 +159,7 @@ impl Gateway {
             slow_requests: None,
             spans: None,
             has_remote_store: false,
+            take_back: OnceLock::new(),
             script_lane: ScriptLane::new(&engine),
             engine,
             authenticator: Authenticator::new(options.keys, options.directory),
@@ -260,7 +263,6 @@ impl Gateway {
         let (head, body) = request.into_parts();
         let activity = self.activity_id(&head.headers);
         let is_head_request = head.method == http::Method::HEAD;
-
         // A panic must cost this request only.
         let mut trace = Trace {
             kind: RequestKind::Unknown,
@@ -272,6 +274,11 @@ impl Gateway {
             Ok(Err(Unanswered)) => (Reply::empty(0), false),
             Err(panic) => (Reply::failed(panic), true),
         };
+
+        // The node that owns the partition measures the request.
+        if let Some(not_owned) = NotOwned::of(&reply, trace.call.as_deref()) {
+            return Ok(not_owned.mark(reply.render(&activity, is_head_request)));
+        }
 
         // The same figures go to the metrics, to the client and to the log.
         let microseconds = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -285,12 +292,8 @@ impl Gateway {
             milliseconds / 1000.0,
             reply.charge,
         );
-        let regions = match head.extensions.get::<AccountRegions>() {
-            Some(AccountRegions(regions)) => regions.len(),
-            None => self.account.regions.len(),
-        };
-        let read_regions = regions.saturating_sub(1);
-        reply.set("x-ms-number-of-read-regions", &read_regions.to_string());
+        let read_regions = self.read_regions(&head).to_string();
+        reply.set("x-ms-number-of-read-regions", &read_regions);
         reply.set("x-ms-request-duration-ms", &format!("{milliseconds:.3}"));
         // A POST asks for no resource that has this address.
         if head.method != http::Method::POST && (200..400).contains(&reply.status) {
@@ -318,23 +321,13 @@ impl Gateway {
         }
     }
 
-    /// Answers one request of this server's own console as [`Gateway::handle`] does, with the
-    /// rights `access` and without a signature.
-    ///
-    /// # Errors
-    /// As [`Gateway::handle`].
-    pub async fn handle_trusted<B>(
-        &self,
-        mut request: Request<B>,
-        connection: &Connection,
-        access: TrustedAccess,
-    ) -> std::result::Result<Response<Bytes>, Unanswered>
-    where
-        B: Body<Data = Bytes> + Unpin,
-    {
-        // No byte from the network becomes an extension, so clients cannot claim this access.
-        request.extensions_mut().insert(access);
-        self.handle(request, connection).await
+    /// Returns the number of regions beside that of the writes, as a client sees it.
+    fn read_regions(&self, head: &Parts) -> usize {
+        let regions = match head.extensions.get::<AccountRegions>() {
+            Some(AccountRegions(regions)) => regions.len(),
+            None => self.account.regions.len(),
+        };
+        regions.saturating_sub(1)
     }
 
     /// Answers one request: checks the head, reads the body, runs the operation and injects faults.

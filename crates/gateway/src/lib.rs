@@ -43,6 +43,7 @@ mod metrics;
 mod notices;
 mod operations;
 mod options;
+mod ownership;
 mod placement;
 mod reply;
 mod request_log;
@@ -69,6 +70,7 @@ pub use log::{Field, Log, LogFormat, LogLevel};
 pub use metrics::{ConnectionCounters, Metrics, RequestCounts, RequestKind};
 pub use operations::Operation;
 pub use options::{Account, Consistency, Options};
+pub use ownership::{NotOwned, TakeBack};
 pub use placement::{Pool, catch_panics};
 pub use reply::error_response;
 pub use request_log::{

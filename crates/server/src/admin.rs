@@ -107,6 +107,11 @@ impl AdminServer {
         self.admin.begin_forwarding(fleet);
     }
 
+    /// Announces that this node may own partitions.
+    pub(crate) fn begin_owning(&self, components: Components) {
+        self.admin.begin_owning(components);
+    }
+
     /// Announces that the data is open.
     pub(crate) fn begin_serving(&self, components: Components) {
         self.admin.begin_serving(components);

@@ -7,27 +7,34 @@
 use crate::command::{StartArguments, StoreKind};
 use crate::context::ServerContext;
 use crate::failure::Failure;
+use crate::grants::{Grantor, GrantorOptions};
 use crate::node::Seat;
 use orrery_admin::{Fleet, FleetNode};
 use orrery_gateway::LogLevel;
 use orrery_node::{LiveNode, NodeFacts};
 use orrery_node_lease::{
-    LEASE_PARTITION, LeasedStore, Node, NodeLease, NodesKey, Progress, Report, Terms, Validity,
+    LEASE_PARTITION, LeasedStore, Node, NodeLease, Progress, Report, Terms, Validity,
 };
 use orrery_placement::{NamedCluster, PlacedStore};
 use orrery_storage::{Store, StoreError};
-use orrery_storage_postgres::{ClusterConfig, PostgresStore, StoreOptions};
+use orrery_storage_postgres::{ClusterConfig, PostgresStore, PreparedStore, StoreOptions};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 /// The exit code of a node that another node has replaced.
 const REPLACED: i32 = 1;
 
+/// The store of a cluster, with the name of the cluster.
+pub(crate) type NamedStore = (String, Arc<dyn Store>);
+
 /// The clusters of a node that holds the lease.
 pub(crate) struct Clusters {
     /// The store of all clusters, for the operator.
     pub(crate) placed: Arc<PlacedStore>,
     lease: NodeLease,
+    /// The partitions of other nodes.
+    pub(crate) grantor: Arc<Grantor>,
     /// The store with the row of the lease.
     lease_store: Arc<dyn Store>,
     seat: Arc<Seat>,
@@ -36,13 +43,15 @@ pub(crate) struct Clusters {
 /// The fleet as a node sees it.
 pub(crate) struct FleetOfNode {
     pub(crate) seat: Arc<Seat>,
-    /// The validity of the lease; `None` for a node that does not hold the lease.
-    pub(crate) validity: Option<Arc<Validity>>,
+    /// The validity of the lease, and the partitions of other nodes; `None` for a node that does
+    /// not hold the lease.
+    pub(crate) holding: Option<(Arc<Validity>, Arc<Grantor>)>,
 }
 
 impl FleetOfNode {
-    /// Returns the node that holds the lease, if it is known. A node that does not hold the lease
-    /// may still see itself in the row.
+    /// Returns the node that holds the lease, if it is known. A node that does not serve is not the
+    /// holder, although the row may name it: of an earlier process, or while the node opens the
+    /// data.
     fn holder(&self) -> Option<Node> {
         let own = &self.seat.node;
         if self.holds_lease() {
@@ -51,12 +60,23 @@ impl FleetOfNode {
         let known = self.seat.holder.borrow().clone()?;
         (known.node != *own).then_some(known.node)
     }
+
+    /// Returns the number of partitions that each node owns, by the address of the node. A node
+    /// without the lease does not know how many the holder owns.
+    fn partitions_by_address(&self) -> BTreeMap<String, usize> {
+        let own = self.seat.node.address.clone();
+        match (&self.holding, self.seat.owner()) {
+            (Some((_, grantor)), _) => grantor.partitions_by_address(own),
+            (None, Some(owner)) => owner.partitions_by_address(own),
+            (None, None) => BTreeMap::new(),
+        }
+    }
 }
 
 impl Fleet for FleetOfNode {
     fn holds_lease(&self) -> bool {
-        let validity = self.validity.as_ref();
-        validity.is_some_and(|validity| validity.is_valid())
+        let holding = self.holding.as_ref();
+        holding.is_some_and(|(validity, _)| validity.is_valid())
     }
 
     fn nodes(&self) -> Vec<FleetNode> {
@@ -65,9 +85,11 @@ impl Fleet for FleetOfNode {
             let holder = holder.as_ref();
             holder.is_some_and(|node| node.name == facts.name && node.address == facts.address)
         };
+        let owned = self.partitions_by_address();
         let live = self.seat.members.live().into_iter();
         live.map(|LiveNode { facts, silent_ms }| FleetNode {
             holds_lease: is_holder(&facts),
+            partitions: owned.get(&facts.address).copied().unwrap_or(0),
             name: facts.name,
             region: facts.region,
             address: facts.address,
@@ -89,26 +111,36 @@ impl Clusters {
     /// [`Failure::Usage`] for a file that cannot be used, [`Failure::Data`] if a cluster cannot.
     pub(crate) fn open(
         file: &Path,
+        least_load: Option<u64>,
         seat: &Arc<Seat>,
         context: &ServerContext,
     ) -> Result<Option<Clusters>, Failure> {
         let configs = read_file(file)?;
         let lease_store = open_for_lease(&configs[0])?;
+        // Clients wait from the end of the holder before until this node serves, so the connections
+        // are made now.
+        let prepared = prepare_placed(configs)?;
         let Some(lease) = acquire(lease_store.clone(), seat, context)? else {
             return Ok(None);
         };
-        let placed = open_placed(configs)?;
+        seat.take_lease(lease.key());
+        let placed = prepared.open()?;
+        let grantor = Grantor::new(GrantorOptions {
+            term: lease.term(),
+            key: lease.key().clone(),
+            validity: lease.validity().clone(),
+            world: context.world.clone(),
+            log: context.log.clone(),
+            placed: placed.clone(),
+            least_load,
+        });
         Ok(Some(Clusters {
             placed,
             lease,
+            grantor,
             lease_store,
             seat: seat.clone(),
         }))
-    }
-
-    /// Returns the key of all nodes.
-    pub(crate) fn key(&self) -> &NodesKey {
-        self.lease.key()
     }
 
     /// Returns the store with the row of the lease.
@@ -120,7 +152,7 @@ impl Clusters {
     pub(crate) fn fleet(&self) -> Arc<dyn Fleet> {
         Arc::new(FleetOfNode {
             seat: self.seat.clone(),
-            validity: Some(self.lease.validity().clone()),
+            holding: Some((self.lease.validity().clone(), self.grantor.clone())),
         })
     }
 
@@ -141,32 +173,89 @@ impl Clusters {
 impl Drop for Clusters {
     fn drop(&mut self) {
         // The lease is given back when its own value is dropped, after this.
+        self.grantor.stop();
         self.placed.stop_moves();
     }
 }
 
-/// Opens clusters for a process that holds the lease of the account.
+/// Clusters with connections, for a process that does not hold the lease of the account yet.
+pub(crate) struct PreparedClusters(Vec<(String, PreparedStore)>);
+
+/// Makes connections to clusters.
 ///
 /// # Errors
-/// [`Failure::Data`] if a cluster cannot be used.
-pub(crate) fn open_placed(configs: Vec<ClusterConfig>) -> Result<Arc<PlacedStore>, Failure> {
-    let failed = |error: StoreError| Failure::Data(error.to_string());
-    // The lease makes this process the only writer, except for the lease itself.
+/// [`Failure::Data`] if the description of a cluster cannot be used.
+pub(crate) fn prepare_placed(configs: Vec<ClusterConfig>) -> Result<PreparedClusters, Failure> {
+    // The lease will make this process the only writer, except for the lease itself.
     let options = StoreOptions {
         only_writer: true,
         spared: Some(LEASE_PARTITION),
+        ..StoreOptions::default()
     };
     let mut clusters = Vec::new();
     for config in configs {
         let name = config.name.clone();
-        let store = PostgresStore::open_with(config, options).map_err(failed)?;
-        clusters.push(NamedCluster {
-            name,
-            store: Arc::new(store),
-            drained: false,
-        });
+        let store = PostgresStore::prepare(config, options).map_err(unusable)?;
+        clusters.push((name, store));
     }
-    Ok(Arc::new(PlacedStore::open(clusters).map_err(failed)?))
+    Ok(PreparedClusters(clusters))
+}
+
+impl PreparedClusters {
+    /// Opens the clusters for a process that holds the lease of the account.
+    ///
+    /// # Errors
+    /// [`Failure::Data`] if a cluster cannot be used.
+    pub(crate) fn open(self) -> Result<Arc<PlacedStore>, Failure> {
+        // Clients wait meanwhile, so all clusters are opened at the same time.
+        let stores = std::thread::scope(|scope| {
+            let open =
+                |(name, store): (String, PreparedStore)| (name, scope.spawn(move || store.open()));
+            let opening: Vec<_> = self.0.into_iter().map(open).collect();
+            let joined = opening
+                .into_iter()
+                .map(|(name, thread)| (name, thread.join()));
+            joined.collect::<Vec<_>>()
+        });
+        let mut clusters = Vec::new();
+        for (name, store) in stores {
+            let store = store.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            clusters.push(NamedCluster {
+                name,
+                store: Arc::new(store.map_err(unusable)?),
+                drained: false,
+            });
+        }
+        PlacedStore::open(clusters).map(Arc::new).map_err(unusable)
+    }
+}
+
+/// Opens the clusters of a file for a process that writes the partitions which it opens, and no
+/// others.
+///
+/// # Errors
+/// [`Failure::Usage`] for a file that cannot be used, [`Failure::Data`] if a cluster cannot.
+pub(crate) fn open_for_owner(arguments: &StartArguments) -> Result<Vec<NamedStore>, Failure> {
+    let options = StoreOptions {
+        owns_opened: true,
+        ..StoreOptions::default()
+    };
+    let configs = match &arguments.cluster_file {
+        Some(file) => read_file(file)?,
+        None => Vec::new(),
+    };
+    let mut clusters = Vec::new();
+    for config in configs {
+        let name = config.name.clone();
+        let store = PostgresStore::open_with(config, options).map_err(unusable)?;
+        let store: Arc<dyn Store> = Arc::new(store);
+        clusters.push((name, store));
+    }
+    Ok(clusters)
+}
+
+fn unusable(error: StoreError) -> Failure {
+    Failure::Data(error.to_string())
 }
 
 /// Opens the cluster with the lease once more, with connections of its own: commits of clients must
@@ -180,10 +269,8 @@ pub(crate) fn open_for_lease(config: &ClusterConfig) -> Result<Arc<dyn Store>, F
         read_connections: 1,
         ..config.clone()
     };
-    let store = PostgresStore::open(config);
-    Ok(Arc::new(
-        store.map_err(|error| Failure::Data(error.to_string()))?,
-    ))
+    let store = PostgresStore::open(config).map_err(unusable)?;
+    Ok(Arc::new(store))
 }
 
 /// Checks the options about the place of the data, and the cluster file. Nothing is created.

@@ -41,7 +41,15 @@ pub(crate) fn open_engine(
         }
     };
     refuse_incomplete_copy(&*store)?;
-    open_on(store, engine_options(arguments, memory)?, world)
+    let mut options = engine_options(arguments, memory)?;
+    if let Some(clusters) = clusters {
+        options.owners = clusters.grantor.clone();
+    }
+    let engine = open_on(store, options, world)?;
+    if let Some(clusters) = clusters {
+        clusters.grantor.set_engine(&engine);
+    }
+    Ok(engine)
 }
 
 /// Returns the options of the engine.

@@ -15,9 +15,12 @@
 //! 4. When this node gives the lease back, requests of clients wait for the next holder, and
 //!    requests of other nodes get the answer 503, which makes those nodes try the lease at once.
 //!
-//! Reads that a standby can answer are not sent on (`reader.rs`).
+//! Requests for partitions that this node owns are answered here, and those for partitions of other
+//! nodes are sent to these (`grants.rs`). Reads that a standby can answer are not sent on either
+//! (`reader.rs`).
 
 use crate::context::ServerContext;
+use crate::grants::{Passing, Tried};
 use crate::health::Health;
 use crate::members::Members;
 use crate::node::Seat;
@@ -26,7 +29,9 @@ use bytes::Bytes;
 use http::header::CONNECTION;
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, Version};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version,
+};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
@@ -40,7 +45,7 @@ use orrery_model::memory::MemoryBudget;
 use orrery_model::world::World;
 use orrery_model::{Error, Kind};
 use orrery_node::is_query;
-use orrery_node_lease::{Holder, NodesKey};
+use orrery_node_lease::{Holder, Node, NodesKey};
 use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,7 +75,7 @@ const TEST_PAUSE: Duration = Duration::from_secs(1);
 /// The header of a request that a node sends on: `SCHEME ADDRESS SIGNATURE`.
 const FORWARDED: HeaderName = HeaderName::from_static("x-orrery-forwarded");
 /// The header of an answer 503 of a node that does not hold the lease.
-pub(crate) const NOT_HOLDER: HeaderName = HeaderName::from_static("x-orrery-not-holder");
+const NOT_HOLDER: HeaderName = HeaderName::from_static("x-orrery-not-holder");
 
 /// The HTTP client for other nodes.
 pub(crate) type NodesClient = Client<HttpConnector, Full<Bytes>>;
@@ -134,8 +139,8 @@ impl Forwarder {
         loop {
             let known = holder.borrow_and_update().clone();
             let attempt = match known {
-                // The row is that of an earlier process of this node, or this node has stopped
-                // serving and knows no later holder yet.
+                // The row is that of an earlier process of this node, or this node holds the lease
+                // and does not serve yet, or has stopped serving and knows no later holder yet.
                 Some(known) if known.node == self.seat.node && !self.seat.is_serving() => {
                     Attempt::NotSent
                 }
@@ -148,9 +153,7 @@ impl Forwarder {
             match attempt {
                 Attempt::Answered(response) => return response,
                 Attempt::Lost if !changes_nothing(head) => {
-                    let message = "The node that holds the lease of the account did not answer. \
-                                   The write may or may not have taken place.";
-                    return self.refuse(Error::new(Kind::UnknownOutcome, message), head);
+                    return self.refuse(lost_write(), head);
                 }
                 Attempt::Lost | Attempt::NotSent => {}
             }
@@ -180,23 +183,12 @@ impl Forwarder {
             return Attempt::NotSent;
         };
         let answer = async {
-            let response = match self.client.request(request).await {
-                Ok(response) => response,
-                Err(error) if error.is_connect() || was_not_written(&error) => {
-                    return Attempt::NotSent;
+            match exchange(&self.client, request).await {
+                Attempt::Answered(response) if is_refusal_of_node(&response) => {
+                    self.seat.claim.hurry();
+                    Attempt::NotSent
                 }
-                Err(_) => return Attempt::Lost,
-            };
-            let (mut head, body) = response.into_parts();
-            if head.headers.contains_key(NOT_HOLDER) {
-                self.seat.claim.hurry();
-                return Attempt::NotSent;
-            }
-            head.headers.remove(CONNECTION);
-            head.version = Version::default();
-            match body.collect().await {
-                Ok(body) => Attempt::Answered(Response::from_parts(head, body.to_bytes())),
-                Err(_) => Attempt::Lost,
+                attempt => attempt,
             }
         };
         let mut answer = std::pin::pin!(answer);
@@ -210,9 +202,138 @@ impl Forwarder {
         }
     }
 
+    /// Answers a request that another node has sent on, if this node owns the partition that the
+    /// request needs. A node that is not known to be one gets the refusal too.
+    async fn answer_node(
+        &self,
+        key: Option<&NodesKey>,
+        mut head: Parts,
+        body: Incoming,
+        connection: &Connection,
+    ) -> Response<Bytes> {
+        let value = head.headers.remove(FORWARDED);
+        let scheme = key.zip(value.as_ref()).and_then(|(key, value)| {
+            let origin = origin_of(key, value, head.method.as_str(), &head.uri, &head.headers);
+            origin.map(|(scheme, _)| scheme)
+        });
+        if let (Some(scheme), Some(owner)) = (scheme, self.seat.owner()) {
+            let body = match body::read(body, &self.memory).await {
+                Ok(body) => body,
+                Err(error) => return self.refuse(error, &head),
+            };
+            let connection = Connection {
+                scheme,
+                ..*connection
+            };
+            if let Tried::Answered(response) = owner.answer(&head, &body, &connection).await {
+                return response;
+            }
+        } else {
+            body::discard(body).await;
+        }
+        let message = "This node does not hold the lease of the account.";
+        let mut response = self.refuse(Error::new(Kind::Unavailable, message), &head);
+        let mark = HeaderValue::from_static("1");
+        response.headers_mut().insert(NOT_HOLDER, mark);
+        response
+    }
+
     fn refuse(&self, error: Error, head: &Parts) -> Response<Bytes> {
         error_response(error, self.world.as_ref(), head.method == Method::HEAD)
     }
+}
+
+/// The end of an attempt to send a request to the owner of a partition.
+pub(crate) enum Sent {
+    /// The answer of the owner.
+    Answered(Response<Bytes>),
+    /// The request was not carried out there.
+    Refused,
+    /// The request may have been carried out.
+    Lost,
+}
+
+/// Sends a request to the node with an address, which owns the partition that the request needs.
+/// The client has sent the request by a scheme to the node `via`.
+pub(crate) async fn send_to_owner(
+    client: &NodesClient,
+    (key, address): (&NodesKey, &str),
+    head: &Parts,
+    body: Bytes,
+    origin: (Scheme, &str),
+) -> Sent {
+    let owner = Holder {
+        node: Node {
+            name: String::new(),
+            address: address.to_owned(),
+        },
+        key: Some(key.clone()),
+    };
+    let Some(request) = request_to(&owner, head, body, origin) else {
+        return Sent::Refused;
+    };
+    match exchange(client, request).await {
+        Attempt::Answered(response) if is_refusal_of_node(&response) => Sent::Refused,
+        Attempt::Answered(response) => Sent::Answered(response),
+        Attempt::NotSent => Sent::Refused,
+        Attempt::Lost => Sent::Lost,
+    }
+}
+
+/// Waits for the answer of an owner. An owner that owns the partition no longer, as `is_owner`
+/// tells, is waited for shortly only: one that hangs never answers.
+pub(crate) async fn while_owner(
+    sent: impl Future<Output = Sent>,
+    is_owner: impl Fn() -> bool,
+) -> Sent {
+    let mut sent = std::pin::pin!(sent);
+    loop {
+        if let Ok(sent) = timeout(LAST_ANSWER, &mut sent).await {
+            return sent;
+        }
+        if !is_owner() {
+            return timeout(LAST_ANSWER, sent).await.unwrap_or(Sent::Lost);
+        }
+    }
+}
+
+/// Sends a request to another node once, and reads the answer.
+async fn exchange(client: &NodesClient, request: Request<Full<Bytes>>) -> Attempt {
+    let response = match client.request(request).await {
+        Ok(response) => response,
+        Err(error) if error.is_connect() || was_not_written(&error) => {
+            return Attempt::NotSent;
+        }
+        Err(_) => return Attempt::Lost,
+    };
+    let (mut head, body) = response.into_parts();
+    head.headers.remove(CONNECTION);
+    head.version = Version::default();
+    match body.collect().await {
+        Ok(body) => Attempt::Answered(Response::from_parts(head, body.to_bytes())),
+        Err(_) => Attempt::Lost,
+    }
+}
+
+/// Returns the error of a write whose answer was lost between two nodes.
+pub(crate) fn lost_write() -> Error {
+    let message = "The node that carries out the request did not answer. The write may or may not \
+                   have taken place.";
+    Error::new(Kind::UnknownOutcome, message)
+}
+
+/// Returns the refusal of a node that is asked for what the holder of the lease does.
+pub(crate) fn not_holder() -> Response<Bytes> {
+    let mut refusal = Response::new(Bytes::new());
+    *refusal.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    let mark = HeaderValue::from_static("1");
+    refusal.headers_mut().insert(NOT_HOLDER, mark);
+    refusal
+}
+
+/// Returns true for the answer of a node that does not hold the lease to another node.
+pub(crate) fn is_refusal_of_node(response: &Response<Bytes>) -> bool {
+    response.headers().contains_key(NOT_HOLDER)
 }
 
 impl Service for Forwarder {
@@ -228,13 +349,7 @@ impl Service for Forwarder {
             .as_ref()
             .and_then(|holder| holder.key.clone());
         if is_from_node(key.as_ref(), &head) {
-            body::discard(body).await;
-            let message = "This node does not hold the lease of the account.";
-            let mut response = self.refuse(Error::new(Kind::Unavailable, message), &head);
-            response
-                .headers_mut()
-                .insert(NOT_HOLDER, HeaderValue::from_static("1"));
-            return Ok(response);
+            return Ok(self.answer_node(key.as_ref(), head, body, connection).await);
         }
         let Ok(_place) = self.places.try_acquire() else {
             body::discard(body).await;
@@ -246,10 +361,35 @@ impl Service for Forwarder {
             Ok(body) => body,
             Err(error) => return Ok(self.refuse(error, &head)),
         };
+        let mut tried = Tried::NotHere;
+        if let Some(owner) = self.seat.owner() {
+            tried = owner.answer(&head, &body, connection).await;
+        }
+        if let Tried::Answered(response) = tried {
+            return Ok(response);
+        }
         if let Some(reader) = self.seat.reader()
             && let Some(response) = reader.answer(&head, &body, connection).await
         {
             return Ok(response);
+        }
+        if let (Tried::Elsewhere(partition, address), Some(key)) = (tried, &key) {
+            let origin = (connection.scheme, self.seat.node.address.as_str());
+            let way = (key, &*address);
+            let owner = self.seat.owner();
+            let is_owner = || {
+                let known = owner.as_ref().and_then(|own| own.owner_of(partition));
+                known.is_some_and(|known| known == address)
+            };
+            let sent = send_to_owner(&self.client, way, &head, body.clone(), origin);
+            match while_owner(sent, is_owner).await {
+                Sent::Answered(response) => return Ok(response),
+                Sent::Lost if !changes_nothing(&head) => {
+                    return Ok(self.refuse(lost_write(), &head));
+                }
+                // The holder knows the owner, or becomes it.
+                Sent::Lost | Sent::Refused => {}
+            }
         }
         Ok(self.forward(&head, body, connection.scheme).await)
     }
@@ -303,7 +443,7 @@ fn is_from_node(key: Option<&NodesKey>, head: &Parts) -> bool {
 }
 
 /// Returns true for a request that may be sent a second time: a read, or a query.
-fn changes_nothing(head: &Parts) -> bool {
+pub(crate) fn changes_nothing(head: &Parts) -> bool {
     is_query(&head.headers) || matches!(head.method, Method::GET | Method::HEAD)
 }
 
@@ -331,6 +471,8 @@ fn request_to(
     }
     for name in [
         CONNECTION,
+        // The body may have been read in another encoding.
+        http::header::CONTENT_LENGTH,
         http::header::TRANSFER_ENCODING,
         http::header::EXPECT,
     ] {
@@ -385,6 +527,8 @@ pub(crate) struct FromNodes<S> {
     pub(crate) members: Arc<Members>,
     /// The address of this node.
     pub(crate) address: String,
+    /// The way to the owners of partitions.
+    pub(crate) passing: Passing,
 }
 
 impl<S: Service> Service for FromNodes<S> {
@@ -408,6 +552,9 @@ impl<S: Service> Service for FromNodes<S> {
         };
         if let Some(regions) = self.members.regions(via, connection.scheme) {
             request.extensions_mut().insert(regions);
+        }
+        if self.passing.concerns(&request) {
+            return self.passing.handle(request, &connection, via).await;
         }
         self.inner.handle(request, &connection).await
     }

@@ -55,6 +55,7 @@ mod entra;
 mod failure;
 mod fleet;
 mod forwarding;
+mod grants;
 mod health;
 mod healthcheck;
 mod key_users;

@@ -13,7 +13,7 @@
 //! A hello with the name of another live node is answered with 409 and the facts of that node, and
 //! the node that said it ends.
 
-use crate::forwarding::{NOT_HOLDER, NodesClient};
+use crate::forwarding::{NodesClient, not_holder};
 use crate::node::Seat;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -35,11 +35,11 @@ use tokio::time::timeout;
 /// The path of a hello.
 pub(crate) const HELLO_PATH: &str = "/_nodes/hello";
 /// The header with the signature of a hello or of its answer.
-const SIGNATURE: HeaderName = HeaderName::from_static("x-orrery-signature");
+pub(crate) const SIGNATURE: HeaderName = HeaderName::from_static("x-orrery-signature");
 /// The time between two hellos, and the time in which one is answered.
 const PERIOD: Duration = Duration::from_secs(2);
 /// The largest body of a hello or of its answer: a thousand nodes.
-const BODY_BYTES: usize = 1 << 20;
+pub(crate) const BODY_BYTES: usize = 1 << 20;
 /// Milliseconds for which addresses that were made from the list are used.
 const CACHE_MS: u64 = 500;
 
@@ -124,11 +124,7 @@ impl Members {
         let (head, body) = request.into_parts();
         let body = Limited::new(body, BODY_BYTES).collect().await;
         let Some(key) = key else {
-            let mut refusal = empty(StatusCode::SERVICE_UNAVAILABLE);
-            refusal
-                .headers_mut()
-                .insert(NOT_HOLDER, HeaderValue::from_static("1"));
-            return refusal;
+            return not_holder();
         };
         let Ok(body) = body else {
             return empty(StatusCode::BAD_REQUEST);
@@ -226,20 +222,20 @@ fn region(location: Location) -> AccountRegion {
     }
 }
 
-fn signature_of(headers: &HeaderMap) -> &str {
+pub(crate) fn signature_of(headers: &HeaderMap) -> &str {
     let value = headers.get(SIGNATURE);
     value.and_then(|value| value.to_str().ok()).unwrap_or("")
 }
 
 /// Returns true if the nodes' key has signed some texts and a body of UTF-8.
-fn verify(key: &NodesKey, texts: &[&str], body: &[u8], signature: &str) -> bool {
+pub(crate) fn verify(key: &NodesKey, texts: &[&str], body: &[u8], signature: &str) -> bool {
     match std::str::from_utf8(body) {
         Ok(body) => key.verify(&[texts, &[body]].concat(), signature),
         Err(_) => false,
     }
 }
 
-fn empty(status: StatusCode) -> Response<Bytes> {
+pub(crate) fn empty(status: StatusCode) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     *response.status_mut() = status;
     response

@@ -5,7 +5,7 @@
 //!
 //! Left out: keys and certificates, which the result names.
 
-use crate::clusters::{end, machine_name, open_for_lease, open_placed, read_file};
+use crate::clusters::{end, machine_name, open_for_lease, prepare_placed, read_file};
 use crate::command::{MigrateStoreArguments, StoreKind};
 use crate::data_dir::{self, SERVER};
 use crate::engine::{open_store, store_folder};
@@ -90,7 +90,7 @@ fn open_directory(
 /// Gets the lease of the clusters and opens them behind the lease.
 fn open_clusters(configs: Vec<ClusterConfig>) -> Result<(LeasedStore, NodeLease), Failure> {
     let lease = acquire(&configs[0])?;
-    let placed = open_placed(configs)?;
+    let placed = prepare_placed(configs)?.open()?;
     let store = LeasedStore::new(placed, lease.validity().clone());
     Ok((store, lease))
 }

@@ -6,14 +6,18 @@ use crate::clusters::machine_name;
 use crate::command::{StartArguments, StoreKind};
 use crate::context::ServerContext;
 use crate::failure::Failure;
-use crate::forwarding::{Forwarder, FromNodes, nodes_client};
+use crate::forwarding::{
+    Forwarder, FromNodes, NodesClient, is_refusal_of_node, nodes_client, not_holder,
+};
+use crate::grants::{Grantor, OwnerNode, POLL_PATH, Passing, RECALL_PATH};
 use crate::health::Health;
 use crate::members::{HELLO_PATH, Members, say_hello};
 use crate::public_paths::PublicPaths;
 use crate::reader::Reader;
 use crate::start::{DRAIN_TIMEOUT, cannot_listen, connection_limits};
 use bytes::Bytes;
-use http::{Request, Response};
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response, Version};
 use hyper::body::Incoming;
 use orrery_console::WithConsole;
 use orrery_gateway::{
@@ -21,6 +25,7 @@ use orrery_gateway::{
     serve,
 };
 use orrery_model::sync::{lock, read, write};
+use orrery_model::world::World;
 use orrery_node::NodeFacts;
 use orrery_node_lease::{Holder, Node, NodesKey};
 use orrery_storage::Store;
@@ -34,10 +39,15 @@ use tokio::task::JoinHandle;
 /// The pause between attempts to get the lease of a holder that leaves, and their number.
 const QUICK_PAUSE: Duration = Duration::from_millis(5);
 const QUICK_ATTEMPTS: u32 = 200;
-/// The time for which a node that has given the lease back waits for the next holder, and the pause
-/// between two looks at the row of the lease.
-const SUCCESSION_TIMEOUT: Duration = Duration::from_millis(500);
+/// The time for which a node that has given the lease back waits for the next holder, if it knows
+/// of another node and if it does not, and the pause between two looks at the row of the lease.
+const SUCCESSION_TIMEOUT: Duration = Duration::from_secs(3);
+const LONELY_TIMEOUT: Duration = Duration::from_millis(500);
 const SUCCESSION_PAUSE: Duration = Duration::from_millis(5);
+/// The time for which the port stays open after the next holder is known. A request that another
+/// node sends while a connection is being closed has an unknown outcome, and all nodes know the
+/// next holder before this time is over.
+const LINGER: Duration = Duration::from_millis(500);
 /// The time for which requests wait until the next holder serves: it opens the data first.
 const SUCCESSOR_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -56,6 +66,9 @@ pub(crate) struct Seat {
     pub(crate) claim: ClaimWait,
     /// The node holds the lease and serves requests.
     is_serving: AtomicBool,
+    /// The node has served and serves no more: each answer ends its connection, since the port is
+    /// going to be closed. The refusals for other nodes end none.
+    is_leaving: AtomicBool,
     /// The port is being closed, and no request waits for a holder any more.
     is_ending: AtomicBool,
     /// The node to which an operator has given the lease; this process ends then.
@@ -64,6 +77,8 @@ pub(crate) struct Seat {
     pub(crate) namesake: watch::Sender<Option<String>>,
     /// There while the node waits for the lease and can read standbys.
     reader: RwLock<Option<Arc<Reader>>>,
+    /// There while the node waits for the lease and may own partitions.
+    owner: RwLock<Option<Arc<OwnerNode>>>,
 }
 
 impl Seat {
@@ -83,6 +98,20 @@ impl Seat {
         let _ = self.successor.subscribe().wait_for(Option::is_some).await;
     }
 
+    /// Notes that this node holds the lease. Requests wait from now on until this node serves, and
+    /// are not sent to the holder before, which has ended; if that node comes back, it tells of
+    /// itself.
+    pub(crate) fn take_lease(&self, key: &NodesKey) {
+        let before = self.holder.borrow().clone();
+        if let Some(before) = before.filter(|before| before.node != self.node) {
+            self.members.forget(&before.node.name);
+        }
+        self.holder.send_replace(Some(Holder {
+            node: self.node.clone(),
+            key: Some(key.clone()),
+        }));
+    }
+
     /// Returns the reader of standbys, if there is one.
     pub(crate) fn reader(&self) -> Option<Arc<Reader>> {
         read(&self.reader).clone()
@@ -91,6 +120,16 @@ impl Seat {
     /// Answers reads from standbys from now on, until this node serves.
     pub(crate) fn begin_reading(&self, reader: Reader) {
         *write(&self.reader) = Some(Arc::new(reader));
+    }
+
+    /// Returns the part of this node that owns partitions, if there is one.
+    pub(crate) fn owner(&self) -> Option<Arc<OwnerNode>> {
+        read(&self.owner).clone()
+    }
+
+    /// Owns the partitions that the holder gives from now on, until this node serves.
+    pub(crate) fn begin_owning(&self, owner: Arc<OwnerNode>) {
+        *write(&self.owner) = Some(owner);
     }
 
     /// Returns true if no request is to wait for a holder any more.
@@ -155,6 +194,8 @@ pub(crate) struct NodePort {
     /// All addresses on which the node listens.
     pub(crate) addresses: Vec<SocketAddr>,
     service: Arc<NodeService>,
+    /// The HTTP client for other nodes.
+    pub(crate) client: NodesClient,
     /// The task that tells holders of this node.
     hello: JoinHandle<()>,
     /// Closed when the last request that this node serves has ended; there while the node serves.
@@ -199,17 +240,19 @@ impl NodePort {
             holder: watch::Sender::new(None),
             claim: ClaimWait::default(),
             is_serving: AtomicBool::new(false),
+            is_leaving: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             successor: watch::Sender::new(None),
             namesake: watch::Sender::new(None),
             reader: RwLock::default(),
+            owner: RwLock::default(),
         });
 
         let client = nodes_client();
         let hello = say_hello(seat.clone(), client.clone());
-        let forwarder = Forwarder::new(context, seat.clone(), client);
+        let forwarder = Forwarder::new(context, seat.clone(), client.clone());
         let service = Arc::new(NodeService {
-            members: seat.members.clone(),
+            seat: seat.clone(),
             forwarder: Arc::new(forwarder.with_public_paths(context, health.clone())),
             serving: RwLock::new(None),
         });
@@ -230,6 +273,7 @@ impl NodePort {
             seat,
             addresses,
             service,
+            client,
             hello: tokio::spawn(hello),
             ended: None,
             stop,
@@ -269,34 +313,43 @@ impl NodePort {
     }
 
     /// Serves requests from now on, those too that wait for a holder.
-    pub(crate) fn begin_serving(&mut self, service: ClientService, key: &NodesKey) {
-        // The holder before has ended; if it comes back, it tells of itself.
-        if let Some(before) = &*self.seat.holder.borrow() {
-            self.seat.members.forget(&before.node.name);
-        }
+    pub(crate) fn begin_serving(
+        &mut self,
+        service: ClientService,
+        (gateway, grantor): (&Arc<Gateway>, &Arc<Grantor>),
+        world: &Arc<dyn World>,
+    ) {
         let (in_progress, ended) = mpsc::channel(1);
         self.ended = Some(ended);
         *write(&self.service.serving) = Some(Arc::new(Serving {
             service: FromNodes {
                 inner: Arc::new(service),
-                key: key.clone(),
+                key: grantor.key().clone(),
                 members: self.seat.members.clone(),
                 address: self.seat.node.address.clone(),
+                passing: Passing {
+                    grantor: grantor.clone(),
+                    gateway: gateway.clone(),
+                    client: self.client.clone(),
+                    world: world.clone(),
+                },
             },
             _in_progress: in_progress,
         }));
         self.seat.is_serving.store(true, Ordering::SeqCst);
         drop(write(&self.seat.reader).take());
-        self.seat.holder.send_replace(Some(Holder {
-            node: self.seat.node.clone(),
-            key: Some(key.clone()),
-        }));
+        if let Some(owner) = write(&self.seat.owner).take() {
+            owner.stop_tasks();
+        }
+        // The requests that wait look again.
+        self.seat.take_lease(grantor.key());
     }
 
     /// Serves no further requests, and waits for those in progress. Returns true if all of these
     /// ended in time. The port stays open: requests of other nodes are refused, so that those nodes
     /// look for the next holder, and requests of clients wait for that holder.
     pub(crate) async fn end_serving(&mut self) -> bool {
+        self.seat.is_leaving.store(true, Ordering::SeqCst);
         self.seat.is_serving.store(false, Ordering::SeqCst);
         drop(write(&self.service.serving).take());
         let Some(mut ended) = self.ended.take() else {
@@ -307,32 +360,22 @@ impl NodePort {
     }
 
     /// Closes the port of a node that has given the lease back, once another node holds the lease
-    /// or for half a second none does. Requests that wait are sent on to the next holder.
+    /// or for some time none does. Requests that wait are sent on to the next holder.
     pub(crate) async fn hand_over(self, lease_store: Arc<dyn Store>) {
-        let own = self.seat.node.clone();
-        let find = move || match orrery_node_lease::holder(lease_store.as_ref()) {
-            Ok(Some(node)) if node != own => Some(node),
-            _ => None,
+        // The next holder has no use for a node that ends.
+        self.hello.abort();
+        let limit = match self.seat.members.live().len() {
+            0 | 1 => LONELY_TIMEOUT,
+            _ => SUCCESSION_TIMEOUT,
         };
-        let succession = async {
-            loop {
-                let found = tokio::task::spawn_blocking(find.clone()).await;
-                if let Ok(Some(node)) = found {
-                    return node;
-                }
-                tokio::time::sleep(SUCCESSION_PAUSE).await;
-            }
-        };
+        let following = tokio::spawn(follow_holders(self.seat.clone(), lease_store));
         let mut patience = Duration::ZERO;
-        if let Ok(node) = tokio::time::timeout(SUCCESSION_TIMEOUT, succession).await {
-            self.seat.holder.send_modify(|holder| {
-                if let Some(holder) = holder {
-                    holder.node = node;
-                }
-            });
+        if tokio::time::timeout(limit, self.has_holder()).await.is_ok() {
             patience = SUCCESSOR_PATIENCE;
+            tokio::time::sleep(LINGER).await;
         }
         self.close(patience).await;
+        following.abort();
     }
 
     /// Closes the port, and waits for the requests in progress; those that wait for a holder are
@@ -349,9 +392,31 @@ impl NodePort {
     }
 }
 
+/// Reads the row of the lease again and again for a node that has given the lease back: the next
+/// holder may leave as well while requests wait. Never ends.
+async fn follow_holders(seat: Arc<Seat>, lease_store: Arc<dyn Store>) {
+    loop {
+        let store = lease_store.clone();
+        let find = move || orrery_node_lease::holder(store.as_ref());
+        let found = tokio::task::spawn_blocking(find).await;
+        if let Ok(Ok(Some(node))) = found
+            && node != seat.node
+        {
+            seat.holder.send_if_modified(|known| match known {
+                Some(known) if known.node != node => {
+                    known.node = node;
+                    true
+                }
+                _ => false,
+            });
+        }
+        tokio::time::sleep(SUCCESSION_PAUSE).await;
+    }
+}
+
 /// The service of the port: that of the holder, or the one that forwards.
 struct NodeService {
-    members: Arc<Members>,
+    seat: Arc<Seat>,
     forwarder: Arc<PublicPaths<Forwarder>>,
     /// There while the node holds the lease.
     serving: RwLock<Option<Arc<Serving>>>,
@@ -371,14 +436,36 @@ impl Service for NodeService {
         connection: &Connection,
     ) -> Result<Response<Bytes>, Unanswered> {
         let serving = read(&self.serving).clone();
-        if request.uri().path() == HELLO_PATH {
-            let key = serving.as_ref().map(|serving| &serving.service.key);
-            return Ok(self.members.answer(request, key).await);
+        match request.uri().path() {
+            HELLO_PATH => {
+                let key = serving.as_ref().map(|serving| &serving.service.key);
+                return Ok(self.seat.members.answer(request, key).await);
+            }
+            POLL_PATH => {
+                return Ok(match serving {
+                    Some(serving) => serving.service.passing.grantor.answer(request).await,
+                    None => not_holder(),
+                });
+            }
+            RECALL_PATH => {
+                return Ok(match self.seat.owner() {
+                    Some(owner) => owner.answer_recall(request).await,
+                    None => not_holder(),
+                });
+            }
+            _ => {}
         }
-        match serving {
-            Some(serving) => serving.service.handle(request, connection).await,
-            None => self.forwarder.handle(request, connection).await,
+        let may_end = request.version() <= Version::HTTP_11;
+        let mut response = match serving {
+            Some(serving) => serving.service.handle(request, connection).await?,
+            None => self.forwarder.handle(request, connection).await?,
+        };
+        let is_leaving = self.seat.is_leaving.load(Ordering::SeqCst);
+        if is_leaving && may_end && !is_refusal_of_node(&response) {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(CONNECTION, close);
         }
+        Ok(response)
     }
 
     fn log(&self) -> &Log {

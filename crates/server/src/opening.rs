@@ -11,6 +11,7 @@ use crate::context::ServerContext;
 use crate::engine::open_engine;
 use crate::entra;
 use crate::failure::Failure;
+use crate::grants;
 use crate::keys;
 use crate::memory::Memory;
 use crate::node::{NodePort, Seat};
@@ -18,6 +19,7 @@ use crate::observers::Observers;
 use crate::private_file;
 use crate::reader::{Reader, open_when_possible};
 use crate::telemetry::Telemetry;
+use orrery_admin::Fleet;
 use orrery_engine::Engine;
 use orrery_gateway::{ConnectionCounters, Field, Gateway, Keys, LogLevel, Options, SlowRequests};
 use orrery_model::world::ShiftedWorld;
@@ -125,6 +127,7 @@ impl Opening<'_> {
     {
         let mut ready = Some(ready);
         let mut reading = std::pin::pin!(self.read_standbys(node));
+        let mut owning = std::pin::pin!(self.own_partitions(node));
         let mut is_reading = false;
         loop {
             tokio::select! {
@@ -135,13 +138,20 @@ impl Opening<'_> {
                         None => Opened::Stopped(None),
                     });
                 }
+                () = &mut owning => {}
                 () = &mut stopped => {
                     node.cancel();
                     self.observers.begin_draining();
+                    if let Some(owner) = node.seat.owner() {
+                        owner.leave(&node.client).await;
+                    }
                     return Ok(Opened::Stopped(joined(opening.await)?));
                 }
                 address = node.has_namesake() => {
                     node.cancel();
+                    if let Some(owner) = node.seat.owner() {
+                        owner.leave(&node.client).await;
+                    }
                     return Err(namesake_error(&node.seat, &address));
                 }
                 () = node.has_holder(), if ready.is_some() => {
@@ -180,15 +190,36 @@ impl Opening<'_> {
         Ok(Some(open_when_possible(arguments, first, context).await))
     }
 
+    /// Owns the partitions that the holder gives, once another node holds the lease. Never returns.
+    async fn own_partitions(&self, node: &NodePort) {
+        // The connections of a node that owns nothing would be of no use.
+        if self.arguments.spread_load.0.is_none() {
+            return std::future::pending().await;
+        }
+        node.has_holder().await;
+        let (arguments, seat) = (self.arguments.clone(), node.seat.clone());
+        let owner = grants::open_when_possible(arguments, seat, self.context.clone()).await;
+        node.seat.begin_owning(owner.clone());
+        if let Some(admin) = &self.observers.admin {
+            admin.begin_owning(owner.components(self.context, self.fleet(node)));
+        }
+        owner.poll_for_ever(node.client.clone()).await;
+    }
+
+    /// Returns the fleet as a node without the lease sees it.
+    fn fleet(&self, node: &NodePort) -> Arc<dyn Fleet> {
+        Arc::new(FleetOfNode {
+            seat: node.seat.clone(),
+            holding: None,
+        })
+    }
+
     /// Announces a node that sends requests on.
     fn announce_forwarding<R>(&self, node: &NodePort, ready: R) -> Result<(), Failure>
     where
         R: FnOnce(&Announcement<'_>) -> Result<(), Failure>,
     {
-        self.observers.begin_forwarding(Arc::new(FleetOfNode {
-            seat: node.seat.clone(),
-            validity: None,
-        }));
+        self.observers.begin_forwarding(self.fleet(node));
         let keys = keys::of_server(&self.arguments)?;
         let announcement = self.observers.announcement(
             self.context,
@@ -230,7 +261,8 @@ fn open_server(
     context.log(LogLevel::Info, &memory.description());
     let mut clusters = None;
     if let (Some(file), Some((seat, _))) = (&arguments.cluster_file, &seat) {
-        clusters = Clusters::open(file, seat, &context)?;
+        let least_load = arguments.spread_load.0;
+        clusters = Clusters::open(file, least_load, seat, &context)?;
         if clusters.is_none() {
             return Ok(None);
         }

@@ -27,8 +27,9 @@ use orrery_storage_postgres::{ClusterConfig, PostgresStore};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The header that tells a client that a standby has answered.
-const ANSWERED_BY: HeaderName = HeaderName::from_static("x-orrery-answered-by");
+/// The header that tells a client that a node without the lease has answered: from a standby, or as
+/// the owner of the partition.
+pub(crate) const ANSWERED_BY: HeaderName = HeaderName::from_static("x-orrery-answered-by");
 const SUB_STATUS: HeaderName = HeaderName::from_static("x-ms-substatus");
 /// The pause between attempts to open the standbys.
 const PAUSE: Duration = Duration::from_secs(1);

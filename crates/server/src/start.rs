@@ -339,7 +339,13 @@ async fn serve_clients<S: Future<Output = ()>>(
     begin_serving(server, observers, announcement.address);
     if let (ClientPort::OfNode(node), Some(clusters)) = (&mut port, &server.clusters) {
         let service = client_service(server, arguments, observers);
-        node.begin_serving(service, clusters.key());
+        let grantor = clusters.grantor.clone();
+        server.gateway.set_take_back(Arc::new(move |partition| {
+            // If that fails, the next attempt finds the same owner again.
+            let _ = grantor.recall_for_request(partition);
+        }));
+        let parts = (&server.gateway, &clusters.grantor);
+        node.begin_serving(service, parts, &server.context.world);
     }
     if let Some(ready) = ready {
         ready(&announcement)?;
@@ -358,7 +364,7 @@ async fn serve_clients<S: Future<Output = ()>>(
                 () = shutdown => {}
                 () = node.seat.has_successor() => observers.begin_draining(),
             }
-            (node.end_serving().await, Some(node))
+            (node.end_serving().await, Some(*node))
         }
         ClientPort::Opened(listeners) => {
             let service = client_service(server, arguments, observers);
@@ -395,7 +401,7 @@ fn begin_serving(server: &Server, observers: &Observers, address: SocketAddr) {
 /// The open port for clients.
 enum ClientPort {
     /// That of a node, which has served requests already.
-    OfNode(NodePort),
+    OfNode(Box<NodePort>),
     /// That of a server with its own data.
     Opened(Vec<TcpListener>),
 }
@@ -406,7 +412,7 @@ impl ClientPort {
         node: Option<NodePort>,
     ) -> Result<ClientPort, Failure> {
         if let Some(node) = node {
-            return Ok(ClientPort::OfNode(node));
+            return Ok(ClientPort::OfNode(Box::new(node)));
         }
         let listeners = listen(&arguments.listen, arguments.takes_free_port).await;
         let listeners = listeners.map_err(|(wanted, error)| cannot_listen(&wanted, &error))?;

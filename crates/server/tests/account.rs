@@ -1,10 +1,8 @@
 //! Settings of the account: consistency level, regions, and the responses to clients with other
 //! connection modes and encodings.
 
-mod program;
-
+use crate::program::{self, ITEMS, Request, Server, item, number, start, text};
 use orrery_model::Json;
-use program::{ITEMS, Request, Server, item, number, start, text};
 
 fn server(arguments: &[&str]) -> Server {
     start(&[&["--memory"], arguments].concat()).expect("the server starts")

@@ -1,11 +1,9 @@
 //! Headers that clients read from errors, from responses to HEAD and DELETE, quota, usage and
 //! location of every resource; and a JSON body in every error.
 
-mod program;
-
+use crate::program::{Answer, Client, ITEMS, Request, item, start_with_item, text};
 use orrery_model::Rid;
 use orrery_model::json::parse;
-use program::{Answer, Client, ITEMS, Request, item, start_with_item, text};
 
 const POSTS: &str = "/dbs/blog/colls/posts";
 

@@ -1,9 +1,7 @@
 //! A damaged block of the stored data: the log and the status name it, its partition is read-only,
 //! and every other partition goes on.
 
-mod program;
-
-use program::{Client, Manager, Request, Server, repair, start};
+use crate::program::{self, Client, Manager, Request, Server, repair, start};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,7 @@
 //! Transactional batches and bulk requests in JSON.
 
-mod program;
-
+use crate::program::*;
 use orrery_model::Json;
-use program::*;
 
 fn batch(operations: &str) -> Request {
     Request::new("POST", ITEMS)

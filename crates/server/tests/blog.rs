@@ -1,11 +1,9 @@
 //! `orrery bench blog`: its request units are the same in every run and close to those of the
 //! article.
 
-mod program;
-
+use crate::program::{self, Request};
 use orrery_model::Json;
 use orrery_model::json::parse;
-use program::Request;
 use std::process::{Command, Stdio};
 use std::thread;
 

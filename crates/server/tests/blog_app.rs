@@ -1,9 +1,6 @@
 //! The application of the blog over HTTP: what visitors see and write.
 
-mod application;
-mod program;
-
-use application::{Application, Browser, Fields, application, application_with};
+use crate::application::{Application, Browser, Fields, application, application_with};
 use orrery_blog::{Meter, Model, Throughput};
 
 /// Publishes a post in a model and returns its id.

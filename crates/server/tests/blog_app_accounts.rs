@@ -1,10 +1,7 @@
 //! The accounts of the blog's application: names, passwords, and forms that are sent again or at
 //! the same time.
 
-mod application;
-mod program;
-
-use application::{Application, Browser, Fields, Page, application};
+use crate::application::{Application, Browser, Fields, Page, application};
 use orrery_blog::{Meter, Model, Query};
 use serde_json::json;
 use std::thread;

@@ -1,10 +1,7 @@
 //! The application of the blog over a database that is throttled, gone, or fails in one model, and
 //! under concurrent writes.
 
-mod application;
-mod program;
-
-use application::{Application, Browser, application};
+use crate::application::{Application, Browser, application};
 use orrery_blog::writes::Writes;
 use orrery_blog::{Meter, Model};
 use serde_json::Value;

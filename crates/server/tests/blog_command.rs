@@ -1,10 +1,8 @@
 //! `orrery blog`: one command serves the blog; other commands find it and act on it.
 
-mod program;
-
+use crate::program::start;
 use orrery_model::Json;
 use orrery_model::json::parse;
-use program::start;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;

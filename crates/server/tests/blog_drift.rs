@@ -1,12 +1,9 @@
 //! The comparison of a blog's copies finds every kind of difference and names it.
 
-mod blog_users;
-mod program;
-
-use blog_users::{client, start_pipelines, throughput};
+use crate::blog_users::{client, start_pipelines, throughput};
+use crate::program::{Server, start};
 use orrery_blog::writes::{Outcome, WriteOperation, Writes, derived_id};
 use orrery_blog::{Blog, Meter, Model, Site, drift};
-use program::{Server, start};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 

@@ -1,17 +1,14 @@
 //! The migration of a blog under writes: no write fails, every copy agrees with its source, and the
 //! contents are those that the users have written; also if the migrator is killed again and again.
 
-mod blog_users;
-mod program;
-
-use blog_users::{
+use crate::blog_users::{
     Posts, Quiet, Rng, Written, assert_contents, open, simulate_user, site_with_only,
     start_pipelines,
 };
+use crate::program::{Server, start};
 use orrery_blog::pipelines::Pipelines;
 use orrery_blog::writes::Writes;
 use orrery_blog::{Model, Phase, Site, drift, migrate};
-use program::{Server, start};
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

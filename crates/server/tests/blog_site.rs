@@ -1,12 +1,9 @@
 //! The gate of a blog's site: writes wait for a cut-over and never fail because of it, and dead
 //! processes hold nothing up for long.
 
-mod blog_users;
-mod program;
-
-use blog_users::{Quiet, client, open, site_with_only, throughput};
+use crate::blog_users::{Quiet, client, open, site_with_only, throughput};
+use crate::program::{Server, start};
 use orrery_blog::{Meter, Model, Site, migrate};
-use program::{Server, start};
 use serde_json::{Value, json};
 use std::future::Future;
 use std::time::Duration;

@@ -4,13 +4,11 @@
 //! A query may also end because its time is over before the server notices its client, on a machine
 //! that is very busy. Each test therefore starts a further query then, a few times at most.
 
-mod program;
-
+use crate::program::{Client, ITEMS, Manager, Request, Server, start_with_posts};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use orrery_model::Json;
-use program::{Client, ITEMS, Manager, Request, Server, start_with_posts};
 use std::io::Write;
 
 /// The queries that a test starts at most.

@@ -1,7 +1,6 @@
 //! `orrery cert`: the certificate of a server reaches its clients.
 
-mod program;
-
+use crate::program;
 use std::process::{Command, Output};
 
 fn cert(arguments: &[&str]) -> Output {

@@ -2,10 +2,8 @@
 //! hosts acquire, renew and lose by conditional writes; a lock expires by itself; pages of changes
 //! come in between; and the estimator subtracts LSNs.
 
-mod program;
-
+use crate::program::{Answer, Client, Request, Server, number, start, text};
 use orrery_model::{Json, Object};
-use program::{Answer, Client, Request, Server, number, start, text};
 
 const LEASES: &str = "/dbs/app/colls/leases/docs";
 const ITEMS: &str = "/dbs/app/colls/items/docs";

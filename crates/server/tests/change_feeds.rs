@@ -1,10 +1,8 @@
 //! Change feeds as seen by a client without a library: the start and the end of pages, the items
 //! that a feed covers, and etags after a restart.
 
-mod program;
-
+use crate::program::{Answer, Client, Request, Server, number, start, start_on, text};
 use orrery_model::Json;
-use program::{Answer, Client, Request, Server, number, start, start_on, text};
 
 const VERSIONED: &str = "/dbs/blog/colls/versioned/docs";
 const LEVELS: &str = "/dbs/blog/colls/levels/docs";

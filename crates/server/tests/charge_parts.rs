@@ -1,12 +1,10 @@
 //! The parts of a request charge, returned on request for every kind of request; they add up to the
 //! charge.
 
-mod program;
-
+use crate::program::{Answer, Client, ITEMS, Request, start};
 use orrery_model::Json;
 use orrery_model::json::parse;
 use percent_encoding::percent_decode_str;
-use program::{Answer, Client, ITEMS, Request, start};
 
 /// Returns the parts of a response's charge by name, in 1/10,000 RU, and checks that they add up to
 /// the charge.

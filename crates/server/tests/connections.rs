@@ -5,13 +5,11 @@
 //! `ORRERY_SLOW_CLIENTS` sets the number of slow clients; a long run takes 1,100 and prints
 //! figures.
 
-mod program;
-
+use crate::program::{Client, ITEMS, Manager, Request, Server, start, start_with_open_files};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use program::{Client, ITEMS, Manager, Request, Server, start, start_with_open_files};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};

@@ -2,10 +2,8 @@
 //!
 //! The pages are tested in a browser by `conformance/console`.
 
-mod program;
-
+use crate::program::{Answer, Request, Server, start};
 use orrery_model::Json;
-use program::{Answer, Request, Server, start};
 use std::io::{BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;

@@ -1,10 +1,8 @@
 //! Properties of a container that restrict its items: containers without a partition key, null and
 //! missing keys, unique keys, times to live, and ids.
 
-mod program;
-
+use crate::program::{Client, ITEMS, Request, Server, item, start, text};
 use orrery_model::Json;
-use program::{Client, ITEMS, Request, Server, item, start, text};
 
 const KEY: &str = "x-ms-documentdb-partitionkey";
 

@@ -4,9 +4,7 @@
 //! The promise about damage: the server starts with everything acknowledged, or refuses to start
 //! and names the file. It never starts with less.
 
-mod program;
-
-use program::{
+use crate::program::{
     Client, Exit, ITEMS, Request, Server, item, number, repair, start, start_at, start_on, text,
 };
 use std::collections::BTreeSet;

@@ -1,7 +1,6 @@
 //! `orrery doctor`: each check with the fault that the check finds.
 
-mod program;
-
+use crate::program;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::Value;

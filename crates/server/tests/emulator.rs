@@ -1,11 +1,9 @@
 //! `orrery emulator`: the contract of the vendor's emulators, as the programs that wait for them
 //! see it.
 
-mod program;
-
+use crate::program::{self, Client, Request};
 use orrery_model::Json;
 use orrery_model::json::parse;
-use program::{Client, Request};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};

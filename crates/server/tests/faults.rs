@@ -1,11 +1,9 @@
 //! Fault rules and the clock of the management API: the requests to which a rule applies, the
 //! responses that clients get, and the expiry of items after the clock was moved.
 
-mod program;
-
+use crate::program::{Client, ITEMS, Manager, Request, Server, item, number, start, text};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use orrery_model::Json;
-use program::{Client, ITEMS, Manager, Request, Server, item, number, start, text};
 
 fn start_with_item() -> (Server, Client, Manager) {
     let server = start(&["--memory"]).expect("it starts");

@@ -1,10 +1,10 @@
 //! The consumers of a change feed by their leases, and other descriptions for the console: seconds
 //! of a partition, the query language.
 
-mod program;
-
+use crate::program::{
+    Client, ITEMS, Manager, Request, Server, number, start, start_with_posts, text,
+};
 use orrery_model::Json;
-use program::{Client, ITEMS, Manager, Request, Server, number, start, start_with_posts, text};
 
 const CONSUMERS: &str = "/dbs/blog/colls/posts/feed-consumers?leases=blog/leases";
 const LEASES: &str = "/dbs/blog/colls/leases/docs";

@@ -1,10 +1,8 @@
 //! Feeds of every kind of resource: read, read in pages, requested with HEAD, and queried; and
 //! upserts where they exist.
 
-mod program;
-
+use crate::program::{Answer, Client, Request, Server, start, text};
 use orrery_model::Json;
-use program::{Answer, Client, Request, Server, start, text};
 
 const CONTAINER: &str = "/dbs/blog/colls/posts";
 

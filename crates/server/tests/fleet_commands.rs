@@ -1,13 +1,10 @@
 //! The commands of an operator against a node on two PostgreSQL clusters: lists, moves, drains, the
 //! balance, the places of split partitions, and the metrics.
 
-mod fleet;
-mod program;
-
-use fleet::{Done, Fleet, run};
+use crate::fleet::{Done, Fleet, run};
+use crate::program::{self, ITEMS, Request, Server, number, text};
 use orrery_model::Json;
 use orrery_model::json::parse;
-use program::{ITEMS, Request, Server, number, text};
 
 /// A node with a container `posts`.
 struct Node {

@@ -1,9 +1,6 @@
 //! The commands of the page from one machine to a fleet, as they stand, on ports of their own.
 
-mod fleet;
-mod program;
-
-use fleet::servers;
+use crate::servers;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;

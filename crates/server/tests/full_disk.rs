@@ -13,10 +13,8 @@
 #![cfg(unix)]
 #![allow(clippy::print_stdout)] // the figures are the result of a long run
 
-mod program;
-
+use crate::program::{Client, ITEMS, Request, Server, item, start};
 use orrery_model::Json;
-use program::{Client, ITEMS, Request, Server, item, start};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -4,7 +4,8 @@
 //! `ORRERY_FUZZ_REQUESTS` sets the number of requests, `ORRERY_FUZZ_SEED` the seed:
 //!
 //! ```text
-//! ORRERY_FUZZ_REQUESTS=1000000 ORRERY_FUZZ_SEED=7 cargo test -p orrery-server --test fuzz -- --nocapture
+//! ORRERY_FUZZ_REQUESTS=1000000 ORRERY_FUZZ_SEED=7 \
+//!     cargo test -p orrery-server --test server fuzz:: -- --nocapture
 //! ```
 //!
 //! Every request gets a response. Its status and sub-status are in the table of errors; an error
@@ -12,14 +13,11 @@
 //! body; every response has a charge and an activity id. At the end the server is running and
 //! nothing in it has panicked.
 
-#[path = "fuzz/answers.rs"]
 mod answers;
-#[path = "fuzz/grammar.rs"]
 mod grammar;
-mod program;
-#[path = "fuzz/values.rs"]
 mod values;
 
+use crate::program;
 use answers::{Connection, defect};
 use grammar::{Grammar, SeenValues};
 use std::collections::BTreeMap;

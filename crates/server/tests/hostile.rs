@@ -2,12 +2,12 @@
 //! and connections closed within a request. Each gets an error or a closed connection; nothing is
 //! written partially; the server keeps running.
 
-mod program;
-
+use crate::program::{
+    Answer, Client, ITEMS, Request, Server, item, start_on, start_with_posts, text,
+};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use program::{Answer, Client, ITEMS, Request, Server, item, start_on, start_with_posts, text};
 use std::io::{BufReader, Read, Write};
 use std::net::Shutdown;
 use std::sync::Arc;

@@ -1,13 +1,11 @@
 //! Hostile queries: texts that are deeply nested or very long, joins with too many combinations,
 //! values that multiply, patterns that backtrack. Each is answered within the time limit of a
 //! request and within bounded memory, with rows or with an error, and other requests are served
-//! meanwhile. `docs/limits.md` has the figures; `cargo test -p orrery-server --test hostile_queries
-//! -- --nocapture` prints them.
+//! meanwhile. `docs/limits.md` has the figures; `cargo test -p orrery-server --test server
+//! hostile_queries:: -- --nocapture` prints them.
 
-mod program;
-
+use crate::program::{Answer, Client, ITEMS, Request, Server, item, start, text};
 use orrery_model::Json;
-use program::{Answer, Client, ITEMS, Request, Server, item, start, text};
 use std::time::{Duration, Instant};
 
 /// Time limit of a query in tests: its 5 s, the time between two checks of the clock, and a large

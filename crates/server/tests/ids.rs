@@ -2,10 +2,8 @@
 //! every way by which an id reaches the store; a question mark may reach the server as the start of
 //! a query string.
 
-mod program;
-
+use crate::program::{Client, ITEMS, Request, item, start_with_item, text};
 use orrery_model::Json;
-use program::{Client, ITEMS, Request, item, start_with_item, text};
 
 /// A control character that no id may hold, in JSON.
 const BAD: &str = r"a\u0001b";

@@ -1,8 +1,6 @@
 //! Indexing policies that do not index automatically, and the indexing directive of writes.
 
-mod program;
-
-use program::{Client, ITEMS, Request, Server, item, start};
+use crate::program::{Client, ITEMS, Request, Server, item, start};
 
 const CONTAINER: &str = "/dbs/blog/colls/posts";
 const DIRECTIVE: &str = "x-ms-indexing-directive";

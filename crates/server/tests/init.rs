@@ -1,8 +1,6 @@
 //! Definitions: a server that starts with one, and dumps that give it back.
 
-mod program;
-
-use program::Server;
+use crate::program::{self, Server};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

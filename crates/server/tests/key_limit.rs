@@ -1,9 +1,7 @@
 //! The limit on the size of a logical partition, as clients and operators see it.
 
-mod program;
-
+use crate::program::{Answer, Client, ITEMS, Request, item, number, start, text};
 use orrery_model::Json;
-use program::{Answer, Client, ITEMS, Request, item, number, start, text};
 
 /// Creates an item of 100 kB.
 fn create(client: &mut Client, key: &str, id: usize) -> Answer {

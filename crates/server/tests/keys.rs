@@ -2,11 +2,9 @@
 
 #![cfg(unix)]
 
-mod program;
-
+use crate::program::{self, Client, Request, start};
 use orrery_model::Json;
 use orrery_model::json::parse;
-use program::{Client, Request, start};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

@@ -10,11 +10,9 @@
 
 #![allow(clippy::print_stdout)] // the times of the restarts are part of the result
 
-mod program;
-
+use crate::program::{Answer, Client, ITEMS, Request, Server, item, number, start_on, text};
 use orrery_model::Json;
 use orrery_model::world::split_mix;
-use program::{Answer, Client, ITEMS, Request, Server, item, number, start_on, text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,12 +1,10 @@
 //! The lesson of the blog against a running server: the comparison of the models and the
 //! experiments of the lab.
 
-mod program;
-
+use crate::program::{Server, start};
 use orrery_blog::lesson::lab::{Experiment, LabError, LabOptions, LabState, Phase};
 use orrery_blog::lesson::{Action, Comparison, Lab, compare};
 use orrery_blog::{Blog, Client, Meter, Model, Request, Site, Throughput};
-use program::{Server, start};
 use std::time::Duration;
 
 /// Time limit for an experiment; a test fails rather than hangs.

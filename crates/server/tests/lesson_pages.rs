@@ -1,9 +1,6 @@
 //! The pages of the lesson through HTTP, as a browser without scripts sees them.
 
-mod application;
-mod program;
-
-use application::{Application, Browser, Page, application, application_with};
+use crate::application::{Application, Browser, Page, application, application_with};
 use orrery_blog::dataset::Dataset;
 use orrery_blog::pipelines::Pipeline;
 use orrery_blog::{Meter, Model, Throughput};

@@ -1,7 +1,6 @@
 //! The forms of `--listen`, and the health check that uses them.
 
-mod program;
-
+use crate::program;
 use std::net::TcpStream;
 use std::process::Command;
 

@@ -1,9 +1,7 @@
 //! Live samples of a running server, through the management API.
 
-mod program;
-
+use crate::program::{ITEMS, Manager, Request, item, start, start_with_posts, text};
 use orrery_model::Json;
-use program::{ITEMS, Manager, Request, item, start, start_with_posts, text};
 
 /// Returns the sum of a column.
 fn sum(json: &Json, name: &str) -> f64 {

@@ -1,9 +1,7 @@
 //! Deletion of all items of a partition key: a POST without a body on the container, signed as the
 //! container.
 
-mod program;
-
-use program::{Answer, Client, ITEMS, Request, item, start_with_posts};
+use crate::program::{Answer, Client, ITEMS, Request, item, start_with_posts};
 
 const DELETE: &str = "/dbs/blog/colls/posts/operations/partitionkeydelete";
 

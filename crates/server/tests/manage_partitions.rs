@@ -1,9 +1,7 @@
 //! Splits and merges through the management API: on request, step by step, and cancelled.
 
-mod program;
-
+use crate::program::{self, Client, ITEMS, Manager, Request, Server, number, start, text};
 use orrery_model::Json;
-use program::{Client, ITEMS, Manager, Request, Server, number, start, text};
 
 const PARTITIONS: &str = "/dbs/blog/colls/posts/partitions";
 

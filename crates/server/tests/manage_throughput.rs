@@ -1,10 +1,8 @@
 //! Throughput through the management API: the settings of a container and the usage of its
 //! partitions.
 
-mod program;
-
+use crate::program::{Client, Manager, Request, Server, number, start, text};
 use orrery_model::Json;
-use program::{Client, Manager, Request, Server, number, start, text};
 
 const ITEMS: &str = "/dbs/blog/colls/wide/docs";
 const THROUGHPUT: &str = "/dbs/blog/colls/wide/throughput";

@@ -1,10 +1,8 @@
 //! The management API: authentication, status, description, keys, and error messages.
 
-mod program;
-
+use crate::program::{self, Manager, number, start, start_on, text};
 use orrery_admin::known_routes;
 use orrery_model::Json;
-use program::{Manager, number, start, start_on, text};
 
 #[test]
 fn health_needs_no_key_and_everything_else_does() {

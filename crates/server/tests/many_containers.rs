@@ -11,15 +11,13 @@
 
 #![allow(clippy::print_stdout)] // the figures are the result
 
-mod program;
-
+use crate::program::{Request, Server, number, start_on};
 use orrery_engine::request::{Id, WriteOperation, WriteOptions};
 use orrery_engine::{Engine, EngineOptions};
 use orrery_model::world::SeededWorld;
 use orrery_model::{Json, object};
 use orrery_script::{HostCommand, PoolOptions};
 use orrery_storage::{LocalOptions, LocalStore};
-use program::{Request, Server, number, start_on};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;

@@ -1,8 +1,6 @@
 //! `orrery mcp`: the protocol in lines, the bounds of a session, and a session that only reads.
 
-mod program;
-
-use program::Server;
+use crate::program::{self, Server};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

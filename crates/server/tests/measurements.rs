@@ -1,9 +1,7 @@
 //! Measurements of the operator: they end with their client, and probes never wait for them.
 
-mod program;
-
+use crate::program::{self, Manager, Server, start_with_posts};
 use orrery_model::Json;
-use program::{Manager, Server, start_with_posts};
 use std::io::Write;
 use std::net::TcpStream;
 use std::time::Duration;

@@ -1,9 +1,7 @@
 //! The metrics, as a collector reads them: every documented metric exists and counts correctly, and
 //! no partition key or item id appears in a label.
 
-mod program;
-
-use program::{Client, ITEMS, Manager, Request, Server, item, start_on};
+use crate::program::{Client, ITEMS, Manager, Request, Server, item, start_on};
 use std::collections::BTreeMap;
 
 /// Returns the samples by name and labels.

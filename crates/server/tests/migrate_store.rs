@@ -1,10 +1,7 @@
 //! `orrery migrate-store` with a PostgreSQL server: there and back, interrupted, and refused.
 
-mod fleet;
-mod program;
-
-use fleet::{Fleet, is_empty, migration, run};
-use program::{Client, ITEMS, Request, Server, item, number, start_on, text};
+use crate::fleet::{Fleet, is_empty, migration, run};
+use crate::program::{self, Client, ITEMS, Request, Server, item, number, start_on, text};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};

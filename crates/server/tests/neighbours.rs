@@ -5,10 +5,8 @@
 //! variable `ORRERY_NEIGHBOURS` set to a number of hostile callers, the last test prints the times
 //! of the kind requests; `cargo xtask long neighbours` sets it.
 
-mod program;
-
+use crate::program::{Client, Request, Server, start};
 use orrery_model::Json;
-use program::{Client, Request, Server, start};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 

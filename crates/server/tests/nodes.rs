@@ -1,12 +1,9 @@
 //! Nodes of a fleet on one PostgreSQL: each node answers clients, one holds the lease, and another
 //! takes over when the holder ends or dies.
 
-mod program;
-#[path = "../../storage-postgres/tests/support/mod.rs"]
-mod servers;
-
+use crate::program::{Answer, Client, Exit, ITEMS, Request, Server, start, text};
+use crate::servers;
 use orrery_model::Json;
-use program::{Answer, Client, Exit, ITEMS, Request, Server, start, text};
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::Command;
@@ -72,15 +69,20 @@ fn item(n: u64) -> String {
     format!(r#"{{"id":"i{n}","postId":"p{}"}}"#, n % 3)
 }
 
+/// Returns the request that creates the item.
+fn create(n: u64) -> Request {
+    Request::new("POST", ITEMS)
+        .header("x-ms-documentdb-partitionkey", format!("[\"p{}\"]", n % 3))
+        .body(item(n))
+}
+
 /// Creates an item until a node answers, and returns the time for which none did. An answer with
 /// an unknown outcome is looked up by the next attempt: the item may be there.
 fn create_until_answered(server: &Server, n: u64) -> Duration {
     let began = Instant::now();
     loop {
         assert!(began.elapsed() < PATIENCE, "no node takes writes");
-        let request = Request::new("POST", ITEMS)
-            .header("x-ms-documentdb-partitionkey", format!("[\"p{}\"]", n % 3))
-            .body(item(n));
+        let request = create(n);
         let answer = Client::connect(&server.address, &server.key)
             .and_then(|mut client| client.try_call(&request));
         match answer.map(|answer| answer.status) {
@@ -89,16 +91,6 @@ fn create_until_answered(server: &Server, n: u64) -> Duration {
             Ok(status) => panic!("{status}"),
         }
     }
-}
-
-/// Returns the ids of all items that a node shows.
-fn ids(server: &Server) -> Vec<String> {
-    let query = Request::query(ITEMS, "SELECT c.id FROM c")
-        .header("x-ms-documentdb-query-enablecrosspartition", "true");
-    let (rows, _) = server.client().pages(&query);
-    let mut ids: Vec<String> = rows.iter().map(|row| text(row, "id")).collect();
-    ids.sort();
-    ids
 }
 
 #[test]
@@ -182,12 +174,12 @@ fn another_node_takes_over_when_the_holder_is_killed() {
     create_until_answered(&third, 51);
     let mut expected: Vec<String> = (0..52).map(|n| format!("i{n}")).collect();
     expected.sort();
-    assert_eq!(ids(&second), expected);
-    assert_eq!(ids(&third), expected);
+    assert_eq!(second.item_ids(), expected);
+    assert_eq!(third.item_ids(), expected);
 
     // A node that comes back is one that waits.
     let again = fleet.node("a");
-    assert_eq!(ids(&again), expected);
+    assert_eq!(again.item_ids(), expected);
 }
 
 /// The holder is told to stop while a client writes through another node.
@@ -217,7 +209,39 @@ fn clients_of_another_node_see_no_error_when_the_holder_stops() {
         is_over.store(true, Ordering::SeqCst);
         writer.join().expect("every create is answered with 201")
     });
-    assert_eq!(ids(&other).len() as u64, created.load(Ordering::SeqCst));
+    assert_eq!(
+        other.item_ids().len() as u64,
+        created.load(Ordering::SeqCst)
+    );
+}
+
+/// A client that keeps its connection to the holder is answered while the holder leaves, and is
+/// told to use the connection no more, so that no request meets the end of the connection.
+#[test]
+fn clients_of_the_holder_are_told_to_connect_again_when_the_holder_stops() {
+    let fleet = Fleet::new();
+    let (holder, _other) = (fleet.node("a"), fleet.node("b"));
+    let mut client = holder.client();
+    client.make_posts();
+    let has_begun = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for n in 0.. {
+                let answer = client.call(&create(n));
+                assert_eq!(answer.status, 201, "{}", answer.text());
+                if answer.header("connection") == Some("close") {
+                    return n;
+                }
+                has_begun.store(true, Ordering::SeqCst);
+            }
+            unreachable!("the numbers do not end")
+        });
+        while !has_begun.load(Ordering::SeqCst) && !writer.is_finished() {
+            std::thread::yield_now();
+        }
+        assert_eq!(holder.stop().code, Some(0));
+        writer.join().expect("every create is answered with 201");
+    });
 }
 
 #[test]
@@ -253,7 +277,7 @@ fn a_node_that_waits_is_ready_and_ends_when_it_is_told_to() {
     let pair = |name: &str, holds: &str| (name.to_owned(), holds.to_owned());
     let nodes: Vec<_> = nodes.iter().map(of).collect();
     assert_eq!(nodes, [pair("a", "yes"), pair("b", "no")]);
-    for (method, path) in [("GET", "/metrics"), ("POST", "/nodes/b/lead")] {
+    for (method, path) in [("GET", "/status"), ("POST", "/nodes/b/lead")] {
         let refused = manager.call(method, path, "");
         let message = refused.text();
         assert_eq!(refused.status, 503, "{message}");

@@ -1,10 +1,8 @@
 //! Offers, through which clients read and change throughput and its mode; and the statistics of a
 //! container.
 
-mod program;
-
+use crate::program::{Client, ITEMS, Request, Server, number, start, text};
 use orrery_model::Json;
-use program::{Client, ITEMS, Request, Server, number, start, text};
 
 const TO_AUTOSCALE: &str = "x-ms-cosmos-migrate-offer-to-autopilot";
 const TO_MANUAL: &str = "x-ms-cosmos-migrate-offer-to-manual-throughput";

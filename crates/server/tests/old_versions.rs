@@ -1,10 +1,8 @@
 //! Clients of old versions of the protocol: containers without a partition key, which have one
 //! physical partition and show no key, and session tokens of the short form.
 
-mod program;
-
+use crate::program::{Answer, Client, ITEMS, Request, Server, item, start, text};
 use orrery_model::Json;
-use program::{Answer, Client, ITEMS, Request, Server, item, start, text};
 
 const KEY: &str = "x-ms-documentdb-partitionkey";
 const VERSION: &str = "x-ms-version";

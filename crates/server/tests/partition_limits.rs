@@ -1,9 +1,7 @@
 //! Limits on partitions and on throughput that a learner sets low, so that they are met soon.
 
-mod program;
-
+use crate::program::{Answer, Client, ITEMS, Request, Server, start};
 use orrery_model::Json;
-use program::{Answer, Client, ITEMS, Request, Server, start};
 
 /// Creates an item of 100 kB in a logical partition of its own.
 fn create(client: &mut Client, id: usize) -> Answer {

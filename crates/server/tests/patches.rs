@@ -1,9 +1,7 @@
 //! Partial updates, in every form in which clients send them.
 
-mod program;
-
+use crate::program::*;
 use orrery_model::Json;
-use program::*;
 
 fn patch(body: &str) -> Request {
     Request::new("PATCH", &item("i")).key("p").body(body)

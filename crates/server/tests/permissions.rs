@@ -1,10 +1,8 @@
 //! Users, permissions, resource tokens and client encryption keys, as seen by a client without a
 //! library.
 
-mod program;
-
+use crate::program::{Answer, Client, Request, Server, start, start_on};
 use orrery_model::Json;
-use program::{Answer, Client, Request, Server, start, start_on};
 
 const USERS: &str = "/dbs/blog/users";
 const PERMISSIONS: &str = "/dbs/blog/users/ann/permissions";

@@ -1,15 +1,13 @@
 //! The pipelines of the blog on a real server: workers that share, die and come back, changes that
 //! cannot be processed, splits, deleted posts, and the length of the feed.
 
-mod program;
-
+use crate::program::{Manager, Server, number, start, text};
 use orrery_blog::dataset::{Comment, Dataset, Post, User};
 use orrery_blog::pipelines::{ServiceOptions, Status};
 use orrery_blog::{
     Blog, Client, Control, Copies, Fill, Meter, Model, Pipeline, Pipelines, Progress, Query,
     Throughput,
 };
-use program::{Manager, Server, number, start, text};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

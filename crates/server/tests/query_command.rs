@@ -1,8 +1,6 @@
 //! `orrery query`: rows in each form, costs on standard error, and servers that do not merge.
 
-mod program;
-
-use program::Server;
+use crate::program::{self, Server};
 use std::fs;
 use std::process::{Command, Output};
 

@@ -1,14 +1,12 @@
 //! Request and response properties of queries beside text and rows, for clients that merge and for
 //! people who tune queries: the resume filter, the order of ties, index metrics and query advice.
 
-mod program;
-
+use crate::program::{Answer, Client, ITEMS, Request, start, start_with_posts, text};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use orrery_model::Json;
 use orrery_model::json::parse;
 use percent_encoding::percent_decode_str;
-use program::{Answer, Client, ITEMS, Request, start, start_with_posts, text};
 
 const RANGED: &str = "/dbs/blog/colls/ranged/docs";
 

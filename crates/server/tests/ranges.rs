@@ -1,10 +1,8 @@
 //! Requests to physical partitions: by range id, by EPK range, by paths of resource ids; and
 //! together with a partition key.
 
-mod program;
-
+use crate::program::{Answer, Client, ITEMS, Request, start_with_item, text};
 use orrery_model::Json;
-use program::{Answer, Client, ITEMS, Request, start_with_item, text};
 
 const POSTS: &str = "/dbs/blog/colls/posts";
 const WIDE: &str = "/dbs/blog/colls/wide";

@@ -1,9 +1,7 @@
 //! The texts that users and operators read about refusals: the text of a 429, the refusal of an
 //! item without the header of its partition key, and the lines of the log about 401 and 429.
 
-mod program;
-
-use program::{ITEMS, Request, start, start_with_posts};
+use crate::program::{ITEMS, Request, start, start_with_posts};
 
 const KEY: &str = "x-ms-documentdb-partitionkey";
 

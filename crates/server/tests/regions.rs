@@ -1,13 +1,10 @@
 //! Nodes of a fleet in several regions: the addresses that clients get, and the node that takes the
 //! writes.
 
-mod fleet;
-mod program;
-
-use fleet::{Done, Fleet, run};
+use crate::fleet::{Done, Fleet, run};
+use crate::program::{self, ITEMS, Request, Server, item, text};
 use orrery_model::Json;
 use orrery_model::json::parse;
-use program::{ITEMS, Request, Server, item, text};
 use std::time::{Duration, Instant};
 
 /// Time after which a test fails that waits for a node.

@@ -1,9 +1,9 @@
 //! The log of slow, dear, throttled and failed requests, through the management API.
 
-mod program;
-
+use crate::program::{
+    Client, ITEMS, Manager, Request, Server, item, number, start_with_posts, text,
+};
 use orrery_model::Json;
-use program::{Client, ITEMS, Manager, Request, Server, item, number, start_with_posts, text};
 
 /// Starts a server with the container `posts`. The log records failures only.
 fn start_quiet() -> (Server, Client, Manager) {

@@ -1,9 +1,7 @@
 //! Paths by resource id: the `_self` of a resource leads to this resource and to no other.
 
-mod program;
-
+use crate::program::{Answer, Client, ITEMS, Request, Server, start, text};
 use orrery_model::Json;
-use program::{Answer, Client, ITEMS, Request, Server, start, text};
 
 fn server() -> Server {
     start(&["--memory"]).expect("the server starts")

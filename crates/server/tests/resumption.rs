@@ -1,12 +1,10 @@
 //! ORDER BY queries resumed by merging clients: with a condition that the client adds to the text,
 //! with and without a continuation of the query without this condition.
 
-mod program;
-
+use crate::program::{Answer, Client, Request, Server, start, text};
 use orrery_model::Json;
 use orrery_model::json::parse;
 use percent_encoding::percent_decode_str;
-use program::{Answer, Client, Request, Server, start, text};
 
 const RANGED: &str = "/dbs/blog/colls/ranged/docs";
 /// Filters of the query itself: none, and one that matches so few items that they are looked up and

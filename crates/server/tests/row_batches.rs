@@ -1,10 +1,8 @@
 //! Batches in HybridRow form, as the .NET SDK sends them, with a separate codec in the test.
 
-mod program;
-
+use crate::program::{Answer, ITEMS, Request, item, start_with_posts, text};
 use orrery_model::Json;
 use orrery_model::json::parse;
-use program::{Answer, ITEMS, Request, item, start_with_posts, text};
 
 const CREATE: i32 = 0;
 const PATCH: i32 = 1;

@@ -1,9 +1,7 @@
 //! Failures of scripts, by kind of failure; and triggers of deletions.
 
-mod program;
-
+use crate::program::{Answer, Client, ITEMS, Request, Server, item, start};
 use orrery_model::Json;
-use program::{Answer, Client, ITEMS, Request, Server, item, start};
 
 const SPROCS: &str = "/dbs/blog/colls/posts/sprocs";
 

@@ -1,8 +1,6 @@
 //! Session tokens: the version of the container that they name, and the ranges that they bind.
 
-mod program;
-
-use program::{Answer, Client, ITEMS, Request, item, start, start_on};
+use crate::program::{Answer, Client, ITEMS, Request, item, start, start_on};
 
 /// Returns the version in a response's session token: the part between the range id and the LSN.
 fn version(answer: &Answer) -> String {

@@ -2,9 +2,7 @@
 //! precedence; `orrery config`, completions and man pages; the slow-request log; messages to
 //! systemd.
 
-mod program;
-
-use program::{ITEMS, Request, Server, start, start_on};
+use crate::program::{ITEMS, Request, Server, start, start_on};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

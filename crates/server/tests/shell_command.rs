@@ -4,12 +4,11 @@
 //! first standard output, then standard error, then the exit code. Times are written as `N ms`.
 //! `ORRERY_GOLDEN=write` writes the second part.
 
-mod program;
 #[cfg(target_os = "linux")]
 #[path = "shell/terminal.rs"]
 mod terminal;
 
-use program::Server;
+use crate::program::{self, Server};
 use std::fs;
 use std::io::Write;
 use std::path::Path;

@@ -1,10 +1,8 @@
 //! Snapshots of the management API, as test suites use them: taken once and restored before each
 //! test, also across kills of the server.
 
-mod program;
-
+use crate::program::{Client, ITEMS, Manager, Request, item, number, start, start_on, text};
 use orrery_model::Json;
-use program::{Client, ITEMS, Manager, Request, item, number, start, start_on, text};
 
 fn write(id: &str, n: u32) -> Request {
     let body = format!(r#"{{"id":"{id}","postId":"{id}","n":{n}}}"#);

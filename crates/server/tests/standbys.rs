@@ -3,11 +3,8 @@
 //! The standby of these tests stops applying the log when a test says so, and the node without the
 //! lease reads that standby.
 
-mod program;
-#[path = "../../storage-postgres/tests/support/mod.rs"]
-mod servers;
-
-use program::{Answer, Client, ITEMS, Request, Server, item, number, start};
+use crate::program::{Answer, Client, ITEMS, Request, Server, item, number, start};
+use crate::servers;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 

@@ -5,12 +5,9 @@
 //! The receiver here decodes with the messages of the exporter; `conformance/telemetry` decodes
 //! with the collector's own code.
 
-mod program;
-mod receiver;
-
+use crate::program::{self, Client, ITEMS, Request, Server, item};
+use crate::receiver::{Receiver, Reply};
 use orrery_telemetry::wire::{KeyValue, Metric, MetricData, Span, Value};
-use program::{Client, ITEMS, Request, Server, item};
-use receiver::{Receiver, Reply};
 use std::collections::BTreeMap;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";

@@ -1,10 +1,8 @@
 //! Throughput budgets as clients see them: the refusal and its headers; and no refusals unless
 //! enforcement is on.
 
-mod program;
-
+use crate::program::{Answer, Client, ITEMS, Request, start};
 use orrery_model::Json;
-use program::{Answer, Client, ITEMS, Request, start};
 
 /// Returns a batch of a hundred creates under one key, which costs more than a second of a small
 /// container's budget.

@@ -1,9 +1,7 @@
 //! The load of a container, as the management API reports it.
 
-mod program;
-
+use crate::program::{ITEMS, Request, number, start, text};
 use orrery_model::Json;
-use program::{ITEMS, Request, number, start, text};
 
 fn list<'a>(json: &'a Json, name: &str) -> &'a [Json] {
     json.get(name)

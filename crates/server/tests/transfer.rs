@@ -1,9 +1,7 @@
 //! `orrery import` and `orrery export` with a server: what goes in comes out, whatever is refused
 //! is told, and an interruption loses and doubles nothing.
 
-mod program;
-
-use program::{Server, start};
+use crate::program::{Server, start};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

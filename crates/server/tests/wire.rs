@@ -1,11 +1,9 @@
 //! The protocol as seen by a client without a library: a server on a free port, and requests
 //! written byte by byte.
 
-mod program;
-
+use crate::program::{Answer, Client, ITEMS, Request, Server, item, start};
 use orrery_model::Json;
 use orrery_model::json::parse;
-use program::{Answer, Client, ITEMS, Request, Server, item, start};
 use std::time::{Duration, Instant};
 
 const POSTS: &str = "/dbs/blog/colls/posts";

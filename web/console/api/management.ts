@@ -174,6 +174,8 @@ export interface Node {
   readonly address: string;
   /** yes for the node that holds the lease of the account; the others send requests on to that node */
   readonly holdsLease: "yes" | "no";
+  /** physical partitions that the node owns: it carries out their requests */
+  readonly partitions: number;
   /** milliseconds since the node was heard of; a node is listed for six seconds */
   readonly silentMs: number;
 }

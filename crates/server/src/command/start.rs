@@ -167,6 +167,17 @@ pub(crate) struct StartArguments {
         default_value_t = StandbyReads::On
     )]
     pub(crate) standby_reads: StandbyReads,
+    /// Load in RU/s from which on a physical partition may be owned by a node without the lease, so
+    /// that the nodes share the load, as the node with the lease is told; 0 spreads idle partitions
+    /// too. With off the node owns partitions only while it holds the lease, and then all of them
+    #[arg(
+        long,
+        value_name = "RU/S|OFF",
+        env = "ORRERY_SPREAD_LOAD",
+        requires = "cluster_file",
+        default_value = "10"
+    )]
+    pub(crate) spread_load: SpreadLoad,
     /// Listen address for clients, HTTP and HTTPS: 8081 or localhost:8081 for this machine by IPv4
     /// and IPv6, :8081 for all interfaces, or an address and a port; port 0 selects a free port.
     /// May be repeated
@@ -504,6 +515,23 @@ impl FromStr for AdminListen {
         match text.parse() {
             Ok(address) => Ok(AdminListen::At(address)),
             Err(error) => Err(format!("{error}, and not 'off'")),
+        }
+    }
+}
+
+/// The load from which on another node may own a partition, in RU/s; `None` for never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SpreadLoad(pub(crate) Option<u64>);
+
+impl FromStr for SpreadLoad {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "off" {
+            return Ok(SpreadLoad(None));
+        }
+        match text.parse() {
+            Ok(load) => Ok(SpreadLoad(Some(load))),
+            Err(_) => Err("a number of RU/s, or 'off'".to_owned()),
         }
     }
 }

@@ -1,8 +1,6 @@
 //! The application of the blog, served in the test process over a database server of its own, and a
 //! browser without scripts that uses the application.
 
-#![allow(dead_code)] // every test file uses a part of this module
-
 use crate::program::{Server, number, start};
 use orrery_blog::pipelines::ServiceOptions;
 use orrery_blog::{Blog, Client, Model, Pipelines, Site, Throughput};

@@ -1,8 +1,6 @@
 //! The blog on a server under test: sites as processes see them, simulated users, and a model of
 //! the data that must be stored.
 
-#![allow(dead_code)] // every test file uses a part of this module
-
 use crate::program::Server;
 use orrery_blog::pipelines::{Pipelines, ServiceOptions};
 use orrery_blog::writes::{Outcome, WriteOperation, Writes, date_now};

@@ -1,11 +1,6 @@
 //! PostgreSQL servers as clusters of the program, and commands that use them.
 
-#![allow(dead_code)] // each test binary uses its own part
-
-#[path = "../../../storage-postgres/tests/support/mod.rs"]
-pub(crate) mod servers;
-
-use servers::server;
+use crate::servers::{self, server};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -1,6 +1,6 @@
 //! A connection that is reopened after errors, and the checks of responses.
 
-use crate::grammar::RawRequest;
+use super::grammar::RawRequest;
 use crate::program::{Answer, Server};
 use orrery_model::json::parse;
 use orrery_model::{Json, Kind};

@@ -2,8 +2,8 @@
 //! a body that may or may not fit the path. Values from responses (resource ids, etags,
 //! continuations, session tokens) are used in later requests.
 
+use super::values::{self, RandomSource, hostile};
 use crate::program::Answer;
-use crate::values::{self, RandomSource, hostile};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac};

@@ -4,8 +4,6 @@
 //! [`Client`] is a connection that stays open. It signs its requests and distinguishes a response
 //! from a broken connection, which tests that kill the server need.
 
-#![allow(dead_code, unused_imports)] // every test file uses a part of this module
-
 mod item_keys;
 mod manage;
 mod message;
@@ -187,6 +185,16 @@ impl Exit {
 }
 
 impl Server {
+    /// Returns the sorted ids of all items, as a query over all partitions shows them.
+    pub(crate) fn item_ids(&self) -> Vec<String> {
+        let query = Request::query(ITEMS, "SELECT c.id FROM c")
+            .header("x-ms-documentdb-query-enablecrosspartition", "true");
+        let (rows, _) = self.client().pages(&query);
+        let mut ids: Vec<String> = rows.iter().map(|row| text(row, "id")).collect();
+        ids.sort();
+        ids
+    }
+
     /// Opens a connection that signs with the primary key.
     pub(crate) fn client(&self) -> Client {
         Client::connect(&self.address, &self.key).expect("the server listens")

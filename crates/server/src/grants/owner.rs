@@ -1,0 +1,584 @@
+//! The side of a node that waits for the lease: it owns the partitions that the holder gives it.
+//!
+//! The node has an engine on the clusters with a gateway of its own, which checks signatures and
+//! permissions as the holder does. Every answer is final as long as the node owns any partition,
+//! since the catalog does not change then; without one the engine tells only which partition a
+//! request needs, so that the request is passed on to its owner and not to the holder.
+//!
+//! Messages of the holder are taken in one after the other, so a recall that comes while partitions
+//! are taken over waits for that.
+
+use super::messages::{
+    Counted, GivenBack, Granted, POLL_PATH, Poll, PollAnswer, RecallText, Returned, StandingText,
+    TermsText, answer_with, counted, read_answer, read_message, reports, request_with,
+};
+use super::passing::is_of_partition;
+use super::routed_store::RoutedStore;
+use crate::background;
+use crate::clusters;
+use crate::command::StartArguments;
+use crate::context::ServerContext;
+use crate::engine::engine_options;
+use crate::failure::Failure;
+use crate::forwarding::{NodesClient, changes_nothing, not_holder};
+use crate::keys;
+use crate::memory::Memory;
+use crate::node::Seat;
+use crate::opening::gateway_options;
+use crate::reader::ANSWERED_BY;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use orrery_admin::{Components, Fleet};
+use orrery_engine::{Engine, EngineOptions, Owners};
+use orrery_gateway::{Connection, Field, Gateway, LogLevel, NotOwned};
+use orrery_model::Rid;
+use orrery_model::sync::{lock, read, write};
+use orrery_model::world::{ShiftedWorld, World};
+use orrery_node::Owned;
+use orrery_node_lease::{Holder, LeasedStore, Moment, Validity};
+use orrery_storage::{PartitionId, Store, StoreError};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+/// The pause between two polls, and the time in which one is answered.
+const PERIOD: Duration = Duration::from_millis(500);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Milliseconds for which a node takes no partitions over after a cluster did not answer.
+const UNREACHABLE_MS: u64 = 30_000;
+/// Requests in a row that a cluster does not answer, after which the node gives its partitions
+/// back.
+const MOST_FAILURES: u64 = 3;
+/// The most partitions that one poll gives back: each has some kilobytes.
+const MOST_RETURNED: usize = 200;
+/// The pause between attempts to open the clusters.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The catalog, which is read by every node.
+const CATALOG: PartitionId = PartitionId(0);
+
+/// A node that may own partitions.
+pub(crate) struct OwnerNode {
+    seat: Arc<Seat>,
+    /// The random number of this process.
+    process: u64,
+    engine: Arc<Engine>,
+    gateway: Arc<Gateway>,
+    partitions: Arc<OwnPartitions>,
+    store: Arc<RoutedStore>,
+    world: Arc<dyn World>,
+    /// Held while a message of the holder is taken in.
+    owned: Mutex<Owned>,
+    /// The partitions that were given back, until the holder has heard of them.
+    returned: Mutex<HashMap<u64, Back>>,
+    /// Counts that may not have reached the holder, with the number of their report.
+    report: Mutex<(u64, Vec<Counted>)>,
+    /// The millisecond of the monotonic clock until which the node takes no partitions over, since
+    /// a cluster did not answer.
+    takes_none_until_ms: AtomicU64,
+    /// Requests that a cluster did not answer, since the last that was answered.
+    failures: AtomicU64,
+    /// The process ends, and takes no partitions over.
+    is_leaving: AtomicBool,
+    /// The addresses of the owners of other partitions.
+    others: RwLock<HashMap<u64, Arc<str>>>,
+    /// The loops of background work. They run until the node serves itself.
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// A partition that was given back.
+#[derive(Clone, Debug)]
+struct Back {
+    standing: Option<StandingText>,
+    /// Everything was durable.
+    is_settled: bool,
+}
+
+/// The partitions that this process owns now.
+struct OwnPartitions {
+    /// The time until which the process owns them.
+    validity: Arc<Validity>,
+    set: RwLock<HashSet<u64>>,
+}
+
+/// The end of an attempt to carry a request out here.
+pub(crate) enum Tried {
+    /// This node has carried the request out.
+    Answered(Response<Bytes>),
+    /// The owner of the partition is the node with this address.
+    Elsewhere(u64, Arc<str>),
+    /// The holder must carry the request out, or tell who does.
+    NotHere,
+}
+
+impl OwnPartitions {
+    fn are_valid(&self) -> bool {
+        self.validity.is_valid() && !read(&self.set).is_empty()
+    }
+}
+
+impl Owners for OwnPartitions {
+    fn owns(&self, partition: PartitionId) -> bool {
+        partition == CATALOG || (read(&self.set).contains(&partition.0) && self.validity.is_valid())
+    }
+
+    fn reads_all(&self) -> bool {
+        false
+    }
+
+    fn recall(&self, partition: PartitionId) -> Result<(), StoreError> {
+        match self.owns(partition) {
+            true => Ok(()),
+            false => Err(refused()),
+        }
+    }
+
+    fn recall_all(&self) -> Result<(), StoreError> {
+        Err(refused())
+    }
+}
+
+fn refused() -> StoreError {
+    StoreError::Unavailable {
+        reason: "only the node with the lease changes the catalog and takes partitions back",
+        retry_after_ms: 100,
+        is_full: false,
+    }
+}
+
+impl OwnerNode {
+    /// Opens the clusters of a file.
+    ///
+    /// # Errors
+    /// [`Failure::Data`] if a cluster cannot be used now, and those of the options.
+    fn open(
+        arguments: &StartArguments,
+        context: &ServerContext,
+        seat: Arc<Seat>,
+    ) -> Result<OwnerNode, Failure> {
+        let memory = Memory::new(arguments.memory_limit);
+        let keys = keys::of_server(arguments)?.keys;
+        let gateway_options = gateway_options(arguments, context, &memory, keys)?;
+        let store = Arc::new(RoutedStore::new(clusters::open_for_owner(arguments)?));
+        let world = context.world.clone();
+        let validity = Arc::new(Validity::ended(world.clone()));
+        let partitions = Arc::new(OwnPartitions {
+            validity: validity.clone(),
+            set: RwLock::default(),
+        });
+        let options = EngineOptions {
+            owners: partitions.clone(),
+            ..engine_options(arguments, &memory)?
+        };
+        let leased = Arc::new(LeasedStore::new(store.clone(), validity));
+        let engine = Arc::new(Engine::open_owner(leased, options, world.clone()));
+        let gateway = Gateway::new(engine.clone(), gateway_options).with_remote_store();
+        let gateway = Arc::new(gateway);
+        context.key_users.add(&gateway);
+        Ok(OwnerNode {
+            seat,
+            process: world.random(),
+            engine,
+            gateway,
+            partitions,
+            store,
+            world,
+            owned: Mutex::default(),
+            returned: Mutex::default(),
+            report: Mutex::default(),
+            takes_none_until_ms: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            is_leaving: AtomicBool::new(false),
+            others: RwLock::default(),
+            tasks: Mutex::default(),
+        })
+    }
+
+    /// Returns the parts that the management API reads for metrics and logs of requests.
+    pub(crate) fn components(&self, context: &ServerContext, fleet: Arc<dyn Fleet>) -> Components {
+        Components {
+            engine: self.engine.clone(),
+            gateway: self.gateway.clone(),
+            clock: Arc::new(ShiftedWorld::new(self.world.clone())),
+            data_dir: context.data_dir.clone(),
+            placement: None,
+            fleet: Some(fleet),
+            started: context.started,
+        }
+    }
+
+    /// Returns the number of partitions of this node, whose address is `own`, and of the other
+    /// nodes without the lease, by the addresses of the nodes.
+    pub(crate) fn partitions_by_address(&self, own: String) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for address in read(&self.others).values() {
+            *counts.entry(address.to_string()).or_default() += 1;
+        }
+        counts.insert(own, read(&self.partitions.set).len());
+        counts
+    }
+
+    /// Carries a request out, if this node owns the partition that it needs.
+    pub(crate) async fn answer(
+        &self,
+        head: &Parts,
+        body: &Bytes,
+        connection: &Connection,
+    ) -> Tried {
+        let owns_any = self.partitions.are_valid();
+        let knows_owners = owns_any || !read(&self.others).is_empty();
+        if !knows_owners || !is_of_partition(&head.method, head.uri.path()) {
+            return Tried::NotHere;
+        }
+        let request = Request::from_parts(head.clone(), Full::new(body.clone()));
+        let Ok(mut response) = self.gateway.handle(request, connection).await else {
+            return Tried::NotHere;
+        };
+        let headers = response.headers_mut();
+        headers.insert(ANSWERED_BY, HeaderValue::from_static("owner"));
+        match response.extensions().get::<NotOwned>() {
+            Some(not_owned) => match not_owned.partition {
+                Some(partition) => match self.owner_of(partition) {
+                    Some(address) => Tried::Elsewhere(partition, address),
+                    None => Tried::NotHere,
+                },
+                None => Tried::NotHere,
+            },
+            // Nothing was done: the time of the partitions may have been over for a moment, or a
+            // cluster does not answer this node.
+            None if response.status() == StatusCode::SERVICE_UNAVAILABLE => {
+                let failures = self.failures.fetch_add(1, Ordering::AcqRel) + 1;
+                if failures >= MOST_FAILURES && self.partitions.validity.is_valid() {
+                    let until_ms = self.world.monotonic_ms() + UNREACHABLE_MS;
+                    self.takes_none_until_ms.store(until_ms, Ordering::Release);
+                }
+                Tried::NotHere
+            }
+            // The catalog was the present one from before the request to its end.
+            None if owns_any && self.partitions.are_valid() => {
+                self.failures.store(0, Ordering::Release);
+                Tried::Answered(response)
+            }
+            // The partition may have come or gone meanwhile. A write that may have been carried
+            // out is not repeated.
+            None if !changes_nothing(head) && may_have_changed(response.status()) => {
+                Tried::Answered(response)
+            }
+            None => Tried::NotHere,
+        }
+    }
+
+    /// Returns the address of the owner of a partition of another node without the lease.
+    pub(crate) fn owner_of(&self, partition: u64) -> Option<Arc<str>> {
+        read(&self.others).get(&partition).cloned()
+    }
+
+    /// Asks the holder for partitions, until the node serves itself.
+    pub(crate) async fn poll_for_ever(self: Arc<Self>, client: NodesClient) {
+        let mut holder = self.seat.holder.subscribe();
+        loop {
+            let known = holder.borrow_and_update().clone();
+            if let Some(known) = known
+                && known.node != self.seat.node
+            {
+                // A holder that does not answer is asked again; the grants expire meanwhile.
+                self.poll(&known, &client).await;
+            }
+            let _ = timeout(PERIOD, holder.changed()).await;
+        }
+    }
+
+    /// Gives all partitions back, and tells the holder, before the process ends.
+    pub(crate) async fn leave(self: &Arc<Self>, client: &NodesClient) {
+        self.is_leaving.store(true, Ordering::SeqCst);
+        self.stop_tasks();
+        let own = self.clone();
+        let _ = tokio::task::spawn_blocking(move || own.give_all_back()).await;
+        let known = self.seat.holder.borrow().clone();
+        if let Some(known) = known.filter(|known| known.node != self.seat.node) {
+            self.poll(&known, client).await;
+        }
+    }
+
+    /// Ends the background work.
+    pub(crate) fn stop_tasks(&self) {
+        for task in lock(&self.tasks).drain(..) {
+            task.abort();
+        }
+    }
+
+    fn give_all_back(&self) {
+        self.give_back_all(&mut lock(&self.owned));
+    }
+
+    fn give_back_all(&self, owned: &mut Owned) {
+        let all: Vec<u64> = owned.partitions().keys().copied().collect();
+        for partition in all {
+            self.give_back(partition);
+            owned.give_back(partition);
+        }
+    }
+
+    /// Asks the holder once.
+    async fn poll(self: &Arc<Self>, holder: &Holder, client: &NodesClient) -> Option<()> {
+        let key = holder.key.as_ref()?;
+        let own = self.clone();
+        let message = tokio::task::spawn_blocking(move || own.message()).await;
+        let message = message.ok()?;
+        // The time counts from here: the holder counts from later.
+        let since = Moment::now(self.world.as_ref());
+        let to = ("poll", holder.node.address.as_str(), POLL_PATH);
+        let (request, signature) = request_with(key, to, &message)?;
+        let answer = async {
+            let response = client.request(request).await.ok()?;
+            if response.status() != StatusCode::OK {
+                return None;
+            }
+            read_answer::<PollAnswer>(key, &signature, response).await
+        };
+        let Some(answer) = timeout(ANSWER_TIMEOUT, answer).await.ok().flatten() else {
+            let work = message.work.iter().filter_map(|rid| Rid::parse(rid));
+            self.engine
+                .take_holder_work_back(&work.collect::<Vec<Rid>>());
+            return None;
+        };
+        lock(&self.report).1.clear();
+        let own = self.clone();
+        let taken = tokio::task::spawn_blocking(move || own.take_in(&answer, since));
+        // A panic has been reported.
+        taken.await.ok()
+    }
+
+    /// Returns true if this node takes no partitions over for now.
+    fn takes_none(&self) -> bool {
+        let until_ms = self.takes_none_until_ms.load(Ordering::Acquire);
+        self.is_leaving.load(Ordering::SeqCst) || self.world.monotonic_ms() < until_ms
+    }
+
+    /// Returns the next poll.
+    fn message(&self) -> Poll {
+        let mut owned = lock(&self.owned);
+        let takes_none = self.takes_none();
+        if takes_none {
+            self.give_back_all(&mut owned);
+        }
+        let grants: Vec<Granted> = owned.partitions().iter().map(|(p, id)| (*p, *id)).collect();
+        let returned = lock(&self.returned);
+        let given_back = owned.given_back().iter().take(MOST_RETURNED);
+        let given_back = given_back.map(|(partition, id)| end_of((*partition, *id), &returned));
+        let partitions: Vec<PartitionId> = grants.iter().map(|(p, _)| PartitionId(*p)).collect();
+        let mut report = lock(&self.report);
+        // Counts that may have arrived are sent again as they were.
+        if report.1.is_empty() {
+            *report = (
+                report.0 + 1,
+                counted(&self.engine.take_reports(&partitions)),
+            );
+        }
+        let work = self.engine.take_holder_work();
+        Poll {
+            process: self.process,
+            name: self.seat.node.name.clone(),
+            address: self.seat.node.address.clone(),
+            given_back: given_back.collect(),
+            report: report.0,
+            reports: report.1.clone(),
+            work: work.iter().map(ToString::to_string).collect(),
+            owned: grants,
+            takes_none,
+        }
+    }
+
+    /// Takes an answer of the holder in.
+    fn take_in(&self, answer: &PollAnswer, since: Moment) {
+        let mut owned = lock(&self.owned);
+        let Some(changes) = owned.apply(answer.term, answer.round, &answer.grants) else {
+            return;
+        };
+        for partition in changes.lost {
+            self.give_back(partition);
+        }
+        let kept: HashSet<u64> = owned.given_back().keys().copied().collect();
+        lock(&self.returned).retain(|partition, _| kept.contains(partition));
+        // Only now: the time must not be that of a partition which is lost.
+        self.partitions.validity.extend(since, answer.valid_ms);
+        self.engine.add_reports(&reports(&answer.reports));
+        let mut others = HashMap::new();
+        for (address, partitions) in &answer.owners {
+            let address: Arc<str> = address.as_str().into();
+            others.extend(partitions.iter().map(|one| (*one, address.clone())));
+        }
+        *write(&self.others) = others;
+
+        // The holder has taken everything back before the catalog changed.
+        if owned.partitions().is_empty()
+            && let Err(error) = self
+                .engine
+                .load_catalog(answer.catalog, answer.confirmed_ms)
+        {
+            self.tell("the catalog cannot be read now", &error.cause_chain());
+            return;
+        }
+        for (partition, id) in changes.gained {
+            if self.takes_none() {
+                owned.refuse(partition, id);
+                continue;
+            }
+            let terms = answer.terms.iter().find(|one| one.partition == partition);
+            match terms.map(|terms| self.take_over(terms)) {
+                Some(Ok(())) => owned.take(partition, id),
+                Some(Err(cause)) => {
+                    self.tell("a partition cannot be taken over", &cause);
+                    owned.refuse(partition, id);
+                }
+                None => owned.refuse(partition, id),
+            }
+        }
+    }
+
+    /// Takes one partition over.
+    ///
+    /// # Errors
+    /// The reason, for the log.
+    fn take_over(&self, terms: &TermsText) -> Result<(), String> {
+        let partition = PartitionId(terms.partition);
+        if !self
+            .store
+            .add(partition, &terms.cluster, PartitionId(terms.number))
+        {
+            let cluster = &terms.cluster;
+            return Err(format!(
+                "the cluster file of this node has no cluster '{cluster}'"
+            ));
+        }
+        let taken = self.engine.take_over(&terms.granted());
+        if let Err(error) = taken {
+            self.store.release(partition);
+            self.store.remove(partition);
+            return Err(format!("{}: {}", error.message(), error.cause_chain()));
+        }
+        write(&self.partitions.set).insert(partition.0);
+        Ok(())
+    }
+
+    /// Gives one partition up: everything is durable afterwards, or fenced by the next owner.
+    fn give_back(&self, partition: u64) {
+        let id = PartitionId(partition);
+        let mark = || _ = write(&self.partitions.set).remove(&partition);
+        let given = self.engine.give_back(id, mark);
+        self.store.remove(id);
+        let back = Back {
+            is_settled: given.is_ok(),
+            standing: given.ok().flatten().as_ref().map(StandingText::from),
+        };
+        lock(&self.returned).insert(partition, back);
+    }
+
+    /// Answers a request at the path of recalls.
+    pub(crate) async fn answer_recall(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+    ) -> Response<Bytes> {
+        let (head, body) = request.into_parts();
+        let key = self
+            .seat
+            .holder
+            .borrow()
+            .as_ref()
+            .and_then(|holder| holder.key.clone());
+        let Some(key) = key else {
+            return not_holder();
+        };
+        let read = read_message(&key, "recall", &head.headers, body).await;
+        let (recall, signature): (RecallText, String) = match read {
+            Ok(read) => read,
+            Err(refusal) => return refusal,
+        };
+        // Another process had this address before, and may still live.
+        if recall.process != self.process {
+            return not_holder();
+        }
+        let own = self.clone();
+        let returned = tokio::task::spawn_blocking(move || own.follow(&recall)).await;
+        match returned {
+            Ok(returned) => answer_with(&key, &signature, &returned),
+            Err(_) => not_holder(),
+        }
+    }
+
+    /// Gives back what the holder recalls.
+    fn follow(&self, recall: &RecallText) -> Returned {
+        let mut owned = lock(&self.owned);
+        let lost = owned.recall(recall.term, recall.round, &recall.partitions);
+        let ids: Vec<PartitionId> = lost.iter().map(|one| PartitionId(*one)).collect();
+        for partition in &lost {
+            self.give_back(*partition);
+        }
+        let returned = lock(&self.returned);
+        let given_back = recall.partitions.iter();
+        let given_back = given_back.map(|grant| end_of(*grant, &returned));
+        Returned {
+            given_back: given_back.collect(),
+            reports: counted(&self.engine.take_reports(&ids)),
+        }
+    }
+
+    fn tell(&self, message: &str, cause: &str) {
+        let fields = [("cause", Field::Text(cause))];
+        let log = self.gateway.log();
+        log.write(self.world.now_ms(), LogLevel::Warn, message, &fields);
+    }
+}
+
+/// Returns the end of a grant, for the holder.
+fn end_of(grant: Granted, returned: &HashMap<u64, Back>) -> GivenBack {
+    // A partition that is not known was not taken over, so nothing is on its way.
+    let back = returned.get(&grant.0).cloned().unwrap_or(Back {
+        standing: None,
+        is_settled: true,
+    });
+    GivenBack {
+        grant,
+        standing: back.standing,
+        is_settled: back.is_settled,
+    }
+}
+
+/// Returns true for the status of a write that was carried out, or whose outcome is unknown.
+fn may_have_changed(status: StatusCode) -> bool {
+    status.is_success()
+        || status == StatusCode::INTERNAL_SERVER_ERROR
+        || status == StatusCode::REQUEST_TIMEOUT
+}
+
+/// Opens the clusters, and tries again until all answer.
+pub(crate) async fn open_when_possible(
+    arguments: Arc<StartArguments>,
+    seat: Arc<Seat>,
+    context: ServerContext,
+) -> Arc<OwnerNode> {
+    let mut has_told = false;
+    loop {
+        let (options, own, place) = (arguments.clone(), context.clone(), seat.clone());
+        let opened = tokio::task::spawn_blocking(move || OwnerNode::open(&options, &own, place));
+        match opened.await {
+            Ok(Ok(node)) => {
+                let node = Arc::new(node);
+                *lock(&node.tasks) = background::start(&node.engine, &context);
+                return node;
+            }
+            Ok(Err(failure)) if !has_told => {
+                let message = "the clusters cannot be opened now, so this node owns no partitions";
+                context.log_with_cause(LogLevel::Info, message, &failure.to_string());
+                has_told = true;
+            }
+            _ => {}
+        }
+        sleep(PAUSE).await;
+    }
+}

@@ -1,0 +1,486 @@
+//! Nodes that share the partitions of an account on one PostgreSQL: each answers for all, the owner
+//! of a partition carries its requests out, and no write is lost or doubled when owners change.
+
+use crate::fleet::Fleet;
+use crate::program::{self, Answer, Client, ITEMS, Request, Server, number, text};
+use orrery_model::Json;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Time after which a test fails that waits for a node.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PARTITION_KEY: &str = "x-ms-documentdb-partitionkey";
+/// Partition key values, which lie in all physical partitions.
+const KEYS: usize = 24;
+const CONTAINER: &str = "/dbs/blog/colls/posts";
+
+/// Starts a node that shares partitions from the first request on.
+fn start(fleet: &Fleet, name: &str, more: &[&str]) -> Server {
+    let options = [&["--spread-load", "0"], more].concat();
+    fleet.start_with(name, &options).expect("it starts")
+}
+
+/// Creates a container with four physical partitions.
+fn make_container(client: &mut Client, more: &str) {
+    client.create("/dbs", r#"{"id":"blog"}"#);
+    let body = format!(
+        r#"{{"id":"posts","partitionKey":{{"paths":["/postId"],"kind":"Hash","version":2}}{more}}}"#
+    );
+    let request = Request::new("POST", "/dbs/blog/colls")
+        .header("x-ms-offer-throughput", "24000")
+        .body(body);
+    let answer = client.call(&request);
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    assert_eq!(client.range_ids(CONTAINER).len(), 4);
+}
+
+/// Returns the names of the nodes with the number of partitions of each.
+fn owners(holder: &Server) -> Vec<(String, u64)> {
+    let nodes = holder.manager().get("/nodes").json();
+    let nodes = nodes.get("nodes").and_then(Json::as_array).expect("a list");
+    let of = |node: &Json| (text(node, "name"), number(node, "partitions"));
+    nodes.iter().map(of).collect()
+}
+
+/// Waits until each node owns partitions.
+fn wait_until_shared(holder: &Server, nodes: usize) {
+    let began = Instant::now();
+    loop {
+        let owners = owners(holder);
+        if owners.len() == nodes && owners.iter().all(|(_, count)| *count > 0) {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{owners:?}");
+        std::thread::yield_now();
+    }
+}
+
+fn of_key(request: Request, n: usize) -> Request {
+    request.header(PARTITION_KEY, format!("[\"p{}\"]", n % KEYS))
+}
+
+fn create(n: usize) -> Request {
+    let body = format!(r#"{{"id":"i{n}","postId":"p{}","n":{n}}}"#, n % KEYS);
+    of_key(Request::new("POST", ITEMS).body(body), n)
+}
+
+fn read(n: usize) -> Request {
+    of_key(Request::new("GET", &format!("{ITEMS}/i{n}")), n)
+}
+
+/// Returns true if a node without the lease has answered.
+fn is_of_owner(answer: &Answer) -> bool {
+    answer.header("x-orrery-answered-by") == Some("owner")
+}
+
+#[test]
+fn each_node_answers_for_all_partitions_and_owners_carry_requests_out() {
+    let fleet = Fleet::new(&["east"]);
+    let nodes = ["a", "b", "c"].map(|name| start(&fleet, name, &[]));
+    let mut clients = nodes.each_ref().map(Server::client);
+    make_container(&mut clients[0], "");
+    let procedure = "function (id) { var c = getContext().getCollection(); \
+                     c.createDocument(c.getSelfLink(), { id: id, postId: 'p1' }); }";
+    clients[0].make_procedure("make", procedure);
+    wait_until_shared(&nodes[0], 3);
+
+    // Writes and reads of every logical partition through every node.
+    let mut by_owners = 0;
+    for n in 0..3 * KEYS {
+        let created = clients[n % 3].call(&create(n));
+        assert_eq!(created.status, 201, "{}", created.text());
+        by_owners += usize::from(is_of_owner(&created));
+        for client in &mut clients {
+            let found = client.call(&read(n));
+            assert_eq!(found.status, 200, "{}", found.text());
+            let session = created.header("x-ms-session-token").expect("a token");
+            let found = client.call(&read(n).header("x-ms-session-token", session));
+            assert_eq!(found.status, 200, "{}", found.text());
+        }
+    }
+    assert!(by_owners > KEYS, "owners carry requests out: {by_owners}");
+
+    for client in &mut clients {
+        // Owner and holder find the same errors.
+        assert_eq!(client.call(&create(1)).status, 409);
+        let missing = of_key(Request::new("GET", &format!("{ITEMS}/none")), 2);
+        assert_eq!(client.call(&missing).status, 404);
+        let query = of_key(Request::query(ITEMS, "SELECT VALUE COUNT(1) FROM c"), 5);
+        let (rows, _) = client.pages(&query);
+        assert_eq!(rows[0].to_text(), "3");
+        assert_eq!(
+            client
+                .call(&of_key(Request::query(ITEMS, "SELEKT"), 5))
+                .status,
+            400
+        );
+        // The change feed of each range.
+        let mut changes = 0;
+        for range in client.range_ids(CONTAINER) {
+            let feed = Request::new("GET", ITEMS)
+                .header("a-im", "Incremental feed")
+                .header("x-ms-documentdb-partitionkeyrangeid", range);
+            changes += client.call(&feed).rows().len();
+        }
+        assert_eq!(changes, 3 * KEYS);
+    }
+    for (n, client) in clients.iter_mut().enumerate() {
+        let run = Request::new("POST", &format!("{CONTAINER}/sprocs/make"));
+        let answer = client.call(&of_key(run.body(format!("[\"s{n}\"]")), 1));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+    for node in &nodes {
+        assert_eq!(node.item_ids().len(), 3 * KEYS + 3);
+    }
+    // Each node has metrics of the requests that it has carried out.
+    for node in &nodes {
+        let metrics = node.manager().get("/metrics").text();
+        let requests = metrics
+            .lines()
+            .filter(|line| line.starts_with("orrery_requests_total{"));
+        let counts = requests.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        assert!(counts.sum::<f64>() > 0.0, "{metrics}");
+    }
+}
+
+/// Writes items through nodes until told to stop, one after the other in each thread, and returns
+/// the acknowledged ones with the longest time between two acknowledgements.
+struct Writers {
+    is_over: AtomicBool,
+    acknowledged: Mutex<BTreeSet<usize>>,
+    longest: Mutex<Duration>,
+}
+
+impl Writers {
+    fn new() -> Writers {
+        Writers {
+            is_over: AtomicBool::new(false),
+            acknowledged: Mutex::default(),
+            longest: Mutex::default(),
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.acknowledged.lock().expect("no panic").len()
+    }
+
+    fn write(&self, server: &Server, first: usize, step: usize, may_fail: bool) {
+        let mut client = server.client();
+        let mut last = Instant::now();
+        for n in (first..).step_by(step) {
+            if self.is_over.load(Ordering::SeqCst) {
+                return;
+            }
+            // An unknown outcome is looked up by the next attempt: the item may be there.
+            loop {
+                let answer = client.try_call(&create(n));
+                match answer.as_ref().map(|answer| answer.status) {
+                    Ok(201) => break,
+                    Ok(409) if may_fail => break,
+                    Ok(408 | 449 | 503) if may_fail => {}
+                    Err(_) if may_fail => client = server.client(),
+                    _ => panic!("{n}: {:?}", answer.map(|answer| answer.text())),
+                }
+                assert!(last.elapsed() < PATIENCE, "{n} is not written");
+            }
+            let mut longest = self.longest.lock().expect("no panic");
+            *longest = (*longest).max(last.elapsed());
+            last = Instant::now();
+            self.acknowledged.lock().expect("no panic").insert(n);
+        }
+    }
+
+    /// Waits until so many more items are acknowledged.
+    fn wait_for(&self, more: usize) {
+        let (began, wanted) = (Instant::now(), self.count() + more);
+        while self.count() < wanted {
+            assert!(began.elapsed() < PATIENCE, "the writers stand still");
+            std::thread::yield_now();
+        }
+    }
+
+    fn stop(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+    }
+
+    fn expected(&self) -> Vec<String> {
+        let acknowledged = self.acknowledged.lock().expect("no panic");
+        let mut ids: Vec<String> = acknowledged.iter().map(|n| format!("i{n}")).collect();
+        ids.sort();
+        ids
+    }
+}
+
+/// Ends the writers if the test fails, so that it does not wait for them.
+struct StopOnDrop<'a>(&'a Writers);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+#[test]
+fn writers_see_no_error_while_the_catalog_changes_and_partitions_are_split() {
+    let fleet = Fleet::new(&["east", "west"]);
+    let nodes = ["a", "b", "c"].map(|name| start(&fleet, name, &[]));
+    let mut client = nodes[1].client();
+    make_container(&mut client, "");
+    wait_until_shared(&nodes[0], 3);
+    let writers = Writers::new();
+    std::thread::scope(|scope| {
+        let _stop = StopOnDrop(&writers);
+        for (first, node) in nodes.iter().enumerate() {
+            let writers = &writers;
+            scope.spawn(move || writers.write(node, first, 3, false));
+        }
+        writers.wait_for(100);
+        for round in 0..3 {
+            let other = format!(
+                r#"{{"id":"other{round}","partitionKey":{{"paths":["/k"],"kind":"Hash"}}}}"#
+            );
+            client.create("/dbs/blog/colls", &other);
+            writers.wait_for(30);
+            // Each write after the replacement follows the new policy, at owner and holder.
+            let policy = format!(
+                r#"{{"id":"posts","partitionKey":{{"paths":["/postId"],"kind":"Hash","version":2}},
+                    "indexingPolicy":{{"indexingMode":"consistent",
+                    "includedPaths":[{{"path":"/*"}}],
+                    "excludedPaths":[{{"path":"/x{round}/?"}}]}}}}"#
+            );
+            let replace = Request::new("PUT", CONTAINER).body(policy);
+            let answer = client.call(&replace);
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            writers.wait_for(30);
+            wait_until_shared(&nodes[0], 3);
+            let range = &client.range_ids(CONTAINER)[0];
+            let split = format!("{CONTAINER}/partitions/{range}/split");
+            nodes[0].manager().ok("POST", &split, "{}");
+            writers.wait_for(60);
+            wait_until_shared(&nodes[0], 3);
+        }
+        writers.stop();
+    });
+    for node in &nodes {
+        assert_eq!(node.item_ids(), writers.expected());
+    }
+}
+
+#[test]
+fn an_owner_that_stops_hands_over_and_one_that_dies_is_replaced() {
+    let fleet = Fleet::new(&["east"]);
+    let (a, b) = (start(&fleet, "a", &[]), start(&fleet, "b", &[]));
+    let mut c = start(&fleet, "c", &[]);
+    make_container(&mut a.client(), "");
+    wait_until_shared(&a, 3);
+    let writers = Writers::new();
+    std::thread::scope(|scope| {
+        let _stop = StopOnDrop(&writers);
+        scope.spawn(|| writers.write(&a, 0, 1, false));
+        writers.wait_for(100);
+        *writers.longest.lock().expect("no panic") = Duration::ZERO;
+        assert_eq!(b.stop().code, Some(0));
+        writers.wait_for(100);
+        writers.stop();
+    });
+    let of_stop = *writers.longest.lock().expect("no panic");
+    assert!(of_stop < Duration::from_secs(2), "{of_stop:?}");
+    assert_eq!(a.item_ids(), writers.expected());
+
+    let again = Writers::new();
+    std::thread::scope(|scope| {
+        let _stop = StopOnDrop(&again);
+        scope.spawn(|| again.write(&a, 1_000_000, 1, true));
+        again.wait_for(100);
+        c.kill();
+        // Each logical partition is written again.
+        again.wait_for(4 * KEYS);
+        again.stop();
+    });
+    let mut expected = [writers.expected(), again.expected()].concat();
+    expected.sort();
+    assert_eq!(a.item_ids(), expected);
+    assert_eq!(
+        owners(&a)
+            .iter()
+            .find(|(name, _)| name == "c")
+            .map_or(0, |c| c.1),
+        0
+    );
+}
+
+#[test]
+fn owners_follow_the_next_holder_when_the_holder_dies() {
+    let fleet = Fleet::new(&["east"]);
+    let mut a = start(&fleet, "a", &[]);
+    let (b, c) = (start(&fleet, "b", &[]), start(&fleet, "c", &[]));
+    make_container(&mut a.client(), "");
+    wait_until_shared(&a, 3);
+    let writers = Writers::new();
+    std::thread::scope(|scope| {
+        let _stop = StopOnDrop(&writers);
+        for (first, node) in [&b, &c].into_iter().enumerate() {
+            let writers = &writers;
+            scope.spawn(move || writers.write(node, first, 2, true));
+        }
+        writers.wait_for(100);
+        a.kill();
+        writers.wait_for(4 * KEYS);
+        writers.stop();
+    });
+    let holder = [&b, &c].into_iter().find(|node| {
+        let nodes = node.manager().get("/nodes").text();
+        let own = format!("http://{}", node.address);
+        nodes.contains(&format!(r#""address":"{own}","holdsLease":"yes""#))
+    });
+    wait_until_shared(holder.expect("one holds the lease"), 2);
+    for node in [&b, &c] {
+        assert_eq!(node.item_ids(), writers.expected());
+    }
+}
+
+#[test]
+fn a_container_has_one_budget_whichever_nodes_its_clients_use() {
+    let fleet = Fleet::new(&["east"]);
+    let options = ["--enforce-throughput", "on"];
+    let nodes = ["a", "b"].map(|name| start(&fleet, name, &options));
+    let mut clients = nodes.each_ref().map(Server::client);
+    // Four partitions with 6,000 RU/s each.
+    make_container(&mut clients[0], "");
+    wait_until_shared(&nodes[0], 2);
+    // One logical partition is loaded through both nodes for some seconds. A third of the charges
+    // comes from queries over all partitions, which the holder answers.
+    let (mut charged, mut throttled) = (0.0, 0);
+    let began = Instant::now();
+    let wide = "SELECT VALUE SUM(LENGTH(c.text)) FROM c WHERE c.n >= 0";
+    let text = "x".repeat(200_000);
+    let mut n = 0;
+    while began.elapsed() < Duration::from_secs(6) {
+        n += 1;
+        let body = format!(
+            r#"{{"id":"i{}","postId":"p1","n":{n},"text":"{text}"}}"#,
+            n % 20
+        );
+        let write = of_key(Request::new("POST", ITEMS).body(body), 1)
+            .header("x-ms-documentdb-is-upsert", "true");
+        let query = Request::query(ITEMS, wide)
+            .header("x-ms-documentdb-query-enablecrosspartition", "true");
+        let request = if n % 9 == 0 { query } else { write };
+        let answer = clients[n % 2].call(&request);
+        match answer.status {
+            429 => throttled += 1,
+            200 | 201 => {
+                let charge = answer.header("x-ms-request-charge").expect("a charge");
+                charged += charge.parse::<f64>().expect("a number");
+            }
+            status => panic!("{status}: {}", answer.text()),
+        }
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    assert!(
+        throttled > 0,
+        "the budget is spent: {charged} RU in {seconds} s"
+    );
+    // Charges of the other side are known half a second later, so a second's budget may be
+    // overdrawn on both sides.
+    let budget = 6_000.0 * (seconds + 2.0);
+    assert!(charged < budget, "{charged} RU of {budget}");
+}
+
+#[test]
+fn owners_remove_expired_items_of_their_partitions() {
+    let fleet = Fleet::new(&["east"]);
+    let nodes = ["a", "b"].map(|name| start(&fleet, name, &[]));
+    let mut clients = nodes.each_ref().map(Server::client);
+    make_container(&mut clients[0], r#","defaultTtl":1"#);
+    wait_until_shared(&nodes[0], 2);
+    for n in 0..KEYS {
+        assert_eq!(clients[n % 2].call(&create(n)).status, 201);
+    }
+    // The items are gone from the partitions, not only hidden.
+    let began = Instant::now();
+    let usage = Request::new("GET", CONTAINER).header("x-ms-documentdb-populatequotainfo", "true");
+    loop {
+        let answer = clients[0].call(&usage);
+        let usage = answer.header("x-ms-resource-usage").expect("the usage");
+        if usage.split(';').any(|part| part == "documentsCount=0") {
+            break;
+        }
+        assert!(began.elapsed() < PATIENCE, "{usage}");
+    }
+    assert!(owners(&nodes[0]).iter().all(|(_, count)| *count > 0));
+}
+
+/// Sends a signal to the process of a node.
+fn signal(node: &Server, name: &str) {
+    let id = node.process_id().to_string();
+    let sent = std::process::Command::new("kill")
+        .args([name, &id])
+        .status();
+    assert!(sent.expect("kill exists").success());
+}
+
+#[test]
+fn an_owner_that_hangs_holds_its_partitions_up_for_seconds_only() {
+    let fleet = Fleet::new(&["east"]);
+    let (a, b) = (start(&fleet, "a", &[]), start(&fleet, "b", &[]));
+    make_container(&mut a.client(), "");
+    wait_until_shared(&a, 2);
+    signal(&b, "-STOP");
+    let began = Instant::now();
+    let mut client = a.client();
+    for n in 0..KEYS {
+        let answer = client.try_call(&read(n));
+        let status = answer.map(|answer| answer.status);
+        assert!(
+            matches!(status, Ok(404)),
+            "{n}: {status:?} after {:?}",
+            began.elapsed()
+        );
+    }
+    // Grants expire after less than four seconds, whatever the machine is busy with.
+    assert!(began.elapsed() < Duration::from_secs(20));
+    signal(&b, "-CONT");
+}
+
+#[test]
+fn a_node_that_cannot_take_partitions_over_holds_nothing_up() {
+    let fleet = Fleet::new(&["east", "west"]);
+    let a = start(&fleet, "a", &[]);
+    make_container(&mut a.client(), "");
+    // A node whose cluster file has the first cluster only.
+    let both = std::fs::read_to_string(fleet.file()).expect("the file");
+    let second = both.rfind("[[cluster]]").expect("two clusters");
+    let file = fleet.path("first.toml");
+    std::fs::write(&file, &both[..second]).expect("the file is written");
+    let directory = fleet.path("node-b");
+    let b = program::start(&[
+        "--store",
+        "postgres",
+        "--cluster-file",
+        &file,
+        "--node",
+        "b",
+        "--data-dir",
+        &directory,
+        "--spread-load",
+        "0",
+    ])
+    .expect("it starts");
+    // The holder has heard of the node, and gives it partitions.
+    let began = Instant::now();
+    while owners(&a).len() < 2 {
+        assert!(began.elapsed() < PATIENCE, "the node is not heard of");
+    }
+    let mut client = a.client();
+    let mut slowest = Duration::ZERO;
+    for n in 0..20 * KEYS {
+        let began = Instant::now();
+        assert_eq!(client.call(&create(n)).status, 201);
+        slowest = slowest.max(began.elapsed());
+    }
+    let log = b.stop().stderr;
+    assert!(slowest < Duration::from_secs(3), "{slowest:?}\n{log}");
+}
