@@ -16,17 +16,16 @@ mod html;
 mod ledger;
 mod pages;
 mod processes;
-mod random;
 mod stress;
 mod user;
 mod verify;
 
+use crate::random::Random;
 use crate::report::percentile;
 use crate::{Result, temporary_directory};
 use ledger::{Books, Ledger};
 use orrery_blog::{Client, Site, Throughput};
 use processes::{BlogProcess, Database, drift};
-use random::Random;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -61,6 +61,20 @@ impl ServerProcess {
         }
     }
 
+    /// Ends the process in order, with SIGTERM, and waits for its end.
+    pub(crate) fn stop(mut self) -> Result<()> {
+        let Some(process) = &mut self.process else {
+            return Err("this program did not start the server".into());
+        };
+        let id = process.id().to_string();
+        Command::new("kill").args(["-TERM", &id]).status()?;
+        let ended = process.wait()?;
+        match ended.success() {
+            true => Ok(()),
+            false => Err(format!("the server ended with {ended}").into()),
+        }
+    }
+
     /// Returns the memory of the process that is resident, in bytes; `None` on a system without
     /// `/proc`.
     pub(crate) fn resident_bytes(&self) -> Option<u64> {

@@ -16,6 +16,8 @@
 //! | `blog-users` | simulated users of the blog, who check every answer; times of its pages |
 //! | `postgres` | commits and point reads in a PostgreSQL cluster, beside pgbench |
 //! | `nodes` | nodes on PostgreSQL: the way between nodes, rates of one to three nodes |
+//! | `handover` | the longest wait of a client while the node with the lease stops |
+//! | `fleet-model` | nothing: a model of large fleets, from measured costs |
 //! | `splits` | splits and merges, and the latencies of clients meanwhile |
 //!
 //! `docs/benchmarks.md` explains each line of the output. Build with `--release`.
@@ -29,6 +31,8 @@ mod bulk;
 mod categories;
 mod child;
 mod engine;
+mod fleet_model;
+mod handover;
 mod items;
 mod load;
 mod memory;
@@ -36,6 +40,7 @@ mod nodes;
 mod observing;
 mod postgres;
 mod queries;
+mod random;
 mod recording;
 mod report;
 #[path = "../../crates/storage-postgres/tests/support/mod.rs"]
@@ -168,6 +173,15 @@ enum Command {
         #[arg(long, default_value_t = 2.0)]
         seconds: f64,
     },
+    /// Measure the longest wait of a client while the node with the lease stops in order; needs the
+    /// Debian package postgresql
+    Handover {
+        /// Number of stops for each line of the output
+        #[arg(long, default_value_t = 7)]
+        rounds: usize,
+    },
+    /// Compute the rates and latencies of 10, 100 and 1,000 nodes from measured costs: a model
+    FleetModel(fleet_model::FleetModelArguments),
     /// Measure durable creates over HTTP: single, in bulk and in transactional batches
     Bulk(HttpArguments),
     /// Measure creates over HTTP with the data in memory and on disk, and the memory of an item
@@ -256,14 +270,13 @@ fn main() -> Result<()> {
         }
         Command::Postgres { rounds, seconds } => postgres::run(rounds, seconds),
         Command::Nodes { rounds, seconds } => nodes::run(rounds, Duration::from_secs_f64(seconds)),
+        Command::Handover { rounds } => handover::run(rounds),
+        Command::FleetModel(arguments) => fleet_model::run(&arguments),
         Command::Bulk(arguments) => {
             cargo_build()?;
             let directory = temporary_directory(arguments.directory.clone())?;
-            bulk::run(
-                arguments.rounds,
-                Duration::from_secs_f64(arguments.seconds),
-                directory.path(),
-            )
+            let time = Duration::from_secs_f64(arguments.seconds);
+            bulk::run(arguments.rounds, time, directory.path())
         }
         Command::Memory {
             arguments,

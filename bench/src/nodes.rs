@@ -1,9 +1,10 @@
 //! Benchmark of nodes on PostgreSQL: the way from node to node, and the rates of one, two and three
-//! nodes on one cluster and on two.
+//! nodes on one cluster and on two, with one node that owns all partitions and with three that
+//! share them.
 //!
 //! The program starts the PostgreSQL servers, three nodes of the server program, and the load, all
-//! on this machine. One node holds the lease and serves; the other nodes send requests on to that
-//! node.
+//! on this machine. One node holds the lease, and owns all partitions or gives some to the others;
+//! a node sends requests for partitions of others on.
 
 use crate::child::{ServerProcess, cargo_build, ready_server};
 use crate::items::{Creates, prepare_with_throughput};
@@ -19,6 +20,11 @@ use std::time::Duration;
 const THROUGHPUT: u32 = 40_000;
 /// Connections of the lines that measure rates.
 const CONNECTIONS: usize = 24;
+
+/// The number of nodes that own partitions, and the setting for that.
+const OWNERS: [(usize, &str); 2] = [(1, "off"), (3, "0")];
+/// The time in which nodes share the partitions of a new container.
+const SHARING_TIME: Duration = Duration::from_secs(4);
 
 /// One line of the output: an operation, and the nodes that clients use.
 struct Line {
@@ -77,28 +83,39 @@ pub(crate) fn run(rounds: usize, time: Duration) -> Result<()> {
     let directory = temporary_directory(None)?;
     let servers = [Server::start(&[]), Server::start(&[])];
     println!(
-        "{:<26} {:>5} {:>9} {:>11} {:>9} {:>9}",
-        "operation", "conn.", "clusters", "requests/s", "p50 us", "p99 us"
+        "{:<26} {:>5} {:>9} {:>6} {:>11} {:>9} {:>9}",
+        "operation", "conn.", "clusters", "owners", "requests/s", "p50 us", "p99 us"
     );
     for clusters in 1..=servers.len() {
-        let folder = directory.path().join(clusters.to_string());
-        let fleet = Fleet::start(&servers[..clusters], &folder)?;
-        let mut results: Vec<Vec<Measured>> = LINES.iter().map(|_| Vec::new()).collect();
+        // Both fleets run at the same time and are measured in turn, in the same rounds.
+        let mut fleets = Vec::new();
+        for (owners, spread) in OWNERS {
+            let folder = directory.path().join(format!("{clusters}-{owners}"));
+            fleets.push((owners, Fleet::start(&servers[..clusters], &folder, spread)?));
+        }
+        let mut results: Vec<Vec<Measured>> = Vec::new();
+        results.resize_with(LINES.len() * fleets.len(), Vec::new);
         for round in 0..rounds {
             eprintln!("round {} of {rounds}, clusters: {clusters}", round + 1);
-            for (line, results) in LINES.iter().zip(&mut results) {
-                results.push(fleet.measure(line, time)?);
+            let mut of_line = results.iter_mut();
+            for line in &LINES {
+                for ((_, fleet), results) in fleets.iter().zip(&mut of_line) {
+                    results.push(fleet.measure(line, time)?);
+                }
             }
         }
-        for (line, results) in LINES.iter().zip(&results) {
-            println!(
-                "{:<26} {:>5} {clusters:>9} {:>11.0} {:>9.0} {:>9.0}",
-                line.name,
-                line.connections,
-                median(results.iter().map(|result| result.rate).collect()),
-                median(results.iter().map(|result| result.p50).collect()),
-                median(results.iter().map(|result| result.p99).collect()),
-            );
+        let mut of_line = results.iter();
+        for line in &LINES {
+            for ((owners, _), results) in fleets.iter().zip(&mut of_line) {
+                println!(
+                    "{:<26} {:>5} {clusters:>9} {owners:>6} {:>11.0} {:>9.0} {:>9.0}",
+                    line.name,
+                    line.connections,
+                    median(results.iter().map(|result| result.rate).collect()),
+                    median(results.iter().map(|result| result.p50).collect()),
+                    median(results.iter().map(|result| result.p99).collect()),
+                );
+            }
         }
     }
     Ok(())
@@ -106,7 +123,8 @@ pub(crate) fn run(rounds: usize, time: Duration) -> Result<()> {
 
 impl Fleet {
     /// Starts the nodes on clusters of one server each, and creates a container with items.
-    fn start(servers: &[Server], folder: &Path) -> Result<Fleet> {
+    /// `spread` is the setting by which nodes share partitions.
+    fn start(servers: &[Server], folder: &Path, spread: &str) -> Result<Fleet> {
         std::fs::create_dir_all(folder)?;
         let file = folder.join("clusters.toml");
         let configs = servers.iter().enumerate().map(|(number, server)| {
@@ -121,16 +139,19 @@ impl Fleet {
         // The first node that starts holds the lease.
         for name in ["a", "b", "c"] {
             let place = ["--store", "postgres", "--cluster-file", file];
-            let options = [&place[..], &["--node", name]].concat();
+            let options = [&place[..], &["--node", name, "--spread-load", spread]].concat();
             nodes.push(ready_server(&folder.join(name), &options)?);
         }
         let reads = prepare_with_throughput(&nodes[0], Some(THROUGHPUT))?;
-        Ok(Fleet {
+        let fleet = Fleet {
             creates: Creates::new(&nodes[0])?,
             nodes,
             reads,
             created: AtomicU64::new(0),
-        })
+        };
+        // The nodes get their partitions meanwhile.
+        fleet.measure(&LINES[LINES.len() - 1], SHARING_TIME)?;
+        Ok(fleet)
     }
 
     /// Measures one line: each node has an equal share of the connections.

@@ -1,8 +1,8 @@
 //! Disturbances of a run: workers that are killed, migrations that are killed and continued.
 
 use super::processes::{Database, Killable};
-use super::random::Random;
 use crate::Result;
+use crate::random::Random;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 

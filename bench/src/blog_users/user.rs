@@ -3,7 +3,7 @@
 use super::browser::{Browser, Page};
 use super::html::{self, Form};
 use super::ledger::{CommentEntry, Ledger, PostEntry};
-use super::random::Random;
+use crate::random::Random;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Random choices of simulated users. Equal seeds give equal choices.
+//! Random choices. Equal seeds give equal choices.
 
 /// A generator (SplitMix64).
 pub(crate) struct Random(u64);
