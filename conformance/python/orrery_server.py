@@ -78,15 +78,18 @@ class Server:
         address: str = "127.0.0.1",
         within: tuple[str, ...] = (),
         other_program: Path | None = None,
+        defaults: dict[str, str] | None = None,
     ) -> "Server":
         """Starts the program, on free ports unless one is named, and returns when it has reported that it is ready.
 
         `within` are the words before the program, such as those of `ip netns exec`; they must become the program.
+        `defaults` are variables of the program's environment that the caller's environment does not have.
         """
         command = [*within, str(other_program or program()), "start", "--listen", f"{address}:{port}", "--ready-json"]
         command += ["--admin-listen", f"{address}:0", *arguments]
         with log.open("wb") as stderr:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr)
+            streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": stderr}
+            process = subprocess.Popen(command, env={**(defaults or {}), **os.environ}, **streams)
         server = cls(process, log)
         try:
             server.endpoints = server._wait_until_ready()

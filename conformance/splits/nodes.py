@@ -1,7 +1,8 @@
 """Nodes of a fleet in the place of the one server: several on a PostgreSQL of the run, and faults of each kind.
 
-Each client uses the port of one node, and the node with the lease serves them all. A fault ends with all nodes running
-again and one of them holding the lease, so faults do not overlap.
+Each client uses the port of one node. The node with the lease gives partitions to the others from the first request on,
+so each node carries requests out and sends others on. A fault ends with all nodes running again and one of them holding
+the lease, so faults do not overlap.
 
 Promises: a node ended only by a fault; a node that lost the lease ended by itself with exit code 1.
 """
@@ -31,6 +32,8 @@ ASK_SECONDS_MAX = 1
 # Shorter than the time to live of the lease, which is 6 seconds.
 SHORT_PAUSE_SECONDS = 3
 REPLACED = 1
+# Idle partitions are spread over the nodes too. A variable, because older programs do not know the option.
+SPREAD_ALL = {"ORRERY_SPREAD_LOAD": "0"}
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ class Node:
         words = [*store, "--data-dir", str(self._directory / self.name), *self._options]
         place = self._place
         program = place.programs[self._lives % len(place.programs)]
-        options = {"port": self._port, "address": place.address, "within": place.within}
+        options = {"port": self._port, "address": place.address, "within": place.within, "defaults": SPREAD_ALL}
         return Server.start(log, *words, **options, other_program=program)
 
     def holds_lease(self) -> bool:
@@ -202,6 +205,8 @@ class Nodes(Members):
     """Nodes on a PostgreSQL of the run. With an older program, each node runs one after the other by turns."""
 
     def __init__(self, directory: Path, count: int, older: Path | None = None):
+        # The database server runs as a user of its own, which a new temporary directory shuts out.
+        directory.chmod(0o755)
         folder = directory / "database"
         folder.mkdir()
         self._database = Database(folder)

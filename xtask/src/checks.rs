@@ -60,14 +60,12 @@ pub(crate) fn reference_help() -> String {
 /// Runs the tests that need neither a server process nor many random cases: the unit tests of all
 /// crates and the golden files.
 pub(crate) fn quick_test() -> Outcome {
-    let mut command = cargo(&[
-        "test",
-        "--workspace",
-        "--locked",
-        "--no-fail-fast",
-        "--quiet",
-    ]);
-    must(command.args(["--lib", "--bins", "--test", "golden"]))
+    let options = ["test", "--locked", "--no-fail-fast", "--quiet"];
+    let mut command = cargo(&options);
+    must(command.args(["--workspace", "--lib", "--bins", "--test", "golden"]))?;
+    // The golden files of the engine are a module of its tests.
+    let mut command = cargo(&options);
+    must(command.args(["--package", "orrery-engine", "--test", "engine", "golden::"]))
 }
 
 /// Lets a few simulated users read and write the blog for some seconds while pipeline workers are

@@ -16,10 +16,10 @@ struct Run {
 
 /// The work of a long run.
 enum Work {
-    /// A test of a crate in the release profile, with its environment variables.
+    /// The tests of a module of a package in the release profile, with environment variables.
     Test {
         package: &'static str,
-        test: &'static str,
+        module: &'static str,
         settings: &'static [(&'static str, &'static str)],
     },
     /// A command of the benchmarks in the release profile.
@@ -37,7 +37,7 @@ const RUNS: &[Run] = &[
         summary: "100,000 random queries against a plain list",
         work: Work::Test {
             package: "orrery-engine",
-            test: "queries",
+            module: "queries",
             settings: &[("ORRERY_QUERY_CASES", "100000")],
         },
     },
@@ -46,7 +46,7 @@ const RUNS: &[Run] = &[
         summary: "20,000 random histories of writes against a map",
         work: Work::Test {
             package: "orrery-engine",
-            test: "writes",
+            module: "writes",
             settings: &[("ORRERY_WRITE_CASES", "20000")],
         },
     },
@@ -55,7 +55,7 @@ const RUNS: &[Run] = &[
         summary: "20,000 random batches against the same operations one by one",
         work: Work::Test {
             package: "orrery-engine",
-            test: "batches",
+            module: "batches",
             settings: &[("ORRERY_BATCH_CASES", "20000")],
         },
     },
@@ -64,7 +64,7 @@ const RUNS: &[Run] = &[
         summary: "20,000 random histories replayed from the feed of all versions",
         work: Work::Test {
             package: "orrery-engine",
-            test: "versions",
+            module: "versions",
             settings: &[("ORRERY_VERSION_CASES", "20000")],
         },
     },
@@ -73,7 +73,7 @@ const RUNS: &[Run] = &[
         summary: "200 seeds of random splits and merges of one engine",
         work: Work::Test {
             package: "orrery-engine",
-            test: "splits",
+            module: "splits",
             settings: &[("ORRERY_SPLIT_RUNS", "200")],
         },
     },
@@ -82,7 +82,7 @@ const RUNS: &[Run] = &[
         summary: "1,000,000 generated requests, valid and damaged, against a server",
         work: Work::Test {
             package: "orrery-server",
-            test: "fuzz",
+            module: "fuzz",
             settings: &[("ORRERY_FUZZ_REQUESTS", "1000000")],
         },
     },
@@ -91,7 +91,7 @@ const RUNS: &[Run] = &[
         summary: "1,100 half heads and 250 clients that never read, against a server",
         work: Work::Test {
             package: "orrery-server",
-            test: "connections",
+            module: "connections",
             settings: &[("ORRERY_SLOW_CLIENTS", "1100")],
         },
     },
@@ -100,7 +100,7 @@ const RUNS: &[Run] = &[
         summary: "200 rounds of acknowledged writes and SIGKILL",
         work: Work::Test {
             package: "orrery-server",
-            test: "kill9",
+            module: "kill9",
             settings: &[("ORRERY_KILL9_ROUNDS", "200")],
         },
     },
@@ -109,7 +109,7 @@ const RUNS: &[Run] = &[
         summary: "times of requests beside 40 hostile callers of scripts and 64 of queries",
         work: Work::Test {
             package: "orrery-server",
-            test: "neighbours",
+            module: "neighbours",
             settings: &[("ORRERY_NEIGHBOURS", "40")],
         },
     },
@@ -118,7 +118,7 @@ const RUNS: &[Run] = &[
         summary: "a file system of 192 MB that becomes full; mounts it, which takes root",
         work: Work::Test {
             package: "orrery-server",
-            test: "full_disk",
+            module: "full_disk",
             settings: &[("ORRERY_FULL_DISK_MB", "192")],
         },
     },
@@ -127,7 +127,7 @@ const RUNS: &[Run] = &[
         summary: "start and idle time of a server with 100,000 containers",
         work: Work::Test {
             package: "orrery-server",
-            test: "many_containers",
+            module: "many_containers",
             settings: &[
                 ("ORRERY_MANY_CONTAINERS", "100000"),
                 ("ORRERY_MANY_CONTAINERS_IDLE_SECONDS", "30"),
@@ -292,16 +292,22 @@ pub(crate) fn help() -> String {
     text
 }
 
+/// Returns the name of the folder of a package, which is that of its test binary as well.
+fn folder(package: &str) -> &str {
+    package.trim_start_matches("orrery-")
+}
+
 impl Work {
     fn start(&self, minutes: Option<&str>) -> Outcome {
         match *self {
             Work::Test {
                 package,
-                test,
+                module,
                 settings,
             } => {
                 let mut command = cargo(&["test", "--release", "--locked", "--package", package]);
-                command.args(["--test", test, "--", "--nocapture"]);
+                let tests = format!("{module}::");
+                command.args(["--test", folder(package), &tests, "--", "--nocapture"]);
                 // A value that the caller has set is kept.
                 for (name, value) in settings {
                     if std::env::var_os(name).is_none() {
@@ -351,14 +357,14 @@ mod tests {
         for run in RUNS {
             let Work::Test {
                 package,
-                test,
+                module,
                 settings,
             } = run.work
             else {
                 continue;
             };
-            let folder = package.trim_start_matches("orrery-");
-            let path = root().join(format!("crates/{folder}/tests/{test}.rs"));
+            let folder = folder(package);
+            let path = root().join(format!("crates/{folder}/tests/{module}.rs"));
             let text = std::fs::read_to_string(&path).expect("the file of the test");
             for (name, _) in settings {
                 assert!(text.contains(name), "{} does not read {name}", run.name);

@@ -18,6 +18,7 @@ mod line_width;
 mod markdown;
 mod ratchet;
 mod retired;
+mod test_modules;
 mod tree;
 mod unfinished;
 
@@ -52,6 +53,7 @@ const RULES: &[Rule] = &[
     }),
     ("nothing is unfinished or skipped", unfinished::complaints),
     ("retired words stay away", retired::complaints),
+    ("files of tests are modules", test_modules::complaints),
     (
         "rows of the compat table name real tests",
         compat::complaints,

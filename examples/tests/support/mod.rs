@@ -93,6 +93,13 @@ fn server_program() -> PathBuf {
         .expect("a directory");
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--locked", "--quiet", "--package", "orrery-server"]);
+    // Cargo has set these for the test, and the build of some libraries depends on them.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            build.env_remove(&name);
+        }
+    }
     if directory.ends_with("release") {
         build.arg("--release");
     }

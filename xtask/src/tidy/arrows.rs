@@ -92,6 +92,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             MODEL,
             STORAGE,
             STORAGE_POSTGRES,
+            NODE,
             SQL,
             SCRIPT,
             ENGINE,
