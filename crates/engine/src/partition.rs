@@ -113,7 +113,7 @@ pub struct Partition {
     bulk: RwLock<()>,
     /// The item numbers that this process may use, if the holder of the lease hands them out.
     granted_numbers: Mutex<Option<Range<ItemNumber>>>,
-    /// The number of times that this process has given the partition up.
+    /// The number of times that another process gave numbers to paths, or may have.
     hand_overs: AtomicU64,
     paths: RwLock<Option<Paths>>,
     facts: Mutex<Option<Arc<Facts>>>,
@@ -670,7 +670,7 @@ impl Partition {
         self.opened(guard).map(drop)
     }
 
-    /// Returns the number of times that this process has given the partition up.
+    /// Returns a number that changes when the numbers of paths may be those of another process.
     pub(crate) fn hand_overs(&self) -> u64 {
         self.hand_overs.load(Ordering::Acquire)
     }

@@ -222,6 +222,31 @@ fn paths_of_one_owner_stay_when_the_next_adds_others() {
     assert_eq!(found.expect("a query"), [r#""third""#]);
 }
 
+#[test]
+fn paths_that_a_reader_has_loaded_before_the_owner_added_others_are_read_again() {
+    let two = Two::new();
+    let (partition, _) = two.partition_of_p();
+    for n in 0..3 {
+        two.give(partition);
+        // The holder reads the dictionary before the owner adds a path.
+        assert_eq!(found(&two.holder, "c.a = 1"), [r#""first""#]);
+        two.owner
+            .create(&format!(r#"{{"id":"o{n}","pk":"p","o{n}":5}}"#));
+        two.take_back(partition);
+        // And the owner before the holder does.
+        let _ = two.owner.refusal_of_create(
+            &two.owner.container(),
+            &format!(r#"{{"id":"none","pk":"p","none{n}":5}}"#),
+        );
+        two.holder
+            .create(&format!(r#"{{"id":"h{n}","pk":"p","h{n}":5}}"#));
+        for name in ["o", "h"] {
+            let ids = found(&two.holder, &format!("c.{name}{n} = 5"));
+            assert_eq!(ids, [format!("\"{name}{n}\"")]);
+        }
+    }
+}
+
 fn write_of(operation: WriteOperation, body: &str) -> BatchOperation {
     let body = (!body.is_empty()).then(|| Body::Text(Bytes::copy_from_slice(body.as_bytes())));
     BatchOperation::new(BatchAction::Write(operation), body)

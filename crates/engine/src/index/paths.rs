@@ -159,6 +159,16 @@ impl Paths {
         self.last
     }
 
+    /// Returns true if each path of another dictionary has the same number here.
+    pub fn has_all_of(&self, other: &Paths) -> bool {
+        let mut names = other.names.iter();
+        let mut elements = other.elements.iter();
+        let mut derived = other.derived.iter();
+        names.all(|(path, number)| self.names.get(path) == Some(number))
+            && elements.all(|(parent, number)| self.elements.get(parent) == Some(number))
+            && derived.all(|(text, number)| self.derived.get(text) == Some(number))
+    }
+
     /// Sets the paths that the store has. All other paths are written with the next commit, even if
     /// an earlier commit took them and failed.
     pub fn set_saved(&mut self, stored: &Paths) {

@@ -51,11 +51,20 @@ impl Partition {
     /// 500 if the store cannot be read.
     pub fn paths(&self, snapshot: &dyn Snapshot) -> Result<PathsRef<'_>> {
         let lsn = snapshot.head().lsn;
-        let guard = read(&self.paths);
-        if guard.is_some() && lsn <= self.paths_until.load(Ordering::Acquire) {
-            return Ok(PathsRef(guard));
+        loop {
+            let guard = read(&self.paths);
+            if guard.is_some() && lsn <= self.paths_until.load(Ordering::Acquire) {
+                return Ok(PathsRef(guard));
+            }
+            drop(guard);
+            // The dictionary may be forgotten again before the next look.
+            self.load_paths_of(snapshot)?;
         }
-        drop(guard);
+    }
+
+    /// Reads the dictionary of a snapshot, if the one in memory may lack paths of the snapshot.
+    fn load_paths_of(&self, snapshot: &dyn Snapshot) -> Result<()> {
+        let lsn = snapshot.head().lsn;
         let mut guard = write(&self.paths);
         if lsn > self.paths_until.load(Ordering::Acquire) || guard.is_none() {
             // Numbers are given without gaps, so the next one tells if there are more.
@@ -71,13 +80,31 @@ impl Partition {
             }
             self.paths_until.fetch_max(lsn, Ordering::AcqRel);
         }
-        drop(guard);
-        Ok(PathsRef(read(&self.paths)))
+        Ok(())
     }
 
-    /// Notes that the dictionary in memory grows with the writes of this process.
-    pub(super) fn keep_paths(&self) {
+    /// Reads the dictionary for a new writer. From now on the dictionary in memory grows with the
+    /// writes of this process.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read or a row is damaged.
+    pub(super) fn load_dictionary(&self, snapshot: &dyn Snapshot) -> Result<()> {
+        let stored = load_paths(snapshot)?;
+        match &mut *write(&self.paths) {
+            // Transactions that are running use the numbers in memory, so those stay. Paths that
+            // the store lacks, because their commit never took place, go along with the next
+            // commit.
+            Some(paths) if paths.has_all_of(&stored) => paths.set_saved(&stored),
+            // Another process has given numbers since a reader loaded the dictionary. Transactions
+            // that are running may use the same numbers for other paths.
+            Some(paths) => {
+                self.hand_overs.fetch_add(1, Ordering::AcqRel);
+                *paths = stored;
+            }
+            none => *none = Some(stored),
+        }
         self.paths_until.store(u64::MAX, Ordering::Release);
+        Ok(())
     }
 
     /// Forgets the dictionary, which another process extends from now on. The next reader reads the
@@ -88,12 +115,14 @@ impl Partition {
         self.paths_until.store(0, Ordering::Release);
     }
 
-    /// Locks the dictionary to add paths.
+    /// Locks the dictionary to add paths. Only the owner gives numbers to paths.
     ///
     /// # Errors
-    /// 410 if the partition is split or merged, 500 if the store cannot be read.
+    /// 410 if the partition is split or merged, 500 if the store cannot be read, 503 if another
+    /// process owns the partition.
     pub fn paths_mut(&self) -> Result<PathsMut<'_>> {
         let mut guard = write(&self.paths);
+        self.check_owned()?;
         if guard.is_none() {
             *guard = Some(load_paths(self.snapshot()?.as_ref())?);
         }

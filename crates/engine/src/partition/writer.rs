@@ -3,7 +3,7 @@
 
 use super::counts::{COUNT_BLOCK, count_row};
 use super::key_sizes::{FinishedCount, KeyChanges, KeySizes};
-use super::{Counters, Partition, dictionary, scan};
+use super::{Counters, Partition, scan};
 use crate::errors::storage_failure;
 use crate::feed::read_change;
 use crate::index::generations::PolicyGenerations;
@@ -142,7 +142,7 @@ impl Writer {
         let lsn = lease.head().lsn;
         let snapshot = partition.snapshot_in_any_phase()?;
         let snapshot = snapshot.as_ref();
-        load_dictionary(partition, snapshot)?;
+        partition.load_dictionary(snapshot)?;
         partition.note_commit_second(newest_ts(snapshot)?);
         Ok(Writer {
             lease,
@@ -312,19 +312,6 @@ impl Writer {
             puts.push(count_row(&self.entry_counts, block));
         }
     }
-}
-
-/// Loads the dictionary of paths into the partition's memory.
-fn load_dictionary(partition: &Partition, snapshot: &dyn Snapshot) -> Result<()> {
-    let stored = dictionary::load_paths(snapshot)?;
-    match &mut *write(&partition.paths) {
-        // Transactions that are running use the numbers in memory, so those stay. Paths that the
-        // store lacks, because their commit never took place, go along with the next commit.
-        Some(paths) => paths.set_saved(&stored),
-        none => *none = Some(stored),
-    }
-    partition.keep_paths();
-    Ok(())
 }
 
 /// Returns the `_ts` of the item that was changed last; 0 if there is no item.
