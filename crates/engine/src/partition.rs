@@ -655,9 +655,8 @@ impl Partition {
         // The other process adds paths of its own, and those that were never saved are void.
         self.forget_paths();
         drop((writer, bulk));
-        let synced = self.sync();
-        self.store.release(self.storage_id);
-        synced.map(|()| true)
+        let released = self.store.release(self.storage_id);
+        released.map_err(storage_failure).map(|()| true)
     }
 
     /// Opens a new writer, so that no commit of another process can take place any more.

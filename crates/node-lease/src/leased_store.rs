@@ -106,8 +106,9 @@ impl Store for LeasedStore {
         self.inner.destroy(partition)
     }
 
-    fn release(&self, partition: PartitionId) {
-        self.inner.release(partition);
+    fn release(&self, partition: PartitionId) -> Result<(), StoreError> {
+        self.inner.release(partition)?;
+        self.validity.check()
     }
 
     fn sync(&self) -> Result<(), StoreError> {

@@ -620,11 +620,10 @@ impl Store for PlacedStore {
         })
     }
 
-    fn release(&self, partition: PartitionId) {
-        let at = self
-            .way(partition)
-            .map_or(in_first(partition), |way| way.at);
-        self.store_of(at).release(at.number);
+    fn release(&self, partition: PartitionId) -> Result<(), StoreError> {
+        let way = self.way(partition);
+        let at = way.map_or(in_first(partition), |way| way.at);
+        self.store_of(at).release(at.number)
     }
 
     fn sync(&self) -> Result<(), StoreError> {

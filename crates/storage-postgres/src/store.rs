@@ -286,6 +286,22 @@ impl PostgresStore {
         }
     }
 
+    /// Waits until the tasks that partitions have queued are done.
+    fn pass_barriers(&self, partitions: &[PartitionId]) -> Result<(), StoreError> {
+        let mut answers = Vec::new();
+        for id in partitions {
+            let (sender, receiver) = oneshot::channel();
+            self.shared.push(*id, Work::Barrier(sender));
+            answers.push(receiver);
+        }
+        for answer in answers {
+            if block_on(answer, TASK_TIMEOUT).is_none_or(|answer| answer.is_err()) {
+                return Err(self.shared.unavailable("there was no answer".to_owned()));
+            }
+        }
+        Ok(())
+    }
+
     /// Queues work of one partition and waits for its answer.
     fn perform<T>(
         &self,
@@ -444,28 +460,32 @@ impl Store for PostgresStore {
         self.perform(partition, Work::Destroy)
     }
 
-    fn release(&self, partition: PartitionId) {
-        self.shared.partitions().release(partition);
+    fn release(&self, partition: PartitionId) -> Result<(), StoreError> {
+        let is_busy = self.shared.partitions().busy().contains(&partition);
+        let passed = match is_busy {
+            true => self.pass_barriers(&[partition]),
+            false => Ok(()),
+        };
+        let may_be_on_its_way = {
+            let mut partitions = self.shared.partitions();
+            partitions.release(partition);
+            partitions.is_in_doubt(partition)
+        };
         self.shared.end_idle(partition);
+        if may_be_on_its_way {
+            let detail = "the outcome of a commit is not known".to_owned();
+            return Err(self.shared.unavailable(detail));
+        }
+        passed
     }
 
     fn sync(&self) -> Result<(), StoreError> {
-        let mut answers = Vec::new();
         // The lock is released here: queueing takes it again.
         let (busy, failed) = {
             let partitions = self.shared.partitions();
             (partitions.busy(), partitions.failed())
         };
-        for id in busy {
-            let (sender, receiver) = oneshot::channel();
-            self.shared.push(id, Work::Barrier(sender));
-            answers.push(receiver);
-        }
-        for answer in answers {
-            if block_on(answer, TASK_TIMEOUT).is_none_or(|answer| answer.is_err()) {
-                return Err(self.shared.unavailable("there was no answer".to_owned()));
-            }
-        }
+        self.pass_barriers(&busy)?;
         if self.shared.partitions().failed() != failed {
             let detail = "commits failed while they were waited for".to_owned();
             return Err(self.shared.unavailable(detail));

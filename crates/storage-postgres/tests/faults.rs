@@ -546,6 +546,39 @@ fn tables_may_take_longer_than_a_connection() {
     });
 }
 
+/// A partition is given up when its own commits are answered, whatever other partitions wait for.
+#[test]
+fn a_partition_is_released_while_commits_of_another_wait() {
+    let server = Server::start(&["-c", "fsync=off"]);
+    let config = server.config();
+    let store = open(&config);
+    let other = PartitionId(8);
+    let blocked = PartitionWriter::open(&store, P);
+    let mut free = PartitionWriter::open(&store, other);
+    const LOCKED: &str = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let lock = "BEGIN; SELECT 1 FROM {s}.head WHERE p = 7 FOR UPDATE; SELECT pg_sleep(120)";
+            // Ends when the test is over, which is no failure.
+            let _ = server.try_sql(&lock.replace("{s}", &config.schema));
+        });
+        while server.sql(LOCKED).is_empty() {}
+        let waiting = store.submit(&blocked.lease, commit(1, &[(b"a", b"1")]));
+        free.put(&[(b"b", b"2")]);
+        assert!(store.release(other).is_ok());
+        // The commit of the locked partition is still on its way.
+        let still_locked = server.sql(LOCKED).len();
+        assert_eq!(still_locked, 1);
+        server.sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'",
+        );
+        assert_eq!(waiting.wait(), CommitOutcome::Ok);
+    });
+    assert!(store.release(P).is_ok());
+    let late = store.submit(&free.lease, commit(2, &[(b"late", b"1")]));
+    assert_eq!(late.wait(), CommitOutcome::Fenced);
+}
+
 /// Snapshots that time out leave no connections behind, and the bound of their number holds.
 #[test]
 fn connections_of_snapshots_that_timed_out_are_closed() {

@@ -305,7 +305,7 @@ fn an_owner_uses_transactions_again_between_opening_and_release() {
         before.put(&[(b"a", &[round])]);
         assert_eq!(owner.snapshot(P).unwrap().head().lsn, u64::from(round));
     }
-    holder.release(P);
+    holder.release(P).unwrap();
 
     let mut own = PartitionWriter::open(&owner, P);
     own.put(&[(b"a", &[6])]);
@@ -329,7 +329,7 @@ fn an_owner_uses_transactions_again_between_opening_and_release() {
         8,
         "the holder looks anew"
     );
-    owner.release(P);
+    owner.release(P).unwrap();
 
     let mut after = PartitionWriter::open(&holder, P);
     for round in 9..=12u8 {

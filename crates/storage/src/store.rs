@@ -211,9 +211,15 @@ pub trait Store: Send + Sync {
     fn destroy(&self, partition: PartitionId) -> Result<(), StoreError>;
 
     /// Gives a partition up to another process, which may write it until this store opens it again.
-    /// All commits of the caller are answered. A store that looks at each partition anew for each
-    /// snapshot has nothing to do.
-    fn release(&self, _partition: PartitionId) {}
+    /// Waits for the answers of the commits that were accepted. A store that looks at each
+    /// partition anew for each snapshot has nothing else to do.
+    ///
+    /// # Errors
+    /// When a commit may still take place: the next process must open the partition before it
+    /// reads.
+    fn release(&self, _partition: PartitionId) -> Result<(), StoreError> {
+        self.sync()
+    }
 
     /// Waits until every accepted commit is durable.
     ///
@@ -311,7 +317,7 @@ macro_rules! store_behind {
                 (**self).destroy(partition)
             }
 
-            fn release(&self, partition: PartitionId) {
+            fn release(&self, partition: PartitionId) -> Result<(), StoreError> {
                 (**self).release(partition)
             }
 

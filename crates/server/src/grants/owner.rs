@@ -458,7 +458,8 @@ impl OwnerNode {
         }
         let taken = self.engine.take_over(&terms.granted());
         if let Err(error) = taken {
-            self.store.release(partition);
+            // An opening that comes late fences the holder, which opens the partition again then.
+            let _ = self.store.release(partition);
             self.store.remove(partition);
             return Err(format!("{}: {}", error.message(), error.cause_chain()));
         }

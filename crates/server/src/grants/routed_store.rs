@@ -145,10 +145,9 @@ impl Store for RoutedStore {
         Err(not_owned())
     }
 
-    fn release(&self, partition: PartitionId) {
-        if let Ok(place) = self.place(partition) {
-            self.store_of(&place).release(place.number);
-        }
+    fn release(&self, partition: PartitionId) -> Result<(), StoreError> {
+        let place = self.place(partition)?;
+        self.store_of(&place).release(place.number)
     }
 
     fn sync(&self) -> Result<(), StoreError> {
