@@ -206,6 +206,8 @@ impl Engine {
         if !partition.give_up(permit)? {
             return Ok(None);
         }
+        // The standing has what was counted here so far.
+        let _ = partition.meter.take_report();
         Ok(Some(GrantedPartition {
             partition: partition.storage_id,
             catalog_version,
@@ -313,19 +315,6 @@ impl Engine {
         };
         partition.give_up(mark)?;
         Ok(partition.meter.standing(self.world().now_ms()))
-    }
-
-    /// Takes reports back that did not reach the holder: the next ones have them too.
-    pub fn take_reports_back(&self, reports: &[(PartitionId, MeterReport)]) {
-        let by_id: HashMap<PartitionId, MeterReport> = reports.iter().copied().collect();
-        self.for_each_of(
-            |id| by_id.contains_key(&id),
-            |id, partition| {
-                if let Some(report) = by_id.get(&id) {
-                    partition.meter.take_report_back(*report);
-                }
-            },
-        );
     }
 
     /// Takes work back that did not reach the holder.

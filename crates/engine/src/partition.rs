@@ -68,6 +68,7 @@ pub(crate) use writer::{
     Attempt, CommitChanges, SubmittedCommit, WriteBlock, Writer, WriterGuard, token_of,
 };
 
+use crate::catalog::CATALOG_PARTITION;
 use crate::errors::{
     damaged, did_not_happen, gone_error, outcome_error, storage_failure, unknown_outcome,
 };
@@ -576,7 +577,8 @@ impl Partition {
     /// Returns the error for a commit that did not take place because of a newer lease. The owner
     /// may be another process by now, or this one again, so the request is best passed on.
     fn not_committed(&self) -> Error {
-        match self.owners.are_passed_on() {
+        // No request for the catalog is passed on: the client sends the request again.
+        match self.owners.are_passed_on() && self.storage_id != CATALOG_PARTITION {
             true => Error::not_owned(Some(self.storage_id.0)),
             false => did_not_happen(),
         }

@@ -340,6 +340,32 @@ fn a_bulk_request_is_carried_out_or_refused() {
     });
 }
 
+/// The container has another partition, which the holder owns.
+#[test]
+fn a_bulk_request_with_a_key_needs_the_partition_of_the_key_only() {
+    let two = Two::new();
+    let (partition, _) = two.partition_of_p();
+    two.give(partition);
+    let mode = BatchMode::Each {
+        range: None,
+        key: Some(key(r#"["p"]"#)),
+        continue_on_error: true,
+    };
+    let operations = vec![write_of(WriteOperation::Create, r#"{"id":"new","pk":"p"}"#)];
+    let container = two.owner.container();
+    let done = two.owner.engine.batch(&container, &mode, operations, None);
+    let answer = done.wait().result.expect("it is carried out");
+    assert!(answer.results[0].result.is_ok());
+    let operations = vec![write_of(
+        WriteOperation::Create,
+        r#"{"id":"other","pk":"p"}"#,
+    )];
+    let container = two.holder.container();
+    let done = two.holder.engine.batch(&container, &mode, operations, None);
+    let refusal = done.wait().result.expect_err("it is refused");
+    assert_eq!(refusal.partition(), Some(partition.0));
+}
+
 #[test]
 fn a_deletion_by_key_is_carried_out_or_refused() {
     check_refusals(|owner, _| {

@@ -25,6 +25,8 @@ use std::collections::BTreeMap;
 
 /// The fifth of a time by which the holder waits longer than an owner counts.
 const MARGIN: u64 = 5;
+/// The end of a grant that is over; 0 is that of a grant of which no owner has heard.
+const EXPIRED_MS: u64 = 1;
 /// The most partitions of one recall: the answer has some kilobytes for each.
 const RECALLED_AT_ONCE: usize = 200;
 
@@ -104,6 +106,12 @@ impl<T: Clone> Given<T> {
     pub fn has(&self, (partition, id): (u64, u64)) -> bool {
         let grant = self.grants.get(&partition);
         grant.is_some_and(|grant| grant.id == id)
+    }
+
+    /// Returns true if a process owns a partition.
+    pub fn is_owned_by(&self, partition: u64, process: u64) -> bool {
+        let owner = self.owner(partition);
+        owner.is_some_and(|owner| owner.process == process)
     }
 
     /// Returns all partitions of other owners.
@@ -213,6 +221,17 @@ impl<T: Clone> Given<T> {
             }
         }
         ended
+    }
+
+    /// Notes that the owner of a grant owns the partition no longer. The grant has expired, and
+    /// stays until [`Given::end`]: commits of the owner may be on their way.
+    pub fn expire(&mut self, (partition, id): (u64, u64)) {
+        if let Some(grant) = self.grants.get_mut(&partition)
+            && grant.id == id
+        {
+            grant.is_recalled = true;
+            grant.until_ms = EXPIRED_MS;
+        }
     }
 
     /// Returns true if another process owns a partition and was silent for so long that it owns
@@ -558,6 +577,23 @@ mod tests {
         assert!(given.is_owned_here(7));
         given.set_terms(7, id, ());
         assert!(given.is_owned_here(7), "the grant has ended");
+    }
+
+    #[test]
+    fn a_grant_that_its_owner_gave_up_unsettled_has_expired_but_not_ended() {
+        let mut given: Given<()> = Given::default();
+        let id = given.begin(7, owner(0));
+        given.set_terms(7, id, ());
+        given.answer(0, 1_000, 100);
+        assert!(given.expired(1_010).is_empty());
+        given.expire((7, id + 1));
+        assert!(given.expired(1_010).is_empty(), "another grant");
+        given.expire((7, id));
+        assert_eq!(given.expired(1_010), [(7, id)]);
+        assert!(!given.is_owned_here(7), "a commit may be on its way");
+        assert!(given.answer(0, 1_010, 100).grants.is_empty());
+        assert_eq!(given.expired(1_010), [(7, id)], "no answer extends it");
+        assert_eq!(given.end(&[(7, id)]), [7]);
     }
 
     #[test]

@@ -376,9 +376,10 @@ impl Service for Forwarder {
         if let (Tried::Elsewhere(partition, address), Some(key)) = (tried, &key) {
             let origin = (connection.scheme, self.seat.node.address.as_str());
             let way = (key, &*address);
-            let owner = self.seat.owner();
+            // A node that serves by now has no list of owners.
             let is_owner = || {
-                let known = owner.as_ref().and_then(|own| own.owner_of(partition));
+                let own = self.seat.owner();
+                let known = own.and_then(|own| own.owner_of(partition));
                 known.is_some_and(|known| known == address)
             };
             let sent = send_to_owner(&self.client, way, &head, body.clone(), origin);

@@ -34,4 +34,4 @@ mod routed_store;
 pub(crate) use grantor::{Grantor, GrantorOptions};
 pub(crate) use messages::{POLL_PATH, RECALL_PATH};
 pub(crate) use owner::{OwnerNode, Tried, open_when_possible};
-pub(crate) use passing::Passing;
+pub(crate) use passing::{Passing, Recalls};

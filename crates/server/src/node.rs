@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::forwarding::{
     Forwarder, FromNodes, NodesClient, is_refusal_of_node, nodes_client, not_holder,
 };
-use crate::grants::{Grantor, OwnerNode, POLL_PATH, Passing, RECALL_PATH};
+use crate::grants::{Grantor, OwnerNode, POLL_PATH, Passing, RECALL_PATH, Recalls};
 use crate::health::Health;
 use crate::members::{HELLO_PATH, Members, say_hello};
 use crate::public_paths::PublicPaths;
@@ -328,6 +328,7 @@ impl NodePort {
                 members: self.seat.members.clone(),
                 address: self.seat.node.address.clone(),
                 passing: Passing {
+                    recalls: Recalls::default(),
                     grantor: grantor.clone(),
                     gateway: gateway.clone(),
                     client: self.client.clone(),
@@ -338,8 +339,11 @@ impl NodePort {
         }));
         self.seat.is_serving.store(true, Ordering::SeqCst);
         drop(write(&self.seat.reader).take());
-        if let Some(owner) = write(&self.seat.owner).take() {
+        let owner = write(&self.seat.owner).take();
+        if let Some(owner) = owner {
             owner.stop_tasks();
+            // The end of the store may wait for a cluster.
+            tokio::task::spawn_blocking(move || drop(owner));
         }
         // The requests that wait look again.
         self.seat.take_lease(grantor.key());

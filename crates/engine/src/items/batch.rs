@@ -332,9 +332,13 @@ impl Bulk<'_> {
             None => None,
         };
         // All operations are carried out here, or none is.
-        let concerned = match &named {
-            Some(partition) => Arc::from([Arc::clone(partition)]),
-            None => self.container.partitions(),
+        let concerned = match (&named, self.key) {
+            (Some(partition), _) => Arc::from([Arc::clone(partition)]),
+            (None, Some(key)) => {
+                let epk = self.container.partition_key().epk(key);
+                Arc::from([self.container.partition_of(&epk)])
+            }
+            (None, None) => self.container.partitions(),
         };
         let bulk: Vec<_> = concerned.iter().map(|one| one.begin_bulk()).collect();
         check_all_owned(concerned.iter().map(Arc::as_ref))?;
@@ -357,9 +361,11 @@ impl Bulk<'_> {
             refusal.is_some_and(|error| error.kind() == Kind::NotOwned)
         };
         if !answers.is_empty() && answers.iter().all(is_elsewhere) {
-            return Err(Error::not_owned(
-                named.map(|partition| partition.storage_id.0),
-            ));
+            let only = match &concerned[..] {
+                [only] => Some(only.storage_id.0),
+                _ => None,
+            };
+            return Err(Error::not_owned(only));
         }
         // Commits are submitted, so nothing fails any more: without a snapshot the answer has no
         // position.

@@ -222,17 +222,6 @@ impl Meter {
         (report != MeterReport::default()).then_some(report)
     }
 
-    /// Takes a report back that did not reach the other process: the next report has the counts.
-    pub(crate) fn take_report_back(&self, report: MeterReport) {
-        let reported = &mut self.state().reported;
-        reported.charged.0 = reported.charged.0.saturating_sub(report.charged);
-        reported.requests = reported.requests.saturating_sub(report.requests);
-        reported.throttled = reported.throttled.saturating_sub(report.throttled);
-        reported.would_throttle = reported
-            .would_throttle
-            .saturating_sub(report.would_throttle);
-    }
-
     /// Adds what another process has counted, to the account and to the spending of the budget.
     pub(crate) fn add_report(&self, now: u64, report: MeterReport) {
         let mut state = self.state();

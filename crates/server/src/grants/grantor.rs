@@ -9,7 +9,7 @@
 //! is waited for or the engine works.
 
 use super::messages::{
-    GivenBack, Poll, PollAnswer, StandingText, TermsText, answer_with, counted, read_message,
+    GivenBack, Poll, PollAnswer, Report, StandingText, TermsText, answer_with, read_message,
     reports,
 };
 use super::recaller::{Ended, Recaller};
@@ -75,6 +75,8 @@ pub(crate) struct Grantor {
     choosing: Mutex<()>,
     /// A partition is being taken back for the sake of another owner.
     is_calling_back: AtomicBool,
+    /// Grants that have expired are being ended.
+    is_ending: AtomicBool,
     /// Request units a second from which on a partition is given; `None` gives none.
     least_load: Option<u64>,
 }
@@ -90,12 +92,23 @@ struct State {
     /// Partitions whose writer the engine releases for another process, or opens again after one.
     /// Until that is done no other thread changes their owner.
     busy: HashSet<u64>,
-    /// The number of the last report of each process.
-    reported: HashMap<u64, u64>,
+    /// The numbers of each process that has polled. None is removed, so that no old message counts.
+    numbers: HashMap<u64, Numbers>,
     /// The time at which partitions were given that may not be taken over yet.
     given_ms: HashMap<u64, u64>,
     /// No partition is given any more.
     is_stopped: bool,
+}
+
+/// The numbers of the messages of a process.
+#[derive(Default)]
+struct Numbers {
+    /// The last poll.
+    poll: u64,
+    /// The last report of the process.
+    report: u64,
+    /// The last report for the process.
+    own_report: Report,
 }
 
 struct Node {
@@ -141,6 +154,7 @@ impl Grantor {
             unbusied: Condvar::new(),
             choosing: Mutex::default(),
             is_calling_back: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
             least_load,
         });
         let mover = Arc::downgrade(&grantor);
@@ -208,7 +222,15 @@ impl Grantor {
     pub(crate) fn recall_for_request(&self, partition: Option<u64>) -> bool {
         let recalled = match partition {
             Some(partition) => self.recall(PartitionId(partition)),
-            None => self.recall_all(),
+            None => {
+                // The next request of this kind finds them here.
+                let until_ms = self.world.monotonic_ms() + KEPT_MS;
+                let given: Vec<u64> = read(&self.given).owners().map(|(id, _)| id).collect();
+                for partition in given {
+                    self.keep(partition, until_ms);
+                }
+                self.recall_all()
+            }
         };
         recalled.is_ok()
     }
@@ -240,58 +262,96 @@ impl Grantor {
         }
     }
 
+    /// Carries a poll out. No cluster is waited for, except for the commits of a partition that is
+    /// given to the process.
     fn poll(self: &Arc<Self>, poll: Poll) -> Option<PollAnswer> {
         let engine = self.engine()?;
-        // What the node says of its partitions comes first: it may have given some back.
         let now_ms = self.world.monotonic_ms();
-        for back in &poll.given_back {
-            // A grant that was recalled has ended before. A node that could not take a partition
-            // over, or gave it up, does not get it at once.
-            if read(&self.given).has(back.grant) {
-                let until_ms = now_ms + REFUSED_MS;
-                lock(&self.state).kept.insert(back.grant.0, until_ms);
-                self.end_returned(&engine, back);
-            }
+        let is_new_report = self.note_numbers(&poll)?;
+        // Counts come before standings, which contain them.
+        if is_new_report {
+            self.add_reports(&engine, &poll);
         }
-        let is_new = {
-            let mut state = lock(&self.state);
-            state.reported.insert(poll.process, poll.report) != Some(poll.report)
-        };
-        if is_new {
-            engine.add_reports(&reports(&poll.reports));
+        for back in &poll.given_back {
+            self.take_in(&engine, back, now_ms);
         }
         let work: Vec<Rid> = poll.work.iter().filter_map(|rid| Rid::parse(rid)).collect();
         engine.enter_holder_work(&work);
-
-        let expired = read(&self.given).expired(now_ms);
-        self.end_expired(&engine, &expired);
-        {
-            let mut state = lock(&self.state);
-            let State {
-                nodes, reported, ..
-            } = &mut *state;
-            nodes.retain(|_, node| now_ms.saturating_sub(node.polled_ms) <= SILENT_MS);
-            reported.retain(|process, _| *process == poll.process || nodes.contains_key(process));
-            state.kept.retain(|_, until_ms| now_ms < *until_ms);
-            state
-                .given_ms
-                .retain(|_, given_ms| now_ms < *given_ms + TAKE_OVER_MS);
-            match poll.takes_none {
-                true => _ = state.nodes.remove(&poll.process),
-                false => {
-                    let node = Node {
-                        name: poll.name.clone(),
-                        address: poll.address.clone(),
-                        polled_ms: now_ms,
-                    };
-                    state.nodes.insert(poll.process, node);
-                }
-            }
+        if !read(&self.given).expired(now_ms).is_empty() {
+            self.end_expired_later();
         }
+        self.note_node(&poll, now_ms);
         if !poll.takes_none {
             self.choose(&engine, poll.process);
         }
         Some(self.answer_to(&engine, &poll))
+    }
+
+    /// Notes the numbers of a poll. Returns true for a report that has not come before, and `None`
+    /// for a poll that a later one has overtaken, or that is sent a second time.
+    fn note_numbers(&self, poll: &Poll) -> Option<bool> {
+        let mut state = lock(&self.state);
+        let numbers = state.numbers.entry(poll.process).or_default();
+        if poll.number <= numbers.poll {
+            return None;
+        }
+        numbers.poll = poll.number;
+        if poll.seen.0 == self.term {
+            numbers.own_report.has_arrived(poll.seen.1);
+        }
+        let is_new = poll.report.number > numbers.report;
+        numbers.report = numbers.report.max(poll.report.number);
+        Some(is_new)
+    }
+
+    /// Adds the counts of a process at its partitions. Those of other partitions are in the
+    /// standings with which these came back.
+    fn add_reports(&self, engine: &Engine, poll: &Poll) {
+        let mut reports = reports(&poll.report.counts);
+        let given = read(&self.given);
+        reports.retain(|(partition, _)| given.is_owned_by(partition.0, poll.process));
+        drop(given);
+        engine.add_reports(&reports);
+    }
+
+    /// Ends a grant that a process has given back by itself: it could not take the partition over,
+    /// or gave it up. The process does not get the partition at once.
+    fn take_in(&self, engine: &Engine, back: &GivenBack, now_ms: u64) {
+        // A grant that was recalled has ended before.
+        if !read(&self.given).has(back.grant) {
+            return;
+        }
+        self.keep(back.grant.0, now_ms + REFUSED_MS);
+        match back.is_settled {
+            true => self.end(engine, &[back.grant], back.standing.as_ref()),
+            false => write(&self.given).expire(back.grant),
+        }
+    }
+
+    /// Keeps a partition for this node until a time.
+    fn keep(&self, partition: u64, until_ms: u64) {
+        lock(&self.state).kept.insert(partition, until_ms);
+    }
+
+    /// Notes the node that has polled, and forgets what is over.
+    fn note_node(&self, poll: &Poll, now_ms: u64) {
+        let mut state = lock(&self.state);
+        let state = &mut *state;
+        let is_heard = |node: &Node| now_ms.saturating_sub(node.polled_ms) <= SILENT_MS;
+        state.nodes.retain(|_, node| is_heard(node));
+        state.kept.retain(|_, until_ms| now_ms < *until_ms);
+        let given_ms = &mut state.given_ms;
+        given_ms.retain(|_, given_ms| now_ms < *given_ms + TAKE_OVER_MS);
+        if poll.takes_none {
+            state.nodes.remove(&poll.process);
+            return;
+        }
+        let node = Node {
+            name: poll.name.clone(),
+            address: poll.address.clone(),
+            polled_ms: now_ms,
+        };
+        state.nodes.insert(poll.process, node);
     }
 
     /// Returns the answer to a poll.
@@ -327,6 +387,11 @@ impl Grantor {
             }
         }
         let owned: Vec<PartitionId> = grants.iter().map(|(id, _)| PartitionId(*id)).collect();
+        let report = {
+            let mut state = lock(&self.state);
+            let numbers = state.numbers.entry(poll.process).or_default();
+            numbers.own_report.next(|| engine.take_reports(&owned))
+        };
         PollAnswer {
             term: self.term,
             round: answer.round,
@@ -335,7 +400,7 @@ impl Grantor {
             confirmed_ms: engine.confirmed_ms(),
             grants,
             terms,
-            reports: counted(&engine.take_reports(&owned)),
+            report,
             owners: owners.into_iter().collect(),
         }
     }
@@ -380,20 +445,42 @@ impl Grantor {
 
     /// Takes a partition back on a thread of its own, unless one is being taken back so already.
     fn call_back(self: &Arc<Self>, partition: u64) {
-        if self.is_calling_back.swap(true, Ordering::AcqRel) {
+        // The next look at the loads decides again.
+        let call = move |grantor: &Grantor| _ = grantor.take_back(Some(partition));
+        self.in_background("orrery-call-back", |grantor| &grantor.is_calling_back, call);
+    }
+
+    /// Ends the grants that have expired on a thread of its own: a cluster may not answer.
+    fn end_expired_later(self: &Arc<Self>) {
+        let end = |grantor: &Grantor| {
+            let expired = read(&grantor.given).expired(grantor.world.monotonic_ms());
+            if let Some(engine) = grantor.engine() {
+                // The next poll tries again.
+                let _ = grantor.end_expired(&engine, &expired);
+            }
+        };
+        self.in_background("orrery-end-grants", |grantor| &grantor.is_ending, end);
+    }
+
+    /// Runs a piece of work on a thread of its own, unless such a piece runs already, as a mark
+    /// tells.
+    fn in_background(
+        self: &Arc<Self>,
+        name: &str,
+        mark: fn(&Grantor) -> &AtomicBool,
+        work: impl FnOnce(&Grantor) + Send + 'static,
+    ) {
+        if mark(self).swap(true, Ordering::AcqRel) {
             return;
         }
         let grantor = self.clone();
-        let call = move || {
-            // The next look at the loads decides again.
-            let _ = grantor.take_back(Some(partition));
-            grantor.is_calling_back.store(false, Ordering::Release);
+        let run = move || {
+            work(&grantor);
+            mark(&grantor).store(false, Ordering::Release);
         };
-        let started = std::thread::Builder::new()
-            .name("orrery-call-back".to_owned())
-            .spawn(call);
+        let started = std::thread::Builder::new().name(name.to_owned()).spawn(run);
         if started.is_err() {
-            self.is_calling_back.store(false, Ordering::Release);
+            mark(self).store(false, Ordering::Release);
         }
     }
 
@@ -432,6 +519,7 @@ impl Grantor {
         let Ok(Some(granted)) = granted else {
             // Everything that the writer had accepted may not be durable: the holder goes on.
             write(&self.given).end(&[(partition, id)]);
+            self.keep(partition, self.world.monotonic_ms() + REFUSED_MS);
             return false;
         };
         let (cluster, number) = self.placed.home(PartitionId(partition));
@@ -691,8 +779,7 @@ impl Owners for Grantor {
         if self.owns(partition) {
             return Ok(());
         }
-        let until_ms = self.world.monotonic_ms() + KEPT_MS;
-        lock(&self.state).kept.insert(partition.0, until_ms);
+        self.keep(partition.0, self.world.monotonic_ms() + KEPT_MS);
         self.take_back(Some(partition.0))
     }
 

@@ -2,9 +2,14 @@
 //!
 //! The nodes' key signs each body with a word for its kind, and each answer with the signature of
 //! the message that it answers. A message that is sent a second time by a third party changes
-//! nothing: grants have ids that are used once, and recalls name them.
+//! nothing within the term of a holder: the polls of a process have ascending numbers, grants have
+//! ids that are used once, and recalls name them. An old poll of a process that has ended can make
+//! a later holder give partitions to that process; they come back when their time is over.
+//!
+//! Counts are told in reports with numbers. A report that may not have arrived is sent again with
+//! its number, so no count is added twice.
 
-use crate::members::{BODY_BYTES, SIGNATURE, empty, signature_of, verify};
+use crate::members::{SIGNATURE, empty, signature_of, verify};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
@@ -15,11 +20,19 @@ use orrery_node_lease::NodesKey;
 use orrery_storage::PartitionId;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// The path at the holder's client port.
 pub(crate) const POLL_PATH: &str = "/_nodes/grants";
 /// The path at an owner's client port.
 pub(crate) const RECALL_PATH: &str = "/_nodes/recall";
+
+/// The most bytes of a message: some kilobytes for each partition that changes its owner, and some
+/// bytes for each partition that has one.
+const MESSAGE_BYTES: usize = 32 << 20;
+/// The time for the body of a message.
+const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A partition with the id of a grant.
 pub(super) type Granted = (u64, u64);
@@ -29,6 +42,8 @@ pub(super) type Granted = (u64, u64);
 pub(super) struct Poll {
     /// The random number of the process.
     pub(super) process: u64,
+    /// Higher than in each poll of the process before.
+    pub(super) number: u64,
     /// Name and address of the node.
     pub(super) name: String,
     pub(super) address: String,
@@ -36,10 +51,10 @@ pub(super) struct Poll {
     pub(super) owned: Vec<Granted>,
     /// The grants that it has given back, with the standings of their budgets.
     pub(super) given_back: Vec<GivenBack>,
-    /// The counts of its requests, with a number. A report that may not have arrived is sent again
-    /// with its number.
-    pub(super) report: u64,
-    pub(super) reports: Vec<Counted>,
+    /// The counts of the requests at the partitions of both lists.
+    pub(super) report: Report,
+    /// The last report of a holder that has arrived: the term of the holder, and the number.
+    pub(super) seen: (u64, u64),
     /// Resource ids of containers with work for the holder.
     pub(super) work: Vec<String>,
     /// The node takes no further partitions for now: it ends, or cannot reach a cluster.
@@ -63,7 +78,7 @@ pub(super) struct PollAnswer {
     /// The terms of those that it does not have yet.
     pub(super) terms: Vec<TermsText>,
     /// The counts of the holder at the partitions of the process.
-    pub(super) reports: Vec<Counted>,
+    pub(super) report: Report,
     /// The partitions of other nodes, by address.
     pub(super) owners: Vec<(String, Vec<u64>)>,
 }
@@ -83,6 +98,13 @@ pub(super) struct RecallText {
 pub(super) struct Returned {
     pub(super) given_back: Vec<GivenBack>,
     pub(super) reports: Vec<Counted>,
+}
+
+/// Counts, with a number that is higher than that of each report before.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(super) struct Report {
+    pub(super) number: u64,
+    pub(super) counts: Vec<Counted>,
 }
 
 /// A grant that has ended, and the standing of the partition's budget.
@@ -167,6 +189,27 @@ impl TermsText {
     }
 }
 
+impl Report {
+    /// Takes the next counts, unless the last ones may still have to be sent again.
+    pub(super) fn next(
+        &mut self,
+        take: impl FnOnce() -> Vec<(PartitionId, MeterReport)>,
+    ) -> Report {
+        if self.counts.is_empty() {
+            self.number += 1;
+            self.counts = counted(&take());
+        }
+        self.clone()
+    }
+
+    /// Notes that the other side has the report with a number.
+    pub(super) fn has_arrived(&mut self, number: u64) {
+        if number >= self.number {
+            self.counts.clear();
+        }
+    }
+}
+
 /// Returns reports as a message has them.
 pub(super) fn counted(reports: &[(PartitionId, MeterReport)]) -> Vec<Counted> {
     let text = |(partition, report): &(PartitionId, MeterReport)| {
@@ -220,8 +263,8 @@ pub(super) async fn read_message<M: DeserializeOwned>(
     headers: &HeaderMap,
     body: Incoming,
 ) -> Result<(M, String), Response<Bytes>> {
-    let body = Limited::new(body, BODY_BYTES).collect().await;
-    let Ok(body) = body else {
+    let body = timeout(BODY_TIMEOUT, Limited::new(body, MESSAGE_BYTES).collect()).await;
+    let Ok(Ok(body)) = body else {
         return Err(empty(StatusCode::BAD_REQUEST));
     };
     let body = body.to_bytes();
@@ -261,7 +304,7 @@ pub(super) async fn read_answer<M: DeserializeOwned>(
     response: Response<Incoming>,
 ) -> Option<M> {
     let (head, body) = response.into_parts();
-    let body = Limited::new(body, BODY_BYTES).collect().await.ok()?;
+    let body = Limited::new(body, MESSAGE_BYTES).collect().await.ok()?;
     let body = body.to_bytes();
     let signed = ["answer", signature];
     if !verify(key, &signed, &body, signature_of(&head.headers)) {
@@ -293,6 +336,30 @@ mod tests {
         let read: TermsText = serde_json::from_str(&text).expect("the text is terms");
         assert_eq!(read.granted(), granted);
         assert_eq!((read.cluster.as_str(), read.number), ("east", u64::MAX / 2));
+    }
+
+    #[test]
+    fn a_report_is_sent_again_until_it_has_arrived() {
+        let counts = |charged| {
+            let report = MeterReport {
+                charged,
+                ..MeterReport::default()
+            };
+            vec![(PartitionId(9), report)]
+        };
+        let mut report = Report::default();
+        let first = report.next(|| counts(5));
+        assert_eq!((first.number, &first.counts), (1, &counted(&counts(5))));
+        let again = report.next(|| panic!("the first one may not have arrived"));
+        assert_eq!((again.number, again.counts), (1, first.counts));
+        report.has_arrived(0);
+        assert_eq!(
+            report.next(|| panic!("an earlier one has arrived")).number,
+            1
+        );
+        report.has_arrived(1);
+        let second = report.next(|| counts(7));
+        assert_eq!((second.number, second.counts), (2, counted(&counts(7))));
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! are taken over waits for that.
 
 use super::messages::{
-    Counted, GivenBack, Granted, POLL_PATH, Poll, PollAnswer, RecallText, Returned, StandingText,
+    GivenBack, Granted, POLL_PATH, Poll, PollAnswer, RecallText, Report, Returned, StandingText,
     TermsText, answer_with, counted, read_answer, read_message, reports, request_with,
 };
 use super::passing::is_of_partition;
@@ -57,6 +57,8 @@ const UNREACHABLE_MS: u64 = 30_000;
 const MOST_FAILURES: u64 = 3;
 /// The most partitions that one poll gives back: each has some kilobytes.
 const MOST_RETURNED: usize = 200;
+/// The time in which a node that leaves gives its partitions back.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pause between attempts to open the clusters.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The catalog, which is read by every node.
@@ -76,8 +78,12 @@ pub(crate) struct OwnerNode {
     owned: Mutex<Owned>,
     /// The partitions that were given back, until the holder has heard of them.
     returned: Mutex<HashMap<u64, Back>>,
-    /// Counts that may not have reached the holder, with the number of their report.
-    report: Mutex<(u64, Vec<Counted>)>,
+    /// Counts that may not have reached the holder.
+    report: Mutex<Report>,
+    /// The number of the last poll.
+    polls: AtomicU64,
+    /// The last report of a holder: the term of the holder, and the number.
+    seen: Mutex<(u64, u64)>,
     /// The millisecond of the monotonic clock until which the node takes no partitions over, since
     /// a cluster did not answer.
     takes_none_until_ms: AtomicU64,
@@ -191,6 +197,8 @@ impl OwnerNode {
             owned: Mutex::default(),
             returned: Mutex::default(),
             report: Mutex::default(),
+            polls: AtomicU64::new(0),
+            seen: Mutex::default(),
             takes_none_until_ms: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             is_leaving: AtomicBool::new(false),
@@ -298,7 +306,9 @@ impl OwnerNode {
         self.is_leaving.store(true, Ordering::SeqCst);
         self.stop_tasks();
         let own = self.clone();
-        let _ = tokio::task::spawn_blocking(move || own.give_all_back()).await;
+        let given_back = tokio::task::spawn_blocking(move || own.give_all_back());
+        // Grants of a cluster that does not answer expire.
+        let _ = timeout(LEAVE_TIMEOUT, given_back).await;
         let known = self.seat.holder.borrow().clone();
         if let Some(known) = known.filter(|known| known.node != self.seat.node) {
             self.poll(&known, client).await;
@@ -347,7 +357,7 @@ impl OwnerNode {
                 .take_holder_work_back(&work.collect::<Vec<Rid>>());
             return None;
         };
-        lock(&self.report).1.clear();
+        lock(&self.report).has_arrived(message.report.number);
         let own = self.clone();
         let taken = tokio::task::spawn_blocking(move || own.take_in(&answer, since));
         // A panic has been reported.
@@ -371,23 +381,20 @@ impl OwnerNode {
         let returned = lock(&self.returned);
         let given_back = owned.given_back().iter().take(MOST_RETURNED);
         let given_back = given_back.map(|(partition, id)| end_of((*partition, *id), &returned));
-        let partitions: Vec<PartitionId> = grants.iter().map(|(p, _)| PartitionId(*p)).collect();
-        let mut report = lock(&self.report);
-        // Counts that may have arrived are sent again as they were.
-        if report.1.is_empty() {
-            *report = (
-                report.0 + 1,
-                counted(&self.engine.take_reports(&partitions)),
-            );
-        }
+        let given_back: Vec<GivenBack> = given_back.collect();
+        let ended = given_back.iter().map(|back| back.grant.0);
+        let counting = grants.iter().map(|grant| grant.0).chain(ended);
+        let counting: Vec<PartitionId> = counting.map(PartitionId).collect();
+        let report = lock(&self.report).next(|| self.engine.take_reports(&counting));
         let work = self.engine.take_holder_work();
         Poll {
             process: self.process,
+            number: self.polls.fetch_add(1, Ordering::AcqRel) + 1,
             name: self.seat.node.name.clone(),
             address: self.seat.node.address.clone(),
-            given_back: given_back.collect(),
-            report: report.0,
-            reports: report.1.clone(),
+            given_back,
+            report,
+            seen: *lock(&self.seen),
             work: work.iter().map(ToString::to_string).collect(),
             owned: grants,
             takes_none,
@@ -407,7 +414,6 @@ impl OwnerNode {
         lock(&self.returned).retain(|partition, _| kept.contains(partition));
         // Only now: the time must not be that of a partition which is lost.
         self.partitions.validity.extend(since, answer.valid_ms);
-        self.engine.add_reports(&reports(&answer.reports));
         let mut others = HashMap::new();
         for (address, partitions) in &answer.owners {
             let address: Arc<str> = address.as_str().into();
@@ -434,10 +440,22 @@ impl OwnerNode {
                 Some(Ok(())) => owned.take(partition, id),
                 Some(Err(cause)) => {
                     self.tell("a partition cannot be taken over", &cause);
+                    // The opening may still take place.
+                    let back = Back {
+                        standing: None,
+                        is_settled: false,
+                    };
+                    lock(&self.returned).insert(partition, back);
                     owned.refuse(partition, id);
                 }
                 None => owned.refuse(partition, id),
             }
+        }
+        // Each standing of a partition that was taken over is older than these counts.
+        let mut seen = lock(&self.seen);
+        if *seen != (answer.term, answer.report.number) {
+            *seen = (answer.term, answer.report.number);
+            self.engine.add_reports(&reports(&answer.report.counts));
         }
     }
 
@@ -538,7 +556,7 @@ impl OwnerNode {
 
 /// Returns the end of a grant, for the holder.
 fn end_of(grant: Granted, returned: &HashMap<u64, Back>) -> GivenBack {
-    // A partition that is not known was not taken over, so nothing is on its way.
+    // The node has not begun to take a partition over that is not known: nothing is on its way.
     let back = returned.get(&grant.0).cloned().unwrap_or(Back {
         standing: None,
         is_settled: true,

@@ -15,10 +15,15 @@ use http::{Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use orrery_gateway::{Connection, Gateway, NotOwned, Unanswered, error_response};
+use orrery_model::sync::lock;
 use orrery_model::world::World;
 use orrery_model::{Error, Kind};
-use std::sync::Arc;
+use percent_encoding::percent_decode_str;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 /// The longest wait of a request whose partition changes owners again and again.
@@ -32,6 +37,54 @@ pub(crate) struct Passing {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) client: NodesClient,
     pub(crate) world: Arc<dyn World>,
+    pub(crate) recalls: Recalls,
+}
+
+/// The partitions that requests take back now; `None` for all. Each has a receiver that ends with
+/// the recall, so that the requests for one partition wait for one recall.
+#[derive(Clone, Default)]
+pub(crate) struct Recalls(Arc<Mutex<HashMap<Option<u64>, watch::Receiver<()>>>>);
+
+/// A recall that runs. Dropped at its end, also after a panic.
+struct Running {
+    recalls: Recalls,
+    partition: Option<u64>,
+    _end: watch::Sender<()>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        lock(&self.recalls.0).remove(&self.partition);
+    }
+}
+
+impl Recalls {
+    /// Makes the holder the owner of a partition, or of all. Waits for the end, whatever it is.
+    async fn run(&self, grantor: &Arc<Grantor>, partition: Option<u64>) {
+        let mut end = {
+            let mut recalls = lock(&self.0);
+            match recalls.get(&partition) {
+                Some(end) => end.clone(),
+                None => {
+                    let (_end, end) = watch::channel(());
+                    recalls.insert(partition, end.clone());
+                    let running = Running {
+                        recalls: self.clone(),
+                        partition,
+                        _end,
+                    };
+                    let grantor = grantor.clone();
+                    tokio::task::spawn_blocking(move || {
+                        grantor.recall_for_request(partition);
+                        drop(running);
+                    });
+                    end
+                }
+            }
+        };
+        // Nothing is sent: the end of the sender ends the wait.
+        let _ = end.changed().await;
+    }
 }
 
 impl Passing {
@@ -112,11 +165,10 @@ impl Passing {
 
     /// Makes this node the owner of a partition, or of all.
     async fn take_back(&self, partition: Option<u64>) {
-        let grantor = self.grantor.clone();
-        let recall = move || grantor.recall_for_request(partition);
-        let is_recalled = tokio::task::spawn_blocking(recall).await.unwrap_or(false);
-        if !is_recalled {
-            // The next attempt finds the same owner again.
+        self.recalls.run(&self.grantor, partition).await;
+        let has_owner = |one| self.grantor.owner_address(one).is_some();
+        if partition.is_none_or(has_owner) {
+            // The next attempt may find another owner again.
             sleep(PAUSE).await;
         }
     }
@@ -127,21 +179,19 @@ impl Passing {
 }
 
 /// Returns true for a request that concerns items: the owner of a partition carries such requests
-/// out. Everything else is for the holder of the lease. A path with encoded words may be such a
-/// request, and the gateway decides.
+/// out. Everything else is for the holder of the lease.
 pub(crate) fn is_of_partition(method: &Method, path: &str) -> bool {
     let path = path.trim_matches('/');
-    let mut segments = path.split('/');
-    let begins = ["dbs", "", "colls", ""].iter().all(|wanted| {
-        let segment = segments.next();
-        segment.is_some_and(|one| wanted.is_empty() || one == *wanted || one.contains('%'))
-    });
-    match (begins, segments.next()) {
-        (true, Some(word)) if word.contains('%') => true,
-        (true, Some("docs")) => true,
+    let words = path
+        .split('/')
+        .map(|word| percent_decode_str(word).decode_utf8_lossy());
+    let words: Vec<Cow<'_, str>> = words.take(7).collect();
+    let words: Vec<&str> = words.iter().map(Cow::as_ref).collect();
+    match &words[..] {
+        ["dbs", _, "colls", _, "docs", ..] => true,
         // The execution of a stored procedure, and a deletion by partition key.
-        (true, Some("sprocs")) => *method == Method::POST && segments.next().is_some(),
-        (true, Some("operations")) => segments.next() == Some("partitionkeydelete"),
+        ["dbs", _, "colls", _, "sprocs", _, ..] => *method == Method::POST,
+        ["dbs", _, "colls", _, "operations", name, ..] => *name == "partitionkeydelete",
         _ => false,
     }
 }
@@ -169,6 +219,8 @@ mod tests {
             ("GET", "/dbs/d/colls/c/pkranges", false),
             ("GET", "/dbs/d/colls/c", false),
             ("GET", "/dbs/d/colls/c/d%6Fcs", true),
+            ("POST", "/dbs/d/colls/c/%75dfs", false),
+            ("POST", "/dbs/d%2Fe/colls/c/docs", true),
             ("GET", "/%64bs/d/colls/c/docs/i", true),
             ("GET", "/dbs/d/users/docs", false),
             ("GET", "/", false),
