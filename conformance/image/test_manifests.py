@@ -16,6 +16,7 @@ from container import Settings
 
 KUBERNETES = ROOT / "packaging/kubernetes/orrery.yaml"
 COMPOSE = ROOT / "compose.yaml"
+FLEET = ROOT / "packaging/fleet/compose-fleet.yaml"
 WORKFLOWS = [ROOT / ".github/workflows/release.yml", ROOT / "examples/github-actions/test.yml"]
 
 
@@ -54,8 +55,18 @@ def service():
     return service
 
 
-def test_the_compose_file_is_valid():
-    valid("vendor.compose-spec", COMPOSE)
+def test_the_compose_files_are_valid():
+    valid("vendor.compose-spec", COMPOSE, FLEET)
+
+
+def test_the_nodes_of_the_fleet_reach_each_other():
+    services = yaml.safe_load(FLEET.read_text())["services"]
+    nodes = {name: service for name, service in services.items() if name.startswith("node-")}
+    assert len(nodes) == 2
+    for name, service in nodes.items():
+        assert service["environment"]["ORRERY_ADVERTISE"] == f"http://{name}:8081"
+        # Compose refuses configs with `content` in a service without writes.
+        assert "read_only" not in service
 
 
 def test_the_compose_file_is_true_of_the_image(image, service):

@@ -14,8 +14,12 @@ use std::time::{Duration, Instant};
 /// Time limit of one write of a simulated user. A write waits for a cut-over.
 const WRITE_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Pause of a simulated user after a write, so that the users do not take all of the machine.
-const PAUSE: Duration = Duration::from_millis(50);
+/// The pause of a simulated user after a write is some times as long as the write, within bounds.
+/// On a slow machine too, most of the time is left to what follows the writes: a migration could
+/// not end otherwise, since the posts grow meanwhile.
+const PAUSE_OF_WRITE: u32 = 4;
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// A source of random numbers (SplitMix64): the same seed gives the same numbers.
 pub(crate) struct Rng(u64);
@@ -126,11 +130,11 @@ pub(crate) async fn simulate_user(
         username: written.username.clone(),
     };
     submit(&writes, &mut written, sign_up).await;
-    let mut pace = tokio::time::interval(PAUSE);
-    pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while !stop.load(Ordering::Relaxed) {
+        let began = Instant::now();
         step(&writes, &mut random, &posts, &mut written).await;
-        pace.tick().await;
+        let pause = began.elapsed() * PAUSE_OF_WRITE;
+        tokio::time::sleep(pause.clamp(PAUSE_MIN, PAUSE_MAX)).await;
     }
     written
 }
