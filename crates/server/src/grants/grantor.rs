@@ -6,7 +6,7 @@
 //! snapshot needs it, when the loads ask for another owner, and when its owner is silent.
 //!
 //! Locks: the state, then the grants. Both are locked for moments only, and never while a message
-//! is waited for or the engine works.
+//! or a store is waited for.
 
 use super::messages::{
     GivenBack, Poll, PollAnswer, Report, StandingText, TermsText, answer_with, read_message,

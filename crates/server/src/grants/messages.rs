@@ -1,7 +1,8 @@
 //! The messages between the holder and the owners of partitions, as JSON in bodies of `POST`.
 //!
 //! The nodes' key signs each body with a word for its kind, and each answer with the signature of
-//! the message that it answers. A message that is sent a second time by a third party changes
+//! the message that it answers. The size of a message is signed too, so that no body of a third
+//! party is read. A message that is sent a second time by a third party changes
 //! nothing within the term of a holder: the polls of a process have ascending numbers, grants have
 //! ids that are used once, and recalls name them. An old poll of a process that has ended can make
 //! a later holder give partitions to that process; they come back when their time is over.
@@ -12,7 +13,7 @@
 use crate::members::{SIGNATURE, empty, signature_of, verify};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use orrery_engine::{GrantedPartition, MeterReport, Standing};
@@ -31,6 +32,9 @@ pub(crate) const RECALL_PATH: &str = "/_nodes/recall";
 /// The most bytes of a message: some kilobytes for each partition that changes its owner, and some
 /// bytes for each partition that has one.
 const MESSAGE_BYTES: usize = 32 << 20;
+/// The header of a message with its size in bytes and the signature of the size, with a space
+/// between.
+const SIZE: HeaderName = HeaderName::from_static("x-orrery-size");
 /// The time for the body of a message.
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -247,8 +251,11 @@ pub(super) fn request_with(
 ) -> Option<(Request<Full<Bytes>>, String)> {
     let text = serde_json::to_string(message).ok()?;
     let signature = key.sign(&[kind, &text]);
+    let size = text.len().to_string();
+    let signed_size = format!("{size} {}", key.sign(&["size", kind, &size]));
     let request = Request::post(format!("{address}{path}"))
         .header(SIGNATURE, signature.as_str())
+        .header(SIZE, signed_size)
         .body(Full::new(Bytes::from(text)));
     Some((request.ok()?, signature))
 }
@@ -263,7 +270,13 @@ pub(super) async fn read_message<M: DeserializeOwned>(
     headers: &HeaderMap,
     body: Incoming,
 ) -> Result<(M, String), Response<Bytes>> {
-    let body = timeout(BODY_TIMEOUT, Limited::new(body, MESSAGE_BYTES).collect()).await;
+    let Some(size) = signed_size(key, kind, headers) else {
+        return Err(empty(StatusCode::UNAUTHORIZED));
+    };
+    if size > MESSAGE_BYTES {
+        return Err(empty(StatusCode::PAYLOAD_TOO_LARGE));
+    }
+    let body = timeout(BODY_TIMEOUT, Limited::new(body, size).collect()).await;
     let Ok(Ok(body)) = body else {
         return Err(empty(StatusCode::BAD_REQUEST));
     };
@@ -276,6 +289,13 @@ pub(super) async fn read_message<M: DeserializeOwned>(
         Ok(message) => Ok((message, signature.to_owned())),
         Err(_) => Err(empty(StatusCode::BAD_REQUEST)),
     }
+}
+
+/// Returns the size in bytes of a message of a kind; `None` if no node has signed it.
+fn signed_size(key: &NodesKey, kind: &str, headers: &HeaderMap) -> Option<usize> {
+    let (size, signature) = headers.get(SIZE)?.to_str().ok()?.split_once(' ')?;
+    let is_signed = key.verify(&["size", kind, size], signature);
+    is_signed.then(|| size.parse().ok()).flatten()
 }
 
 /// Returns the answer to a message with a signature.
@@ -336,6 +356,25 @@ mod tests {
         let read: TermsText = serde_json::from_str(&text).expect("the text is terms");
         assert_eq!(read.granted(), granted);
         assert_eq!((read.cluster.as_str(), read.number), ("east", u64::MAX / 2));
+    }
+
+    #[test]
+    fn the_size_of_a_message_counts_if_a_node_has_signed_it() {
+        let key = NodesKey::random().expect("a key");
+        let to = ("poll", "http://127.0.0.1:1", POLL_PATH);
+        let (request, _) = request_with(&key, to, &"text").expect("a request");
+        let headers = request.headers();
+        assert_eq!(signed_size(&key, "poll", headers), Some(6));
+        assert_eq!(signed_size(&key, "recall", headers), None);
+        let mut other = headers.clone();
+        let value = headers[SIZE]
+            .to_str()
+            .expect("a text")
+            .replacen('6', "7", 1);
+        other.insert(SIZE, value.parse().expect("a value"));
+        assert_eq!(signed_size(&key, "poll", &other), None);
+        other.remove(SIZE);
+        assert_eq!(signed_size(&key, "poll", &other), None);
     }
 
     #[test]

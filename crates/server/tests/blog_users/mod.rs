@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tokio::time::interval_at;
 
 /// Time limit of one write of a simulated user. A write waits for a cut-over.
 const WRITE_TIME_MAX: Duration = Duration::from_secs(60);
@@ -133,8 +134,10 @@ pub(crate) async fn simulate_user(
     while !stop.load(Ordering::Relaxed) {
         let began = Instant::now();
         step(&writes, &mut random, &posts, &mut written).await;
-        let pause = began.elapsed() * PAUSE_OF_WRITE;
-        tokio::time::sleep(pause.clamp(PAUSE_MIN, PAUSE_MAX)).await;
+        let pause = (began.elapsed() * PAUSE_OF_WRITE).clamp(PAUSE_MIN, PAUSE_MAX);
+        interval_at(tokio::time::Instant::now() + pause, pause)
+            .tick()
+            .await;
     }
     written
 }
