@@ -367,14 +367,13 @@ impl Engine {
     pub fn take_reports(&self, partitions: &[PartitionId]) -> Vec<(PartitionId, MeterReport)> {
         let mut reports = Vec::new();
         let wanted: HashSet<PartitionId> = partitions.iter().copied().collect();
-        self.for_each_of(
-            |id| wanted.contains(&id),
-            |id, partition| {
-                if let Some(report) = partition.meter.take_report() {
-                    reports.push((id, report));
-                }
-            },
-        );
+        self.visit_partitions(|id, partition| {
+            if wanted.contains(&id)
+                && let Some(report) = partition.meter.take_report()
+            {
+                reports.push((id, report));
+            }
+        });
         reports
     }
 
@@ -382,27 +381,18 @@ impl Engine {
     pub fn add_reports(&self, reports: &[(PartitionId, MeterReport)]) {
         let now = self.world().now_ms();
         let by_id: HashMap<PartitionId, MeterReport> = reports.iter().copied().collect();
-        self.for_each_of(
-            |id| by_id.contains_key(&id),
-            |id, partition| {
-                if let Some(report) = by_id.get(&id) {
-                    partition.meter.add_report(now, *report);
-                }
-            },
-        );
+        self.visit_partitions(|id, partition| {
+            if let Some(report) = by_id.get(&id) {
+                partition.meter.add_report(now, *report);
+            }
+        });
     }
 
-    /// Calls a function for each partition of those that are wanted.
-    fn for_each_of(
-        &self,
-        is_wanted: impl Fn(PartitionId) -> bool,
-        mut call: impl FnMut(PartitionId, &Partition),
-    ) {
+    /// Calls a function for each partition of all containers.
+    fn visit_partitions(&self, mut call: impl FnMut(PartitionId, &Partition)) {
         for container in self.catalog().all_containers() {
             for partition in container.partitions().iter() {
-                if is_wanted(partition.storage_id) {
-                    call(partition.storage_id, partition);
-                }
+                call(partition.storage_id, partition);
             }
         }
     }
