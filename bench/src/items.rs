@@ -5,7 +5,7 @@ use crate::{Result, load};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit, Mac};
 use http_body_util::Full;
 use std::io::Write as _;
 

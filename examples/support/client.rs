@@ -17,7 +17,7 @@ use crate::{Error, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit, Mac};
 use http_body_util::{BodyExt, Full};
 pub use hyper::Method;
 use hyper::client::conn::http1::{SendRequest, handshake};

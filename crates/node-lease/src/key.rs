@@ -3,7 +3,7 @@
 //! The first holder of the lease makes the key, and each holder keeps the key in the row of the
 //! lease. So every program that can read the store can sign, and no client can.
 
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
 

@@ -1,14 +1,36 @@
-//! Atom feeds: the newest posts of the site, and of a user.
+//! Atom feeds (RFC 4287): the newest posts of the site, and of a user.
 
 use crate::frame::path_name;
 use crate::pages::read::{Subject, read};
 use crate::trouble::Trouble;
 use crate::visit::Visit;
-use atom_syndication::{Entry, Feed, FixedDateTime, Link, Person, Text};
+use askama::Template;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, header};
+use http::{HeaderValue, StatusCode, header};
+use jiff::Timestamp;
 use serde_json::Value;
+
+/// A feed. The template escapes the texts.
+#[derive(Template)]
+#[template(path = "feed.xml")]
+struct Feed {
+    title: String,
+    /// Address of the page that shows the same posts, which is the id of the feed too.
+    page: String,
+    updated: Timestamp,
+    entries: Vec<Entry>,
+}
+
+/// A post in a feed.
+struct Entry {
+    title: String,
+    id: String,
+    created: Timestamp,
+    author: String,
+    address: String,
+    summary: String,
+}
 
 /// `GET /{v}/feed.atom`
 pub(crate) async fn site(mut visit: Visit, Path(v): Path<String>) -> Response {
@@ -26,30 +48,25 @@ async fn show(visit: &mut Visit, v: &str, subject: Subject) -> Result<Response, 
     let model = visit.enter(v)?;
     let items = read(visit, model, &subject).await?;
     let base = base_url(visit);
-    let page = format!("{base}/{}{}", path_name(model), subject.path());
     let title = match items.head["username"].as_str() {
         Some(name) => format!("Posts of {}", in_xml(name)),
         None => "Orrery Blog: newest posts".to_owned(),
     };
-    let entries: Vec<Entry> = items
-        .list
-        .items
-        .iter()
-        .map(|post| entry(post, &base, &path_name(model)))
-        .collect();
-    let updated = entries.iter().map(|entry| entry.updated).max();
+    let mut entries = Vec::new();
+    for post in &items.list.items {
+        entries.push(entry(post, &base, &path_name(model)));
+    }
+    let updated = entries.iter().map(|entry| entry.created).max();
     let feed = Feed {
-        title: Text::plain(title),
-        id: page.clone(),
-        updated: updated.unwrap_or_default(),
-        links: vec![
-            link(&page, "alternate"),
-            link(&format!("{page}/feed.atom"), "self"),
-        ],
+        title,
+        page: format!("{base}/{}{}", path_name(model), subject.path()),
+        updated: updated.unwrap_or(Timestamp::UNIX_EPOCH),
         entries,
-        ..Feed::default()
     };
-    let mut response = feed.to_string().into_response();
+    let Ok(text) = feed.render() else {
+        return Ok(StatusCode::INTERNAL_SERVER_ERROR.into_response());
+    };
+    let mut response = text.into_response();
     response.headers_mut().insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/atom+xml; charset=utf-8"),
@@ -59,23 +76,15 @@ async fn show(visit: &mut Visit, v: &str, subject: Subject) -> Result<Response, 
 
 fn entry(post: &Value, base: &str, model: &str) -> Entry {
     let text = |name: &str| post[name].as_str().unwrap_or_default();
-    let address = format!("{base}/{model}/posts/{}", text("id"));
-    let created: FixedDateTime = text("creationDate").parse().unwrap_or_default();
+    let created: Option<Timestamp> = text("creationDate").parse().ok();
     Entry {
-        title: Text::plain(in_xml(text("title"))),
+        title: in_xml(text("title")),
         // The id is the same in every model, since the post is.
-        id: format!("urn:uuid:{}", text("id")),
-        updated: created,
-        published: Some(created),
-        authors: vec![Person {
-            name: in_xml(text("userUsername")),
-            ..Person::default()
-        }],
-        links: vec![link(&address, "alternate")],
-        summary: Some(Text::plain(in_xml(&crate::text::shortened(text(
-            "content",
-        ))))),
-        ..Entry::default()
+        id: in_xml(&format!("urn:uuid:{}", text("id"))),
+        created: created.unwrap_or(Timestamp::UNIX_EPOCH),
+        author: in_xml(text("userUsername")),
+        address: in_xml(&format!("{base}/{model}/posts/{}", text("id"))),
+        summary: in_xml(&crate::text::shortened(text("content"))),
     }
 }
 
@@ -88,14 +97,6 @@ fn in_xml(text: &str) -> String {
         c => *c >= ' ',
     };
     text.chars().filter(is_allowed).collect()
-}
-
-fn link(address: &str, relation: &str) -> Link {
-    Link {
-        href: address.to_owned(),
-        rel: relation.to_owned(),
-        ..Link::default()
-    }
 }
 
 /// Returns the address of the site as the reader of the feed named it.
@@ -119,11 +120,38 @@ mod tests {
     fn characters_that_xml_excludes_are_left_out() {
         let text = "a\u{fffe}b\u{ffff}c\u{1}d\u{fdd0}\u{1ffff}\tä";
         assert_eq!(in_xml(text), "abcd\u{fdd0}\u{1ffff}\tä");
-        let post = serde_json::json!({"id": "p", "title": text, "content": text});
+    }
+
+    #[test]
+    fn a_feed_has_the_elements_that_rfc_4287_requires_and_escapes_texts() {
+        let post = serde_json::json!({
+            "id": "7", "title": "<b> & \"c\"", "content": "1 < 2\u{1}", "userUsername": "d'e",
+            "creationDate": "2026-11-02T03:04:05.678Z",
+        });
+        let entries = vec![entry(&post, "http://localhost:8083", "v3")];
         let feed = Feed {
-            entries: vec![entry(&post, "http://localhost", "v3")],
-            ..Feed::default()
+            title: "Posts of d'e".to_owned(),
+            page: "http://localhost:8083/v3".to_owned(),
+            updated: entries[0].created,
+            entries,
         };
-        assert!(feed.to_string().parse::<Feed>().is_ok());
+        let expected = r#"<?xml version="1.0" encoding="utf-8"?>
+<feed xmlns="http://www.w3.org/2005/Atom">
+  <title>Posts of d&#39;e</title>
+  <id>http://localhost:8083/v3</id>
+  <updated>2026-11-02T03:04:05.678Z</updated>
+  <link href="http://localhost:8083/v3" rel="alternate"/>
+  <link href="http://localhost:8083/v3/feed.atom" rel="self"/>
+  <entry>
+    <title>&#60;b&#62; &#38; &#34;c&#34;</title>
+    <id>urn:uuid:7</id>
+    <updated>2026-11-02T03:04:05.678Z</updated>
+    <published>2026-11-02T03:04:05.678Z</published>
+    <author><name>d&#39;e</name></author>
+    <link href="http://localhost:8083/v3/posts/7" rel="alternate"/>
+    <summary>1 &#60; 2</summary>
+  </entry>
+</feed>"#;
+        assert_eq!(feed.render().unwrap(), expected);
     }
 }

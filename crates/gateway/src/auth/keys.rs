@@ -9,7 +9,7 @@ use super::{Caller, SignedRequest, unauthorized};
 use crate::WELL_KNOWN_KEY;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit, Mac};
 use orrery_model::{Error, Kind, Result};
 use sha2::Sha256;
 use std::fmt;

@@ -7,7 +7,7 @@ use crate::operations;
 use crate::route::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit, Mac};
 use orrery_engine::request::{AccessResourceKind, Id, ScriptKind, WriteOperation, WriteOptions};
 use orrery_engine::{Container, EngineOptions, TokenSigner};
 use orrery_model::json::parse;

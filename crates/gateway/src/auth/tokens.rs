@@ -16,7 +16,7 @@ use super::{Caller, Keys, unauthorized};
 use crate::route::{Path, Target};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit, Mac};
 use orrery_engine::request::{Id, ScriptKind};
 use orrery_engine::{Engine, Grant};
 use orrery_model::{Error, Json, Kind, Result, Rid};

@@ -6,7 +6,7 @@ use super::values::{self, RandomSource, hostile};
 use crate::program::Answer;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit, Mac};
 use orrery_gateway::{KnownRoute, known_headers, known_routes};
 use orrery_model::Json;
 use orrery_model::json::parse;

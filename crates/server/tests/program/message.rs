@@ -3,7 +3,7 @@
 use super::item_keys;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit, Mac};
 use jiff::{SignedDuration, Timestamp};
 use orrery_model::Json;
 use orrery_model::json::parse;
