@@ -25,6 +25,7 @@ use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -110,6 +111,55 @@ impl Service for Gateway {
     }
 }
 
+/// A [`Service`] without its type. The code of connections is large; it is compiled once, in this
+/// crate, and not for each type of service in the crates that use it.
+trait AnyService: Send + Sync {
+    /// As [`Service::handle`].
+    fn handle_boxed<'a>(
+        &'a self,
+        request: Request<Incoming>,
+        connection: &'a Connection,
+    ) -> Pin<Box<dyn Future<Output = Result<Response<Bytes>, Unanswered>> + Send + 'a>>;
+
+    /// As [`Service::log`].
+    fn log(&self) -> &Log;
+
+    /// As [`Service::now_ms`].
+    fn now_ms(&self) -> u64;
+
+    /// As [`Service::connections`].
+    fn connections(&self) -> Arc<ConnectionCounters>;
+
+    /// As [`Service::memory`].
+    fn memory(&self) -> &BodyMemory;
+}
+
+impl<A: Service> AnyService for A {
+    fn handle_boxed<'a>(
+        &'a self,
+        request: Request<Incoming>,
+        connection: &'a Connection,
+    ) -> Pin<Box<dyn Future<Output = Result<Response<Bytes>, Unanswered>> + Send + 'a>> {
+        Box::pin(self.handle(request, connection))
+    }
+
+    fn log(&self) -> &Log {
+        Service::log(self)
+    }
+
+    fn now_ms(&self) -> u64 {
+        Service::now_ms(self)
+    }
+
+    fn connections(&self) -> Arc<ConnectionCounters> {
+        Service::connections(self)
+    }
+
+    fn memory(&self) -> &BodyMemory {
+        Service::memory(self)
+    }
+}
+
 /// A port and its bounds.
 pub struct Port<A> {
     /// The service that answers requests.
@@ -128,8 +178,8 @@ pub struct Port<A> {
 }
 
 /// The parts of a port that its connections share.
-struct Shared<A> {
-    service: Arc<A>,
+struct Shared {
+    service: Arc<dyn AnyService>,
     tls: Option<TlsAcceptor>,
     patience: Patience,
     spinners: Arc<Spinners>,
@@ -159,18 +209,15 @@ pub async fn serve<A: Service>(
             accepted = door.accept(&*shared.service) => accepted,
             () = &mut shutdown => break,
         };
-        let shared = shared.clone();
         let watcher = graceful.watcher();
-        let stopping = stopping.clone();
-        tokio::spawn(async move {
-            let served = shared.serve_connection(stream, peer, place, watcher, stopping);
-            // A broken connection concerns only its client, so it is logged for debugging.
-            if let Err(error) = served.await {
-                let fields = [("peer", peer.to_string()), ("cause", error.to_string())];
-                let level = LogLevel::Debug;
-                log_event(&*shared.service, level, "connection ended", &fields);
-            }
-        });
+        spawn_connection(
+            shared.clone(),
+            stream,
+            peer,
+            place,
+            watcher,
+            stopping.clone(),
+        );
     }
 
     // Closing the port first lets clients find another server; dropping `stop` closes connections
@@ -180,8 +227,28 @@ pub async fn serve<A: Service>(
     drained.is_ok()
 }
 
-fn log_event<A: Service>(
-    service: &A,
+/// Starts the task of a connection.
+fn spawn_connection(
+    shared: Arc<Shared>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    place: Place,
+    watcher: Watcher,
+    stopping: watch::Receiver<()>,
+) {
+    tokio::spawn(async move {
+        let served = shared.serve_connection(stream, peer, place, watcher, stopping);
+        // A broken connection concerns only its client, so it is logged for debugging.
+        if let Err(error) = served.await {
+            let fields = [("peer", peer.to_string()), ("cause", error.to_string())];
+            let level = LogLevel::Debug;
+            log_event(&*shared.service, level, "connection ended", &fields);
+        }
+    });
+}
+
+fn log_event(
+    service: &dyn AnyService,
     level: LogLevel,
     message: &str,
     fields: &[(&'static str, String)],
@@ -207,7 +274,11 @@ struct Door {
 }
 
 impl Door {
-    fn new<A: Service>(listeners: Vec<TcpListener>, limits: ConnectionLimits, service: &A) -> Self {
+    fn new(
+        listeners: Vec<TcpListener>,
+        limits: ConnectionLimits,
+        service: &dyn AnyService,
+    ) -> Self {
         let counters = service.connections();
         Door {
             listeners,
@@ -235,7 +306,7 @@ impl Door {
     }
 
     /// Accepts the next connection that gets a place.
-    async fn accept<A: Service>(&mut self, service: &A) -> (TcpStream, SocketAddr, Place) {
+    async fn accept(&mut self, service: &dyn AnyService) -> (TcpStream, SocketAddr, Place) {
         loop {
             let (stream, peer) = match self.accept_any().await {
                 Ok(accepted) => accepted,
@@ -257,7 +328,7 @@ impl Door {
 
     /// Returns a place for a connection of `peer`; `None` if the connection is refused. Waits while
     /// all connections have a request in progress, because one of the requests will end.
-    async fn place<A: Service>(&mut self, peer: SocketAddr, service: &A) -> Option<Place> {
+    async fn place(&mut self, peer: SocketAddr, service: &dyn AnyService) -> Option<Place> {
         loop {
             match self.connections.admit(peer.ip(), Instant::now()) {
                 Ok(place) => return Some(place),
@@ -271,7 +342,7 @@ impl Door {
         }
     }
 
-    fn log_refusal<A: Service>(&mut self, peer: SocketAddr, service: &A) {
+    fn log_refusal(&mut self, peer: SocketAddr, service: &dyn AnyService) {
         let now = Instant::now();
         let is_due = |last: Instant| now.duration_since(last) >= REFUSAL_LOG_INTERVAL;
         if self.last_refusal_logged.is_none_or(is_due) {
@@ -286,7 +357,7 @@ impl Door {
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-impl<A: Service> Shared<A> {
+impl Shared {
     /// Serves one connection until either side closes it, or until it loses its place.
     async fn serve_connection(
         &self,
@@ -379,7 +450,7 @@ impl<A: Service> Shared<A> {
             let (service, activity) = (service.clone(), of_requests.clone());
             let in_progress = activity.begin_request();
             async move {
-                let response = service.handle(request, &connection).await?;
+                let response = service.handle_boxed(request, &connection).await?;
                 let track = |body| Full::new(activity.track_answer(body, Instant::now()));
                 let response = response.map(track);
                 drop(in_progress);
@@ -437,7 +508,7 @@ fn is_displaced(
     displaced: &mut oneshot::Receiver<()>,
     context: &mut std::task::Context<'_>,
 ) -> bool {
-    std::pin::Pin::new(displaced).poll(context).is_ready()
+    Pin::new(displaced).poll(context).is_ready()
 }
 
 /// Returns the settings of HTTP.
