@@ -20,7 +20,7 @@
 //! | `fleet-model` | nothing: a model of large fleets, from measured costs |
 //! | `splits` | splits and merges, and the latencies of clients meanwhile |
 //!
-//! `docs/benchmarks.md` explains each line of the output. Build with `--release`.
+//! `docs/benchmarks.md` explains each line of the output. Build with `--profile bench`.
 
 #![allow(clippy::print_stdout)] // the output is the result
 

@@ -50,9 +50,16 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 
 /// Returns the run of numbered commits through the store.
 fn with_store(python: &Path, suite: &Path) -> Result<Command, String> {
-    // The release profile, since the writers share the machine with the whole fleet.
+    // An optimised program, since the writers share the machine with the whole fleet.
     let package = "orrery-storage-postgres";
-    let build = ["build", "--release", "--locked", "--package", package];
+    let build = [
+        "build",
+        "--profile",
+        "bench",
+        "--locked",
+        "--package",
+        package,
+    ];
     must(cargo(&build).args(["--example", "numbered"]))?;
     let mut faults = program(python, suite);
     faults.env("PYTHONDONTWRITEBYTECODE", "1").arg("run.py");

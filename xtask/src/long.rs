@@ -16,13 +16,13 @@ struct Run {
 
 /// The work of a long run.
 enum Work {
-    /// The tests of a module of a package in the release profile, with environment variables.
+    /// The tests of a module of a package in the profile `bench`, with environment variables.
     Test {
         package: &'static str,
         module: &'static str,
         settings: &'static [(&'static str, &'static str)],
     },
-    /// A command of the benchmarks in the release profile.
+    /// A command of the benchmarks in the profile `bench`.
     Bench { arguments: &'static [&'static str] },
     /// A suite of the SDKs with its arguments.
     Suite {
@@ -305,7 +305,14 @@ impl Work {
                 module,
                 settings,
             } => {
-                let mut command = cargo(&["test", "--release", "--locked", "--package", package]);
+                let mut command = cargo(&[
+                    "test",
+                    "--profile",
+                    "bench",
+                    "--locked",
+                    "--package",
+                    package,
+                ]);
                 let tests = format!("{module}::");
                 command.args(["--test", folder(package), &tests, "--", "--nocapture"]);
                 // A value that the caller has set is kept.
@@ -319,7 +326,8 @@ impl Work {
             Work::Bench { arguments } => {
                 let run = [
                     "run",
-                    "--release",
+                    "--profile",
+                    "bench",
                     "--locked",
                     "--package",
                     "orrery-bench",

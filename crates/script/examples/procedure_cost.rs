@@ -1,7 +1,7 @@
 //! Measures the cost of a procedure over the pipe. The procedure reads a post, counts a comment in
 //! it and creates the comment.
 //!
-//! `cargo run --release -p orrery-script --example procedure_cost -- <path of orrery-script-host>`
+//! `cargo run --profile bench -p orrery-script --example procedure_cost -- <path of orrery-script-host>`
 
 #![allow(clippy::print_stdout, reason = "a tool for a terminal")]
 

@@ -3,7 +3,7 @@
 //!
 //! A commit is what one item of about 400 bytes makes: a row and 20 index entries. Usage:
 //! `commit_rate [seconds] [directory]`. Choose the directory with care, since the disk under it
-//! decides the result. Build with `--release`.
+//! decides the result. Build with `--profile bench`.
 
 #![allow(clippy::print_stdout)] // a tool for a terminal
 

@@ -261,6 +261,7 @@ impl BlockRows {
     }
 
     /// Returns the next row, with a value that is a slice of the block.
+    #[inline]
     pub(super) fn next_shared(&mut self) -> Option<(Bytes, Bytes)> {
         let value = self.advance()?;
         let key = Bytes::copy_from_slice(&self.key);
@@ -274,6 +275,7 @@ impl BlockRows {
     }
 
     /// Moves over the next row, makes `key` its key and returns the place of its value.
+    #[inline]
     fn advance(&mut self) -> Option<Range<usize>> {
         let entry = self.block.entry_at(self.offset)?;
         self.key.truncate(entry.shared);
