@@ -7,7 +7,8 @@
 //! inputs have changed (`flaky/inputs.rs`).
 //!
 //! Promises: every failure is counted, and its output is kept in a file that is named.
-//! Leaves out: tests in documentation, and the steps of `ci` that use no server.
+//! Leaves out: tests in documentation, the steps of `ci` that use no server, and two runs at the
+//! same time, of which one would write its counts over those of the other.
 
 mod counts;
 mod inputs;
