@@ -89,10 +89,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         return Ok(());
     }
 
-    let binaries = packages::build(&packages)?;
-    if chosen.iter().any(|unit| matches!(unit.work, Work::Step(_))) {
-        sdk_tools::build_programs()?;
-    }
+    let binaries = build(&packages, &chosen, &options)?;
     let outputs = target_directory().join("flaky");
     fs::create_dir_all(&outputs)
         .map_err(|error| format!("cannot write {}: {error}", outputs.display()))?;
@@ -121,6 +118,30 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             outputs.display()
         )),
     }
+}
+
+/// Builds what the units need, and returns the paths of test binaries by their names.
+fn build(
+    packages: &[Package],
+    units: &[Unit],
+    options: &Options,
+) -> Result<BTreeMap<String, PathBuf>, String> {
+    let mut names = Vec::new();
+    for unit in units {
+        if matches!(unit.work, Work::Binary { .. }) {
+            names.push(unit.name.as_str());
+        }
+    }
+    if names.len() < units.len() {
+        sdk_tools::build_programs()?;
+    }
+    if names.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    if options.names.is_empty() {
+        names.clear();
+    }
+    packages::build(packages, &names)
 }
 
 /// Returns the help text of the command.

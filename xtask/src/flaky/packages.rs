@@ -4,7 +4,7 @@
 //! build has made.
 //! Leaves out: tests in documentation, which cargo builds while they run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -101,12 +101,30 @@ fn package_of(package: &Value) -> Option<Package> {
     })
 }
 
-/// Builds all test binaries and returns their paths by their names.
-pub(super) fn build(packages: &[Package]) -> Result<BTreeMap<String, PathBuf>, String> {
+/// Builds the test binaries of these names, all without one, and returns the paths of binaries by
+/// their names. The libraries are always built for the whole workspace, with the same features.
+pub(super) fn build(
+    packages: &[Package],
+    names: &[&str],
+) -> Result<BTreeMap<String, PathBuf>, String> {
     let mut build = cargo(&["test", "--workspace", "--locked", "--no-run"]);
+    build.args(filters(names));
     build.args(["--message-format", "json-render-diagnostics"]);
     let messages = output_of(build.stderr(Stdio::inherit()))?;
     binaries_in(&messages, packages)
+}
+
+/// Returns the options of cargo that choose the targets of test binaries: `--lib`, `--test golden`.
+fn filters(names: &[&str]) -> BTreeSet<String> {
+    let mut filters = BTreeSet::new();
+    for name in names {
+        match name.split(' ').collect::<Vec<_>>()[..] {
+            [_, "lib"] => filters.insert("--lib".to_owned()),
+            [_, kind, target] => filters.insert(format!("--{kind}={target}")),
+            _ => false,
+        };
+    }
+    filters
 }
 
 /// Reads the messages of a build, one a line.
@@ -197,6 +215,13 @@ mod tests {
         assert_eq!(found, ["orrery-sql test golden"]);
         let foreign = messages.replace("/w/crates/sql", "/w/crates/other");
         assert!(binaries_in(&foreign, &[]).is_err());
+    }
+
+    #[test]
+    fn a_binary_is_built_by_the_options_of_its_target() {
+        let names = ["a lib", "b lib", "a test golden", "b bin b"];
+        let filters: Vec<String> = filters(&names).into_iter().collect();
+        assert_eq!(filters, ["--bin=b", "--lib", "--test=golden"]);
     }
 
     #[test]
