@@ -201,6 +201,23 @@ mod tests {
     }
 
     #[test]
+    fn a_line_is_appended_to_a_file_that_begins_with_the_heading() {
+        let path = std::env::temp_dir().join(format!("xtask-history-{}", std::process::id()));
+        let file = path.to_str().unwrap();
+        let runs = [
+            run_of("1a2b3c4", "passed", &[("fmt", "1.5")]),
+            run_of("5d6e7f8", "failed: fmt", &[("fmt", "2.5")]),
+        ];
+        for run in &runs {
+            run.append(file).unwrap();
+        }
+        let text = read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(text.starts_with(HEADING), "{text}");
+        assert_eq!(parsed(file, &text).unwrap(), runs);
+    }
+
+    #[test]
     fn a_name_cannot_end_its_cell() {
         let line = run_of("1a2b3c4", "passed", &[("a;\tb=c\n", "1")]);
         let read = parsed("a.tsv", &line.text()).unwrap();
