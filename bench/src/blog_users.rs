@@ -21,6 +21,7 @@ mod user;
 mod verify;
 
 use crate::random::Random;
+use crate::record::figure;
 use crate::report::percentile;
 use crate::{Result, temporary_directory};
 use ledger::{Books, Ledger};
@@ -250,14 +251,16 @@ fn print(outcome: &Outcome) {
     for (kind, times) in &books.times {
         let mut times = times.clone();
         requests += times.len();
+        let (p50, p99) = (percentile(&mut times, 50.0), percentile(&mut times, 99.0));
         println!(
-            "{kind:<16}{:>9}{:>10.1}{:>10.1}{:>10.1}",
+            "{kind:<16}{:>9}{p50:>10.1}{p99:>10.1}{:>10.1}",
             times.len(),
-            percentile(&mut times, 50.0),
-            percentile(&mut times, 99.0),
             percentile(&mut times, 100.0)
         );
+        figure(format!("{kind}, p50 ms"), p50);
+        figure(format!("{kind}, p99 ms"), p99);
     }
+    figure("requests/s", requests as f64 / outcome.seconds);
     println!(
         "\n{requests} requests in {:.0} s, {:.1} a second",
         outcome.seconds,

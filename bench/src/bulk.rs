@@ -4,6 +4,7 @@ use crate::Result;
 use crate::child::{ServerProcess, ready_server};
 use crate::items::{self, Batches, Creates};
 use crate::load::{LoadSpec, load};
+use crate::record::figure;
 use crate::report::median;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -70,6 +71,10 @@ pub(crate) fn run(rounds: usize, time: Duration, directory: &Path) -> Result<()>
         }
     }
     print!("{}", table(&rows));
+    for row in &rows {
+        let name = format!("{}, {} conn., items/s", row.name, row.connections);
+        figure(name, median(row.rates.clone()));
+    }
     Ok(())
 }
 

@@ -7,6 +7,7 @@
 use crate::child::ready_server;
 use crate::engine::BenchEngine;
 use crate::load::{LoadSpec, load};
+use crate::record::figure;
 use crate::report::median;
 use crate::{Result, items};
 use orrery_engine::request::{PageRequest, QueryRequest, Scope};
@@ -173,6 +174,9 @@ pub(crate) fn run(
                 "{:<28} {partitions:>10} {rate:>12.1} {http:>12.1}",
                 line.name
             );
+            let name = format!("{}, {partitions} partitions", line.name);
+            figure(format!("{name}, in process, queries/s"), rate);
+            figure(format!("{name}, over HTTP, queries/s"), http);
         }
     }
     Ok(())

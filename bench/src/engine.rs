@@ -5,6 +5,7 @@
 
 use crate::Result;
 use crate::items::{CONTAINER, CREATE_BYTES, DATABASE, READ_BYTES, READ_ITEMS, id, item};
+use crate::record::figure;
 use crate::report::median;
 use orrery_engine::request::{
     AdmissionOptions, Id, QueryPage, QueryRequest, RangeChange, RangeChangeStatus, ReadReply,
@@ -273,9 +274,10 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
     for (name, figures) in [("point read, 1 KB", reads), ("create, 400 B", creates)] {
         let best = figures.iter().copied().fold(f64::INFINITY, f64::min);
         let worst = figures.iter().copied().fold(0.0, f64::max);
+        let middle = median(figures);
+        figure(format!("{name}, µs"), middle);
         println!(
-            "{name:<24} {:>8.2} {:>18}",
-            median(figures),
+            "{name:<24} {middle:>8.2} {:>18}",
             format!("({best:.2}–{worst:.2})")
         );
     }

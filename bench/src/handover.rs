@@ -8,6 +8,7 @@
 use crate::child::{ServerProcess, cargo_build, ready_server};
 use crate::items::{Creates, prepare_with_throughput};
 use crate::load::{LoadSpec, load};
+use crate::record::figure;
 use crate::report::median;
 use crate::servers::{Server, cluster_file};
 use crate::{Result, WARM_UP, temporary_directory};
@@ -60,10 +61,11 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
                 waits.push(pair.hand_over(clients)?.as_secs_f64() * 1e3);
             }
             let longest = waits.iter().copied().fold(0.0, f64::max);
-            println!(
-                "{owner:<14} {clients:>8} {rounds:>8} {:>10.0} {longest:>11.0}",
-                median(waits)
-            );
+            let middle = median(waits);
+            println!("{owner:<14} {clients:>8} {rounds:>8} {middle:>10.0} {longest:>11.0}");
+            let name = format!("owner: {owner}, {clients} clients");
+            figure(format!("{name}, median ms"), middle);
+            figure(format!("{name}, longest ms"), longest);
         }
     }
     Ok(())

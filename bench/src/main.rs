@@ -20,7 +20,8 @@
 //! | `fleet-model` | nothing: a model of large fleets, from measured costs |
 //! | `splits` | splits and merges, and the latencies of clients meanwhile |
 //!
-//! `docs/benchmarks.md` explains each line of the output. Build with `--profile bench`.
+//! `docs/benchmarks.md` explains each line of the output. Build with `--profile bench`. With
+//! `--record` the figures become a line of `docs/history/bench.tsv`.
 
 #![allow(clippy::print_stdout)] // the output is the result
 
@@ -41,6 +42,7 @@ mod observing;
 mod postgres;
 mod queries;
 mod random;
+mod record;
 mod recording;
 mod report;
 #[path = "../../crates/storage-postgres/tests/support/mod.rs"]
@@ -66,6 +68,9 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 /// Benchmarks of Orrery.
 #[derive(Parser)]
 struct Program {
+    /// Append the figures of the run to docs/history/bench.tsv
+    #[arg(long, global = true)]
+    record: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -232,7 +237,18 @@ const WARM_UP: usize = 20;
 const CONCURRENCY: [usize; 3] = [1, 16, 64];
 
 fn main() -> Result<()> {
-    match Program::parse().command {
+    let program = Program::parse();
+    let facts = program.record.then(record::begin);
+    run(program.command)?;
+    if let Some(facts) = facts {
+        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        record::save(facts, &arguments)?;
+    }
+    Ok(())
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
         Command::Http(arguments) => http(&arguments),
         Command::Engine { rounds } => engine::run(rounds),
         Command::Throughput { rounds } => throughput::run(rounds),
@@ -395,5 +411,6 @@ fn http(arguments: &HttpArguments) -> Result<()> {
         }
     }
     print!("{}", report.table());
+    report.state_figures();
     Ok(())
 }

@@ -5,6 +5,7 @@ use crate::child::{ServerProcess, memory_server, ready_server};
 use crate::engine::BenchEngine;
 use crate::items::{CREATE_BYTES, Creates, READ_BYTES, create_container, id, item, key};
 use crate::load::{LoadSpec, load};
+use crate::record::figure;
 use crate::report::median;
 use crate::{Result, WARM_UP};
 use orrery_storage::{MemoryStore, Store as _};
@@ -87,6 +88,12 @@ fn creates(
                 let rate = measured.latencies.len() as f64 / measured.elapsed.as_secs_f64();
                 subject.rates[at].push(rate);
             }
+        }
+    }
+    for (at, connections) in CONNECTIONS.into_iter().enumerate() {
+        for subject in &subjects {
+            let name = format!("{}, {connections} conn., items/s", subject.name);
+            figure(name, median(subject.rates[at].clone()));
         }
     }
     Ok(table_of_creates(&subjects))
@@ -181,6 +188,13 @@ fn memory_of_items(items: u64) -> Result<String> {
         let middle = (size.item)(items / 2);
         let read = engine.read(&engine.key(&middle.text)?, &middle.id)? as u64;
         let resident = resident_growth(&size, items)?;
+        figure(format!("{}, rows, bytes", size.name), (rows / items) as f64);
+        if let Some(bytes) = resident {
+            figure(
+                format!("{}, resident, bytes", size.name),
+                (bytes / items) as f64,
+            );
+        }
         text.push_str(&format!(
             "{:<22} {:>6} {read:>6} {:>6} {:>9}  {}\n",
             size.name,

@@ -9,6 +9,7 @@
 use crate::child::{ServerProcess, cargo_build, ready_server};
 use crate::items::{Creates, prepare_with_throughput};
 use crate::load::{LoadSpec, load};
+use crate::record::figure;
 use crate::report::{median, percentile};
 use crate::servers::{Server, cluster_file};
 use crate::{Result, WARM_UP, temporary_directory};
@@ -107,11 +108,17 @@ pub(crate) fn run(rounds: usize, time: Duration) -> Result<()> {
         let mut of_line = results.iter();
         for line in &LINES {
             for ((owners, _), results) in fleets.iter().zip(&mut of_line) {
+                let rate = median(results.iter().map(|result| result.rate).collect());
+                let (name, connections) = (line.name, line.connections);
+                figure(
+                    format!(
+                        "{name}, {connections} conn., {clusters} clusters, {owners} owners, ops/s"
+                    ),
+                    rate,
+                );
                 println!(
-                    "{:<26} {:>5} {clusters:>9} {owners:>6} {:>11.0} {:>9.0} {:>9.0}",
-                    line.name,
-                    line.connections,
-                    median(results.iter().map(|result| result.rate).collect()),
+                    "{name:<26} {connections:>5} {clusters:>9} {owners:>6} {rate:>11.0} {:>9.0} \
+                     {:>9.0}",
                     median(results.iter().map(|result| result.p50).collect()),
                     median(results.iter().map(|result| result.p99).collect()),
                 );

@@ -4,6 +4,7 @@
 use crate::Result;
 use crate::engine::BenchEngine;
 use crate::items::{READ_BYTES, READ_ITEMS, item};
+use crate::record::figure;
 use crate::recording::{READS, gateway, read, set_recording};
 use crate::report::median;
 use orrery_gateway::{Gateway, SlowRequests, SpanQueue, SpanRecorder, SpanSampler};
@@ -98,6 +99,8 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
     for state in states {
         let (micros, ratio) = (median(state.micros), median(state.ratios));
         println!("{:<34} {micros:>8.2} {ratio:>8.3}", state.name);
+        figure(format!("{}, µs", state.name), micros);
+        figure(format!("{}, ratio", state.name), ratio);
     }
     Ok(())
 }

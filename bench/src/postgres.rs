@@ -6,6 +6,7 @@
 //! has its default number of connections. pgbench makes its rows in the server, so it sends less.
 
 use crate::Result;
+use crate::record::figure;
 use crate::servers::Server;
 use orrery_storage::{Commit, CommitOutcome, Lease, PartitionId, Store};
 use orrery_storage_postgres::{ClusterConfig, PostgresStore, StoreOptions};
@@ -122,6 +123,9 @@ pub(crate) fn run(rounds: usize, seconds: u64) -> Result<()> {
             values.sort_by(f64::total_cmp);
             values.get(values.len() / 2).copied().unwrap_or_default()
         };
+        let name = format!("{}, {callers} callers", line.name());
+        figure(format!("{name}, store/s"), median(|m| m.store));
+        figure(format!("{name}, ratio"), median(|m| m.store / m.pgbench));
         println!(
             "{:<34} {callers:>7} {:>9.0} {:>7.2} {:>7.2} {:>10.0} {:>6.2}",
             line.name(),

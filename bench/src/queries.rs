@@ -9,6 +9,7 @@
 
 use crate::Result;
 use crate::engine::BenchEngine;
+use crate::record::figure;
 use crate::report::median;
 use orrery_engine::request::{PageRequest, QueryRequest, Scope};
 use orrery_storage::{LocalOptions, LocalStore};
@@ -108,9 +109,10 @@ const LINES: [Line; 7] = [
 ];
 
 impl Line {
-    /// Runs the query `times` times on each container with different values. Returns the median
-    /// latency for each container and the ratio of the last to the first.
-    fn measure(&self, containers: &[FilledContainer], times: u64) -> Result<String> {
+    /// Runs the query `times` times on each container with different values, and states the median
+    /// latencies; `values` tells if these values were met before. Returns the median latency for
+    /// each container and the ratio of the last to the first.
+    fn measure(&self, containers: &[FilledContainer], times: u64, values: &str) -> Result<String> {
         let mut latencies: Vec<Vec<f64>> = vec![Vec::new(); containers.len()];
         for n in 0..times {
             for (container, latencies) in containers.iter().zip(&mut latencies) {
@@ -129,8 +131,10 @@ impl Line {
             _ => 1.0,
         };
         let mut columns = String::new();
-        for median in &medians {
+        for (median, container) in medians.iter().zip(containers) {
             columns.push_str(&format!("{median:>12.0}"));
+            let name = format!("{}, {} items, {values}, p50 µs", self.name, container.items);
+            figure(name, *median);
         }
         Ok(format!("{columns}  {ratio:>5.2}"))
     }
@@ -253,8 +257,8 @@ pub(crate) fn run(sizes: &[u64], times: u64, directory: &Path) -> Result<()> {
         width = sizes.len() + 7
     );
     for line in &LINES {
-        let first = line.measure(&containers, times)?;
-        let again = line.measure(&containers, times)?;
+        let first = line.measure(&containers, times, "met first")?;
+        let again = line.measure(&containers, times, "met again")?;
         println!("{:<28}{first}  {again}", line.name);
     }
     // A query without an index: the speed at which items are read and filtered.
@@ -265,10 +269,14 @@ pub(crate) fn run(sizes: &[u64], times: u64, directory: &Path) -> Result<()> {
         if rows > 0 {
             return Err("a word was found that no item contains".into());
         }
+        let rate = megabytes / took.as_secs_f64();
         println!(
-            "full scan of {} items: {:.0} MB of item text a second, on one core",
-            container.items,
-            megabytes / took.as_secs_f64()
+            "full scan of {} items: {rate:.0} MB of item text a second, on one core",
+            container.items
+        );
+        figure(
+            format!("full scan of {} items, MB/s", container.items),
+            rate,
         );
     }
     Ok(())

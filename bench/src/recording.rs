@@ -4,6 +4,7 @@
 use crate::Result;
 use crate::engine::{BenchEngine, NOW_MS, RealClock};
 use crate::items::{READ_BYTES, READ_ITEMS, item, read_request};
+use crate::record::figure;
 use crate::report::median;
 use orrery_engine::request::Charge;
 use orrery_gateway::{
@@ -43,9 +44,15 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
         ratios.push(micros[1] / micros[0]);
     }
     println!("{:<34} {:>8}", "point read through the gateway", "µs");
-    println!("{:<34} {:>8.2}", "not recorded", median(without));
-    println!("{:<34} {:>8.2}", "recorded", median(with));
-    println!("{:<34} {:>8.2}", "recorded / not recorded", median(ratios));
+    for (name, unit, figures) in [
+        ("not recorded", "µs", without),
+        ("recorded", "µs", with),
+        ("recorded / not recorded", "ratio", ratios),
+    ] {
+        let middle = median(figures);
+        println!("{name:<34} {middle:>8.2}");
+        figure(format!("{name}, {unit}"), middle);
+    }
     Ok(())
 }
 

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use crate::record::figure;
+
 /// A line of the table: one measured operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
@@ -113,6 +115,17 @@ impl Report {
                 .map(|(rate, base)| rate / base)
                 .collect(),
         ))
+    }
+
+    /// States the rate of each line, and its ratio to the compared line.
+    pub(crate) fn state_figures(&self) {
+        for row in &self.0 {
+            let name = format!("{}, {} conn.", row.line.name(), row.connections);
+            figure(format!("{name}, ops/s"), median(row.rates.clone()));
+            if let Some(ratio) = self.ratio(row) {
+                figure(format!("{name}, ratio"), ratio);
+            }
+        }
     }
 
     /// Returns the aligned table. Rates and ratios are medians over the rounds; latencies are

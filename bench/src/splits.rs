@@ -4,6 +4,7 @@
 use crate::Result;
 use crate::engine::BenchEngine;
 use crate::items::{CREATE_BYTES, READ_BYTES, READ_ITEMS, id, item};
+use crate::record::figure;
 use crate::report::median;
 use orrery_engine::ThroughputOptions;
 use orrery_engine::request::{RangeChange, RangeChangeStatus, SplitAt};
@@ -172,12 +173,13 @@ fn print_changes(changes: &[ChangeMeasurement]) {
         if of_kind.is_empty() {
             continue;
         }
+        let rate = middle(&|one| one.copied_bytes as f64 / MEGABYTE / one.seconds);
+        figure(format!("{name}, rows, MB/s"), rate);
         println!(
-            "{name:<10} {:>6} {:>12.1} {:>12.3} {:>16.1} {:>16.1}",
+            "{name:<10} {:>6} {:>12.1} {:>12.3} {rate:>16.1} {:>16.1}",
             of_kind.len(),
             middle(&|one| one.copied_bytes as f64 / MEGABYTE),
             middle(&|one| one.seconds),
-            middle(&|one| one.copied_bytes as f64 / MEGABYTE / one.seconds),
             middle(&|one| one.item_bytes as f64 / MEGABYTE / one.seconds),
         );
     }
@@ -200,14 +202,16 @@ fn print_latencies(quiet: Latencies, during_changes: Latencies) {
         let at = |share: f64| {
             taken.get(((taken.len() as f64 * share) as usize).min(taken.len().saturating_sub(1)))
         };
-        let figure = |share: f64| at(share).copied().unwrap_or(0.0);
+        let figure_at = |share: f64| at(share).copied().unwrap_or(0.0);
         let rate = taken.len() as f64 / (taken.iter().sum::<f64>() / 1e6);
+        figure(format!("{name}, p50 µs"), figure_at(0.5));
+        figure(format!("{name}, p99 µs"), figure_at(0.99));
         println!(
             "{name:<24} {:>10.1} {:>10.1} {:>10.1} {:>12.1} {rate:>10.0}",
-            figure(0.5),
-            figure(0.99),
-            figure(0.999),
-            figure(1.0),
+            figure_at(0.5),
+            figure_at(0.99),
+            figure_at(0.999),
+            figure_at(1.0),
         );
     }
 }

@@ -4,6 +4,7 @@
 use crate::Result;
 use crate::engine::BenchEngine;
 use crate::items::{CREATE_BYTES, READ_BYTES, READ_ITEMS, id, item};
+use crate::record::figure;
 use crate::report::median;
 use orrery_engine::ThroughputOptions;
 use orrery_engine::request::{AdmissionOptions, Bucket};
@@ -107,6 +108,7 @@ fn print_table(lines: &[Line]) {
         };
         let best = column(0).into_iter().fold(f64::INFINITY, f64::min);
         let worst = column(0).into_iter().fold(0.0, f64::max);
+        figure(format!("{}, µs", line.name), median(column(0)));
         println!(
             "{:<24} {:>8.3} {:>18} {:>15.1}% {:>13.1}%",
             line.name,

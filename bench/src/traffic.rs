@@ -2,6 +2,7 @@
 //! partition, and the metrics for each response.
 
 use crate::Result;
+use crate::record::figure;
 use crate::report::median;
 use orrery_engine::request::{Charge, OperationKind};
 use orrery_engine::{Seen, Traffic};
@@ -47,6 +48,8 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
         let [read, write] =
             [0, 500].map(|bytes| median((0..rounds).map(|_| stream(keys, hot, bytes)).collect()));
         println!("{name:<24} {read:>10.0} {write:>10.0}");
+        figure(format!("{name}, read, ns"), read);
+        figure(format!("{name}, write, ns"), write);
     }
     println!(
         "{:<24} {:>10} {:>10}",
@@ -59,6 +62,8 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
         let [one, two] =
             [1, 2].map(|threads| median((0..rounds).map(|_| metrics(kinds, threads)).collect()));
         println!("{name:<24} {one:>10.0} {two:>10.0}");
+        figure(format!("{name}, 1 thread, ns"), one);
+        figure(format!("{name}, 2 threads, ns"), two);
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
-//! The steps that must pass before a change lands: their order, a heading for each, a table at the
-//! end.
+//! The steps that must pass before a change lands, and the longer ones behind them: a heading for
+//! each step, a table at the end.
 //!
-//! `ci` runs [`PHASES`]; `ci --quick` runs [`QUICK_STEPS`], the inner loop of a developer.
+//! `ci` runs the first tier, `ci --all` the first tier and then the second, `ci --quick` the inner
+//! loop of a developer. `ci/steps.rs` has the table of steps.
 //!
 //! The steps of a phase run one after another. The steps of the phase's second lane run at the same
 //! time, in processes of their own, and their output is printed when the phase ends.
@@ -11,144 +12,57 @@
 //! A step that needs what this machine cannot have, such as a database from the network, is
 //! reported as skipped, with the reason.
 //!
-//! Promises: `run` fails if any step failed or did not run; the table names every skipped step.
+//! Promises: `run` fails if any step failed or did not run; the table names every skipped step;
+//! nothing is recorded without `--record`.
+
+mod record;
+mod steps;
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::history::line::Facts;
 use crate::run::{Outcome, must, target_directory};
-use crate::sdk_tools::PROGRAM_VARIABLE;
-use crate::{
-    book, checks, clients, conformance, deny, dist, image, scenarios, sdk_tools, tidy, web,
-};
+use crate::sdk_tools::{self, PROGRAM_VARIABLE};
+use steps::{PHASES, Phase, QUICK_STEPS, Step, Tier};
 
-/// One step: its name, its function, the name of the earlier step that it requires, and a function
-/// that gets what the step needs from outside, or says why it cannot be had.
-struct Step {
+pub(crate) use record::{COLD, PASSED, WALL};
+pub(crate) use steps::suites_of_first_tier;
+
+/// Name of the first tier in records.
+pub(crate) const FIRST_TIER: &str = Tier::First.name();
+
+/// The arguments of a run of several steps.
+#[derive(Debug, PartialEq, Eq)]
+struct Options {
+    part: Part,
+    is_recorded: bool,
+}
+
+/// The part of the steps that a run consists of.
+#[derive(Debug, PartialEq, Eq)]
+enum Part {
+    Quick,
+    FirstTier,
+    BothTiers,
+}
+
+/// The run of one tier, or of the quick steps.
+struct TierRun {
+    /// Name of the tier, or `quick`.
     name: &'static str,
-    run: fn() -> Outcome,
-    requires: Option<&'static str>,
-    needs: fn() -> Outcome,
+    /// Time, commit and machine at the beginning.
+    facts: Facts,
+    /// State of the build output at the beginning: `cold` or `warm`.
+    build: &'static str,
+    reports: Vec<Report>,
+    /// The time on the clock: steps of two lanes overlap.
+    wall: Duration,
+    /// Seconds of CPU of all processes that the run started, where the system tells.
+    cpu_seconds: Option<f64>,
 }
-
-impl Step {
-    /// Creates a step that requires no other.
-    const fn new(name: &'static str, run: fn() -> Outcome) -> Step {
-        Step {
-            name,
-            run,
-            requires: None,
-            needs: || Ok(()),
-        }
-    }
-
-    /// Creates a step that is skipped if `needs` fails.
-    const fn with_needs(name: &'static str, needs: fn() -> Outcome, run: fn() -> Outcome) -> Step {
-        Step {
-            needs,
-            ..Step::new(name, run)
-        }
-    }
-
-    /// Creates a step that requires the server program.
-    const fn with_server(name: &'static str, run: fn() -> Outcome) -> Step {
-        Step {
-            requires: Some(SERVER),
-            ..Step::new(name, run)
-        }
-    }
-}
-
-/// Name of the step that builds the server program.
-const SERVER: &str = "server";
-
-/// Steps that run one after another, and steps that run beside these.
-struct Phase {
-    steps: &'static [Step],
-    beside: &'static [Step],
-}
-
-/// The whole CI. A later phase begins when both lanes of the phase before have ended.
-const PHASES: &[Phase] = &[
-    Phase {
-        steps: CHECKS,
-        beside: &[],
-    },
-    Phase {
-        steps: SUITES,
-        beside: BROWSER_SUITES,
-    },
-    Phase {
-        steps: PACKAGES,
-        beside: &[],
-    },
-];
-
-const CHECKS: &[Step] = &[
-    Step::new("fmt", || checks::format(&["--check".to_owned()])),
-    Step::new("clippy", || checks::clippy(&[])),
-    Step::new("docs", || checks::docs(&[])),
-    Step::new("tidy", || tidy::check(&[])),
-    Step::new("deny", || deny::check(&[])),
-    Step::with_needs("deny advisories", deny::fetch_advisories, deny::advisories),
-    Step::new("test", || checks::test(&[])),
-    Step::new("web", web::check),
-    Step::new("book", book::build),
-    Step::new(SERVER, sdk_tools::build_programs),
-];
-
-/// The suites of the SDKs and of other clients.
-const SUITES: &[Step] = &[
-    Step::with_server("users of the blog, short", checks::blog_users),
-    Step::with_server("conformance python", || conformance::python(&[])),
-    Step::with_server("python on PostgreSQL", || {
-        conformance::postgres(&["python".to_owned()])
-    }),
-    Step::with_server("conformance regions", || conformance::regions(&[])),
-    Step::with_server("conformance hot-key", || conformance::hot_key(&[])),
-    Step::with_server("conformance telemetry", || conformance::telemetry(&[])),
-    Step::with_server("conformance sql-cases", || {
-        conformance::sql_cases(&["--require".to_owned()])
-    }),
-    Step::with_server("official python, quick", conformance::official_python_quick),
-    Step::with_server("conformance javascript", || conformance::javascript(&[])),
-    Step::with_server("assistants", || conformance::mcp(&[])),
-    Step::with_server("mixed workload, small", || conformance::splits(&[])),
-    Step::with_server("scenarios", || scenarios::judge(&[])),
-    Step::with_server("scenarios go", || scenarios::go(&[])),
-    Step::with_server("scenarios java", || scenarios::java(&[])),
-    Step::with_server("scenarios rust", || scenarios::rust(&[])),
-    Step::with_server("scenarios python", || scenarios::python(&[])),
-    Step::with_server("scenarios javascript", || scenarios::javascript(&[])),
-    Step::with_server("mistakes", || scenarios::mistakes(&[])),
-    Step::with_server("clients, quick", clients::quick),
-    Step::with_server("code in documents", || conformance::book(&[])),
-    Step::with_server("first item, each language", || conformance::first_item(&[])),
-    Step::with_server("emulator", clients::emulator_quick),
-];
-
-/// The suites of the pages. A browser often waits, and shares no files with the other suites.
-const BROWSER_SUITES: &[Step] = &[
-    Step::with_server("blog in a browser", || conformance::blog(&[])),
-    Step::with_server("console in a browser", || conformance::console(&[])),
-];
-
-/// These link the server program anew, so they come after all that uses it.
-const PACKAGES: &[Step] = &[
-    Step::with_server("packages", dist::test_dev),
-    Step::with_server("image", image::test_dev),
-];
-
-const QUICK_STEPS: &[Step] = &[
-    Step::new("fmt", || checks::format(&["--check".to_owned()])),
-    Step::new("clippy", || checks::clippy(&[])),
-    Step::new("tidy", || tidy::check(&[])),
-    Step::new("unit and golden tests", checks::quick_test),
-    Step::new(SERVER, || sdk_tools::server().map(drop)),
-    Step::with_server("python smoke test", conformance::python_smoke),
-];
 
 /// The end of one step and its duration.
 struct Report {
@@ -166,62 +80,133 @@ enum End {
     Skipped(String),
 }
 
-/// Runs `ci [--quick | --step NAME]`: every step, then the table; or one step.
+/// Runs `ci [--all | --quick | --step NAME] [--record]`: every step of one or both tiers, then the
+/// table; or one step.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let started = Instant::now();
-    let reports = match arguments[..] {
-        [] => run_phases(PHASES),
-        ["--quick"] => run_steps(QUICK_STEPS, &[]),
-        ["--step", name] => return run_one(name),
+    if let ["--step", name] = arguments[..] {
+        return run_one(name);
+    }
+    let options = options(&arguments)?;
+    let mut runs = Vec::new();
+    match options.part {
+        Part::Quick => runs.push(measured("quick", || run_steps(&all_of(QUICK_STEPS), &[]))),
+        Part::FirstTier => runs.push(run_tier(Tier::First, &[])),
+        Part::BothTiers => {
+            let first = run_tier(Tier::First, &[]);
+            let passed = passed(&first.reports);
+            runs.push(first);
+            runs.push(run_tier(Tier::Second, &passed));
+        }
+    }
+    for run in &runs {
+        print!("{}", table(run));
+    }
+    if options.is_recorded {
+        for run in &runs {
+            record::record(run)?;
+        }
+    }
+    verdict(&runs)
+}
+
+/// Reads the arguments of a run of several steps.
+fn options(arguments: &[&str]) -> Result<Options, String> {
+    let mut rest = arguments.to_vec();
+    rest.retain(|argument| *argument != "--record");
+    let part = match rest[..] {
+        [] => Part::FirstTier,
+        ["--all"] => Part::BothTiers,
+        ["--quick"] => Part::Quick,
         _ => {
             return Err(format!(
-                "ci takes `--quick`, `--step NAME` or nothing, not `{}`",
+                "ci takes `--all`, `--quick` or nothing, each with or without `--record`, or \
+                 `--step NAME` alone, not `{}`",
                 arguments.join(" ")
             ));
         }
     };
-    print!("{}", table(&reports, started.elapsed()));
-    verdict(&reports)
+    Ok(Options {
+        part,
+        is_recorded: rest.len() < arguments.len(),
+    })
 }
 
-/// Returns the help text of the command: the steps of both lists.
+/// Returns the help text of the command: the steps of each tier and of the quick run.
 pub(crate) fn help() -> String {
-    let all: Vec<&str> = all_steps().map(|step| step.name).collect();
+    let names = |tier: Tier| {
+        let steps = steps::all().filter(|step| step.tier == tier);
+        steps.map(|step| step.name).collect::<Vec<_>>().join("; ")
+    };
     let quick: Vec<&str> = QUICK_STEPS.iter().map(|step| step.name).collect();
     format!(
-        "Without arguments, everything that must pass before a change lands:\n{}.\n\n\
+        "Without arguments, the first tier: everything that must pass before a change lands:\n\
+         {}.\n\n\
+         With --all, the first tier and then the second:\n{}.\n\n\
          With --quick, the checks for the inner loop, under five minutes on a warm build:\n{}.\n\n\
-         With --step NAME, the step of this name.\n",
-        all.join("; "),
-        quick.join("; ")
+         With --step NAME, the step of this name, of either tier.\n\n\
+         With --record, each tier that ran becomes a line of {}, which\n\
+         `cargo xtask history` prints, and the tables of docs/testing.md are those of the tiers\n\
+         that passed.\n",
+        names(Tier::First),
+        names(Tier::Second),
+        quick.join("; "),
+        crate::history::CI_FILE,
     )
-}
-
-/// Returns the steps of all phases.
-fn all_steps() -> impl Iterator<Item = &'static Step> {
-    PHASES
-        .iter()
-        .flat_map(|phase| phase.steps.iter().chain(phase.beside))
 }
 
 /// Runs the step of this name. The step that it requires is not run.
 fn run_one(name: &str) -> Outcome {
-    let step = all_steps()
+    let step = steps::all()
         .find(|step| step.name == name)
         .ok_or_else(|| format!("ci has no step `{name}`; `cargo xtask help ci` lists the steps"))?;
     (step.needs)()?;
     (step.run)()
 }
 
-/// Runs the phases one after another, and both lanes of a phase at the same time.
-fn run_phases(phases: &[Phase]) -> Vec<Report> {
+/// Runs a function that runs steps, and measures the run.
+fn measured(name: &'static str, run: impl FnOnce() -> Vec<Report>) -> TierRun {
+    let facts = Facts::now();
+    let build = record::build_state();
+    let cpu_before = record::cpu_seconds();
+    let begun = Instant::now();
+    let reports = run();
+    let cpu_after = record::cpu_seconds();
+    TierRun {
+        name,
+        facts,
+        build,
+        reports,
+        wall: begun.elapsed(),
+        cpu_seconds: cpu_before
+            .zip(cpu_after)
+            .map(|(before, after)| after - before),
+    }
+}
+
+/// Runs the steps of a tier. `before` names the steps that have passed before.
+fn run_tier(tier: Tier, before: &[&'static str]) -> TierRun {
+    measured(tier.name(), || run_phases(PHASES, tier, before))
+}
+
+/// Returns the steps of a lane that belong to the tier.
+fn of_tier(lane: &'static [Step], tier: Tier) -> Vec<&'static Step> {
+    lane.iter().filter(|step| step.tier == tier).collect()
+}
+
+fn all_of(lane: &'static [Step]) -> Vec<&'static Step> {
+    lane.iter().collect()
+}
+
+/// Runs the steps of a tier, phase by phase, and both lanes of a phase at the same time.
+fn run_phases(phases: &[Phase], tier: Tier, before: &[&'static str]) -> Vec<Report> {
     let mut reports: Vec<Report> = Vec::new();
     for phase in phases {
-        let before = &reports;
+        let mut before = before.to_vec();
+        before.extend(passed(&reports));
         let (steps, beside) = std::thread::scope(|scope| {
-            let beside = scope.spawn(|| run_beside(phase.beside, before));
-            let steps = run_steps(phase.steps, before);
+            let beside = scope.spawn(|| run_beside(&of_tier(phase.beside, tier), &before));
+            let steps = run_steps(&of_tier(phase.steps, tier), &before);
             (steps, beside.join())
         });
         reports.extend(steps);
@@ -233,14 +218,14 @@ fn run_phases(phases: &[Phase]) -> Vec<Report> {
     reports
 }
 
-/// Runs the steps one after another with their output passed through. `before` has the reports of
-/// earlier steps, for the requirements.
-fn run_steps(steps: &[Step], before: &[Report]) -> Vec<Report> {
+/// Runs the steps one after another with their output passed through. `before` names the steps that
+/// have passed before, for the requirements.
+fn run_steps(steps: &[&Step], before: &[&'static str]) -> Vec<Report> {
     let mut reports: Vec<Report> = Vec::new();
     for step in steps {
         println!("\n===== {} =====", step.name);
         let begun = Instant::now();
-        let end = match unmet(step, before, &reports) {
+        let end = match unmet(step, before, &passed(&reports)) {
             Some(required) => End::NotRun(required),
             None => match (step.needs)() {
                 Ok(()) => (step.run)().map_or_else(End::Failed, |()| End::Passed),
@@ -261,7 +246,7 @@ fn run_steps(steps: &[Step], before: &[Report]) -> Vec<Report> {
 }
 
 /// Runs the steps one after another, each in a process with a file for its output.
-fn run_beside(steps: &[Step], before: &[Report]) -> Vec<(Report, PathBuf)> {
+fn run_beside(steps: &[&Step], before: &[&'static str]) -> Vec<(Report, PathBuf)> {
     let mut reports = Vec::new();
     for step in steps {
         let output = target_directory()
@@ -270,7 +255,7 @@ fn run_beside(steps: &[Step], before: &[Report]) -> Vec<(Report, PathBuf)> {
         let begun = Instant::now();
         let end = match unmet(step, before, &[]) {
             Some(required) => End::NotRun(required),
-            None => run_in_process(step, &output).map_or_else(End::Failed, |()| End::Passed),
+            None => run_in_process(step.name, &output).map_or_else(End::Failed, |()| End::Passed),
         };
         let report = Report {
             name: step.name,
@@ -283,19 +268,25 @@ fn run_beside(steps: &[Step], before: &[Report]) -> Vec<(Report, PathBuf)> {
 }
 
 /// Runs one step in a process of this program, which writes to the file.
-fn run_in_process(step: &Step, output: &PathBuf) -> Outcome {
+fn run_in_process(step: &str, output: &Path) -> Outcome {
     let text = |error: std::io::Error| format!("cannot write {}: {error}", output.display());
     if let Some(directory) = output.parent() {
         fs::create_dir_all(directory).map_err(text)?;
     }
     let file = File::create(output).map_err(text)?;
     let errors = file.try_clone().map_err(text)?;
+    must(step_process(step)?.stdout(file).stderr(errors))
+}
+
+/// Creates the command that runs one step in a process of this program, with the server program of
+/// this process.
+pub(crate) fn step_process(step: &str) -> Result<Command, String> {
     let this = std::env::current_exe()
         .map_err(|error| format!("this program does not find itself: {error}"))?;
     let mut process = Command::new(this);
-    process.args(["ci", "--step", step.name]);
+    process.args(["ci", "--step", step]);
     process.env(PROGRAM_VARIABLE, sdk_tools::server()?);
-    must(process.stdout(file).stderr(errors))
+    Ok(process)
 }
 
 /// Prints the output of the steps of a second lane and returns their reports.
@@ -314,22 +305,35 @@ fn print_beside(reports: Vec<(Report, PathBuf)>) -> impl Iterator<Item = Report>
 }
 
 /// Returns the step that must have passed before this step runs, if that step has not.
-fn unmet(step: &Step, before: &[Report], reports: &[Report]) -> Option<&'static str> {
+fn unmet(step: &Step, before: &[&str], in_lane: &[&str]) -> Option<&'static str> {
     let required = step.requires?;
-    let passed = has_passed(before, required) || has_passed(reports, required);
-    (!passed).then_some(required)
+    let has_passed = before.contains(&required) || in_lane.contains(&required);
+    (!has_passed).then_some(required)
 }
 
-fn has_passed(reports: &[Report], name: &str) -> bool {
-    reports
+/// Returns the names of the steps that passed.
+fn passed(reports: &[Report]) -> Vec<&'static str> {
+    let passed = reports
         .iter()
-        .any(|report| report.name == name && matches!(report.end, End::Passed))
+        .filter(|report| matches!(report.end, End::Passed));
+    passed.map(|report| report.name).collect()
 }
 
-/// Returns a line for each step, and `whole`, the time on the clock: steps of two lanes overlap.
-fn table(reports: &[Report], whole: Duration) -> String {
-    let mut text = String::from("\n===== summary =====\n");
+/// Returns the names of the steps that failed or did not run.
+fn not_passed(reports: &[Report]) -> Vec<&'static str> {
+    let mut names = Vec::new();
     for report in reports {
+        if !matches!(report.end, End::Passed | End::Skipped(_)) {
+            names.push(report.name);
+        }
+    }
+    names
+}
+
+/// Returns a line for each step, and lines for the time on the clock and of the CPUs.
+fn table(run: &TierRun) -> String {
+    let mut text = format!("\n===== summary: {} =====\n", run.name);
+    for report in &run.reports {
         let end = match &report.end {
             End::Passed => "passed".to_owned(),
             End::Failed(reason) => format!("FAILED   {reason}"),
@@ -337,27 +341,30 @@ fn table(reports: &[Report], whole: Duration) -> String {
             End::Skipped(reason) => format!("SKIPPED  {reason}"),
         };
         let seconds = report.duration.as_secs_f64();
-        text.push_str(&format!("{:<24} {seconds:>7.1} s  {end}\n", report.name));
+        text.push_str(&format!("{:<26} {seconds:>7.1} s  {end}\n", report.name));
     }
-    text.push_str(&format!("{:<24} {:>7.1} s\n", "all", whole.as_secs_f64()));
+    let wall = run.wall.as_secs_f64();
+    text.push_str(&format!("{:<26} {wall:>7.1} s\n", "all, on the clock"));
+    if let Some(cpu) = run.cpu_seconds {
+        text.push_str(&format!("{:<26} {cpu:>7.1} s\n", "all, of CPU"));
+    }
     text
 }
 
-fn verdict(reports: &[Report]) -> Outcome {
-    let mut not_passed = Vec::new();
-    for report in reports {
-        if !matches!(report.end, End::Passed | End::Skipped(_)) {
-            not_passed.push(report.name);
-        }
+fn verdict(runs: &[TierRun]) -> Outcome {
+    let mut names = Vec::new();
+    let mut count = 0;
+    for run in runs {
+        names.extend(not_passed(&run.reports));
+        count += run.reports.len();
     }
-    if not_passed.is_empty() {
+    if names.is_empty() {
         return Ok(());
     }
     Err(format!(
-        "{} of {} steps did not pass: {}",
-        not_passed.len(),
-        reports.len(),
-        not_passed.join(", ")
+        "{} of {count} steps did not pass: {}",
+        names.len(),
+        names.join(", ")
     ))
 }
 
@@ -374,60 +381,103 @@ mod tests {
     const WITHOUT_NEEDS: Step =
         Step::with_needs("lonely", || Err("no network".to_owned()), || Ok(()));
 
-    #[test]
-    fn all_steps_passing_is_a_pass() {
-        assert_eq!(verdict(&run_steps(&[GOOD, GOOD], &[])), Ok(()));
-    }
-
-    #[test]
-    fn one_failed_step_fails_the_whole_and_hides_no_other() {
-        let reports = run_steps(&[BAD, GOOD], &[]);
-        assert_eq!(
-            verdict(&reports),
-            Err("1 of 2 steps did not pass: bad".to_owned())
-        );
-        let table = table(&reports, Duration::from_secs(90));
-        let shows_both = table.contains("FAILED   it rains") && table.contains("passed");
-        assert!(shows_both, "{table}");
-        assert!(table.contains("   90.0 s\n"), "{table}");
-    }
-
-    #[test]
-    fn a_step_whose_requirement_failed_is_shown_as_not_run() {
-        let reports = run_steps(&[BAD, AFTER_BAD], &[]);
-        assert_eq!(
-            verdict(&reports),
-            Err("2 of 2 steps did not pass: bad, after".to_owned())
-        );
-        assert!(table(&reports, Duration::ZERO).contains("NOT RUN  it requires `bad`"));
-    }
-
-    #[test]
-    fn a_step_whose_needs_are_not_there_is_shown_as_skipped_and_fails_nothing() {
-        let reports = run_steps(&[GOOD, WITHOUT_NEEDS], &[]);
-        assert_eq!(verdict(&reports), Ok(()));
-        assert!(table(&reports, Duration::ZERO).contains("SKIPPED  no network"));
-    }
-
-    #[test]
-    fn every_requirement_names_an_earlier_step() {
-        let all: Vec<&Step> = all_steps().collect();
-        let quick: Vec<&Step> = QUICK_STEPS.iter().collect();
-        for steps in [all, quick] {
-            for (place, step) in steps.iter().enumerate() {
-                if let Some(required) = step.requires {
-                    let is_earlier = steps[..place].iter().any(|step| step.name == required);
-                    assert!(is_earlier, "{}", step.name);
-                }
-            }
+    /// Runs steps as a tier of 90 s on the clock.
+    fn tier_of(steps: &[&Step]) -> TierRun {
+        TierRun {
+            wall: Duration::from_secs(90),
+            cpu_seconds: Some(123.0),
+            ..measured("first", || run_steps(steps, &[]))
         }
     }
 
     #[test]
-    fn a_step_of_a_second_lane_requires_a_step_of_an_earlier_phase() {
-        let failed = run_steps(&[BAD], &[]);
-        let reports = run_beside(&[AFTER_BAD], &failed);
+    fn all_steps_passing_is_a_pass() {
+        assert_eq!(verdict(&[tier_of(&[&GOOD, &GOOD])]), Ok(()));
+    }
+
+    #[test]
+    fn one_failed_step_fails_the_whole_and_hides_no_other() {
+        let run = tier_of(&[&BAD, &GOOD]);
+        let table = table(&run);
+        assert_eq!(
+            verdict(&[run]),
+            Err("1 of 2 steps did not pass: bad".to_owned())
+        );
+        let shows_both = table.contains("FAILED   it rains") && table.contains("passed");
+        assert!(shows_both, "{table}");
+        let shows_times = table.contains("   90.0 s\n") && table.contains("  123.0 s\n");
+        assert!(shows_times, "{table}");
+    }
+
+    #[test]
+    fn a_step_whose_requirement_failed_is_shown_as_not_run() {
+        let run = tier_of(&[&BAD, &AFTER_BAD]);
+        assert!(table(&run).contains("NOT RUN  it requires `bad`"));
+        assert_eq!(
+            verdict(&[run]),
+            Err("2 of 2 steps did not pass: bad, after".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_step_whose_needs_are_not_there_is_shown_as_skipped_and_fails_nothing() {
+        let run = tier_of(&[&GOOD, &WITHOUT_NEEDS]);
+        assert!(table(&run).contains("SKIPPED  no network"));
+        assert_eq!(verdict(&[run]), Ok(()));
+    }
+
+    #[test]
+    fn a_failure_in_either_tier_fails_the_run() {
+        let runs = [tier_of(&[&GOOD]), tier_of(&[&BAD])];
+        assert_eq!(
+            verdict(&runs),
+            Err("1 of 2 steps did not pass: bad".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_tier_runs_its_own_steps_and_knows_those_that_passed_before() {
+        const LANE: &[Step] = &[
+            Step::new("early", || Ok(())),
+            Step {
+                requires: Some("early"),
+                ..Step::new("late", || Ok(())).second()
+            },
+        ];
+        const PHASES: &[Phase] = &[Phase {
+            steps: LANE,
+            beside: &[],
+        }];
+        assert_eq!(passed(&run_phases(PHASES, Tier::First, &[])), ["early"]);
+        let second = run_phases(PHASES, Tier::Second, &["early"]);
+        assert_eq!(passed(&second), ["late"]);
+        let without_first = run_phases(PHASES, Tier::Second, &[]);
+        assert!(matches!(without_first[0].end, End::NotRun("early")));
+    }
+
+    #[test]
+    fn a_step_of_a_second_lane_does_not_run_if_its_requirement_has_not_passed() {
+        let reports = run_beside(&[&AFTER_BAD], &["good"]);
         assert!(matches!(reports[0].0.end, End::NotRun("bad")));
+    }
+
+    #[test]
+    fn the_arguments_choose_the_part_and_the_record() {
+        let all = options(&["--all", "--record"]).unwrap();
+        assert!(all.part == Part::BothTiers && all.is_recorded);
+        let first = options(&[]).unwrap();
+        assert!(first.part == Part::FirstTier && !first.is_recorded);
+        assert_eq!(options(&["--quick"]).unwrap().part, Part::Quick);
+        let refusal = options(&["--step", "fmt", "--record"]).unwrap_err();
+        assert!(refusal.contains("`--step NAME` alone"), "{refusal}");
+    }
+
+    #[test]
+    fn the_help_lists_the_steps_of_both_tiers() {
+        let help = help();
+        let (first, second) = help.split_once("With --all").unwrap();
+        assert!(first.contains("; book;") && !first.contains("packages"));
+        assert!(second.contains("; packages;"), "{second}");
     }
 
     #[test]

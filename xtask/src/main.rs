@@ -19,8 +19,11 @@ mod clients;
 mod conformance;
 mod deny;
 mod dist;
+mod flaky;
 mod fleet;
+mod history;
 mod image;
+mod json;
 mod long;
 mod run;
 mod rust_text;
@@ -52,8 +55,8 @@ const COMMANDS: &[(&str, &[Command])] = &[
         "Before a change lands",
         &[Command {
             name: "ci",
-            arguments: "[--quick | --step NAME]",
-            summary: "run everything that must pass, the quick part of it, or one step",
+            arguments: "[--all | --quick | --step NAME]",
+            summary: "run the first tier, both tiers, the quick part, or one step",
             help: ci::help,
             run: ci::run,
         }],
@@ -171,11 +174,25 @@ const COMMANDS: &[(&str, &[Command])] = &[
         "Not part of ci",
         &[
             Command {
+                name: "flaky",
+                arguments: "[N] [--steps] [NAME...]",
+                summary: "repeat the tests N times under load, or print the rounds done",
+                help: flaky::help,
+                run: flaky::run,
+            },
+            Command {
                 name: "fleet",
                 arguments: "[--faults N|NAME]",
                 summary: "faults of a Patroni cluster: lost commits and gaps",
                 help: fleet::help,
                 run: fleet::run,
+            },
+            Command {
+                name: "history",
+                arguments: "[ci | bench] [N]",
+                summary: "print the last N recorded runs of ci and of the benchmarks",
+                help: history::help,
+                run: history::run,
             },
             Command {
                 name: "long",

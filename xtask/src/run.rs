@@ -9,6 +9,10 @@ use std::process::Command;
 /// Result of a command or step; the error is the reason of the failure, in one line.
 pub(crate) type Outcome = Result<(), String>;
 
+/// Directories that the repository does not own: build output, installations, and git's.
+pub(crate) const FOREIGN_DIRECTORIES: &[&str] =
+    &["target", "node_modules", ".git", ".venv", "__pycache__"];
+
 /// Returns the root of the repository.
 pub(crate) fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -28,15 +32,20 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments);
     command.current_dir(root());
-    // Cargo has set these for this program. The build of a library such as `ring` depends on them,
-    // and would be done again, with all that uses the library.
+    // The build of a library such as `ring` depends on them, and would be done again, with all that
+    // uses the library.
+    forget_variables_of_cargo(&mut command);
+    command
+}
+
+/// Removes the variables that cargo has set for this program from the environment of a command.
+pub(crate) fn forget_variables_of_cargo(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
             command.env_remove(&name);
         }
     }
-    command
 }
 
 /// Creates a command for a program, to be run in this directory.

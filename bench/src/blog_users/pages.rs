@@ -8,6 +8,7 @@ use super::browser::Browser;
 use super::html;
 use super::user::post_links;
 use crate::Result;
+use crate::record::figure;
 use crate::report::percentile;
 
 /// Requests of each kind before the measurement.
@@ -69,9 +70,12 @@ async fn measure(
         added.push(total - db);
     }
     let (p99, added_p50) = (percentile(&mut times, 99.0), percentile(&mut added, 50.0));
+    let p50 = percentile(&mut times, 50.0);
+    figure(format!("{kind}, p50 ms"), p50);
+    figure(format!("{kind}, p99 ms"), p99);
+    figure(format!("{kind}, added p50 ms"), added_p50);
     println!(
-        "{kind:<16}{requests:>9}{:>10.2}{p99:>10.2}{:>12.2}{added_p50:>14.2}{:>14.2}",
-        percentile(&mut times, 50.0),
+        "{kind:<16}{requests:>9}{p50:>10.2}{p99:>10.2}{:>12.2}{added_p50:>14.2}{:>14.2}",
         percentile(&mut database, 50.0),
         percentile(&mut added, 99.0)
     );

@@ -6,10 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::run::root;
-
-/// Directories that the repository does not own: build output, installations, and git's.
-const SKIPPED: &[&str] = &["target", "node_modules", ".git", ".venv", "__pycache__"];
+use crate::run::{FOREIGN_DIRECTORIES, root};
 
 /// The texts of the repository by their paths from the root, with `/` between names.
 #[derive(Default)]
@@ -41,7 +38,7 @@ impl Tree {
             let name = entry.file_name().to_string_lossy().into_owned();
             let path = format!("{prefix}{name}");
             let kind = entry.file_type()?;
-            if kind.is_dir() && !SKIPPED.contains(&name.as_str()) {
+            if kind.is_dir() && !FOREIGN_DIRECTORIES.contains(&name.as_str()) {
                 self.read_directory(&entry.path(), &format!("{path}/"))?;
             } else if kind.is_file() {
                 let text = String::from_utf8(fs::read(entry.path())?).unwrap_or_default();
