@@ -1,5 +1,5 @@
 //! Users, permissions, keys and tokens through a restart, and tokens of different lives.
-//! `requests/permissions.txt` has the requests and answers.
+//! `requests/permissions.txt` and `requests/resource_tokens.txt` have the requests and answers.
 
 use crate::program::{Answer, Client, Request, start, start_on, text};
 use orrery_model::Json;

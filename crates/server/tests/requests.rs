@@ -89,11 +89,15 @@ macro_rules! scripts {
 scripts! {
     answers,
     clock,
+    encryption_keys,
     offers,
     old_versions,
     permissions,
     query_headers,
     ranges,
+    resource_tokens,
+    statistics,
+    throughput,
 }
 
 fn folder() -> PathBuf {
