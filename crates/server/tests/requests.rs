@@ -87,6 +87,7 @@ macro_rules! scripts {
 }
 
 scripts! {
+    access,
     answers,
     clock,
     encryption_keys,
@@ -197,6 +198,22 @@ fn a_given_request_that_fails_ends_the_script() {
     let message = replay("planted", text).expect_err("it fails");
     let start = "crates/server/tests/requests/planted.txt:3: the given request fails: 404";
     assert!(message.starts_with(start), "{message}");
+}
+
+#[test]
+fn requests_that_see_other_facts_need_a_server_of_their_own() {
+    for request in [
+        "GET /offers",
+        "POST /dbs\nquery: SELECT * FROM c",
+        "manage GET /clock",
+    ] {
+        let text = format!("== A\n\n{request}\n");
+        let message = replay("planted", &text).expect_err("it fails");
+        assert!(message.contains("planted.txt:3: "), "{message}");
+        assert!(message.contains("`server: own`"), "{message}");
+        let own = format!("server: own\n\n{text}");
+        assert!(replay("planted", &own).is_ok(), "{request}");
+    }
 }
 
 #[test]
