@@ -43,6 +43,7 @@
 //! sign: none | key KEY | token TOKEN without a signature, by another key, a resource token
 //! raw x-unknown: 1                   a header that the server does not know; `1 times 150`
 //! show: etag, x-a as percent, x-b as base64, all
+//! hide: x-ms-session-token           a usual header that background work changes at any time
 //! keep made = body.content.value     gives a name to a part of the answer, or header.etag;
 //!                                    later requests use it: ${made}, ${made.member.0},
 //!                                    ${made:percent} with percent signs

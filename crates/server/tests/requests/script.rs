@@ -13,6 +13,17 @@ use std::ops::Range;
 /// The line between a request and its answer.
 const SEPARATOR: &str = "---";
 
+/// Headers that every script shows if an answer has them.
+pub(super) const USUAL: &[&str] = &[
+    "x-ms-request-charge",
+    "x-ms-item-count",
+    "x-ms-continuation",
+    "x-ms-session-token",
+    "etag",
+    "x-ms-retry-after-ms",
+    "allow",
+];
+
 const METHODS: &[&str] = &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 /// The names that every script has: its database.
@@ -60,6 +71,8 @@ pub(super) enum Shown {
     /// The text that the value encodes.
     Percent(String),
     Base64(String),
+    /// A usual header that the answer does not show.
+    Hidden(String),
 }
 
 #[derive(Debug)]
@@ -356,6 +369,7 @@ fn part(exchange: &mut Exchange, line: &str) -> Result<(), String> {
         "merge" => exchange.merge = Some(value),
         "body" => exchange.body = value,
         "show" => exchange.shown.extend(shown(&value)?),
+        "hide" => exchange.shown.extend(hidden(&value)?),
         "sign" => exchange.signature = signature(&value)?,
         "pages" if value == "all" => exchange.reads_pages = true,
         "pages" => return Err(format!("`pages: {value}` is not `pages: all`")),
@@ -419,6 +433,18 @@ fn shown(value: &str) -> Result<Vec<Shown>, String> {
             Some((name, "base64")) if is_lower => Shown::Base64(name.to_owned()),
             _ => return Err(format!("`{item}` is no header in lower case to show")),
         });
+    }
+    Ok(headers)
+}
+
+/// Reads the headers of `hide: NAME, NAME`, which are usual ones.
+fn hidden(value: &str) -> Result<Vec<Shown>, String> {
+    let mut headers = Vec::new();
+    for name in value.split(", ") {
+        if !USUAL.contains(&name) {
+            return Err(format!("`{name}` is no header that is shown unasked"));
+        }
+        headers.push(Shown::Hidden(name.to_owned()));
     }
     Ok(headers)
 }

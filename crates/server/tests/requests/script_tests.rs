@@ -48,6 +48,7 @@ fn unknown_lines_are_refused_with_their_place() {
     refused("options: --data-dir x\n\n== A\n", 1, "`--data-dir`");
     refused("== A\n\nGET /\nsign: me\n", 4, "`sign: me`");
     refused("== A\n\nGET /\nshow: ETag\n", 4, "`ETag`");
+    refused("== A\n\nGET /\nhide: lsn\n", 4, "`lsn`");
     refused("== A\n\nGET /\nkeep a = head.b\n", 4, "`head.b`");
     refused("# Nothing.\n", 1, "no fact");
     refused("== A\n\nGET /\n\n== A\n", 5, "stands twice");

@@ -17,7 +17,7 @@
 //! "_policies": "default"         the policies of a container that names none
 //! ```
 
-use super::script::Shown;
+use super::script::{Shown, USUAL};
 use super::stable::{Stable, TOKEN, without_times};
 use crate::program::Answer;
 use base64::Engine as _;
@@ -26,16 +26,6 @@ use orrery_model::json::parse;
 use orrery_model::{Json, Object};
 use percent_encoding::percent_decode_str;
 
-/// Headers that every script shows if an answer has them.
-const USUAL: &[&str] = &[
-    "x-ms-request-charge",
-    "x-ms-item-count",
-    "x-ms-continuation",
-    "x-ms-session-token",
-    "etag",
-    "x-ms-retry-after-ms",
-    "allow",
-];
 /// The type of a body that a script does not show.
 const USUAL_TYPE: &str = "application/json";
 /// The members that the server adds to the resources of a kind, in their order. Those that are not
@@ -121,7 +111,8 @@ fn headers(answer: &Answer, shown: &[Shown]) -> Vec<String> {
     let mut lines = Vec::new();
     for name in USUAL {
         let is_asked = shown.contains(&Shown::Plain((*name).to_owned()));
-        if let Some(value) = answer.header(name).filter(|_| !is_asked) {
+        let is_hidden = shown.contains(&Shown::Hidden((*name).to_owned()));
+        if let Some(value) = answer.header(name).filter(|_| !is_asked && !is_hidden) {
             lines.push(format!("{name}: {value}"));
         }
     }
@@ -132,7 +123,7 @@ fn headers(answer: &Answer, shown: &[Shown]) -> Vec<String> {
     }
     for header in shown {
         let (name, text) = match header {
-            Shown::All => continue,
+            Shown::All | Shown::Hidden(_) => continue,
             Shown::Plain(name) => (name, answer.header(name).map(str::to_owned)),
             Shown::Percent(name) => (name, answer.header(name).map(percent_decoded)),
             Shown::Base64(name) => (name, answer.header(name).map(base64_decoded)),
