@@ -110,7 +110,8 @@ impl Stable {
 
     fn note_value(&mut self, text: &str, word: &'static str) {
         let text = text.trim_matches('"');
-        let is_rid = word == "rid" && !text.is_empty() && text.len() % RID_LENGTH_UNIT == 0;
+        let is_rid =
+            word == "rid" && !text.is_empty() && text.len().is_multiple_of(RID_LENGTH_UNIT);
         if is_rid || (word != "rid" && text.len() >= LENGTH_MIN) {
             self.add(text, Placeholder::Word(word));
         }
