@@ -1,5 +1,5 @@
-//! Fault rules and the clock of the management API: the requests to which a rule applies, the
-//! responses that clients get, and the expiry of items after the clock was moved.
+//! Fault rules of the management API: the requests to which a rule applies, and the responses that
+//! clients get.
 
 use crate::program::{Client, ITEMS, Manager, Request, Server, item, number, start, text};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -267,50 +267,6 @@ fn invalid_rules_are_refused_with_the_member_at_fault() {
         assert!(message.contains(part), "{body}: {message}");
     }
     assert_eq!(client.call(&read("p1")).status, 200);
-}
-
-#[test]
-fn moving_the_clock_forward_expires_items_and_cannot_be_undone() {
-    let (_server, mut client, mut manager) = start_with_item();
-    let body = r#"{"id":"short","partitionKey":{"paths":["/postId"],"kind":"Hash","version":2},"defaultTtl":3600}"#;
-    client.create("/dbs/blog/colls", body);
-    let path = "/dbs/blog/colls/short/docs";
-    let create = |id: &str| {
-        Request::new("POST", path)
-            .key("k")
-            .body(format!(r#"{{"id":"{id}","postId":"k"}}"#))
-    };
-    let first = client.call(&create("a")).json();
-    assert_eq!(number(&manager.get("/clock").json(), "offsetSeconds"), 0);
-    let moved = manager
-        .ok("PUT", "/clock", r#"{"offsetSeconds":3601}"#)
-        .json();
-    assert_eq!(number(&moved, "offsetSeconds"), 3601);
-    let read = |client: &mut Client, id: &str| {
-        client.call(&Request::new("GET", &format!("{path}/{id}")).key("k"))
-    };
-    assert_eq!(read(&mut client, "a").status, 404);
-    assert_eq!(client.pages(&Request::new("GET", path)).0.len(), 0);
-    // Items written now have the later time and expire relative to it.
-    let later = client.call(&create("a")).json();
-    assert!(number(&later, "_ts") >= number(&first, "_ts") + 3601);
-    assert_eq!(read(&mut client, "a").status, 200);
-    let message = manager.refused("PUT", "/clock", r#"{"offsetSeconds":3600}"#, 409);
-    assert!(message.contains("3601 s"), "{message}");
-    assert_eq!(read(&mut client, "a").status, 200);
-    for body in [
-        r#"{"offsetSeconds":-1}"#,
-        r#"{"offset":1}"#,
-        "{}",
-        r#"{"offsetSeconds":1e18}"#,
-    ] {
-        assert!(
-            manager
-                .refused("PUT", "/clock", body, 400)
-                .contains("offset"),
-            "{body}"
-        );
-    }
 }
 
 #[test]

@@ -79,7 +79,8 @@ fn test_reference(name: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns true if a text defines this test: a function in Rust and Python, a sentence in quotes in
-/// JavaScript and in a table of scenarios, an operation of a client program.
+/// JavaScript and in a table of scenarios, an operation of a client program, a fact of a request
+/// script.
 fn defines(text: &str, test: &str) -> bool {
     let functions = [
         format!("fn {test}("),
@@ -90,6 +91,7 @@ fn defines(text: &str, test: &str) -> bool {
     let named = [
         format!("name = \"{test}\""),
         format!("operation(\"{test}\""),
+        format!("\n== {test}\n"),
     ];
     functions
         .iter()
@@ -125,6 +127,10 @@ mod tests {
                 "conformance/clients/a/program.py",
                 "with program.operation(\"items go\"):\n",
             ),
+            (
+                "crates/a/tests/requests/items.txt",
+                "# Items.\n\n== An item is read\n\nGET /\n",
+            ),
         ]))
     }
 
@@ -136,6 +142,7 @@ mod tests {
             | items | yes | `conformance/javascript/a.test.js::items are kept` |\n\
             | stays | yes | `conformance/scenarios/table/a.toml::items stay` |\n\
             | goes | yes | `conformance/clients/a/program.py::items go` |\n\
+            | read | yes | `crates/a/tests/requests/items.txt::An item is read` |\n\
             | media | no | retired |\n";
         assert_eq!(judged(table), Vec::<String>::new());
     }
@@ -161,6 +168,8 @@ mod tests {
             judged("| a | yes | `crates/a/tests/items.rs::a_stale_etag` |").len(),
             1
         );
+        let part_of_fact = "| a | yes | `crates/a/tests/requests/items.txt::An item` |";
+        assert_eq!(judged(part_of_fact).len(), 1);
     }
 
     #[test]

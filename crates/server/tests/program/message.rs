@@ -16,9 +16,10 @@ pub(crate) struct Request {
     path: String,
     resource_type: &'static str,
     resource_link: String,
-    headers: Vec<(&'static str, String)>,
+    headers: Vec<(String, String)>,
     body: Vec<u8>,
     age: SignedDuration,
+    is_signed: bool,
 }
 
 /// The resource types that a path can contain.
@@ -67,6 +68,7 @@ impl Request {
             headers: Vec::new(),
             body: Vec::new(),
             age: SignedDuration::ZERO,
+            is_signed: true,
         }
     }
 
@@ -95,9 +97,27 @@ impl Request {
         self
     }
 
+    /// Signs as paths with percent signs are signed: without them.
+    pub(crate) fn signed_decoded(mut self) -> Self {
+        let decoded = percent_encoding::percent_decode_str(&self.resource_link).decode_utf8();
+        self.resource_link = decoded.expect("a path in UTF-8").into_owned();
+        self
+    }
+
+    /// Sends no signature.
+    pub(crate) fn unsigned(mut self) -> Self {
+        self.is_signed = false;
+        self
+    }
+
     /// Adds a header.
-    pub(crate) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
-        self.headers.push((name, value.into()));
+    pub(crate) fn header(self, name: &'static str, value: impl Into<String>) -> Self {
+        self.any_header(name, value)
+    }
+
+    /// Adds a header whose name is known when the test runs.
+    pub(crate) fn any_header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
         self
     }
 
@@ -140,7 +160,7 @@ impl Request {
     }
 
     /// Returns the headers with a signature by `key` for the current time.
-    pub(crate) fn signed_headers(&self, key: &str) -> Vec<(&'static str, String)> {
+    pub(crate) fn signed_headers(&self, key: &str) -> Vec<(String, String)> {
         let date = jiff::fmt::rfc2822::DateTimePrinter::new()
             .timestamp_to_rfc9110_string(&(Timestamp::now() - self.age));
         let date = date.expect("a date");
@@ -161,18 +181,21 @@ impl Request {
         let token =
             percent_encoding::utf8_percent_encode(&token, percent_encoding::NON_ALPHANUMERIC)
                 .to_string();
-        let mut headers = vec![("x-ms-date", date)];
+        let mut headers = vec![("x-ms-date".to_owned(), date)];
         for (name, usual) in [
             ("x-ms-version", "2020-07-15".into()),
             ("authorization", token),
         ] {
-            if self.headers.iter().all(|(given, _)| *given != name) {
-                headers.push((name, usual));
+            let is_sent = self.is_signed || name != "authorization";
+            if is_sent && self.headers.iter().all(|(given, _)| given != name) {
+                headers.push((name.to_owned(), usual));
             }
         }
         headers.extend(self.headers.iter().cloned());
         item_keys::note_container(self);
-        headers.extend(item_keys::header_of_new_item(self));
+        if let Some((name, value)) = item_keys::header_of_new_item(self) {
+            headers.push((name.to_owned(), value));
+        }
         headers
     }
 
@@ -183,7 +206,7 @@ impl Request {
 
     /// Returns the names of the headers that the test has set.
     pub(super) fn header_names(&self) -> impl Iterator<Item = &str> {
-        self.headers.iter().map(|(name, _)| *name)
+        self.headers.iter().map(|(name, _)| name.as_str())
     }
 
     /// Reads the response, which has no body if the method is HEAD.
