@@ -2,8 +2,8 @@
 
     run.py --page FILE [--write] [--only TEXT] --driver NAME COMMAND [--driver …]
 
-NAME is an SDK and COMMAND a JSON array, the command line of its driver (see ../scenarios). Starts a server in memory,
-makes every mistake through every SDK, and compares the page of the results with FILE, or writes it.
+NAME is an SDK and COMMAND a JSON array, the command line of its driver (see ../sdk/scenarios). Starts a server in
+memory, makes every mistake through every SDK, and compares the page of the results with FILE, or writes it.
 
 Promises: exit code 0 only if every user of an SDK that can make a mistake sees the status and the remedy of the table,
 and the page is current.
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-for shared in ("scenarios", "ratchet", "python"):
+for shared in ("sdk/scenarios", "ratchet", "sdk/python"):
     sys.path.insert(0, str(HERE.parent / shared))
 
 from driver import Driver, DriverFailed  # noqa: E402

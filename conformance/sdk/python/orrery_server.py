@@ -17,7 +17,7 @@ from pathlib import Path
 
 from watched import Output
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 READY_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 20
 

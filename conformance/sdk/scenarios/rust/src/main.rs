@@ -1,6 +1,6 @@
 //! The driver for the Rust SDK: carries out the operations of the table with `azure_data_cosmos`.
 //!
-//! It reads a line of JSON and writes one; `conformance/scenarios/driver.py` has the agreement.
+//! It reads a line of JSON and writes one; `conformance/sdk/scenarios/driver.py` has the agreement.
 //! Every public method of the SDK's clients is called under its name ([`Driver::reach`]), so that
 //! the run can say which no scenario leads to; `methods.txt` lists all there are.
 

@@ -1,9 +1,9 @@
 /**
  * The driver for the JavaScript SDK: carries out the operations of the table with @azure/cosmos.
  *
- * It reads and writes one line of JSON for each request; conformance/scenarios/driver.py describes the protocol. The
- * SDK is the one that conformance/javascript pins. The driver uses each of the SDK's objects through a proxy that records
- * every method call (`watch`), so that the run can report methods that no scenario calls.
+ * It reads and writes one line of JSON for each request; conformance/sdk/scenarios/driver.py describes the protocol.
+ * The SDK is the one that conformance/sdk/javascript pins. The driver uses each of the SDK's objects through a proxy
+ * that records every method call (`watch`), so that the run can report methods that no scenario calls.
  */
 
 import { createInterface } from "node:readline";

@@ -1,5 +1,5 @@
 // The driver for the Go SDK; a module of its own, built by `cargo xtask conformance go`.
-module orrery.dev/conformance/scenarios
+module orrery.dev/conformance/sdk/scenarios
 
 go 1.25.0
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-for shared in ("ratchet", "python"):
-    sys.path.insert(0, str(HERE.parent / shared))
+for shared in ("../../ratchet", "../python"):
+    sys.path.insert(0, str((HERE / shared).resolve()))
 
 from driver import Driver, DriverFailed  # noqa: E402
 from expectations import BadList, Result  # noqa: E402

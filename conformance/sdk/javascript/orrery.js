@@ -186,7 +186,7 @@ function deadline(ms, message) {
 
 /** The server program: $ORRERY_BIN, else the one that `cargo build` leaves in target/debug. */
 function program() {
-  const path = process.env.ORRERY_BIN || fileURLToPath(new URL("../../target/debug/orrery", import.meta.url));
+  const path = process.env.ORRERY_BIN || fileURLToPath(new URL("../../../target/debug/orrery", import.meta.url));
   if (!existsSync(path)) {
     throw new Error(
       `no server program at ${path}: build it with \`cargo build -p orrery-server\`, or name another one in ORRERY_BIN`,

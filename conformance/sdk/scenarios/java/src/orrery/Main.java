@@ -16,7 +16,7 @@ import java.util.Map;
 /**
  * The driver for the Java SDK: carries out the operations of the table with azure-cosmos in gateway mode.
  *
- * <p>It reads a line of JSON and writes one; conformance/scenarios/driver.py has the agreement. The synchronous clients
+ * <p>It reads a line of JSON and writes one; conformance/sdk/scenarios/driver.py has the agreement. The synchronous clients
  * do the work, the asynchronous ones only what those have no method for. Every public method of the clients is called
  * under its name (Methods.reach), so that the run can say which no scenario leads to.
  */

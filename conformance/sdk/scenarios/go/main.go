@@ -1,7 +1,7 @@
 // The driver for the Go SDK: carries out the operations of the table with azcosmos.
 //
-// It reads a line of JSON and writes one; conformance/scenarios/driver.py has the agreement. Every public method of the
-// SDK's clients is called under its name (driver.reach), so that the run can say which no scenario leads to.
+// It reads a line of JSON and writes one; conformance/sdk/scenarios/driver.py has the agreement. Every public method of
+// the SDK's clients is called under its name (driver.reach), so that the run can say which no scenario leads to.
 package main
 
 import (

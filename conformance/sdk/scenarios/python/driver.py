@@ -1,9 +1,9 @@
 """The driver for the Python SDK: carries out the operations of the table with azure-cosmos.
 
-It reads and writes one line of JSON for each request; conformance/scenarios/driver.py describes the protocol. The SDK
-is the one that conformance/python pins. The driver uses each of the SDK's objects through a proxy that records every
-method call (`watch.py`), so that the run can report methods that no scenario calls. The SDK hides status and headers of
-successful requests; they come from the witness below it.
+It reads and writes one line of JSON for each request; conformance/sdk/scenarios/driver.py describes the protocol. The
+SDK is the one that conformance/sdk/python pins. The driver uses each of the SDK's objects through a proxy that records
+every method call (`watch.py`), so that the run can report methods that no scenario calls. The SDK hides status and
+headers of successful requests; they come from the witness below it.
 """
 
 import json
