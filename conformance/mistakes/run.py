@@ -23,10 +23,11 @@ for shared in ("sdk/scenarios", "ratchet", "sdk/python"):
     sys.path.insert(0, str(HERE.parent / shared))
 
 from driver import Driver, DriverFailed  # noqa: E402
-from matching import Mismatch, at, check, resolve  # noqa: E402
+from matching import MATCHERS, at, check  # noqa: E402
 from operations import OPERATIONS  # noqa: E402
 from orrery_server import Server, ServerFailed  # noqa: E402
 from table import GIVEN, BadTable  # noqa: E402
+from values import Mismatch, resolve  # noqa: E402
 
 from mistakes import Mistake, read  # noqa: E402
 from page import page  # noqa: E402
@@ -157,7 +158,7 @@ def prepare(driver: Driver, mistake: Mistake, bound: dict) -> None:
             ask(driver, "create_container", {"properties": properties, "throughput": throughput}, bound)
     for step in mistake.before:
         answer = ask(driver, step.operation, resolve(step.arguments, bound), bound)
-        check(answer, resolve(step.expect, bound, keep_matchers=True))
+        check(answer, resolve(step.expect, bound, keep=frozenset(MATCHERS)))
         for name, path in step.bind.items():
             bound[name] = at(answer, path)
 

@@ -17,8 +17,9 @@ import { createInterface } from "node:readline";
 import { after, before, describe } from "node:test";
 import { fileURLToPath } from "node:url";
 
-import { createDefaultHttpClient } from "@azure/core-rest-pipeline";
 import { CosmosClient } from "@azure/cosmos";
+
+import { witness } from "./witness.js";
 
 const READY_MS_MAX = 60_000;
 const STOP_MS_MAX = 20_000;
@@ -101,24 +102,6 @@ class World {
   get lastAnswer() {
     return this.answers.at(-1);
   }
-}
-
-/** The SDK's own HTTP client, which records the parts that all answers have. */
-function witness(answers) {
-  const client = createDefaultHttpClient();
-  return {
-    async sendRequest(request) {
-      const response = await client.sendRequest(request);
-      answers.push({
-        line: `${request.method} ${new URL(request.url).pathname} -> ${response.status}`,
-        path: new URL(request.url).pathname,
-        status: response.status,
-        headers: response.headers.toJSON(),
-        body: response.bodyAsText ?? "",
-      });
-      return response;
-    },
-  };
 }
 
 /** The server of this process, started on first use. */

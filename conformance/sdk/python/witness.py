@@ -5,29 +5,11 @@ all answers have, so that a test can check a status that the SDK hides, such as 
 answers of the run.
 """
 
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from azure.core.pipeline.transport import RequestsTransport
 
-
-@dataclass(frozen=True)
-class Answer:
-    """One answer: its request line, status and headers (names in lower case), and the body of an error."""
-
-    method: str
-    path: str
-    status: int
-    headers: dict
-    body_bytes: int
-    error_text: str
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.path} -> {self.status}"
-
-    @property
-    def charge(self) -> str:
-        return self.headers.get("x-ms-request-charge", "")
+from rules import Answer
 
 
 class Witness(RequestsTransport):
@@ -55,6 +37,11 @@ class Witness(RequestsTransport):
     def since(self, mark: int) -> list[Answer]:
         """Returns the answers after the first `mark` answers."""
         return self.answers[mark:]
+
+    def taken(self) -> list[Answer]:
+        """Returns all answers and forgets them."""
+        answers, self.answers = self.answers, []
+        return answers
 
     @property
     def last(self) -> Answer:

@@ -4,7 +4,9 @@ It is started with the server's endpoint and key in `ORRERY_ENDPOINT` and `ORRER
 
     {"do": "create_item", "with": {…}}   an answer (see matching.py), or {"missing": "a gap of the SDK"},
                                          or {"raised": "a failure without an answer of the server"}
-    {"do": "reset"}                      drop the client that `connect` created                      {}
+    {"do": "reset"}                      {}, and the client that `connect` created is dropped; a driver that sees the
+                                         answers of the server below its SDK returns {"answers": […]}, all since the
+                                         reset before, each with the fields of `Answer` in ../python/rules.py
     {"do": "methods"}                    {"methods": [every public method], "reached": [those called so far]}
 
 Promises: a driver that exits, writes another answer, or takes longer than `ANSWER_SECONDS_MAX` is a `DriverFailed`.

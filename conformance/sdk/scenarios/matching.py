@@ -1,4 +1,4 @@
-"""The substitution of names in a step's arguments, and the comparison of an answer with its expectation.
+"""The comparison of an answer with its expectation.
 
 An answer is the report of a driver about a request: `status`, `substatus`, `headers`, `body` of one resource or `items`
 of a feed with the sizes of its `pages`, the `continuation` behind the last one, `results` of a batch, the `message` of a
@@ -11,6 +11,8 @@ import json
 import re
 from typing import Any
 
+from values import PATTERN, Mismatch, position
+
 # The words of an expectation.
 EXPECTATIONS = {
     "status",  # the number
@@ -21,18 +23,23 @@ EXPECTATIONS = {
     "includes",  # parts of some of the items
     "count",  # the number of items
     "pages",  # the sizes of the pages that have items
+    "page_max",  # the number of items that no page exceeds
     "continuation",  # true if there is one
     "results",  # the results of a batch, each a part
     "headers",  # a part of the headers
     "message",  # words of the refusal
     "different",  # paths whose values are not these
+    "later",  # paths of session tokens whose positions are later than those of these tokens
+    "ascending",  # the path of a number that is larger in each item than in the item before
+    "continues",  # `from` and then the items are `whole`
+    "charges_add_up",  # true: the charge of a batch is the sum of the charges of its results
 }
 
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
 _MISSING = object()
 
-# Matchers: texts in an expectation that stand for many values.
-_MATCHERS = {
+# Matchers: texts in an expectation that stand for many values. So does a text that begins with `~`, a regular
+# expression for the whole value.
+MATCHERS = {
     "${any}": lambda found: found is not _MISSING,
     "${absent}": lambda found: found is _MISSING,
     "${null}": lambda found: found is None,
@@ -40,32 +47,6 @@ _MATCHERS = {
     "${text}": lambda found: isinstance(found, str) and found != "",
     "${positive}": lambda found: _number(found) is not None and _number(found) > 0,
 }
-
-
-class Mismatch(Exception):
-    """The answer differs from the expectation; the message has the place and the values."""
-
-
-def resolve(value: Any, bound: dict[str, Any], *, keep_matchers: bool = False) -> Any:
-    """Returns the value with every `${name}` replaced; a text that is only a name keeps the type of its value."""
-    if isinstance(value, dict):
-        return {key: resolve(inner, bound, keep_matchers=keep_matchers) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [resolve(inner, bound, keep_matchers=keep_matchers) for inner in value]
-    if not isinstance(value, str) or (keep_matchers and value in _MATCHERS):
-        return value
-    if value == "${null}":
-        return None
-    whole = _VARIABLE.fullmatch(value)
-    if whole:
-        return _bound(whole[1], bound)
-    return _VARIABLE.sub(lambda name: str(_bound(name[1], bound)), value)
-
-
-def _bound(name: str, bound: dict[str, Any]) -> Any:
-    if name not in bound:
-        raise Mismatch(f"nothing is bound to ${{{name}}}")
-    return bound[name]
 
 
 def at(answer: Any, path: str) -> Any:
@@ -123,6 +104,12 @@ def _sequence(name):
     return check_sequence
 
 
+def _page_max(answer, most):
+    sizes = answer.get("pages") or []
+    if not sizes or max(sizes) > most:
+        raise Mismatch(f"pages {_short(sizes)}, of which none may exceed {most}")
+
+
 def _message(answer, wanted):
     if wanted not in answer.get("message", ""):
         raise Mismatch(f"the message does not say {wanted!r}: {answer.get('message', '')[:400]}")
@@ -132,6 +119,31 @@ def _different(answer, wanted):
     for path, value in wanted.items():
         if _look(answer, path) == value:
             raise Mismatch(f"{path} is still {value!r}")
+
+
+def _later(answer, wanted):
+    for path, token in wanted.items():
+        found = at(answer, path)
+        if position(found) <= position(token):
+            raise Mismatch(f"{path} is {found}, which is not later than {token}")
+
+
+def _ascending(answer, path):
+    numbers = [at(item, path) for item in answer.get("items") or []]
+    if numbers != sorted(set(numbers)):
+        raise Mismatch(f"{path} does not ascend: {_short(numbers)}")
+
+
+def _continues(answer, wanted):
+    items = wanted["from"] + (answer.get("items") or [])
+    if items != wanted["whole"]:
+        raise Mismatch(f"{_short(items)} is not {_short(wanted['whole'])}")
+
+
+def _charges_add_up(answer, _):
+    whole, parts = _number(at(answer, "headers.x-ms-request-charge")), [at(one, "charge") for one in answer["results"]]
+    if whole is None or abs(whole - sum(parts)) > 0.01:
+        raise Mismatch(f"the charge {whole} is not the sum of {_short(parts)}")
 
 
 def _equal(name, found_in):
@@ -152,19 +164,27 @@ _CHECKS = {
     "includes": _in_any_order,
     "count": _equal("count", lambda answer: len(answer.get("items") or [])),
     "pages": _equal("pages", lambda answer: [size for size in answer.get("pages") or [] if size]),
+    "page_max": _page_max,
     "continuation": _continuation,
     "results": _sequence("results"),
     "headers": lambda answer, wanted: _part(answer.get("headers"), wanted, "headers"),
     "message": _message,
     "different": _different,
+    "later": _later,
+    "ascending": _ascending,
+    "continues": _continues,
+    "charges_add_up": _charges_add_up,
 }
 
 
 def _part(found: Any, wanted: Any, where: str) -> None:
     """Checks that every expected member exists, lists have the same length, and other values are equal."""
-    if isinstance(wanted, str) and wanted in _MATCHERS:
-        if not _MATCHERS[wanted](found):
+    if isinstance(wanted, str) and wanted in MATCHERS:
+        if not MATCHERS[wanted](found):
             raise Mismatch(f"{where} is {'missing' if found is _MISSING else _short(found)}, not {wanted}")
+    elif isinstance(wanted, str) and wanted.startswith(PATTERN):
+        if not isinstance(found, str) or not re.fullmatch(wanted[1:], found):
+            raise Mismatch(f"{where} is {'missing' if found is _MISSING else _short(found)}, not like {wanted[1:]}")
     elif isinstance(wanted, dict):
         if not isinstance(found, dict):
             raise Mismatch(f"{where} is {_short(None if found is _MISSING else found)}, not an object")
@@ -175,8 +195,15 @@ def _part(found: Any, wanted: Any, where: str) -> None:
             raise Mismatch(f"{where} is {'missing' if found is _MISSING else _short(found)}, not {_short(wanted)}")
         for place, (part_found, part_wanted) in enumerate(zip(found, wanted)):
             _part(part_found, part_wanted, f"{where}.{place}")
-    elif found is _MISSING or found != wanted or isinstance(found, bool) != isinstance(wanted, bool):
+    elif found is _MISSING or found != wanted or not _has_type_of(wanted, found):
         raise Mismatch(f"{where} is {'missing' if found is _MISSING else _short(found)}, not {_short(wanted)}")
+
+
+def _has_type_of(wanted: Any, found: Any) -> bool:
+    """Returns False for a truth value beside a number, and for a fraction where an integer is expected."""
+    if isinstance(found, bool) != isinstance(wanted, bool):
+        return False
+    return not (isinstance(wanted, int) and isinstance(found, float))
 
 
 def _is_part(found: Any, wanted: Any) -> bool:

@@ -60,7 +60,7 @@ OPERATIONS: dict[str, set[str]] = {
     "list_items": _CONTAINER | _PAGES | {"partition_key"},
     "query_items": _CONTAINER
     | _QUERY
-    | {"partition_key", "feed_range", "cross_partition", "index_metrics", "session_token", "continuation_limit_kb"},
+    | {"partition_key", "feed_range", "cross_partition", "index_metrics", "metrics", "session_token", "continuation_limit_kb"},
     "delete_all_items": _CONTAINER | {"partition_key"},
     "batch": _CONTAINER | {"partition_key", "operations", "no_response"},
     "bulk": _CONTAINER | {"operations"},
@@ -78,4 +78,5 @@ OPERATIONS: dict[str, set[str]] = {
     # Users.
     **_resource("user", properties="properties", owner=_DATABASE, upsert=True),
     **_resource("permission", properties="properties", owner=_DATABASE | {"user"}, upsert=True),
+    "read_permission": _DATABASE | {"user", "id", "expiry_seconds"},
 }

@@ -1,9 +1,14 @@
 """The table of scenarios: reads `table/*.toml` and refuses steps that no driver could execute.
 
 ```toml
+[let]                           # names that are bound in every scenario of the file
+key = { paths = ["/pk"], kind = "Hash", version = 2 }
+
 [[scenario]]
 name = "a created item is read back"
-given = "container"             # existing resources: nothing, database, container, wide container
+given = "container"             # existing resources: nothing, database, container, wide container; a list: each of them
+items = [{ id = "0", pk = "a" }]     # items that exist, each with its pk as the partition key
+each = ["a", "b"]               # the steps run once for each of these values, with ${each}
 steps = [
   { do = "create_item", with = { item = { id = "1", pk = "a" }, partition_key = ["a"] }, expect = { status = 201 } },
 ]
@@ -24,7 +29,7 @@ from operations import OPERATIONS
 GIVEN = {"nothing": None, "database": None, "container": 6_000, "wide container": 12_000}
 
 _STEP_WORDS = {"do", "with", "expect", "bind"}
-_SCENARIO_WORDS = {"name", "given", "steps"}
+_SCENARIO_WORDS = {"name", "given", "items", "each", "steps"}
 
 
 class BadTable(Exception):
@@ -49,6 +54,9 @@ class Scenario:
     name: str
     given: str
     steps: tuple[Step, ...]
+    items: list | dict | str = ()
+    each: tuple = (None,)
+    let: dict = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -69,8 +77,10 @@ def parse(file: str, text: str) -> list[Scenario]:
         parsed = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
         raise BadTable(f"{file}: {problem}") from None
-    _only(file, parsed, {"scenario"})
-    scenarios = [_scenario(file, entry) for entry in parsed.get("scenario", [])]
+    _only(file, parsed, {"let", "scenario"})
+    scenarios = []
+    for entry in parsed.get("scenario", []):
+        scenarios += _scenarios(file, entry, parsed.get("let", {}))
     names = [scenario.name for scenario in scenarios]
     for name in names:
         if names.count(name) > 1:
@@ -78,14 +88,21 @@ def parse(file: str, text: str) -> list[Scenario]:
     return scenarios
 
 
-def _scenario(file: str, entry: dict) -> Scenario:
+def _scenarios(file: str, entry: dict, let: dict) -> list[Scenario]:
+    """Returns one scenario, or one for each of several given resources."""
     name = entry.get("name", "")
     where = f"{file}::{name}"
     _only(where, entry, _SCENARIO_WORDS)
     given = entry.get("given", "container")
-    if not name or given not in GIVEN or not entry.get("steps"):
+    several = given if isinstance(given, list) else [given]
+    if not name or not several or not set(several) <= set(GIVEN) or not entry.get("steps"):
         raise BadTable(f"{where}: a scenario has a name, steps, and is given one of {', '.join(GIVEN)}")
-    return Scenario(file, name, given, tuple(step_of(where, step) for step in entry["steps"]))
+    if entry.get("items") and None in map(GIVEN.get, several):
+        raise BadTable(f"{where}: items need a container")
+    steps = tuple(step_of(where, step) for step in entry["steps"])
+    items, each = entry.get("items", []), tuple(entry.get("each", [None]))
+    names = [f"{name}, in a {one}" for one in several] if len(several) > 1 else [name]
+    return [Scenario(file, full, one, steps, items, each, let) for full, one in zip(names, several)]
 
 
 def step_of(where: str, entry: dict) -> Step:

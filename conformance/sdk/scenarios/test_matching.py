@@ -2,15 +2,17 @@
 
 import pytest
 
-from matching import Mismatch, at, check, resolve
+from matching import at, check
+from values import Mismatch
 
 ANSWER = {
     "status": 201,
     "substatus": 0,
-    "headers": {"etag": '"1"', "x-ms-request-charge": "5.2"},
-    "body": {"id": "1", "n": 1, "tags": ["x", None]},
-    "items": [{"id": "1"}, {"id": "2"}],
+    "headers": {"etag": '"1"', "x-ms-request-charge": "5.2", "x-ms-session-token": "0:-1#7"},
+    "body": {"id": "1", "n": 1, "half": 0.5, "two": 2.0, "tags": ["x", None]},
+    "items": [{"id": "1", "_lsn": 3}, {"id": "2", "_lsn": 4}],
     "pages": [0, 2, 0],
+    "results": [{"status": 201, "charge": 5}, {"status": 200, "charge": 0.2}],
 }
 
 
@@ -26,6 +28,12 @@ ANSWER = {
         {"includes": [{"id": "2"}]},
         {"continuation": False},
         {"different": {"headers.etag": '"0"', "body.none": 1}},
+        {"headers": {"etag": '~"\\d"'}},
+        {"later": {"headers.x-ms-session-token": "0:-1#6"}},
+        {"ascending": "_lsn"},
+        {"page_max": 2},
+        {"charges_add_up": True},
+        {"continues": {"from": ["0"], "whole": ["0", {"id": "1", "_lsn": 3}, {"id": "2", "_lsn": 4}]}},
     ],
 )
 def test_what_is_expected_passes(expect):
@@ -52,7 +60,14 @@ def test_what_is_expected_passes(expect):
         ({"continuation": True}, "continuation is missing"),
         ({"message": "sorry"}, "does not say 'sorry'"),
         ({"different": {"body.n": 1}}, "body.n is still 1"),
-        ({"results": [{"status": 200}]}, "0 results, not 1"),
+        ({"results": [{"status": 200}]}, "2 results, not 1"),
+        ({"headers": {"etag": '~"\\d'}}, "headers.etag is"),
+        ({"body": {"n": "~1"}}, "body.n is 1, not like 1"),
+        ({"body": {"two": 2}}, "body.two is 2.0, not 2"),
+        ({"later": {"headers.x-ms-session-token": "0:-1#7"}}, "not later than 0:-1#7"),
+        ({"ascending": "none"}, "there is no none"),
+        ({"page_max": 1}, "none may exceed 1"),
+        ({"continues": {"from": [], "whole": ["0"]}}, "is not"),
     ],
 )
 def test_anything_else_is_told(expect, words):
@@ -68,12 +83,16 @@ def test_a_refusal_that_nobody_expects_is_a_mismatch_and_so_is_an_sdk_that_gives
         check({"raised": "oh"}, {"status": 400})
 
 
-def test_names_are_replaced_and_keep_their_type_where_they_stand_alone():
-    bound = {"n": 1, "db": "x"}
-    assert resolve({"a": ["${n}", "-${db}-", "${null}"]}, bound) == {"a": [1, "-x-", None]}
-    assert resolve("${any}", bound, keep_matchers=True) == "${any}"
-    with pytest.raises(Mismatch, match="nothing is bound"):
-        resolve("${who}", bound)
+def test_a_position_that_stays_or_falls_does_not_ascend():
+    for lsns in ([3, 3], [4, 3]):
+        with pytest.raises(Mismatch, match="_lsn does not ascend"):
+            check({"items": [{"_lsn": lsn} for lsn in lsns]}, {"ascending": "_lsn"})
+
+
+def test_the_charge_of_a_batch_that_is_not_the_sum_is_told():
+    answer = {"headers": {"x-ms-request-charge": "5"}, "results": [{"charge": 5}, {"charge": 1}]}
+    with pytest.raises(Mismatch, match="is not the sum"):
+        check(answer, {"charges_add_up": True})
 
 
 def test_a_path_leads_into_objects_and_lists():

@@ -19,6 +19,15 @@ def test_a_scenario_is_given_a_container_unless_it_says_otherwise():
     assert (scenario.id, scenario.given, scenario.steps[0].operation) == ("a.toml::n", "container", "read_item")
 
 
+def test_a_scenario_that_is_given_one_of_several_is_a_scenario_with_each():
+    text = "[let]\nmany = { repeat = 2, of = 1 }\n" + GOOD
+    text = text.replace('name = "n"', 'name = "n"\ngiven = ["container", "wide container"]\nitems = "${many}"\neach = [1, 2]')
+    one, other = parse("a.toml", text)
+    assert (one.id, other.id) == ("a.toml::n, in a container", "a.toml::n, in a wide container")
+    assert (other.given, other.items, other.each) == ("wide container", "${many}", (1, 2))
+    assert other.let == {"many": {"repeat": 2, "of": 1}}
+
+
 @pytest.mark.parametrize(
     "old, new, words",
     [
@@ -27,6 +36,8 @@ def test_a_scenario_is_given_a_container_unless_it_says_otherwise():
         ("status", "statsu", "`statsu` is not one of"),
         ("expect = { status = 404 }", "expect = {}", "expects nothing"),
         ('name = "n"', 'name = "n"\ngiven = "luck"', "is given one of"),
+        ('name = "n"', 'name = "n"\ngiven = ["container", "luck"]', "is given one of"),
+        ('name = "n"', 'name = "n"\ngiven = "database"\nitems = [{ id = "1" }]', "items need a container"),
         ('name = "n"', "", "has a name"),
         (GOOD, GOOD + "\n" + GOOD, "two scenarios"),
         ("[[scenario]]", "[[scenari]]", "`scenari` is not one of"),

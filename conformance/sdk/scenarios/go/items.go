@@ -237,7 +237,9 @@ func (d *driver) batch(ctx context.Context, a *arguments) (*answer, error) {
 	})
 	reply := answerOf(done.RawResponse)
 	for _, one := range done.OperationResults {
-		reply.Results = append(reply.Results, result{Status: int(one.StatusCode), Body: one.ResourceBody, Etag: string(one.ETag)})
+		reply.Results = append(reply.Results, result{
+			Status: int(one.StatusCode), Body: one.ResourceBody, Etag: string(one.ETag), Charge: one.RequestCharge,
+		})
 	}
 	return reply, err
 }

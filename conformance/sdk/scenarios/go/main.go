@@ -68,6 +68,7 @@ type result struct {
 	Status int             `json:"status"`
 	Body   json.RawMessage `json:"body,omitempty"`
 	Etag   string          `json:"etag,omitempty"`
+	Charge float32         `json:"charge"`
 }
 
 // errMissing says that the SDK has no public method for what was asked.

@@ -58,6 +58,7 @@ export class Arguments {
     put("sessionToken", this.take("session_token"));
     put("continuationTokenLimitInKB", this.take("continuation_limit_kb"));
     if (this.take("index_metrics")) options.populateIndexMetrics = true;
+    if (this.take("metrics")) options.populateQueryMetrics = true;
     return options;
   }
 
@@ -71,6 +72,7 @@ export class Arguments {
   }
 }
 
+/** Returns a partition key in the SDK's form; undefined for none. */
 export function key(values) {
-  return values.length === 1 ? values[0] : values;
+  return values.length > 1 ? values : values[0];
 }

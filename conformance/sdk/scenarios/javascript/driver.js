@@ -6,6 +6,7 @@
  * that records every method call (`watch`), so that the run can report methods that no scenario calls.
  */
 
+import https from "node:https";
 import { createInterface } from "node:readline";
 
 import { Arguments, Missing } from "./arguments.js";
@@ -15,19 +16,28 @@ import { items } from "./items.js";
 import { resources } from "./resources.js";
 import { scripts } from "./scripts.js";
 import { methods, reached, sdk, watch } from "./watch.js";
+import { witness } from "../../javascript/witness.js";
 
 /** The clients: the default one with the server's key, or the one that `connect` created. */
 class Clients {
   constructor(endpoint, key) {
     this.endpoint = endpoint;
     this.key = key;
+    this.answers = [];
     this.usual = this.made(key, {});
     this.current = this.usual;
   }
 
   made(key, options) {
+    return watch(new sdk.CosmosClient({ endpoint: this.endpoint, key, ...this.basics(), ...options }));
+  }
+
+  /** The options of every client. The server's certificate is self-signed; over HTTP the SDK chooses the agent. */
+  basics() {
     const connectionPolicy = { enableBackgroundEndpointRefreshing: false };
-    return watch(new sdk.CosmosClient({ endpoint: this.endpoint, key, connectionPolicy, ...options }));
+    const isSecure = this.endpoint.startsWith("https:");
+    const tls = isSecure ? { agent: new https.Agent({ rejectUnauthorized: false, keepAlive: true }) } : {};
+    return { connectionPolicy, httpClient: witness(this.answers), ...tls };
   }
 
   /** Replaces the default client until the end of the scenario. */
@@ -39,19 +49,25 @@ class Clients {
     const consistencyLevel = a.take("consistency");
     const byText = a.take("connection_string");
     const token = a.take("token");
-    this.reset();
+    this.leave();
     if (token) {
       // A client without a key: the token is for the one resource.
       this.current = this.made(undefined, { connectionPolicy: policy, resourceTokens: { [token.resource]: token.token } });
       return { status: 200, headers: {}, body: { endpoint: this.endpoint } };
     }
     this.current = byText
-      ? watch(new sdk.CosmosClient(`AccountEndpoint=${this.endpoint};AccountKey=${key};`))
+      ? watch(new sdk.CosmosClient({ connectionString: `AccountEndpoint=${this.endpoint};AccountKey=${key};`, ...this.basics() }))
       : this.made(key, { connectionPolicy: policy, ...(consistencyLevel ? { consistencyLevel } : {}) });
     return { status: 200, headers: {}, body: { endpoint: this.endpoint } };
   }
 
+  /** Goes back to the default client. Returns the answers of the server since the reset before. */
   reset() {
+    this.leave();
+    return this.answers.splice(0);
+  }
+
+  leave() {
     if (this.current !== this.usual) this.current.dispose();
     this.current = this.usual;
   }
@@ -86,8 +102,7 @@ const operations = {
 /** Returns the answer to one line. */
 async function said({ do: asked, with: given }) {
   if (asked === "reset") {
-    clients.reset();
-    return {};
+    return { answers: clients.reset() };
   }
   if (asked === "methods") return { methods: methods(), reached: [...reached] };
   if (!operations[asked]) return { missing: asked };
@@ -99,7 +114,10 @@ async function said({ do: asked, with: given }) {
     if (error instanceof Missing) return { missing: `${asked} with ${error.message}` };
     reply = refusal(error);
   }
-  return a.unused() ? { missing: `${asked} with ${a.unused()}` } : reply;
+  if (a.unused()) return { missing: `${asked} with ${a.unused()}` };
+  // The SDK hides most headers of feeds.
+  if (reply.items) reply.headers = { ...clients.answers.at(-1)?.headers, ...reply.headers };
+  return reply;
 }
 
 for await (const line of createInterface({ input: process.stdin })) {

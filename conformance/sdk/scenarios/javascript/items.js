@@ -19,8 +19,8 @@ function patch(operations, condition) {
   return condition ? { operations, condition } : { operations };
 }
 
-function resultOf({ statusCode, resourceBody, eTag }) {
-  return { status: statusCode, body: resourceBody, etag: eTag };
+function resultOf({ statusCode, resourceBody, eTag, requestCharge }) {
+  return { status: statusCode, body: resourceBody, etag: eTag, charge: requestCharge };
 }
 
 /** Only batches of the SDK have an option for answers without bodies. */

@@ -69,7 +69,10 @@ export function resources(clients) {
 
     create_permission: async (a) => answerOf(await permissions(a).create(a.take("properties"))),
     upsert_permission: async (a) => answerOf(await permissions(a).upsert(a.take("properties"))),
-    read_permission: async (a) => answerOf(await permission(a).read()),
+    async read_permission(a) {
+      const seconds = a.take("expiry_seconds");
+      return answerOf(await permission(a).read(seconds ? { resourceTokenExpirySeconds: seconds } : {}));
+    },
     replace_permission: async (a) => answerOf(await permission(a).replace(a.take("properties"))),
     delete_permission: async (a) => answerOf(await permission(a).delete()),
     list_permissions: (a) => pagesOf(permissions(a).readAll(a.feedOptions()), a),

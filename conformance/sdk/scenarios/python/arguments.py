@@ -2,6 +2,7 @@
 
 from azure.core import MatchConditions
 from azure.cosmos import ThroughputProperties
+from azure.cosmos.partition_key import NonePartitionKeyValue, NullPartitionKeyValue
 
 
 class Missing(Exception):
@@ -44,12 +45,14 @@ class Arguments:
         increment = autoscale.get("increment")
         return ThroughputProperties(
             auto_scale_max_throughput=autoscale["max"],
-            **({"auto_scale_increment_percent": increment} if increment else {}),
+            **({} if increment is None else {"auto_scale_increment_percent": increment}),
         )
 
 
 def key(values: list | None):
-    """Returns a partition key, given as a JSON array, in the SDK's form: one value, or a list of several."""
+    """Returns a partition key, given as a JSON array, in the SDK's form: none, one value, or a list of several."""
     if values is None:
         return None
+    if values in ([], [None]):
+        return NullPartitionKeyValue if values else NonePartitionKeyValue
     return values[0] if len(values) == 1 else values

@@ -34,6 +34,7 @@ def query_items(clients, a):
     options = a.options(
         session_token="session_token",
         populate_index_metrics="index_metrics",
+        populate_query_metrics="metrics",
         continuation_token_limit="continuation_limit_kb",
         feed_range="feed_range",
         max_item_count="page_size",

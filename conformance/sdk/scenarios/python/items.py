@@ -2,7 +2,7 @@
 
 from azure.cosmos.exceptions import CosmosBatchOperationError
 
-from arguments import Missing, key
+from arguments import key
 
 _WRITE = {
     "session_token": "session_token",
@@ -21,22 +21,22 @@ def _write_options(a) -> dict:
     return options
 
 
-def _new(a) -> dict:
-    """Returns a new item; the SDK takes its partition key from the item and accepts no other."""
-    item, values = a.take("item"), a.take("partition_key", [])
+def _new(a) -> tuple[dict, dict]:
+    """Returns a new item and its options. The SDK takes the partition key from the item unless the request names one."""
+    item, values, options = a.take("item"), a.take("partition_key", []), _write_options(a)
     if any(value not in item.values() for value in values):
-        raise Missing("a partition key of its own")
-    return item
+        options["request_options"] = {"partitionKey": key(values)}
+    return item, options
 
 
 def create_item(clients, a):
-    container, item = clients.container(a), _new(a)
-    return clients.answer(container.create_item(item, **_write_options(a)))
+    container, (item, options) = clients.container(a), _new(a)
+    return clients.answer(container.create_item(item, **options))
 
 
 def upsert_item(clients, a):
-    container, item = clients.container(a), _new(a)
-    return clients.answer(container.upsert_item(item, **_write_options(a)))
+    container, (item, options) = clients.container(a), _new(a)
+    return clients.answer(container.upsert_item(item, **options))
 
 
 def read_item(clients, a):
@@ -45,8 +45,8 @@ def read_item(clients, a):
 
 
 def replace_item(clients, a):
-    container, item = clients.container(a), _new(a)
-    return clients.answer(container.replace_item(a.take("id"), item, **_write_options(a)))
+    container, (item, options) = clients.container(a), _new(a)
+    return clients.answer(container.replace_item(a.take("id"), item, **options))
 
 
 def delete_item(clients, a):
@@ -99,9 +99,8 @@ def batch(clients, a):
         done = container.execute_item_batch(operations, a.key(), **a.options(no_response="no_response"))
     except CosmosBatchOperationError as refused:
         done = refused.operation_responses
-    results = [
-        {"status": one["statusCode"], "body": one.get("resourceBody"), "etag": one.get("eTag")} for one in done
-    ]
+    names = {"status": "statusCode", "body": "resourceBody", "etag": "eTag", "charge": "requestCharge"}
+    results = [{ours: one.get(theirs) for ours, theirs in names.items()} for one in done]
     return clients.answer() | {"results": results}
 
 

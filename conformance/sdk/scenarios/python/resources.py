@@ -113,6 +113,11 @@ def _permission(method: str, *arguments: str):
     return carry_out
 
 
+def read_permission(clients, a):
+    options = a.options(resource_token_expiry_seconds="expiry_seconds")
+    return clients.answer(_owner(clients, a).get_permission(a.take("id"), **options).properties)
+
+
 RESOURCES = {
     "read_account": read_account,
     "create_database": create_database,
@@ -139,7 +144,7 @@ RESOURCES = {
     "delete_user": lambda c, a: c.answer(c.database(a).delete_user(a.take("id"))),
     "create_permission": _permission("create_permission", "properties"),
     "upsert_permission": _permission("upsert_permission", "properties"),
-    "read_permission": _permission("get_permission", "id"),
+    "read_permission": read_permission,
     "replace_permission": _permission("replace_permission", "id", "properties"),
     "delete_permission": lambda c, a: c.answer(_owner(c, a).delete_permission(a.take("id"))),
     "list_permissions": lambda c, a: pages(c, a, _owner(c, a).list_permissions),

@@ -67,6 +67,7 @@ final class Arguments {
 
   /** A partition key written as a JSON array. */
   static PartitionKey key(JsonNode values) {
+    if (values.isEmpty()) return PartitionKey.NONE;
     if (values.size() == 1 && !values.get(0).isNull()) return new PartitionKey(plain(values.get(0)));
     PartitionKeyBuilder builder = new PartitionKeyBuilder();
     for (JsonNode value : values) {

@@ -57,7 +57,7 @@ final class Feeds {
         .setPartitionKey(a.partitionKey())
         .setSessionToken(a.text("session_token"))
         .setIndexMetricsEnabled(a.flag("index_metrics"))
-        .setQueryMetricsEnabled(true);
+        .setQueryMetricsEnabled(a.flag("metrics"));
     if (a.has("feed_range")) {
       reach("FeedRange.fromString");
       options.setFeedRange(FeedRange.fromString(a.text("feed_range")));

@@ -167,6 +167,7 @@ final class Items {
     ArrayNode results = Main.JSON.createArrayNode();
     for (CosmosBatchOperationResult result : done.getResults()) {
       ObjectNode one = results.addObject().put("status", result.getStatusCode()).put("etag", result.getETag());
+      one.put("charge", result.getRequestCharge());
       JsonNode item = result.getItem(JsonNode.class);
       if (item != null) one.set("body", item);
     }

@@ -77,7 +77,9 @@ final class Users {
       CosmosPermissionRequestOptions options = new CosmosPermissionRequestOptions();
       CosmosAsyncPermission stored = existing(a);
       CosmosPermissionProperties properties = stored.read(options).block().getProperties();
-      return answer(stored.replace(properties.setPermissionMode(permission(a).getPermissionMode()), options).block());
+      CosmosPermissionProperties wanted = permission(a);
+      properties.setId(wanted.getId()).setPermissionMode(wanted.getPermissionMode());
+      return answer(stored.replace(properties, options).block());
     });
     operations.put("delete_permission", a -> {
       reach("CosmosAsyncPermission.delete");
@@ -105,13 +107,16 @@ final class Users {
     return new CosmosUserProperties().setId(a.json("properties").path("id").asText());
   }
 
-  /** The resource of a permission is the container of the scenario: `…/colls/NAME`. */
+  /** The SDK knows permissions on a container by its name, `…/colls/NAME`, and on partition keys of it. */
   private static CosmosPermissionProperties permission(Arguments a) {
     JsonNode json = a.json("properties");
-    String resource = json.path("resource").asText();
-    return new CosmosPermissionProperties().setId(json.path("id").asText())
-        .setContainerName(resource.substring(resource.lastIndexOf('/') + 1))
+    String[] resource = json.path("resource").asText().split("/");
+    if (resource.length != 4) throw new Main.Missing("a permission on another resource than a container");
+    CosmosPermissionProperties permission = new CosmosPermissionProperties().setId(json.path("id").asText())
+        .setContainerName(resource[3])
         .setPermissionMode(PermissionMode.valueOf(json.path("permissionMode").asText().toUpperCase(Locale.ROOT)));
+    if (json.has("resourcePartitionKey")) permission.setResourcePartitionKey(Arguments.key(json.path("resourcePartitionKey")));
+    return permission;
   }
 
   private static Answer answer(CosmosUserResponse response) {
