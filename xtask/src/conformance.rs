@@ -94,8 +94,8 @@ pub(crate) fn help() -> String {
     format!(
         "Without a suite, every suite runs. Further arguments go to the suite's runner.\n\
          Suites: {}.\n\n\
-         cargo xtask conformance python -k stale_etag --tb=long\n\
-         cargo xtask conformance javascript --test-name-pattern=\"stale etag\" items.test.js\n\
+         cargo xtask conformance python -k throttled --tb=long\n\
+         cargo xtask conformance javascript --test-name-pattern=\"query plan\" queries.test.js\n\
          cargo xtask conformance go --only \"stale etag\"\n\n\
          `postgres SUITE [arguments]` runs a suite with servers that keep their data in a\n\
          PostgreSQL of the run; without a suite, the quick choice of the Python suites.\n\n\
@@ -120,10 +120,10 @@ pub(crate) fn python(arguments: &[String]) -> Outcome {
     pytest("sdk/python", arguments)
 }
 
-/// Runs the few tests of the Python SDK that show that the server starts, writes, reads and
-/// queries: the smoke test of `ci --quick`.
+/// Runs the scenarios of items with the Python SDK, which show that the server starts, writes,
+/// reads and queries: the smoke test of `ci --quick`.
 pub(crate) fn python_smoke() -> Outcome {
-    pytest("sdk/python", &["-q".to_owned(), "test_items.py".to_owned()])
+    scenarios::python(&["--only".to_owned(), "items.toml".to_owned()])
 }
 
 /// Runs queries with known rows, through the Python SDK.
@@ -226,10 +226,10 @@ pub(crate) fn javascript(arguments: &[String]) -> Outcome {
 }
 
 /// Runs another suite with servers that keep their data in a PostgreSQL of this run; without a
-/// suite, our suite for the Python SDK and the quick part of the SDK's own.
+/// suite, [`python_on_postgres`] and the quick part of the SDK's own suite.
 pub(crate) fn postgres(arguments: &[String]) -> Outcome {
     if arguments.is_empty() {
-        postgres(&["python".to_owned()])?;
+        python_on_postgres()?;
         return postgres(&["official-python".to_owned(), "--quick".to_owned()]);
     }
     let command = std::env::current_exe();
@@ -240,6 +240,15 @@ pub(crate) fn postgres(arguments: &[String]) -> Outcome {
     must(&mut run).map_err(|error| {
         format!("{error}; one test again: `cargo xtask conformance postgres SUITE -k NAME`")
     })
+}
+
+/// Runs the scenarios with the Python SDK and the suite of this SDK with servers that keep their
+/// data in a PostgreSQL of this run. Over http alone: a store does not see how a request came.
+pub(crate) fn python_on_postgres() -> Outcome {
+    let scenarios = ["scenarios-python", "--scheme", "http"];
+    postgres(&scenarios.map(str::to_owned))?;
+    let suite = ["python", "-k", "not https"];
+    postgres(&suite.map(str::to_owned))
 }
 
 /// Runs nodes in two regions on a PostgreSQL of this run under the Python and the Java SDK: one is

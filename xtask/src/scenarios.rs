@@ -32,9 +32,7 @@ pub(crate) fn go(arguments: &[String]) -> Outcome {
 
 /// Runs the table through the Java SDK, over https unless the arguments say otherwise.
 pub(crate) fn java(arguments: &[String]) -> Outcome {
-    let https = ["--scheme".to_owned(), "https".to_owned()];
-    let arguments = [&https, arguments].concat();
-    run_table("java", "java", &java_driver()?, &arguments)
+    run_table("java", "java", &java_driver()?, &over("https", arguments))
 }
 
 /// Runs the table through the Rust SDK.
@@ -42,19 +40,25 @@ pub(crate) fn rust(arguments: &[String]) -> Outcome {
     run_table("rust", "rust", &rust_driver()?, arguments)
 }
 
-/// Runs the table through the Python SDK that `conformance/sdk/python` pins.
+/// Runs the table through the Python SDK that `conformance/sdk/python` pins, over http and over
+/// https unless the arguments say otherwise.
 pub(crate) fn python(arguments: &[String]) -> Outcome {
-    run_table("scenarios-python", "python", &python_driver()?, arguments)
+    let arguments = over("both", arguments);
+    run_table("scenarios-python", "python", &python_driver()?, &arguments)
 }
 
-/// Runs the table through the JavaScript SDK that `conformance/sdk/javascript` pins.
+/// Runs the table through the JavaScript SDK that `conformance/sdk/javascript` pins, over http and
+/// over https unless the arguments say otherwise.
 pub(crate) fn javascript(arguments: &[String]) -> Outcome {
-    run_table(
-        "scenarios-javascript",
-        "javascript",
-        &javascript_driver()?,
-        arguments,
-    )
+    let (driver, arguments) = (javascript_driver()?, over("both", arguments));
+    run_table("scenarios-javascript", "javascript", &driver, &arguments)
+}
+
+/// Returns the arguments behind a choice of the scheme; a scheme in the arguments takes precedence.
+fn over(scheme: &str, arguments: &[String]) -> Vec<String> {
+    let mut all = vec!["--scheme".to_owned(), scheme.to_owned()];
+    all.extend_from_slice(arguments);
+    all
 }
 
 /// Makes the mistakes of `conformance/mistakes` through all SDKs, and compares what their users see

@@ -1,4 +1,4 @@
-"""Access with the account key, and refusals of all other keys."""
+"""Access with the account key, with permissions, and refusals of everything else."""
 
 import base64
 import os
@@ -36,6 +36,20 @@ def test_a_stronger_consistency_than_the_account_has_is_refused(endpoint, key, c
             client.get_database_client(database.id).get_container_client(container.id).read_item("1", "p")
     if isinstance(refused.value, CosmosHttpResponseError):
         assert refused.value.status_code == 400
+
+
+def test_a_client_without_credentials_is_unauthorized(endpoint):
+    with pytest.raises(CosmosHttpResponseError) as refused:
+        CosmosClient(endpoint, credential={}, connection_verify=False)
+    assert refused.value.status_code == 401
+
+
+def test_a_list_of_permissions_opens_a_client(database, container, endpoint):
+    user = database.create_user({"id": "ann"})
+    link = f"dbs/{database.id}/colls/{container.id}"
+    user.create_permission({"id": "p", "permissionMode": "Read", "resource": link})
+    with CosmosClient(endpoint, credential=list(user.list_permissions()), connection_verify=False) as client:
+        assert client.get_database_account().ConsistencyPolicy["defaultConsistencyLevel"] == "Session"
 
 
 @pytest.fixture

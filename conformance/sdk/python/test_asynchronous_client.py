@@ -87,3 +87,21 @@ def test_a_stored_procedure_is_executed(opened):
             assert await container.scripts.execute_stored_procedure("add", partition_key="p", parameters=[1, 2]) == 3
 
     asyncio.run(scenario())
+
+
+def test_a_client_with_a_token_reads_and_writes_nothing(database, container, endpoint):
+    container.create_item({"id": "1", "pk": "a"})
+    link = f"dbs/{database.id}/colls/{container.id}"
+    user = database.create_user({"id": "ann"})
+    permission = user.create_permission({"id": "p", "permissionMode": "Read", "resource": link})
+    tokens = {link: permission.properties["_token"]}
+
+    async def scenario():
+        async with CosmosClient(endpoint, credential=tokens, connection_verify=False) as client:
+            seen = client.get_database_client(database.id).get_container_client(container.id)
+            assert (await seen.read_item("1", "a"))["id"] == "1"
+            with pytest.raises(CosmosHttpResponseError) as refused:
+                await seen.delete_item("1", "a")
+            assert refused.value.status_code == 403
+
+    asyncio.run(scenario())

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! | feature | yes     | `crates/engine/tests/items.rs::a_stale_etag_is_refused` |
-//! | feature | partial | what is missing; `conformance/sdk/python/test_items.py::test_…` |
+//! | feature | partial | what is missing; `conformance/sdk/python/test_wire.py::test_…` |
 //! | feature | no      | the reason |
 //! ```
 //!
@@ -132,7 +132,8 @@ mod tests {
     fn rows_that_name_real_tests_pass() {
         let table = "| feature | status | test |\n|---|---|---|\n\
             | etags | yes | `crates/a/tests/items.rs::a_stale_etag_is_refused` |\n\
-            | order | **partial** | ties; `conformance/sdk/python/test_a.py::TestAll::test_order` |\n\
+            | order | **partial** | ties; \
+            `conformance/sdk/python/test_a.py::TestAll::test_order` |\n\
             | items | yes | `conformance/sdk/javascript/a.test.js::items are kept` |\n\
             | stays | yes | `conformance/sdk/scenarios/table/a.toml::items stay` |\n\
             | goes | yes | `conformance/clients/a/program.py::items go` |\n\
