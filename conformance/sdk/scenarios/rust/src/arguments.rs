@@ -86,7 +86,7 @@ impl Arguments {
     }
 }
 
-/// A partition key written as a JSON array.
+/// A partition key written as a JSON array; an empty one is the key of an item without a value.
 pub fn key(values: &Value) -> Result<PartitionKey, Failure> {
     let value = |value: &Value| -> Result<PartitionKeyValue, Failure> {
         Ok(match value {
@@ -96,6 +96,9 @@ pub fn key(values: &Value) -> Result<PartitionKey, Failure> {
             _ => PartitionKeyValue::NULL,
         })
     };
-    let values = values.as_array().into_iter().flatten().map(value).collect::<Result<Vec<_>, Failure>>()?;
+    let mut values = values.as_array().into_iter().flatten().map(value).collect::<Result<Vec<_>, Failure>>()?;
+    if values.is_empty() {
+        values.push(PartitionKeyValue::UNDEFINED);
+    }
     Ok(PartitionKey::try_from(values)?)
 }

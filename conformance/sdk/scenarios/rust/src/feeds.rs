@@ -157,9 +157,15 @@ impl Driver {
 
 /// A change as an item, with the place in the feed that its envelope names.
 fn seen(change: &ChangeFeedItem<Value>) -> Value {
-    if let Some(operation) = change.operation_type() {
-        let operation = format!("{operation:?}").to_lowercase();
-        return json!({"current": change.current(), "metadata": {"operationType": operation}});
+    if let (Some(operation), Some(metadata)) = (change.operation_type(), change.metadata()) {
+        let seen = json!({
+            "operationType": format!("{operation:?}").to_lowercase(),
+            "lsn": metadata.lsn().map(|lsn| lsn.value()),
+            "previousImageLSN": metadata.previous_image_lsn().map(|lsn| lsn.value()),
+            "timeToLiveExpired": metadata.time_to_live_expired(),
+            "partitionKey": metadata.partition_key(),
+        });
+        return json!({"current": change.current(), "previous": change.previous(), "metadata": seen});
     }
     let mut item = change.current().cloned().unwrap_or_default();
     if let Some(lsn) = change.metadata().and_then(|metadata| metadata.lsn()) {

@@ -125,7 +125,8 @@ impl Driver {
         let answer = Answer::of(done.status(), done.headers());
         let mut results = Vec::new();
         for result in done.into_model()?.results() {
-            let mut one = json!({"status": result.status_code(), "etag": result.etag()});
+            let charge = result.request_charge();
+            let mut one = json!({"status": result.status_code(), "etag": result.etag(), "charge": charge});
             if let Some(body) = result.into_model::<Value>()? {
                 one["body"] = body;
             }
