@@ -165,7 +165,8 @@ fn seen(change: &ChangeFeedItem<Value>) -> Value {
             "timeToLiveExpired": metadata.time_to_live_expired(),
             "partitionKey": metadata.partition_key(),
         });
-        return json!({"current": change.current(), "previous": change.previous(), "metadata": seen});
+        let (current, previous) = (change.current(), change.previous());
+        return json!({"current": current, "previous": previous, "metadata": seen});
     }
     let mut item = change.current().cloned().unwrap_or_default();
     if let Some(lsn) = change.metadata().and_then(|metadata| metadata.lsn()) {

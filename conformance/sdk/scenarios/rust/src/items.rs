@@ -126,7 +126,8 @@ impl Driver {
         let mut results = Vec::new();
         for result in done.into_model()?.results() {
             let charge = result.request_charge();
-            let mut one = json!({"status": result.status_code(), "etag": result.etag(), "charge": charge});
+            let (status, etag) = (result.status_code(), result.etag());
+            let mut one = json!({"status": status, "etag": etag, "charge": charge});
             if let Some(body) = result.into_model::<Value>()? {
                 one["body"] = body;
             }
