@@ -45,6 +45,7 @@ MATCHERS = {
     "${null}": lambda found: found is None,
     "${nothing}": lambda found: found is None or found is _MISSING or found == {},
     "${text}": lambda found: isinstance(found, str) and found != "",
+    "${integer}": lambda found: isinstance(found, int) and not isinstance(found, bool),
     "${positive}": lambda found: _number(found) is not None and _number(found) > 0,
 }
 
@@ -195,15 +196,8 @@ def _part(found: Any, wanted: Any, where: str) -> None:
             raise Mismatch(f"{where} is {'missing' if found is _MISSING else _short(found)}, not {_short(wanted)}")
         for place, (part_found, part_wanted) in enumerate(zip(found, wanted)):
             _part(part_found, part_wanted, f"{where}.{place}")
-    elif found is _MISSING or found != wanted or not _has_type_of(wanted, found):
+    elif found is _MISSING or found != wanted or isinstance(found, bool) != isinstance(wanted, bool):
         raise Mismatch(f"{where} is {'missing' if found is _MISSING else _short(found)}, not {_short(wanted)}")
-
-
-def _has_type_of(wanted: Any, found: Any) -> bool:
-    """Returns False for a truth value beside a number, and for a fraction where an integer is expected."""
-    if isinstance(found, bool) != isinstance(wanted, bool):
-        return False
-    return not (isinstance(wanted, int) and isinstance(found, float))
 
 
 def _is_part(found: Any, wanted: Any) -> bool:

@@ -76,7 +76,8 @@ final class Clients {
 
   CosmosContainer container(Arguments a) {
     reach("CosmosDatabase.getContainer");
-    return database(a).getContainer(a.text("container"));
+    String name = a.text("container");
+    return database(a).getContainer(name);
   }
 
   CosmosAsyncDatabase asynchronousDatabase(Arguments a) {
