@@ -31,7 +31,7 @@ from xml.etree import ElementTree
 from blocks import PARSED, Block, Page, pages
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "conformance" / "python"))
+sys.path.insert(0, str(ROOT / "conformance" / "sdk" / "python"))
 
 from orrery_server import EMULATOR_KEY, Server, program  # noqa: E402
 from session import Session  # noqa: E402

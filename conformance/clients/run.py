@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "python"))
+sys.path.insert(0, str(HERE.parent / "sdk" / "python"))
 
 import runner  # noqa: E402
 from clients import CLIENTS, Client, chosen  # noqa: E402

@@ -20,7 +20,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 CLIENTS = HERE.parent / "clients"
-sys.path[1:1] = [str(CLIENTS), str(HERE.parent / "python")]
+sys.path[1:1] = [str(CLIENTS), str(HERE.parent / "sdk" / "python")]
 
 import runner  # noqa: E402
 from consumers import CONSUMERS, Consumer, chosen  # noqa: E402
@@ -91,7 +91,7 @@ def environment(engine: Engine, home: Path) -> dict[str, str]:
         "ORRERY_IMAGE": IMAGE,
         "ORRERY_ENDPOINT": "",
         "ORRERY_KEY": "",
-        "PYTHONPATH": f"{CLIENTS / 'shared'}:{HERE / 'replays'}:{HERE.parent / 'python'}",
+        "PYTHONPATH": f"{CLIENTS / 'shared'}:{HERE / 'replays'}:{HERE.parent / 'sdk' / 'python'}",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
 

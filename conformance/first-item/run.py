@@ -23,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "first-item"
-sys.path.insert(0, str(ROOT / "conformance" / "python"))
+sys.path.insert(0, str(ROOT / "conformance" / "sdk" / "python"))
 
 from orrery_server import Server  # noqa: E402
 

@@ -27,7 +27,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "splits"), str(HERE.parent / "python")]
+sys.path[:0] = [str(HERE.parent / "splits"), str(HERE.parent / "sdk" / "python")]
 
 import run as workload  # noqa: E402  (the workload of conformance/splits, which comes first on the path)
 from azure.cosmos import CosmosClient, PartitionKey  # noqa: E402

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "python"))
+sys.path.insert(0, str(HERE.parent / "sdk" / "python"))
 
 from orrery_server import Server  # noqa: E402
 from workload import PARTITIONS, WINDOW_SECONDS, Outcome, most_in_a_window, run_load  # noqa: E402

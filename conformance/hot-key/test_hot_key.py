@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "sdk" / "python"))
 
 from orrery_server import Server  # noqa: E402
 from run import too_much  # noqa: E402

@@ -10,7 +10,7 @@ from azure.core.pipeline.transport import AioHttpTransport
 from azure.cosmos import PartitionKey
 from azure.cosmos.aio import CosmosClient
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "sdk" / "python"))
 
 from orrery_server import Server  # noqa: E402
 from workload import item  # noqa: E402

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "scenarios"))
+sys.path.insert(0, str(HERE.parent / "sdk" / "scenarios"))
 
 from table import GIVEN, BadTable, Step, step_of  # noqa: E402
 

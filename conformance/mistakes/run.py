@@ -2,8 +2,8 @@
 
     run.py --page FILE [--write] [--only TEXT] --driver NAME COMMAND [--driver …]
 
-NAME is an SDK and COMMAND a JSON array, the command line of its driver (see ../scenarios). Starts a server in memory,
-makes every mistake through every SDK, and compares the page of the results with FILE, or writes it.
+NAME is an SDK and COMMAND a JSON array, the command line of its driver (see ../sdk/scenarios). Starts a server in
+memory, makes every mistake through every SDK, and compares the page of the results with FILE, or writes it.
 
 Promises: exit code 0 only if every user of an SDK that can make a mistake sees the status and the remedy of the table,
 and the page is current.
@@ -19,14 +19,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-for shared in ("scenarios", "ratchet", "python"):
+for shared in ("sdk/scenarios", "ratchet", "sdk/python"):
     sys.path.insert(0, str(HERE.parent / shared))
 
 from driver import Driver, DriverFailed  # noqa: E402
-from matching import Mismatch, at, check, resolve  # noqa: E402
+from matching import MATCHERS, at, check  # noqa: E402
 from operations import OPERATIONS  # noqa: E402
 from orrery_server import Server, ServerFailed  # noqa: E402
 from table import GIVEN, BadTable  # noqa: E402
+from values import Mismatch, resolve  # noqa: E402
 
 from mistakes import Mistake, read  # noqa: E402
 from page import page  # noqa: E402
@@ -157,7 +158,7 @@ def prepare(driver: Driver, mistake: Mistake, bound: dict) -> None:
             ask(driver, "create_container", {"properties": properties, "throughput": throughput}, bound)
     for step in mistake.before:
         answer = ask(driver, step.operation, resolve(step.arguments, bound), bound)
-        check(answer, resolve(step.expect, bound, keep_matchers=True))
+        check(answer, resolve(step.expect, bound, keep=frozenset(MATCHERS)))
         for name, path in step.bind.items():
             bound[name] = at(answer, path)
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 CONFORMANCE = HERE.parent
-for shared in ("ratchet", "python"):
+for shared in ("ratchet", "sdk/python"):
     sys.path.insert(0, str(CONFORMANCE / shared))
 
 from chosen import OWN, QUICK, chosen, selection  # noqa: E402

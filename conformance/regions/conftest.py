@@ -11,7 +11,7 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 # The suites beside this one have the database and the program.
-sys.path += [str(HERE.parent / "postgres"), str(HERE.parent / "python")]
+sys.path += [str(HERE.parent / "postgres"), str(HERE.parent / "sdk" / "python")]
 
 from database import Database, DatabaseFailed, Standby  # noqa: E402
 from on_postgres import CLUSTER  # noqa: E402

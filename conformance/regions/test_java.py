@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).resolve().parent.parent / "scenarios"))
+sys.path.append(str(Path(__file__).resolve().parent.parent / "sdk" / "scenarios"))
 
 from driver import Driver  # noqa: E402
 from test_regions import EAST, WEST, create_container, wait_for_regions  # noqa: E402
@@ -19,7 +19,7 @@ LOST = (408, 503)
 
 @pytest.fixture
 def driver(tmp_path):
-    """Starts the driver of the Java SDK that `conformance/scenarios` has."""
+    """Starts the driver of the Java SDK that `conformance/sdk/scenarios` has."""
     started = []
 
     def start(node):

@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "python"))
+sys.path.insert(0, str(HERE.parent / "sdk" / "python"))
 
 from azure.cosmos import CosmosClient, PartitionKey  # noqa: E402
 

@@ -10,7 +10,7 @@ import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 import { crc32 } from "node:zlib";
 
-const require = createRequire(new URL("../javascript/package.json", import.meta.url));
+const require = createRequire(new URL("../sdk/javascript/package.json", import.meta.url));
 const { createDefaultHttpClient } = require("@azure/core-rest-pipeline");
 const { ChangeFeedStartFrom, CosmosClient, StatusCodes } = require("@azure/cosmos");
 

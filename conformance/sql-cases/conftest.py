@@ -14,7 +14,7 @@ import pytest
 from azure.cosmos import ContainerProxy, CosmosClient, DatabaseProxy, PartitionKey
 
 HERE = Path(__file__).resolve().parent
-for shared in ("ratchet", "python"):
+for shared in ("ratchet", "sdk/python"):
     sys.path.insert(0, str(HERE.parent / shared))
 
 import recorder  # noqa: E402

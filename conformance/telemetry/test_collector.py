@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "sdk" / "python"))
 
 from azure.cosmos import CosmosClient, PartitionKey, exceptions  # noqa: E402
 from orrery_server import Server, free_port  # noqa: E402

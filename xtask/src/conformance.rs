@@ -1,11 +1,11 @@
 //! The suites of the official SDKs, unmodified, against our server: one function for each suite.
 //!
 //! ```text
-//! conformance/python           azure-cosmos, pytest         venv in target/conformance/python
+//! conformance/sdk/python       azure-cosmos, pytest         venv in target/conformance/python
 //! conformance/official-python  the SDK's own test suite     the same venv
 //! conformance/sql-cases        queries with known rows      the same venv
-//! conformance/javascript       @azure/cosmos, node --test   node_modules beside the suite
-//! conformance/scenarios        one table, several SDKs      see `scenarios.rs`
+//! conformance/sdk/javascript   @azure/cosmos, node --test   node_modules beside the suite
+//! conformance/sdk/scenarios    one table, several SDKs      see `scenarios.rs`
 //! conformance/mistakes         what users see of mistakes    the drivers of the scenarios
 //! conformance/blog             the blog in Chromium, node --test    node_modules beside the suite
 //! conformance/console          the console in Chromium, node --test    the same
@@ -40,8 +40,8 @@ type Suite = (&'static str, &'static str, fn(&[String]) -> Outcome);
 
 const SUITES: &[Suite] = &[
     ("ratchet", "ratchet", ratchet),
-    ("python", "python", python),
-    ("javascript", "javascript", javascript),
+    ("python", "sdk/python", python),
+    ("javascript", "sdk/javascript", javascript),
     ("sql-cases", "sql-cases", sql_cases),
     ("official-python", "official-python", official_python),
     ("splits", "splits", splits),
@@ -54,17 +54,21 @@ const SUITES: &[Suite] = &[
     ("console", "console", console),
     ("first-item", "first-item", first_item),
     ("book", "book", book),
-    ("scenarios", "scenarios", scenarios::judge),
+    ("scenarios", "sdk/scenarios", scenarios::judge),
     ("mistakes", "mistakes", scenarios::mistakes),
     ("postgres", "postgres", postgres),
     ("regions", "regions", regions),
-    ("go", "scenarios/go", scenarios::go),
-    ("java", "scenarios/java", scenarios::java),
-    ("rust", "scenarios/rust", scenarios::rust),
-    ("scenarios-python", "scenarios/python", scenarios::python),
+    ("go", "sdk/scenarios/go", scenarios::go),
+    ("java", "sdk/scenarios/java", scenarios::java),
+    ("rust", "sdk/scenarios/rust", scenarios::rust),
+    (
+        "scenarios-python",
+        "sdk/scenarios/python",
+        scenarios::python,
+    ),
     (
         "scenarios-javascript",
-        "scenarios/javascript",
+        "sdk/scenarios/javascript",
         scenarios::javascript,
     ),
 ];
@@ -90,8 +94,8 @@ pub(crate) fn help() -> String {
     format!(
         "Without a suite, every suite runs. Further arguments go to the suite's runner.\n\
          Suites: {}.\n\n\
-         cargo xtask conformance python -k stale_etag --tb=long\n\
-         cargo xtask conformance javascript --test-name-pattern=\"stale etag\" items.test.js\n\
+         cargo xtask conformance python -k throttled --tb=long\n\
+         cargo xtask conformance javascript --test-name-pattern=\"query plan\" queries.test.js\n\
          cargo xtask conformance go --only \"stale etag\"\n\n\
          `postgres SUITE [arguments]` runs a suite with servers that keep their data in a\n\
          PostgreSQL of the run; without a suite, the quick choice of the Python suites.\n\n\
@@ -113,13 +117,13 @@ pub(crate) fn ratchet(arguments: &[String]) -> Outcome {
 
 /// Runs our suite for the Python SDK.
 pub(crate) fn python(arguments: &[String]) -> Outcome {
-    pytest("python", arguments)
+    pytest("sdk/python", arguments)
 }
 
-/// Runs the few tests of the Python SDK that show that the server starts, writes, reads and
-/// queries: the smoke test of `ci --quick`.
+/// Runs the scenarios of items with the Python SDK, which show that the server starts, writes,
+/// reads and queries: the smoke test of `ci --quick`.
 pub(crate) fn python_smoke() -> Outcome {
-    pytest("python", &["-q".to_owned(), "test_items.py".to_owned()])
+    scenarios::python(&["--only".to_owned(), "items.toml".to_owned()])
 }
 
 /// Runs queries with known rows, through the Python SDK.
@@ -161,7 +165,7 @@ pub(crate) fn splits(arguments: &[String]) -> Outcome {
         let small: Vec<String> = SMALL.split(' ').map(str::to_owned).collect();
         return splits(&small);
     }
-    node_modules(&root().join("conformance/javascript"))?;
+    node_modules(&root().join("conformance/sdk/javascript"))?;
     let mut run = python_program(&root().join("conformance/splits"))?;
     run.arg("run.py").args(arguments);
     must(run.env(PROGRAM_VARIABLE, server()?)).map_err(|error| {
@@ -207,7 +211,7 @@ pub(crate) fn mcp(arguments: &[String]) -> Outcome {
 /// Runs the suite of the JavaScript SDK.
 pub(crate) fn javascript(arguments: &[String]) -> Outcome {
     let server = server()?;
-    let suite = root().join("conformance/javascript");
+    let suite = root().join("conformance/sdk/javascript");
     node_modules(&suite)?;
     let mut node = program("node", &suite);
     node.arg("--test")
@@ -222,10 +226,10 @@ pub(crate) fn javascript(arguments: &[String]) -> Outcome {
 }
 
 /// Runs another suite with servers that keep their data in a PostgreSQL of this run; without a
-/// suite, our suite for the Python SDK and the quick part of the SDK's own.
+/// suite, [`python_on_postgres`] and the quick part of the SDK's own suite.
 pub(crate) fn postgres(arguments: &[String]) -> Outcome {
     if arguments.is_empty() {
-        postgres(&["python".to_owned()])?;
+        python_on_postgres()?;
         return postgres(&["official-python".to_owned(), "--quick".to_owned()]);
     }
     let command = std::env::current_exe();
@@ -236,6 +240,15 @@ pub(crate) fn postgres(arguments: &[String]) -> Outcome {
     must(&mut run).map_err(|error| {
         format!("{error}; one test again: `cargo xtask conformance postgres SUITE -k NAME`")
     })
+}
+
+/// Runs the scenarios with the Python SDK and the suite of this SDK with servers that keep their
+/// data in a PostgreSQL of this run. Over http alone: a store does not see how a request came.
+pub(crate) fn python_on_postgres() -> Outcome {
+    let scenarios = ["scenarios-python", "--scheme", "http"];
+    postgres(&scenarios.map(str::to_owned))?;
+    let suite = ["python", "-k", "not https"];
+    postgres(&suite.map(str::to_owned))
 }
 
 /// Runs nodes in two regions on a PostgreSQL of this run under the Python and the Java SDK: one is
@@ -269,7 +282,7 @@ pub(crate) fn console(arguments: &[String]) -> Outcome {
     let suite = root().join("conformance/console");
     node_modules(&suite)?;
     // The programs that the console generates run with the SDKs of the other suites.
-    node_modules(&root().join("conformance/javascript"))?;
+    node_modules(&root().join("conformance/sdk/javascript"))?;
     let python = python_program(&suite)?;
     scenarios::java_libraries()?;
     let shots = target_directory().join("conformance/console");
@@ -300,7 +313,7 @@ pub(crate) fn book(arguments: &[String]) -> Outcome {
     if arguments.is_empty() {
         pytest("book", &["-q".to_owned()])?;
     }
-    node_modules(&root().join("conformance/javascript"))?;
+    node_modules(&root().join("conformance/sdk/javascript"))?;
     let java = scenarios::java_libraries()?;
     let mut run = python_program(&suite)?;
     run.arg("run.py")

@@ -70,7 +70,7 @@ fn with_store(python: &Path, suite: &Path) -> Result<Command, String> {
 
 /// Returns the run of nodes with SDKs as clients.
 fn with_nodes(suite: &Path) -> Result<Command, String> {
-    node_modules(&root().join("conformance/javascript"))?;
+    node_modules(&root().join("conformance/sdk/javascript"))?;
     let mut faults = python_program(suite)?;
     faults.arg("sdk.py").env(PROGRAM_VARIABLE, server()?);
     Ok(faults)

@@ -1,6 +1,6 @@
-//! The shared table of scenarios (`conformance/scenarios`) through the official SDKs: builds the
-//! driver of a language with pinned dependencies, then lets `run.py` run the table and judge the
-//! results.
+//! The shared table of scenarios (`conformance/sdk/scenarios`) through the official SDKs: builds
+//! the driver of a language with pinned dependencies, then lets `run.py` run the table and judge
+//! the results.
 //!
 //! Promises: build output and fetched packages lie below `target/conformance/scenarios` or in the
 //! language's own cache, so the checkout stays clean.
@@ -15,14 +15,14 @@ use crate::sdk_tools::{
 };
 
 /// The directory of the table and the drivers.
-const DIRECTORY: &str = "conformance/scenarios";
+const DIRECTORY: &str = "conformance/sdk/scenarios";
 
 /// The command line that starts the driver of an SDK: a program and its arguments.
 type Driver = Vec<OsString>;
 
 /// Runs the tests of the code that judges a run, and of the table's form.
 pub(crate) fn judge(arguments: &[String]) -> Outcome {
-    pytest("scenarios", arguments)
+    pytest("sdk/scenarios", arguments)
 }
 
 /// Runs the table through the Go SDK.
@@ -32,9 +32,7 @@ pub(crate) fn go(arguments: &[String]) -> Outcome {
 
 /// Runs the table through the Java SDK, over https unless the arguments say otherwise.
 pub(crate) fn java(arguments: &[String]) -> Outcome {
-    let https = ["--scheme".to_owned(), "https".to_owned()];
-    let arguments = [&https, arguments].concat();
-    run_table("java", "java", &java_driver()?, &arguments)
+    run_table("java", "java", &java_driver()?, &over("https", arguments))
 }
 
 /// Runs the table through the Rust SDK.
@@ -42,19 +40,25 @@ pub(crate) fn rust(arguments: &[String]) -> Outcome {
     run_table("rust", "rust", &rust_driver()?, arguments)
 }
 
-/// Runs the table through the Python SDK that `conformance/python` pins.
+/// Runs the table through the Python SDK that `conformance/sdk/python` pins, over http and over
+/// https unless the arguments say otherwise.
 pub(crate) fn python(arguments: &[String]) -> Outcome {
-    run_table("scenarios-python", "python", &python_driver()?, arguments)
+    let arguments = over("both", arguments);
+    run_table("scenarios-python", "python", &python_driver()?, &arguments)
 }
 
-/// Runs the table through the JavaScript SDK that `conformance/javascript` pins.
+/// Runs the table through the JavaScript SDK that `conformance/sdk/javascript` pins, over http and
+/// over https unless the arguments say otherwise.
 pub(crate) fn javascript(arguments: &[String]) -> Outcome {
-    run_table(
-        "scenarios-javascript",
-        "javascript",
-        &javascript_driver()?,
-        arguments,
-    )
+    let (driver, arguments) = (javascript_driver()?, over("both", arguments));
+    run_table("scenarios-javascript", "javascript", &driver, &arguments)
+}
+
+/// Returns the arguments behind a choice of the scheme; a scheme in the arguments takes precedence.
+fn over(scheme: &str, arguments: &[String]) -> Vec<String> {
+    let mut all = vec!["--scheme".to_owned(), scheme.to_owned()];
+    all.extend_from_slice(arguments);
+    all
 }
 
 /// Makes the mistakes of `conformance/mistakes` through all SDKs, and compares what their users see
@@ -122,7 +126,7 @@ fn python_driver() -> Result<Driver, String> {
 }
 
 fn javascript_driver() -> Result<Driver, String> {
-    node_modules(&root().join("conformance/javascript"))?;
+    node_modules(&root().join("conformance/sdk/javascript"))?;
     let script = format!("{DIRECTORY}/javascript/driver.js");
     Ok(vec!["node".into(), script.into()])
 }

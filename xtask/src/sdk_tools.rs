@@ -71,7 +71,8 @@ pub(crate) fn server() -> Result<PathBuf, String> {
     built_program("orrery")
 }
 
-/// Runs a suite of `conformance/` with pytest; the arguments go to pytest.
+/// Runs a suite with pytest; `suite` is its directory below `conformance/`, and the arguments go to
+/// pytest.
 pub(crate) fn pytest(suite: &str, arguments: &[String]) -> Outcome {
     pytest_with(suite, arguments, &[])
 }
@@ -88,14 +89,15 @@ pub(crate) fn pytest_with(
         .args(arguments)
         .envs(variables.iter().copied())
         .env(PROGRAM_VARIABLE, server()?);
+    let name = suite.trim_start_matches("sdk/");
     must(&mut pytest).map_err(|error| {
-        format!("{error}; one test again: `cargo xtask conformance {suite} -k NAME --tb=long`")
+        format!("{error}; one test again: `cargo xtask conformance {name} -k NAME --tb=long`")
     })
 }
 
 /// Creates a command for the Python of the suites, to be run in this directory.
 pub(crate) fn python_program(directory: &Path) -> Result<Command, String> {
-    let pins = root().join("conformance/python");
+    let pins = root().join("conformance/sdk/python");
     let environment = target_directory().join("conformance/python");
     let python = python_environment(&pins, &environment)?;
     let mut command = program(&python, directory);
@@ -280,13 +282,13 @@ mod tests {
         let archive = pinned("conformance/official-python/sdist.txt");
         let version = archive.split_whitespace().next().unwrap();
         assert!(archive.contains("--hash=sha256:"), "{archive}");
-        let packages = pinned("conformance/python/requirements.txt");
+        let packages = pinned("conformance/sdk/python/requirements.txt");
         assert!(packages.lines().any(|pin| pin == version), "{version}");
     }
 
     #[test]
     fn every_python_package_is_pinned_exactly() {
-        let pins = read(&root().join("conformance/python/requirements.txt")).unwrap();
+        let pins = read(&root().join("conformance/sdk/python/requirements.txt")).unwrap();
         let tools = read(&root().join("xtask/tools/requirements.txt")).unwrap();
         for line in pins.lines().chain(tools.lines()) {
             let is_pin = !line.trim().is_empty() && !line.starts_with('#');
@@ -298,7 +300,7 @@ mod tests {
     #[test]
     fn the_lock_files_name_no_registry() {
         for (directory, package) in [
-            ("conformance/javascript", "@azure/cosmos"),
+            ("conformance/sdk/javascript", "@azure/cosmos"),
             ("conformance/blog", "playwright-core"),
             ("conformance/console", "playwright-core"),
             ("web", "esbuild"),

@@ -2,7 +2,7 @@
  * The programs that "Copy as" writes: Python, JavaScript, Go and curl run against the server and print the rows of the
  * query; Java and Rust are compiled with their SDK; C#, which has no compiler here, is compared with a text.
  *
- * The SDKs are those of conformance/python, conformance/javascript and conformance/scenarios.
+ * The SDKs are those of conformance/sdk/python, conformance/sdk/javascript and conformance/sdk/scenarios.
  */
 
 import assert from "node:assert/strict";
@@ -131,12 +131,12 @@ const RUNNERS = {
   },
   JavaScript: async (program, name) => {
     const path = await folder(name, "query.mjs", program);
-    await symlink(join(ROOT, "conformance/javascript/node_modules"), join(path, "node_modules"));
+    await symlink(join(ROOT, "conformance/sdk/javascript/node_modules"), join(path, "node_modules"));
     return rowsOfLines(await output("node", [join(path, "query.mjs")]));
   },
   Go: async (program, name) => {
     const path = await folder(name, "main.go", program);
-    for (const file of ["go.mod", "go.sum"]) await cp(join(ROOT, "conformance/scenarios/go", file), join(path, file));
+    for (const file of ["go.mod", "go.sum"]) await cp(join(ROOT, "conformance/sdk/scenarios/go", file), join(path, file));
     const env = { GOTOOLCHAIN: "local", GOFLAGS: "-mod=mod" };
     assert.equal(await output("gofmt", ["-l", path]), "", "the program is formatted");
     return rowsOfLines(await output("go", ["run", "."], { cwd: path, env }));
@@ -166,7 +166,7 @@ test("a query as Java compiles with the SDK", async (t) => {
 });
 
 test("a query as Rust compiles with the SDK", async (t) => {
-  const source = join(ROOT, "conformance/scenarios/rust");
+  const source = join(ROOT, "conformance/sdk/scenarios/rust");
   for (const key of [null, KEYS.default]) {
     const path = await folder(`rust-${key === null}`, "ignored", "");
     await mkdir(join(path, "src"));

@@ -124,9 +124,7 @@ const CHECKS: &[Step] = &[
 const SUITES: &[Step] = &[
     Step::with_server("users of the blog, short", checks::blog_users),
     Step::with_server("conformance python", || conformance::python(&[])),
-    Step::with_server("python on PostgreSQL", || {
-        conformance::postgres(&["python".to_owned()])
-    }),
+    Step::with_server("python on PostgreSQL", conformance::python_on_postgres),
     Step::with_server("conformance regions", || conformance::regions(&[])),
     Step::with_server("conformance hot-key", || conformance::hot_key(&[])),
     Step::with_server("conformance telemetry", || conformance::telemetry(&[])),

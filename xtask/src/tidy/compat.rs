@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! | feature | yes     | `crates/engine/tests/items.rs::a_stale_etag_is_refused` |
-//! | feature | partial | what is missing; `conformance/python/test_items.py::test_…` |
+//! | feature | partial | what is missing; `conformance/sdk/python/test_wire.py::test_…` |
 //! | feature | no      | the reason |
 //! ```
 //!
@@ -112,15 +112,15 @@ mod tests {
                 "#[test]\nfn a_stale_etag_is_refused() {}\n",
             ),
             (
-                "conformance/python/test_a.py",
+                "conformance/sdk/python/test_a.py",
                 "class TestAll:\n    def test_order(self):\n",
             ),
             (
-                "conformance/javascript/a.test.js",
+                "conformance/sdk/javascript/a.test.js",
                 "test(\"items are kept\", async () => {\n",
             ),
             (
-                "conformance/scenarios/table/a.toml",
+                "conformance/sdk/scenarios/table/a.toml",
                 "[[scenario]]\nname = \"items stay\"\n",
             ),
             (
@@ -138,9 +138,10 @@ mod tests {
     fn rows_that_name_real_tests_pass() {
         let table = "| feature | status | test |\n|---|---|---|\n\
             | etags | yes | `crates/a/tests/items.rs::a_stale_etag_is_refused` |\n\
-            | order | **partial** | ties; `conformance/python/test_a.py::TestAll::test_order` |\n\
-            | items | yes | `conformance/javascript/a.test.js::items are kept` |\n\
-            | stays | yes | `conformance/scenarios/table/a.toml::items stay` |\n\
+            | order | **partial** | ties; \
+            `conformance/sdk/python/test_a.py::TestAll::test_order` |\n\
+            | items | yes | `conformance/sdk/javascript/a.test.js::items are kept` |\n\
+            | stays | yes | `conformance/sdk/scenarios/table/a.toml::items stay` |\n\
             | goes | yes | `conformance/clients/a/program.py::items go` |\n\
             | read | yes | `crates/a/tests/requests/items.txt::An item is read` |\n\
             | media | no | retired |\n";

@@ -157,7 +157,7 @@ mod tests {
         let text = format!("{}(1)\n", concat!("time.", "sleep"));
         assert_eq!(
             complaints(&Tree::of(&[(
-                "conformance/python/test_a.py",
+                "conformance/sdk/python/test_a.py",
                 text.as_str()
             )]))
             .len(),
