@@ -24,12 +24,15 @@ export function otherScheme(colorScheme) {
   return colorScheme === "light" ? "dark" : "light";
 }
 
-/** Returns the violations of axe-core's rules on the page as it is now, as texts; `coloursOnly` leaves the other rules out. */
+/** Returns the violations of axe-core on the page as it is now, as texts; `coloursOnly` leaves the other rules out. */
 export async function violationsOf(page, axeSource, { coloursOnly = false } = {}) {
   // The policy of the page allows no script from elsewhere; a new document's script is the test's own.
   if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axeSource);
   const options = { resultTypes: ["violations"], ...(coloursOnly ? { runOnly: COLOUR_RULES } : {}) };
-  const violations = await page.evaluate(async (chosen) => (await window.axe.run(document, chosen)).violations, options);
+  const violations = await page.evaluate(async (chosen) => {
+    const result = await window.axe.run(document, chosen);
+    return result.violations;
+  }, options);
   return violations.map(({ id, nodes }) => {
     const places = nodes.map(({ html, failureSummary }) => `${html.slice(0, 200)} (${failureSummary})`);
     return `${id}: ${places.join(" | ")}`;

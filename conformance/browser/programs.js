@@ -95,6 +95,6 @@ function browserProgram() {
     }
   }
   throw new Error(
-    "no Chromium on the path: `apt-get install chromium-headless-shell`, or name a Chromium or Chrome in ORRERY_CHROMIUM",
+    "no Chromium on the path: `apt-get install chromium-headless-shell`, or name another one in ORRERY_CHROMIUM",
   );
 }

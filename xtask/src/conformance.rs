@@ -274,7 +274,7 @@ pub(crate) fn console(arguments: &[String]) -> Outcome {
     scenarios::java_libraries()?;
     let shots = target_directory().join("conformance/console");
     let mut node = program("node", &suite);
-    // A page often waits for its next event, so a few more files run at a time than there are cores.
+    // A page often waits for its next event, so more files run at a time than there are cores.
     node.args(["--test", "--test-concurrency=3"])
         .args(arguments)
         .env("ORRERY_SHOTS", shots)

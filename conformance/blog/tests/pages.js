@@ -8,7 +8,7 @@ import { createRequire } from "node:module";
 import { describe, it } from "node:test";
 
 import { otherScheme, pixelsBeyond, screenshot, violationsOf, WINDOWS } from "../../browser/looks.js";
-import { commentOn, freshName, person, signUp, writePost } from "../world.js";
+import { AT_ONCE, commentOn, freshName, person, signUp, writePost } from "../world.js";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -43,7 +43,7 @@ async function complaintsOf(page, where, options) {
   return complaints.map((complaint) => `${where}: ${complaint}`);
 }
 
-describe("pages", () => {
+describe("pages", AT_ONCE, () => {
   for (const model of ["v1", "v2", "v3"]) {
     it(`of ${model} are accessible and fit, with the meter open`, async (test) => {
       const page = await person(test);
