@@ -16,6 +16,12 @@ export const SCALE = "0.0001";
 const LATER_MS_MAX = 60_000;
 const STEP_MS_MAX = 30_000;
 
+/**
+ * The options of a group whose tests share nothing but the blog, so that three run at a time: a page often waits. A
+ * group that compares figures of the whole blog has its tests one after another.
+ */
+export const AT_ONCE = { concurrency: 3 };
+
 let blog;
 let browser;
 

@@ -8,15 +8,17 @@
  */
 
 import assert from "node:assert/strict";
-import { mkdir } from "node:fs/promises";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { after } from "node:test";
 
-import axe from "axe-core";
-
+import { otherScheme, pixelsBeyond, screenshot, violationsOf, WINDOWS } from "../browser/looks.js";
 import { consoleAddress } from "./address.js";
 import { startBrowser, startServer } from "./programs.js";
 
-export { consoleAddress };
+export { consoleAddress, screenshot };
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /** Bound on one step of a person; nothing waits that long on a machine with time. */
 const STEP_MS_MAX = 30_000;
@@ -156,44 +158,35 @@ export function freshName(stem) {
 }
 
 /** Fails if axe-core finds a violation on the page as it is now. */
-export async function assertAccessible(page, what) {
-  // The policy of the page allows no script from elsewhere; a new document's script is the test's own.
-  if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe.source);
-  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-  const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 200)).join(" | ")}`);
-  assert.deepEqual(found, [], `${what}: violations of axe-core`);
+export async function assertAccessible(page, what, options = {}) {
+  assert.deepEqual(await violationsOf(page, AXE, options), [], `${what}: violations of axe-core`);
 }
 
 /** Fails if the page is wider than the window. */
 export async function assertNoSideways(page, what) {
-  const wider = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
-  assert.ok(wider <= 0, `${what} is ${wider} px wider than the window`);
+  const wider = await pixelsBeyond(page);
+  assert.equal(wider, 0, `${what} is ${wider} px wider than the window`);
 }
 
-/** Writes a screenshot into the directory `ORRERY_SHOTS`, if the variable is set. */
-export async function screenshot(page, name) {
-  const directory = process.env.ORRERY_SHOTS;
-  if (!directory) return;
-  await mkdir(directory, { recursive: true });
-  await page.screenshot({ path: `${directory}/${name}.png` });
-}
-
-/** The four ways in which every page is looked at. */
-export const LOOKS = [
-  { width: 1280, colorScheme: "light" },
-  { width: 1280, colorScheme: "dark" },
-  { width: 390, colorScheme: "light" },
-  { width: 390, colorScheme: "dark" },
-];
-
-/** Opens `path` in all four ways; `ready(page)` waits for the content; then axe-core, width, a screenshot. */
+/**
+ * Opens `path` in both windows and turns each to the other scheme; `ready(page)` waits for the content; then axe-core,
+ * width, a screenshot.
+ */
 export async function looksRight(test, name, path, ready, options = {}) {
-  for (const look of LOOKS) {
-    const page = await person(test, { ...options, ...look, path });
+  for (const { width, colorScheme } of WINDOWS) {
+    const page = await person(test, { ...options, width, colorScheme, path });
     await ready(page);
-    const what = `${name}-${look.width}-${look.colorScheme}`;
-    await assertAccessible(page, what);
-    await assertNoSideways(page, what);
-    await screenshot(page, what);
+    await assertLooks(page, `${name}-${width}-${colorScheme}`);
+    const other = otherScheme(colorScheme);
+    await page.emulateMedia({ colorScheme: other });
+    await assertLooks(page, `${name}-${width}-${other}`, { coloursOnly: true });
+    // A page that stays open goes on asking the server.
+    await page.close();
   }
+}
+
+async function assertLooks(page, what, options) {
+  await assertAccessible(page, what, options);
+  await assertNoSideways(page, what);
+  await screenshot(page, what);
 }

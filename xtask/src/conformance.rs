@@ -287,8 +287,8 @@ pub(crate) fn console(arguments: &[String]) -> Outcome {
     scenarios::java_libraries()?;
     let shots = target_directory().join("conformance/console");
     let mut node = program("node", &suite);
-    // Each file starts a server and a browser, so files run one after another.
-    node.args(["--test", "--test-concurrency=1"])
+    // A page often waits for its next event, so more files run at a time than there are cores.
+    node.args(["--test", "--test-concurrency=3"])
         .args(arguments)
         .env("ORRERY_SHOTS", shots)
         .env("ORRERY_PYTHON", python.get_program())

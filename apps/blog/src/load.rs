@@ -540,13 +540,21 @@ impl PartLoader {
         }
 
         // The procedure may end early because of its time limit; it returns the number of items
-        // that it created, and the next call continues with the rest.
+        // that it created, and the next call continues with the rest. On a machine that is so busy
+        // that a run uses up its time without a chance to end, the next run has half of the items.
         let mut remaining = items;
+        let mut items_max = items.len();
         while !remaining.is_empty() {
-            let arguments = json!([remaining]);
-            let result = client
-                .execute(&meter, container, key, "bulkLoad", &arguments)
-                .await?;
+            let part = &remaining[..items_max.min(remaining.len())];
+            let arguments = json!([part]);
+            let answer = client.execute(&meter, container, key, "bulkLoad", &arguments);
+            let result = match answer.await {
+                Err(error) if is_out_of_time(&error) && part.len() > 1 => {
+                    items_max = part.len() / 2;
+                    continue;
+                }
+                answer => answer?,
+            };
             let created = result.as_u64().unwrap_or(0) as usize;
             // Without progress the loop would never end.
             if created == 0 {
@@ -559,6 +567,11 @@ impl PartLoader {
         }
         Ok(())
     }
+}
+
+/// Returns true if a run of a procedure used up its time, and so stored nothing.
+fn is_out_of_time(error: &BlogError) -> bool {
+    matches!(error, BlogError::Refused { status: 408, .. })
 }
 
 /// Returns true if an item exists already: the answer to a create, or to a procedure whose create

@@ -3,12 +3,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 
-import { commentOn, freshName, idOf, later, person, postsOf, signUp, writePost } from "../world.js";
+import { AT_ONCE, commentOn, freshName, idOf, later, person, postsOf, signUp, writePost } from "../world.js";
 
 const MODELS = ["v1", "v2", "v3"];
 
 for (const javaScript of [true, false]) {
-  describe(`a person's blog ${javaScript ? "with" : "without"} scripts`, () => {
+  describe(`a person's blog ${javaScript ? "with" : "without"} scripts`, AT_ONCE, () => {
     it("goes from signing up to deleting a post", async (test) => {
       const page = await person(test, { javaScript });
       const name = freshName("Maria");
@@ -80,7 +80,7 @@ async function tabTo(page, role, name) {
   assert.fail(`Tab does not reach ${role} "${name}"`);
 }
 
-describe("the keyboard alone", () => {
+describe("the keyboard alone", AT_ONCE, () => {
   it("reaches and does everything", async (test) => {
     const page = await person(test);
     const name = freshName("Karin");
@@ -132,7 +132,7 @@ describe("the keyboard alone", () => {
   });
 });
 
-describe("scripts", () => {
+describe("scripts", AT_ONCE, () => {
   it("keep the theme that a person chose", async (test) => {
     const page = await person(test);
     await page.goto("/signin");

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 
-import { commentOn, freshName, idOf, person, signUp, writePost } from "../world.js";
+import { AT_ONCE, commentOn, freshName, idOf, person, signUp, writePost } from "../world.js";
 
 /** The hidden fields of the form with this action on the page at `path`. */
 async function hiddenFields(page, path, action) {
@@ -19,7 +19,7 @@ function post(page, path, form, headers = {}) {
   return page.request.post(path, { form, headers: { origin, ...headers }, maxRedirects: 0 });
 }
 
-describe("texts", () => {
+describe("texts", AT_ONCE, () => {
   it("run no script and load nothing from elsewhere", async (test) => {
     const page = await person(test);
     await signUp(page, freshName("Mallory"));
@@ -83,7 +83,7 @@ describe("texts", () => {
   });
 });
 
-describe("forged requests", () => {
+describe("forged requests", AT_ONCE, () => {
   it("without the form's token are refused, and change nothing", async (test) => {
     const page = await person(test);
     await signUp(page, freshName("Carla"));
@@ -151,7 +151,7 @@ describe("forged requests", () => {
   });
 });
 
-describe("a form that is sent twice", () => {
+describe("a form that is sent twice", AT_ONCE, () => {
   it("makes one comment, whether at once or one after the other", async (test) => {
     const page = await person(test);
     await signUp(page, freshName("Doris"));
@@ -179,7 +179,7 @@ describe("a form that is sent twice", () => {
   });
 });
 
-describe("a post that was deleted meanwhile", () => {
+describe("a post that was deleted meanwhile", AT_ONCE, () => {
   it("says so to a person who comments", async (test) => {
     const author = await person(test);
     await signUp(author, freshName("Ada"));

@@ -1,66 +1,49 @@
 /**
  * Every page at two widths and in both themes: no violation of axe-core's rules, no horizontal scrolling, a screenshot.
- *
- * Screenshots go to the directory in ORRERY_SHOTS; without it, none are taken.
  */
 
 import assert from "node:assert/strict";
-import { mkdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { join } from "node:path";
 import { describe, it } from "node:test";
 
-import { commentOn, freshName, person, signUp, writePost } from "../world.js";
+import { otherScheme, pixelsBeyond, screenshot, violationsOf, WINDOWS } from "../../browser/looks.js";
+import { AT_ONCE, commentOn, freshName, person, signUp, writePost } from "../world.js";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const SHOTS = process.env.ORRERY_SHOTS;
-const WIDTHS = [1280, 390];
-const SHOT_HEIGHT_MAX = 4_000;
-const THEMES = ["light", "dark"];
 
-/** Checks the page at `path` in each width and theme. */
+/** Checks the page at `path` in each window and both schemes, with the meter open. */
 async function check(page, name, path) {
   const complaints = [];
   await page.goto(path);
-  await page.evaluate(AXE);
-  for (const width of WIDTHS) {
-    for (const colorScheme of THEMES) {
-      await page.emulateMedia({ colorScheme });
-      await page.setViewportSize({ width, height: 800 });
-      await setMeter(page, true);
-      const where = `${name} at ${width}, ${colorScheme}`;
-      const { violations, beyond } = await page.evaluate(async () => ({
-        violations: (await axe.run({ resultTypes: ["violations"] })).violations.map(
-          (violation) => `${violation.id}: ${violation.nodes[0].html}\n${violation.nodes[0].failureSummary}`,
-        ),
-        beyond: document.documentElement.scrollWidth - document.documentElement.clientWidth,
-      }));
-      complaints.push(...violations.map((violation) => `${where}: ${violation}`));
-      if (beyond > 0) complaints.push(`${where}: ${beyond} pixels wider than the window`);
-      if (SHOTS) await shoot(page, `${name}-${width}-${colorScheme}`, width);
-    }
+  await openMeter(page);
+  for (const { width, colorScheme } of WINDOWS) {
+    await page.emulateMedia({ colorScheme });
+    await page.setViewportSize({ width, height: 800 });
+    complaints.push(...(await complaintsOf(page, `${name}-${width}-${colorScheme}`)));
+    const other = otherScheme(colorScheme);
+    await page.emulateMedia({ colorScheme: other });
+    complaints.push(...(await complaintsOf(page, `${name}-${width}-${other}`, { coloursOnly: true })));
   }
-  assert.equal(complaints.join("\n"), "");
+  assert.deepEqual(complaints, []);
 }
 
-async function setMeter(page, isOpen) {
-  await page.evaluate((isOpen) => {
+async function openMeter(page) {
+  await page.evaluate(() => {
     const meter = document.querySelector("#meter");
-    if (meter) meter.open = isOpen;
-  }, isOpen);
+    if (meter) meter.open = true;
+  });
 }
 
-/** Takes a picture of the window with the meter, and one of the whole page with the meter closed. */
-async function shoot(page, name, width) {
-  mkdirSync(SHOTS, { recursive: true });
-  await page.screenshot({ path: join(SHOTS, `${name}-window.png`) });
-  await setMeter(page, false);
-  const height = await page.evaluate(() => document.documentElement.scrollHeight);
-  await page.setViewportSize({ width, height: Math.min(height, SHOT_HEIGHT_MAX) });
-  await page.screenshot({ path: join(SHOTS, `${name}.png`) });
+async function complaintsOf(page, where, options) {
+  const complaints = await violationsOf(page, AXE, options);
+  const beyond = await pixelsBeyond(page);
+  if (beyond > 0) complaints.push(`${beyond} pixels wider than the window`);
+  await screenshot(page, where);
+  return complaints.map((complaint) => `${where}: ${complaint}`);
 }
 
-describe("pages", () => {
+describe("pages", AT_ONCE, () => {
   for (const model of ["v1", "v2", "v3"]) {
     it(`of ${model} are accessible and fit, with the meter open`, async (test) => {
       const page = await person(test);

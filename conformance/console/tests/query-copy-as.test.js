@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 
-import { createAll, openWorkbench } from "../query.js";
+import { createAll } from "../query.js";
 import { freshName, owner, person, sharedServer } from "../world.js";
 
 const ROOT = fileURLToPath(new URL("../../../", import.meta.url));
@@ -167,17 +167,17 @@ test("a query as Java compiles with the SDK", async (t) => {
 
 test("a query as Rust compiles with the SDK", async (t) => {
   const source = join(ROOT, "conformance/sdk/scenarios/rust");
-  for (const key of [null, KEYS.default]) {
-    const path = await folder(`rust-${key === null}`, "ignored", "");
-    await mkdir(join(path, "src"));
-    await writeFile(join(path, "src/main.rs"), await programOf(t, "Rust", key));
-    for (const file of ["Cargo.toml", "Cargo.lock"]) {
-      const text = await readFile(join(source, file), "utf8");
-      await writeFile(join(path, file), text.replaceAll("orrery-scenarios", "orrery-copied-query"));
-    }
-    const env = { CARGO_TARGET_DIR: join(TARGET, "conformance/scenarios/rust"), CARGO_INCREMENTAL: "0" };
-    await output("cargo", ["build", "--quiet", "--locked"], { cwd: path, env });
+  // One package with both programs, so that they are built and linked at the same time.
+  const path = join(directory, "rust");
+  for (const [name, key] of [["all", null], ["one", KEYS.default]]) {
+    await folder("rust/src/bin", `${name}.rs`, await programOf(t, "Rust", key));
   }
+  for (const file of ["Cargo.toml", "Cargo.lock"]) {
+    const text = await readFile(join(source, file), "utf8");
+    await writeFile(join(path, file), text.replaceAll("orrery-scenarios", "orrery-copied-query"));
+  }
+  const env = { CARGO_TARGET_DIR: join(TARGET, "conformance/scenarios/rust"), CARGO_INCREMENTAL: "0" };
+  await output("cargo", ["build", "--quiet", "--locked", "--bins"], { cwd: path, env });
 });
 
 test("a query as C# is the expected text", async (t) => {
