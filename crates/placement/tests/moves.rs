@@ -1,8 +1,7 @@
 //! Moves: leases and snapshots over a move, partitions of many pages and of few commits, the choice
 //! of clusters, drains, balance, and other processes.
 
-mod support;
-
+use crate::support::{Clusters, IMPATIENT, Owner, copies, rows};
 use orrery_placement::{
     BalanceLimits, LEDGER, Load, Loads, NamedCluster, PlacedStore, PlacementState,
 };
@@ -10,7 +9,6 @@ use orrery_storage::testing::{Crashing, Fault};
 use orrery_storage::{Commit, CommitOutcome, Lease, MemoryStore, PartitionId, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use support::{Clusters, IMPATIENT, Owner, copies, rows};
 
 const P: PartitionId = PartitionId(7);
 

@@ -1,15 +1,11 @@
 //! Two PostgreSQL servers, and moves between them while several writers commit.
 
-#[path = "../../storage-postgres/tests/support/mod.rs"]
-mod servers;
-mod support;
-
+use crate::servers::{self, Server};
+use crate::support::rows;
 use orrery_placement::{NamedCluster, PlacedStore};
 use orrery_storage::{Commit, CommitOutcome, PartitionId, Store};
-use servers::Server;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use support::rows;
 
 const WRITERS: u64 = 3;
 const MOVES: usize = 6;

@@ -1,9 +1,7 @@
 //! The collection object: every function, its options, its links, its callbacks, and chained
 //! queries.
 
-mod memory;
-
-use memory::{LINKS, Memory, QUOTA, check_on, main_of, pool, run_on};
+use crate::memory::{self, LINKS, Memory, QUOTA, check_on, main_of, pool, run_on};
 use orrery_script::{DocumentLink, HostCall, IndexAction, ScriptError};
 
 /// Runs statements. Returns the response body and the calls that reached the host.

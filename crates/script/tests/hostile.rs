@@ -1,10 +1,8 @@
 //! Hostile scripts: each ends with a clear error within its bounds, and the next call works.
 
-mod memory;
-
 use std::time::{Duration, Instant};
 
-use memory::{AMBIENT, Memory, check, main_of, options, pool, procedure, run_on};
+use crate::memory::{AMBIENT, Memory, check, main_of, options, pool, procedure, run_on};
 use orrery_script::{
     Host, HostCall, HostCommand, HostFailure, HostReply, PoolOptions, ScriptError, ScriptPool,
 };

@@ -1,17 +1,12 @@
 //! The way to the primary: encryption, and the question to Patroni.
 
-#[path = "support/mod.rs"]
-mod servers;
-#[path = "../../storage/tests/support/mod.rs"]
-mod support;
-
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
+use crate::servers::{Server, open, server};
+use crate::stores::{P, PartitionWriter, commit, everything, pairs};
 use orrery_storage::CommitOutcome;
 use orrery_storage_postgres::{ClusterConfig, PostgresStore, StoreOptions, Tls};
-use servers::{Server, open, server};
-use support::{P, PartitionWriter, commit, everything, pairs};
 
 /// Starts a Patroni that answers with this status, and returns its address.
 fn patroni(status: &'static str) -> String {

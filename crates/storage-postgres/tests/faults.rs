@@ -1,18 +1,13 @@
 //! Failures of servers, connections and data, and the answers of the store. Every fault is a real
 //! one: a connection that is cut, a dump that is restored, a standby that is promoted.
 
-#[path = "support/mod.rs"]
-mod servers;
-#[path = "../../storage/tests/support/mod.rs"]
-mod support;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::servers::proxy::{Fault, Proxy};
+use crate::servers::{self, Server, open, server};
+use crate::stores::{P, PartitionWriter, commit, everything, pairs};
 use orrery_storage::{CommitOutcome, PartitionId, Store, StoreError};
 use orrery_storage_postgres::{ClusterConfig, PostgresStore, StoreOptions};
-use servers::proxy::{Fault, Proxy};
-use servers::{Server, open, server};
-use support::{P, PartitionWriter, commit, everything, pairs};
 
 /// Returns a proxy before the shared server, and a store that reaches the server through the proxy.
 fn store_behind_proxy(commit_timeout_ms: u64) -> (Proxy, PostgresStore) {

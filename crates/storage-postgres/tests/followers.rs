@@ -1,17 +1,12 @@
 //! Promise 14 on a primary and a standby: a follower snapshot is a prefix of the history.
 
-#[path = "support/mod.rs"]
-mod servers;
-#[path = "../../storage/tests/support/mod.rs"]
-mod support;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::servers::{Server, open};
+use crate::stores::{P, PartitionWriter, everything, pairs};
 use orrery_storage::{PartitionId, Snapshot, Store, StoreError};
 use orrery_storage_postgres::ClusterConfig;
-use servers::{Server, open};
-use support::{P, PartitionWriter, everything, pairs};
 
 /// Starts a primary and its standby, and returns their description as one cluster.
 fn cluster() -> (Server, Server, ClusterConfig) {

@@ -1,19 +1,14 @@
 //! Snapshots whose transactions are used again: reads are never stale, transactions end, and no
 //! caller waits for a connection that only an idle snapshot has.
 
-#[path = "support/mod.rs"]
-mod servers;
-#[path = "../../storage/tests/support/mod.rs"]
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use crate::servers::{Server, server};
+use crate::stores::{ALL, P, PartitionWriter, everything, pairs, rows};
 use orrery_storage::{Direction, PartitionId, Store};
 use orrery_storage_postgres::{ClusterConfig, PostgresStore, StoreOptions};
-use servers::{Server, server};
-use support::{ALL, P, PartitionWriter, everything, pairs, rows};
 
 fn only_writer(config: &ClusterConfig) -> PostgresStore {
     let options = StoreOptions {

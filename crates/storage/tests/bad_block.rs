@@ -1,19 +1,17 @@
 //! A damaged block of a table: it stops the writes of its partition and the reads of its keys, and
 //! nothing else, also after restarts.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::support::{self, ALL, PartitionWriter, everything};
 use orrery_storage::{
     CommitOutcome, Damage, DamagedContents, Direction, LocalOptions, LocalStore, PartitionId,
     Store, StoreError,
 };
-use support::{ALL, PartitionWriter, everything};
 
 /// The partitions of these tests: the damaged one is among them.
 const PARTITIONS: std::ops::RangeInclusive<u64> = 1..=6;

@@ -7,18 +7,16 @@
 
 #![allow(clippy::print_stdout)] // the writer reports through its standard output
 
-mod support;
-
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::{commit, everything};
 use orrery_storage::{
     Commit, CommitOutcome, LocalOptions, LocalStore, Lsn, PartitionId, Store, StoreError,
 };
-use support::{commit, everything};
 
 const DIRECTORY: &str = "ORRERY_TEST_WRITER_DIRECTORY";
 const WRITERS: u64 = 3;
@@ -107,7 +105,7 @@ fn the_writer_prints_exactly_what_it_committed() {
 fn start(mut command: Command, directory: &Path) -> (Child, BufReader<ChildStdout>) {
     command.args([
         "--exact",
-        "the_writer_prints_exactly_what_it_committed",
+        "crash::the_writer_prints_exactly_what_it_committed",
         "--nocapture",
         "--test-threads=1",
     ]);

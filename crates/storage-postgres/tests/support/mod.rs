@@ -5,7 +5,7 @@
 //! ends: a shell keeps it until its standard input closes. PostgreSQL does not run as root, so root
 //! starts it as the user `postgres`.
 
-#![allow(dead_code)] // each test binary uses its own part
+#![allow(dead_code)] // each program that includes the module uses its own part
 
 pub(crate) mod proxy;
 
