@@ -1,7 +1,7 @@
 //! The integration tests of a crate are one test binary, and each file is a module of it.
 //!
-//! Each binary links the libraries of the crate again. Cargo does not look for modules: the tests of
-//! a file that `tests/main.rs` does not name would never run.
+//! Each binary links the libraries of the crate again. Cargo does not look for modules: the tests
+//! of a file that `tests/main.rs` does not name would never run.
 
 use super::tree::Tree;
 
@@ -18,8 +18,8 @@ pub(super) fn complaints(tree: &Tree) -> Vec<String> {
             name.is_some_and(|name| !name.contains('/'))
         };
         let has_tests = tree.ending(".rs").any(|(path, _)| is_file(path));
-        let has_one_binary =
-            text.contains("autotests = false") && tree.has(&format!("{tests}main.rs"));
+        let has_main = tree.has(&format!("{tests}main.rs"));
+        let has_one_binary = has_main && text.contains("autotests = false");
         if has_tests && !has_one_binary {
             complaints.push(format!(
                 "{manifest}: its tests are one binary: `autotests = false`, `[[test]]` with the \
