@@ -4,6 +4,7 @@ use crate::servers::{self, Server};
 use crate::support::rows;
 use orrery_placement::{NamedCluster, PlacedStore};
 use orrery_storage::{Commit, CommitOutcome, PartitionId, Store};
+use orrery_test_wait::wait_for;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -131,9 +132,10 @@ fn partitions_move_between_two_servers_under_writers() {
         for round in 0..MOVES {
             let before = written.load(Ordering::SeqCst);
             progress.allow(Some((round as u64 + 1) * COMMITS_PER_ROUND));
-            while written.load(Ordering::SeqCst) < before + 30 {
-                std::thread::yield_now();
-            }
+            let commits = || written.load(Ordering::SeqCst);
+            wait_for("commits of the round", commits, |count| {
+                *count >= before + 30
+            });
             for id in 1..=WRITERS {
                 let held = store.snapshot(PartitionId(id)).unwrap();
                 let to = ["second", "first"][round % 2];

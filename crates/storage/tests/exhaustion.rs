@@ -13,6 +13,7 @@ use std::process::Command;
 
 use crate::support::{P, commit, everything};
 use orrery_storage::{Commit, CommitOutcome, Lease, LocalOptions, LocalStore, Lsn, Store};
+use orrery_test_wait::wait_for;
 
 const DIRECTORY: &str = "ORRERY_TEST_EXHAUSTION_DIRECTORY";
 const NAME: &str =
@@ -65,9 +66,11 @@ fn run_out_of_descriptors(directory: &Path) {
     );
     drop(taken);
 
-    while store.refusal(false).is_some() {
-        std::thread::yield_now();
-    }
+    wait_for(
+        "commits are accepted",
+        || store.refusal(false),
+        Option::is_none,
+    );
     let lease = store.open(P).unwrap();
     let head = lease.head().lsn;
     let may_be_there = failure == CommitOutcome::Unknown && head == acknowledged + 1;
