@@ -203,7 +203,7 @@ fn a_delay_shows_states_of_at_least_that_age() {
     config.follower_delay_ms = DELAY.as_millis() as u64;
     let store = open(&config);
     let mut writer = PartitionWriter::open(&store, P);
-    writer.put(&[(b"a", b"1")]);
+    writer.put(&[(b"a", &1u64.to_be_bytes())]);
     drop(snapshot_with(&store, 1));
     // A machine that stands still for the whole delay sees no old state: the next commit is tried.
     wait_until("an old state", || {
