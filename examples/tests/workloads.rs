@@ -3,10 +3,8 @@
 //!
 //! With `ORRERY_BLESS=1` the tests write the output into the documents.
 
-mod support;
-
+use crate::support::{Server, lines_of, run};
 use std::path::Path;
-use support::{Server, lines_of, run};
 
 const TELEMETRY: &str = env!("CARGO_BIN_EXE_telemetry");
 const TENANTS: &str = env!("CARGO_BIN_EXE_tenants");

@@ -62,10 +62,13 @@ pub(crate) fn reference_help() -> String {
 pub(crate) fn quick_test() -> Outcome {
     let options = ["test", "--locked", "--no-fail-fast", "--quiet"];
     let mut command = cargo(&options);
-    must(command.args(["--workspace", "--lib", "--bins", "--test", "golden"]))?;
-    // The golden files of the engine are a module of its tests.
-    let mut command = cargo(&options);
-    must(command.args(["--package", "orrery-engine", "--test", "engine", "golden::"]))
+    must(command.args(["--workspace", "--lib", "--bins"]))?;
+    // The golden files of a crate are a module of its tests.
+    for (package, tests) in [("orrery-sql", "sql"), ("orrery-engine", "engine")] {
+        let mut command = cargo(&options);
+        must(command.args(["--package", package, "--test", tests, "golden::"]))?;
+    }
+    Ok(())
 }
 
 /// Lets a few simulated users read and write the blog for some seconds while pipeline workers are

@@ -261,6 +261,7 @@ mod tests {
     use orrery_placement::NamedCluster;
     use orrery_script::{HostCommand, PoolOptions};
     use orrery_storage::MemoryStore;
+    use orrery_test_wait::wait_until;
     use std::time::Instant;
 
     const ITEMS: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash"}}"#;
@@ -346,14 +347,14 @@ mod tests {
 
     /// Waits until a cluster has the partition and no work is left.
     fn wait_for(components: &Arc<Components>, cluster: &str) {
-        loop {
+        wait_until("the partition is settled", || {
             let one = placement(components);
             assert!(one.get("failure").is_none(), "{}", Json::Object(one));
-            if (member(&one, "cluster"), member(&one, "state")) == (cluster, "settled") {
-                return;
+            match (member(&one, "cluster"), member(&one, "state")) {
+                (place, "settled") if place == cluster => Ok(()),
+                _ => Err(Json::Object(one).to_text()),
             }
-            std::thread::yield_now();
-        }
+        });
     }
 
     #[test]

@@ -171,12 +171,9 @@ fn an_expensive_condition_is_stopped_by_the_time_limit() {
     let world = Arc::clone(&test.bench.world);
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let clock = std::thread::spawn(move || {
-        while matches!(
-            stopped.try_recv(),
-            Err(std::sync::mpsc::TryRecvError::Empty)
-        ) {
-            world.advance_ms(1);
-            std::thread::yield_now();
+        let tick = std::time::Duration::from_millis(1);
+        while stopped.recv_timeout(tick) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            world.advance_ms(100);
         }
     });
     let condition = "FROM c JOIN a IN c.many JOIN b IN c.many JOIN d IN c.many WHERE a + b + d < 0";

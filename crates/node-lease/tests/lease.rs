@@ -7,6 +7,7 @@ use std::time::Instant;
 use orrery_model::world::World;
 use orrery_node_lease::{LeasedStore, Node, NodeLease, Progress, Terms};
 use orrery_storage::{Commit, CommitOutcome, Head, MemoryStore, PartitionId, Store, StoreError};
+use orrery_test_wait::wait_for;
 
 const PARTITION: PartitionId = PartitionId(7);
 
@@ -151,9 +152,7 @@ fn a_lease_that_is_renewed_outlives_its_ttl_and_a_lost_one_is_told() {
         let snapshot = store.snapshot(orrery_node_lease::LEASE_PARTITION);
         snapshot.expect("a snapshot").head().lsn
     };
-    while lsn() < 5 {
-        std::thread::yield_now();
-    }
+    wait_for("the lease is renewed", lsn, |lsn| *lsn >= 5);
 
     // Another process takes the lease without waiting. A renewal in between fences its claim.
     let row = br#"{"name":"b","address":"http://b","process":"9","ttlMs":"90","released":false}"#;

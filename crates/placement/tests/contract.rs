@@ -1,13 +1,10 @@
 //! The contract of all stores, over one cluster, over two, and over queues of commits.
 
-#[path = "../../storage/tests/support/mod.rs"]
-mod support;
-
+use crate::stores::promises::{self, NewStore, for_every_promise};
 use orrery_placement::{NamedCluster, PlacedStore};
 use orrery_storage::testing::Crashing;
 use orrery_storage::{MemoryStore, Store};
 use std::sync::Arc;
-use support::promises::{self, NewStore, for_every_promise};
 
 macro_rules! contract {
     ($($name:ident),+ $(,)?) => {

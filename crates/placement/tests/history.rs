@@ -2,14 +2,12 @@
 //! cluster that fails at any write: nothing is lost, nothing is doubled, no LSN is missing, epochs
 //! rise, and no copy is left over.
 
-mod support;
-
+use crate::support::{Clusters, Owner, copies};
 use orrery_placement::{PlacedStore, PlacementState};
 use orrery_storage::testing::Fault;
 use orrery_storage::{Commit, PartitionId};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
-use support::{Clusters, Owner, copies};
 
 #[derive(Clone, Debug)]
 enum Step {

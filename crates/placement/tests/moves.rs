@@ -1,16 +1,14 @@
 //! Moves: leases and snapshots over a move, partitions of many pages and of few commits, the choice
 //! of clusters, drains, balance, and other processes.
 
-mod support;
-
+use crate::support::{Clusters, IMPATIENT, Owner, copies, rows};
 use orrery_placement::{
     BalanceLimits, LEDGER, Load, Loads, NamedCluster, PlacedStore, PlacementState,
 };
 use orrery_storage::testing::{Crashing, Fault};
 use orrery_storage::{Commit, CommitOutcome, Lease, MemoryStore, PartitionId, Store};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use support::{Clusters, IMPATIENT, Owner, copies, rows};
+use orrery_test_wait::wait_for;
+use std::sync::{Arc, mpsc};
 
 const P: PartitionId = PartitionId(7);
 
@@ -127,18 +125,20 @@ fn a_writer_with_several_commits_under_way_does_not_notice_moves() {
     let stores: [Arc<dyn Store>; 2] =
         [Arc::new(Crashing::new(None)), Arc::new(Crashing::new(None))];
     let store = &open(&stores);
-    let (lease, moves) = (store.open(P).unwrap(), &AtomicU64::new(0));
-    let head = std::thread::scope(|scope| {
+    let lease = store.open(P).unwrap();
+    let (tell, moves) = mpsc::channel();
+    let head = std::thread::scope(move |scope| {
         let writer = scope.spawn(move || {
-            let mut lsn = 0;
+            let (mut lsn, mut done) = (0, 0);
             loop {
-                let done = moves.load(Ordering::SeqCst);
+                done += moves.try_iter().count() as u64;
                 if done == MOVES && lsn >= 100 {
                     break;
                 }
                 // A writer in memory could outrun a move for ever.
                 if lsn >= (done + 1) * COMMITS_PER_MOVE {
-                    std::thread::yield_now();
+                    moves.recv().expect("the moves go on");
+                    done += 1;
                     continue;
                 }
                 let receipts = [1, 2, 3].map(|next| {
@@ -162,9 +162,9 @@ fn a_writer_with_several_commits_under_way_does_not_notice_moves() {
             }
             lsn
         });
-        for done in 1..=MOVES {
+        for _ in 0..MOVES {
             store.move_partition(P, other(store, P)).unwrap();
-            moves.store(done, Ordering::SeqCst);
+            tell.send(()).expect("the writer goes on");
         }
         writer.join().unwrap()
     });
@@ -359,9 +359,7 @@ fn balance_moves_one_partition_from_the_fullest_to_the_emptiest() {
     for _ in 0..2 {
         let one = store.start_balance(&loads, &near).unwrap().unwrap();
         assert_eq!((one.from.as_str(), one.to.as_str()), ("a", "b"));
-        while store.is_balancing() {
-            std::thread::yield_now();
-        }
+        wait_for("the end of the move", || store.is_balancing(), |is| !is);
     }
     assert_eq!(store.start_balance(&loads, &near).unwrap(), None);
     let counts: Vec<_> = store.clusters().iter().map(|one| one.partitions).collect();
@@ -375,11 +373,6 @@ fn work_in_the_background_shows_its_failure_and_ends_when_it_is_stopped() {
     let mut owner = Owner::new(7);
     owner.commit(&*store, Commit::default());
     let to = clusters.name(usize::from(cluster_of(&store, P) == clusters.name(0)));
-    let wait = |is_done: &dyn Fn() -> bool| {
-        while !is_done() {
-            std::thread::yield_now();
-        }
-    };
     let placement = || {
         store
             .placements()
@@ -389,15 +382,18 @@ fn work_in_the_background_shows_its_failure_and_ends_when_it_is_stopped() {
     };
     clusters.fail_after(1, 0);
     store.start_move(P, &to).unwrap();
-    wait(&|| placement().failure.is_some());
+    wait_for("the failure", placement, |one| one.failure.is_some());
     clusters.repair_all();
     store.start_move(P, &to).unwrap();
-    wait(&|| placement().cluster == to && placement().state == PlacementState::Settled);
+    wait_for("the move", placement, |one| {
+        one.cluster == to && one.state == PlacementState::Settled
+    });
     assert_eq!(placement().failure, None);
     assert!(store.start_move(PartitionId(99), &to).is_err());
 
     store.start_drain(&clusters.name(1)).unwrap();
-    wait(&|| !store.clusters()[1].is_draining);
+    let is_draining = || store.clusters()[1].is_draining;
+    wait_for("the end of the drain", is_draining, |is| !is);
     assert_eq!(placement().cluster, clusters.name(0));
     store.stop_moves();
     let stopped = store.move_partition(P, &clusters.name(1)).unwrap_err();

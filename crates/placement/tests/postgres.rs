@@ -1,15 +1,12 @@
 //! Two PostgreSQL servers, and moves between them while several writers commit.
 
-#[path = "../../storage-postgres/tests/support/mod.rs"]
-mod servers;
-mod support;
-
+use crate::servers::{self, Server};
+use crate::support::rows;
 use orrery_placement::{NamedCluster, PlacedStore};
 use orrery_storage::{Commit, CommitOutcome, PartitionId, Store};
-use servers::Server;
+use orrery_test_wait::wait_for;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use support::rows;
 
 const WRITERS: u64 = 3;
 const MOVES: usize = 6;
@@ -135,9 +132,10 @@ fn partitions_move_between_two_servers_under_writers() {
         for round in 0..MOVES {
             let before = written.load(Ordering::SeqCst);
             progress.allow(Some((round as u64 + 1) * COMMITS_PER_ROUND));
-            while written.load(Ordering::SeqCst) < before + 30 {
-                std::thread::yield_now();
-            }
+            let commits = || written.load(Ordering::SeqCst);
+            wait_for("commits of the round", commits, |count| {
+                *count >= before + 30
+            });
             for id in 1..=WRITERS {
                 let held = store.snapshot(PartitionId(id)).unwrap();
                 let to = ["second", "first"][round % 2];

@@ -1,8 +1,6 @@
 //! User-defined functions: values in and out, batches, failures.
 
-mod memory;
-
-use memory::{AMBIENT, options, pool};
+use crate::memory::{AMBIENT, options, pool};
 use orrery_script::{PoolOptions, ScriptError, ScriptPool};
 
 fn sources(list: &[(&str, &str)]) -> Vec<(String, String)> {

@@ -1,8 +1,6 @@
 //! Procedures: arguments, bodies, the log, errors, compilation.
 
-mod memory;
-
-use memory::{AMBIENT, LINKS, Memory, QUOTA, check, main_of, pool, procedure, run_on};
+use crate::memory::{AMBIENT, LINKS, Memory, QUOTA, check, main_of, pool, procedure, run_on};
 use orrery_script::{ECHO_PROCEDURE, Procedure, ScriptError};
 
 #[test]

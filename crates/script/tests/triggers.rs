@@ -1,8 +1,6 @@
 //! Triggers: the properties that each kind may read and write.
 
-mod memory;
-
-use memory::{Memory, pool, run_trigger, trigger};
+use crate::memory::{Memory, pool, run_trigger, trigger};
 use orrery_script::{Operation, ScriptError, Trigger, TriggerTime};
 
 const PRE: TriggerTime = TriggerTime::Pre;

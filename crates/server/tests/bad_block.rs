@@ -2,8 +2,8 @@
 //! and every other partition goes on.
 
 use crate::program::{self, Client, Manager, Request, Server, repair, start};
+use orrery_test_wait::{wait_for, wait_until};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 /// Items of 60 KB that fill more than one table of 16 MB.
 const ITEMS: u64 = 300;
@@ -43,16 +43,11 @@ fn largest_table(directory: &Path) -> PathBuf {
 
 /// Waits until the status has a damaged block. Returns the status.
 fn wait_for_damage(manager: &mut Manager) -> orrery_model::Json {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        let status = manager.ok("GET", "/status", "").json();
+    let status = || manager.ok("GET", "/status", "").json();
+    wait_for("a damaged block", status, |status| {
         let damaged = status.get("damagedBlocks").and_then(|list| list.as_array());
-        if damaged.is_some_and(|list| !list.is_empty()) {
-            return status;
-        }
-        assert!(Instant::now() < deadline, "no damage was found: {status:?}");
-        std::thread::yield_now();
-    }
+        damaged.is_some_and(|list| !list.is_empty())
+    })
 }
 
 /// Creates two containers, and a table with the items of one of them.
@@ -186,16 +181,15 @@ fn check_requests(client: &mut Client) {
 fn server_with_tables(directory: &Path) {
     let server = start_scrubbing(directory);
     let mut client = server.client();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let has_table = || {
-        let tables = directory.join("store/store/keyspaces/1/tables");
-        std::fs::read_dir(tables).expect("tables").next().is_some()
-    };
+    let tables = directory.join("store/store/keyspaces/1/tables");
+    let has_table = || std::fs::read_dir(&tables).expect("tables").next().is_some();
     let mut n = 0;
-    while !has_table() {
-        assert!(Instant::now() < deadline, "no table was written");
-        write(&mut client, "sound", n, 60_000);
-        n += 1;
-    }
+    wait_until("a table", || {
+        for _ in 0..20 {
+            write(&mut client, "sound", n, 60_000);
+            n += 1;
+        }
+        if has_table() { Ok(()) } else { Err(n) }
+    });
     server.stop();
 }

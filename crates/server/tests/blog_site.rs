@@ -4,6 +4,7 @@
 use crate::blog_users::{Quiet, client, open, site_with_only, throughput};
 use crate::program::{Server, start};
 use orrery_blog::{Meter, Model, Site, migrate};
+use orrery_test_wait::wait_until_async;
 use serde_json::{Value, json};
 use std::future::Future;
 use std::time::Duration;
@@ -78,10 +79,16 @@ fn a_change_of_home_waits_for_a_write_and_the_next_write_waits_for_the_change() 
         let migration =
             tokio::spawn(async move { migrate::run(&migrator, Model::V2, &quick(), &Quiet).await });
         // The gate closes while the write is in progress.
-        while stored_state(&application).await["gate"].is_null() {
+        wait_until_async("a closed gate", async || {
             assert!(!migration.is_finished(), "a write is in progress");
-            tokio::task::yield_now().await;
-        }
+            let state = stored_state(&application).await;
+            if state["gate"].is_null() {
+                Err(state)
+            } else {
+                Ok(())
+            }
+        })
+        .await;
         application.refresh().await.expect("the state is read");
         let site = application.clone();
         let next = tokio::spawn(async move { site.begin_write().await });
@@ -127,18 +134,20 @@ fn a_migrator_whose_gate_was_opened_does_not_change_home() {
         let migrator = open(&server).await;
         let migration =
             tokio::spawn(async move { migrate::run(&migrator, Model::V2, &quick(), &Quiet).await });
-        let mut opened = 0;
-        while opened < 2 {
-            assert!(!migration.is_finished(), "a write is in progress");
-            let mut state = stored_state(&site).await;
-            if state["gate"].is_null() {
-                tokio::task::yield_now().await;
-                continue;
-            }
+        for _ in 0..2 {
+            let mut state = wait_until_async("a closed gate", async || {
+                assert!(!migration.is_finished(), "a write is in progress");
+                let state = stored_state(&site).await;
+                if state["gate"].is_null() {
+                    Err(state)
+                } else {
+                    Ok(state)
+                }
+            })
+            .await;
             // As an application does that takes the migrator for dead.
             state["gate"] = Value::Null;
             store_state(&site, &state).await;
-            opened += 1;
             assert_eq!(stored_state(&site).await["home"], "V1");
         }
         drop(turn);

@@ -9,14 +9,15 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use orrery_model::Json;
+use orrery_test_wait::wait_for;
 use std::io::Write;
 
 /// The queries that a test starts at most.
 const ATTEMPTS: usize = 5;
-/// The looks at the metrics until a query counts as missed.
-const LOOKS: usize = 20_000;
 const CANCELLED: &str = "orrery_queries_cancelled_total";
 const RUNNING: &str = "orrery_queries_running";
+/// Counts each page of a query when it has ended.
+const ENDED: &str = "orrery_query_partitions_contacted_count";
 
 /// Starts a server with an item whose list has a thousand numbers.
 fn start_with_list() -> (Server, Client, Manager) {
@@ -46,18 +47,18 @@ fn metric(manager: &mut Manager, name: &str) -> f64 {
     value.unwrap_or_else(|| panic!("no metric {name}"))
 }
 
-/// Waits until a query runs. Gives up after many looks, in case its time was over in between.
-fn wait_until_running(manager: &mut Manager) {
-    for _ in 0..LOOKS {
-        if metric(manager, RUNNING) > 0.0 {
-            return;
-        }
-    }
+/// Waits until a query runs, or has ended because its time was over between two looks.
+fn wait_until_running(manager: &mut Manager, ended_before: f64) {
+    let state = || (metric(manager, RUNNING), metric(manager, ENDED));
+    wait_for("a query that runs", state, |(running, ended)| {
+        *running > 0.0 || *ended > ended_before
+    });
 }
 
 /// Waits until no query runs, and returns the number of queries that were cancelled.
 fn cancelled_when_idle(manager: &mut Manager) -> f64 {
-    while metric(manager, RUNNING) > 0.0 {}
+    let running = || metric(manager, RUNNING);
+    wait_for("the end of all queries", running, |count| *count == 0.0);
     metric(manager, CANCELLED)
 }
 
@@ -65,10 +66,11 @@ fn cancelled_when_idle(manager: &mut Manager) -> f64 {
 fn cancel_by_closing(server: &Server, manager: &mut Manager, query: &Request) {
     assert_eq!(metric(manager, CANCELLED), 0.0);
     for _ in 0..ATTEMPTS {
+        let ended = metric(manager, ENDED);
         let mut stream = server.stream();
         let bytes = query.bytes(&server.address, &server.key);
         stream.write_all(&bytes).expect("the query is sent");
-        wait_until_running(manager);
+        wait_until_running(manager, ended);
         drop(stream);
         if cancelled_when_idle(manager) == 1.0 {
             return;
@@ -83,7 +85,7 @@ fn a_query_ends_when_its_client_closes_the_connection() {
     let before = charged(&mut manager);
     cancel_by_closing(&server, &mut manager, &endless_query());
     // The work of the query is charged to its partition, a moment after its slot is free.
-    while charged(&mut manager) <= before {}
+    wait_for("the charge", || charged(&mut manager), |now| *now > before);
     let count = client.call(&Request::query(ITEMS, "SELECT VALUE COUNT(1) FROM c"));
     assert_eq!(count.rows().len(), 1);
 }
@@ -104,7 +106,8 @@ fn a_query_with_a_function_that_never_ends_does_so_when_its_client_goes() {
     let query = Request::query(ITEMS, "SELECT VALUE udf.forever() FROM c");
     cancel_by_closing(&server, &mut manager, &query);
     let busy = "orrery_script_requests_running";
-    while metric(&mut manager, busy) > 0.0 {}
+    let running = || metric(&mut manager, busy);
+    wait_for("the end of the script", running, |count| *count == 0.0);
 }
 
 #[tokio::test]
@@ -118,6 +121,7 @@ async fn a_query_ends_when_its_client_resets_the_stream() {
             .expect("HTTP/2");
     tokio::spawn(connection);
     for _ in 0..ATTEMPTS {
+        let ended = metric(&mut manager, ENDED);
         let query = endless_query();
         let mut request = hyper::Request::post(format!("http://{}{ITEMS}", server.address));
         for (name, value) in query.signed_headers(&server.key) {
@@ -126,7 +130,8 @@ async fn a_query_ends_when_its_client_resets_the_stream() {
         let body = Full::new(Bytes::from(query.body_bytes()));
         let sent = sender.send_request(request.body(body).expect("a request"));
         let running = tokio::spawn(sent);
-        manager = blocking(manager, wait_until_running).await.0;
+        let until_running = move |manager: &mut Manager| wait_until_running(manager, ended);
+        manager = blocking(manager, until_running).await.0;
         // The dropped request resets its stream; the connection stays.
         running.abort();
         let (kept, cancelled) = blocking(manager, cancelled_when_idle).await;
@@ -141,7 +146,7 @@ async fn a_query_ends_when_its_client_resets_the_stream() {
 /// Runs `work`, which blocks, beside the tasks of the runtime.
 async fn blocking<T: Send + 'static>(
     mut manager: Manager,
-    work: fn(&mut Manager) -> T,
+    work: impl FnOnce(&mut Manager) -> T + Send + 'static,
 ) -> (Manager, T) {
     let task = tokio::task::spawn_blocking(move || {
         let result = work(&mut manager);

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use orrery_test_wait::{wait_for, wait_until};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -45,12 +46,10 @@ fn half_head(server: &Server) -> TcpStream {
     stream
 }
 
-/// Waits until the server closes a connection, and returns the time it took.
-fn closed_after(mut stream: TcpStream) -> Duration {
-    let begun = Instant::now();
+/// Waits until the server closes a connection.
+fn wait_for_close(mut stream: TcpStream) {
     // A reset connection is closed as well.
     let _ = stream.read_to_end(&mut Vec::new());
-    begun.elapsed()
 }
 
 /// Returns a number of the metrics; zero if there is no such sample.
@@ -135,7 +134,8 @@ fn an_address_whose_requests_are_all_in_progress_is_refused_until_one_ends() {
     let server = start(&["--memory", "--max-connections-per-address", "3"]).expect("it starts");
     server.client().make_posts();
     let mut manager = server.manager();
-    while metric(&mut manager, "orrery_connections ") > 0.0 {}
+    let open = || metric(&mut manager, "orrery_connections ");
+    wait_for("the end of all connections", open, |count| *count == 0.0);
     // A request whose body does not come is in progress.
     let mut busy: Vec<TcpStream> = (0..3).map(|_| half_body(&server)).collect();
     let mut fourth = server.stream();
@@ -145,14 +145,14 @@ fn an_address_whose_requests_are_all_in_progress_is_refused_until_one_ends() {
     assert!(answer.is_empty(), "{}", String::from_utf8_lossy(&answer));
     busy.pop();
     // The server sees the end of the connection a moment later.
-    let answered = (0..1000).any(|_| {
-        let get = Request::new("GET", "/");
-        server
-            .client()
-            .try_call(&get)
-            .is_ok_and(|answer| answer.status == 200)
+    let get = Request::new("GET", "/");
+    wait_until("an answer", || {
+        let answer = server.client().try_call(&get);
+        match answer.map(|answer| answer.status) {
+            Ok(200) => Ok(()),
+            refused => Err(refused),
+        }
     });
-    assert!(answered);
 }
 
 /// Sends a request for a write without the end of its body, and waits until the server reads it.
@@ -182,9 +182,8 @@ fn half_a_head_is_cut_and_an_idle_connection_is_not() {
     let mut idle = server.client();
     assert_eq!(idle.call(&Request::new("GET", "/")).status, 200);
     let silent = server.stream();
-    let after = closed_after(half_head(&server));
-    assert!((5..25).contains(&after.as_secs()), "{after:?}");
-    assert!(closed_after(silent) < Duration::from_secs(25));
+    wait_for_close(half_head(&server));
+    wait_for_close(silent);
     assert_eq!(idle.call(&Request::new("GET", "/")).status, 200);
     let mut manager = server.manager();
     let cut = metric(
@@ -242,24 +241,19 @@ fn clients_that_never_read_hold_a_bounded_memory_and_are_cut() {
     // A read of the same size is refused until slow readers are cut.
     let begun = Instant::now();
     let (mut refused, mut most) = (0, 0);
-    loop {
+    wait_until("a cut of a client", || {
         most = most.max(resident_megabytes(&server));
         let answer = server.client().call(&page());
-        let is_done = metric(&mut server.manager(), SLOW_READERS) > 0.0 && answer.status == 200;
-        if is_done {
-            break;
+        if metric(&mut server.manager(), SLOW_READERS) > 0.0 && answer.status == 200 {
+            return Ok(());
         }
         if answer.status == 429 {
             refused += 1;
             assert!(answer.header("x-ms-retry-after-ms").is_some());
             assert!(answer.text().contains("memory"), "{}", answer.text());
         }
-        assert!(
-            begun.elapsed() < Duration::from_secs(60),
-            "no client was cut: {refused} reads refused, at most {most} MB, last answer {}",
-            answer.status
-        );
-    }
+        Err((answer.status, refused, most))
+    });
     show(&format!(
         "{count} clients that never read: at most {most} MB, {refused} reads refused, cut and \
          served after {:?}",

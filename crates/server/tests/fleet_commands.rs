@@ -5,6 +5,7 @@ use crate::fleet::{Done, Fleet, run};
 use crate::program::{self, ITEMS, Request, Server, number, text};
 use orrery_model::Json;
 use orrery_model::json::parse;
+use orrery_test_wait::wait_for;
 
 /// A node with a container `posts`.
 struct Node {
@@ -204,7 +205,10 @@ fn a_split_places_its_children_on_the_emptiest_cluster_and_the_balance_moves_the
         .ok("POST", "/dbs/blog/colls/posts/partitions/0/split", "{}")
         .json();
     let path = format!("/operations/{}", number(&begun, "id"));
-    while manager.get(&path).json().get("next").is_some() {}
+    let operation = || manager.get(&path).json();
+    wait_for("the end of the split", operation, |operation| {
+        operation.get("next").is_none()
+    });
     // The first cluster has the catalog and the parent at that time; both children differ from it.
     assert_eq!(node.place_of("1"), "second");
     assert_eq!(node.place_of("2"), "second");

@@ -8,18 +8,14 @@ use crate::program::{
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use orrery_test_wait::wait_for;
 use std::io::{BufReader, Read, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
-
-/// Time limit of a script in tests: its 5 s, the grace period for builtins, and a margin for a busy
-/// machine.
-const SCRIPT_TIME: Duration = Duration::from_secs(10);
 
 fn execute(id: &str) -> Request {
     Request::new("POST", &format!("/dbs/blog/colls/posts/sprocs/{id}"))
@@ -78,15 +74,9 @@ fn check_failing_script(failure: &str, status: u16, sub_status: u32, expected: &
         "function () { getContext().getResponse().setBody('good'); }",
     );
     let before = client.call(&Request::new("GET", ITEMS)).lsn();
-    let begun = Instant::now();
     let answer = client.call(&execute("harm"));
     let message = message(&answer, status, sub_status);
     assert!(message.contains(expected), "{message}");
-    assert!(
-        begun.elapsed() < SCRIPT_TIME,
-        "it took {:?}",
-        begun.elapsed()
-    );
     assert_eq!(
         client
             .call(&Request::new("GET", &item("half")).key("p1"))
@@ -205,23 +195,20 @@ fn other_requests_are_served_while_scripts_hang() {
         let spinners: Vec<_> = (0..3)
             .map(|_| scope.spawn(|| server.client().call(&execute("spin")).status))
             .collect();
-        let mut reads = 0;
-        while !spinners.iter().all(|spinner| spinner.is_finished()) {
-            let begun = Instant::now();
-            assert_eq!(
-                client
-                    .call(&Request::new("GET", &item("calm")).key("p1"))
-                    .status,
-                200
-            );
-            assert!(
-                begun.elapsed() < Duration::from_secs(2),
-                "a point read took {:?}",
-                begun.elapsed()
-            );
-            reads += 1;
+        let mut manager = server.manager();
+        let running = || {
+            let metrics = manager.get("/metrics").text();
+            let name = "orrery_script_requests_running ";
+            let line = metrics.lines().find_map(|line| line.strip_prefix(name));
+            line.expect("a gauge").parse::<f64>().expect("a number")
+        };
+        wait_for("a script that runs", running, |count| *count > 0.0);
+        let read = Request::new("GET", &item("calm")).key("p1");
+        for _ in 0..10 {
+            assert_eq!(client.call(&read).status, 200);
         }
-        assert!(reads > 100, "only {reads} reads");
+        let has_ended = spinners.iter().all(|spinner| spinner.is_finished());
+        assert!(!has_ended, "the reads were answered after all scripts");
         for spinner in spinners {
             let status = spinner.join().expect("an answer");
             assert!(status == 408 || status == 429, "{status}");
@@ -256,18 +243,12 @@ fn a_function_without_end_ends_its_query() {
         r#"{"id":"spin","body":"function (x) { for (;;); }"}"#,
     );
     assert_eq!(client.call(&create("one")).status, 201);
-    let begun = Instant::now();
     let answer = client.call(&Request::query(ITEMS, "SELECT VALUE udf.spin(c.id) FROM c"));
     assert!(
         answer.status == 408 || answer.status == 400,
         "{} {}",
         answer.status,
         answer.text()
-    );
-    assert!(
-        begun.elapsed() < SCRIPT_TIME,
-        "it took {:?}",
-        begun.elapsed()
     );
     assert_eq!(ids(&mut client), ["one"]);
 }

@@ -6,11 +6,9 @@
 
 use crate::program::{Answer, Client, ITEMS, Request, Server, item, start, text};
 use orrery_model::Json;
-use std::time::{Duration, Instant};
+use orrery_test_wait::wait_for;
+use std::time::Instant;
 
-/// Time limit of a query in tests: its 5 s, the time between two checks of the clock, and a large
-/// margin for a busy machine. Figures are in `docs/limits.md`.
-const QUERY_TIME: Duration = Duration::from_secs(20);
 /// Memory limit of the server while it answers one query, in MB: collected values, the response,
 /// and the server itself.
 const MEMORY_MB: u64 = 800;
@@ -172,7 +170,8 @@ fn check(name: &str, answer: &Answer, expected: Expected) {
     }
 }
 
-/// Runs all queries and checks time, memory, and that the server still answers.
+/// Runs all queries and checks the answers, memory, and that the server still answers. Without its
+/// limits a query would not end.
 fn check_queries(queries: Vec<(&str, Request, Expected)>) {
     let (server, mut client) = server();
     insert_all(&mut client);
@@ -187,7 +186,6 @@ fn check_queries(queries: Vec<(&str, Request, Expected)>) {
             took.as_secs_f64()
         );
         check(name, &answer, expected);
-        assert!(took < QUERY_TIME, "{name} took {took:?}");
         assert!(memory_mb < MEMORY_MB, "{name} took {memory_mb} MB");
         assert_eq!(
             client
@@ -600,24 +598,20 @@ fn other_requests_are_served_during_expensive_queries() {
         let spinners: Vec<_> = (0..4)
             .map(|_| scope.spawn(|| server.client().call(&wild)))
             .collect();
-        let (mut reads, mut slowest) = (0, Duration::ZERO);
-        while !spinners.iter().all(|spinner| spinner.is_finished()) {
-            let begun = Instant::now();
-            assert_eq!(
-                client
-                    .call(&Request::new("GET", &item("hundred")).key("p1"))
-                    .status,
-                200
-            );
-            slowest = slowest.max(begun.elapsed());
-            reads += 1;
+        let mut manager = server.manager();
+        let running = || {
+            let metrics = manager.get("/metrics").text();
+            let name = "orrery_queries_running ";
+            let line = metrics.lines().find_map(|line| line.strip_prefix(name));
+            line.expect("a gauge").parse::<f64>().expect("a number")
+        };
+        wait_for("a query that runs", running, |count| *count > 0.0);
+        let read = Request::new("GET", &item("hundred")).key("p1");
+        for _ in 0..10 {
+            assert_eq!(client.call(&read).status, 200);
         }
-        eprintln!("{reads} point reads beside 4 expensive queries, the slowest in {slowest:?}");
-        assert!(reads > 100, "only {reads} reads");
-        assert!(
-            slowest < Duration::from_secs(5),
-            "a point read took {slowest:?}"
-        );
+        let has_ended = spinners.iter().all(|spinner| spinner.is_finished());
+        assert!(!has_ended, "the reads were answered after all queries");
         for spinner in spinners {
             check(
                 "an expensive query",

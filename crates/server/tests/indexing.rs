@@ -1,6 +1,7 @@
 //! Indexing policies that do not index automatically, and the indexing directive of writes.
 
 use crate::program::{Client, ITEMS, Request, Server, item, start};
+use orrery_test_wait::wait_for;
 
 const CONTAINER: &str = "/dbs/blog/colls/posts";
 const DIRECTIVE: &str = "x-ms-indexing-directive";
@@ -146,9 +147,10 @@ fn a_policy_may_become_automatic_and_back() {
         let read =
             Request::new("GET", CONTAINER).header("x-ms-documentdb-populatequotainfo", "True");
         let progress = "x-ms-documentdb-collection-index-transformation-progress";
-        while client.call(&read).header(progress) != Some("100") {
-            std::thread::yield_now();
-        }
+        let percent = || client.call(&read).header(progress).map(str::to_owned);
+        wait_for("the whole index", percent, |percent| {
+            percent.as_deref() == Some("100")
+        });
         check_seen(&mut client, seen);
     }
 }

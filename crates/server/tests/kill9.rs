@@ -25,8 +25,6 @@ const POSTS: usize = 2;
 const SLOTS: usize = 12;
 /// Number of acknowledgements after which the server is killed.
 const ACKNOWLEDGEMENTS: std::ops::Range<u64> = 20..250;
-/// Promised limit of the time from the start of the process until the server is ready.
-const MAX_STARTUP_TIME: Duration = Duration::from_secs(1);
 
 /// Increments the counter of a post and creates a comment, in one transaction.
 const CREATE_COMMENT: &str = "function createComment(post, id, n) {
@@ -433,9 +431,4 @@ fn acknowledged_writes_survive_kill_minus_9() {
         restarts[restarts.len() - 1],
     );
     println!("ready after {best:?} at best, {middle:?} in the middle, {worst:?} at worst");
-    // On a busy machine single restarts are slow; a slow program makes all restarts slow.
-    assert!(
-        restarts[0] < MAX_STARTUP_TIME,
-        "no restart was ready in {MAX_STARTUP_TIME:?}: {restarts:?}"
-    );
 }

@@ -4,10 +4,7 @@ use crate::application::{Application, Browser, Page, application, application_wi
 use orrery_blog::dataset::Dataset;
 use orrery_blog::pipelines::Pipeline;
 use orrery_blog::{Meter, Model, Throughput};
-use std::time::{Duration, Instant};
-
-/// Time limit for a comparison or an experiment; a test fails rather than hangs.
-const TIMEOUT: Duration = Duration::from_secs(150);
+use orrery_test_wait::wait_until;
 
 /// Gives every model the same user with a few posts.
 fn fill(application: &Application) {
@@ -33,15 +30,14 @@ fn fill(application: &Application) {
 
 /// Asks for a page again and again until it no longer follows something that runs.
 fn settled(browser: &mut Browser, path: &str) -> Page {
-    let started = Instant::now();
-    loop {
+    wait_until("the end of what runs", || {
         let page = browser.get(path);
         assert_eq!(page.status, 200, "{}", page.body);
-        if !page.body.contains("data-poll=") {
-            return page;
+        match page.body.contains("data-poll=") {
+            false => Ok(page),
+            true => Err(page.body),
         }
-        assert!(started.elapsed() < TIMEOUT, "{}", page.body);
-    }
+    })
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::program::{ITEMS, Manager, Request, item, start, start_with_posts, text};
 use orrery_model::Json;
+use orrery_test_wait::wait_for;
 
 /// Returns the sum of a column.
 fn sum(json: &Json, name: &str) -> f64 {
@@ -17,12 +18,10 @@ fn numbers(json: &Json, name: &str) -> Vec<f64> {
 
 /// Reads the samples until they have so many requests.
 fn live_with(manager: &mut Manager, requests: f64) -> Json {
-    loop {
-        let live = manager.get("/live").json();
-        if sum(&live, "requests") >= requests {
-            return live;
-        }
-    }
+    let live = || manager.get("/live").json();
+    wait_for("the requests", live, |live| {
+        sum(live, "requests") >= requests
+    })
 }
 
 #[test]
@@ -30,7 +29,8 @@ fn samples_count_the_requests_of_all_clients_and_name_the_container() {
     let (server, mut client) = start_with_posts();
     let mut manager = server.manager();
     // The first reading has no earlier one to differ from.
-    while numbers(&manager.get("/live").json(), "start").is_empty() {}
+    let starts = || numbers(&manager.get("/live").json(), "start");
+    wait_for("a sample", starts, |starts| !starts.is_empty());
     let before = sum(&manager.get("/live").json(), "requests");
     let mut charge = 0.0;
     for n in 0..20 {
@@ -80,9 +80,11 @@ fn samples_count_the_requests_of_all_clients_and_name_the_container() {
 fn samples_are_chosen_by_time_and_merged_to_steps() {
     let (server, mut client) = start_with_posts();
     let mut manager = server.manager();
-    while numbers(&manager.get("/live").json(), "start").len() < 2 {
+    let starts = || {
         client.call(&Request::new("GET", &item("none")).key("p"));
-    }
+        numbers(&manager.get("/live").json(), "start")
+    };
+    wait_for("two samples", starts, |starts| starts.len() >= 2);
     let live = manager.get("/live").json();
     let starts = numbers(&live, "start");
     assert!(

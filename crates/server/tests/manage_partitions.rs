@@ -2,6 +2,7 @@
 
 use crate::program::{self, Client, ITEMS, Manager, Request, Server, number, start, text};
 use orrery_model::Json;
+use orrery_test_wait::wait_for;
 
 const PARTITIONS: &str = "/dbs/blog/colls/posts/partitions";
 
@@ -47,12 +48,10 @@ fn range_ids(manager: &mut Manager) -> Vec<String> {
 /// Waits until an operation has ended and returns it.
 fn wait_until_ended(manager: &mut Manager, begun: &Json) -> Json {
     let path = format!("/operations/{}", number(begun, "id"));
-    loop {
-        let operation = manager.get(&path).json();
-        if operation.get("next").is_none() {
-            return operation;
-        }
-    }
+    let operation = || manager.get(&path).json();
+    wait_for("the end of the operation", operation, |operation| {
+        operation.get("next").is_none()
+    })
 }
 
 fn items(client: &mut Client) -> usize {

@@ -3,6 +3,7 @@
 use crate::program::{self, Manager, number, start, start_on, text};
 use orrery_admin::known_routes;
 use orrery_model::Json;
+use orrery_test_wait::wait_until;
 
 #[test]
 fn health_needs_no_key_and_everything_else_does() {
@@ -228,12 +229,14 @@ fn a_stopping_server_is_not_ready_and_reports_draining() {
             .success()
     );
     // The server handles the signal some time later; from then on every response is the same.
-    let draining = loop {
+    let draining = wait_until("a server that drains", || {
         let answer = manager.call("GET", "/ready", "");
-        if answer.status != 200 {
-            break answer;
+        if answer.status == 200 {
+            Err(answer.status)
+        } else {
+            Ok(answer)
         }
-    };
+    });
     assert_eq!(
         (draining.status, text(&draining.json(), "code")),
         (503, "Draining".to_owned())

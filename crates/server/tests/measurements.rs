@@ -2,6 +2,7 @@
 
 use crate::program::{self, Manager, Server, start_with_posts};
 use orrery_model::Json;
+use orrery_test_wait::{wait_for, wait_until};
 use std::io::Write;
 use std::net::TcpStream;
 use std::time::Duration;
@@ -43,20 +44,20 @@ fn endless_prediction() -> String {
 
 /// Starts a prediction that does not end and returns its connection. The prediction has begun when
 /// another one is refused.
-async fn begin_endless_prediction(server: &Server, manager: &mut Manager) -> TcpStream {
+fn begin_endless_prediction(server: &Server, manager: &mut Manager) -> TcpStream {
     let mut stream = send(server, WHAT_IF, &endless_prediction());
-    let mut ticks = tokio::time::interval(Duration::from_millis(50));
-    for _ in 0..600 {
-        ticks.tick().await;
-        if manager.call("POST", WHAT_IF, SMALL).status == 429 {
-            return stream;
+    wait_until("the endless prediction", || {
+        let status = manager.call("POST", WHAT_IF, SMALL).status;
+        if status == 429 {
+            return Ok(());
         }
         // The endless prediction is refused itself if it arrives while the small one runs.
         if is_refused(&stream) {
             stream = send(server, WHAT_IF, &endless_prediction());
         }
-    }
-    panic!("the prediction has not begun");
+        Err(status)
+    });
+    stream
 }
 
 /// Returns true if the answer of a connection has begun, with status 429.
@@ -68,29 +69,22 @@ fn is_refused(stream: &TcpStream) -> bool {
 }
 
 /// Asks for a small prediction until the answer has another status than 429.
-async fn small_prediction(manager: &mut Manager) -> u16 {
-    let mut ticks = tokio::time::interval(Duration::from_millis(50));
-    for _ in 0..600 {
-        ticks.tick().await;
-        let status = manager.call("POST", WHAT_IF, SMALL).status;
-        if status != 429 {
-            return status;
-        }
-    }
-    429
+fn small_prediction(manager: &mut Manager) -> u16 {
+    let status = || manager.call("POST", WHAT_IF, SMALL).status;
+    wait_for("a prediction", status, |status| *status != 429)
 }
 
-#[tokio::test]
-async fn a_prediction_ends_with_its_client_also_within_a_query() {
+#[test]
+fn a_prediction_ends_with_its_client_also_within_a_query() {
     let server = server_with_a_long_list();
     let mut manager = server.manager();
-    let stream = begin_endless_prediction(&server, &mut manager).await;
+    let stream = begin_endless_prediction(&server, &mut manager);
     drop(stream);
-    assert_eq!(small_prediction(&mut manager).await, 200);
+    assert_eq!(small_prediction(&mut manager), 200);
 }
 
-#[tokio::test]
-async fn a_probe_is_answered_while_measurements_wait_for_each_other() {
+#[test]
+fn a_probe_is_answered_while_measurements_wait_for_each_other() {
     let server = server_with_a_long_list();
     let mut manager = server.manager();
     let question = format!(r#"{{"text":"{ENDLESS}"}}"#);
@@ -100,13 +94,9 @@ async fn a_probe_is_answered_while_measurements_wait_for_each_other() {
         waiting.push(send(&server, &path, &question));
     }
     // Two run, eight wait, and the others are refused.
-    let mut ticks = tokio::time::interval(Duration::from_millis(20));
-    for _ in 0..1_000 {
-        ticks.tick().await;
+    let refused = || {
         assert_eq!(manager.call("GET", "/ready", "").status, 200);
-        if waiting.iter().any(is_refused) {
-            return;
-        }
-    }
-    panic!("no measurement was refused");
+        waiting.iter().any(is_refused)
+    };
+    wait_for("a measurement that is refused", refused, |is| *is);
 }

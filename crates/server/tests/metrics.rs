@@ -2,6 +2,7 @@
 //! no partition key or item id appears in a label.
 
 use crate::program::{Client, ITEMS, Manager, Request, Server, item, start_on};
+use orrery_test_wait::wait_for;
 use std::collections::BTreeMap;
 
 /// Returns the samples by name and labels.
@@ -150,7 +151,9 @@ fn containers_scripts_queries_and_feeds_are_measured() {
     );
     assert_eq!(before["orrery_bodies_refused_total"], 0.0);
     // The last answer may not be dropped yet when the client has it.
-    while samples(&mut manager)["orrery_body_bytes"] > 0.0 {}
+    let mut sample = |name: &str| samples(&mut manager)[name];
+    let body_bytes = || sample("orrery_body_bytes");
+    wait_for("the end of the answer", body_bytes, |bytes| *bytes == 0.0);
     assert_eq!(
         before[&format!(
             "orrery_build_info{{version=\"{}\"}}",
@@ -169,7 +172,8 @@ fn containers_scripts_queries_and_feeds_are_measured() {
         }
         // The system counts processor time in hundredths of a second; each response takes a part of
         // one.
-        while samples(&mut manager)["process_cpu_seconds_total"] == 0.0 {}
+        let seconds = || sample("process_cpu_seconds_total");
+        wait_for("processor time", seconds, |seconds| *seconds > 0.0);
     }
 }
 
@@ -194,7 +198,8 @@ fn items_that_expire_are_counted_when_they_are_removed() {
     assert_eq!(samples(&mut manager)["orrery_ttl_expired_total"], 0.0);
     manager.ok("PUT", "/clock", r#"{"offsetSeconds":61}"#);
     // A periodic task of the server removes expired items.
-    while samples(&mut manager)["orrery_ttl_expired_total"] < 1.0 {}
+    let expired = || samples(&mut manager)["orrery_ttl_expired_total"];
+    wait_for("the removal", expired, |count| *count >= 1.0);
     assert_eq!(
         samples(&mut manager)["orrery_container_items{db=\"blog\",coll=\"posts\"}"],
         0.0

@@ -2,6 +2,7 @@
 
 use crate::fleet::{Fleet, is_empty, migration, run};
 use crate::program::{self, Client, ITEMS, Request, Server, item, number, start_on, text};
+use orrery_test_wait::wait_for;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -62,7 +63,10 @@ fn fill(server: &Server) -> Kept {
     let mut manager = server.manager();
     let begun = manager.ok("POST", &format!("{CONTAINER}/partitions/0/split"), "{}");
     let path = format!("/operations/{}", number(&begun.json(), "id"));
-    while manager.get(&path).json().get("next").is_some() {}
+    let operation = || manager.get(&path).json();
+    wait_for("the end of the split", operation, |operation| {
+        operation.get("next").is_none()
+    });
     assert_eq!(client.range_ids(CONTAINER), ["1", "2"]);
 
     let written = client.call(&Request::new("POST", ITEMS).body(r#"{"id":"z","postId":"z"}"#));

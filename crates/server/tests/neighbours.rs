@@ -7,6 +7,7 @@
 
 use crate::program::{Client, Request, Server, start};
 use orrery_model::Json;
+use orrery_test_wait::wait_for;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -114,9 +115,8 @@ fn beside<T>(
                 }
             });
         }
-        while sent.load(Ordering::Acquire) < callers {
-            std::thread::yield_now();
-        }
+        let all_sent = |count: &usize| *count >= callers;
+        wait_for("all callers", || sent.load(Ordering::Acquire), all_sent);
         // The hostile callers end also if the test fails.
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(kind));
         let before = answered.load(Ordering::Acquire);

@@ -4,15 +4,12 @@
 use crate::program::{Answer, Client, Exit, ITEMS, Request, Server, start, text};
 use crate::servers;
 use orrery_model::Json;
+use orrery_test_wait::{wait_for, wait_until};
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
-
-/// Time after which a test fails that waits for a node.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The clusters of a test, in a schema of their own.
 struct Fleet {
@@ -76,21 +73,20 @@ fn create(n: u64) -> Request {
         .body(item(n))
 }
 
-/// Creates an item until a node answers, and returns the time for which none did. An answer with
-/// an unknown outcome is looked up by the next attempt: the item may be there.
-fn create_until_answered(server: &Server, n: u64) -> Duration {
-    let began = Instant::now();
-    loop {
-        assert!(began.elapsed() < PATIENCE, "no node takes writes");
+/// Creates an item until a node answers. An answer with an unknown outcome is looked up by the next
+/// attempt: the item may be there.
+fn create_until_answered(server: &Server, n: u64) {
+    wait_until("a node that takes writes", || {
         let request = create(n);
         let answer = Client::connect(&server.address, &server.key)
             .and_then(|mut client| client.try_call(&request));
         match answer.map(|answer| answer.status) {
-            Ok(201 | 409) => return began.elapsed(),
-            Ok(408 | 503) | Err(_) => {}
+            Ok(201 | 409) => Ok(()),
+            Ok(status @ (408 | 503)) => Err(status.to_string()),
+            Err(error) => Err(error.to_string()),
             Ok(status) => panic!("{status}"),
         }
-    }
+    });
 }
 
 #[test]
@@ -198,14 +194,15 @@ fn clients_of_another_node_see_no_error_when_the_holder_stops() {
                 created.store(n + 1, Ordering::SeqCst);
             }
         });
-        let wait_for = |count: u64| {
-            while created.load(Ordering::SeqCst) < count && !writer.is_finished() {
-                std::thread::yield_now();
-            }
+        let state = || (created.load(Ordering::SeqCst), writer.is_finished());
+        let wait_for_items = |count: u64| {
+            wait_for("items of the writer", state, |(created, has_ended)| {
+                *created >= count || *has_ended
+            });
         };
-        wait_for(20);
+        wait_for_items(20);
         assert_eq!(holder.stop().code, Some(0));
-        wait_for(created.load(Ordering::SeqCst) + 20);
+        wait_for_items(created.load(Ordering::SeqCst) + 20);
         is_over.store(true, Ordering::SeqCst);
         writer.join().expect("every create is answered with 201")
     });
@@ -236,9 +233,8 @@ fn clients_of_the_holder_are_told_to_connect_again_when_the_holder_stops() {
             }
             unreachable!("the numbers do not end")
         });
-        while !has_begun.load(Ordering::SeqCst) && !writer.is_finished() {
-            std::thread::yield_now();
-        }
+        let goes_on = || has_begun.load(Ordering::SeqCst) || writer.is_finished();
+        wait_for("the first item", goes_on, |goes_on| *goes_on);
         assert_eq!(holder.stop().code, Some(0));
         writer.join().expect("every create is answered with 201");
     });
@@ -267,10 +263,10 @@ fn a_node_that_waits_is_ready_and_ends_when_it_is_told_to() {
     assert!(manager.get("/ready").text().contains("forwarding"));
     // The management API lists the nodes, and names the one that has the data.
     let address = format!("http://{}", holder.address);
-    let began = Instant::now();
-    while !manager.get("/nodes").text().contains(&address) {
-        assert!(began.elapsed() < PATIENCE, "the holder is not listed");
-    }
+    let listed = || manager.get("/nodes").text();
+    wait_for("the holder in the list", listed, |list| {
+        list.contains(&address)
+    });
     let nodes = manager.get("/nodes").json();
     let nodes = nodes.get("nodes").and_then(Json::as_array).expect("a list");
     let of = |node: &Json| (text(node, "name"), text(node, "holdsLease"));
@@ -327,11 +323,8 @@ fn a_node_that_waits_reads_its_keys_again() {
         let mut client = Client::connect(&other.address, key).expect("it listens");
         client.call(&Request::new("GET", "/dbs")).status
     };
-    let wait_for = |key: &str| {
-        let began = Instant::now();
-        while status_with(key) != 200 {
-            assert!(began.elapsed() < PATIENCE, "the key is not taken");
-        }
+    let wait_for_key = |key: &str| {
+        wait_for("the key", || status_with(key), |status| *status == 200);
     };
     assert_eq!(status_with(&keys[0]), 200);
     std::fs::write(&file, &keys[1]).expect("written");
@@ -340,10 +333,10 @@ fn a_node_that_waits_reads_its_keys_again() {
         let sent = Command::new("kill").args(["-HUP", &id]).status();
         assert!(sent.expect("the program `kill`").success());
     }
-    wait_for(&keys[1]);
+    wait_for_key(&keys[1]);
     assert_eq!(status_with(&keys[0]), 401);
     // The keys are those of the file, not those of the start, when the node takes over.
     holder.kill();
-    wait_for(&keys[1]);
+    wait_for_key(&keys[1]);
     assert_eq!(status_with(&keys[0]), 401);
 }

@@ -8,9 +8,10 @@ use orrery_blog::{
     Blog, Client, Control, Copies, Fill, Meter, Model, Pipeline, Pipelines, Progress, Query,
     Throughput,
 };
+use orrery_test_wait::wait_until_async;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Time after which a test fails that waits for something.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -213,25 +214,17 @@ async fn settle(pipelines: &Pipelines) {
     settled.expect("the feeds can be read");
 }
 
-/// Leaves the processor to the others for a moment.
-async fn next_look() {
-    let start = tokio::time::Instant::now() + Duration::from_millis(20);
-    tokio::time::interval_at(start, Duration::from_millis(20))
-        .tick()
-        .await;
-}
-
 /// Waits until `is_reached` is true of the status.
 async fn wait_for(pipelines: &Pipelines, is_reached: impl Fn(&Status) -> bool) {
-    let started = Instant::now();
-    loop {
+    wait_until_async("the status", async || {
         let status = pipelines.status().await.expect("a status");
         if is_reached(&status) {
-            return;
+            Ok(())
+        } else {
+            Err(status)
         }
-        assert!(started.elapsed() < PATIENCE, "{status:?}");
-        next_look().await;
-    }
+    })
+    .await;
 }
 
 /// Discards the progress of a load.
@@ -398,17 +391,11 @@ async fn splits_and_merges_while_pipelines_run_lose_nothing() {
     settle(&second).await;
     fixture.assert_exact().await;
     // The leases of ranges that no longer exist disappear.
-    let started = Instant::now();
-    loop {
-        let status = first.status().await.expect("a status");
+    wait_for(&first, |status| {
         let ranges = status.pipelines[1].ranges.iter();
-        let ids: Vec<&str> = ranges.map(|range| range.range.as_str()).collect();
-        if ids == ["1", "2", "5"] {
-            break;
-        }
-        assert!(started.elapsed() < PATIENCE, "{ids:?}");
-        next_look().await;
-    }
+        ranges.map(|range| range.range.as_str()).eq(["1", "2", "5"])
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

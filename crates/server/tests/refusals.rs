@@ -75,7 +75,9 @@ fn a_429_says_whose_budget_is_spent_and_the_log_tells_the_first_of_a_container()
     client.make_posts();
     let mut refusals = Vec::new();
     while refusals.len() < 3 {
-        let body = format!(r#"{{"id":"{}","postId":"p"}}"#, "x".repeat(200));
+        // A few of these items use up the budget of a second, on a slow machine too.
+        let text = "x".repeat(50_000);
+        let body = format!(r#"{{"id":"i","postId":"p","text":"{text}"}}"#);
         let upsert = Request::new("POST", ITEMS).header("x-ms-documentdb-is-upsert", "True");
         let answer = client.call(&upsert.body(body));
         if answer.status == 429 {

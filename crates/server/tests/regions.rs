@@ -5,10 +5,7 @@ use crate::fleet::{Done, Fleet, run};
 use crate::program::{self, ITEMS, Request, Server, item, text};
 use orrery_model::Json;
 use orrery_model::json::parse;
-use std::time::{Duration, Instant};
-
-/// Time after which a test fails that waits for a node.
-const PATIENCE: Duration = Duration::from_secs(120);
+use orrery_test_wait::wait_for;
 
 /// Returns the regions that take reads, as a client of this node sees them, with the write region
 /// first.
@@ -33,15 +30,8 @@ fn regions(server: &Server) -> Vec<String> {
 
 #[track_caller]
 fn wait_for_regions(server: &Server, expected: &[String]) {
-    let started = Instant::now();
-    loop {
-        let found = regions(server);
-        if found == expected {
-            return;
-        }
-        let waited = started.elapsed();
-        assert!(waited < PATIENCE, "{found:?} in place of {expected:?}");
-    }
+    let event = format!("the regions {expected:?}");
+    wait_for(&event, || regions(server), |found| found == expected);
 }
 
 fn place(region: &str, server: &Server) -> String {
@@ -89,10 +79,10 @@ fn each_region_has_the_address_of_one_of_its_live_nodes() {
 
     // A client gets the node that it uses as the address of its region.
     let mut other = start(&fleet, "c", "east asia");
-    let started = Instant::now();
-    while nodes(&fleet, "a", &west) != ["a West US *", "b East Asia", "c east asia"] {
-        assert!(started.elapsed() < PATIENCE);
-    }
+    let listed = || nodes(&fleet, "a", &west);
+    wait_for("all nodes", listed, |nodes| {
+        *nodes == ["a West US *", "b East Asia", "c east asia"]
+    });
     let by_other = [place("West US", &west), place("East Asia", &other)];
     wait_for_regions(&other, &by_other);
     wait_for_regions(&east, &both);

@@ -5,11 +5,10 @@
 
 use crate::program::{Answer, Client, ITEMS, Request, Server, item, number, start};
 use crate::servers;
+use orrery_test_wait::{wait_for, wait_until};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Time after which a test fails that waits for a node.
-const PATIENCE: Duration = Duration::from_secs(120);
 const LEVEL: &str = "x-ms-consistency-level";
 
 /// A cluster of a primary and a standby, and a holder and a second node on the cluster.
@@ -56,7 +55,9 @@ impl Fleet {
     /// Makes the standby keep its present state.
     fn pause_standby(&self) {
         self.standby.sql("SELECT pg_wal_replay_pause()");
-        while self.standby.sql("SELECT pg_get_wal_replay_pause_state()") != [["paused"]] {}
+        let state = "SELECT pg_get_wal_replay_pause_state()";
+        self.standby
+            .wait_for_sql(state, |rows| rows == [["paused"]]);
     }
 
     fn resume_standby(&self) {
@@ -65,16 +66,14 @@ impl Fleet {
 
     /// Repeats a request at the second node until a standby answers as wanted.
     fn wait_for(&self, request: &Request, is_wanted: impl Fn(&Answer) -> bool) {
-        let started = Instant::now();
         let mut client = self.reader.client();
-        loop {
+        wait_until("an answer of a standby", || {
             let answer = client.call(request);
-            if is_from_standby(&answer) && is_wanted(&answer) {
-                return;
+            match is_from_standby(&answer) && is_wanted(&answer) {
+                true => Ok(()),
+                false => Err((answer.status, answer.text())),
             }
-            let waited = started.elapsed();
-            assert!(waited < PATIENCE, "{} {}", answer.status, answer.text());
-        }
+        });
     }
 }
 
@@ -237,10 +236,8 @@ fn a_standby_that_is_behind_a_split_answers_no_session_of_the_successors() {
     let split = "/dbs/blog/colls/posts/partitions/0/split";
     manager.ok("POST", split, r#"{"at":"median"}"#);
     let container = ITEMS.trim_end_matches("/docs");
-    let started = Instant::now();
-    while holder.range_ids(container) != ["1", "2"] {
-        assert!(started.elapsed() < PATIENCE);
-    }
+    let ranges = || holder.range_ids(container);
+    wait_for("the end of the split", ranges, |ids| *ids == ["1", "2"]);
     let after = replace(&mut holder, 2);
     let mut client = fleet.reader.client();
     let mut in_session = |token: &str| {
@@ -310,14 +307,13 @@ fn a_node_that_takes_the_lease_answers_itself() {
     let request = read("1", "Eventual");
     fleet.wait_for(&request, |answer| answer.status == 200);
     drop(fleet.holder.take());
-    let started = Instant::now();
-    loop {
+    wait_until("an answer of the new holder", || {
         let answer = fleet.reader.client().call(&request);
-        if answer.status == 200 && !is_from_standby(&answer) {
-            break;
+        match answer.status == 200 && !is_from_standby(&answer) {
+            true => Ok(()),
+            false => Err((answer.status, answer.text())),
         }
-        assert!(started.elapsed() < PATIENCE, "{}", answer.text());
-    }
+    });
 }
 
 #[test]

@@ -2,10 +2,11 @@
 //! is told, and an interruption loses and doubles nothing.
 
 use crate::program::{Server, start};
+use orrery_test_wait::wait_until;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// A server and a folder for files.
@@ -345,13 +346,15 @@ fn a_throttled_import_slows_down_and_refuses_nothing() {
 
 /// Waits until a checkpoint counts a record, and kills the import.
 fn kill_in_the_middle(mut import: Child, checkpoint: &Path, before: u64) {
-    let begin = Instant::now();
-    while begin.elapsed() < Duration::from_secs(60) {
-        if settled(checkpoint) > before || import.try_wait().expect("a state").is_some() {
-            break;
+    wait_until("a checkpoint, or the end", || {
+        let records = settled(checkpoint);
+        let has_ended = import.try_wait().expect("a state").is_some();
+        if records > before || has_ended {
+            Ok(())
+        } else {
+            Err(records)
         }
-        std::thread::yield_now();
-    }
+    });
     import.kill().expect("it is killed");
     import.wait().expect("it ends");
 }

@@ -1,11 +1,11 @@
 //! Limits of a page in time, memory and rows, and the resume points of pages that end at one.
 
-mod support;
-
+use crate::support::{
+    self, FULL_SCAN, Items, RunOptions, Udfs, bounds, environment, page, rows, texts,
+};
 use bytes::Bytes;
 use orrery_model::json::{Json, parse};
 use orrery_sql::{Bounds, Candidate, Query, QueryError, ResumeFilter, ResumePoint, Source, Work};
-use support::{FULL_SCAN, Items, RunOptions, Udfs, bounds, environment, page, rows, texts};
 
 fn items(count: usize) -> Vec<Bytes> {
     (0..count)

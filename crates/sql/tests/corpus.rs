@@ -1,10 +1,7 @@
 //! The corpus of the fuzz targets, checked on every compiler, and their dictionary, which is made
 //! from the function table (`ORRERY_BLESS=1` writes it).
 
-#[path = "support/oracle.rs"]
-mod oracle;
-mod support;
-
+use crate::oracle;
 use orrery_model::json::parse;
 use orrery_sql::function_reference;
 use std::path::{Path, PathBuf};

@@ -36,8 +36,10 @@
 //! from the position of another query, `[source=failing]` on a source that fails. A block
 //! `client-plan [features]` prints the plan for clients that merge results themselves.
 
-mod support;
-
+use crate::support::script::{folder, is_parameter, is_query, query_of, scripts, split_line};
+use crate::support::{
+    self, FULL_SCAN, RunOptions, Udfs, compile, environment, environment_of, page, rows,
+};
 use bytes::Bytes;
 use orrery_model::json::{Json, Object, parse};
 use orrery_sql::{
@@ -46,8 +48,6 @@ use orrery_sql::{
 };
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use support::script::{folder, is_parameter, is_query, query_of, scripts, split_line};
-use support::{FULL_SCAN, RunOptions, Udfs, compile, environment, environment_of, page, rows};
 
 #[test]
 fn scripts_answer_as_written() {

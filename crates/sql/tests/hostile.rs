@@ -1,14 +1,12 @@
 //! Hostile query texts: mutated, random, very deep, very long. Each results in rows or an error,
 //! never in a panic, and within a bounded stack.
 
-mod support;
-
+use crate::support::{FULL_SCAN, environment, rows, script};
 use bytes::Bytes;
 use orrery_model::json::Json;
 use orrery_sql::{Query, QueryError, Work, client_plan};
 use proptest::prelude::*;
 use std::sync::LazyLock;
-use support::{FULL_SCAN, environment, rows, script};
 
 /// Every query of the golden scripts.
 static QUERIES: LazyLock<Vec<String>> =

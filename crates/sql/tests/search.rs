@@ -1,14 +1,12 @@
 //! Full-text, vector and spatial search: a client that merges by its plan gets the rows of the
 //! server, relations of geometries are consistent, and large inputs are refused or stopped.
 
-mod support;
-
+use crate::support::{FULL_SCAN, compile, environment_of, page, rows};
 use bytes::Bytes;
 use orrery_model::json::{Json, Object, parse};
 use orrery_sql::{Environment, PlanInfo, Query, QueryError, Work, client_plan};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use support::{FULL_SCAN, compile, environment_of, page, rows};
 
 /// Returns 200 items with a text of one to five words and, for most of them, a vector of two
 /// numbers.

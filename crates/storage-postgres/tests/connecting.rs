@@ -1,17 +1,13 @@
 //! The way to the primary: encryption, and the question to Patroni.
 
-#[path = "support/mod.rs"]
-mod servers;
-#[path = "../../storage/tests/support/mod.rs"]
-mod support;
-
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
+use crate::servers::{Server, open, server};
+use crate::stores::{P, PartitionWriter, commit, everything, pairs};
 use orrery_storage::CommitOutcome;
 use orrery_storage_postgres::{ClusterConfig, PostgresStore, StoreOptions, Tls};
-use servers::{Server, open, server};
-use support::{P, PartitionWriter, commit, everything, pairs};
+use orrery_test_wait::wait_for;
 
 /// Starts a Patroni that answers with this status, and returns its address.
 fn patroni(status: &'static str) -> String {
@@ -111,7 +107,7 @@ fn a_prepared_store_disturbs_no_owner_and_replaces_connections_that_have_ended()
         ..StoreOptions::default()
     };
     let prepared = PostgresStore::prepare(config, options).unwrap();
-    while count() < of_owner + 2 {}
+    wait_for("the connections", count, |count| *count >= of_owner + 2);
     writer.put(&[(b"a", b"2")]);
     server.sql(&format!("SELECT pg_terminate_backend(pid) {OTHERS}"));
 

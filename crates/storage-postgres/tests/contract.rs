@@ -3,22 +3,18 @@
 //! With `ORRERY_POSTGRES_DSN` in the environment the tests run on the server that it names, such as
 //! a YugabyteDB or a CockroachDB: `postgres://user:password@host:port/database`.
 
-#[path = "support/mod.rs"]
-mod servers;
-#[path = "../../storage/tests/support/mod.rs"]
-mod support;
-
+use crate::servers;
+use crate::stores::promises::{NewStore, for_every_promise};
 use orrery_storage_postgres::{ClusterConfig, HostConfig, PostgresStore, StoreOptions, Tls};
-use support::promises::{NewStore, for_every_promise};
 use tokio_postgres::config::Host;
 
 macro_rules! contract {
     ($($name:ident),+ $(,)?) => {
         mod any_writer {
-            $(#[test] fn $name() { super::on_postgres(super::support::promises::$name, false) })+
+            $(#[test] fn $name() { super::on_postgres(crate::stores::promises::$name, false) })+
         }
         mod only_writer {
-            $(#[test] fn $name() { super::on_postgres(super::support::promises::$name, true) })+
+            $(#[test] fn $name() { super::on_postgres(crate::stores::promises::$name, true) })+
         }
     };
 }

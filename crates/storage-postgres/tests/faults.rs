@@ -1,18 +1,14 @@
 //! Failures of servers, connections and data, and the answers of the store. Every fault is a real
 //! one: a connection that is cut, a dump that is restored, a standby that is promoted.
 
-#[path = "support/mod.rs"]
-mod servers;
-#[path = "../../storage/tests/support/mod.rs"]
-mod support;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::servers::proxy::{Fault, Proxy};
+use crate::servers::{self, Server, open, server};
+use crate::stores::{P, PartitionWriter, commit, everything, pairs};
 use orrery_storage::{CommitOutcome, PartitionId, Store, StoreError};
 use orrery_storage_postgres::{ClusterConfig, PostgresStore, StoreOptions};
-use servers::proxy::{Fault, Proxy};
-use servers::{Server, open, server};
-use support::{P, PartitionWriter, commit, everything, pairs};
+use orrery_test_wait::{wait_for, wait_until};
 
 /// Returns a proxy before the shared server, and a store that reaches the server through the proxy.
 fn store_behind_proxy(commit_timeout_ms: u64) -> (Proxy, PostgresStore) {
@@ -150,15 +146,14 @@ fn a_commit_with_a_warning_does_not_count_as_durable() {
     let receipt = store.submit(&writer.lease, commit(2, &[(b"b", b"2")]));
     const CANCEL: &str =
         "SELECT pid, pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
-    let cancelled = loop {
-        if let Some(row) = server.sql(CANCEL).first() {
-            break row[0].clone();
-        }
-    };
+    let cancelled = wait_until("a commit that waits", || {
+        let cancelled = server.sql(CANCEL);
+        cancelled.first().map(|row| row[0].clone()).ok_or(())
+    });
     // Without the standby the lookup waits as well, so the commit is not answered yet. The lookup
     // has a connection of its own.
     const LOOKUP: &str = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND pid <> ";
-    while server.sql(&format!("{LOOKUP}{cancelled}")).is_empty() {}
+    server.wait_for_sql(&format!("{LOOKUP}{cancelled}"), |rows| !rows.is_empty());
     // The server shows the row, which it may still lose; the store does not.
     let rows = server.sql(&format!("SELECT 1 FROM {}.kv", config.schema));
     assert_eq!(rows.len(), 2);
@@ -180,7 +175,9 @@ fn a_commit_with_a_warning_does_not_count_as_durable() {
 fn wait_for_a_standby_that_never_comes(server: &Server) {
     server.sql("ALTER SYSTEM SET synchronous_standby_names = 'nowhere'");
     server.sql("SELECT pg_reload_conf()");
-    while server.sql("SHOW synchronous_standby_names") != [["nowhere"]] {}
+    server.wait_for_sql("SHOW synchronous_standby_names", |rows| {
+        rows == [["nowhere"]]
+    });
 }
 
 /// An operator lowers the durability of commits while the store has connections.
@@ -201,9 +198,10 @@ fn commits_wait_for_standbys_whatever_the_server_is_told_later() {
             is_answered.store(true, Ordering::SeqCst);
         });
         const WAITING: &str = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
-        while server.sql(WAITING).is_empty() {
+        server.wait_for_sql(WAITING, |rows| {
             assert!(!is_answered.load(Ordering::SeqCst), "no wait for a standby");
-        }
+            !rows.is_empty()
+        });
         server.sql("ALTER SYSTEM RESET synchronous_standby_names");
         server.sql("SELECT pg_reload_conf()");
     });
@@ -319,7 +317,8 @@ fn commits_go_on_after_a_standby_was_promoted() {
     let count = format!("SELECT count(*) FROM {}.kv", config.schema);
     // The table reaches the standby with the rows.
     let arrived = format!("SELECT to_regclass('{}.kv') IS NOT NULL", config.schema);
-    while standby.sql(&arrived) != [["t"]] || standby.sql(&count) != [["1"]] {}
+    standby.wait_for_sql(&arrived, |rows| rows == [["t"]]);
+    standby.wait_for_sql(&count, |rows| rows == [["1"]]);
     drop(old);
     standby.promote();
     // The commit goes to the new primary; if the old connection took it, it is looked up there.
@@ -541,7 +540,7 @@ fn tables_may_take_longer_than_a_connection() {
             server.sql(&slow.replace("{s}", &config.schema));
         });
         const CREATING: &str = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
-        while server.sql(CREATING).is_empty() {}
+        server.wait_for_sql(CREATING, |rows| !rows.is_empty());
         PartitionWriter::open(&open(&config), P).put(&[(b"a", b"1")]);
     });
 }
@@ -562,7 +561,7 @@ fn a_partition_is_released_while_commits_of_another_wait() {
             // Ends when the test is over, which is no failure.
             let _ = server.try_sql(&lock.replace("{s}", &config.schema));
         });
-        while server.sql(LOCKED).is_empty() {}
+        server.wait_for_sql(LOCKED, |rows| !rows.is_empty());
         let waiting = store.submit(&blocked.lease, commit(1, &[(b"a", b"1")]));
         free.put(&[(b"b", b"2")]);
         assert!(store.release(other).is_ok());
@@ -601,7 +600,7 @@ fn connections_of_snapshots_that_timed_out_are_closed() {
             let _ = server.try_sql(&lock);
         });
         const LOCKED: &str = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
-        while server.sql(LOCKED).is_empty() {}
+        server.wait_for_sql(LOCKED, |rows| !rows.is_empty());
         for _ in 0..2 {
             std::thread::scope(|callers| {
                 for _ in 0..4 {
@@ -610,7 +609,9 @@ fn connections_of_snapshots_that_timed_out_are_closed() {
             });
         }
         // The server notices that the clients have gone, although the table is still locked.
-        while count() > of_writers + 2 {}
+        wait_for("the end of connections", count, |count| {
+            *count <= of_writers + 2
+        });
         assert!(!server.sql(LOCKED).is_empty());
         let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
                    WHERE wait_event = 'PgSleep'";
@@ -642,7 +643,7 @@ fn a_snapshot_never_shows_less_than_an_earlier_one_did() {
     let before = store.snapshot(P).unwrap();
     proxy.fail_next(Fault::NoAnswer);
     let _receipt = store.submit(&writer.lease, commit(2, &[(b"b", b"2")]));
-    while server().sql(&newest) != [["2"]] {}
+    server().wait_for_sql(&newest, |rows| rows == [["2"]]);
     let newer = store.snapshot(P).unwrap();
     assert_eq!(newer.head().lsn, 2);
     // The older transaction becomes idle, and the next reader may not get it.

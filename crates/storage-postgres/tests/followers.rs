@@ -1,17 +1,13 @@
 //! Promise 14 on a primary and a standby: a follower snapshot is a prefix of the history.
 
-#[path = "support/mod.rs"]
-mod servers;
-#[path = "../../storage/tests/support/mod.rs"]
-mod support;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::servers::{Server, open};
+use crate::stores::{P, PartitionWriter, everything, pairs};
 use orrery_storage::{PartitionId, Snapshot, Store, StoreError};
 use orrery_storage_postgres::ClusterConfig;
-use servers::{Server, open};
-use support::{P, PartitionWriter, everything, pairs};
+use orrery_test_wait::{wait_for, wait_until};
 
 /// Starts a primary and its standby, and returns their description as one cluster.
 fn cluster() -> (Server, Server, ClusterConfig) {
@@ -28,12 +24,10 @@ fn follower_snapshot(store: &dyn Store, at_least: u64) -> Option<Box<dyn Snapsho
 }
 
 /// Waits until the standby has a commit, and returns its snapshot.
-fn wait_for(store: &dyn Store, lsn: u64) -> Box<dyn Snapshot> {
-    loop {
-        if let Some(snapshot) = follower_snapshot(store, lsn) {
-            return snapshot;
-        }
-    }
+fn snapshot_with(store: &dyn Store, lsn: u64) -> Box<dyn Snapshot> {
+    wait_until("a snapshot of the standby", || {
+        follower_snapshot(store, lsn).ok_or(lsn)
+    })
 }
 
 #[test]
@@ -49,7 +43,7 @@ fn a_follower_snapshot_is_the_state_after_one_commit() {
                 scope.spawn(|| {
                     for _ in 0..100 {
                         let least = answered.load(Ordering::SeqCst);
-                        let snapshot = wait_for(&store, least);
+                        let snapshot = snapshot_with(&store, least);
                         let lsn = snapshot.head().lsn;
                         assert!(lsn >= least);
                         let expected = (lsn > 0).then(|| lsn.to_be_bytes().to_vec());
@@ -67,7 +61,7 @@ fn a_follower_snapshot_is_the_state_after_one_commit() {
             answered.store(writer.lsn, Ordering::SeqCst);
         }
     });
-    let last = wait_for(&store, writer.lsn);
+    let last = snapshot_with(&store, writer.lsn);
     assert_eq!(last.head().lsn, writer.lsn);
 }
 
@@ -112,9 +106,11 @@ fn a_standby_that_is_not_far_enough_is_not_read() {
     let store = open(&config);
     let mut writer = PartitionWriter::open(&store, P);
     writer.put(&[(b"a", b"1")]);
-    drop(wait_for(&store, 1));
+    drop(snapshot_with(&store, 1));
     standby.sql("SELECT pg_wal_replay_pause()");
-    while standby.sql("SELECT pg_get_wal_replay_pause_state()") != [["paused"]] {}
+    standby.wait_for_sql("SELECT pg_get_wal_replay_pause_state()", |rows| {
+        rows == [["paused"]]
+    });
     writer.put(&[(b"b", b"2")]);
     assert!(follower_snapshot(&store, 2).is_none());
     let old = follower_snapshot(&store, 1).unwrap();
@@ -128,13 +124,18 @@ fn a_standby_that_is_not_far_enough_is_not_read() {
     assert!(lag.bytes > 0, "{lag:?}");
     standby.sql("SELECT pg_wal_replay_resume()");
     assert_eq!(
-        wait_for(&store, 2).get(b"b").unwrap().unwrap().as_ref(),
+        snapshot_with(&store, 2)
+            .get(b"b")
+            .unwrap()
+            .unwrap()
+            .as_ref(),
         b"2"
     );
     // The held snapshot has not changed.
     assert_eq!(old.get(b"b").unwrap(), None);
-    while store.follower_lag()[0].bytes > 0 {}
-    assert_eq!(store.follower_lag()[0].ms, 0);
+    let lag = || store.follower_lag();
+    let lag = wait_for("no lag", lag, |lag| lag[0].bytes == 0);
+    assert_eq!(lag[0].ms, 0);
 
     // A removed partition is not shown as it was before, once its owner knows.
     let known = writer.lsn;
@@ -148,20 +149,19 @@ fn a_read_that_the_standby_ends_may_be_tried_again() {
     let (primary, standby, config) = cluster();
     standby.sql("ALTER SYSTEM SET max_standby_streaming_delay = 0");
     standby.sql("SELECT pg_reload_conf()");
-    while standby.sql("SHOW max_standby_streaming_delay") != [["0"]] {}
+    standby.wait_for_sql("SHOW max_standby_streaming_delay", |rows| rows == [["0"]]);
     let store = open(&config);
     let mut writer = PartitionWriter::open(&store, P);
     writer.put(&[(b"a", b"1")]);
-    let snapshot = wait_for(&store, 1);
+    let snapshot = snapshot_with(&store, 1);
     assert_eq!(snapshot.get(b"a").unwrap().unwrap().as_ref(), b"1");
     // The removal of the old row conflicts with the snapshot.
     writer.put(&[(b"a", b"2")]);
     primary.sql(&format!("VACUUM {}.kv", config.schema));
-    let error = loop {
-        if let Err(error) = snapshot.get(b"a") {
-            break error;
-        }
-    };
+    let error = wait_until("the end of the read", || match snapshot.get(b"a") {
+        Err(error) => Ok(error),
+        Ok(value) => Err(value),
+    });
     match &error {
         StoreError::Cluster { retry_after_ms, .. } => assert!(retry_after_ms.is_some()),
         other => panic!("{other}"),
@@ -171,7 +171,7 @@ fn a_read_that_the_standby_ends_may_be_tried_again() {
     let is_known = text.contains("recovery") || text.contains("connection closed");
     assert!(is_known, "{text}");
     drop(snapshot);
-    let next = wait_for(&store, 2);
+    let next = snapshot_with(&store, 2);
     assert_eq!(next.head().lsn, 2);
 }
 
@@ -180,7 +180,7 @@ fn without_a_standby_there_is_no_follower_snapshot() {
     let (primary, standby, config) = cluster();
     let store = open(&config);
     PartitionWriter::open(&store, P).put(&[(b"a", b"1")]);
-    drop(wait_for(&store, 1));
+    drop(snapshot_with(&store, 1));
     drop(standby);
     assert!(follower_snapshot(&store, 0).is_none());
     assert!(store.follower_lag().is_empty());
@@ -190,7 +190,7 @@ fn without_a_standby_there_is_no_follower_snapshot() {
     let standby = primary.start_standby();
     let store = open(&primary.config_at(&[primary.port, standby.port]));
     PartitionWriter::open(&store, P).put(&[(b"a", b"1")]);
-    drop(wait_for(&store, 1));
+    drop(snapshot_with(&store, 1));
     standby.promote();
     assert!(follower_snapshot(&store, 0).is_none());
 }
@@ -203,22 +203,26 @@ fn a_delay_shows_states_of_at_least_that_age() {
     config.follower_delay_ms = DELAY.as_millis() as u64;
     let store = open(&config);
     let mut writer = PartitionWriter::open(&store, P);
-    writer.put(&[(b"a", b"1")]);
-    drop(wait_for(&store, 1));
-    let before = Instant::now();
-    writer.put(&[(b"a", b"2")]);
-    let mut states = vec![];
-    loop {
-        let snapshot = wait_for(&store, 1);
-        let lsn = snapshot.head().lsn;
-        let value = snapshot.get(b"a").unwrap().unwrap();
-        assert_eq!(value.as_ref(), [b'0' + lsn as u8]);
-        if lsn == 2 {
-            break;
-        }
-        states.push(lsn);
-    }
-    assert!(before.elapsed() >= DELAY, "{:?}", before.elapsed());
-    assert!(!states.is_empty());
-    assert_eq!(everything(&store, P), pairs(&[(b"a", b"2")]));
+    writer.put(&[(b"a", &1u64.to_be_bytes())]);
+    drop(snapshot_with(&store, 1));
+    // A machine that stands still for the whole delay sees no old state: the next commit is tried.
+    wait_until("an old state", || {
+        let lsn = writer.lsn + 1;
+        let before = Instant::now();
+        writer.put(&[(b"a", &lsn.to_be_bytes())]);
+        let mut old_states = 0;
+        wait_until("the new state", || {
+            let snapshot = snapshot_with(&store, 1);
+            let shown = snapshot.head().lsn;
+            let value = snapshot.get(b"a").unwrap().unwrap();
+            assert_eq!(value.as_ref(), shown.to_be_bytes());
+            old_states += u32::from(shown < lsn);
+            if shown == lsn { Ok(()) } else { Err(shown) }
+        });
+        // The clock of this machine is that of the server.
+        assert!(before.elapsed() >= DELAY, "{:?}", before.elapsed());
+        if old_states > 0 { Ok(()) } else { Err(lsn) }
+    });
+    let newest = writer.lsn.to_be_bytes();
+    assert_eq!(everything(&store, P), pairs(&[(b"a", &newest)]));
 }

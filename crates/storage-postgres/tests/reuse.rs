@@ -1,19 +1,18 @@
 //! Snapshots whose transactions are used again: reads are never stale, transactions end, and no
 //! caller waits for a connection that only an idle snapshot has.
 
-#[path = "support/mod.rs"]
-mod servers;
-#[path = "../../storage/tests/support/mod.rs"]
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use crate::servers::{Server, server};
+use crate::stores::{ALL, P, PartitionWriter, everything, pairs, rows};
 use orrery_storage::{Direction, PartitionId, Store};
 use orrery_storage_postgres::{ClusterConfig, PostgresStore, StoreOptions};
-use servers::{Server, server};
-use support::{ALL, P, PartitionWriter, everything, pairs, rows};
+use orrery_test_wait::{wait_for, wait_until};
+
+/// Age at which the store ends a transaction that no snapshot uses.
+const AGE: Duration = Duration::from_secs(1);
 
 fn only_writer(config: &ClusterConfig) -> PostgresStore {
     let options = StoreOptions {
@@ -29,6 +28,15 @@ fn open_transactions(server: &Server) -> Vec<Vec<String>> {
         "SELECT xact_start FROM pg_stat_activity WHERE application_name = 'orrery' \
          AND state LIKE 'idle in transaction%' ORDER BY xact_start",
     )
+}
+
+/// Waits until the transactions of snapshots have ended. They do in the background.
+fn wait_for_their_end(server: &Server) {
+    wait_for(
+        "the end of all transactions",
+        || open_transactions(server),
+        Vec::is_empty,
+    );
 }
 
 /// Returns a number that looks random, different for each call with the same state.
@@ -121,16 +129,23 @@ fn a_transaction_serves_snapshots_until_its_partition_changes() {
     let store = only_writer(&server.config());
     let mut writer = PartitionWriter::open(&store, P);
     writer.put(&[(b"a", b"1")]);
-    drop(store.snapshot(P).unwrap());
     // Parking and taking are calls of this thread: no other state is in between.
-    let begun = Instant::now();
-    let first = open_transactions(&server);
-    assert_eq!(first.len(), 1);
-    let held = store.snapshot(P).unwrap();
-    // A snapshot of the same transaction, unless the machine stood still for a second.
-    if begun.elapsed().as_millis() < 500 {
-        assert_eq!(open_transactions(&server), first);
-    }
+    let held = wait_until("snapshots while no transaction ends by its age", || {
+        wait_for_their_end(&server);
+        let begun = Instant::now();
+        drop(store.snapshot(P).unwrap());
+        let first = open_transactions(&server);
+        let held = store.snapshot(P).unwrap();
+        let second = open_transactions(&server);
+        // The machine may stand still for a second, after which a transaction ends.
+        let took = begun.elapsed();
+        if took > AGE / 2 {
+            return Err(took);
+        }
+        assert_eq!(first.len(), 1);
+        assert_eq!(first, second, "a snapshot of the same transaction");
+        Ok(held)
+    });
     // A second caller at the same time gets a transaction of its own.
     let second = store.snapshot(P).unwrap();
     assert_eq!(open_transactions(&server).len(), 2);
@@ -138,13 +153,13 @@ fn a_transaction_serves_snapshots_until_its_partition_changes() {
 
     writer.put(&[(b"b", b"2")]);
     // The transactions end in the background; no age of a second is waited for here.
-    while !open_transactions(&server).is_empty() {}
+    wait_for_their_end(&server);
     assert_eq!(everything(&store, P), pairs(&[(b"a", b"1"), (b"b", b"2")]));
     store.destroy(P).unwrap();
     assert!(everything(&store, P).is_empty());
     drop(store.snapshot(P).unwrap());
     store.open(P).unwrap();
-    while !open_transactions(&server).is_empty() {}
+    wait_for_their_end(&server);
 }
 
 #[test]
@@ -157,14 +172,15 @@ fn idle_transactions_end_by_age_and_with_the_store() {
     drop(held);
     let first = open_transactions(&server);
     assert!(!first.is_empty());
-    while open_transactions(&server) == first {}
-    while !open_transactions(&server).is_empty() {}
+    let open = || open_transactions(&server);
+    wait_for("the end of a transaction", open, |open| *open != first);
+    wait_for_their_end(&server);
     let held = store.snapshot(P).unwrap();
     drop(store.snapshot(P).unwrap());
     drop(store);
     // A snapshot that outlives its store is not kept either.
     drop(held);
-    while !open_transactions(&server).is_empty() {}
+    wait_for_their_end(&server);
 }
 
 #[test]
@@ -228,7 +244,7 @@ fn callers_that_wait_use_the_transactions_of_the_callers_before() {
     drop(store);
     // The server counts the transactions of a connection when it ends, at the latest.
     let connections = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'orrery'";
-    while !server.sql(connections).is_empty() {}
+    server.wait_for_sql(connections, |rows| rows.is_empty());
     let count =
         "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'postgres'";
     let transactions: u64 = server.sql(count)[0][0].parse().unwrap();
@@ -309,14 +325,20 @@ fn an_owner_uses_transactions_again_between_opening_and_release() {
 
     let mut own = PartitionWriter::open(&owner, P);
     own.put(&[(b"a", &[6])]);
-    let begun = Instant::now();
-    drop(owner.snapshot(P).unwrap());
-    let transactions = open_transactions(&server);
-    drop(owner.snapshot(P).unwrap());
-    // A snapshot of the same transaction, unless the machine stood still for a second.
-    if begun.elapsed().as_millis() < 500 {
-        assert_eq!(transactions, open_transactions(&server));
-    }
+    wait_until("snapshots while no transaction ends by its age", || {
+        wait_for_their_end(&server);
+        let begun = Instant::now();
+        drop(owner.snapshot(P).unwrap());
+        let first = open_transactions(&server);
+        drop(owner.snapshot(P).unwrap());
+        let second = open_transactions(&server);
+        let took = begun.elapsed();
+        if took > AGE / 2 {
+            return Err(took);
+        }
+        assert_eq!(first, second, "a snapshot of the same transaction");
+        Ok(())
+    });
     own.put(&[(b"a", &[7])]);
     assert_eq!(
         holder.snapshot(P).unwrap().head().lsn,

@@ -1,19 +1,18 @@
 //! A damaged block of a table: it stops the writes of its partition and the reads of its keys, and
 //! nothing else, also after restarts.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::support::{self, ALL, PartitionWriter, everything};
 use orrery_storage::{
     CommitOutcome, Damage, DamagedContents, Direction, LocalOptions, LocalStore, PartitionId,
     Store, StoreError,
 };
-use support::{ALL, PartitionWriter, everything};
+use orrery_test_wait::wait_for;
 
 /// The partitions of these tests: the damaged one is among them.
 const PARTITIONS: std::ops::RangeInclusive<u64> = 1..=6;
@@ -101,7 +100,7 @@ fn open(dir: &Path, options: LocalOptions) -> (LocalStore, mpsc::Receiver<Damage
     (store, receiver)
 }
 
-fn wait_for(receiver: &mpsc::Receiver<Damage>) -> Damage {
+fn next_report(receiver: &mpsc::Receiver<Damage>) -> Damage {
     receiver.recv_timeout(Duration::from_secs(60)).unwrap()
 }
 
@@ -127,7 +126,7 @@ fn a_damaged_block_stops_the_writes_of_its_partition_only_also_after_restarts() 
                 write_round(&store, partition, round);
             }
         }
-        let found = wait_for(&reports);
+        let found = next_report(&reports);
         assert_eq!(found.file, file);
         let damaged = found.partitions().to_vec();
         assert!(!damaged.is_empty() && damaged.len() <= 2, "{damaged:?}");
@@ -136,7 +135,7 @@ fn a_damaged_block_stops_the_writes_of_its_partition_only_also_after_restarts() 
 
         for round in 4..6 {
             let (store, reports) = open(dir.path(), options());
-            assert_eq!(wait_for(&reports), found, "a restart knows the damage");
+            assert_eq!(next_report(&reports), found, "a restart knows the damage");
             for partition in PARTITIONS {
                 let failures = write_round(&store, partition, round);
                 if damaged.contains(&PartitionId(partition)) {
@@ -170,7 +169,7 @@ fn reads_of_a_damaged_block_fail_and_all_other_reads_are_as_before() {
     for partition in PARTITIONS {
         let _ = read(&store, partition, Direction::Forward);
     }
-    let found = wait_for(&reports);
+    let found = next_report(&reports);
     assert_eq!(found.file, file);
     let DamagedContents::Keys {
         is_index: false,
@@ -229,7 +228,7 @@ fn filled_and_damaged() -> (tempfile::TempDir, LocalStore, Damage) {
     for partition in PARTITIONS {
         let _ = read(&store, partition, Direction::Forward);
     }
-    let found = wait_for(&reports);
+    let found = next_report(&reports);
     (dir, store, found)
 }
 
@@ -286,12 +285,11 @@ fn the_regular_check_finds_a_block_that_nothing_else_reads() {
         ..options()
     };
     let (store, reports) = open(dir.path(), scrubbing);
-    assert_eq!(wait_for(&reports).file, file);
-    let mut progress = store.scrub_progress().unwrap();
-    while progress.passes == 0 {
-        std::thread::yield_now();
-        progress = store.scrub_progress().unwrap();
-    }
+    assert_eq!(next_report(&reports).file, file);
+    let progress = || store.scrub_progress().unwrap();
+    let progress = wait_for("a pass of the check", progress, |progress| {
+        progress.passes > 0
+    });
     assert!(progress.checked_bytes > 0 && progress.seconds_since_pass.is_some());
 }
 
@@ -311,7 +309,7 @@ fn the_records_of_the_store_survive_damage_of_their_own_block() {
     for round in 1..12 {
         assert_eq!(write_round(&store, 1, round), []);
     }
-    let found = wait_for(&reports);
+    let found = next_report(&reports);
     assert_eq!(found.contents, DamagedContents::Restored, "{found:?}");
     drop(store);
     for _ in 0..2 {

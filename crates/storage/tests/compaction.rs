@@ -1,16 +1,14 @@
 //! Compactions beside readers and writers: no snapshot changes, the newest value wins, and old
 //! versions go.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::support::{self, ALL, PartitionWriter, everything};
 use lsm_tree::{AbstractTree, SequenceNumberCounter};
 use orrery_storage::{
     Commit, CommitOutcome, Direction, LocalOptions, LocalStore, PartitionId, Snapshot, Store,
 };
-use support::{ALL, PartitionWriter, everything};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 

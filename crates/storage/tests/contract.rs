@@ -5,17 +5,16 @@
 //! engine, on a local directory, on both mirrored, on the store of the examples, and on the
 //! crashing engine while it does not crash. A store in a crate of its own runs them there.
 
-mod support;
 // The store that the examples show keeps the contract as well.
 #[path = "../../../examples/tree_store.rs"]
 mod tree_store;
 
+use crate::support::promises::{self, NewStore, for_every_promise};
+use crate::support::{P, PartitionWriter, commit, everything};
 use orrery_storage::testing::{Crashing, Mirrored};
 use orrery_storage::{
     Commit, CommitOutcome, LocalOptions, LocalStore, MemoryStore, PartitionId, Store, StoreError,
 };
-use support::promises::{self, NewStore, for_every_promise};
-use support::{P, PartitionWriter, commit, everything};
 use tree_store::TreeStore;
 
 macro_rules! contract {

@@ -7,18 +7,15 @@
 
 #![allow(clippy::print_stdout)] // the writer reports through its standard output
 
-mod support;
-
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
 
+use crate::support::{commit, everything};
 use orrery_storage::{
     Commit, CommitOutcome, LocalOptions, LocalStore, Lsn, PartitionId, Store, StoreError,
 };
-use support::{commit, everything};
 
 const DIRECTORY: &str = "ORRERY_TEST_WRITER_DIRECTORY";
 const WRITERS: u64 = 3;
@@ -107,7 +104,7 @@ fn the_writer_prints_exactly_what_it_committed() {
 fn start(mut command: Command, directory: &Path) -> (Child, BufReader<ChildStdout>) {
     command.args([
         "--exact",
-        "the_writer_prints_exactly_what_it_committed",
+        "crash::the_writer_prints_exactly_what_it_committed",
         "--nocapture",
         "--test-threads=1",
     ]);
@@ -130,22 +127,10 @@ fn record(acknowledged: &mut HashMap<u64, Lsn>, line: &str) {
     }
 }
 
-/// Opens a directory that no process uses. A child process that another test starts has copies of
-/// the open files, the lock among them, from its fork until its exec.
-fn open_unlocked(directory: &Path) -> LocalStore {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    loop {
-        match LocalStore::open(directory, LocalOptions::default()) {
-            Err(StoreError::Locked { .. }) if Instant::now() < deadline => std::thread::yield_now(),
-            opened => return opened.unwrap(),
-        }
-    }
-}
-
 /// Opens the directory and checks each partition: no acknowledged commit is missing, every commit
 /// is whole, and no other commit is there. Returns the heads.
 fn check(directory: &Path, acknowledged: &HashMap<u64, Lsn>) -> HashMap<u64, Lsn> {
-    let store = open_unlocked(directory);
+    let store = LocalStore::open(directory, LocalOptions::default()).unwrap();
     let mut heads = HashMap::new();
     for id in 1..=WRITERS {
         let partition = PartitionId(id);

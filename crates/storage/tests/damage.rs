@@ -1,13 +1,11 @@
 //! A data directory after damage: it opens with every acknowledged commit, or the refusal names the
 //! damaged file. It never opens with less.
 
-mod support;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use crate::support::{ALL, P, Pair, PartitionWriter, everything};
 use orrery_storage::{Commit, Direction, LocalOptions, LocalStore, Store, StoreError};
-use support::{ALL, P, Pair, PartitionWriter, everything};
 
 /// A closed data directory and its content.
 struct Original {

@@ -5,20 +5,19 @@
 //! them while it commits so much that tables must be written, gives them back and goes on. A full
 //! disk is tried by `crates/server/tests/full_disk.rs`, which needs a file system of its own.
 
-#![cfg(unix)]
 #![allow(clippy::print_stdout)] // the child reports through its standard output
-
-mod support;
 
 use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
+use crate::support::{P, commit, everything};
 use orrery_storage::{Commit, CommitOutcome, Lease, LocalOptions, LocalStore, Lsn, Store};
-use support::{P, commit, everything};
+use orrery_test_wait::wait_for;
 
 const DIRECTORY: &str = "ORRERY_TEST_EXHAUSTION_DIRECTORY";
-const NAME: &str = "a_store_that_ran_out_of_descriptors_writes_again_when_there_are_some";
+const NAME: &str =
+    "exhaustion::a_store_that_ran_out_of_descriptors_writes_again_when_there_are_some";
 /// Commits after which a memtable has been full several times.
 const COMMITS_MAX: Lsn = 4_000;
 
@@ -67,9 +66,11 @@ fn run_out_of_descriptors(directory: &Path) {
     );
     drop(taken);
 
-    while store.refusal(false).is_some() {
-        std::thread::yield_now();
-    }
+    wait_for(
+        "commits are accepted",
+        || store.refusal(false),
+        Option::is_none,
+    );
     let lease = store.open(P).unwrap();
     let head = lease.head().lsn;
     let may_be_there = failure == CommitOutcome::Unknown && head == acknowledged + 1;

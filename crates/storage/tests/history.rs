@@ -1,18 +1,16 @@
 //! Random histories against a simple model: a `BTreeMap` for each partition. Memory and local
 //! engine run mirrored, so all three must agree at every step.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
 
+use crate::support::{ALL, Pair, rows};
 use orrery_storage::testing::Mirrored;
 use orrery_storage::{
     Commit, CommitOutcome, Direction, Lease, LocalOptions, LocalStore, Lsn, MemoryStore,
     PartitionId, Store,
 };
 use proptest::prelude::*;
-use support::{ALL, Pair, rows};
 
 #[derive(Clone, Debug)]
 enum Step {

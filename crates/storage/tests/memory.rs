@@ -1,15 +1,13 @@
 //! The memory engine: random histories with snapshots that are held, against a plain map for each
 //! snapshot; and the memory that rows take, and give back.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
 
+use crate::support::{ALL, P, Pair, PartitionWriter, rows};
 use orrery_storage::{Commit, CommitOutcome, Direction, MemoryStore, Snapshot, Store};
 use proptest::prelude::*;
 use proptest::sample::Index;
-use support::{ALL, P, Pair, PartitionWriter, rows};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 

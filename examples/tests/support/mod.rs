@@ -1,7 +1,5 @@
 //! Programs under test, and the server that some of them use.
 
-#![allow(dead_code)] // each test file uses a part of this module
-
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

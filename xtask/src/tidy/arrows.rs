@@ -10,6 +10,7 @@
 //! client, model <- tools <- server
 //! client, admin <- telemetry <- server
 //! bench uses all of them; examples use model, storage, script and engine
+//! test-wait <- the tests of every crate
 //! ```
 //!
 //! Every kind of dependency counts, those of tests and builds too: a crate whose tests need a crate
@@ -39,6 +40,8 @@ const BLOG_WEB: &str = "orrery-blog-web";
 const BENCH: &str = "orrery-bench";
 const EXAMPLES: &str = "orrery-examples";
 const XTASK: &str = "xtask";
+/// A crate that the tests of every crate may use.
+const TEST_WAIT: &str = "orrery-test-wait";
 
 /// Each crate and the crates of this workspace it may use.
 const MAY_USE: &[(&str, &[&str])] = &[
@@ -104,6 +107,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     (EXAMPLES, &[MODEL, STORAGE, SCRIPT, ENGINE]),
     (XTASK, &[]),
+    (TEST_WAIT, &[]),
     // A workspace of its own, for a nightly compiler.
     ("orrery-sql-fuzz", &[MODEL, SQL]),
     // A workspace of its own: it uses the vendor's SDK and no crate of ours.
@@ -126,7 +130,8 @@ pub(super) fn complaints(tree: &Tree) -> Vec<String> {
         };
         for used in used_packages(text) {
             let is_ours = MAY_USE.iter().any(|(name, _)| *name == used);
-            if is_ours && !allowed.contains(&used) {
+            let is_allowed = allowed.contains(&used) || used == TEST_WAIT;
+            if is_ours && !is_allowed {
                 found.push(format!("{path}: {user} may not use {used}"));
             }
         }
@@ -255,6 +260,14 @@ mod tests {
             judged(SQL, "[dependencies.x]\npackage = \"orrery-engine\"\n").len(),
             1
         );
+    }
+
+    #[test]
+    fn every_crate_may_wait_in_its_tests() {
+        let waits = "[dev-dependencies]\norrery-test-wait.workspace = true\n";
+        assert!(judged(MODEL, waits).is_empty());
+        let back = "[dev-dependencies]\norrery-model.workspace = true\n";
+        assert_eq!(judged(TEST_WAIT, back).len(), 1);
     }
 
     #[test]

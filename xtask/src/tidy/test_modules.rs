@@ -1,15 +1,32 @@
-//! Files of tests that are modules of one test binary.
+//! The integration tests of a crate are one test binary, and each file is a module of it.
 //!
-//! Cargo does not look for modules: the tests of a file that `tests/main.rs` does not name would
-//! never run.
+//! Each binary links the libraries of the crate again. Cargo does not look for modules: the tests
+//! of a file that `tests/main.rs` does not name would never run.
 
 use super::tree::Tree;
 
 const MAIN: &str = "/tests/main.rs";
 
-/// Returns a complaint for each file beside a `tests/main.rs` that is no module of it.
+/// Returns a complaint for each file of tests that is no module of a `tests/main.rs`, and for each
+/// crate whose files of tests are binaries as well.
 pub(super) fn complaints(tree: &Tree) -> Vec<String> {
     let mut complaints = Vec::new();
+    for (manifest, text) in tree.ending("/Cargo.toml") {
+        let tests = manifest.replace("Cargo.toml", "tests/");
+        let is_file = |path: &str| {
+            let name = path.strip_prefix(&tests);
+            name.is_some_and(|name| !name.contains('/'))
+        };
+        let has_tests = tree.ending(".rs").any(|(path, _)| is_file(path));
+        let has_main = tree.has(&format!("{tests}main.rs"));
+        let has_one_binary = has_main && text.contains("autotests = false");
+        if has_tests && !has_one_binary {
+            complaints.push(format!(
+                "{manifest}: its tests are one binary: `autotests = false`, `[[test]]` with the \
+                 path tests/main.rs"
+            ));
+        }
+    }
     for (main, text) in tree.ending(MAIN) {
         let directory = main.trim_end_matches("main.rs");
         for (path, _) in tree.ending(".rs") {
@@ -34,15 +51,28 @@ mod tests {
     #[test]
     fn a_file_of_tests_that_is_no_module_is_named() {
         let tree = Tree::of(&[
+            ("crates/a/Cargo.toml", "autotests = false\n"),
             ("crates/a/tests/main.rs", "//! Tests.\n\nmod items;\n"),
             ("crates/a/tests/items.rs", ""),
             ("crates/a/tests/feeds.rs", ""),
             ("crates/a/tests/support/mod.rs", ""),
-            ("crates/b/tests/alone.rs", ""),
+            ("crates/b/Cargo.toml", "[package]\n"),
         ]);
         assert_eq!(
             complaints(&tree),
             ["crates/a/tests/main.rs lacks `mod feeds;`"]
         );
+    }
+
+    #[test]
+    fn a_crate_with_a_second_binary_of_tests_is_named() {
+        let alone = ("crates/a/tests/alone.rs", "");
+        let main = ("crates/a/tests/main.rs", "\nmod alone;\n");
+        let both = ("crates/a/Cargo.toml", "[package]\n");
+        let one = ("crates/a/Cargo.toml", "[package]\nautotests = false\n");
+        assert_eq!(complaints(&Tree::of(&[both, alone])).len(), 1);
+        assert_eq!(complaints(&Tree::of(&[both, alone, main])).len(), 1);
+        assert_eq!(complaints(&Tree::of(&[one, alone])).len(), 1);
+        assert!(complaints(&Tree::of(&[one, alone, main])).is_empty());
     }
 }

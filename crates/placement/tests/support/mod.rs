@@ -1,7 +1,5 @@
 //! Clusters in memory that fail on demand, and the owner of a partition with a model of its rows.
 
-#![allow(dead_code)] // each test binary uses its own part
-
 use orrery_placement::{NamedCluster, Options, PlacedStore};
 use orrery_storage::testing::{Failing, Fault};
 use orrery_storage::{

@@ -1,8 +1,6 @@
 //! A container in memory that is just complete enough for scripts, and short functions that run
 //! scripts on it.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
-
 use std::collections::BTreeMap;
 
 use orrery_script::{

@@ -4,7 +4,7 @@
 //! [`fulfils`] evaluates a condition without the code of the crate, so that a test compares two
 //! implementations.
 
-#![allow(dead_code)] // each test file uses its own part
+#![allow(dead_code)] // the fuzz targets include the module and use a part of it
 
 pub(crate) mod script;
 

@@ -5,7 +5,7 @@
 //! ends: a shell keeps it until its standard input closes. PostgreSQL does not run as root, so root
 //! starts it as the user `postgres`.
 
-#![allow(dead_code)] // each test binary uses its own part
+#![allow(dead_code)] // each program that includes the module uses its own part
 
 pub(crate) mod proxy;
 
@@ -18,6 +18,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use orrery_storage_postgres::{ClusterConfig, HostConfig, PostgresStore, Tls};
+use orrery_test_wait::wait_for;
 use tokio_postgres::SimpleQueryMessage;
 
 const PASSWORD: &str = "correct horse";
@@ -156,6 +157,12 @@ impl Server {
         self.try_sql(text).unwrap()
     }
 
+    /// Runs SQL until its rows are those that a test waits for.
+    #[track_caller]
+    pub(crate) fn wait_for_sql(&self, text: &str, has_come: impl Fn(&[Vec<String>]) -> bool) {
+        wait_for(text, || self.sql(text), |rows| has_come(rows));
+    }
+
     /// Runs SQL as `sql` does, and returns the error of a server that refuses it or ends.
     pub(crate) fn try_sql(&self, text: &str) -> Result<Vec<Vec<String>>, tokio_postgres::Error> {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -220,7 +227,7 @@ impl Server {
         }
         self.sql("ALTER SYSTEM SET ssl = on");
         self.sql("SELECT pg_reload_conf()");
-        while self.sql("SHOW ssl") != [["on"]] {}
+        self.wait_for_sql("SHOW ssl", |rows| rows == [["on"]]);
     }
 
     /// Runs pgbench on this server, and returns its output.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::receipt::Receipt;
+use orrery_test_wait::wait_for;
 use std::sync::atomic::AtomicU32;
 
 /// A sink that keeps its groups in a list. With a gate, `write` reports that a group began and
@@ -181,7 +182,7 @@ fn a_leading_thread_hands_over_to_a_background_thread_started_meanwhile() {
         go.send(()).unwrap();
         assert_eq!(leader.join().unwrap(), CommitOutcome::Ok);
         began
-            .recv_timeout(Duration::from_secs(10))
+            .recv_timeout(Duration::from_secs(60))
             .expect("the second group is led");
         go.send(()).unwrap();
     });
@@ -222,13 +223,6 @@ fn after_a_failed_group_nothing_is_acknowledged_or_accepted() {
     assert_eq!(committer.sink().reopened.load(Ordering::SeqCst), 0);
 }
 
-/// Waits until a condition holds that another thread brings about.
-fn eventually(holds: impl Fn() -> bool) {
-    while !holds() {
-        std::thread::yield_now();
-    }
-}
-
 #[test]
 fn a_group_that_failed_for_want_of_space_did_not_happen_once_the_sink_is_reopened() {
     let committer = committer(GroupLog {
@@ -261,15 +255,24 @@ fn writing_resumes_without_a_call_when_the_sink_can_be_reopened_and_has_the_reso
     assert_eq!(submit(&committer, 2).wait(), refusal);
     committer.sink().can_reopen.store(true, Ordering::SeqCst);
     let reopened = || committer.sink().reopened.load(Ordering::SeqCst);
-    eventually(|| {
+    let needs_reopening = || {
         let queue = committer.lock_queue();
-        let stopped = queue.stopped.as_ref();
-        stopped.is_some_and(|stopped| !stopped.needs_reopening)
+        queue
+            .stopped
+            .as_ref()
+            .map(|stopped| stopped.needs_reopening)
+    };
+    wait_for("the sink is reopened", needs_reopening, |needs| {
+        *needs == Some(false)
     });
     let attempts = reopened();
     assert_eq!(submit(&committer, 3).wait(), refusal);
     committer.sink().has_resource.store(true, Ordering::SeqCst);
-    eventually(|| committer.refusal().is_none());
+    wait_for(
+        "commits are accepted",
+        || committer.refusal(),
+        Option::is_none,
+    );
     assert_eq!(reopened(), attempts, "the sink is reopened once");
     committer.close();
 }
@@ -284,7 +287,11 @@ fn unknown_failures_that_follow_one_another_end_in_a_state_that_only_a_restart_l
         ..GroupLog::default()
     });
     for _ in 0..=UNKNOWN_FAILURES_MAX {
-        eventually(|| committer.refusal().is_none());
+        wait_for(
+            "commits are accepted",
+            || committer.refusal(),
+            Option::is_none,
+        );
         let outcome = submit(&committer, 1).wait();
         assert_ne!(outcome, CommitOutcome::Ok);
     }

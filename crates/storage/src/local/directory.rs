@@ -46,8 +46,18 @@ pub(super) enum Stage {
 pub(super) struct Directory {
     root: PathBuf,
     pub(super) stage: Stage,
-    /// The lock file, locked until dropped.
-    _lock: File,
+    _lock: DirectoryLock,
+}
+
+/// The lock file, locked until dropped.
+struct DirectoryLock(File);
+
+impl Drop for DirectoryLock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a process that another thread starts at this moment has a
+        // copy of the open file until its program begins.
+        let _ = self.0.unlock();
+    }
 }
 
 impl Directory {
@@ -314,7 +324,7 @@ fn refuse_foreign(root: &Path) -> Result<(), StoreError> {
 }
 
 /// Locks the lock file and writes the id of this process into it.
-fn lock(root: &Path) -> Result<File, StoreError> {
+fn lock(root: &Path) -> Result<DirectoryLock, StoreError> {
     let path = root.join(LOCK_FILE);
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
@@ -344,7 +354,7 @@ fn lock(root: &Path) -> Result<File, StoreError> {
         writeln!(file, "{}", std::process::id())
     };
     let _ = write_process_id();
-    Ok(file)
+    Ok(DirectoryLock(file))
 }
 
 /// Reads the process id that the holder of the lock file wrote; `None` if it is not readable.
@@ -389,6 +399,19 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 mod tests {
     use super::*;
     use crate::{LocalOptions, LocalStore};
+
+    #[test]
+    fn a_copy_of_the_open_lock_file_does_not_keep_the_directory_locked() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = lock(dir.path()).unwrap();
+        // As in a process that another thread starts, until its program begins.
+        let copy = held.0.try_clone().unwrap();
+        let refused = lock(dir.path()).err();
+        assert!(matches!(refused, Some(StoreError::Locked { .. })));
+        drop(held);
+        assert!(lock(dir.path()).is_ok());
+        drop(copy);
+    }
 
     #[test]
     fn every_new_directory_and_its_parent_are_synced_before_the_store_is_used() {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::space::{Source, Space};
 use super::*;
 use crate::commit::Lsn;
+use orrery_test_wait::wait_for;
 
 const MB: u64 = 1 << 20;
 const ENOSPC: i32 = 28;
@@ -43,13 +44,6 @@ fn fault(store: &LocalStore) -> &reopening::FaultPoint {
     &store.committer.sink().fault
 }
 
-/// Waits until a condition holds that another thread brings about.
-fn eventually(holds: impl Fn() -> bool) {
-    while !holds() {
-        std::thread::yield_now();
-    }
-}
-
 fn restarted(dir: &Path) -> LocalStore {
     LocalStore::open(dir, LocalOptions::default()).unwrap()
 }
@@ -70,7 +64,11 @@ fn a_commit_that_failed_for_want_of_space_did_not_happen_and_writing_goes_on() {
         matches!(failed, CommitOutcome::StorageFull { .. }),
         "{failed:?}"
     );
-    eventually(|| store.refusal(false).is_none());
+    wait_for(
+        "commits are accepted",
+        || store.refusal(false),
+        Option::is_none,
+    );
     assert_eq!(content(&store, p), (6, 3));
 
     // The lease of the failed commit is fenced; that of the other partition has nothing in doubt.
@@ -111,7 +109,11 @@ fn a_reader_keeps_its_snapshot_and_the_database_is_reopened_when_the_reader_is_d
     assert_eq!(content(&store, p), (2, 1));
     assert_eq!(snapshot.head().lsn, 1);
     drop(snapshot);
-    eventually(|| store.refusal(false).is_none());
+    wait_for(
+        "commits are accepted",
+        || store.refusal(false),
+        Option::is_none,
+    );
     assert_eq!(content(&store, p), (2, 1));
     let lease = store.open(p).unwrap();
     assert_eq!(store.submit(&lease, change(2)).wait(), CommitOutcome::Ok);
@@ -151,7 +153,11 @@ fn a_failure_of_a_thread_of_the_tables_is_followed_by_reopening() {
         matches!(failed, CommitOutcome::Unavailable { .. }),
         "{failed:?}"
     );
-    eventually(|| store.refusal(false).is_none());
+    wait_for(
+        "commits are accepted",
+        || store.refusal(false),
+        Option::is_none,
+    );
     let lease = store.open(p).unwrap();
     assert_eq!(store.submit(&lease, change(1)).wait(), CommitOutcome::Ok);
 }
@@ -195,7 +201,11 @@ fn readers_and_writers_survive_failures_that_follow_one_another() {
             });
         }
         for round in 0..4 {
-            eventually(|| store.refusal(false).is_none());
+            wait_for(
+                "commits are accepted",
+                || store.refusal(false),
+                Option::is_none,
+            );
             let lease = store.open(p).unwrap();
             let mut lsn = lease.head().lsn;
             assert_eq!(lsn, acknowledged.load(Ordering::SeqCst), "round {round}");
@@ -252,10 +262,18 @@ fn on_a_full_disk_only_commits_that_may_use_the_reserve_are_accepted() {
     assert!(store.refusal(false).is_some());
 
     free.store(10 * MB, Ordering::SeqCst);
-    eventually(|| store.refusal(true).is_some());
+    wait_for(
+        "commits are refused",
+        || store.refusal(true),
+        Option::is_some,
+    );
     assert!(!dir.path().join("reserve").exists());
     free.store(1000 * MB, Ordering::SeqCst);
-    eventually(|| store.refusal(false).is_none());
+    wait_for(
+        "commits are accepted",
+        || store.refusal(false),
+        Option::is_none,
+    );
     assert!(dir.path().join("reserve").exists());
     assert_eq!(
         store.submit(&lease, change(lsn + 2)).wait(),

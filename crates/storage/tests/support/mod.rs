@@ -1,7 +1,7 @@
 //! Helpers of several tests: a commit in one line, a whole partition as a list, a partition with
 //! one writer.
 
-#![allow(dead_code)] // each test binary uses its own part
+#![allow(dead_code)] // each crate that includes the module uses its own part
 
 pub(crate) mod promises;
 

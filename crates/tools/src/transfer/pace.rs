@@ -68,35 +68,53 @@ impl Pace {
     /// Waits until a request with `items` items may be sent, and returns their expected charge.
     pub(super) async fn admit(&self, items: usize) -> f64 {
         loop {
-            let wait = {
-                let mut state = self.state();
-                let each = if state.items > 0.0 {
-                    state.charge / state.items
-                } else {
-                    FIRST_GUESS_RU
-                };
-                let expected = each * items as f64;
-                let Some(rate) = self.rate else {
-                    return expected;
-                };
-                // A second's worth may be saved up; a request may begin as soon as nothing is owed.
-                let now = Instant::now();
-                let earned = rate * now.duration_since(state.refilled).as_secs_f64();
-                state.balance = (state.balance + earned).min(rate);
-                state.refilled = now;
-                if state.balance >= 0.0 {
-                    state.balance -= expected;
-                    return expected;
-                }
-                Duration::from_secs_f64((-state.balance / rate).clamp(0.001, 60.0))
-            };
-            tokio::time::sleep(wait).await;
+            match self.admit_at(items, Instant::now()) {
+                Ok(expected) => return expected,
+                Err(wait) => tokio::time::sleep(wait).await,
+            }
         }
+    }
+
+    /// Returns the expected charge if a request with `items` items may be sent now, and the time to
+    /// wait if it may not.
+    fn admit_at(&self, items: usize, now: Instant) -> Result<f64, Duration> {
+        let mut state = self.state();
+        let each = if state.items > 0.0 {
+            state.charge / state.items
+        } else {
+            FIRST_GUESS_RU
+        };
+        let expected = each * items as f64;
+        let Some(rate) = self.rate else {
+            return Ok(expected);
+        };
+        // A second's worth may be saved up; a request may begin as soon as nothing is owed.
+        let earned = rate * now.duration_since(state.refilled).as_secs_f64();
+        state.balance = (state.balance + earned).min(rate);
+        state.refilled = now;
+        if state.balance >= 0.0 {
+            state.balance -= expected;
+            return Ok(expected);
+        }
+        let wait = (-state.balance / rate).clamp(0.001, 60.0);
+        Err(Duration::from_secs_f64(wait))
     }
 
     /// Takes note of an answer: `items` of the request's items were carried out for `charge`;
     /// `expected` is the charge that was admitted.
     pub(super) fn answered(&self, items: usize, charge: f64, expected: f64, is_throttled: bool) {
+        let now = Instant::now();
+        self.answered_at(items, charge, expected, is_throttled, now);
+    }
+
+    fn answered_at(
+        &self,
+        items: usize,
+        charge: f64,
+        expected: f64,
+        is_throttled: bool,
+        now: Instant,
+    ) {
         let mut state = self.state();
         state.items += items as f64;
         state.charge += charge;
@@ -106,7 +124,6 @@ impl Pace {
             return;
         }
         state.throttled += 1;
-        let now = Instant::now();
         let is_new = state
             .last_cut
             .is_none_or(|cut| now.duration_since(cut) > BETWEEN_CUTS);
@@ -134,19 +151,25 @@ mod tests {
             pace.answered(1, 6.0, 6.0, false);
         }
         assert_eq!(pace.limit(), 16);
+        let now = Instant::now();
         for _ in 0..5 {
-            pace.answered(0, 0.0, 6.0, true);
+            pace.answered_at(0, 0.0, 6.0, true, now);
         }
         assert_eq!((pace.limit(), pace.throttled()), (12, 5));
+        pace.answered_at(0, 0.0, 6.0, true, now + 2 * BETWEEN_CUTS);
+        assert_eq!((pace.limit(), pace.throttled()), (9, 6));
     }
 
-    #[tokio::test]
-    async fn a_rate_delays_the_request_after_an_expensive_one() {
+    #[test]
+    fn a_rate_delays_the_request_after_an_expensive_one() {
         let pace = Pace::new(16, Some(1000.0));
-        let expected = pace.admit(10).await;
-        pace.answered(10, 120.0, expected, false);
-        let begin = Instant::now();
-        pace.admit(1).await;
-        assert!(begin.elapsed() > Duration::from_millis(100));
+        let now = Instant::now();
+        pace.state().refilled = now;
+        let expected = pace.admit_at(10, now).expect("nothing is owed");
+        pace.answered_at(10, 120.0, expected, false, now);
+        // 120 request units are owed at 1,000 for each second.
+        let wait = pace.admit_at(1, now).expect_err("a wait");
+        assert_eq!(wait.as_millis(), 120);
+        assert_eq!(pace.admit_at(1, now + wait), Ok(12.0));
     }
 }

@@ -1,8 +1,6 @@
 //! Runs every example to its end and checks its output.
 
-mod support;
-
-use support::{Server, lines_of};
+use crate::support::{Server, lines_of};
 
 /// Returns true if the line is `start`, a number and `RU`.
 fn is_charge(line: &str, start: &str) -> bool {
