@@ -4,7 +4,11 @@
 //! Promises: every check covers the whole workspace and takes the dependencies of `Cargo.lock` as
 //! they are.
 
-use crate::run::{Outcome, cargo, must, program, root};
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use crate::json::parse;
+use crate::run::{Outcome, cargo, linted_cargo, must, program, root};
 use crate::sdk_tools;
 
 /// Runs `cargo fmt`; the arguments go to it.
@@ -18,10 +22,50 @@ pub(crate) fn format(arguments: &[String]) -> Outcome {
     }
 }
 
-/// Runs clippy on all targets, with warnings as errors.
+/// Compiles all targets of the workspace with the lints of clippy; the arguments go to `cargo test`.
+/// The later steps use what this step has built.
+///
+/// # Errors
+/// Compilation fails, or there are warnings: their number. A warning does not end the build, so
+/// that the tests can run.
 pub(crate) fn clippy(arguments: &[String]) -> Outcome {
-    let mut command = cargo(&["clippy", "--workspace", "--all-targets", "--locked"]);
-    must(command.args(arguments).args(["--", "-D", "warnings"]))
+    let mut build = linted_cargo(&["test", "--workspace", "--locked", "--no-run"]);
+    build.args(["--message-format", "json"]).args(arguments);
+    build.stdout(Stdio::piped());
+    let mut process = build
+        .spawn()
+        .map_err(|error| format!("cargo could not be started: {error}"))?;
+    let output = process.stdout.take().ok_or("cargo has no output")?;
+    let mut warnings = 0;
+    for line in BufReader::new(output).lines() {
+        let line = line.map_err(|error| format!("the output of cargo: {error}"))?;
+        if let Some(message) = warning(&line)? {
+            print!("{message}");
+            warnings += 1;
+        }
+    }
+    let status = process
+        .wait()
+        .map_err(|error| format!("the end of cargo: {error}"))?;
+    match (status.success(), warnings) {
+        (true, 0) => Ok(()),
+        (true, _) => Err(format!("{warnings} warning(s), which count as errors")),
+        (false, _) => Err(format!("the build ended with {status}")),
+    }
+}
+
+/// Returns the text of a warning or error of the compiler in a line of cargo's messages, if the
+/// line has one.
+fn warning(line: &str) -> Result<Option<String>, String> {
+    // A line that is no message comes from a build script or a test.
+    if !line.starts_with('{') {
+        return Ok(None);
+    }
+    let message = parse(line)?;
+    let message = message.get("message");
+    let is_warning = matches!(message.get("level").text(), Some("warning" | "error"));
+    let text = message.get("rendered").text();
+    Ok(text.filter(|_| is_warning).map(str::to_owned))
 }
 
 /// Runs rustdoc on the crates of the workspace, with warnings as errors.
@@ -32,7 +76,12 @@ pub(crate) fn docs(arguments: &[String]) -> Outcome {
 
 /// Runs every Rust test; the arguments go to `cargo test`.
 pub(crate) fn test(arguments: &[String]) -> Outcome {
-    let mut command = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
+    let mut command = linted_cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
+    // The tests of the examples would build the server with the features of one package.
+    let server = sdk_tools::built_program("orrery");
+    if let (Ok(server), true) = (server, arguments.is_empty()) {
+        command.env(sdk_tools::PROGRAM_VARIABLE, server);
+    }
     must(command.args(arguments))
 }
 
@@ -60,15 +109,18 @@ pub(crate) fn reference_help() -> String {
 /// Runs the tests that need neither a server process nor many random cases: the unit tests of all
 /// crates and the golden files.
 pub(crate) fn quick_test() -> Outcome {
-    let options = ["test", "--locked", "--no-fail-fast", "--quiet"];
-    let mut command = cargo(&options);
-    must(command.args(["--workspace", "--lib", "--bins"]))?;
+    let options = [
+        "test",
+        "--workspace",
+        "--locked",
+        "--no-fail-fast",
+        "--quiet",
+    ];
+    let mut units = linted_cargo(&options);
+    must(units.args(["--lib", "--bins"]))?;
     // The golden files of a crate are a module of its tests.
-    for (package, tests) in [("orrery-sql", "sql"), ("orrery-engine", "engine")] {
-        let mut command = cargo(&options);
-        must(command.args(["--package", package, "--test", tests, "golden::"]))?;
-    }
-    Ok(())
+    let mut golden = linted_cargo(&options);
+    must(golden.args(["--test", "sql", "--test", "engine", "golden::"]))
 }
 
 /// Lets a few simulated users read and write the blog for some seconds while pipeline workers are

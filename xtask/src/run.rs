@@ -48,6 +48,15 @@ pub(crate) fn forget_variables_of_cargo(command: &mut Command) {
     }
 }
 
+/// Creates a `cargo` command that compiles the crates of the workspace with clippy's compiler, which
+/// is rustc with more lints. One build then serves lints, tests and suites; its code is that of
+/// rustc without the optimisations before LLVM.
+pub(crate) fn linted_cargo(arguments: &[&str]) -> Command {
+    let mut command = cargo(arguments);
+    command.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");
+    command
+}
+
 /// Creates a command for a program, to be run in this directory.
 pub(crate) fn program(name: impl AsRef<Path>, directory: &Path) -> Command {
     let mut command = Command::new(name.as_ref());

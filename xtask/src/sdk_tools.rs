@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::run::{Outcome, cargo, must, output_of, program, root, target_directory};
+use crate::run::{Outcome, cargo, linted_cargo, must, output_of, program, root, target_directory};
 
 /// The environment variable by which a suite finds the server program.
 pub(crate) const PROGRAM_VARIABLE: &str = "ORRERY_BIN";
@@ -23,7 +23,12 @@ static BUILT: OnceLock<PathBuf> = OnceLock::new();
 /// build of one package would compile libraries again, with the features that this package alone
 /// needs.
 pub(crate) fn build_programs() -> Outcome {
-    must(&mut cargo(&["build", "--workspace", "--bins", "--locked"]))?;
+    must(&mut linted_cargo(&[
+        "build",
+        "--workspace",
+        "--bins",
+        "--locked",
+    ]))?;
     let server = built_program("orrery")?;
     BUILT.get_or_init(|| server);
     Ok(())

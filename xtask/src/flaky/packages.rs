@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use crate::json::{Value, parse};
-use crate::run::{cargo, output_of};
+use crate::run::{cargo, linted_cargo, output_of};
 
 /// A package of the workspace.
 pub(super) struct Package {
@@ -107,7 +107,7 @@ pub(super) fn build(
     packages: &[Package],
     names: &[&str],
 ) -> Result<BTreeMap<String, PathBuf>, String> {
-    let mut build = cargo(&["test", "--workspace", "--locked", "--no-run"]);
+    let mut build = linted_cargo(&["test", "--workspace", "--locked", "--no-run"]);
     build.args(filters(names));
     build.args(["--message-format", "json-render-diagnostics"]);
     let messages = output_of(build.stderr(Stdio::inherit()))?;
