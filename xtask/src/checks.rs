@@ -22,8 +22,8 @@ pub(crate) fn format(arguments: &[String]) -> Outcome {
     }
 }
 
-/// Compiles all targets of the workspace with the lints of clippy; the arguments go to `cargo test`.
-/// The later steps use what this step has built.
+/// Compiles all targets of the workspace with the lints of clippy; the arguments go to
+/// `cargo test`. The later steps use what this step has built.
 ///
 /// # Errors
 /// Compilation fails, or there are warnings: their number. A warning does not end the build, so

@@ -37,8 +37,8 @@ pub(crate) fn help() -> String {
         "Prints the last N recorded runs side by side, {RUNS} without N: of the tiers of ci from\n\
          {CI_FILE}, in seconds, and of the benchmarks from\n{BENCH_FILE}. `ci` or `bench` chooses \
          one of the files.\n\n\
-         `cargo xtask ci --record` and `cargo run --release -p orrery-bench -- COMMAND --record`\n\
-         write the lines.\n"
+         `cargo xtask ci --record` and\n\
+         `cargo run --profile bench -p orrery-bench -- COMMAND --record` write the lines.\n"
     )
 }
 

@@ -48,9 +48,9 @@ pub(crate) fn forget_variables_of_cargo(command: &mut Command) {
     }
 }
 
-/// Creates a `cargo` command that compiles the crates of the workspace with clippy's compiler, which
-/// is rustc with more lints. One build then serves lints, tests and suites; its code is that of
-/// rustc without the optimisations before LLVM.
+/// Creates a `cargo` command that compiles the crates of the workspace with clippy's compiler,
+/// which is rustc with more lints. One build then serves lints, tests and suites; its code is that
+/// of rustc without the optimisations before LLVM.
 pub(crate) fn linted_cargo(arguments: &[&str]) -> Command {
     let mut command = cargo(arguments);
     command.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");

@@ -22,8 +22,8 @@ const LINK_END: Event<'_> = Event::InlineHtml(CowStr::Borrowed("</a>"));
 /// Returns the HTML of a Markdown text.
 ///
 /// The writer of pulldown-cmark writes the tags of its own elements and escapes texts. So the
-/// result is safe if no event of HTML and no element beyond [`is_shown_element`] reaches the writer,
-/// and if [`link_start`] writes the start of each link.
+/// result is safe if no event of HTML and no element beyond [`is_shown_element`] reaches the
+/// writer, and if [`link_start`] writes the start of each link.
 pub(crate) fn to_html(text: &str) -> String {
     let options = Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TABLES;
     let mut events = Vec::new();
@@ -179,7 +179,10 @@ mod tests {
             ("[x](JaVaScRiPt:alert(1))", "cript:"),
             ("[x](data:text/html,x)", "data:"),
             ("![x](https://a.example/x.png)", "<img"),
-            ("<https://a.example/\"onmouseover=\"x>", "\"onmouseover"),
+            (
+                "<https://a.example/\"onmouseover=\"x>",
+                "=\"https://a.example/\"",
+            ),
             ("[x](https://a.example/\"onmouseover=\"x)", "\"onmouseover"),
             ("[x](/ '\"><script>')", "<script"),
             ("[x](java&#9;script:alert(1))", "<a"),

@@ -1,7 +1,9 @@
 //! Measures the cost of a procedure over the pipe. The procedure reads a post, counts a comment in
 //! it and creates the comment.
 //!
-//! `cargo run --profile bench -p orrery-script --example procedure_cost -- <path of orrery-script-host>`
+//! ```text
+//! cargo run --profile bench -p orrery-script --example procedure_cost -- PATH-OF-orrery-script-host
+//! ```
 
 #![allow(clippy::print_stdout, reason = "a tool for a terminal")]
 
