@@ -126,10 +126,7 @@ pub(crate) fn quick_test() -> Outcome {
 /// Lets a few simulated users read and write the blog for some seconds while pipeline workers are
 /// killed; they check every answer, and the database is compared with what they wrote.
 pub(crate) fn blog_users() -> Outcome {
-    if !sdk_tools::has_programs() {
-        let mut build = cargo(&["build", "--locked", "--package", "orrery-server"]);
-        must(build.args(["--package", "orrery-bench"]))?;
-    }
+    sdk_tools::build_programs()?;
     let mut run = program(sdk_tools::built_program("orrery-bench")?, &root());
     must(run.args([
         "blog-users",
@@ -140,4 +137,27 @@ pub(crate) fn blog_users() -> Outcome {
         "--kill-workers",
         "5",
     ]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_and_errors_of_the_compiler_are_found_among_the_messages_of_cargo() {
+        let message = |level: &str| {
+            format!(
+                r#"{{"reason":"compiler-message","message":{{"level":"{level}","rendered":"{level}: x\n"}}}}"#
+            )
+        };
+        for level in ["warning", "error"] {
+            let found = warning(&message(level));
+            assert_eq!(found, Ok(Some(format!("{level}: x\n"))));
+        }
+        let artifact = r#"{"reason":"compiler-artifact","executable":null}"#;
+        for line in [&message("note"), artifact, "output of a build script", ""] {
+            assert_eq!(warning(line), Ok(None), "{line}");
+        }
+        assert!(warning("{damaged").is_err());
+    }
 }

@@ -75,7 +75,11 @@ const COMMANDS: &[(&str, &[Command])] = &[
                 name: "clippy",
                 arguments: "[ARGUMENTS]",
                 summary: "run the lints on all targets, warnings as errors",
-                help: || "The arguments go to `cargo clippy --workspace`.\n".to_owned(),
+                help: || {
+                    "The arguments go to `cargo test --workspace --no-run`, which compiles with\n\
+                     clippy's compiler, so that the tests need no further build.\n"
+                        .to_owned()
+                },
                 run: checks::clippy,
             },
             Command {

@@ -44,13 +44,8 @@ pub(crate) fn built_program(name: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Returns true if [`build_programs`] was called.
-pub(crate) fn has_programs() -> bool {
-    BUILT.get().is_some()
-}
-
-/// Returns the server program: the one named in the environment, that of [`build_programs`], or
-/// else a fresh build of the dev profile.
+/// Returns the server program: the one named in the environment, or else that of
+/// [`build_programs`], which is called if it was not before.
 pub(crate) fn server() -> Result<PathBuf, String> {
     let named = std::env::var_os(PROGRAM_VARIABLE).filter(|name| !name.is_empty());
     if let Some(named) = named {
@@ -67,12 +62,7 @@ pub(crate) fn server() -> Result<PathBuf, String> {
     if let Some(built) = BUILT.get() {
         return Ok(built.clone());
     }
-    must(&mut cargo(&[
-        "build",
-        "--locked",
-        "--package",
-        "orrery-server",
-    ]))?;
+    build_programs()?;
     built_program("orrery")
 }
 
