@@ -5,7 +5,7 @@
 //! they are.
 
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::json::parse;
 use crate::run::{Outcome, cargo, linted_cargo, must, program, root};
@@ -22,35 +22,66 @@ pub(crate) fn format(arguments: &[String]) -> Outcome {
     }
 }
 
-/// Compiles all targets of the workspace with the lints of clippy; the arguments go to
-/// `cargo test`. The later steps use what this step has built.
+/// Compiles all targets of the workspace with the lints of clippy; the arguments go to cargo. The
+/// later steps use what this step has built.
 ///
 /// # Errors
 /// Compilation fails, or there are warnings: their number. A warning does not end the build, so
 /// that the tests can run.
 pub(crate) fn clippy(arguments: &[String]) -> Outcome {
-    let mut build = linted_cargo(&["test", "--workspace", "--locked", "--no-run"]);
-    build.args(["--message-format", "json"]).args(arguments);
-    build.stdout(Stdio::piped());
+    if let Some(argument) = arguments.iter().find(|argument| !argument.starts_with('-')) {
+        return Err(format!(
+            "clippy takes options of cargo, not `{argument}`; it checks the whole workspace"
+        ));
+    }
+    if arguments.iter().any(|argument| argument == "--") {
+        return Err("lints are chosen in Cargo.toml: clippy takes no `--`".to_owned());
+    }
+    // The tests, and then the programs as they are without tests.
+    let mut warnings = 0;
+    for build in [["test", "--no-run"], ["build", "--bins"]] {
+        let mut build = linted_cargo(&build);
+        build.args(["--workspace", "--locked", "--message-format", "json"]);
+        warnings += warnings_of(build.args(arguments))?;
+    }
+    match warnings {
+        0 => Ok(()),
+        _ => Err(format!("{warnings} warning(s), which count as errors")),
+    }
+}
+
+/// Runs a build, prints the warnings and errors of the compiler, and returns their number.
+fn warnings_of(build: &mut Command) -> Result<usize, String> {
     let mut process = build
+        .stdout(Stdio::piped())
         .spawn()
         .map_err(|error| format!("cargo could not be started: {error}"))?;
     let output = process.stdout.take().ok_or("cargo has no output")?;
     let mut warnings = 0;
+    let mut unreadable = None;
     for line in BufReader::new(output).lines() {
         let line = line.map_err(|error| format!("the output of cargo: {error}"))?;
-        if let Some(message) = warning(&line)? {
-            print!("{message}");
-            warnings += 1;
+        match warning(&line) {
+            Ok(None) => {}
+            Ok(Some(text)) => {
+                print!("{text}");
+                warnings += 1;
+            }
+            Err(error) => unreadable = Some(error),
         }
     }
     let status = process
         .wait()
         .map_err(|error| format!("the end of cargo: {error}"))?;
-    match (status.success(), warnings) {
-        (true, 0) => Ok(()),
-        (true, _) => Err(format!("{warnings} warning(s), which count as errors")),
-        (false, _) => Err(format!("the build ended with {status}")),
+    if !status.success() {
+        return Err(format!(
+            "the build ended with {status}; if there is no clippy-driver, \
+             `rustup component add clippy` installs it"
+        ));
+    }
+    match unreadable {
+        None => Ok(warnings),
+        Some(error) => Err(format!("a message of cargo is not readable: {error}")),
     }
 }
 
@@ -63,9 +94,12 @@ fn warning(line: &str) -> Result<Option<String>, String> {
     }
     let message = parse(line)?;
     let message = message.get("message");
-    let is_warning = matches!(message.get("level").text(), Some("warning" | "error"));
+    let level = message.get("level").text().unwrap_or_default();
+    let is_warning = level == "warning" || level.starts_with("error");
+    // The compiler ends with a message that counts the others and has no place in the code.
+    let is_count = level == "warning" && message.get("spans").items().is_empty();
     let text = message.get("rendered").text();
-    Ok(text.filter(|_| is_warning).map(str::to_owned))
+    Ok(text.filter(|_| is_warning && !is_count).map(str::to_owned))
 }
 
 /// Runs rustdoc on the crates of the workspace, with warnings as errors.
@@ -147,7 +181,7 @@ mod tests {
     fn warnings_and_errors_of_the_compiler_are_found_among_the_messages_of_cargo() {
         let message = |level: &str| {
             format!(
-                r#"{{"reason":"compiler-message","message":{{"level":"{level}","rendered":"{level}: x\n"}}}}"#
+                r#"{{"message":{{"level":"{level}","rendered":"{level}: x\n","spans":[{{}}]}}}}"#
             )
         };
         for level in ["warning", "error"] {
@@ -155,9 +189,24 @@ mod tests {
             assert_eq!(found, Ok(Some(format!("{level}: x\n"))));
         }
         let artifact = r#"{"reason":"compiler-artifact","executable":null}"#;
-        for line in [&message("note"), artifact, "output of a build script", ""] {
+        let count = message("warning").replace("[{}]", "[]");
+        for line in [
+            &message("note"),
+            &count,
+            artifact,
+            "output of a build script",
+            "",
+        ] {
             assert_eq!(warning(line), Ok(None), "{line}");
         }
         assert!(warning("{damaged").is_err());
+    }
+
+    #[test]
+    fn packages_and_lints_of_clippy_are_refused() {
+        for arguments in [&["xtask"][..], &["--", "-W", "clippy::pedantic"]] {
+            let arguments: Vec<String> = arguments.iter().map(|&text| text.to_owned()).collect();
+            assert!(clippy(&arguments).is_err(), "{arguments:?}");
+        }
     }
 }

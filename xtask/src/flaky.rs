@@ -243,7 +243,7 @@ fn repeat(
     mut written: impl FnMut(&Counts) -> Outcome,
 ) -> Result<BTreeMap<String, Tally>, String> {
     let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
-    for _ in 0..rounds * units.len() {
+    for _ in 0..rounds.saturating_mul(units.len()) {
         let fewest = units
             .iter()
             .min_by_key(|unit| counts.rounds(&unit.name, &unit.inputs));
@@ -269,7 +269,9 @@ fn round(
     outputs: &Path,
     moment: &str,
 ) -> Result<(Round, Option<PathBuf>), String> {
-    let output = outputs.join(format!("{}.{number}.log", unit.name.replace(' ', "-")));
+    // A count begins anew with other inputs, and the output of an older failure is kept.
+    let name = unit.name.replace(' ', "-");
+    let output = outputs.join(format!("{name}.{}.{number}.log", unit.inputs));
     let mut command = command_of(unit, binaries)?;
     let unwritable = |error| format!("cannot write {}: {error}", output.display());
     let file = File::create(&output).map_err(unwritable)?;

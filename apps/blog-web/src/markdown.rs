@@ -9,7 +9,7 @@
 //! A page has its own first heading, so headings are one level lower. An image becomes a link.
 
 use pulldown_cmark::{
-    Alignment, CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser, Tag, html,
+    Alignment, CodeBlockKind, CowStr, Event, HeadingLevel, LinkType, Options, Parser, Tag, html,
 };
 
 /// Nested elements above which further nesting is dropped.
@@ -32,10 +32,9 @@ pub(crate) fn to_html(text: &str) -> String {
     for event in Parser::new_ext(text, options) {
         match event {
             Event::Start(tag) => {
-                let is_link = matches!(tag, Tag::Link { .. } | Tag::Image { .. });
-                // An image inside of a link would become a link inside of a link.
-                let is_nested_link = is_link && open.contains(&Some(LINK_END));
-                if open.len() >= DEPTH_MAX || is_nested_link || !is_shown_element(&tag) {
+                // The depth is tested first: it bounds the search for an open link.
+                if !has_room(&open, &tag) || is_nested_link(&open, &tag) || !is_shown_element(&tag)
+                {
                     open.push(None);
                     continue;
                 }
@@ -57,6 +56,20 @@ pub(crate) fn to_html(text: &str) -> String {
     rendered
 }
 
+/// Returns true if an element may be opened inside of the open ones. A table needs room for its
+/// rows and cells, without which it would be no table.
+fn has_room(open: &[Option<Event<'_>>], tag: &Tag<'_>) -> bool {
+    match tag {
+        Tag::Table(_) => open.len() + 2 < DEPTH_MAX,
+        _ => open.len() < DEPTH_MAX,
+    }
+}
+
+/// Returns true if an element would become a link inside of a link, as an image in a link does.
+fn is_nested_link(open: &[Option<Event<'_>>], tag: &Tag<'_>) -> bool {
+    matches!(tag, Tag::Link { .. } | Tag::Image { .. }) && open.contains(&Some(LINK_END))
+}
+
 /// Returns true if the start and the end of the element are shown. The text inside is shown always.
 fn is_shown_element(tag: &Tag<'_>) -> bool {
     match tag {
@@ -73,6 +86,10 @@ fn is_shown_element(tag: &Tag<'_>) -> bool {
         | Tag::TableHead
         | Tag::TableRow
         | Tag::TableCell => true,
+        Tag::Link {
+            link_type: LinkType::Email,
+            ..
+        } => true,
         Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => is_safe_address(dest_url),
         _ => false,
     }
@@ -89,6 +106,14 @@ fn shown(tag: Tag<'_>) -> (Event<'_>, Event<'_>) {
         },
         // The info text would become a class.
         Tag::CodeBlock(_) => Tag::CodeBlock(CodeBlockKind::Indented),
+        Tag::Link {
+            link_type: LinkType::Email,
+            dest_url,
+            ..
+        } => {
+            let start = link_start(&format!("mailto:{dest_url}"), "");
+            return (Event::InlineHtml(CowStr::from(start)), LINK_END);
+        }
         Tag::Link {
             dest_url, title, ..
         }
@@ -136,10 +161,11 @@ fn attribute(text: &str) -> String {
 
 /// Returns true if an address has one of [`SCHEMES`], or none and so leads to a place of this site.
 ///
-/// A browser drops control characters and white space before and inside of a scheme, so an address
-/// with one of these is refused.
+/// A browser drops control characters anywhere and white space before a scheme, so an address with
+/// one of these is refused. It encodes a space behind the scheme, which changes nothing.
 fn is_safe_address(address: &str) -> bool {
-    if address.chars().any(|c| c.is_control() || c.is_whitespace()) {
+    let is_refused = |c: char| c.is_control() || (c.is_whitespace() && c != ' ');
+    if address.starts_with(' ') || address.chars().any(is_refused) {
         return false;
     }
     // Two slashes name another host, and browsers read a backslash as a slash.
@@ -238,6 +264,16 @@ mod tests {
         );
         let image = to_html("![a *picture*](/x.png)");
         assert!(image.contains("<a href=\"/x.png\""), "{image}");
+        let mail = to_html("<a@b.example>");
+        assert!(
+            mail.contains("<a href=\"mailto:a@b.example\" rel="),
+            "{mail}"
+        );
+        let spaced = to_html("[x](<https://a.example/a b>)");
+        assert!(
+            spaced.contains("<a href=\"https://a.example/a b\""),
+            "{spaced}"
+        );
         assert_eq!(to_html("[x](data:y)"), "<p>x</p>\n");
         assert_eq!(to_html("[![x](/a)](/b)").matches("<a ").count(), 1);
     }
@@ -298,6 +334,24 @@ mod tests {
         tags
     }
 
+    /// Returns true if a tag is the start of a link with a safe address, perhaps a title, and no
+    /// other attribute.
+    fn is_allowed_link(tag: &str) -> bool {
+        let Some(rest) = tag.strip_prefix("a href=\"") else {
+            return false;
+        };
+        let Some(attributes) = rest.strip_suffix("\" rel=\"nofollow ugc noopener\"") else {
+            return false;
+        };
+        let (address, title) = match attributes.split_once("\" title=\"") {
+            Some((address, title)) => (address, title),
+            None => (attributes, ""),
+        };
+        let address = address.replace("&quot;", "\"").replace("&#39;", "'");
+        let address = address.replace("&lt;", "<").replace("&gt;", ">");
+        is_safe_address(&address.replace("&amp;", "&")) && !title.contains('"')
+    }
+
     /// Returns true if a tag is one that a post may have.
     fn is_allowed(tag: &str) -> bool {
         const PLAIN: &[&str] = &[
@@ -326,8 +380,7 @@ mod tests {
             "ul",
         ];
         let name = tag.trim_start_matches('/').trim_end_matches(" /");
-        let is_link = tag == "/a"
-            || (tag.starts_with("a href=\"") && tag.ends_with("rel=\"nofollow ugc noopener\""));
+        let is_link = tag == "/a" || is_allowed_link(tag);
         let start = name.strip_prefix("ol start=\"");
         let number = start.and_then(|start| start.strip_suffix('"'));
         let is_numbered = number.is_some_and(|number| number.parse::<u64>().is_ok());
@@ -358,5 +411,14 @@ mod tests {
         let html = to_html(&format!("{}x", "> ".repeat(50_000)));
         assert!(html.matches("<blockquote>").count() <= DEPTH_MAX);
         assert!(html.contains('x'));
+        // The search for an open link stays within the depth.
+        let links = format!("{}{}", "> ".repeat(20_000), "[](a)".repeat(10_000));
+        assert!(!to_html(&links).contains("<a "));
+        let table = format!(
+            "{}|a|b|\n{}|-|-|\n",
+            "> ".repeat(DEPTH_MAX - 1),
+            "> ".repeat(DEPTH_MAX - 1)
+        );
+        assert!(!to_html(&table).contains("<table"));
     }
 }

@@ -569,7 +569,8 @@ impl PartLoader {
     }
 }
 
-/// Returns true if a run of a procedure used up its time, and so stored nothing.
+/// Returns true if a run of a procedure used up its time. It stored nothing, unless the outcome of
+/// its commit is unknown; then the next run meets existing items, as after any lost answer.
 fn is_out_of_time(error: &BlogError) -> bool {
     matches!(error, BlogError::Refused { status: 408, .. })
 }

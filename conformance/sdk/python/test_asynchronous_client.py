@@ -89,7 +89,7 @@ def test_a_stored_procedure_is_executed(opened):
     asyncio.run(scenario())
 
 
-def test_a_client_with_a_token_reads_and_writes_nothing(database, container, endpoint):
+def test_a_client_with_a_read_token_reads_and_cannot_write(database, container, endpoint):
     container.create_item({"id": "1", "pk": "a"})
     link = f"dbs/{database.id}/colls/{container.id}"
     user = database.create_user({"id": "ann"})

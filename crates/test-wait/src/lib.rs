@@ -1,9 +1,9 @@
 //! Waits for events in tests: the state of a server, a thread or a file is looked at until the
 //! event has come.
 //!
-//! Promises: a wait ends with the event, or panics three minutes later with the name of the event
-//! and the last state that was seen. The thread sleeps between two looks, so that a wait takes no
-//! processor from the work that it waits for. No test fails because its machine is slow.
+//! Promises: a wait ends with the event, or panics at the first look after three minutes, with the
+//! name of the event and the last state that was seen. The thread sleeps between two looks, so that
+//! a wait takes no processor from the work that it waits for.
 //!
 //! Leaves out: events that a channel, a condition variable or the end of a thread tells. A test
 //! waits for those directly.

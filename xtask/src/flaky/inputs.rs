@@ -29,12 +29,27 @@ use crate::sdk_tools::read;
 /// Files of the root that take part in every build.
 const SHARED_FILES: &[&str] = &["Cargo.lock", "rust-toolchain.toml", ".cargo/config.toml"];
 /// Sections of the manifest of the workspace that the build of tests does not use.
-const UNUSED_SECTIONS: &[&str] = &["[profile.dist", "[profile.release", "[workspace.lints"];
+const UNUSED_SECTIONS: &[&str] = &[
+    "[profile.bench",
+    "[profile.dist",
+    "[profile.release",
+    "[workspace.lints",
+];
 /// Folders of a package that its library and its programs do not use.
 const TEST_FOLDERS: &[&str] = &["tests", "benches", "examples"];
 /// The package of the server program, with which the suites run.
 const SERVER_PACKAGE: &str = "orrery-server";
-const SUITES: &str = "conformance";
+/// The folders of the suites and of the programs that they run.
+const SUITES: &[&str] = &["conformance", "examples/first-item"];
+/// The package of the simulated users, which one step of the suites runs.
+const USERS_PACKAGE: &str = "orrery-bench";
+
+/// The treatment of a package within a folder.
+#[derive(Clone, Copy)]
+enum Nested {
+    Taken,
+    LeftOut,
+}
 
 /// The part of a package that is an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,15 +99,19 @@ impl<'w> Inputs<'w> {
         Ok(hash.text())
     }
 
-    /// Returns the hash of the inputs of the suites: the server program, and the folder of all
-    /// suites.
+    /// Returns the hash of the inputs of the suites: the server program, that of the simulated
+    /// users, and the folders of the suites.
     pub(super) fn of_suites(&mut self) -> Result<String, String> {
         let mut files = BTreeSet::new();
-        collect(&self.root.join(SUITES), &mut files)?;
+        for folder in SUITES {
+            collect(&self.root.join(folder), Nested::Taken, &mut files)?;
+        }
         let mut hash = Hash::new();
         hash.write(&self.shared.to_le_bytes());
         hash.write(&self.hash_of_files(&files)?.to_le_bytes());
-        hash.write(&self.part(SERVER_PACKAGE, Part::Sources)?.to_le_bytes());
+        for package in [SERVER_PACKAGE, USERS_PACKAGE] {
+            hash.write(&self.part(package, Part::Sources)?.to_le_bytes());
+        }
         for used in self.used_by(SERVER_PACKAGE, false) {
             hash.write(&self.part(&used, Part::Sources)?.to_le_bytes());
         }
@@ -137,7 +156,7 @@ impl<'w> Inputs<'w> {
     /// Returns the files of a part of a package, with those outside that its sources name.
     fn files_of(&self, package: &Package, part: Part) -> Result<BTreeSet<PathBuf>, String> {
         let mut files = BTreeSet::new();
-        collect(&package.root, &mut files)?;
+        collect(&package.root, Nested::LeftOut, &mut files)?;
         files.retain(|file| {
             let below = file.strip_prefix(&package.root).unwrap_or(file);
             let folder = below.iter().next().unwrap_or_default().to_string_lossy();
@@ -173,11 +192,11 @@ impl<'w> Inputs<'w> {
                 let path = without_dots(&folder.join(literal));
                 let is_outside = path.starts_with(self.root) && !package.root.starts_with(&path);
                 if is_outside && path.is_dir() {
-                    collect(&path, &mut named)?;
+                    collect(&path, Nested::LeftOut, &mut named)?;
                 } else if is_outside && path.is_file() {
                     // The modules of a `mod.rs` lie beside it.
                     if path.file_name().is_some_and(|name| name == "mod.rs") {
-                        collect(path.parent().unwrap_or(&path), &mut named)?;
+                        collect(path.parent().unwrap_or(&path), Nested::LeftOut, &mut named)?;
                     }
                     named.insert(path);
                 }
@@ -227,8 +246,8 @@ fn without_dots(path: &Path) -> PathBuf {
     plain
 }
 
-/// Adds the files below a folder, without build output and packages within the package.
-fn collect(folder: &Path, files: &mut BTreeSet<PathBuf>) -> Result<(), String> {
+/// Adds the files below a folder, without build output.
+fn collect(folder: &Path, nested: Nested, files: &mut BTreeSet<PathBuf>) -> Result<(), String> {
     let unreadable = |error| format!("cannot read {}: {error}", folder.display());
     for entry in fs::read_dir(folder).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
@@ -236,10 +255,14 @@ fn collect(folder: &Path, files: &mut BTreeSet<PathBuf>) -> Result<(), String> {
         let kind = entry.file_type().map_err(unreadable)?;
         let name = entry.file_name();
         let is_foreign = FOREIGN_DIRECTORIES.iter().any(|foreign| name == *foreign);
+        let is_taken = match nested {
+            Nested::Taken => true,
+            Nested::LeftOut => !path.join("Cargo.toml").is_file(),
+        };
         if kind.is_file() {
             files.insert(path);
-        } else if kind.is_dir() && !is_foreign && !path.join("Cargo.toml").is_file() {
-            collect(&path, files)?;
+        } else if kind.is_dir() && !is_foreign && is_taken {
+            collect(&path, nested, files)?;
         }
     }
     Ok(())
@@ -444,7 +467,9 @@ mod tests {
     #[test]
     fn the_suites_depend_on_their_folder_and_on_the_server() {
         let mut workspace = Workspace::new("suites");
+        workspace.packages[1].name = USERS_PACKAGE.to_owned();
         workspace.packages[3].name = SERVER_PACKAGE.to_owned();
+        workspace.write("examples/first-item/README.md", "1");
         let hash = |workspace: &Workspace| {
             let mut inputs = Inputs::new(&workspace.root, &workspace.packages).unwrap();
             inputs.of_suites().unwrap()
@@ -456,7 +481,12 @@ mod tests {
         workspace.write("crates/model/src/lib.rs", "3");
         let third = hash(&workspace);
         assert!(first != second && second != third);
+        workspace.write("conformance/sdk/rust/Cargo.toml", "");
+        let fourth = hash(&workspace);
+        workspace.write("conformance/sdk/rust/src/main.rs", "1");
+        let fifth = hash(&workspace);
+        assert!(third != fourth && fourth != fifth);
         workspace.write("crates/server/tests/all.rs", "4");
-        assert_eq!(hash(&workspace), third);
+        assert_eq!(hash(&workspace), fifth);
     }
 }

@@ -86,8 +86,11 @@ impl Line {
     pub(crate) fn append(&self, file: &str) -> Result<(), String> {
         let path = root().join(file);
         let mut text = String::new();
-        if !path.is_file() {
-            text.push_str(HEADING);
+        match fs::read(&path) {
+            // A file that was cut or merged by hand may lack its last line end.
+            Ok(before) if !before.ends_with(b"\n") => text.push('\n'),
+            Ok(_) => {}
+            Err(_) => text.push_str(HEADING),
         }
         text.push_str(&self.text());
         let opened = fs::OpenOptions::new().create(true).append(true).open(&path);
