@@ -76,8 +76,8 @@ const COMMANDS: &[(&str, &[Command])] = &[
                 arguments: "[ARGUMENTS]",
                 summary: "run the lints on all targets, warnings as errors",
                 help: || {
-                    "The tests and programs of the workspace are compiled with clippy's compiler, so\n\
-                     that the tests need no further build. The arguments are options of cargo.\n"
+                    "The tests and programs of the workspace are compiled with clippy's compiler,\n\
+                     so that the tests need no further build. The arguments are options of cargo.\n"
                         .to_owned()
                 },
                 run: checks::clippy,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::run::{Outcome, cargo, linted_cargo, must, output_of, program, root, target_directory};
+use crate::run::{Outcome, linted_cargo, must, output_of, program, root, target_directory};
 
 /// The environment variable by which a suite finds the server program.
 pub(crate) const PROGRAM_VARIABLE: &str = "ORRERY_BIN";

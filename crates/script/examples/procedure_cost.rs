@@ -2,8 +2,10 @@
 //! it and creates the comment.
 //!
 //! ```text
-//! cargo run --profile bench -p orrery-script --example procedure_cost -- PATH-OF-orrery-script-host
+//! cargo run --profile bench -p orrery-script --example procedure_cost -- PATH
 //! ```
+//!
+//! PATH is that of the program orrery-script-host.
 
 #![allow(clippy::print_stdout, reason = "a tool for a terminal")]
 

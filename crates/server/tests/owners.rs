@@ -373,9 +373,9 @@ fn a_container_has_one_budget_whichever_nodes_its_clients_use() {
         "the budget is spent: {charged} RU in {seconds} s"
     );
     // Charges of the other side are known half a second later, so a second's budget may be
-    // overdrawn on both sides. Another second's budget covers the last request of each second, which
-    // may overdraw it, and the charges of the queries at the other three partitions. Two budgets
-    // would be twice as much.
+    // overdrawn on both sides. Another second's budget covers the last request of each second,
+    // which may overdraw it, and the charges of the queries at the other three partitions. Two
+    // budgets would be twice as much.
     let budget = f64::from(RU_PER_SECOND) * (seconds + 3.0);
     assert!(charged < budget, "{charged} RU of {budget}");
 }

@@ -1,5 +1,5 @@
-//! Golden request scripts: requests as a person writes them, each with the status, the usual headers
-//! and the whole body of its answer.
+//! Golden request scripts: requests as a person writes them, each with the status, the usual
+//! headers and the whole body of its answer.
 //!
 //! A file of `requests/` has one subject. Empty lines divide its blocks; `#` begins a comment.
 //! `ORRERY_BLESS=1` rewrites the answers: read the difference before it is committed.
