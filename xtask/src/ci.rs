@@ -24,7 +24,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::history::line::Facts;
-use crate::run::{Outcome, must, target_directory};
+use crate::run::{Outcome, must, target_directory, this_program};
 use crate::sdk_tools::{self, PROGRAM_VARIABLE};
 use steps::{PHASES, Phase, QUICK_STEPS, Step, Tier};
 
@@ -281,8 +281,7 @@ fn run_in_process(step: &str, output: &Path) -> Outcome {
 /// Creates the command that runs one step in a process of this program, with the server program of
 /// this process.
 pub(crate) fn step_process(step: &str) -> Result<Command, String> {
-    let this = std::env::current_exe()
-        .map_err(|error| format!("this program does not find itself: {error}"))?;
+    let this = this_program()?;
     let mut process = Command::new(this);
     process.args(["ci", "--step", step]);
     process.env(PROGRAM_VARIABLE, sdk_tools::server()?);

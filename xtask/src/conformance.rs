@@ -27,7 +27,7 @@
 //! `ORRERY_BIN`.
 
 use crate::clients;
-use crate::run::{Outcome, must, program, root, target_directory};
+use crate::run::{Outcome, must, program, root, target_directory, this_program};
 use crate::scenarios;
 use crate::sdk_tools::{
     PROGRAM_VARIABLE, go_program, node_modules, pytest, pytest_with, python_environment,
@@ -232,8 +232,7 @@ pub(crate) fn postgres(arguments: &[String]) -> Outcome {
         python_on_postgres()?;
         return postgres(&["official-python".to_owned(), "--quick".to_owned()]);
     }
-    let command = std::env::current_exe();
-    let command = command.map_err(|error| format!("the path of this program: {error}"))?;
+    let command = this_program()?;
     let mut run = python_program(&root().join("conformance/postgres"))?;
     run.arg("run.py").arg("--program").arg(server()?);
     run.arg(command).arg("conformance").args(arguments);

@@ -57,6 +57,26 @@ pub(crate) fn linted_cargo(arguments: &[&str]) -> Command {
     command
 }
 
+/// Returns the path of this program.
+///
+/// # Errors
+/// The system does not tell it.
+pub(crate) fn this_program() -> Result<PathBuf, String> {
+    let path = std::env::current_exe()
+        .map_err(|error| format!("this program does not find itself: {error}"))?;
+    Ok(without_mark(path))
+}
+
+/// Returns a path without the mark that Linux adds when the file was replaced. A build of the
+/// workspace puts another file with the same program there.
+fn without_mark(path: PathBuf) -> PathBuf {
+    let text = path.to_string_lossy();
+    match text.strip_suffix(" (deleted)") {
+        Some(plain) if !path.exists() => PathBuf::from(plain),
+        _ => path,
+    }
+}
+
 /// Creates a command for a program, to be run in this directory.
 pub(crate) fn program(name: impl AsRef<Path>, directory: &Path) -> Command {
     let mut command = Command::new(name.as_ref());
@@ -112,6 +132,13 @@ mod tests {
     fn a_program_that_fails_is_named_with_its_arguments() {
         let failure = must(&mut cargo(&["no-such-command-of-cargo"])).unwrap_err();
         assert!(failure.contains("no-such-command-of-cargo"), "{failure}");
+    }
+
+    #[test]
+    fn a_program_that_was_replaced_is_found_at_its_place() {
+        let replaced = PathBuf::from("/no/such/xtask (deleted)");
+        assert_eq!(without_mark(replaced), PathBuf::from("/no/such/xtask"));
+        assert_eq!(without_mark(root()), root());
     }
 
     #[test]
