@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use crate::json::parse;
 use crate::run::{Outcome, cargo, linted_cargo, must, program, root};
-use crate::sdk_tools;
+use crate::sdk_tools::{self, PROGRAM_VARIABLE};
 
 /// Runs `cargo fmt`; the arguments go to it.
 pub(crate) fn format(arguments: &[String]) -> Outcome {
@@ -29,13 +29,12 @@ pub(crate) fn format(arguments: &[String]) -> Outcome {
 /// Compilation fails, or there are warnings: their number. A warning does not end the build, so
 /// that the tests can run.
 pub(crate) fn clippy(arguments: &[String]) -> Outcome {
-    if let Some(argument) = arguments.iter().find(|argument| !argument.starts_with('-')) {
+    let is_option = |argument: &String| argument.starts_with('-') && argument != "--";
+    if let Some(argument) = arguments.iter().find(|argument| !is_option(argument)) {
         return Err(format!(
-            "clippy takes options of cargo, not `{argument}`; it checks the whole workspace"
+            "clippy takes options of cargo, not `{argument}`; it checks the whole workspace with \
+             the lints of Cargo.toml"
         ));
-    }
-    if arguments.iter().any(|argument| argument == "--") {
-        return Err("lints are chosen in Cargo.toml: clippy takes no `--`".to_owned());
     }
     // The tests, and then the programs as they are without tests.
     let mut warnings = 0;
@@ -112,9 +111,8 @@ pub(crate) fn docs(arguments: &[String]) -> Outcome {
 pub(crate) fn test(arguments: &[String]) -> Outcome {
     let mut command = linted_cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
     // The tests of the examples would build the server with the features of one package.
-    let server = sdk_tools::built_program("orrery");
-    if let (Ok(server), true) = (server, arguments.is_empty()) {
-        command.env(sdk_tools::PROGRAM_VARIABLE, server);
+    if arguments.is_empty() {
+        command.env(PROGRAM_VARIABLE, sdk_tools::server()?);
     }
     must(command.args(arguments))
 }

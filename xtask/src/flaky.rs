@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use crate::ci;
 use crate::history::line::Facts;
 use crate::run::{Outcome, forget_variables_of_cargo, root, target_directory};
-use crate::sdk_tools;
+use crate::sdk_tools::{self, PROGRAM_VARIABLE};
 use counts::{Count, Counts, Round};
 use inputs::{Inputs, Part};
 use load::{BusyLoops, run_within};
@@ -64,6 +64,17 @@ enum Work {
     Binary { folder: PathBuf },
     /// The step of `ci` of this name.
     Step(&'static str),
+}
+
+impl Unit {
+    /// Returns true if the unit starts the server program. The tests of the examples do, and would
+    /// build the program with the features of one package.
+    fn uses_server(&self) -> bool {
+        match self.work {
+            Work::Binary { .. } => self.name.starts_with("orrery-examples test "),
+            Work::Step(_) => true,
+        }
+    }
 }
 
 /// The rounds of a unit in one run of this command.
@@ -132,7 +143,7 @@ fn build(
             names.push(unit.name.as_str());
         }
     }
-    if names.len() < units.len() {
+    if units.iter().any(Unit::uses_server) {
         sdk_tools::build_programs()?;
     }
     if names.is_empty() {
@@ -316,6 +327,9 @@ fn command_of(unit: &Unit, binaries: &BTreeMap<String, PathBuf>) -> Result<Comma
     command.current_dir(folder);
     command.env("CARGO_MANIFEST_DIR", folder);
     command.env("CARGO_MANIFEST_PATH", folder.join("Cargo.toml"));
+    if unit.uses_server() {
+        command.env(PROGRAM_VARIABLE, sdk_tools::server()?);
+    }
     Ok(command)
 }
 

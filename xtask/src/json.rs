@@ -52,7 +52,7 @@ impl Value {
 /// Returns the value of a text.
 ///
 /// # Errors
-/// What was expected, and the text from the fault on.
+/// The expected piece, and the text that begins with the fault.
 pub(crate) fn parse(text: &str) -> Result<Value, String> {
     let mut reader = Reader { rest: text.chars() };
     let value = reader.value()?;
