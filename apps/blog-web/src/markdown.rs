@@ -11,6 +11,7 @@
 use pulldown_cmark::{
     Alignment, CodeBlockKind, CowStr, Event, HeadingLevel, LinkType, Options, Parser, Tag, html,
 };
+use std::borrow::Cow;
 
 /// Nested elements above which further nesting is dropped.
 const DEPTH_MAX: usize = 24;
@@ -87,10 +88,15 @@ fn is_shown_element(tag: &Tag<'_>) -> bool {
         | Tag::TableRow
         | Tag::TableCell => true,
         Tag::Link {
-            link_type: LinkType::Email,
+            link_type,
+            dest_url,
             ..
-        } => true,
-        Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => is_safe_address(dest_url),
+        }
+        | Tag::Image {
+            link_type,
+            dest_url,
+            ..
+        } => is_safe_address(&address_of(*link_type, dest_url)),
         _ => false,
     }
 }
@@ -107,20 +113,18 @@ fn shown(tag: Tag<'_>) -> (Event<'_>, Event<'_>) {
         // The info text would become a class.
         Tag::CodeBlock(_) => Tag::CodeBlock(CodeBlockKind::Indented),
         Tag::Link {
-            link_type: LinkType::Email,
+            link_type,
             dest_url,
+            title,
             ..
-        } => {
-            let start = link_start(&format!("mailto:{dest_url}"), "");
-            return (Event::InlineHtml(CowStr::from(start)), LINK_END);
-        }
-        Tag::Link {
-            dest_url, title, ..
         }
         | Tag::Image {
-            dest_url, title, ..
+            link_type,
+            dest_url,
+            title,
+            ..
         } => {
-            let start = link_start(&dest_url, &title);
+            let start = link_start(&address_of(link_type, &dest_url), &title);
             return (Event::InlineHtml(CowStr::from(start)), LINK_END);
         }
         // An alignment would become a style.
@@ -129,6 +133,14 @@ fn shown(tag: Tag<'_>) -> (Event<'_>, Event<'_>) {
     };
     let end = tag.to_end();
     (Event::Start(tag), Event::End(end))
+}
+
+/// Returns the address of a link. A mail address in angle brackets has no scheme of its own.
+fn address_of(link_type: LinkType, dest_url: &str) -> Cow<'_, str> {
+    match link_type {
+        LinkType::Email => Cow::Owned(format!("mailto:{dest_url}")),
+        _ => Cow::Borrowed(dest_url),
+    }
 }
 
 /// Returns the start tag of a link.
