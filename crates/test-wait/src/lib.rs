@@ -49,8 +49,13 @@ pub fn wait_for<S: Debug>(
     })
 }
 
+/// Does what [`wait_until`] does, with another limit than three minutes.
+///
+/// # Panics
+///
+/// At the first look after the limit without the event.
 #[track_caller]
-fn wait_within<T, S: Debug>(
+pub fn wait_within<T, S: Debug>(
     limit: Duration,
     event: &str,
     mut look: impl FnMut() -> Result<T, S>,

@@ -11,10 +11,11 @@ use super::stable::Stable;
 use crate::program::{Answer, Client, Request, Server, start};
 use orrery_model::json::parse;
 use orrery_model::{Json, Object};
+use orrery_test_wait::wait_within;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Time limit of `until`; a script fails rather than hangs.
 const UNTIL_TIMEOUT: Duration = Duration::from_secs(60);
@@ -169,26 +170,21 @@ impl<'a> Run<'a> {
         Ok(lines)
     }
 
-    /// Repeats a request until a header has a value.
+    /// Repeats a request until a header has a value. A request that cannot be sent ends the wait.
     fn until(
         &mut self,
         exchange: &Exchange,
         header: &str,
         value: &str,
     ) -> Result<Vec<String>, String> {
-        let end = Instant::now() + UNTIL_TIMEOUT;
-        loop {
-            let answer = self.send(exchange, None)?;
-            if answer.header(header) == Some(value) {
-                return self.take(exchange, &answer);
+        let event = format!("{}:{}: `{header}: {value}`", self.file, exchange.line + 1);
+        let answer = wait_within(UNTIL_TIMEOUT, &event, || match self.send(exchange, None) {
+            Ok(answer) if answer.header(header) != Some(value) => {
+                Err(answer.header(header).map(str::to_owned))
             }
-            if Instant::now() > end {
-                return Err(format!(
-                    "`{header}` is not {value} after {UNTIL_TIMEOUT:?}, but {:?}",
-                    answer.header(header)
-                ));
-            }
-        }
+            sent => Ok(sent),
+        });
+        self.take(exchange, &answer?)
     }
 
     /// Keeps the parts of an answer that have names and returns the answer as lines.

@@ -75,8 +75,8 @@ impl Stable {
         }
     }
 
-    /// Notes the versions of the ranges in a session token, `RANGE:VERSION#LSN,…`, which are times.
-    /// The positions are the same in every run.
+    /// Notes the versions of the ranges in a session token, `RANGE:VERSION#LSN,…`: versions are
+    /// times. The positions are the same in every run.
     fn note_session(&mut self, token: &str) {
         for range in token.split(',') {
             let version = range
