@@ -37,19 +37,9 @@ fn endless_query() -> Request {
     Request::query(ITEMS, text)
 }
 
-fn metric(manager: &mut Manager, name: &str) -> f64 {
-    let text = manager.get("/metrics").text();
-    let line = text
-        .lines()
-        .find(|line| line.starts_with(&format!("{name} ")));
-    let value = line.and_then(|line| line.rsplit(' ').next());
-    let value = value.and_then(|value| value.parse().ok());
-    value.unwrap_or_else(|| panic!("no metric {name}"))
-}
-
 /// Waits until a query runs, or has ended because its time was over between two looks.
 fn wait_until_running(manager: &mut Manager, ended_before: f64) {
-    let state = || (metric(manager, RUNNING), metric(manager, ENDED));
+    let state = || (manager.metric(RUNNING), manager.metric(ENDED));
     wait_for("a query that runs", state, |(running, ended)| {
         *running > 0.0 || *ended > ended_before
     });
@@ -57,16 +47,16 @@ fn wait_until_running(manager: &mut Manager, ended_before: f64) {
 
 /// Waits until no query runs, and returns the number of queries that were cancelled.
 fn cancelled_when_idle(manager: &mut Manager) -> f64 {
-    let running = || metric(manager, RUNNING);
+    let running = || manager.metric(RUNNING);
     wait_for("the end of all queries", running, |count| *count == 0.0);
-    metric(manager, CANCELLED)
+    manager.metric(CANCELLED)
 }
 
 /// Sends a query and closes the connection while the query runs, until a query was cancelled.
 fn cancel_by_closing(server: &Server, manager: &mut Manager, query: &Request) {
-    assert_eq!(metric(manager, CANCELLED), 0.0);
+    assert_eq!(manager.metric(CANCELLED), 0.0);
     for _ in 0..ATTEMPTS {
-        let ended = metric(manager, ENDED);
+        let ended = manager.metric(ENDED);
         let mut stream = server.stream();
         let bytes = query.bytes(&server.address, &server.key);
         stream.write_all(&bytes).expect("the query is sent");
@@ -106,7 +96,7 @@ fn a_query_with_a_function_that_never_ends_does_so_when_its_client_goes() {
     let query = Request::query(ITEMS, "SELECT VALUE udf.forever() FROM c");
     cancel_by_closing(&server, &mut manager, &query);
     let busy = "orrery_script_requests_running";
-    let running = || metric(&mut manager, busy);
+    let running = || manager.metric(busy);
     wait_for("the end of the script", running, |count| *count == 0.0);
 }
 
@@ -121,7 +111,7 @@ async fn a_query_ends_when_its_client_resets_the_stream() {
             .expect("HTTP/2");
     tokio::spawn(connection);
     for _ in 0..ATTEMPTS {
-        let ended = metric(&mut manager, ENDED);
+        let ended = manager.metric(ENDED);
         let query = endless_query();
         let mut request = hyper::Request::post(format!("http://{}{ITEMS}", server.address));
         for (name, value) in query.signed_headers(&server.key) {

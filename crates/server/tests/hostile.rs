@@ -196,12 +196,7 @@ fn other_requests_are_served_while_scripts_hang() {
             .map(|_| scope.spawn(|| server.client().call(&execute("spin")).status))
             .collect();
         let mut manager = server.manager();
-        let running = || {
-            let metrics = manager.get("/metrics").text();
-            let name = "orrery_script_requests_running ";
-            let line = metrics.lines().find_map(|line| line.strip_prefix(name));
-            line.expect("a gauge").parse::<f64>().expect("a number")
-        };
+        let running = || manager.metric("orrery_script_requests_running");
         wait_for("a script that runs", running, |count| *count > 0.0);
         let read = Request::new("GET", &item("calm")).key("p1");
         for _ in 0..10 {

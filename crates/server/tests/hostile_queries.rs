@@ -599,12 +599,7 @@ fn other_requests_are_served_during_expensive_queries() {
             .map(|_| scope.spawn(|| server.client().call(&wild)))
             .collect();
         let mut manager = server.manager();
-        let running = || {
-            let metrics = manager.get("/metrics").text();
-            let name = "orrery_queries_running ";
-            let line = metrics.lines().find_map(|line| line.strip_prefix(name));
-            line.expect("a gauge").parse::<f64>().expect("a number")
-        };
+        let running = || manager.metric("orrery_queries_running");
         wait_for("a query that runs", running, |count| *count > 0.0);
         let read = Request::new("GET", &item("hundred")).key("p1");
         for _ in 0..10 {

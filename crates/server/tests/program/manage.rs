@@ -66,6 +66,18 @@ impl Manager {
         answer
     }
 
+    /// Returns the value of a metric without labels, which must be there.
+    #[track_caller]
+    pub(crate) fn metric(&mut self, name: &str) -> f64 {
+        let text = self.get("/metrics").text();
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(&format!("{name} ")));
+        let value = line.and_then(|line| line.rsplit(' ').next());
+        let value = value.and_then(|value| value.parse().ok());
+        value.unwrap_or_else(|| panic!("no metric {name}"))
+    }
+
     /// Sends a request that must succeed and returns the response.
     #[track_caller]
     pub(crate) fn ok(&mut self, method: &str, path: &str, body: &str) -> Answer {
