@@ -84,7 +84,7 @@ use keys::ItemNumber;
 use orrery_model::partition_key::EpkRange;
 use orrery_model::sync::{lock, read, write};
 use orrery_model::{Error, Kind, Result};
-use orrery_storage::{CommitOutcome, Direction, PartitionId, Receipt, Snapshot, Store};
+use orrery_storage::{CommitOutcome, Direction, Keys, PartitionId, Receipt, Snapshot, Store};
 use std::ops::{Bound, Range};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
@@ -725,6 +725,30 @@ pub(crate) fn scan<'a>(
     let bounds = (Bound::Included(&range.0[..]), Bound::Excluded(&range.1[..]));
     let rows = snapshot.scan(bounds, direction);
     rows.map(|row| row.map_err(storage_failure))
+}
+
+/// Returns the keys of a range.
+pub(crate) fn keys_in<'a>(
+    snapshot: &'a dyn Snapshot,
+    range: &(Vec<u8>, Vec<u8>),
+    direction: Direction,
+) -> Box<dyn Keys + 'a> {
+    let bounds = (Bound::Included(&range.0[..]), Bound::Excluded(&range.1[..]));
+    snapshot.scan_keys(bounds, direction)
+}
+
+/// Returns what a function reads from each key of a range.
+pub(crate) fn scan_keys<'a, T, F: FnMut(&[u8]) -> Result<T>>(
+    snapshot: &'a dyn Snapshot,
+    range: &(Vec<u8>, Vec<u8>),
+    direction: Direction,
+    mut read: F,
+) -> impl Iterator<Item = Result<T>> + use<'a, T, F> {
+    let mut keys = keys_in(snapshot, range, direction);
+    std::iter::from_fn(move || {
+        let key = keys.next_key()?;
+        Some(key.map_err(storage_failure).and_then(&mut read))
+    })
 }
 
 /// Attempts of an operation that finds its partition gone each time.

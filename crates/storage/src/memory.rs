@@ -17,7 +17,7 @@ mod block;
 mod rows;
 
 use std::collections::HashMap;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::sync::{Arc, Mutex, RwLock};
 
 use orrery_model::sync::{lock, read, write};
@@ -27,8 +27,8 @@ use crate::error::StoreError;
 use crate::ownership::{OwnershipTable, check_partition};
 use crate::receipt::Receipt;
 use crate::store::{
-    Bytes, Capabilities, Direction, KeyRange, Lease, Rows as StoreRows, Snapshot, Store,
-    is_empty_range,
+    Bytes, Capabilities, Direction, KeyRange, Keys, KeysOfRows, Lease, Rows as StoreRows, Snapshot,
+    Store, is_empty_range,
 };
 use block::BlockRows;
 use rows::{LiveSnapshots, QUEUE_PIECE, Rows};
@@ -147,6 +147,24 @@ struct MemorySnapshot {
     head: Head,
 }
 
+impl MemorySnapshot {
+    /// Returns a scan of which nothing is read yet.
+    fn scan_of(&self, range: KeyRange<'_>) -> Scan<'_> {
+        Scan {
+            snapshot: self,
+            start: range.0.map(Vec::from),
+            end: range.1.map(Vec::from),
+        }
+    }
+
+    fn forward(&self, range: KeyRange<'_>) -> ForwardRows<'_> {
+        ForwardRows {
+            scan: self.scan_of(range),
+            block: None,
+        }
+    }
+}
+
 impl Snapshot for MemorySnapshot {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
         // The block is searched after the lock is released.
@@ -155,18 +173,20 @@ impl Snapshot for MemorySnapshot {
     }
 
     fn scan(&self, range: KeyRange<'_>, direction: Direction) -> StoreRows<'_> {
-        let (start, end) = (range.0.map(Vec::from), range.1.map(Vec::from));
-        let scan = Scan {
-            snapshot: self,
-            start,
-            end,
-        };
         match direction {
-            Direction::Forward => Box::new(ForwardRows { scan, block: None }),
+            Direction::Forward => Box::new(self.forward(range)),
             Direction::Reverse => Box::new(ReverseRows {
-                scan,
+                scan: self.scan_of(range),
                 rows: Vec::new(),
             }),
+        }
+    }
+
+    fn scan_keys(&self, range: KeyRange<'_>, direction: Direction) -> Box<dyn Keys + '_> {
+        match direction {
+            Direction::Forward => Box::new(self.forward(range)),
+            // Blocks are read forward, so the rows of one are collected anyway.
+            Direction::Reverse => Box::new(KeysOfRows::new(self.scan(range, direction))),
         }
     }
 
@@ -226,10 +246,9 @@ struct ForwardRows<'a> {
     block: Option<BlockRows>,
 }
 
-impl Iterator for ForwardRows<'_> {
-    type Item = Result<(Bytes, Bytes), StoreError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
+impl ForwardRows<'_> {
+    /// Moves over the next row. Returns the block, which has its key, and the place of its value.
+    fn advance(&mut self) -> Option<(&BlockRows, Range<usize>)> {
         loop {
             let Some(block) = &mut self.block else {
                 let lsn = self.scan.snapshot.head.lsn;
@@ -237,19 +256,35 @@ impl Iterator for ForwardRows<'_> {
                 self.block = Some(found.flatten()?);
                 continue;
             };
-            if let Some((key, value)) = block.next_shared() {
-                if self.scan.is_beyond_end(&key) {
+            if let Some(value) = block.advance() {
+                if self.scan.is_beyond_end(block.key()) {
                     // The next call finds an empty range.
-                    self.scan.start = Bound::Excluded(key.to_vec());
+                    self.scan.start = Bound::Excluded(block.key().to_vec());
                     self.block = None;
                     return None;
                 }
-                return Some(Ok((key, value)));
+                return self.block.as_ref().map(|block| (block, value));
             }
             if let Some(finished) = self.block.take() {
                 self.scan.start = Bound::Excluded(finished.last_key());
             }
         }
+    }
+}
+
+impl Iterator for ForwardRows<'_> {
+    type Item = Result<(Bytes, Bytes), StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (block, value) = self.advance()?;
+        Some(Ok(block.shared(value)))
+    }
+}
+
+impl Keys for ForwardRows<'_> {
+    fn next_key(&mut self) -> Option<Result<&[u8], StoreError>> {
+        let (block, _) = self.advance()?;
+        Some(Ok(block.key()))
     }
 }
 

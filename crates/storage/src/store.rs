@@ -81,6 +81,41 @@ pub type KeyRange<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 /// The rows of a scan: key and value, in order.
 pub type Rows<'a> = Box<dyn Iterator<Item = Result<(Bytes, Bytes), StoreError>> + 'a>;
 
+/// The keys of a scan, in order. A key is lent, so a scan of keys allocates nothing for each of them.
+pub trait Keys {
+    /// Moves to the next key and returns it, or `None` behind the last one.
+    ///
+    /// # Errors
+    /// When the key cannot be read or is damaged.
+    fn next_key(&mut self) -> Option<Result<&[u8], StoreError>>;
+}
+
+/// The keys of rows.
+pub(crate) struct KeysOfRows<'a> {
+    rows: Rows<'a>,
+    /// The key of the last row.
+    key: Bytes,
+}
+
+impl<'a> KeysOfRows<'a> {
+    pub(crate) fn new(rows: Rows<'a>) -> Self {
+        let key = Bytes::new();
+        KeysOfRows { rows, key }
+    }
+}
+
+impl Keys for KeysOfRows<'_> {
+    fn next_key(&mut self) -> Option<Result<&[u8], StoreError>> {
+        match self.rows.next()? {
+            Ok((key, _)) => {
+                self.key = key;
+                Some(Ok(&self.key))
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
 /// A receiver of damage that a store finds. A store may call it from a thread of its own.
 pub type DamageReport = Box<dyn Fn(&Damage) + Send + Sync>;
 
@@ -401,6 +436,12 @@ pub trait Snapshot: Send + Sync {
 
     /// Returns the keys of a range with their values. An empty or inverted range has none.
     fn scan(&self, range: KeyRange<'_>, direction: Direction) -> Rows<'_>;
+
+    /// Returns the keys of a range, as [`Snapshot::scan`] does. A store whose rows cost more to
+    /// return than to pass by has a method of its own.
+    fn scan_keys(&self, range: KeyRange<'_>, direction: Direction) -> Box<dyn Keys + '_> {
+        Box::new(KeysOfRows::new(self.scan(range, direction)))
+    }
 
     /// Returns the head at the moment of the snapshot.
     fn head(&self) -> Head;

@@ -28,11 +28,11 @@ use super::partition_query::{FixedOrder, PartitionQuery};
 use super::values::{self, ValueScan};
 use super::walk::{self, OrderWalk};
 use crate::index::policy::Composite;
+use crate::partition::Partition;
 use crate::partition::keys::{self, EpkPrefix, PathNumber};
-use crate::partition::{Partition, scan};
 use orrery_model::Result;
 use orrery_sql::{Condition, Demand};
-use orrery_storage::{Direction, Snapshot};
+use orrery_storage::Snapshot;
 
 /// Entries of each list that the first round of counting reads. Each round reads twice as many as
 /// the round before, until one list ends.
@@ -633,8 +633,7 @@ impl<'a, 's> Planner<'a, 's> {
             }
             if let Some(key) = self.query.key {
                 let range = keys::items_of(keys::epk_prefix(key), 0);
-                let rows = scan(self.snapshot, &range, Direction::Forward);
-                let list = Box::new(rows.map(|_| ()));
+                let list = Box::new(lookup::count_keys(self.snapshot, &range));
                 counting.lists.push((list, Count::default()));
             }
         }

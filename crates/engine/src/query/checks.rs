@@ -12,7 +12,6 @@ use super::posting::{Entries, entries, has_entry};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use orrery_model::Result;
 use orrery_storage::{Direction, Snapshot};
-use std::collections::HashSet;
 
 /// Look-ups before the list is read for the first time.
 const LOOKUPS_BEFORE_LIST: usize = 16;
@@ -27,8 +26,8 @@ pub(crate) struct Check<'a> {
     term: Option<(PathNumber, Vec<u8>)>,
     /// Look-ups so far.
     lookups: usize,
-    /// The items that pass, as far as the list has been read.
-    list: HashSet<ItemNumber>,
+    /// The items that pass, as far as the list has been read, in ascending order.
+    list: Vec<ItemNumber>,
     /// The rest of the list.
     rest: Rest<'a>,
 }
@@ -48,7 +47,7 @@ impl<'a> Check<'a> {
         Check {
             term: Some((path, value)),
             lookups: 0,
-            list: HashSet::new(),
+            list: Vec::new(),
             rest: Rest::Unopened,
         }
     }
@@ -78,7 +77,7 @@ impl<'a> Check<'a> {
         epk_prefix: EpkPrefix,
     ) -> Result<bool> {
         if matches!(self.rest, Rest::Nothing) {
-            return Ok(self.list.contains(&number));
+            return Ok(self.list.binary_search(&number).is_ok());
         }
         let Some((path, value)) = &self.term else {
             return Ok(true);
@@ -91,7 +90,7 @@ impl<'a> Check<'a> {
         Ok(has_entry)
     }
 
-    /// Reads on in the list, as much as the look-ups so far have cost.
+    /// Reads on in the list, whose entries are in the order of their items, as much as the look-ups so far have cost.
     fn read_list(&mut self, snapshot: &'a dyn Snapshot) -> Result<()> {
         if let (Rest::Unopened, Some((path, value))) = (&self.rest, &self.term) {
             let start = keys::terms(*path, value);
@@ -105,12 +104,12 @@ impl<'a> Check<'a> {
         while self.list.len() < affordable {
             match rest.next() {
                 Some(_) if self.list.len() == LIST_ITEMS_MAX => {
-                    self.list = HashSet::new();
+                    self.list = Vec::new();
                     self.rest = Rest::TooLong;
                     return Ok(());
                 }
                 Some(entry) => {
-                    self.list.insert(entry?.number);
+                    self.list.push(entry?.number);
                 }
                 None => {
                     self.rest = Rest::Nothing;

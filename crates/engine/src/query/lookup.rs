@@ -23,7 +23,7 @@ use super::posting::{KeyRange, read_entry};
 use crate::index::policy::Composite;
 use crate::index::value;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
-use crate::partition::scan;
+use crate::partition::scan_keys;
 use orrery_model::{Json, Result};
 use orrery_sql::{Condition, Path, Test};
 use orrery_storage::{Direction, Snapshot};
@@ -427,9 +427,7 @@ impl Lookup {
             Lookup::Nothing => return Box::new(std::iter::empty()),
             Lookup::Entries { ranges, .. } => {
                 let ranges = ranges.clone().into_iter();
-                let entries =
-                    ranges.flat_map(move |range| scan(snapshot, &range, Direction::Forward));
-                return Box::new(entries.map(|_| ()));
+                return Box::new(ranges.flat_map(move |range| count_keys(snapshot, &range)));
             }
             Lookup::Any(parts) => &parts[..],
             Lookup::All(parts) => &parts[..parts.len().min(1)],
@@ -437,6 +435,15 @@ impl Lookup {
         let counts: Vec<_> = parts.iter().map(|part| part.count(snapshot)).collect();
         Box::new(counts.into_iter().flatten())
     }
+}
+
+/// Returns an iterator over the keys of a range that counts them for an estimate.
+pub(crate) fn count_keys<'a>(
+    snapshot: &'a dyn Snapshot,
+    range: &KeyRange,
+) -> impl Iterator<Item = ()> + use<'a> {
+    // A key that cannot be read counts: the access that was chosen will report the error.
+    scan_keys(snapshot, range, Direction::Forward, |_| Ok(())).map(|_| ())
 }
 
 /// Returns the items of the entries in some ranges, unsorted, or `None` if there are more than
@@ -451,21 +458,22 @@ fn collect_entries(
     let mut matches = Vec::new();
     let mut entries_read = 0;
     for range in ranges {
-        for row in scan(snapshot, range, Direction::Forward) {
+        let entries = scan_keys(snapshot, range, Direction::Forward, |key| {
+            let (value, number, epk_prefix) = read_entry(key)?;
+            let passes = string_test.is_none_or(|test| string_passes(test, value));
+            let is_exact = string_test.is_none() || !value::is_inexact(value);
+            Ok((number >= from && passes).then_some(ItemMatch {
+                number,
+                epk_prefix,
+                is_exact,
+            }))
+        });
+        for found in entries {
             entries_read += 1;
             if entries_read > entries_max {
                 return Ok(None);
             }
-            let (key, _) = row?;
-            let (value, number, epk_prefix) = read_entry(&key)?;
-            let passes = string_test.is_none_or(|test| string_passes(test, value));
-            if number >= from && passes {
-                matches.push(ItemMatch {
-                    number,
-                    epk_prefix,
-                    is_exact: string_test.is_none() || !value::is_inexact(value),
-                });
-            }
+            matches.extend(found?);
         }
     }
     Ok(Some(matches))
@@ -496,9 +504,8 @@ fn read_matches<'a>(
     range: &KeyRange,
     direction: Direction,
 ) -> impl Iterator<Item = Result<ItemMatch>> + use<'a> {
-    scan(snapshot, range, direction).map(|row| {
-        let (key, _) = row?;
-        let (_, number, epk_prefix) = read_entry(&key)?;
+    scan_keys(snapshot, range, direction, |key| {
+        let (_, number, epk_prefix) = read_entry(key)?;
         Ok(ItemMatch {
             number,
             epk_prefix,

@@ -5,7 +5,7 @@
 
 use crate::errors::{damaged, storage_failure};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
-use crate::partition::scan;
+use crate::partition::scan_keys;
 use bytes::Bytes;
 use orrery_model::json::compare;
 use orrery_model::{Error, Json, Result};
@@ -128,9 +128,8 @@ pub(crate) fn entries<'a>(
     range: &KeyRange,
     direction: Direction,
 ) -> impl Iterator<Item = Result<IndexEntry>> + use<'a> {
-    scan(snapshot, range, direction).map(|row| {
-        let (key, _) = row?;
-        let (value, number, epk_prefix) = read_entry(&key)?;
+    scan_keys(snapshot, range, direction, |key| {
+        let (value, number, epk_prefix) = read_entry(key)?;
         Ok(IndexEntry {
             value: value.to_vec(),
             number,

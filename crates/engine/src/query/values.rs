@@ -16,9 +16,10 @@ use super::posting::{
     Entries, IndexEntry, IndexPosition, KeyRange, Posting, Postings, entries, read_entry,
     read_natural_row,
 };
+use crate::errors::storage_failure;
 use crate::index::value::{self, TypeBand};
 use crate::partition::keys::{self, ItemNumber, PathNumber};
-use crate::partition::scan;
+use crate::partition::{keys_in, scan};
 use orrery_model::{Json, Object, Result};
 use orrery_sql::{Condition, CoveredPath, NeededValues, Path, Step};
 use orrery_storage::{Direction, Snapshot};
@@ -240,13 +241,14 @@ impl ValueScan {
         let mut numbers_with_path: Vec<ItemNumber> = Vec::new();
         let mut entries_read = 0usize;
         for range in &self.ranges {
-            for row in scan(snapshot, range, Direction::Forward) {
-                let (key, _) = row?;
+            let mut keys = keys_in(snapshot, range, Direction::Forward);
+            while let Some(key) = keys.next_key() {
+                let key = key.map_err(storage_failure)?;
                 entries_read += 1;
                 if entries_read.is_multiple_of(CHECK_INTERVAL) {
                     (query.check_point)()?;
                 }
-                let (encoded, number, epk_prefix) = read_entry(&key)?;
+                let (encoded, number, epk_prefix) = read_entry(key)?;
                 if adds_missing {
                     numbers_with_path.push(number);
                 }

@@ -18,6 +18,7 @@
 use super::composite_range::{composite_range, tests_on};
 use super::condition::{steps, value_ranges};
 use super::index_view::IndexView;
+use super::lookup::count_keys;
 use super::posting::{
     Entries, IndexPosition, KeyRange, OrderValue, Posting, Postings, damaged_row, entries,
     read_natural_row,
@@ -211,8 +212,7 @@ impl OrderWalk {
         let Some(range) = self.key_range() else {
             return Some(0);
         };
-        let entries = scan(snapshot, &range, Direction::Forward);
-        let counted = entries.take(entries_max).count();
+        let counted = count_keys(snapshot, &range).take(entries_max).count();
         (counted < entries_max).then_some(counted as u64)
     }
 

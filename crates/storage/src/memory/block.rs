@@ -260,12 +260,23 @@ impl BlockRows {
         self.key
     }
 
-    /// Returns the next row, with a value that is a slice of the block.
+    /// Returns the key of the row before the position.
     #[inline]
+    pub(super) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// Returns the row before the position, whose value is at this place of the block.
+    #[inline]
+    pub(super) fn shared(&self, value: Range<usize>) -> (Bytes, Bytes) {
+        let key = Bytes::copy_from_slice(&self.key);
+        (key, self.block.bytes.slice(value))
+    }
+
+    /// Returns the next row, with a value that is a slice of the block.
     pub(super) fn next_shared(&mut self) -> Option<(Bytes, Bytes)> {
         let value = self.advance()?;
-        let key = Bytes::copy_from_slice(&self.key);
-        Some((key, self.block.bytes.slice(value)))
+        Some(self.shared(value))
     }
 
     /// Returns the next row.
@@ -276,7 +287,7 @@ impl BlockRows {
 
     /// Moves over the next row, makes `key` its key and returns the place of its value.
     #[inline]
-    fn advance(&mut self) -> Option<Range<usize>> {
+    pub(super) fn advance(&mut self) -> Option<Range<usize>> {
         let entry = self.block.entry_at(self.offset)?;
         self.key.truncate(entry.shared);
         self.key.extend_from_slice(&self.block.bytes[entry.suffix]);

@@ -11,7 +11,7 @@ use orrery_model::sync;
 use crate::commit::{Commit, Head, Limits, PartitionId};
 use crate::error::StoreError;
 use crate::receipt::Receipt;
-use crate::store::{Bytes, Capabilities, Direction, KeyRange, Lease, Rows, Snapshot, Store};
+use crate::store::{Bytes, Capabilities, Direction, KeyRange, Keys, Lease, Rows, Snapshot, Store};
 
 /// Two stores that run side by side. A capability that only one of them has is not offered.
 pub struct Mirrored<A, B> {
@@ -173,8 +173,31 @@ impl Snapshot for MirroredSnapshot {
         }))
     }
 
+    fn scan_keys(&self, range: KeyRange<'_>, direction: Direction) -> Box<dyn Keys + '_> {
+        Box::new(MirroredKeys {
+            first: self.first.scan_keys(range, direction),
+            second: self.second.scan_keys(range, direction),
+        })
+    }
+
     fn head(&self) -> Head {
         self.first.head()
+    }
+}
+
+struct MirroredKeys<'a> {
+    first: Box<dyn Keys + 'a>,
+    second: Box<dyn Keys + 'a>,
+}
+
+impl Keys for MirroredKeys<'_> {
+    fn next_key(&mut self) -> Option<Result<&[u8], StoreError>> {
+        let next = assert_same(
+            "scan of keys",
+            self.first.next_key().map(comparable),
+            self.second.next_key().map(comparable),
+        );
+        next.map(restore)
     }
 }
 

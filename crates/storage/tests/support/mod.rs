@@ -41,19 +41,24 @@ pub(crate) fn commit(lsn: Lsn, puts: &[(&[u8], &[u8])]) -> Commit {
     }
 }
 
-/// Returns all keys and values of a range.
+/// Returns all keys and values of a range, and checks that a scan of keys gives the same keys.
 pub(crate) fn rows(
     snapshot: &dyn Snapshot,
     range: (Bound<&[u8]>, Bound<&[u8]>),
     direction: Direction,
 ) -> Vec<Pair> {
-    snapshot
-        .scan(range, direction)
-        .map(|row| {
-            row.map(|(key, value)| (key.to_vec(), value.to_vec()))
-                .unwrap()
-        })
-        .collect()
+    let mut rows = Vec::new();
+    for row in snapshot.scan(range, direction) {
+        let (key, value) = row.unwrap();
+        rows.push((key.to_vec(), value.to_vec()));
+    }
+    let mut keys = snapshot.scan_keys(range, direction);
+    for (key, _) in &rows {
+        let found = keys.next_key().map(Result::unwrap);
+        assert_eq!(found, Some(key.as_slice()));
+    }
+    assert!(keys.next_key().is_none());
+    rows
 }
 
 /// Returns all keys and values of a partition.
