@@ -4,8 +4,9 @@
 //! `ci` runs the first tier, `ci --all` the first tier and then the second, `ci --quick` the inner
 //! loop of a developer. `ci/steps.rs` has the table of steps.
 //!
-//! The steps of a phase run one after another. The steps of the phase's second lane run at the same
-//! time, in processes of their own, and their output is printed when the phase ends.
+//! The steps of a lane run one after another, and the lanes of a phase run at the same time. The
+//! output of the first lane is passed through. The steps of the other lanes run in processes of
+//! their own, and their output is printed when the phase ends.
 //!
 //! A failed step does not hide the others: every step runs, except a step whose requirement failed
 //! (the suites of the SDKs require the server program), which is reported as not run.
@@ -26,7 +27,7 @@ use std::time::{Duration, Instant};
 use crate::history::line::Facts;
 use crate::run::{Outcome, must, target_directory, this_program};
 use crate::sdk_tools::{self, PROGRAM_VARIABLE};
-use steps::{PHASES, Phase, QUICK_STEPS, Step, Tier};
+use steps::{Lane, PHASES, QUICK_STEPS, Step, Tier};
 
 pub(crate) use record::{COLD, PASSED, WALL};
 pub(crate) use steps::suites_of_first_tier;
@@ -58,7 +59,7 @@ struct TierRun {
     /// State of the build output at the beginning: `cold` or `warm`.
     build: &'static str,
     reports: Vec<Report>,
-    /// The time on the clock: steps of two lanes overlap.
+    /// The time on the clock: steps of different lanes overlap.
     wall: Duration,
     /// Seconds of CPU of all processes that the run started, where the system tells.
     cpu_seconds: Option<f64>,
@@ -190,29 +191,41 @@ fn run_tier(tier: Tier, before: &[&'static str]) -> TierRun {
 }
 
 /// Returns the steps of a lane that belong to the tier.
-fn of_tier(lane: &'static [Step], tier: Tier) -> Vec<&'static Step> {
+fn of_tier(lane: Lane, tier: Tier) -> Vec<&'static Step> {
     lane.iter().filter(|step| step.tier == tier).collect()
 }
 
-fn all_of(lane: &'static [Step]) -> Vec<&'static Step> {
+fn all_of(lane: Lane) -> Vec<&'static Step> {
     lane.iter().collect()
 }
 
-/// Runs the steps of a tier, phase by phase, and both lanes of a phase at the same time.
-fn run_phases(phases: &[Phase], tier: Tier, before: &[&'static str]) -> Vec<Report> {
+/// Runs the steps of a tier, phase by phase, and all lanes of a phase at the same time. `before`
+/// names the steps that have passed before.
+fn run_phases(phases: &[&[Lane]], tier: Tier, before: &[&'static str]) -> Vec<Report> {
     let mut reports: Vec<Report> = Vec::new();
     for phase in phases {
+        let Some((first, others)) = phase.split_first() else {
+            continue;
+        };
         let mut before = before.to_vec();
         before.extend(passed(&reports));
+        let before = &before;
         let (steps, beside) = std::thread::scope(|scope| {
-            let beside = scope.spawn(|| run_beside(&of_tier(phase.beside, tier), &before));
-            let steps = run_steps(&of_tier(phase.steps, tier), &before);
-            (steps, beside.join())
+            let start = |lane: &Lane| {
+                let steps = of_tier(lane, tier);
+                scope.spawn(move || run_beside(&steps, before))
+            };
+            let lanes: Vec<_> = others.iter().map(start).collect();
+            let steps = run_steps(&of_tier(first, tier), before);
+            let beside: Vec<_> = lanes.into_iter().map(|lane| lane.join()).collect();
+            (steps, beside)
         });
         reports.extend(steps);
-        match beside {
-            Ok(beside) => reports.extend(print_beside(beside)),
-            Err(panic) => std::panic::resume_unwind(panic),
+        for lane in beside {
+            match lane {
+                Ok(lane) => reports.extend(print_beside(lane)),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
         }
     }
     reports
@@ -288,7 +301,7 @@ pub(crate) fn step_process(step: &str) -> Result<Command, String> {
     Ok(process)
 }
 
-/// Prints the output of the steps of a second lane and returns their reports.
+/// Prints the output of the steps of another lane and returns their reports.
 fn print_beside(reports: Vec<(Report, PathBuf)>) -> impl Iterator<Item = Report> {
     reports.into_iter().map(|(report, output)| {
         println!("\n===== {} =====", report.name);
@@ -436,17 +449,14 @@ mod tests {
 
     #[test]
     fn a_tier_runs_its_own_steps_and_knows_those_that_passed_before() {
-        const LANE: &[Step] = &[
+        const LANE: Lane = &[
             Step::new("early", || Ok(())),
             Step {
                 requires: Some("early"),
                 ..Step::new("late", || Ok(())).second()
             },
         ];
-        const PHASES: &[Phase] = &[Phase {
-            steps: LANE,
-            beside: &[],
-        }];
+        const PHASES: &[&[Lane]] = &[&[LANE]];
         assert_eq!(passed(&run_phases(PHASES, Tier::First, &[])), ["early"]);
         let second = run_phases(PHASES, Tier::Second, &["early"]);
         assert_eq!(passed(&second), ["late"]);
@@ -455,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_a_second_lane_does_not_run_if_its_requirement_has_not_passed() {
+    fn a_step_of_another_lane_does_not_run_if_its_requirement_has_not_passed() {
         let reports = run_beside(&[&AFTER_BAD], &["good"]);
         assert!(matches!(reports[0].0.end, End::NotRun("bad")));
     }

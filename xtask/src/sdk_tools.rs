@@ -3,10 +3,11 @@
 //!
 //! An installation is used again as long as its stamp, a copy of the list of pins, is unchanged.
 //!
-//! Promises: a failure says what to do next.
+//! Promises: a failure says what to do next; two processes do not install into one directory at the
+//! same time.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -161,6 +162,7 @@ pub(crate) fn node_modules(suite: &Path) -> Outcome {
         file: modules.join(".installed.stamp"),
         wanted: format!("{version}\n{lock}"),
     };
+    let _lock = installation_lock(&modules)?;
     if stamp.is_current() {
         return Ok(());
     }
@@ -168,6 +170,20 @@ pub(crate) fn node_modules(suite: &Path) -> Outcome {
     must(program("npm", suite).args(["ci", "--no-audit", "--no-fund"]))
         .map_err(|error| format!("{error}; is the package registry reachable?"))?;
     stamp.set()
+}
+
+/// Waits until no other process installs into this directory. Others wait until the returned file is
+/// dropped.
+fn installation_lock(directory: &Path) -> Result<File, String> {
+    let locks = target_directory().join("installations");
+    let place = directory.strip_prefix(root()).unwrap_or(directory);
+    let name = place.to_string_lossy().replace(['/', '\\'], "-");
+    let path = locks.join(format!("{name}.lock"));
+    let text = |error| format!("cannot lock {}: {error}", path.display());
+    fs::create_dir_all(&locks).map_err(text)?;
+    let file = File::create(&path).map_err(text)?;
+    file.lock().map_err(text)?;
+    Ok(file)
 }
 
 /// Compiles the Java sources of a suite into `output` and returns their class path.
