@@ -27,10 +27,10 @@ use crate::error::StoreError;
 use crate::ownership::{OwnershipTable, check_partition};
 use crate::receipt::Receipt;
 use crate::store::{
-    Bytes, Capabilities, Direction, KeyRange, Keys, KeysOfRows, Lease, Rows as StoreRows, Snapshot,
-    Store, is_empty_range,
+    Bytes, Capabilities, Direction, KeyRange, Keys, Lease, Rows as StoreRows, Snapshot, Store,
+    is_empty_range,
 };
-use block::BlockRows;
+use block::{BackwardRows, BlockRows};
 use rows::{LiveSnapshots, QUEUE_PIECE, Rows};
 
 /// The memory engine.
@@ -163,6 +163,13 @@ impl MemorySnapshot {
             block: None,
         }
     }
+
+    fn reverse(&self, range: KeyRange<'_>) -> ReverseRows<'_> {
+        ReverseRows {
+            scan: self.scan_of(range),
+            block: None,
+        }
+    }
 }
 
 impl Snapshot for MemorySnapshot {
@@ -175,18 +182,14 @@ impl Snapshot for MemorySnapshot {
     fn scan(&self, range: KeyRange<'_>, direction: Direction) -> StoreRows<'_> {
         match direction {
             Direction::Forward => Box::new(self.forward(range)),
-            Direction::Reverse => Box::new(ReverseRows {
-                scan: self.scan_of(range),
-                rows: Vec::new(),
-            }),
+            Direction::Reverse => Box::new(self.reverse(range)),
         }
     }
 
     fn scan_keys(&self, range: KeyRange<'_>, direction: Direction) -> Box<dyn Keys + '_> {
         match direction {
             Direction::Forward => Box::new(self.forward(range)),
-            // Blocks are read forward, so the rows of one are collected anyway.
-            Direction::Reverse => Box::new(KeysOfRows::new(self.scan(range, direction))),
+            Direction::Reverse => Box::new(self.reverse(range)),
         }
     }
 
@@ -290,20 +293,38 @@ impl Keys for ForwardRows<'_> {
 
 struct ReverseRows<'a> {
     scan: Scan<'a>,
-    /// The rows of the block that is being read, in ascending order; the last one is the next.
-    rows: Vec<(Bytes, Bytes)>,
+    /// The rows of the block that is being read.
+    block: Option<BackwardRows>,
+}
+
+impl ReverseRows<'_> {
+    /// Returns the block that is being read, or the next one with rows, whose keys are taken out of
+    /// the range.
+    fn current_block(&mut self) -> Option<&mut BackwardRows> {
+        let is_read = |block: &BackwardRows| block.lowest_key().is_none();
+        if self.block.as_ref().is_none_or(is_read) {
+            let lsn = self.scan.snapshot.head.lsn;
+            let found = self.scan.read(|rows, range| rows.last_rows(range, lsn));
+            let block = found.flatten()?;
+            self.scan.end = Bound::Excluded(block.lowest_key()?.to_vec());
+            self.block = Some(block);
+        }
+        self.block.as_mut()
+    }
 }
 
 impl Iterator for ReverseRows<'_> {
     type Item = Result<(Bytes, Bytes), StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.rows.is_empty() {
-            let lsn = self.scan.snapshot.head.lsn;
-            self.rows = self.scan.read(|rows, range| rows.last_rows(range, lsn))?;
-            let (lowest, _) = self.rows.first()?;
-            self.scan.end = Bound::Excluded(lowest.to_vec());
-        }
-        self.rows.pop().map(Ok)
+        let block = self.current_block()?;
+        block.next_row().map(Ok)
+    }
+}
+
+impl Keys for ReverseRows<'_> {
+    fn next_key(&mut self) -> Option<Result<&[u8], StoreError>> {
+        let block = self.current_block()?;
+        block.next_key().map(Ok)
     }
 }

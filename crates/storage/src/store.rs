@@ -91,17 +91,10 @@ pub trait Keys {
 }
 
 /// The keys of rows.
-pub(crate) struct KeysOfRows<'a> {
+struct KeysOfRows<'a> {
     rows: Rows<'a>,
     /// The key of the last row.
     key: Bytes,
-}
-
-impl<'a> KeysOfRows<'a> {
-    pub(crate) fn new(rows: Rows<'a>) -> Self {
-        let key = Bytes::new();
-        KeysOfRows { rows, key }
-    }
 }
 
 impl Keys for KeysOfRows<'_> {
@@ -440,7 +433,10 @@ pub trait Snapshot: Send + Sync {
     /// Returns the keys of a range, as [`Snapshot::scan`] does. A store whose rows cost more to
     /// return than to pass by has a method of its own.
     fn scan_keys(&self, range: KeyRange<'_>, direction: Direction) -> Box<dyn Keys + '_> {
-        Box::new(KeysOfRows::new(self.scan(range, direction)))
+        Box::new(KeysOfRows {
+            rows: self.scan(range, direction),
+            key: Bytes::new(),
+        })
     }
 
     /// Returns the head at the moment of the snapshot.

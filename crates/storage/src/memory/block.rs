@@ -273,10 +273,24 @@ impl BlockRows {
         (key, self.block.bytes.slice(value))
     }
 
-    /// Returns the next row, with a value that is a slice of the block.
-    pub(super) fn next_shared(&mut self) -> Option<(Bytes, Bytes)> {
-        let value = self.advance()?;
-        Some(self.shared(value))
+    /// Returns the next rows, as long as their keys are in a range, to be read from the last one.
+    /// `None` if there is no such row.
+    pub(super) fn backward(mut self, is_in_range: impl Fn(&[u8]) -> bool) -> Option<BackwardRows> {
+        let mut keys = Vec::new();
+        let mut rows = Vec::new();
+        while let Some(value) = self.advance() {
+            if !is_in_range(&self.key) {
+                break;
+            }
+            let start = keys.len();
+            keys.extend_from_slice(&self.key);
+            rows.push((start..keys.len(), value));
+        }
+        (!rows.is_empty()).then_some(BackwardRows {
+            block: self.block,
+            keys,
+            rows,
+        })
     }
 
     /// Returns the next row.
@@ -293,6 +307,37 @@ impl BlockRows {
         self.key.extend_from_slice(&self.block.bytes[entry.suffix]);
         self.offset = entry.value.end;
         Some(entry.value)
+    }
+}
+
+/// Rows of a block, which are read from the last one to the first. Keys of a block build on the keys
+/// before them, so they are put together first.
+pub(super) struct BackwardRows {
+    block: Block,
+    /// The keys of all rows, one after another.
+    keys: Vec<u8>,
+    /// The places of key and value of the rows that are left, in ascending order.
+    rows: Vec<(Range<usize>, Range<usize>)>,
+}
+
+impl BackwardRows {
+    /// Returns the lowest key of the rows that are left.
+    pub(super) fn lowest_key(&self) -> Option<&[u8]> {
+        let (key, _) = self.rows.first()?;
+        Some(&self.keys[key.clone()])
+    }
+
+    /// Returns the last row that is left.
+    pub(super) fn next_row(&mut self) -> Option<(Bytes, Bytes)> {
+        let (key, value) = self.rows.pop()?;
+        let key = Bytes::copy_from_slice(&self.keys[key]);
+        Some((key, self.block.bytes.slice(value)))
+    }
+
+    /// Returns the key of the last row that is left.
+    pub(super) fn next_key(&mut self) -> Option<&[u8]> {
+        let (key, _) = self.rows.pop()?;
+        Some(&self.keys[key])
     }
 }
 
@@ -437,7 +482,8 @@ mod tests {
 
     fn rows_of(mut rows: BlockRows) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let mut found = BTreeMap::new();
-        while let Some((key, value)) = rows.next_shared() {
+        while let Some(value) = rows.advance() {
+            let (key, value) = rows.shared(value);
             found.insert(key.to_vec(), value.to_vec());
         }
         found

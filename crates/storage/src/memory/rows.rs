@@ -22,9 +22,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-use super::block::{Block, BlockRows};
+use super::block::{BackwardRows, Block, BlockRows};
 use crate::commit::{Commit, Head, Lsn};
-use crate::store::{Bytes, KeyRange, is_empty_range};
+use crate::store::{KeyRange, is_empty_range};
 
 /// Bytes from which on a block with several rows is split. Larger blocks take less memory beside
 /// the rows; each change of a row copies its block.
@@ -140,22 +140,16 @@ impl Rows {
         None
     }
 
-    /// Returns the rows of a range in the last block that has any, in ascending order.
-    pub(super) fn last_rows(&self, range: KeyRange<'_>, lsn: Lsn) -> Vec<(Bytes, Bytes)> {
+    /// Returns the rows of a range in the last block that has any.
+    pub(super) fn last_rows(&self, range: KeyRange<'_>, lsn: Lsn) -> Option<BackwardRows> {
         for slot in self.slots_of(range).rev() {
-            let mut rows = slot.at(lsn).rows_from(range.0);
-            let mut found = Vec::new();
-            while let Some((key, value)) = rows.next_shared() {
-                if !RangeBounds::<[u8]>::contains(&range, &key[..]) {
-                    break;
-                }
-                found.push((key, value));
-            }
-            if !found.is_empty() {
+            let rows = slot.at(lsn).rows_from(range.0);
+            let found = rows.backward(|key| RangeBounds::<[u8]>::contains(&range, key));
+            if found.is_some() {
                 return found;
             }
         }
-        Vec::new()
+        None
     }
 
     /// Returns the slots in which a range that is not empty may have rows.
