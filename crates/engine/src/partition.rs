@@ -349,9 +349,14 @@ impl Partition {
         now.max(self.last_ts.load(Ordering::Relaxed))
     }
 
-    /// Remembers the second of a commit.
+    /// Remembers the second of an accepted commit.
     pub fn note_commit_second(&self, second: u64) {
         self.last_ts.fetch_max(second, Ordering::Relaxed);
+    }
+
+    /// Sets the second of the last durable commit, for a new writer.
+    fn set_commit_second(&self, second: u64) {
+        self.last_ts.store(second, Ordering::Relaxed);
     }
 }
 
@@ -601,6 +606,26 @@ impl Partition {
     }
 }
 
+/// The state in memory.
+impl Partition {
+    /// Returns what the partition keeps in memory for its writer, as text, once everything that
+    /// was accepted is durable. Opens the writer if there is none.
+    ///
+    /// # Errors
+    /// As for [`Partition::lock`] and [`Partition::snapshot_with`].
+    pub(crate) fn state_in_memory(&self) -> Result<String> {
+        let mut writer = self.lock()?;
+        let snapshot = self.snapshot_with(writer.lsn)?;
+        writer.forget_durable(snapshot.head().lsn);
+        let paths = self.paths_for_write()?.rows();
+        let (ts, is_captured) = (self.commit_second(0), self.is_captured());
+        Ok(format!(
+            "{}paths {paths:?}\nsecond {ts}, captured {is_captured}",
+            *writer
+        ))
+    }
+}
+
 /// The owner, and the way of a partition from one owner to the next.
 impl Partition {
     /// Returns true if this process owns the partition.
@@ -654,7 +679,7 @@ impl Partition {
         *writer = None;
         *lock(&self.granted_numbers) = None;
         self.hand_overs.fetch_add(1, Ordering::AcqRel);
-        // The other process adds paths of its own, and those that were never saved are void.
+        // The other process adds paths of its own.
         self.forget_paths();
         drop((writer, bulk));
         let released = self.store.release(self.storage_id);

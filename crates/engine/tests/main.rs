@@ -24,6 +24,7 @@ mod paging;
 mod patches;
 mod queries;
 mod read_many;
+mod refused_commits;
 mod scripts;
 mod snapshots;
 mod splits;
