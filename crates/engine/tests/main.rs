@@ -36,3 +36,4 @@ mod unknown_outcomes;
 mod value_scans;
 mod versions;
 mod writes;
+mod wrong_clock;

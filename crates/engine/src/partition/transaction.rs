@@ -32,7 +32,6 @@
 //! Left out: transactions over several physical partitions, and isolation levels; there is only
 //! serializable.
 
-use crate::background::BackgroundTask;
 use crate::catalog::settings::{Settings, read_ttl, ttl_invalid};
 use crate::errors::{conflicting_write, etag_differs, item_id_taken, storage_failure};
 use crate::index::generations::{Policies, PolicyGenerations};
@@ -40,12 +39,14 @@ use crate::index::new_paths::{NewPaths, PathNumbers};
 use crate::index::policy::Policy;
 use crate::index::terms::Terms;
 use crate::partition::container_view::ContainerView;
+use crate::partition::effects::Effects;
 use crate::partition::envelope::Size;
 use crate::partition::item::{StoredItem, damaged, item_id};
 use crate::partition::item_rows::{ItemChange, ItemState, unique_key_units, unique_keys_of};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
 use crate::partition::row::{self, Row};
 use crate::partition::row_reader::{number_of_rid, read_row, rows_of_epk_prefix};
+use crate::partition::stamps::Moment;
 use crate::partition::visibility::{Visibility, is_deleted_by_key};
 use crate::partition::{CommitChanges, Partition, SubmittedCommit, Writer};
 use crate::request::{Id, IndexingDirective, etag_matches};
@@ -93,6 +94,8 @@ pub(crate) struct Transaction<'a> {
     world: &'a dyn World,
     /// Second of the transaction: `_ts` of every item that it writes.
     ts: u64,
+    /// The moment at which the transaction began, which decides what has expired.
+    moment: Moment,
     /// LSN of the snapshot.
     base_lsn: u64,
     /// The times that the partition had been given up when the transaction began.
@@ -126,6 +129,7 @@ impl<'a> Transaction<'a> {
         snapshot: &'a dyn Snapshot,
         world: &'a dyn World,
     ) -> Self {
+        let now = world.now_seconds();
         Transaction {
             container,
             partition,
@@ -133,7 +137,8 @@ impl<'a> Transaction<'a> {
             policies: container.policies(),
             snapshot,
             world,
-            ts: partition.commit_second(world.now_seconds()),
+            ts: partition.commit_second(now),
+            moment: partition.moment(now),
             base_lsn: snapshot.head().lsn,
             hand_overs: partition.hand_overs(),
             changes: Vec::new(),
@@ -284,7 +289,7 @@ impl<'a> Transaction<'a> {
     /// Returns true if clients see an item: it is neither expired nor deleted with its logical
     /// partition.
     fn is_visible(&self, view: ReadView<'_>, row: &Row) -> Result<bool> {
-        let is_live = row.is_live(self.ts, self.settings.default_ttl);
+        let is_live = self.moment.has(row, self.settings.default_ttl);
         Ok(is_live && !is_deleted_by_key(row, |key| self.get(view, key))?)
     }
 
@@ -295,7 +300,7 @@ impl<'a> Transaction<'a> {
     /// 500 if the store cannot be read.
     pub(crate) fn logical_partition(&self, epk: &Epk) -> Result<Vec<StoredItem>> {
         let mut items: Vec<StoredItem> = Vec::new();
-        let visibility = Visibility::of(self.snapshot, self.ts, self.settings.default_ttl)?;
+        let visibility = Visibility::of(self.snapshot, self.moment, self.settings.default_ttl)?;
         for stored in rows_of_epk_prefix(self.snapshot, keys::epk_prefix(epk), 0) {
             let stored = stored?;
             let is_changed = self.by_number.contains_key(&stored.number);
@@ -434,6 +439,23 @@ impl<'a> Transaction<'a> {
     pub(crate) fn erase(&mut self, old: &StoredItem) -> Result<()> {
         let before = self.state_of(&old.row)?;
         self.record(old.number, Some(before), None)?;
+        Ok(())
+    }
+
+    /// Writes an item again, with the second of the transaction. The work is not charged.
+    ///
+    /// # Errors
+    /// 500 if what is stored is no item; 413 if the transaction is too large.
+    pub(crate) fn date_anew(&mut self, old: &StoredItem) -> Result<()> {
+        let before = self.state_of(&old.row)?;
+        let after = self.state_of(&Row {
+            lsn: row::UNCOMMITTED,
+            sequence: 0,
+            ts: self.ts,
+            etag: self.world.random(),
+            ..old.row.clone()
+        })?;
+        self.record(old.number, Some(before), Some(after))?;
         Ok(())
     }
 
@@ -728,7 +750,7 @@ impl<'a> Transaction<'a> {
         };
         for change in &self.changes {
             let new = change.new.as_ref();
-            let expires = new.and_then(|new| new.row.expires(settings.default_ttl));
+            let expires = new.and_then(|new| self.moment.expires(&new.row, settings.default_ttl));
             next = next.min(expires.unwrap_or(u64::MAX));
         }
         (next < u64::MAX).then_some(next)
@@ -815,7 +837,8 @@ impl<'a> Transaction<'a> {
         for (mut change, sequence) in self.changes.into_iter().zip(0..) {
             change.set_feed_position(lsn, sequence);
             if keeps_versions
-                && let Some(version) = change.version(self.ts, self.settings.default_ttl)
+                && let Some(version) =
+                    change.version(self.ts, self.moment, self.settings.default_ttl)
             {
                 version.put(lsn, sequence, &mut changes);
             }
@@ -828,34 +851,6 @@ impl<'a> Transaction<'a> {
             }
         }
         Ok(changes)
-    }
-}
-
-/// The effects of a commit beside its rows, which take place when it is accepted.
-struct Effects<'a> {
-    container: &'a dyn ContainerView,
-    partition: &'a Partition,
-    /// Second of the commit.
-    ts: u64,
-    /// The second in which something of the commit is to be removed.
-    removal: Option<u64>,
-    now_ms: u64,
-}
-
-impl Effects<'_> {
-    /// Remembers the time of the commit, and enters the work that follows from it. `passed` has the
-    /// logical partitions that have come near to the limit. The writer is locked.
-    fn take_place(&self, writer: &mut Writer, passed: &[(Epk, u64)]) {
-        self.partition.note_commit_second(self.ts);
-        if let Some(second) = self.removal {
-            let at_ms = second.saturating_mul(1000);
-            self.container.enter_work(BackgroundTask::Removal, at_ms);
-        }
-        writer.report_key_sizes(self.container, passed, self.now_ms);
-        if self.partition.asks_for_look_at_size(writer.counters.bytes) {
-            self.container
-                .enter_work(BackgroundTask::Splits, self.now_ms);
-        }
     }
 }
 

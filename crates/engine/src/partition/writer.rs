@@ -348,7 +348,10 @@ impl fmt::Display for Writer {
 }
 
 /// Returns the `_ts` of the item that was changed last; 0 if there is no item.
-fn newest_ts(snapshot: &dyn Snapshot) -> Result<u64> {
+///
+/// # Errors
+/// 500 if the store cannot be read or a row is damaged.
+pub(crate) fn newest_ts(snapshot: &dyn Snapshot) -> Result<u64> {
     let newest = scan(snapshot, &keys::feed_after(0), Direction::Reverse).next();
     let Some(entry) = newest else { return Ok(0) };
     let (key, value) = entry?;
