@@ -4,8 +4,8 @@
 //! The clock never moves back, because a `_ts` must not be below an earlier one. It returns to the
 //! real time, or to the offset of a snapshot, when a reset or a restore removes all data written
 //! at later times. Signatures, tokens, log lines and fault rules use the real time. The offset is
-//! not stored: after a restart the real time counts, and `_ts` stays where it was in each partition
-//! until the real time has reached it.
+//! not stored: after a restart the real time counts. Up to a day of offset, `_ts` stays where it
+//! was in each partition until the real time has reached it; beyond, it is the real time.
 
 use crate::call::{Answer, Call};
 use crate::problem::Problem;

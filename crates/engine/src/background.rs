@@ -5,6 +5,7 @@
 //! | `agenda` | knows which containers have work, and when |
 //! | `work` | runs one piece of work, visits every container once after a start |
 //! | `confirmed_clock` | keeps a clock that jumped ahead from removing anything |
+//! | `misdated` | finds data that is dated later than the clock |
 //! | `expiry` | removes expired items, frees the space of deleted containers |
 //! | `delete_by_key` | removes the rows of deleted logical partitions |
 //! | `key_sizes` | counts the logical partitions of large physical partitions |
@@ -28,6 +29,7 @@ pub(crate) mod confirmed_clock;
 mod delete_by_key;
 mod expiry;
 mod key_sizes;
+mod misdated;
 mod reindex;
 mod split;
 mod version_retention;

@@ -51,6 +51,7 @@ use crate::errors::storage_failure;
 use crate::ownership::Owners;
 use crate::partition::key_limit::KeyLimit;
 use crate::partition::staging::StagingWriter;
+use crate::partition::stamps::stamp;
 use crate::partition::{CommitChanges, Partition, Phase, keys, scan, wait_durable};
 use crate::request::Id;
 use crate::throughput::{SharedBudget, ThroughputOptions};
@@ -121,6 +122,8 @@ struct RowChanges {
 
 /// The partition of the store with the rows of the catalog.
 pub(crate) const CATALOG_PARTITION: PartitionId = PartitionId(0);
+/// Records that one commit of a repair writes: each is as large as a script at most.
+const RECORDS_PER_COMMIT: usize = 4;
 /// Rows that one commit deletes from a key space that is destroyed.
 const ROWS_DELETED_PER_COMMIT: usize = 2_000;
 /// The pause between two attempts to find out if a commit took place, and their number with a store
@@ -594,11 +597,43 @@ impl Catalog {
         self.state().containers.values().cloned().collect()
     }
 
+    /// Returns the latest `_ts` of all resources.
+    pub(crate) fn last_stamp(&self) -> u64 {
+        self.state().last_ts
+    }
+
+    /// Dates the stored resources now that are dated later than second `now`. Returns their number.
+    /// The catalog in memory keeps the old times until it is loaded again.
+    ///
+    /// # Errors
+    /// The store's error; 500 if a record is damaged.
+    pub(crate) fn date_anew(&self, now: u64) -> Result<u64> {
+        let _writing = lock(&self.write_lock);
+        let snapshot = self.partition.snapshot()?;
+        let (mut dated, mut changes) = (0, RowChanges::default());
+        for row in self.stored_rows(snapshot.as_ref(), RECORD) {
+            let (key, value) = row?;
+            let mut record = Record::read(&value)?;
+            if record.meta.ts > now {
+                record.meta.ts = now;
+                changes.puts.push((key.to_vec(), record.text()));
+                dated += 1;
+            }
+            if changes.puts.len() >= RECORDS_PER_COMMIT {
+                self.commit(std::mem::take(&mut changes))?;
+            }
+        }
+        if !changes.puts.is_empty() {
+            self.commit(changes)?;
+        }
+        write(&self.state).last_ts = now;
+        Ok(dated)
+    }
+
     fn new_meta(&self, rid: Rid) -> Meta {
         let now = self.world.now_seconds();
         let mut state = write(&self.state);
-        // A clock that was set back does not move `_ts` back.
-        state.last_ts = state.last_ts.max(now);
+        state.last_ts = stamp(now, state.last_ts);
         Meta {
             rid,
             ts: state.last_ts,

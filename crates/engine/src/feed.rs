@@ -15,6 +15,7 @@ use crate::partition::Partition;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
 use crate::partition::row::Row;
 use crate::partition::session::check_session;
+use crate::partition::stamps::Moment;
 use crate::partition_request::{Done, Found, PartitionRequest, PositionOfFailure};
 use crate::pending::Pending;
 use crate::query::{page_items, scope_reach};
@@ -160,7 +161,7 @@ impl Engine {
                     mixed_until: partition.mixed_until,
                     snapshot: snapshot.as_ref(),
                     filter: filter.borrow().clone(),
-                    now: self.world().now_seconds(),
+                    moment: partition.moment(self.world().now_seconds()),
                 };
                 let page = match reader.filter.is_nothing() {
                     true => reader.empty_page(),
@@ -233,8 +234,8 @@ struct FeedReader<'a> {
     mixed_until: u64,
     snapshot: &'a dyn Snapshot,
     filter: FeedFilter,
-    /// The current time in seconds since 1970.
-    now: u64,
+    /// The present moment.
+    moment: Moment,
 }
 
 impl FeedReader<'_> {

@@ -10,6 +10,7 @@
 //! | `policy` | indexing policies |
 //! | `generations` | the policy of each item while a reindex runs |
 //! | `paths` | the dictionary of paths |
+//! | `new_paths` | the paths that a transaction brings, until its commit is accepted |
 //! | `terms` | the terms of an item and their units |
 //! | `value` | the encoding of values |
 //! | `composite`, `cells` | values of composite and of spatial indexes |
@@ -17,6 +18,7 @@
 pub(crate) mod cells;
 pub(crate) mod composite;
 pub(crate) mod generations;
+pub(crate) mod new_paths;
 pub(crate) mod paths;
 pub(crate) mod policy;
 pub(crate) mod terms;

@@ -167,7 +167,7 @@ impl Engine {
         let reader = ItemReader {
             snapshot: snapshot.as_ref(),
             container: container.rid(),
-            now_seconds: self.world().now_seconds(),
+            moment: partition.moment(self.world().now_seconds()),
             default_ttl: container.settings().default_ttl,
         };
         let stored = reader.find(epk, id)?.ok_or_else(Error::not_found)?;

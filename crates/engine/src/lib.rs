@@ -92,8 +92,8 @@ pub use catalog::{
 pub use items::ScriptPlace;
 pub use metadata::Feed;
 pub use operator::{
-    DamagedBlock, DamagedBlockContents, DamagedPartition, LogicalPartitionSize, LostWrites, Meters,
-    PartitionInventory, UnchargedItems,
+    ClockRepair, DamagedBlock, DamagedBlockContents, DamagedPartition, LogicalPartitionSize,
+    LostWrites, Meters, PartitionInventory, UnchargedItems,
 };
 pub use orrery_script::Ticket;
 pub use orrery_sql::{ClauseInfo, FunctionInfo, Language, PropertyInfo, language};

@@ -1,6 +1,7 @@
 //! Questions and commands of the person who runs the server: inventory, statistics, meters,
-//! snapshots, lost writes, damage.
+//! snapshots, lost writes, damage, the repair after a wrong clock.
 
+mod clock_repair;
 mod damage;
 mod inventory;
 mod items;
@@ -10,6 +11,7 @@ mod meters;
 mod snapshots;
 pub(crate) mod statistics;
 
+pub use clock_repair::ClockRepair;
 pub use damage::{DamagedBlock, DamagedBlockContents, DamagedPartition};
 pub use inventory::PartitionInventory;
 pub use items::UnchargedItems;

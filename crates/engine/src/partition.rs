@@ -44,6 +44,7 @@ pub(crate) mod change_capture;
 pub(crate) mod container_view;
 mod counts;
 mod dictionary;
+mod effects;
 mod envelope;
 mod facts;
 pub(crate) mod item;
@@ -56,6 +57,7 @@ pub(crate) mod row;
 pub(crate) mod row_reader;
 pub(crate) mod session;
 pub(crate) mod staging;
+pub(crate) mod stamps;
 pub(crate) mod transaction;
 pub(crate) mod versions;
 pub(crate) mod visibility;
@@ -65,7 +67,7 @@ pub(crate) use counts::{Counters, summary_rows};
 pub(crate) use dictionary::PathsRef;
 pub(crate) use facts::Facts;
 pub(crate) use writer::{
-    Attempt, CommitChanges, SubmittedCommit, WriteBlock, Writer, WriterGuard, token_of,
+    Attempt, CommitChanges, SubmittedCommit, WriteBlock, Writer, WriterGuard, newest_ts, token_of,
 };
 
 use crate::catalog::CATALOG_PARTITION;
@@ -85,6 +87,7 @@ use orrery_model::partition_key::EpkRange;
 use orrery_model::sync::{lock, read, write};
 use orrery_model::{Error, Kind, Result};
 use orrery_storage::{CommitOutcome, Direction, Keys, PartitionId, Receipt, Snapshot, Store};
+use stamps::Stamps;
 use std::ops::{Bound, Range};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
@@ -122,10 +125,10 @@ pub struct Partition {
     change_capture: Mutex<Option<ChangeCapture>>,
     /// Bytes of items from which on a commit asks for a look at the partition's size.
     bytes_to_look_at: AtomicU64,
-    /// The LSN up to which every changed item has a `ttl` of its own.
-    own_ttl_until: AtomicU64,
-    /// The second of the last commit, from the first opening of the writer on.
-    last_ts: AtomicU64,
+    /// The LSN up to which no changed item expires by the `defaultTtl` before `passed_before`.
+    passed_until: AtomicU64,
+    passed_before: AtomicU64,
+    stamps: Stamps,
     /// The LSN up to which the dictionary in memory has all paths.
     paths_until: AtomicU64,
     /// In a copy, the newest partition key range that the copy's catalog has; else `u32::MAX`.
@@ -174,8 +177,9 @@ impl Partition {
             phase: AtomicU8::new(Phase::Serving as u8),
             change_capture: Mutex::new(None),
             bytes_to_look_at: AtomicU64::new(0),
-            own_ttl_until: AtomicU64::new(0),
-            last_ts: AtomicU64::new(0),
+            passed_until: AtomicU64::new(0),
+            passed_before: AtomicU64::new(u64::MAX),
+            stamps: Stamps::default(),
             paths_until: AtomicU64::new(0),
             newest_range: AtomicU32::new(u32::MAX),
         }
@@ -341,20 +345,6 @@ impl Partition {
     }
 }
 
-/// The time of commits.
-impl Partition {
-    /// Returns the second of a commit at second `now`: no earlier than the last commit, so that a
-    /// clock that was set back does not move `_ts` back.
-    pub fn commit_second(&self, now: u64) -> u64 {
-        now.max(self.last_ts.load(Ordering::Relaxed))
-    }
-
-    /// Remembers the second of a commit.
-    pub fn note_commit_second(&self, second: u64) {
-        self.last_ts.fetch_max(second, Ordering::Relaxed);
-    }
-}
-
 /// Marks for background work.
 impl Partition {
     /// Returns true if a commit leaves so many bytes of items that the size is to be looked at.
@@ -383,15 +373,21 @@ impl Partition {
         self.bytes_to_look_at.store(next, Ordering::Relaxed);
     }
 
-    /// Returns the LSN up to which every changed item has a `ttl` of its own.
-    pub fn own_ttl_until(&self) -> u64 {
-        self.own_ttl_until.load(Ordering::Relaxed)
+    /// Returns the LSN up to which no changed item expires by the `defaultTtl` of its container
+    /// before second `now` is passed.
+    pub fn passed_until(&self, now: u64) -> u64 {
+        if now >= self.passed_before.load(Ordering::Relaxed) {
+            self.passed_before.store(u64::MAX, Ordering::Relaxed);
+            self.passed_until.store(0, Ordering::Relaxed);
+        }
+        self.passed_until.load(Ordering::Relaxed)
     }
 
-    /// Remembers that every item that was changed up to an LSN has a `ttl` of its own. An item
-    /// that is written again has a higher LSN.
-    pub fn set_own_ttl_until(&self, lsn: u64) {
-        self.own_ttl_until.fetch_max(lsn, Ordering::Relaxed);
+    /// Remembers that no item that was changed up to an LSN expires by the `defaultTtl` of its
+    /// container before a second. An item that is written again has a higher LSN.
+    pub fn set_passed_until(&self, lsn: u64, second: u64) {
+        self.passed_before.fetch_min(second, Ordering::Relaxed);
+        self.passed_until.fetch_max(lsn, Ordering::Relaxed);
     }
 }
 
@@ -601,6 +597,26 @@ impl Partition {
     }
 }
 
+/// The state in memory.
+impl Partition {
+    /// Returns what the partition keeps in memory for its writer, as text, once everything that
+    /// was accepted is durable. Opens the writer if there is none.
+    ///
+    /// # Errors
+    /// As for [`Partition::lock`] and [`Partition::snapshot_with`].
+    pub(crate) fn state_in_memory(&self) -> Result<String> {
+        let mut writer = self.lock()?;
+        let snapshot = self.snapshot_with(writer.lsn)?;
+        writer.forget_durable(snapshot.head().lsn);
+        let paths = self.paths_for_write()?.rows();
+        let (ts, is_captured) = (self.last_commit_second(), self.is_captured());
+        Ok(format!(
+            "{}paths {paths:?}\nsecond {ts}, captured {is_captured}",
+            *writer
+        ))
+    }
+}
+
 /// The owner, and the way of a partition from one owner to the next.
 impl Partition {
     /// Returns true if this process owns the partition.
@@ -653,8 +669,9 @@ impl Partition {
         }
         *writer = None;
         *lock(&self.granted_numbers) = None;
+        self.stamps.forget_moments();
         self.hand_overs.fetch_add(1, Ordering::AcqRel);
-        // The other process adds paths of its own, and those that were never saved are void.
+        // The other process adds paths of its own.
         self.forget_paths();
         drop((writer, bulk));
         let released = self.store.release(self.storage_id);
@@ -668,6 +685,7 @@ impl Partition {
     pub fn fence(&self) -> Result<()> {
         let mut guard = lock(&self.writer);
         *guard = None;
+        self.stamps.forget_moments();
         self.opened(guard).map(drop)
     }
 
@@ -686,6 +704,7 @@ impl Partition {
         *lock(&self.granted_numbers) = Some(numbers);
         // A writer from before has counted on commits that another process has followed.
         *guard = None;
+        self.stamps.forget_moments();
         self.opened(guard).map(drop)
     }
 

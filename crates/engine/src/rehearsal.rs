@@ -177,7 +177,8 @@ impl Engine {
         let default_ttl = container.settings().default_ttl;
         for partition in container.partitions().iter() {
             let snapshot = partition.snapshot()?;
-            let visible = Visibility::of(snapshot.as_ref(), now_seconds, default_ttl)?;
+            let moment = partition.moment(now_seconds);
+            let visible = Visibility::of(snapshot.as_ref(), moment, default_ttl)?;
             let range = keys::naturals_from(0);
             let rows = scan(snapshot.as_ref(), &range, Direction::Forward);
             for (at, row) in rows.enumerate() {

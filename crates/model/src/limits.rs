@@ -62,6 +62,11 @@ pub const COMPOSITE_PATHS: usize = 8;
 pub const COMPOSITE_PATHS_TOTAL: usize = 100;
 /// Included paths of an indexing policy; the same limit holds for its excluded paths.
 pub const INDEXING_PATHS: usize = 1_500;
+/// Paths of properties, each a name at its place in an item, that the index of one physical
+/// partition takes. A path stays when the last item with it is gone.
+pub const PATHS_PER_PARTITION: usize = 500_000;
+/// Bytes of the names of these paths.
+pub const PATH_BYTES_PER_PARTITION: usize = 32 * 1024 * 1024;
 /// Client encryption keys of a database.
 pub const ENCRYPTION_KEYS_PER_DATABASE: usize = 20;
 /// Bytes of a permission's resource link: up to seven ids and the words between them.

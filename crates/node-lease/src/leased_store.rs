@@ -71,8 +71,13 @@ impl Store for LeasedStore {
                 retry_after_ms: RETRY_MS,
             });
         }
+        let receipt = self.inner.submit(lease, commit);
+        // A refusal stays one that the caller sees at once.
+        if receipt.refusal().is_some() {
+            return receipt;
+        }
         Receipt::pending(Leased {
-            receipt: self.inner.submit(lease, commit),
+            receipt,
             validity: self.validity.clone(),
         })
     }

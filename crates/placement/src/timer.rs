@@ -28,6 +28,10 @@ impl Timer {
 
     /// Returns a receipt that observes the time when its answer is there.
     pub(crate) fn measure(self, receipt: Receipt) -> Receipt {
+        // A refusal stays one that the caller sees at once.
+        if receipt.refusal().is_some() {
+            return receipt;
+        }
         Receipt::pending(Timed {
             receipt,
             timer: self,

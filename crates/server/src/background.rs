@@ -149,26 +149,48 @@ fn log_large_key(context: &ServerContext, large: &LargeKey) {
     context.log(LogLevel::Warn, &message);
 }
 
+/// Returns milliseconds in seconds, or in days if there are several.
+fn duration(ms: u64) -> String {
+    match ms / 86_400_000 {
+        0..=1 => format!("{} s", ms / 1000),
+        days => format!("{days} days"),
+    }
+}
+
 /// Writes a jump of the clock to the log.
 fn log_jump(context: &ServerContext, jump: ClockJump) {
     let (level, message) = match jump {
         ClockJump::Ahead(ms) => (
             LogLevel::Warn,
             format!(
-                "the clock is {} s ahead of the expected time: expired items are hidden and kept \
+                "the clock is {} ahead of the expected time: expired items are hidden and kept \
                  until the clock has stayed there for ten minutes",
-                ms / 1000
+                duration(ms)
             ),
         ),
         ClockJump::Behind(ms) => (
             LogLevel::Warn,
-            format!("the clock was set back by {} s", ms / 1000),
+            format!(
+                "the clock was set back by {}, or was ahead in an earlier run. If it is right now, \
+                 'orrery repair --clock' mends the times of what was written meanwhile",
+                duration(ms)
+            ),
+        ),
+        ClockJump::Misdated(ms) => (
+            LogLevel::Warn,
+            format!(
+                "some data is dated {} later than the clock: the clock is behind now, or it was \
+                 ahead when the data was written. New items get the time of the clock. If the \
+                 clock is right, stop the server and run 'orrery repair --clock', which dates that \
+                 data now; if it is not, stop the server and set the clock",
+                duration(ms)
+            ),
         ),
         ClockJump::Confirmed(ms) => (
             LogLevel::Info,
             format!(
-                "the clock that moved ahead by {} s is confirmed: expired items are removed by it",
-                ms / 1000
+                "the clock that moved ahead by {} is confirmed: expired items are removed by it",
+                duration(ms)
             ),
         ),
     };

@@ -171,6 +171,8 @@ Examples:
     orrery repair --data-dir ./data
   Go on with what is left:
     orrery repair --data-dir ./data --accept-loss
+  Date now what a clock that was ahead has dated in the future:
+    orrery repair --data-dir ./data --clock
 
 A server refuses to start if its files do not hold every acknowledged commit. A backup of the whole
 data directory is the better remedy. If there is none, --accept-loss copies the unreadable part to
@@ -179,8 +181,13 @@ items of lost commits as far as they can be read. It mends cut and damaged journ
 file 'high-water'. Damaged blocks of tables are listed; their partitions stay read-only until their
 container is deleted or a backup is restored.
 
+A server that ran with a clock that was ahead has dated in the future what was written meanwhile.
+--clock gives the present time to all items, kept versions and resources that are dated later than
+the clock of this machine, which must be right. Such items get a new _ts and _etag, appear in change
+feeds, and live for their time to live from now on.
+
 Exit codes:
-  0  the data directory is complete, or the loss was accepted
+  0  the data directory is complete, the loss was accepted, or the times are mended
   2  wrong options
   4  the data directory is damaged, in use or missing";
 
@@ -193,6 +200,10 @@ pub(crate) struct RepairArguments {
     /// Open the data without the lost commits; this cannot be undone
     #[arg(long)]
     pub(crate) accept_loss: bool,
+    /// Date now what is dated later than the clock, which must be right: after a run with a clock
+    /// that was ahead
+    #[arg(long, conflicts_with = "accept_loss")]
+    pub(crate) clock: bool,
 }
 
 /// Arguments of `orrery healthcheck`.

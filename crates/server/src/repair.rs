@@ -4,7 +4,8 @@
 //! Without `--accept-loss` a damaged log stays as it is, and a directory with a complete one is
 //! opened as by a start: an unfinished write at its end is cut, and damaged blocks are recorded.
 //! With `--accept-loss`, the bytes that are cut off are first copied to a new folder in the data
-//! directory, together with the report that is printed.
+//! directory, together with the report that is printed. With `--clock`, a complete directory gets
+//! the present time for everything that is dated later than the clock of the machine.
 
 use crate::command::RepairArguments;
 use crate::data_dir;
@@ -12,7 +13,7 @@ use crate::engine::{open_on, script_host, store_folder};
 use crate::failure::Failure;
 use crate::private_file;
 use crate::world::SystemWorld;
-use orrery_engine::{Engine, EngineOptions, LostWrites};
+use orrery_engine::{ClockRepair, Engine, EngineOptions, LostWrites};
 use orrery_script::PoolOptions;
 use orrery_storage::{LocalOptions, LocalStore, Loss, Store};
 use std::fmt::Write as _;
@@ -38,7 +39,10 @@ pub(crate) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
     let folder = store_folder(&directory);
     let loss = LocalStore::examine(&folder).map_err(|error| Failure::Data(error.to_string()))?;
     let Some(loss) = loss else {
-        return report_tables(&directory);
+        return match arguments.clock {
+            true => repair_clock(&directory),
+            false => report_tables(&directory),
+        };
     };
     if !arguments.accept_loss {
         print(&report(&loss, &LostWrites::of(&loss.commits, None)))?;
@@ -58,6 +62,32 @@ pub(crate) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
         "{report}\nThe loss is accepted: the server starts again with the commits before it. The \
          cut bytes and this\nreport are in {}.\n",
         remains.display()
+    ))
+}
+
+/// Dates now what is dated later than the clock, and prints how much that was.
+fn repair_clock(directory: &Path) -> Result<(), Failure> {
+    let engine = open(&store_folder(directory), false)?;
+    let repaired = engine.repair_clock();
+    let repaired = repaired.map_err(|error| {
+        Failure::Data(format!(
+            "the times are repaired in part: {error}. Run the command again"
+        ))
+    })?;
+    close(&engine)?;
+    let ClockRepair {
+        resources,
+        items,
+        versions,
+    } = repaired;
+    if resources + items + versions == 0 {
+        return print("No time in the data is later than the clock: nothing to repair.\n");
+    }
+    print(&format!(
+        "Dated now, because the time was later than the clock: {items} items, {versions} kept \
+         versions of items,\n{resources} databases, containers and other resources. The items \
+         have a new _ts and _etag, appear in change\nfeeds, and live for their time to live from \
+         now on.\n"
     ))
 }
 

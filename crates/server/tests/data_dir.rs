@@ -475,3 +475,49 @@ fn an_invalid_key_file_is_refused_with_its_path() {
     assert_eq!(exit.code, Some(1), "{}", exit.stderr);
     assert!(exit.stderr.contains(name), "{}", exit.stderr);
 }
+
+/// The management API moves the clock ahead, and the next start has the clock of the machine.
+#[test]
+fn a_start_after_a_run_with_a_clock_ahead_says_so_and_the_repair_mends_the_times() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = start_on(directory.path()).expect("it starts");
+    let mut client = server.client();
+    client.make_posts();
+    let years = 9 * 365 * 86_400_u64;
+    let offset = format!(r#"{{"offsetSeconds":{years}}}"#);
+    server.manager().ok("PUT", "/clock", &offset);
+    write(&mut client, 0);
+    let body = r#"{"id":"later","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
+    client.create("/dbs/blog/colls", body);
+    drop(client);
+    server.stop();
+
+    let server = start_on(directory.path()).expect("it starts");
+    let mut client = server.client();
+    write(&mut client, 3);
+    let ts = |client: &mut Client, id: &str| {
+        let read = client.call(&Request::new("GET", &item(id)).key("p0"));
+        number(&read.json(), "_ts")
+    };
+    let (ahead, right) = (ts(&mut client, "i0"), ts(&mut client, "i3"));
+    assert!(ahead - right > years / 2, "{ahead} {right}");
+    drop(client);
+    let told = server.stop().stderr;
+    assert!(told.contains("days later than the clock"), "{told}");
+    assert!(told.contains("orrery repair --clock"), "{told}");
+
+    let (code, printed) = repair(directory.path(), &["--clock"]);
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(
+        printed.contains("1 items") && printed.contains("2 databases"),
+        "{printed}"
+    );
+    let (_, printed) = repair(directory.path(), &["--clock"]);
+    assert!(printed.contains("nothing to repair"), "{printed}");
+    let server = start_on(directory.path()).expect("it starts");
+    let repaired = ts(&mut server.client(), "i0");
+    assert!(
+        repaired >= right && repaired - right < years / 2,
+        "{repaired} {right}"
+    );
+}

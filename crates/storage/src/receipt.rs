@@ -41,6 +41,19 @@ impl Receipt {
         Receipt(State::Pending(Box::new(pending)))
     }
 
+    /// Returns the outcome of a commit that was refused at once, so that the head is as it was
+    /// before; `None` if the commit was accepted, or its outcome is not known yet. A fenced commit
+    /// does not count as refused: its writer has to open the partition again.
+    pub fn refusal(&self) -> Option<CommitOutcome> {
+        match self.0 {
+            State::Pending(_) => None,
+            State::Ready(CommitOutcome::Ok | CommitOutcome::Fenced | CommitOutcome::Unknown) => {
+                None
+            }
+            State::Ready(refusal) => Some(refusal),
+        }
+    }
+
     /// Blocks until the outcome is known.
     pub fn wait(self) -> CommitOutcome {
         match self.0 {

@@ -19,6 +19,7 @@
 //! [`World::monotonic_ms`]: orrery_model::world::World::monotonic_ms
 
 use orrery_model::sync::lock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 /// Milliseconds by which the clock may move ahead of the monotonic clock between two looks.
@@ -35,6 +36,8 @@ pub enum ClockJump {
     Behind(u64),
     /// A clock that jumped ahead by so many milliseconds has kept its distance, and is followed.
     Confirmed(u64),
+    /// Some data is dated later than the clock by so many milliseconds. Reported once.
+    Misdated(u64),
 }
 
 type Listener = Box<dyn Fn(ClockJump) + Send + Sync>;
@@ -44,6 +47,9 @@ type Listener = Box<dyn Fn(ClockJump) + Send + Sync>;
 pub(crate) struct ConfirmedClock {
     state: Mutex<State>,
     listener: OnceLock<Listener>,
+    /// Jumps that were seen before there was a listener: those of the start.
+    unheard: Mutex<Vec<ClockJump>>,
+    has_told_misdated: AtomicBool,
 }
 
 /// Two clocks at one moment, in milliseconds.
@@ -82,16 +88,35 @@ impl ConfirmedClock {
         self.look(now);
     }
 
-    /// Sets the function that hears of jumps. Only the first call has an effect.
+    /// Sets the function that hears of jumps, also of those that were seen before. Only the first
+    /// call has an effect.
     pub(crate) fn set_listener(&self, listener: Listener) {
         let _ = self.listener.set(listener);
+        for jump in std::mem::take(&mut *lock(&self.unheard)) {
+            self.report(jump);
+        }
+    }
+
+    /// Tells the listener, once, of data that is dated later than the clock.
+    pub(crate) fn report_misdated(&self, by_ms: u64) {
+        if !self.has_told_misdated.swap(true, Ordering::Relaxed) {
+            self.report(ClockJump::Misdated(by_ms));
+        }
+    }
+
+    /// Tells the listener of a jump.
+    pub(crate) fn report(&self, jump: ClockJump) {
+        match self.listener.get() {
+            Some(listener) => listener(jump),
+            None => lock(&self.unheard).push(jump),
+        }
     }
 
     /// Looks at the clocks. Returns the confirmed time in milliseconds since 1970.
     pub(crate) fn look(&self, now: Clocks) -> u64 {
         let (confirmed_ms, jump) = lock(&self.state).look(now);
-        if let (Some(jump), Some(listener)) = (jump, self.listener.get()) {
-            listener(jump);
+        if let Some(jump) = jump {
+            self.report(jump);
         }
         confirmed_ms
     }

@@ -10,7 +10,9 @@ use crate::errors::{damaged, storage_failure};
 use crate::feed::read_change;
 use crate::partition::item::StoredItem;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
+use crate::partition::row::Row;
 use crate::partition::row_reader::read_row;
+use crate::partition::stamps::Moment;
 use crate::partition::{Partition, scan};
 use orrery_model::Result;
 use orrery_storage::{Direction, Snapshot};
@@ -53,10 +55,17 @@ impl Engine {
         container: &Container,
         partition: &Partition,
     ) -> Result<Removed> {
-        let now = self.confirmed_seconds();
-        let default_ttl = container.settings().default_ttl;
+        let wall = partition.moment(self.world().now_seconds());
+        let times = RemovalTimes {
+            wall,
+            confirmed: Moment {
+                now: self.confirmed_seconds(),
+                ..wall
+            },
+            default_ttl: container.settings().default_ttl,
+        };
         let snapshot = partition.snapshot_of_accepted()?;
-        let found = find_expired(partition, snapshot.as_ref(), now, default_ttl)?;
+        let found = find_expired(partition, snapshot.as_ref(), times)?;
         drop(snapshot);
         if found.expired.is_empty() {
             return Ok(Removed {
@@ -91,6 +100,27 @@ impl Engine {
     }
 }
 
+/// The times by which items are removed: an item has expired by the clock, as readers see it, and
+/// by the confirmed clock.
+#[derive(Clone, Copy)]
+struct RemovalTimes {
+    wall: Moment,
+    confirmed: Moment,
+    default_ttl: Option<i32>,
+}
+
+impl RemovalTimes {
+    fn is_expired(&self, row: &Row) -> bool {
+        !self.wall.has(row, self.default_ttl) && !self.confirmed.has(row, self.default_ttl)
+    }
+
+    /// Returns the second in which an item expires.
+    fn expires(&self, row: &Row) -> u64 {
+        let expires = self.confirmed.expires(row, self.default_ttl);
+        expires.unwrap_or(u64::MAX)
+    }
+}
+
 /// The result of a search for expired items.
 #[derive(Default)]
 struct Found {
@@ -112,13 +142,13 @@ impl Found {
     }
 }
 
-/// Finds some items of a snapshot that have expired at second `now`.
+/// Finds some items of a snapshot that have expired.
 fn find_expired(
     partition: &Partition,
     snapshot: &dyn Snapshot,
-    now: u64,
-    default_ttl: Option<i32>,
+    times: RemovalTimes,
 ) -> Result<Found> {
+    let now = times.confirmed.now;
     let mut found = Found::default();
     let mut candidates: Vec<(ItemNumber, EpkPrefix)> = Vec::new();
     // Items with a `ttl` of their own have a row under the second in which they expire.
@@ -145,7 +175,7 @@ fn find_expired(
             snapshot.get(key).map_err(storage_failure)
         })?;
         if let Some(row) = row
-            && !row.is_live(now, default_ttl)
+            && times.is_expired(&row)
         {
             found.expired.push(StoredItem { number, row });
         }
@@ -155,24 +185,26 @@ fn find_expired(
         found.is_partial = false;
         found.expect(now);
     }
-    if default_ttl.is_some_and(|ttl| ttl > 0) {
-        find_expired_by_default(partition, snapshot, now, default_ttl, &mut found)?;
+    if times.default_ttl.is_some_and(|ttl| ttl > 0) {
+        find_expired_by_default(partition, snapshot, times, &mut found)?;
     }
     Ok(found)
 }
 
 /// Finds items without a `ttl` of their own that have expired. They expire in the order in which
 /// they were last changed: that of the change feed. Items with a `ttl` of their own are passed
-/// over, and the partition remembers how far there is nothing else.
+/// over, and so are live items that are dated later than the clock, which say nothing about those
+/// after them. The partition remembers how far there is nothing else.
 fn find_expired_by_default(
     partition: &Partition,
     snapshot: &dyn Snapshot,
-    now: u64,
-    default_ttl: Option<i32>,
+    times: RemovalTimes,
     found: &mut Found,
 ) -> Result<()> {
-    let after = partition.own_ttl_until();
-    let (mut last_lsn, mut only_own, mut live) = (after, true, 0);
+    let after = partition.passed_until(times.confirmed.now);
+    let (mut last_lsn, mut only_passed, mut live) = (after, true, 0);
+    // The second in which the first of the items that are passed over expires.
+    let mut passed_before = u64::MAX;
     let rows = scan(snapshot, &keys::feed_after(after), Direction::Forward);
     for (entry, visited) in rows.zip(0..) {
         let (key, value) = entry?;
@@ -190,15 +222,22 @@ fn find_expired_by_default(
         if let Some(row) = row
             && row.ttl == 0
         {
-            if only_own {
-                partition.set_own_ttl_until(lsn.saturating_sub(1));
-                only_own = false;
+            let is_expired = times.is_expired(&row);
+            let expires = times.expires(&row);
+            if !is_expired {
+                found.expect(expires);
             }
-            if row.is_live(now, default_ttl) {
-                live += 1;
-                found.expect(row.expires(default_ttl).unwrap_or(u64::MAX));
+            if !is_expired && times.confirmed.is_misdated(&row) {
+                passed_before = passed_before.min(expires);
             } else {
-                found.expired.push(StoredItem { number, row });
+                if only_passed {
+                    partition.set_passed_until(lsn.saturating_sub(1), passed_before);
+                    only_passed = false;
+                }
+                match is_expired {
+                    true => found.expired.push(StoredItem { number, row }),
+                    false => live += 1,
+                }
             }
         }
         // Merged histories are not in the order of time, so a few items more are looked at.
@@ -207,8 +246,8 @@ fn find_expired_by_default(
         }
         last_lsn = lsn;
     }
-    if only_own {
-        partition.set_own_ttl_until(last_lsn);
+    if only_passed {
+        partition.set_passed_until(last_lsn, passed_before);
     }
     Ok(())
 }

@@ -4,16 +4,24 @@
 //! that the newest policy asks for, and writes the difference. The progress is part of the same
 //! commit (`index/generations.rs`): a process that ends in between goes on where it was, and
 //! queries use every path that all policies in force have in common.
+//!
+//! Many new paths go into commits of their own before the step: a path without entries does no
+//! harm. The limit on the paths of a partition does not hold here, since a policy that is in force
+//! has to be followed.
 
 use crate::Engine;
 use crate::catalog::Container;
 use crate::errors::{damaged, storage_failure};
+use crate::index::generations::PolicyGenerations;
+use crate::index::new_paths::{NewPaths, PathNumbers};
 use crate::index::policy::Policy;
 use crate::index::terms::Terms;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
 use crate::partition::row::Row;
 use crate::partition::row_reader::read_row;
-use crate::partition::{CommitChanges, Partition, scan, wait_durable};
+use crate::partition::{
+    CommitChanges, Partition, SubmittedCommit, WriterGuard, scan, wait_durable,
+};
 use bytes::Bytes;
 use orrery_model::json::parse;
 use orrery_model::{Error, Kind, Result};
@@ -24,6 +32,8 @@ const ROW: &str = "a row";
 
 /// Index rows that one step changes, about; writes of clients go on between steps.
 const ROWS_PER_STEP: usize = 4_000;
+/// Bytes of new paths that one commit brings, about.
+const PATH_BYTES_PER_COMMIT: usize = 2 << 20;
 /// Items that one step of [`Engine::finish_reindexing`] visits.
 pub const ITEMS_PER_STEP: usize = 1_000;
 
@@ -116,17 +126,14 @@ impl Engine {
         let snapshot = partition.snapshot_with(writer.lsn)?;
         let snapshot = snapshot.as_ref();
         let mut generations = writer.generations.clone();
-        let mut changes = CommitChanges {
-            counters: writer.counters,
-            ..CommitChanges::default()
-        };
+        let mut step = Step::default();
 
         // Items are visited by number from the frontier on: below it, all follow the newest policy.
         let mut next = None;
         let from = keys::naturals_from(generations.frontier(newest));
         for (visited, entry) in scan(snapshot, &from, Direction::Forward).enumerate() {
             let (number, epk_prefix) = read_natural(entry?)?;
-            if visited == items || changes.puts.len() + changes.deletes.len() >= ROWS_PER_STEP {
+            if visited == items || step.rows + step.new_paths.rows() >= ROWS_PER_STEP {
                 next = Some(number);
                 break;
             }
@@ -136,8 +143,12 @@ impl Engine {
                 snapshot.get(key).map_err(storage_failure)
             })?;
             let row = row.ok_or_else(|| damaged(ROW))?;
-            let (before, after) = terms_of(container, partition, &row, before, &policies.newest.1)?;
-            changes.replace_terms(&before, &after, number, epk_prefix);
+            let mut paths = PathNumbers {
+                known: &*partition.paths_for_write()?,
+                new: &mut step.new_paths,
+            };
+            let terms = terms_of(container, &row, before, &policies.newest.1, &mut paths)?;
+            step.add(number, epk_prefix, terms);
         }
 
         // The progress goes into the same commit as the entries.
@@ -145,14 +156,72 @@ impl Engine {
             Some(number) => generations.advance_frontier(newest, number),
             None => generations.set_all(newest),
         }
-        changes.generations = Some(generations);
-        let commit = writer.submit(partition, changes, self.world().random());
+        let commits = self.submit_step(partition, &mut writer, step, generations)?;
         drop(writer);
-        wait_durable(partition, commit)?;
+        for commit in commits {
+            wait_durable(partition, commit)?;
+        }
         Ok(match next {
             Some(_) => Progress::More,
             None => Progress::Done,
         })
+    }
+
+    /// Submits a step: its many new paths first, and then the entries with the progress. Returns
+    /// the commits in their order; one that is refused is the last.
+    fn submit_step(
+        &self,
+        partition: &Partition,
+        writer: &mut WriterGuard<'_>,
+        step: Step,
+        generations: PolicyGenerations,
+    ) -> Result<Vec<SubmittedCommit>> {
+        let mut assigned = step.new_paths.assign(&*partition.paths_for_write()?);
+        let mut commits = Vec::new();
+        while let Some(new_paths) = assigned.split_off(ROWS_PER_STEP, PATH_BYTES_PER_COMMIT) {
+            let changes = CommitChanges {
+                counters: writer.counters,
+                new_paths,
+                ..CommitChanges::default()
+            };
+            let commit = writer.submit(partition, changes, self.world().random());
+            let is_accepted = commit.is_accepted();
+            commits.push(commit);
+            if !is_accepted {
+                return Ok(commits);
+            }
+        }
+        let mut changes = CommitChanges {
+            counters: writer.counters,
+            new_paths: assigned,
+            generations: Some(generations),
+            ..CommitChanges::default()
+        };
+        for (number, epk_prefix, (before, after)) in step.items {
+            changes.replace_terms(&before, &after, number, epk_prefix);
+        }
+        commits.push(writer.submit(partition, changes, self.world().random()));
+        Ok(commits)
+    }
+}
+
+/// The items of a step, with what changes in the index.
+#[derive(Default)]
+struct Step {
+    /// Each item with its terms before and after the step.
+    items: Vec<(ItemNumber, EpkPrefix, (Terms, Terms))>,
+    /// Index rows that change.
+    rows: usize,
+    /// The paths that the index lacks.
+    new_paths: NewPaths,
+}
+
+impl Step {
+    fn add(&mut self, number: ItemNumber, epk_prefix: EpkPrefix, terms: (Terms, Terms)) {
+        let (before, after) = &terms;
+        self.rows += before.difference(after).count() + after.difference(before).count();
+        self.new_paths.hold(after);
+        self.items.push((number, epk_prefix, terms));
     }
 }
 
@@ -167,17 +236,16 @@ enum Progress {
 /// Returns the terms of an item under two policies.
 fn terms_of(
     container: &Container,
-    partition: &Partition,
     row: &Row,
     before: &Policy,
     after: &Policy,
+    paths: &mut PathNumbers<'_>,
 ) -> Result<(Terms, Terms)> {
     let json = parse(&row.body).map_err(|_| damaged(ROW))?;
     let item = json.as_object().ok_or_else(|| damaged(ROW))?;
     let key_is_id = container.settings().partition_key_is_id();
-    let mut paths = partition.paths_mut()?;
     let mut terms = |policy: &Policy| match policy.indexes(row.indexing) {
-        true => Terms::of(item, row.ts, policy, key_is_id, &mut paths),
+        true => Terms::of(item, row.ts, policy, key_is_id, paths),
         false => Terms::default(),
     };
     Ok((terms(before), terms(after)))

@@ -6,6 +6,7 @@ use crate::Engine;
 use crate::catalog::Container;
 use crate::errors::damaged;
 use crate::partition::keys;
+use crate::partition::stamps::is_ahead;
 use crate::partition::versions::{ROW, crts_of, floor};
 use crate::partition::{CommitChanges, Partition, scan, skip_if_moved, wait_durable};
 use orrery_model::Result;
@@ -13,6 +14,8 @@ use orrery_storage::{Direction, Snapshot};
 
 /// Rows of versions that one commit removes, about: the rows of one commit of a client go together.
 const ROWS_PER_COMMIT: usize = 1_000;
+/// Rows behind a version with a wrong date that are looked at for a right one.
+const ROWS_LOOKED_AT: usize = 1_000;
 
 impl Engine {
     /// Marks in each partition of a container with versions that they are kept from now on. Commits
@@ -83,7 +86,7 @@ impl Engine {
             None => u64::MAX,
         };
         let snapshot = partition.snapshot_of_accepted()?;
-        let obsolete = find_obsolete(snapshot.as_ref(), oldest_kept)?;
+        let obsolete = find_obsolete(snapshot.as_ref(), oldest_kept, now)?;
         drop(snapshot);
         if obsolete.keys.is_empty() {
             let oldest = obsolete.next_second.zip(retention);
@@ -130,8 +133,9 @@ struct Obsolete {
 }
 
 /// Returns the oldest version rows, as far as they are from before second `oldest_kept` or below
-/// the floor, and as many as one commit should remove.
-fn find_obsolete(snapshot: &dyn Snapshot, oldest_kept: u64) -> Result<Obsolete> {
+/// the floor, and as many as one commit should remove. A version that is dated far later than `now`
+/// is as old as the next one with a date that can be right.
+fn find_obsolete(snapshot: &dyn Snapshot, oldest_kept: u64, now: u64) -> Result<Obsolete> {
     let floor = floor(snapshot)?;
     let mut obsolete = Obsolete {
         keys: Vec::new(),
@@ -149,7 +153,13 @@ fn find_obsolete(snapshot: &dyn Snapshot, oldest_kept: u64) -> Result<Obsolete> 
         // All changes of a commit have one second, which the first chunk of each version holds. A
         // row below the floor goes whatever it holds.
         let second = match chunk {
-            0 => crts_of(&value)?,
+            0 => {
+                let second = crts_of(&value)?;
+                match is_ahead(second, now) {
+                    true => next_right_second(snapshot, lsn, now)?,
+                    false => second,
+                }
+            }
             _ => u64::MAX,
         };
         if lsn > floor && !same_commit && second >= oldest_kept {
@@ -160,4 +170,21 @@ fn find_obsolete(snapshot: &dyn Snapshot, oldest_kept: u64) -> Result<Obsolete> 
         obsolete.keys.push(key.to_vec());
     }
     Ok(obsolete)
+}
+
+/// Returns the second of the first version after an LSN that is not dated far later than `now`;
+/// `now` if there is none near.
+fn next_right_second(snapshot: &dyn Snapshot, lsn: u64, now: u64) -> Result<u64> {
+    let rows = scan(snapshot, &keys::versions_after(lsn), Direction::Forward);
+    for entry in rows.take(ROWS_LOOKED_AT) {
+        let (key, value) = entry?;
+        let (_, chunk) = keys::read_version(&key).ok_or_else(|| damaged(ROW))?;
+        if chunk == 0 {
+            let second = crts_of(&value)?;
+            if !is_ahead(second, now) {
+                return Ok(second);
+            }
+        }
+    }
+    Ok(now)
 }

@@ -256,6 +256,7 @@ impl Engine {
         self.stored_time_ms
             .store(stored.unwrap_or(0), Ordering::Relaxed);
         self.confirmed_clock.begin(stored, self.clocks());
+        self.report_if_misdated(self.catalog().last_stamp());
         Ok(())
     }
 
@@ -348,7 +349,10 @@ impl Engine {
 
     fn survey(&self, rid: Rid) -> Result<()> {
         match self.catalog().container_of(rid) {
-            Some(container) => self.visit(BackgroundTask::Survey, &container),
+            Some(container) => {
+                self.look_for_misdated(&container)?;
+                self.visit(BackgroundTask::Survey, &container)
+            }
             None => Ok(()),
         }
     }

@@ -37,7 +37,7 @@ fn versions_after(
     if after < floor(reader.snapshot)? {
         return Err(versions_are_gone());
     }
-    let oldest = reader.now.saturating_sub(retention_seconds);
+    let oldest = reader.moment.now.saturating_sub(retention_seconds);
     let mut page = FeedPageBuilder::new(after, page_items);
     for entry in Versions::after(reader.snapshot, after) {
         let (lsn, version) = entry?;

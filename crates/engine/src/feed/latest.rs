@@ -42,7 +42,7 @@ fn changes_after(
     page_items: usize,
 ) -> Result<FeedPage> {
     let default_ttl = reader.container.settings().default_ttl;
-    let visibility = Visibility::of(reader.snapshot, reader.now, default_ttl)?;
+    let visibility = Visibility::of(reader.snapshot, reader.moment, default_ttl)?;
     let mut page = FeedPageBuilder::new(after, page_items);
     let range = keys::feed_after(after);
     for entry in scan(reader.snapshot, &range, Direction::Forward) {

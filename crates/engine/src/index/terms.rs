@@ -5,7 +5,8 @@
 //! bytes. An array or object is one unit. `id`, `_ts` and the partition key are one unit each.
 
 use super::composite;
-use super::paths::{Paths, ROOT};
+use super::new_paths::PathNumbers;
+use super::paths::{ROOT, is_indexable};
 use super::policy::{Policy, PolicyCursor};
 use super::value;
 use crate::partition::keys::PathNumber;
@@ -30,8 +31,8 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Returns the terms of an item that was written at second `ts`. Adds new paths to the
-    /// dictionary.
+    /// Returns the terms of an item that was written at second `ts`. New paths get numbers of the
+    /// transaction.
     ///
     /// `partition_key_is_id`: the partition key has its own unit unless its path is that of the id.
     pub fn of(
@@ -39,7 +40,7 @@ impl Terms {
         ts: u64,
         policy: &Policy,
         partition_key_is_id: bool,
-        paths: &mut Paths,
+        paths: &mut PathNumbers<'_>,
     ) -> Terms {
         let mut terms = Terms::default();
         if !policy.is_consistent() {
@@ -53,7 +54,7 @@ impl Terms {
                 continue;
             }
             let cursor = root.name(name);
-            if !cursor.indexes_nothing() {
+            if !cursor.indexes_nothing() && is_indexable(name) {
                 let path = paths.name(ROOT, name);
                 terms.add_value(member, path, cursor, paths, name == "id");
             }
@@ -92,7 +93,7 @@ impl Terms {
         json: &Json,
         path: PathNumber,
         cursor: PolicyCursor<'_>,
-        paths: &mut Paths,
+        paths: &mut PathNumbers<'_>,
         is_id: bool,
     ) {
         match json {
@@ -100,7 +101,7 @@ impl Terms {
                 self.add_structure(json, path, cursor);
                 for (name, member) in members.iter() {
                     let cursor = cursor.name(name);
-                    if !cursor.indexes_nothing() {
+                    if !cursor.indexes_nothing() && is_indexable(name) {
                         let path = paths.name(path, name);
                         self.add_value(member, path, cursor, paths, false);
                     }
@@ -163,6 +164,12 @@ impl Terms {
 
     fn set_units(&mut self, path: PathNumber, value: Option<Vec<u8>>, units: u32) {
         self.units.insert((path, value), units);
+    }
+
+    /// Returns the path of each pair whose path has at least the number `from`.
+    pub(super) fn paths_from(&self, from: PathNumber) -> impl Iterator<Item = PathNumber> {
+        let pairs = self.entries.range((from, Vec::new())..);
+        pairs.map(|(path, _)| *path)
     }
 
     /// Returns the pairs in ascending order.
@@ -232,17 +239,18 @@ fn value_units(scalar: &Json) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::new_paths::NewPaths;
+    use crate::index::paths::Paths;
     use orrery_model::json::parse;
 
-    fn terms(text: &str, policy: &Policy, key_is_id: bool, paths: &mut Paths) -> Terms {
+    fn terms(text: &str, policy: &Policy, key_is_id: bool, new: &mut NewPaths) -> Terms {
         let json = parse(text.as_bytes()).expect("JSON");
-        Terms::of(
-            json.as_object().expect("object"),
-            1_700_000_000,
-            policy,
-            key_is_id,
-            paths,
-        )
+        let mut paths = PathNumbers {
+            known: &Paths::default(),
+            new,
+        };
+        let item = json.as_object().expect("object");
+        Terms::of(item, 1_700_000_000, policy, key_is_id, &mut paths)
     }
 
     fn units(text: &str, key_is_id: bool) -> u32 {
@@ -250,7 +258,7 @@ mod tests {
             text,
             &Policy::default_policy(),
             key_is_id,
-            &mut Paths::default(),
+            &mut NewPaths::default(),
         )
         .units()
     }
@@ -274,7 +282,7 @@ mod tests {
 
     #[test]
     fn elements_of_an_array_share_a_path_and_count_once() {
-        let mut paths = Paths::default();
+        let mut paths = NewPaths::default();
         let terms = terms(
             r#"{"tags":["a","b","a"]}"#,
             &Policy::default_policy(),
@@ -288,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_replace_is_charged_for_changed_terms() {
-        let (policy, mut paths) = (Policy::default_policy(), Paths::default());
+        let (policy, mut paths) = (Policy::default_policy(), NewPaths::default());
         let old = terms(r#"{"id":"a","n":1,"s":"x"}"#, &policy, true, &mut paths);
         let new = terms(r#"{"id":"a","n":2,"s":"x"}"#, &policy, true, &mut paths);
         // The old and the new value of the number, and of `_ts`.

@@ -70,6 +70,17 @@ impl Engine {
         self.inventory(container, recounted)
     }
 
+    /// Returns what each physical partition of a container keeps in memory beside its rows, as
+    /// text. It follows from the durable rows alone: an engine that was just opened on the same
+    /// store has the same, whatever was refused here. Opens the writers.
+    ///
+    /// # Errors
+    /// 500 and 503 if the store cannot be opened or read.
+    pub fn partition_memory(&self, container: &Container) -> Result<Vec<String>> {
+        let partitions = container.partitions();
+        partitions.iter().map(|one| one.state_in_memory()).collect()
+    }
+
     fn inventory(
         &self,
         container: &Container,

@@ -46,6 +46,16 @@ impl ChangeCapture {
         }
     }
 
+    /// Removes the newest commit again, which was refused.
+    pub(crate) fn remove(&mut self, lsn: u64) {
+        if self.commits.back().is_none_or(|commit| commit.lsn != lsn) {
+            return;
+        }
+        if let Some(commit) = self.commits.pop_back() {
+            self.bytes -= weight(&commit.puts, &commit.deletes);
+        }
+    }
+
     /// Marks that a commit is missing or wrong: the copy has to begin again.
     pub(crate) fn mark_incomplete(&mut self) {
         *self = ChangeCapture {
@@ -94,6 +104,18 @@ mod tests {
         }
         assert_eq!(change_capture.take(2).expect("whole").len(), 2);
         assert_eq!(change_capture.take(2).expect("whole").len(), 0);
+        assert_eq!(change_capture.take(9).expect("whole").len(), 1);
+        assert_eq!(change_capture.bytes, 0);
+    }
+
+    #[test]
+    fn a_refused_commit_is_removed() {
+        let mut change_capture = ChangeCapture::default();
+        for lsn in 1..=2 {
+            change_capture.add(lsn, &[(vec![1], vec![2; 10])], &[vec![3]]);
+        }
+        change_capture.remove(2);
+        change_capture.remove(2);
         assert_eq!(change_capture.take(9).expect("whole").len(), 1);
         assert_eq!(change_capture.bytes, 0);
     }

@@ -1,16 +1,21 @@
-//! The dictionary of a partition's paths, in memory: read once, extended by writes.
+//! The dictionary of a partition's paths, in memory: read once, extended by commits.
 //!
-//! Index terms refer to paths by number, which keeps them short. A number never changes its path.
+//! Index terms refer to paths by number, which keeps them short. The number of a path in a durable
+//! commit never changes.
+//!
+//! Promises: the dictionary has the paths of durable and of accepted commits. A commit that is
+//! refused when it is submitted takes its paths back; after a commit that fails later, the next
+//! writer reads the dictionary anew, and transactions that began before are refused.
 
 use super::{Partition, scan};
 use crate::errors::{damaged, storage_failure};
 use crate::index::paths::Paths;
-use crate::partition::keys;
+use crate::partition::keys::{self, PathNumber};
 use orrery_model::Result;
 use orrery_model::sync::{read, write};
 use orrery_storage::{Direction, Snapshot};
+use std::sync::RwLockReadGuard;
 use std::sync::atomic::Ordering;
-use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 /// The dictionary, locked for reading.
 pub struct PathsRef<'a>(RwLockReadGuard<'a, Option<Paths>>);
@@ -19,22 +24,6 @@ impl std::ops::Deref for PathsRef<'_> {
     type Target = Paths;
     fn deref(&self) -> &Paths {
         self.0.as_ref().expect("loaded by Partition::paths")
-    }
-}
-
-/// The dictionary, locked for writing.
-pub struct PathsMut<'a>(RwLockWriteGuard<'a, Option<Paths>>);
-
-impl std::ops::Deref for PathsMut<'_> {
-    type Target = Paths;
-    fn deref(&self) -> &Paths {
-        self.0.as_ref().expect("loaded by Partition::paths_mut")
-    }
-}
-
-impl std::ops::DerefMut for PathsMut<'_> {
-    fn deref_mut(&mut self) -> &mut Paths {
-        self.0.as_mut().expect("loaded by Partition::paths_mut")
     }
 }
 
@@ -84,27 +73,49 @@ impl Partition {
     }
 
     /// Reads the dictionary for a new writer. From now on the dictionary in memory grows with the
-    /// writes of this process.
+    /// commits of this process.
     ///
     /// # Errors
     /// 500 if the store cannot be read or a row is damaged.
     pub(super) fn load_dictionary(&self, snapshot: &dyn Snapshot) -> Result<()> {
         let stored = load_paths(snapshot)?;
-        match &mut *write(&self.paths) {
-            // Transactions that are running use the numbers in memory, so those stay. Paths that
-            // the store lacks, because their commit never took place, go along with the next
-            // commit.
-            Some(paths) if paths.has_all_of(&stored) => paths.set_saved(&stored),
-            // Another process has given numbers since a reader loaded the dictionary. Transactions
-            // that are running may use the same numbers for other paths.
-            Some(paths) => {
+        let mut guard = write(&self.paths);
+        let is_current = guard.as_ref().is_some_and(|paths| paths.is_same(&stored));
+        if !is_current {
+            // The numbers in memory may be those of a commit that never took place, and another
+            // process may have given numbers. Transactions that are running may use the same
+            // numbers for other paths.
+            if guard.is_some() {
                 self.hand_overs.fetch_add(1, Ordering::AcqRel);
-                *paths = stored;
             }
-            none => *none = Some(stored),
+            *guard = Some(stored);
         }
         self.paths_until.store(u64::MAX, Ordering::Release);
         Ok(())
+    }
+
+    /// Adds the paths of a commit that is about to be submitted. The writer is locked.
+    pub(super) fn add_paths(&self, rows: &[(PathNumber, Vec<u8>)]) {
+        if rows.is_empty() {
+            return;
+        }
+        if let Some(paths) = &mut *write(&self.paths) {
+            for (number, row) in rows {
+                paths.load(*number, row).expect("a row of this process");
+            }
+        }
+    }
+
+    /// Removes the paths of a commit that was refused. The writer is locked.
+    pub(super) fn take_paths_back(&self, rows: &[(PathNumber, Vec<u8>)]) {
+        if rows.is_empty() {
+            return;
+        }
+        if let Some(paths) = &mut *write(&self.paths) {
+            paths.take_back(rows);
+        }
+        // A script that runs without the lock may have looked the paths up meanwhile.
+        self.hand_overs.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Forgets the dictionary, which another process extends from now on. The next reader reads the
@@ -115,18 +126,26 @@ impl Partition {
         self.paths_until.store(0, Ordering::Release);
     }
 
-    /// Locks the dictionary to add paths. Only the owner gives numbers to paths.
+    /// Locks the dictionary to look up the paths of items that are about to be written, which the
+    /// owner alone does.
     ///
     /// # Errors
     /// 410 if the partition is split or merged, 500 if the store cannot be read, 503 if another
     /// process owns the partition.
-    pub fn paths_mut(&self) -> Result<PathsMut<'_>> {
-        let mut guard = write(&self.paths);
-        self.check_owned()?;
-        if guard.is_none() {
-            *guard = Some(load_paths(self.snapshot()?.as_ref())?);
+    pub(crate) fn paths_for_write(&self) -> Result<PathsRef<'_>> {
+        loop {
+            let guard = read(&self.paths);
+            // The owner is checked after the lock: a partition that is given up has its dictionary
+            // forgotten later.
+            self.check_owned()?;
+            if guard.is_some() {
+                return Ok(PathsRef(guard));
+            }
+            drop(guard);
+            let snapshot = self.snapshot()?;
+            let stored = load_paths(snapshot.as_ref())?;
+            write(&self.paths).get_or_insert(stored);
         }
-        Ok(PathsMut(guard))
     }
 }
 

@@ -1,11 +1,13 @@
 //! The size of the commit that a transaction will become, measured while the transaction grows.
 //!
 //! A store takes commits up to [`Limits::ENVELOPE`]. A transaction that will not fit is ended when
-//! it passes the limit, and not after it has collected many times as much. The measure never
+//! it passes the limit, and not after it has collected many times as much. Paths that the
+//! dictionary lacks are rows of the commit that brings them, and count as such. The measure never
 //! exceeds the size of the commit, so that no transaction is refused that the store would take,
-//! except while a reindex gives some items fewer terms; the store refuses the few that the measure
-//! lets through.
+//! except while a reindex gives some items fewer terms, or if another commit brings the same paths
+//! while a script runs; the writer refuses the few that the measure lets through.
 
+use crate::index::new_paths::NewPaths;
 use crate::index::terms::Terms;
 use crate::partition::item_rows::ItemChange;
 use orrery_model::{Error, Kind, Result};
@@ -59,25 +61,30 @@ impl Size {
         self.bytes = (self.bytes + after.bytes).saturating_sub(before.bytes);
     }
 
-    /// Checks that a commit of this size fits into a store.
+    /// Checks that a commit of this size, which brings `paths` as well, fits into a store.
     ///
     /// # Errors
     /// 413 if it does not.
-    pub(crate) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self, paths: &NewPaths) -> Result<()> {
         let limits = Limits::ENVELOPE;
-        let reason = if self.bytes > limits.commit_bytes {
+        let reason = if self.bytes + paths.bytes() > limits.commit_bytes {
             format!("more than {} bytes of items and index", limits.commit_bytes)
-        } else if self.rows > limits.commit_keys {
-            format!("more than {} rows of items and index", limits.commit_keys)
+        } else if self.rows + paths.rows() > limits.commit_keys {
+            format!(
+                "more than {} rows of items and index, one for each indexed value and one for each \
+                 property name that is new",
+                limits.commit_keys
+            )
         } else {
             return Ok(());
         };
-        Err(Error::new(
+        let refusal = Error::new(
             Kind::RequestEntityTooLarge,
-            format!(
-                "The request changes more than one transaction may hold: {reason}. Split it into \
-                 smaller ones."
-            ),
+            format!("The request changes more than one transaction may hold: {reason}."),
+        );
+        Err(refusal.with_help(
+            "Write fewer items or fewer properties at a time, or exclude paths from the indexing \
+             policy.",
         ))
     }
 }

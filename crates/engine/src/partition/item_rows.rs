@@ -11,6 +11,7 @@ use crate::index::value;
 use crate::partition::CommitChanges;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
 use crate::partition::row::{self, Row};
+use crate::partition::stamps::Moment;
 use crate::partition::versions::Version;
 use orrery_model::partition_key::{Epk, murmur3_128};
 use orrery_model::{Json, Object};
@@ -68,12 +69,17 @@ impl ItemChange {
     }
 
     /// Returns the change as a version for the change feed with all versions and deletes, or `None`
-    /// if nothing changed. `now_seconds` and the container's `default_ttl` tell an expiry from a
-    /// deletion.
-    pub(crate) fn version(&self, now_seconds: u64, default_ttl: Option<i32>) -> Option<Version> {
+    /// if nothing changed. `ts` is the second of the commit; `moment` and the container's
+    /// `default_ttl` tell an expiry from a deletion.
+    pub(crate) fn version(
+        &self,
+        ts: u64,
+        moment: Moment,
+        default_ttl: Option<i32>,
+    ) -> Option<Version> {
         let old = self.old.as_ref().map(|state| &state.row);
         let new = self.new.as_ref().map(|state| &state.row);
-        Version::between(self.number, old, new, now_seconds, default_ttl)
+        Version::between(self.number, old, new, ts, moment, default_ttl)
     }
 
     /// Turns the change into rows of a commit.

@@ -30,7 +30,8 @@ use orrery_model::Result;
 use orrery_model::partition_key::Epk;
 use orrery_storage::{Direction, Snapshot};
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 
 /// Large logical partitions of one physical partition at most.
 const LARGE_MAX: usize = 4_096;
@@ -98,7 +99,8 @@ impl KeySizes {
         }
     }
 
-    /// Returns true, once, if a count would save writes from counting.
+    /// Returns true, once, if a count would save writes from counting. Called when the commit that
+    /// asks is accepted.
     pub(super) fn asks_for_count(&mut self, partition_bytes: u64, bytes_max: u64) -> bool {
         if self.is_requested || self.bound(partition_bytes) <= bytes_max / COUNT_PART {
             return false;
@@ -108,26 +110,41 @@ impl KeySizes {
         is_new
     }
 
-    /// Takes the changes of a commit in, and adds the rows that follow from them.
-    pub(super) fn apply(
-        &mut self,
+    /// Adds the rows that follow from the changes of a commit, which is not accepted yet.
+    pub(super) fn add_rows(
+        &self,
         changes: &KeyChanges,
         puts: &mut Vec<(Vec<u8>, Vec<u8>)>,
         deletes: &mut Vec<Vec<u8>>,
     ) {
-        let growth_before = self.growth;
+        let mut growth = self.growth;
+        for (epk, change) in changes {
+            match self.large.get(epk) {
+                Some(size) => match size.saturating_add_signed(*change) {
+                    0 => deletes.push(keys::key_size(epk)),
+                    size => puts.push((keys::key_size(epk), size.to_be_bytes().to_vec())),
+                },
+                None => growth = growth.saturating_add(growth_of(*change)),
+            }
+        }
+        if let Some(base) = self.base
+            && growth != self.growth
+        {
+            puts.push(bound_row(base, growth));
+        }
+    }
+
+    /// Takes the changes of an accepted commit in.
+    pub(super) fn apply(&mut self, changes: &KeyChanges) {
         for (epk, change) in changes {
             if let Some(size) = self.large.get_mut(epk) {
                 *size = size.saturating_add_signed(*change);
                 if *size == 0 {
                     self.large.remove(epk);
-                    deletes.push(keys::key_size(epk));
-                } else {
-                    puts.push((keys::key_size(epk), size.to_be_bytes().to_vec()));
                 }
                 continue;
             }
-            let growth = u64::try_from(*change).unwrap_or(0);
+            let growth = growth_of(*change);
             if let Some(count) = &mut self.count {
                 count.growth = count.growth.saturating_add(growth);
                 if let Some(total) = count.changes.get_mut(epk) {
@@ -138,16 +155,6 @@ impl KeySizes {
                 self.growth = self.growth.saturating_add(growth);
             }
         }
-        if self.growth != growth_before {
-            puts.extend(self.bound_row());
-        }
-    }
-
-    /// Returns the row of `base` and `growth`, if there was a count.
-    fn bound_row(&self) -> Option<(Vec<u8>, Vec<u8>)> {
-        let mut row = self.base?.to_be_bytes().to_vec();
-        row.extend_from_slice(&self.growth.to_be_bytes());
-        Some((keys::key_size_bound(), row))
     }
 
     /// Returns true if a count is on the agenda or running.
@@ -174,33 +181,83 @@ impl KeySizes {
         Some(unknown)
     }
 
-    /// Ends a count, and adds the rows that follow from the result. A count whose beginning the
-    /// writer does not know any more is dropped.
-    pub(super) fn end_count(
-        &mut self,
-        finished: FinishedCount,
+    /// Returns the running count that a result belongs to; `None` if the writer does not know the
+    /// beginning of that count any more.
+    fn count_of(&self, finished: &FinishedCount) -> Option<&Count> {
+        let count = self.count.as_ref()?;
+        let follows = |(epk, _): &(Epk, u64)| count.changes.contains_key(epk);
+        finished.sizes.iter().all(follows).then_some(count)
+    }
+
+    /// Returns the exact sizes that a count has found and no write has counted meanwhile.
+    fn found_by(&self, finished: &FinishedCount, count: &Count) -> Vec<(Epk, u64)> {
+        let mut found = Vec::new();
+        for (epk, size) in &finished.sizes {
+            if !self.large.contains_key(epk) {
+                found.push((epk.clone(), size.saturating_add_signed(count.changes[epk])));
+            }
+        }
+        found
+    }
+
+    /// Adds the rows that follow from the result of a count, whose commit is not accepted yet and
+    /// changes no items.
+    pub(super) fn add_rows_of_count(
+        &self,
+        finished: &FinishedCount,
         puts: &mut Vec<(Vec<u8>, Vec<u8>)>,
     ) {
-        self.is_requested = false;
-        let Some(count) = self.count.take() else {
+        let Some(count) = self.count_of(finished) else {
             return;
         };
-        let FinishedCount { sizes, base } = finished;
-        if !sizes.iter().all(|(epk, _)| count.changes.contains_key(epk)) {
-            return;
-        }
-        for (epk, size) in sizes {
-            let size = size.saturating_add_signed(count.changes[&epk]);
-            // A write may have counted the logical partition meanwhile.
-            self.large.entry(epk).or_insert(size);
-        }
-        (self.base, self.growth) = (Some(base), count.growth);
         // From now on only a row tells that a logical partition may be larger than the bound.
+        let row = |epk: &Epk, size: u64| (keys::key_size(epk), size.to_be_bytes().to_vec());
         for (epk, size) in &self.large {
-            puts.push((keys::key_size(epk), size.to_be_bytes().to_vec()));
+            puts.push(row(epk, *size));
         }
-        puts.extend(self.bound_row());
+        for (epk, size) in self.found_by(finished, count) {
+            puts.push(row(&epk, size));
+        }
+        puts.push(bound_row(finished.base, count.growth));
     }
+
+    /// Ends a count whose result is accepted. A count whose beginning the writer does not know any
+    /// more is dropped.
+    pub(super) fn end_count(&mut self, finished: FinishedCount) {
+        if let Some(count) = self.count_of(&finished) {
+            let (found, growth) = (self.found_by(&finished, count), count.growth);
+            self.large.extend(found);
+            (self.base, self.growth) = (Some(finished.base), growth);
+        }
+        self.is_requested = false;
+        self.count = None;
+    }
+}
+
+impl fmt::Display for KeySizes {
+    /// Writes what is known of the sizes. A count that is running is left out: it begins again with
+    /// another writer.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let large: BTreeMap<&[u8], u64> = self
+            .large
+            .iter()
+            .map(|(epk, size)| (epk.as_bytes(), *size))
+            .collect();
+        let (base, growth) = (self.base, self.growth);
+        write!(f, "large {large:?}, base {base:?}, growth {growth}")
+    }
+}
+
+/// Returns the bytes by which a change lets a logical partition grow.
+fn growth_of(change: i64) -> u64 {
+    u64::try_from(change).unwrap_or(0)
+}
+
+/// Returns the row of `base` and `growth`.
+fn bound_row(base: u64, growth: u64) -> (Vec<u8>, Vec<u8>) {
+    let mut row = base.to_be_bytes().to_vec();
+    row.extend_from_slice(&growth.to_be_bytes());
+    (keys::key_size_bound(), row)
 }
 
 /// The result of a count.
@@ -270,27 +327,24 @@ impl Partition {
 }
 
 impl Writer {
-    /// Checks that a commit lets no logical partition grow beyond the limit, reports those that
-    /// come near to the limit, and enters a count that is needed.
-    ///
-    /// # Errors
-    /// 403/1014 if a logical partition would be too large; 500 if the store cannot be read.
-    pub(super) fn watch_key_sizes(
+    /// Reports the logical partitions that an accepted commit brings near to the limit, and enters
+    /// a count that is needed.
+    pub(super) fn report_key_sizes(
         &mut self,
-        partition: &Partition,
         container: &dyn ContainerView,
-        changes: &CommitChanges,
+        passed: &[(Epk, u64)],
         now_ms: u64,
-    ) -> Result<()> {
-        let limit = container.key_limit();
-        for (epk, bytes) in self.check_key_sizes(partition, limit, &changes.key_changes)? {
-            container.report_large_key(&epk, bytes);
+    ) {
+        for (epk, bytes) in passed {
+            container.report_large_key(epk, *bytes);
         }
-        let bytes = changes.counters.bytes;
-        if self.key_sizes.asks_for_count(bytes, limit.bytes_max()) {
+        let bytes_max = container.key_limit().bytes_max();
+        if self
+            .key_sizes
+            .asks_for_count(self.counters.bytes, bytes_max)
+        {
             container.enter_work(BackgroundTask::KeySizes, now_ms);
         }
-        Ok(())
     }
 
     /// Checks that a commit lets no logical partition grow beyond the limit. Returns the logical
@@ -298,7 +352,7 @@ impl Writer {
     ///
     /// # Errors
     /// 403/1014 if one would be too large; 500 if the store cannot be read.
-    fn check_key_sizes(
+    pub(super) fn check_key_sizes(
         &mut self,
         partition: &Partition,
         limit: &KeyLimit,
@@ -327,7 +381,9 @@ impl Writer {
         Ok(passed)
     }
 
-    /// Returns the size of a logical partition after the last accepted commit, and remembers it.
+    /// Returns the size of a logical partition after the last accepted commit, and remembers it:
+    /// the size is that of the stored items, whatever becomes of the commit that asks, and a client
+    /// that writes to a full logical partition again and again has it counted once.
     fn count_key(&mut self, partition: &Partition, epk: &Epk) -> Result<u64> {
         let snapshot = partition.snapshot_with(self.lsn)?;
         let bytes = bytes_of(snapshot.as_ref(), epk)?;

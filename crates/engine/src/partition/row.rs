@@ -10,7 +10,7 @@
 //! [`split`].
 
 use crate::errors::damaged;
-use crate::partition::keys::ItemNumber;
+use crate::partition::keys::{self, ItemNumber};
 use crate::request::IndexingDirective;
 use crate::request::properties::{Property, is_server_set, server_set, stored};
 use bytes::Bytes;
@@ -43,6 +43,8 @@ const VERSION: u8 = 1;
 const EXCLUDED: u8 = 1;
 const INCLUDED: u8 = 2;
 const HEADER: usize = 35;
+/// The place of the second in a row.
+pub(crate) const TS_AT: usize = 14;
 /// Bytes of a row in the first value and in each further chunk. The store's limit is 64 KiB.
 const CHUNK: usize = 60 * 1024;
 
@@ -68,6 +70,15 @@ pub(crate) struct Row {
     pub epk: Epk,
     /// Compact JSON, an object, without system properties.
     pub body: Bytes,
+}
+
+/// Returns the second of a row from its first value.
+///
+/// # Errors
+/// 500 for bytes that are no row.
+pub(crate) fn ts_of(first: &[u8]) -> Result<u64> {
+    let ts = first.get(TS_AT..TS_AT + 8).and_then(keys::number);
+    ts.ok_or_else(|| damaged("an item row"))
 }
 
 impl Row {
@@ -115,7 +126,7 @@ impl Row {
         Some(Row {
             lsn: number(2)?,
             sequence: u32::from_be_bytes(bytes.get(10..14)?.try_into().ok()?),
-            ts: number(14)?,
+            ts: number(TS_AT)?,
             etag: number(22)?,
             ttl: i32::from_be_bytes(bytes.get(30..34)?.try_into().ok()?),
             indexing,
@@ -124,18 +135,12 @@ impl Row {
         })
     }
 
-    /// Returns the second from which on the item is expired in a container with this `defaultTtl`,
-    /// or `None` if the item never expires.
-    pub(crate) fn expires(&self, default_ttl: Option<i32>) -> Option<u64> {
+    /// Returns the seconds that the item lives in a container with this `defaultTtl`, or `None` if
+    /// the item never expires.
+    pub(crate) fn ttl_in(&self, default_ttl: Option<i32>) -> Option<u64> {
         let default_ttl = default_ttl?;
         let ttl = if self.ttl == 0 { default_ttl } else { self.ttl };
-        u64::try_from(ttl).ok().map(|ttl| self.ts + ttl)
-    }
-
-    /// Returns true if the item is not expired.
-    pub(crate) fn is_live(&self, now_seconds: u64, default_ttl: Option<i32>) -> bool {
-        self.expires(default_ttl)
-            .is_none_or(|second| now_seconds < second)
+        u64::try_from(ttl).ok()
     }
 
     /// Returns `_etag` with its quotes.

@@ -9,6 +9,7 @@ use crate::partition::item::{StoredItem, damaged};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
 use crate::partition::row::{self, Row};
 use crate::partition::scan;
+use crate::partition::stamps::Moment;
 use crate::partition::visibility::is_deleted_by_key;
 use crate::request::Id;
 use bytes::Bytes;
@@ -90,8 +91,8 @@ pub(crate) struct ItemReader<'a> {
     pub snapshot: &'a dyn Snapshot,
     /// Resource id of the container.
     pub container: Rid,
-    /// The current time in seconds since 1970, which decides what has expired.
-    pub now_seconds: u64,
+    /// The present moment, which decides what has expired.
+    pub moment: Moment,
     /// The `defaultTtl` of the container, in seconds.
     pub default_ttl: Option<i32>,
 }
@@ -119,7 +120,7 @@ impl ItemReader<'_> {
         };
         // A resource id alone does not say in which logical partition the item lies.
         let is_visible = row.epk == *epk
-            && row.is_live(self.now_seconds, self.default_ttl)
+            && self.moment.has(&row, self.default_ttl)
             && !is_deleted_by_key(&row, |key| self.get(key))?;
         Ok(is_visible.then_some(StoredItem { number, row }))
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 /// The header holds entries `{range}:{lsn}` or `{range}:{version}#{lsn}[#{region}={lsn}…]`,
 /// separated by commas. Entries of ranges that the partition did not come from are ignored. So are
 /// entries of an earlier container of the same name, which have another version. A copy has not
-/// reached an entry of a range, or of a container, that is newer than its catalog.
+/// reached an entry of a range or of a container that may be newer than its catalog.
 ///
 /// # Errors
 /// 400 for a token that cannot be read, 404/1002 for a token that is ahead of `committed`.
@@ -45,11 +45,17 @@ pub(crate) fn check_session(
 }
 
 impl Partition {
-    /// Returns true for a range that a copy's catalog does not have yet.
+    /// Returns true if the data is a copy of what another process writes.
+    pub(super) fn is_copy(&self) -> bool {
+        self.newest_range.load(Ordering::Relaxed) != u32::MAX
+    }
+
+    /// Returns true for a range or a container that a copy's catalog may not have yet. Versions
+    /// are times of a clock that may have been wrong, so another one may be that of a newer
+    /// container.
     fn is_newer_than_copy(&self, range: u32, version: Option<u64>) -> bool {
         let newest = self.newest_range.load(Ordering::Relaxed);
-        let is_copy = newest != u32::MAX;
-        is_copy && (range > newest || version.is_some_and(|version| version > self.version))
+        self.is_copy() && (range > newest || version.is_some_and(|version| version != self.version))
     }
 }
 

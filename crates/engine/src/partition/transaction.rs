@@ -24,22 +24,29 @@
 //! ([`ReadView::Durable`]); their commit is refused with 449 if the logical partition was written
 //! in the meantime.
 //!
+//! Promises: a transaction that is not committed leaves nothing in the memory of its partition. The
+//! paths that it brings belong to it until then (`index/new_paths.rs`), and the times of background
+//! work are entered when its commit is accepted. Two exceptions do no harm: numbers of items are
+//! not given twice, and the size of a full logical partition is remembered.
+//!
 //! Left out: transactions over several physical partitions, and isolation levels; there is only
 //! serializable.
 
-use crate::background::BackgroundTask;
 use crate::catalog::settings::{Settings, read_ttl, ttl_invalid};
 use crate::errors::{conflicting_write, etag_differs, item_id_taken, storage_failure};
 use crate::index::generations::{Policies, PolicyGenerations};
+use crate::index::new_paths::{NewPaths, PathNumbers};
 use crate::index::policy::Policy;
 use crate::index::terms::Terms;
 use crate::partition::container_view::ContainerView;
+use crate::partition::effects::Effects;
 use crate::partition::envelope::Size;
 use crate::partition::item::{StoredItem, damaged, item_id};
 use crate::partition::item_rows::{ItemChange, ItemState, unique_key_units, unique_keys_of};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
 use crate::partition::row::{self, Row};
 use crate::partition::row_reader::{number_of_rid, read_row, rows_of_epk_prefix};
+use crate::partition::stamps::Moment;
 use crate::partition::visibility::{Visibility, is_deleted_by_key};
 use crate::partition::{CommitChanges, Partition, SubmittedCommit, Writer};
 use crate::request::{Id, IndexingDirective, etag_matches};
@@ -87,6 +94,8 @@ pub(crate) struct Transaction<'a> {
     world: &'a dyn World,
     /// Second of the transaction: `_ts` of every item that it writes.
     ts: u64,
+    /// The moment at which the transaction began, which decides what has expired.
+    moment: Moment,
     /// LSN of the snapshot.
     base_lsn: u64,
     /// The times that the partition had been given up when the transaction began.
@@ -102,9 +111,11 @@ pub(crate) struct Transaction<'a> {
     entry_count: usize,
     /// Bytes of the old and the new states.
     item_bytes: usize,
-    /// The least size of the commit.
+    /// The least size of the commit, without the paths that it brings.
     size: Size,
-    /// The size has passed the limit of a commit.
+    /// The paths that the transaction brings.
+    new_paths: NewPaths,
+    /// The transaction has passed a limit and cannot be committed.
     is_overfull: bool,
     /// Counted work, from which the charge follows.
     pub work: Vec<Step>,
@@ -118,6 +129,7 @@ impl<'a> Transaction<'a> {
         snapshot: &'a dyn Snapshot,
         world: &'a dyn World,
     ) -> Self {
+        let now = world.now_seconds();
         Transaction {
             container,
             partition,
@@ -125,7 +137,8 @@ impl<'a> Transaction<'a> {
             policies: container.policies(),
             snapshot,
             world,
-            ts: partition.commit_second(world.now_seconds()),
+            ts: partition.commit_second(now),
+            moment: partition.moment(now),
             base_lsn: snapshot.head().lsn,
             hand_overs: partition.hand_overs(),
             changes: Vec::new(),
@@ -135,6 +148,7 @@ impl<'a> Transaction<'a> {
             entry_count: 0,
             item_bytes: 0,
             size: Size::default(),
+            new_paths: NewPaths::default(),
             is_overfull: false,
             work: Vec::new(),
         }
@@ -275,7 +289,7 @@ impl<'a> Transaction<'a> {
     /// Returns true if clients see an item: it is neither expired nor deleted with its logical
     /// partition.
     fn is_visible(&self, view: ReadView<'_>, row: &Row) -> Result<bool> {
-        let is_live = row.is_live(self.ts, self.settings.default_ttl);
+        let is_live = self.moment.has(row, self.settings.default_ttl);
         Ok(is_live && !is_deleted_by_key(row, |key| self.get(view, key))?)
     }
 
@@ -286,7 +300,7 @@ impl<'a> Transaction<'a> {
     /// 500 if the store cannot be read.
     pub(crate) fn logical_partition(&self, epk: &Epk) -> Result<Vec<StoredItem>> {
         let mut items: Vec<StoredItem> = Vec::new();
-        let visibility = Visibility::of(self.snapshot, self.ts, self.settings.default_ttl)?;
+        let visibility = Visibility::of(self.snapshot, self.moment, self.settings.default_ttl)?;
         for stored in rows_of_epk_prefix(self.snapshot, keys::epk_prefix(epk), 0) {
             let stored = stored?;
             let is_changed = self.by_number.contains_key(&stored.number);
@@ -428,6 +442,23 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
+    /// Writes an item again, with the second of the transaction. The work is not charged.
+    ///
+    /// # Errors
+    /// 500 if what is stored is no item; 413 if the transaction is too large.
+    pub(crate) fn date_anew(&mut self, old: &StoredItem) -> Result<()> {
+        let before = self.state_of(&old.row)?;
+        let after = self.state_of(&Row {
+            lsn: row::UNCOMMITTED,
+            sequence: 0,
+            ts: self.ts,
+            etag: self.world.random(),
+            ..old.row.clone()
+        })?;
+        self.record(old.number, Some(before), Some(after))?;
+        Ok(())
+    }
+
     /// Checks that an item has the etag that the client names. `bytes` is what a refusal is charged
     /// for.
     ///
@@ -539,13 +570,23 @@ impl<'a> Transaction<'a> {
         match self.by_number.get(&number) {
             // The state before the transaction stays that of the first change.
             Some(&at) => {
-                let before = Size::of(&self.changes[at]);
-                self.changes[at].new = new;
-                self.size.replace(before, Size::of(&self.changes[at]));
+                let change = &mut self.changes[at];
+                let before = Size::of(change);
+                let replaced = std::mem::replace(&mut change.new, new);
+                if let Some(new) = &change.new {
+                    self.new_paths.hold(&new.terms);
+                }
+                if let Some(replaced) = replaced {
+                    self.new_paths.release(&replaced.terms);
+                }
+                self.size.replace(before, Size::of(change));
                 self.check_size()?;
             }
             None => {
                 let change = ItemChange { number, old, new };
+                if let Some(new) = &change.new {
+                    self.new_paths.hold(&new.terms);
+                }
                 self.size.replace(Size::default(), Size::of(&change));
                 self.check_size()?;
                 self.by_number.insert(number, self.changes.len());
@@ -558,21 +599,30 @@ impl<'a> Transaction<'a> {
     /// Checks that the transaction still fits into a commit.
     ///
     /// # Errors
-    /// 413 if it does not. The transaction can then not be committed.
+    /// 413 if it does not, 400 if the dictionary of paths cannot take its paths. The transaction
+    /// can then not be committed.
     fn check_size(&mut self) -> Result<()> {
-        let fits = self.size.check();
+        let fits = self.fits();
         self.is_overfull |= fits.is_err();
         fits
+    }
+
+    fn fits(&self) -> Result<()> {
+        self.size.check(&self.new_paths)?;
+        match self.new_paths.rows() {
+            0 => Ok(()),
+            _ => self.new_paths.check(&*self.partition.paths_for_write()?),
+        }
     }
 
     /// Checks that no change of the transaction was too large for a commit. A script may have
     /// caught the error of the change.
     ///
     /// # Errors
-    /// 413 if one was.
+    /// 413 and 400 if one was.
     pub(crate) fn check_not_overfull(&self) -> Result<()> {
         match self.is_overfull {
-            true => self.size.check(),
+            true => self.fits(),
             false => Ok(()),
         }
     }
@@ -582,7 +632,7 @@ impl<'a> Transaction<'a> {
     /// # Errors
     /// 400 for a `ttl` that is wrong, 413 for an item that is too large.
     fn new_state(
-        &self,
+        &mut self,
         epk: &Epk,
         item: &Object,
         id: &str,
@@ -625,7 +675,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// Returns a stored row with what follows from it.
-    fn state_of(&self, row: &Row) -> Result<ItemState> {
+    fn state_of(&mut self, row: &Row) -> Result<ItemState> {
         let json = parse(&row.body).map_err(|_| damaged())?;
         let item = json.as_object().ok_or_else(damaged)?;
         let id = item.get("id").and_then(Json::as_str).ok_or_else(damaged)?;
@@ -643,12 +693,13 @@ impl<'a> Transaction<'a> {
     }
 
     /// Returns the index terms of an item under the newest policy.
-    fn terms(&self, item: &Object, ts: u64, indexing: IndexingDirective) -> Result<Terms> {
-        self.terms_under(&self.policies.newest.1, item, ts, indexing)
+    fn terms(&mut self, item: &Object, ts: u64, indexing: IndexingDirective) -> Result<Terms> {
+        let policy = Arc::clone(&self.policies.newest.1);
+        self.terms_under(&policy, item, ts, indexing)
     }
 
     fn terms_under(
-        &self,
+        &mut self,
         policy: &Policy,
         item: &Object,
         ts: u64,
@@ -658,7 +709,11 @@ impl<'a> Transaction<'a> {
             return Ok(Terms::default());
         }
         let key_is_id = self.settings.partition_key_is_id();
-        let mut paths = self.partition.paths_mut()?;
+        let known = self.partition.paths_for_write()?;
+        let mut paths = PathNumbers {
+            known: &known,
+            new: &mut self.new_paths,
+        };
         Ok(Terms::of(item, ts, policy, key_is_id, &mut paths))
     }
 
@@ -668,6 +723,7 @@ impl<'a> Transaction<'a> {
     fn apply_policy_generations(&mut self, generations: &PolicyGenerations) -> Result<()> {
         let policies = self.container.policies();
         let mut changes = std::mem::take(&mut self.changes);
+        self.new_paths.release_all();
         for change in &mut changes {
             let generation = generations.generation_of(change.number);
             let policy = policies.get(generation).ok_or_else(damaged)?;
@@ -677,27 +733,27 @@ impl<'a> Transaction<'a> {
                 let Row { ts, indexing, .. } = state.row;
                 state.terms = self.terms_under(policy, item, ts, indexing)?;
             }
+            if let Some(new) = &change.new {
+                self.new_paths.hold(&new.terms);
+            }
         }
         self.changes = changes;
         Ok(())
     }
 
-    /// Enters the removal of the items that the transaction leaves, when they expire, and of the
-    /// versions that it writes, when they are too old. The writer is locked.
-    fn enter_removal(&self, settings: &Settings) {
+    /// Returns the second in which something of the transaction is to be removed: an item that it
+    /// leaves, when it expires, or a version that it writes, when it is too old.
+    fn next_removal(&self, settings: &Settings) -> Option<u64> {
         let mut next = match settings.retention_seconds {
             Some(retention) => self.ts.saturating_add(retention + 1),
             None => u64::MAX,
         };
         for change in &self.changes {
             let new = change.new.as_ref();
-            let expires = new.and_then(|new| new.row.expires(settings.default_ttl));
+            let expires = new.and_then(|new| self.moment.expires(&new.row, settings.default_ttl));
             next = next.min(expires.unwrap_or(u64::MAX));
         }
-        if next < u64::MAX {
-            let at_ms = next.saturating_mul(1000);
-            self.container.enter_work(BackgroundTask::Removal, at_ms);
-        }
+        (next < u64::MAX).then_some(next)
     }
 
     /// Submits the transaction as one commit. Returns `None` if the transaction changed nothing, so
@@ -708,7 +764,8 @@ impl<'a> Transaction<'a> {
     ///
     /// # Errors
     /// 449 if that logical partition was written since the transaction began; 403/1014 if a logical
-    /// partition would be larger than one may be; 500 if a stored item cannot be read.
+    /// partition would be larger than one may be; 400 and 413 if the transaction has passed a
+    /// limit; 500 if a stored item cannot be read.
     pub(crate) fn commit(
         mut self,
         writer: &mut Writer,
@@ -734,27 +791,54 @@ impl<'a> Transaction<'a> {
         // The snapshot shows these rows now; without this the writer's memory would only grow.
         writer.forget_durable(self.base_lsn);
 
-        let token = self.world.random();
-        let lsn = writer.lsn + 1;
-        let mut changes = CommitChanges {
-            counters: writer.counters,
-            may_use_reserve: self.changes.iter().all(|change| change.new.is_none()),
-            ..CommitChanges::default()
-        };
-
         // The settings are read now and not at the beginning: a script may have run for seconds.
         let settings = self.container.settings();
-        let keeps_versions = settings.retention_seconds.is_some();
-        changes.versions_after = change_of_versions_floor(keeps_versions, writer);
+        let effects = Effects {
+            container: self.container,
+            partition: self.partition,
+            ts: self.ts,
+            removal: self.next_removal(&settings),
+            now_ms: self.world.now_ms(),
+        };
+        let (partition, token) = (self.partition, self.world.random());
+        let (container, limit) = (self.container, self.container.key_limit());
+        let mut changes = self.into_changes(writer, settings.retention_seconds.is_some())?;
+        let passed = writer.check_key_sizes(partition, limit, &changes.key_changes)?;
 
-        self.enter_removal(&settings);
-        self.partition.note_commit_second(self.ts);
+        // After a restart numbers go on above all that were handed out, used or not.
+        let bound = partition.item_number_bound(container)?;
+        changes.counters.next_number = changes.counters.next_number.max(bound);
+        let submitted = writer.submit(partition, changes, token);
+        if submitted.is_accepted() {
+            effects.take_place(writer, &passed);
+        }
+        Ok(Some(submitted))
+    }
+
+    /// Turns the transaction into the changes of the next commit.
+    ///
+    /// # Errors
+    /// 400 if the dictionary of paths cannot take the paths of the transaction.
+    fn into_changes(self, writer: &Writer, keeps_versions: bool) -> Result<CommitChanges> {
+        let lsn = writer.lsn + 1;
+        let known = self.partition.paths_for_write()?;
+        self.new_paths.check(&known)?;
+        let mut changes = CommitChanges {
+            counters: writer.counters,
+            new_paths: self.new_paths.assign(&known),
+            may_use_reserve: self.changes.iter().all(|change| change.new.is_none()),
+            versions_after: change_of_versions_floor(keeps_versions, writer),
+            ..CommitChanges::default()
+        };
+        // The lock of the dictionary is free before the commit adds its paths.
+        drop(known);
 
         // Each item becomes a version, if versions are kept, and the difference of its rows.
         for (mut change, sequence) in self.changes.into_iter().zip(0..) {
             change.set_feed_position(lsn, sequence);
             if keeps_versions
-                && let Some(version) = change.version(self.ts, self.settings.default_ttl)
+                && let Some(version) =
+                    change.version(self.ts, self.moment, self.settings.default_ttl)
             {
                 version.put(lsn, sequence, &mut changes);
             }
@@ -766,17 +850,7 @@ impl<'a> Transaction<'a> {
                 None => changes.deletes.push(key),
             }
         }
-
-        let now_ms = self.world.now_ms();
-        writer.watch_key_sizes(self.partition, self.container, &changes, now_ms)?;
-
-        // After a restart numbers go on above all that were handed out, used or not.
-        let bound = self.partition.item_number_bound(self.container)?;
-        changes.counters.next_number = changes.counters.next_number.max(bound);
-        if self.partition.asks_for_look_at_size(changes.counters.bytes) {
-            self.container.enter_work(BackgroundTask::Splits, now_ms);
-        }
-        Ok(Some(writer.submit(self.partition, changes, token)))
+        Ok(changes)
     }
 }
 

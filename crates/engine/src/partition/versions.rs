@@ -19,6 +19,7 @@ use crate::catalog::Container;
 use crate::errors::damaged;
 use crate::partition::keys::{self, ItemNumber};
 use crate::partition::row::{self, Row};
+use crate::partition::stamps::Moment;
 use crate::partition::{CommitChanges, Partition, scan};
 use bytes::Bytes;
 use orrery_model::json::parse;
@@ -33,6 +34,8 @@ pub(crate) const ROW: &str = "a version of an item";
 const FORMAT: u8 = 1;
 const EXPIRED: u8 = 1;
 const HEADER: usize = 27;
+/// The place of the second of the change.
+const CRTS_AT: usize = 3;
 
 /// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,13 +73,15 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// Returns the change between two states of an item at a second, in a container with this
-    /// `defaultTtl`, or `None` if neither state exists.
+    /// Returns the change between two states of an item, which is stamped with second `crts`, or
+    /// `None` if neither state exists. `moment` and the container's `default_ttl` tell an expiry
+    /// from a deletion.
     pub(crate) fn between(
         number: ItemNumber,
         old: Option<&Row>,
         new: Option<&Row>,
-        now_seconds: u64,
+        crts: u64,
+        moment: Moment,
         default_ttl: Option<i32>,
     ) -> Option<Version> {
         let (operation, row) = match (old, new) {
@@ -85,12 +90,12 @@ impl Version {
             (Some(_), Some(new)) => (Operation::Replace, new),
             (Some(old), None) => (Operation::Delete, old),
         };
-        let expired = operation == Operation::Delete && !row.is_live(now_seconds, default_ttl);
+        let expired = operation == Operation::Delete && !moment.has(row, default_ttl);
         let previous_lsn = old.map_or(0, |old| old.lsn);
         Some(Version {
             operation,
             expired,
-            crts: now_seconds,
+            crts,
             number,
             previous_lsn,
             row: row.clone(),
@@ -259,10 +264,30 @@ pub(crate) fn floor(snapshot: &dyn Snapshot) -> Result<u64> {
     Ok(Partition::versions_after(snapshot)?.unwrap_or(snapshot.head().lsn))
 }
 
+/// Returns the first chunk of a version with second `now` in place of later seconds, or `None` if
+/// it has none.
+///
+/// # Errors
+/// 500 for a chunk that is damaged.
+pub(crate) fn dated_anew(value: &[u8], now: u64) -> Result<Option<Vec<u8>>> {
+    let row = value.get(HEADER..).ok_or_else(|| damaged(ROW))?;
+    if crts_of(value)? <= now && row::ts_of(row)? <= now {
+        return Ok(None);
+    }
+    let mut anew = value.to_vec();
+    for at in [CRTS_AT, HEADER + row::TS_AT] {
+        let number = &mut anew[at..at + 8];
+        if keys::number(number).is_some_and(|second| second > now) {
+            number.copy_from_slice(&now.to_be_bytes());
+        }
+    }
+    Ok(Some(anew))
+}
+
 /// Returns the second of a version's change from its first chunk.
 pub(crate) fn crts_of(value: &[u8]) -> Result<u64> {
     value
-        .get(3..11)
+        .get(CRTS_AT..CRTS_AT + 8)
         .and_then(keys::number)
         .ok_or_else(|| damaged(ROW))
 }
@@ -271,6 +296,10 @@ pub(crate) fn crts_of(value: &[u8]) -> Result<u64> {
 mod tests {
     use super::*;
     use crate::request::IndexingDirective;
+
+    fn at(now: u64) -> Moment {
+        Moment { now, since: 0 }
+    }
 
     fn row(lsn: u64) -> Row {
         Row {
@@ -292,21 +321,27 @@ mod tests {
             (Some(row(1)), Some(row(2))),
             (Some(row(1)), None),
         ] {
-            let version =
-                Version::between(7, old.as_ref(), new.as_ref(), 100, Some(50)).expect("a change");
+            let version = Version::between(7, old.as_ref(), new.as_ref(), 100, at(100), Some(50));
+            let version = version.expect("a change");
             let bytes = Bytes::from(version.encode());
             assert_eq!(Version::decode(&bytes).expect("a version"), version);
             assert_eq!(crts_of(&bytes).expect("a second"), 100);
+            assert_eq!(dated_anew(&bytes, 100).expect("a version"), None);
+            let anew = dated_anew(&bytes, 70)
+                .expect("a version")
+                .expect("it is later");
+            let anew = Version::decode(&anew.into()).expect("a version");
+            assert_eq!((anew.crts, anew.row.ts), (70, 70));
             let header = HEADER + 35;
             assert!((0..header).all(|end| Version::decode(&bytes.slice(..end)).is_err()));
         }
-        assert_eq!(Version::between(7, None, None, 100, None), None);
+        assert_eq!(Version::between(7, None, None, 100, at(100), None), None);
     }
 
     #[test]
     fn a_deletion_is_told_apart_from_an_end_of_time() {
         let deleted = |now, ttl| {
-            Version::between(7, Some(&row(1)), None, now, ttl)
+            Version::between(7, Some(&row(1)), None, now, at(now), ttl)
                 .expect("a change")
                 .expired
         };

@@ -12,6 +12,7 @@ use crate::partition::key_deletion::{KeyDeletion, ROW};
 use crate::partition::keys;
 use crate::partition::row::Row;
 use crate::partition::scan;
+use crate::partition::stamps::Moment;
 use orrery_model::Result;
 use orrery_model::partition_key::Epk;
 use orrery_storage::{Direction, Snapshot};
@@ -39,7 +40,7 @@ pub(crate) fn key_deletions(snapshot: &dyn Snapshot) -> Result<KeyDeletions> {
 /// The visibility of the items of a snapshot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Visibility {
-    now_seconds: u64,
+    moment: Moment,
     default_ttl: Option<i32>,
     deleted: Arc<KeyDeletions>,
     /// The policy whose index decides which items are seen; `None` if items that are not indexed
@@ -50,27 +51,27 @@ pub(crate) struct Visibility {
 }
 
 impl Visibility {
-    /// Returns the visibility at a second in a container with this `defaultTtl`.
+    /// Returns the visibility at a moment in a container with this `defaultTtl`.
     ///
     /// # Errors
     /// 500 if the store cannot be read or a row is damaged.
     pub(crate) fn of(
         snapshot: &dyn Snapshot,
-        now_seconds: u64,
+        moment: Moment,
         default_ttl: Option<i32>,
     ) -> Result<Self> {
         let deleted = Arc::new(key_deletions(snapshot)?);
-        Ok(Visibility::with(deleted, now_seconds, default_ttl))
+        Ok(Visibility::with(deleted, moment, default_ttl))
     }
 
     /// Returns the visibility as [`Visibility::of`] does, if the deletions are known.
     pub(crate) fn with(
         deleted: Arc<KeyDeletions>,
-        now_seconds: u64,
+        moment: Moment,
         default_ttl: Option<i32>,
     ) -> Self {
         Visibility {
-            now_seconds,
+            moment,
             default_ttl,
             deleted,
             policy: None,
@@ -86,7 +87,7 @@ impl Visibility {
 
     /// Returns true if clients may see an item.
     pub(crate) fn has(&self, row: &Row) -> bool {
-        let is_live = row.is_live(self.now_seconds, self.default_ttl) && !self.is_deleted(row);
+        let is_live = self.moment.has(row, self.default_ttl) && !self.is_deleted(row);
         let policy = self.policy.as_ref();
         is_live && policy.is_none_or(|policy| policy.indexes(row.indexing))
     }

@@ -1,20 +1,26 @@
 //! The writer of a partition: accepted rows that are not durable yet, the logical partitions
 //! written recently, and the way from changes to a commit.
+//!
+//! Promises: a commit that the store refuses when it is submitted leaves the writer, and all else
+//! that the partition keeps in memory, as it was. After a commit that fails later, or whose outcome
+//! is not known, the next writer reads everything anew.
 
-use super::counts::{COUNT_BLOCK, count_row};
+use super::counts::EntryCounts;
 use super::key_sizes::{FinishedCount, KeyChanges, KeySizes};
 use super::{Counters, Partition, scan};
 use crate::errors::storage_failure;
 use crate::feed::read_change;
 use crate::index::generations::PolicyGenerations;
+use crate::index::new_paths::AssignedPaths;
 use crate::index::terms::Terms;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::row_reader::read_row;
 use bytes::Bytes;
 use orrery_model::Result;
-use orrery_model::sync::{lock, write};
-use orrery_storage::{Commit, Direction, Lease, Receipt, Snapshot, Token};
+use orrery_model::sync::lock;
+use orrery_storage::{Commit, CommitOutcome, Direction, Lease, Receipt, Snapshot, Token};
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fmt;
 use std::sync::MutexGuard;
 
 /// Logical partitions that are remembered as recently written.
@@ -33,7 +39,7 @@ pub struct Writer {
     /// The LSN after which versions are kept, if they are kept, after the last accepted commit.
     pub versions_after: Option<u64>,
     /// Index entries by path.
-    entry_counts: Vec<u64>,
+    entry_counts: EntryCounts,
     pending: PendingRows,
     recent: RecentWrites,
     /// Sizes of logical partitions after the last accepted commit.
@@ -66,6 +72,8 @@ pub struct CommitChanges {
     pub puts: Vec<(Vec<u8>, Vec<u8>)>,
     /// Rows to remove. A row that is both removed and written is written.
     pub deletes: Vec<Vec<u8>>,
+    /// The paths that the commit brings, with their numbers.
+    pub new_paths: AssignedPaths,
     /// Change of the number of index entries, by path.
     pub entries: HashMap<PathNumber, i64>,
     /// The logical partitions that are written, by EPK prefix.
@@ -85,7 +93,8 @@ pub struct CommitChanges {
 }
 
 impl CommitChanges {
-    /// Replaces the index terms of an item. Terms in both sets stay untouched.
+    /// Replaces the index terms of an item. Terms in both sets stay untouched. The new paths among
+    /// the terms have their numbers in `new_paths`.
     pub fn replace_terms(
         &mut self,
         before: &Terms,
@@ -94,12 +103,17 @@ impl CommitChanges {
         epk_prefix: EpkPrefix,
     ) {
         for (path, value) in before.difference(after) {
+            // A path that the dictionary lacks has no entries to remove.
+            let Some(path) = self.new_paths.number(path) else {
+                continue;
+            };
             let key = keys::term(path, value, number, epk_prefix);
             self.counters.index_bytes = self.counters.index_bytes.saturating_sub(key.len() as u64);
             self.deletes.push(key);
             *self.entries.entry(path).or_default() -= 1;
         }
         for (path, value) in after.difference(before) {
+            let path = self.new_paths.number(path).expect("counted as used");
             let key = keys::term(path, value, number, epk_prefix);
             self.counters.index_bytes += key.len() as u64;
             self.puts.push((key, Vec::new()));
@@ -127,6 +141,13 @@ pub struct Attempt {
     pub is_refused: bool,
 }
 
+impl SubmittedCommit {
+    /// Returns true if the commit is accepted, so that the next commit builds on it.
+    pub fn is_accepted(&self) -> bool {
+        !self.attempt.is_refused
+    }
+}
+
 impl Writer {
     /// Opens the partition in the store under a new lease, which stops every earlier writer.
     ///
@@ -143,14 +164,14 @@ impl Writer {
         let snapshot = partition.snapshot_in_any_phase()?;
         let snapshot = snapshot.as_ref();
         partition.load_dictionary(snapshot)?;
-        partition.note_commit_second(newest_ts(snapshot)?);
+        partition.set_commit_second(newest_ts(snapshot)?);
         Ok(Writer {
             lease,
             lsn,
             counters: Partition::counters(snapshot)?,
             generations: Partition::generations(snapshot)?,
             versions_after: Partition::versions_after(snapshot)?,
-            entry_counts: read_entry_counts(snapshot)?,
+            entry_counts: EntryCounts::load(snapshot)?,
             pending: PendingRows::default(),
             key_sizes: KeySizes::load(snapshot)?,
             recent: RecentWrites {
@@ -182,7 +203,7 @@ impl Writer {
     }
 
     /// Submits a commit and returns without waiting for the sync. `random` is a number that no
-    /// other commit has.
+    /// other commit has. A commit that is refused at once changes nothing.
     pub fn submit(
         &mut self,
         partition: &Partition,
@@ -194,76 +215,36 @@ impl Writer {
             token: token_of(self.lsn + 1, random),
             is_refused: false,
         };
-        // A refusal that does not depend on the commit leaves the writer as it is.
+        // A refusal that does not depend on the commit is known before its rows are made.
         let receipt = match partition.store.refusal(changes.may_use_reserve) {
-            Some(refusal) => {
-                attempt.is_refused = true;
-                Receipt::ready(refusal)
-            }
+            Some(refusal) => Receipt::ready(refusal),
             None => self.submit_attempt(partition, changes, attempt),
         };
+        attempt.is_refused = receipt.refusal().is_some();
         SubmittedCommit { receipt, attempt }
     }
 
-    /// Submits a commit, on which the writer counts from now on.
+    /// Makes the rows of a commit, submits them, and takes the changes in if the commit is
+    /// accepted.
     fn submit_attempt(
         &mut self,
         partition: &Partition,
-        changes: CommitChanges,
+        mut changes: CommitChanges,
         attempt: Attempt,
     ) -> Receipt {
         let Attempt { lsn, token, .. } = attempt;
-        let CommitChanges {
-            mut puts,
-            mut deletes,
-            entries,
-            epk_prefixes,
-            key_changes,
-            key_count,
-            counters,
-            generations,
-            versions_after,
-            may_use_reserve,
-        } = changes;
-
-        // Every commit carries its counters and its row in the commit log, which later tells
-        // whether the commit took place.
-        puts.push((keys::counters(), counters.encode()));
-        puts.push((keys::log(lsn), log_row(lsn, token).to_vec()));
-        if let Some(generations) = generations {
-            puts.push((keys::policy_generations(), generations.encode()));
-            self.generations = generations;
-        }
-        match versions_after {
-            Some(Some(after)) => puts.push((keys::versions_floor(), after.to_be_bytes().to_vec())),
-            Some(None) => deletes.push(keys::versions_floor()),
-            None => {}
-        }
-        if let Some(after) = versions_after {
-            self.versions_after = after;
-        }
-        self.count_entries(entries, &mut puts);
-        self.key_sizes.apply(&key_changes, &mut puts, &mut deletes);
-        if let Some(finished) = key_count {
-            self.key_sizes.end_count(finished, &mut puts);
-        }
-
+        let mut puts = std::mem::take(&mut changes.puts);
+        let mut deletes = std::mem::take(&mut changes.deletes);
+        self.add_own_rows(&changes, attempt, &mut puts, &mut deletes);
+        let counts = self.entry_counts.changed(&changes.entries);
+        puts.extend(counts.rows());
         // Terms refer to paths by number, so new paths go into the same commit as their first
         // terms.
-        if let Some(paths) = &mut *write(&partition.paths) {
-            for (number, row) in paths.take_unsaved() {
-                puts.push((keys::path(number), row));
-            }
+        for (number, row) in &changes.new_paths.rows {
+            puts.push((keys::path(*number), row.clone()));
         }
 
-        // From here on the next write sees these rows, and a split under way follows them.
-        self.pending.add(lsn, &puts, &deletes);
-        if let Some(capture) = &mut *lock(&partition.change_capture) {
-            capture.add(lsn, &puts, &deletes);
-        }
-        self.counters = counters;
-        self.recent.add(lsn, epk_prefixes);
-
+        let pending = PendingRows::rows_of(&puts, &deletes);
         let commit = Commit {
             expect_lsn: self.lsn,
             new_lsn: lsn,
@@ -271,51 +252,106 @@ impl Writer {
             puts,
             deletes,
             range_deletes: Vec::new(),
-            may_use_reserve,
+            may_use_reserve: changes.may_use_reserve,
         };
+        if !partition.store.limits().admit(&commit) {
+            return Receipt::ready(CommitOutcome::TooLarge);
+        }
+        // Readers of a snapshot that has the commit need its paths, and a split under way its rows,
+        // so both are there before the store makes the commit visible.
+        partition.add_paths(&changes.new_paths.rows);
+        if let Some(capture) = &mut *lock(&partition.change_capture) {
+            capture.add(lsn, &commit.puts, &commit.deletes);
+        }
+        let receipt = partition.store.submit(&self.lease, commit);
+        if receipt.refusal().is_some() {
+            partition.take_paths_back(&changes.new_paths.rows);
+            if let Some(capture) = &mut *lock(&partition.change_capture) {
+                capture.remove(lsn);
+            }
+            return receipt;
+        }
+
+        // From here on the next write builds on the commit.
         self.lsn = lsn;
-        partition.store.submit(&self.lease, commit)
+        self.pending.add(lsn, pending);
+        self.entry_counts.apply(counts);
+        self.take_in(changes);
+        receipt
+    }
+
+    /// Adds the rows of a commit that the partition keeps for itself, counts of index entries left
+    /// out.
+    fn add_own_rows(
+        &self,
+        changes: &CommitChanges,
+        attempt: Attempt,
+        puts: &mut Vec<(Vec<u8>, Vec<u8>)>,
+        deletes: &mut Vec<Vec<u8>>,
+    ) {
+        // Every commit carries its counters and its row in the commit log, which later tells
+        // whether the commit took place.
+        let log_row = log_row(attempt.lsn, attempt.token);
+        puts.push((keys::counters(), changes.counters.encode()));
+        puts.push((keys::log(attempt.lsn), log_row.to_vec()));
+        if let Some(generations) = &changes.generations {
+            puts.push((keys::policy_generations(), generations.encode()));
+        }
+        match changes.versions_after {
+            Some(Some(after)) => puts.push((keys::versions_floor(), after.to_be_bytes().to_vec())),
+            Some(None) => deletes.push(keys::versions_floor()),
+            None => {}
+        }
+        self.key_sizes.add_rows(&changes.key_changes, puts, deletes);
+        if let Some(finished) = &changes.key_count {
+            self.key_sizes.add_rows_of_count(finished, puts);
+        }
+    }
+
+    /// Takes the changes of an accepted commit in.
+    fn take_in(&mut self, changes: CommitChanges) {
+        self.counters = changes.counters;
+        if let Some(generations) = changes.generations {
+            self.generations = generations;
+        }
+        if let Some(after) = changes.versions_after {
+            self.versions_after = after;
+        }
+        self.key_sizes.apply(&changes.key_changes);
+        if let Some(finished) = changes.key_count {
+            self.key_sizes.end_count(finished);
+        }
+        self.recent.add(self.lsn, changes.epk_prefixes);
     }
 
     /// Forgets pending rows up to a durable LSN: snapshots hold them now.
     pub fn forget_durable(&mut self, durable_lsn: u64) {
         self.pending.forget(durable_lsn);
     }
+}
 
-    /// Adds up the index entries by path and writes the blocks of counts that changed.
-    fn count_entries(
-        &mut self,
-        entries: HashMap<PathNumber, i64>,
-        puts: &mut Vec<(Vec<u8>, Vec<u8>)>,
-    ) {
-        let mut blocks: Vec<u32> = Vec::new();
-        for (path, change) in entries {
-            if change == 0 {
-                continue;
-            }
-            let block = path / COUNT_BLOCK;
-            let length = ((block + 1) * COUNT_BLOCK) as usize;
-            if self.entry_counts.len() < length {
-                self.entry_counts.resize(length, 0);
-                // Blocks are read back until one is missing, so every block before this one is
-                // written too.
-                let missing: Vec<u32> = (0..block).filter(|b| !blocks.contains(b)).collect();
-                blocks.extend(missing);
-            }
-            let count = &mut self.entry_counts[path as usize];
-            *count = count.saturating_add_signed(change);
-            if !blocks.contains(&block) {
-                blocks.push(block);
-            }
-        }
-        for block in blocks {
-            puts.push(count_row(&self.entry_counts, block));
-        }
+impl fmt::Display for Writer {
+    /// Writes what the writer knows beside the rows of the store. The lease and the recent writes
+    /// are left out: a new writer has a lease of its own and counts every write as recent.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "lsn {}, {:?}", self.lsn, self.counters)?;
+        writeln!(
+            f,
+            "{:?}, versions after {:?}",
+            self.generations, self.versions_after
+        )?;
+        writeln!(f, "entries {:?}", self.entry_counts.by_path())?;
+        writeln!(f, "{}", self.key_sizes)?;
+        let pending: Vec<&Vec<u8>> = self.pending.rows.keys().collect();
+        writeln!(f, "pending {pending:?}")
     }
 }
 
 /// Returns the `_ts` of the item that was changed last; 0 if there is no item.
-fn newest_ts(snapshot: &dyn Snapshot) -> Result<u64> {
+///
+/// # Errors
+/// 500 if the store cannot be read or a row is damaged.
+pub(crate) fn newest_ts(snapshot: &dyn Snapshot) -> Result<u64> {
     let newest = scan(snapshot, &keys::feed_after(0), Direction::Reverse).next();
     let Some(entry) = newest else { return Ok(0) };
     let (key, value) = entry?;
@@ -326,35 +362,30 @@ fn newest_ts(snapshot: &dyn Snapshot) -> Result<u64> {
     Ok(row.map_or(0, |row| row.ts))
 }
 
-/// Reads the number of index entries by path.
-fn read_entry_counts(snapshot: &dyn Snapshot) -> Result<Vec<u64>> {
-    let mut counts = Vec::new();
-    for block in 0.. {
-        let row = snapshot.get(&keys::path_counts(block));
-        let Some(row) = row.map_err(storage_failure)? else {
-            break;
-        };
-        counts.extend(row.chunks_exact(8).filter_map(keys::number));
-    }
-    Ok(counts)
-}
-
 impl PendingRows {
-    fn add(&mut self, lsn: u64, puts: &[(Vec<u8>, Vec<u8>)], deletes: &[Vec<u8>]) {
-        let mut keys_of_commit = Vec::new();
+    /// Returns the rows that a commit leaves: written, or removed if the value is `None`.
+    fn rows_of(puts: &[(Vec<u8>, Vec<u8>)], deletes: &[Vec<u8>]) -> Vec<(Vec<u8>, Option<Bytes>)> {
+        let mut rows = Vec::new();
         // Removals come first: as in the store, a row that is both removed and written is written.
         for key in deletes {
             if !keys::is_term(key) {
-                self.rows.insert(key.clone(), (lsn, None));
-                keys_of_commit.push(key.clone());
+                rows.push((key.clone(), None));
             }
         }
         for (key, value) in puts {
             if !keys::is_term(key) {
-                let row = (lsn, Some(Bytes::copy_from_slice(value)));
-                self.rows.insert(key.clone(), row);
-                keys_of_commit.push(key.clone());
+                rows.push((key.clone(), Some(Bytes::copy_from_slice(value))));
             }
+        }
+        rows
+    }
+
+    /// Adds the rows of an accepted commit.
+    fn add(&mut self, lsn: u64, rows: Vec<(Vec<u8>, Option<Bytes>)>) {
+        let mut keys_of_commit = Vec::with_capacity(rows.len());
+        for (key, value) in rows {
+            self.rows.insert(key.clone(), (lsn, value));
+            keys_of_commit.push(key);
         }
         self.commits.push_back((lsn, keys_of_commit));
     }

@@ -3,7 +3,7 @@
 use super::condition::steps;
 use crate::index::cells::SpatialGrid;
 use crate::index::generations::Policies;
-use crate::index::paths::Step;
+use crate::index::paths::{Step, is_indexable};
 use crate::index::policy::{Composite, Policy};
 use crate::partition::keys::PathNumber;
 use crate::partition::row::is_system;
@@ -103,9 +103,13 @@ fn has_entries_for(policy: &Policy, newest: &Policy) -> bool {
     !policy.is_consistent() || shows_the_same
 }
 
-/// Returns true if a path is a system property that has no index entries. Of the system properties
-/// only `_ts` has entries.
+/// Returns true if a path has no index entries whatever the policy says: a path with a name that is
+/// too long for the index, and a system property. Of the system properties only `_ts` has entries.
 fn is_unindexed(path: &[Step]) -> bool {
+    let is_too_long = |step: &Step| matches!(step, Step::Name(name) if !is_indexable(name));
+    if path.iter().any(is_too_long) {
+        return true;
+    }
     match path.first() {
         Some(Step::Name(name)) => name != "_ts" && is_system(name),
         _ => false,

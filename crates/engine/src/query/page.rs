@@ -436,7 +436,8 @@ impl PageRun<'_> {
             let snapshot = opened.snapshots[&partition.id].as_ref();
             let facts = partition.facts(snapshot);
             let deletions = Arc::clone(facts.deletions(snapshot)?);
-            let mut visible = Visibility::with(deletions, now_seconds, time_to_live);
+            let moment = partition.moment(now_seconds);
+            let mut visible = Visibility::with(deletions, moment, time_to_live);
             let policy = &opened.policies.newest.1;
             if policy.is_consistent() && !self.request.is_read_feed {
                 // Only counts that do not load items need to know if some are hidden.

@@ -393,9 +393,10 @@ impl PartitionCopy {
             let imported = target
                 .paths
                 .import(value, |parent| known.get(&parent).copied());
-            known.insert(number, imported.ok_or_else(|| damaged(ROW))?);
-            for (number, row) in target.paths.take_unsaved() {
-                target.writer.put(keys::path(number), row);
+            let (here, new) = imported.ok_or_else(|| damaged(ROW))?;
+            known.insert(number, here);
+            if let Some(row) = new {
+                target.writer.put(keys::path(here), row);
             }
         }
         Ok(())

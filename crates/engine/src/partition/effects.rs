@@ -1,0 +1,40 @@
+//! The effects of a commit beside its rows: the time of the partition, and work for later.
+//!
+//! Promises: they take place when the commit is accepted, under the writer's lock, and not at all
+//! if it is refused.
+
+use super::{Partition, Writer};
+use crate::background::BackgroundTask;
+use crate::partition::container_view::ContainerView;
+use orrery_model::partition_key::Epk;
+
+/// The effects of a commit.
+pub(super) struct Effects<'a> {
+    /// The container, whose agenda gets the work.
+    pub(super) container: &'a dyn ContainerView,
+    /// The partition of the commit.
+    pub(super) partition: &'a Partition,
+    /// Second of the commit.
+    pub(super) ts: u64,
+    /// The second in which something of the commit is to be removed.
+    pub(super) removal: Option<u64>,
+    /// The millisecond of the clock.
+    pub(super) now_ms: u64,
+}
+
+impl Effects<'_> {
+    /// Remembers the time of the commit, and enters the work that follows from it. `passed` has the
+    /// logical partitions that have come near to the limit. The writer is locked.
+    pub(super) fn take_place(&self, writer: &mut Writer, passed: &[(Epk, u64)]) {
+        self.partition.note_commit_second(self.ts);
+        if let Some(second) = self.removal {
+            let at_ms = second.saturating_mul(1000);
+            self.container.enter_work(BackgroundTask::Removal, at_ms);
+        }
+        writer.report_key_sizes(self.container, passed, self.now_ms);
+        if self.partition.asks_for_look_at_size(writer.counters.bytes) {
+            self.container
+                .enter_work(BackgroundTask::Splits, self.now_ms);
+        }
+    }
+}
