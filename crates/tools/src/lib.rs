@@ -7,6 +7,7 @@
 //! query        orrery query
 //! shell        orrery shell
 //! form, table  rows as a table, JSON or CSV
+//! fault        failures in words
 //! raw          objects whose values keep their text
 //! mcp          orrery mcp
 //! manage       orrery clusters, orrery partitions
@@ -19,6 +20,7 @@
 pub mod connection;
 pub mod definition;
 pub mod doctor;
+pub mod fault;
 pub mod form;
 pub mod manage;
 pub mod mcp;
