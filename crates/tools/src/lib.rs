@@ -12,6 +12,7 @@
 //! mcp          orrery mcp
 //! manage       orrery clusters, orrery partitions
 //! doctor       orrery doctor
+//! ports        the program that holds a port
 //! connection   client and runtime of a tool
 //! ```
 //!
@@ -24,6 +25,7 @@ pub mod fault;
 pub mod form;
 pub mod manage;
 pub mod mcp;
+pub mod ports;
 pub mod query;
 mod raw;
 pub mod shell;
