@@ -155,7 +155,7 @@ impl Client {
                     let is_safe = request.is_repeatable || !failed.may_have_arrived;
                     match reconnections.next().filter(|_| is_safe) {
                         Some(wait) => tokio::time::sleep(Duration::from_millis(*wait)).await,
-                        None => return Err(unreachable(request, failed)),
+                        None => return Err(self.unreachable(request, failed)),
                     }
                     continue;
                 }
@@ -185,6 +185,17 @@ impl Client {
     /// Those of [`Client::send`], and [`ClientError::Refused`].
     pub async fn request(&self, request: &Request) -> Result<Answer, ClientError> {
         self.send(request).await?.into_success()
+    }
+
+    /// Returns the error of a request without a complete response.
+    fn unreachable(&self, request: &Request, failed: ExchangeError) -> ClientError {
+        ClientError::Unreachable {
+            operation: request.operation(),
+            endpoint: self.shared.endpoint.clone(),
+            cause: failed.cause,
+            may_have_arrived: failed.may_have_arrived,
+            found_server: failed.found_server,
+        }
     }
 
     /// Returns the HTTP request with the current date and its signature.
@@ -224,14 +235,6 @@ impl fmt::Debug for Client {
         f.debug_struct("Client")
             .field("endpoint", &self.shared.endpoint)
             .finish_non_exhaustive()
-    }
-}
-
-fn unreachable(request: &Request, failed: ExchangeError) -> ClientError {
-    ClientError::Unreachable {
-        operation: request.operation(),
-        cause: failed.cause,
-        may_have_arrived: failed.may_have_arrived,
     }
 }
 

@@ -12,10 +12,14 @@ pub enum ClientError {
     Unreachable {
         /// Method and path of the request.
         operation: String,
+        /// Address of the account.
+        endpoint: String,
         /// The error of the transport.
         cause: String,
         /// True if the server may have carried out the request.
         may_have_arrived: bool,
+        /// True if a program accepted the connection.
+        found_server: bool,
     },
     /// The response violates the protocol.
     Unexpected {
@@ -95,8 +99,20 @@ impl fmt::Display for ClientError {
         match self {
             Self::Refused(refusal) => refusal.fmt(f),
             Self::Unreachable {
-                operation, cause, ..
-            } => write!(f, "{operation}: no response: {cause}"),
+                endpoint,
+                cause,
+                found_server: false,
+                ..
+            } => write!(f, "no server answers at {endpoint} ({cause})"),
+            Self::Unreachable {
+                operation,
+                endpoint,
+                cause,
+                ..
+            } => write!(
+                f,
+                "{operation}: no complete response from {endpoint}: {cause}"
+            ),
             Self::Unexpected { operation, reason } => {
                 write!(f, "{operation}: unexpected response: {reason}")
             }

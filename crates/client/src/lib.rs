@@ -6,6 +6,7 @@
 //! request, answer, error                            one request, its answer, its failure
 //! options, connection_string                        endpoint and key from options, environment
 //! pool, tls, signature                              HTTP connections, certificates, signatures
+//! files          the files that options name, within bounds
 //! ```
 //!
 //! The crate uses the public protocol only: it works with every server that speaks the protocol,
@@ -21,6 +22,7 @@ pub mod changes;
 pub mod client;
 pub mod connection_string;
 mod error;
+pub mod files;
 pub mod items;
 pub mod options;
 pub mod pool;

@@ -4,7 +4,7 @@
 //!
 //! | source | endpoint | key |
 //! |---|---|---|
-//! | options | `endpoint` | `key_file`, else the variables with a key below |
+//! | options | `endpoint` | `key` or `key_file`, else the variables with a key below |
 //! | options | `connection_string` | in the string, else as above |
 //! | environment | `ORRERY_ENDPOINT` | `ORRERY_KEY` |
 //! | environment | `ORRERY_CONNECTION_STRING`, `AZURE_COSMOS_CONNECTION_STRING` | in the string |
@@ -13,11 +13,13 @@
 //! | none | `http://127.0.0.1:8081/` | `ORRERY_KEY`, else the well-known key of emulators |
 //!
 //! Without a key, a loopback host gets the well-known key, and any other host is refused. The
-//! connection string `emulator` is the local server. A `key_file` replaces the key of each source.
+//! connection string `emulator` is the local server. `key` and `key_file` replace the key of each
+//! source.
 //! `AZURE_COSMOS_ALLOW_INVALID_CERT` = `true` accepts any certificate.
 
 use crate::connection_string::{ConnectionString, truth};
 use crate::error::ClientError;
+use crate::files::read_text;
 use crate::tls::{Trust, is_loopback};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -29,12 +31,16 @@ pub const WELL_KNOWN_KEY: &str =
 pub const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:8081/";
 /// Connections of a client, unless the options say otherwise.
 const CONNECTIONS_DEFAULT: usize = 64;
-/// Bytes of a key file.
-const KEY_FILE_BYTES_MAX: u64 = 64 * 1024;
 
 /// A text that is not shown in messages and logs.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
 
 impl Secret {
     /// Creates a secret.
@@ -60,6 +66,8 @@ pub struct ConnectionOptions {
     /// Address of the account; without a scheme, `http://` is added for this machine and `https://`
     /// for others.
     pub endpoint: Option<String>,
+    /// Account key.
+    pub key: Option<Secret>,
     /// File with the account key: its first line, or the line `primary: <key>`.
     pub key_file: Option<PathBuf>,
     /// Connection string, or `emulator`.
@@ -123,6 +131,9 @@ impl ConnectionOptions {
         if self.endpoint.is_some() && self.connection_string.is_some() {
             return Err("an endpoint and a connection string exclude each other".into());
         }
+        if self.key.is_some() && self.key_file.is_some() {
+            return Err("--key and --key-file exclude each other".into());
+        }
         if self.insecure && self.ca_file.is_some() {
             return Err("--insecure and --ca-file exclude each other".into());
         }
@@ -132,17 +143,18 @@ impl ConnectionOptions {
         let host = uri.host().ok_or_else(|| not_an_address(&endpoint))?;
         let is_local = is_loopback(host.trim_start_matches('[').trim_end_matches(']'));
 
-        // A key file among the options counts before a key of the environment.
-        let (key, key_source) = match (&self.key_file, found.key) {
-            (Some(file), _) => (key_in(file)?, format!("the key file {}", file.display())),
-            (None, Some(key)) => key,
-            (None, None) => match environment("ORRERY_KEY") {
+        // A key among the options counts before a key of the environment.
+        let (key, key_source) = match (&self.key, &self.key_file, found.key) {
+            (Some(key), _, _) => (trimmed(key), "--key".to_owned()),
+            (None, Some(file), _) => (key_in(file)?, format!("the key file {}", file.display())),
+            (None, None, Some(key)) => key,
+            (None, None, None) => match environment("ORRERY_KEY") {
                 Some(key) => (Secret::new(key), "ORRERY_KEY".to_owned()),
                 None if is_local => (Secret::new(WELL_KNOWN_KEY), "emulators".to_owned()),
                 None => {
                     return Err(format!(
-                        "there is no account key for {endpoint}: name a file with --key-file, or \
-                         set ORRERY_KEY"
+                        "there is no account key for {endpoint}: name a file with --key-file, give \
+                         --key, or set ORRERY_KEY"
                     ));
                 }
             },
@@ -258,16 +270,15 @@ fn not_an_address(endpoint: &str) -> String {
     )
 }
 
+/// Returns a key without spaces around it.
+fn trimmed(key: &Secret) -> Secret {
+    Secret::new(key.reveal().trim())
+}
+
 /// Returns the primary key in a key file of the server, or the first line of any other file.
 fn key_in(file: &Path) -> Result<Secret, String> {
     let failed = |cause: String| format!("the key file {}: {cause}", file.display());
-    let size = std::fs::metadata(file)
-        .map_err(|e| failed(e.to_string()))?
-        .len();
-    if size > KEY_FILE_BYTES_MAX {
-        return Err(failed("it is longer than 64 KB and no key file".into()));
-    }
-    let text = std::fs::read_to_string(file).map_err(|e| failed(e.to_string()))?;
+    let text = read_text(file).map_err(|e| failed(e.to_string()))?;
     let mut lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
     let line = lines
         .find(|line| !line.is_empty() && !line.starts_with('#'))
@@ -360,6 +371,23 @@ mod tests {
             ..at("https://db.example/")
         };
         assert_eq!(resolve(&options, &[]).unwrap().key.reveal(), KEY);
+    }
+
+    #[test]
+    fn a_key_among_the_options_counts_before_the_environment_and_is_not_shown() {
+        let options = ConnectionOptions {
+            key: Some(Secret::new(format!(" {KEY}\n"))),
+            ..at("https://db.example/")
+        };
+        let connection = resolve(&options, &[("ORRERY_KEY", "b3RoZXI=")]).unwrap();
+        assert_eq!(connection.key.reveal(), KEY);
+        assert!(!format!("{options:?}{connection:?}").contains(KEY));
+        let both = ConnectionOptions {
+            key_file: Some("a.key".into()),
+            ..options
+        };
+        let fault = resolve(&both, &[]).unwrap_err().to_string();
+        assert!(fault.contains("exclude each other"), "{fault}");
     }
 
     #[test]

@@ -37,20 +37,31 @@ pub struct ExchangeError {
     pub cause: String,
     /// True if the server may have received the request and carried it out.
     pub may_have_arrived: bool,
+    /// True if a program accepted the connection.
+    pub found_server: bool,
 }
 
 impl ExchangeError {
-    fn unsent(cause: String) -> Self {
+    /// Returns the error of a connection that no program accepted.
+    fn unconnected(cause: String) -> Self {
         Self {
             cause,
             may_have_arrived: false,
+            found_server: false,
+        }
+    }
+
+    fn unsent(cause: String) -> Self {
+        Self {
+            found_server: true,
+            ..Self::unconnected(cause)
         }
     }
 
     fn broken(cause: String) -> Self {
         Self {
-            cause,
             may_have_arrived: true,
+            ..Self::unsent(cause)
         }
     }
 }
@@ -134,7 +145,7 @@ impl Pool {
         request: http::Request<Full<Bytes>>,
     ) -> Result<(Parts, Bytes), ExchangeError> {
         let permit = self.permits.acquire().await;
-        let _permit = permit.map_err(|e| ExchangeError::unsent(e.to_string()))?;
+        let _permit = permit.map_err(|e| ExchangeError::unconnected(e.to_string()))?;
         match tokio::time::timeout(TIMEOUT, self.exchange_on_some_connection(request)).await {
             Ok(result) => result,
             Err(_) => Err(ExchangeError::broken(format!(
@@ -153,7 +164,7 @@ impl Pool {
             let is_reused = idle.is_some();
             let mut sender = match idle {
                 Some(sender) => sender,
-                None => self.connect().await.map_err(ExchangeError::unsent)?,
+                None => self.connect().await?,
             };
             // The server may have closed an idle connection; the next one is tried instead.
             if let Err(e) = sender.ready().await {
@@ -185,20 +196,22 @@ impl Pool {
         }
     }
 
-    async fn connect(&self) -> Result<Sender, String> {
+    async fn connect(&self) -> Result<Sender, ExchangeError> {
         let failed =
             |e: std::io::Error| format!("cannot connect to {}:{}: {e}", self.host, self.port);
+        let unsent = |e| ExchangeError::unsent(failed(e));
         let tcp = TcpStream::connect((self.host.as_str(), self.port))
             .await
-            .map_err(failed)?;
-        tcp.set_nodelay(true).map_err(failed)?;
-        match &self.tls {
+            .map_err(|e| ExchangeError::unconnected(failed(e)))?;
+        tcp.set_nodelay(true).map_err(unsent)?;
+        let shaken = match &self.tls {
             None => handshake(tcp).await,
             Some((connector, name)) => {
-                let stream = connector.connect(name.clone(), tcp).await.map_err(failed)?;
+                let stream = connector.connect(name.clone(), tcp).await.map_err(unsent)?;
                 handshake(stream).await
             }
-        }
+        };
+        shaken.map_err(ExchangeError::unsent)
     }
 }
 

@@ -4,6 +4,7 @@
 //! to a root certificate of this system; `SSL_CERT_FILE` names a file with other roots. A loopback
 //! host may have any certificate: a local server creates its own.
 
+use crate::files::{OPTION_FILE_BYTES_MAX, read_bounded};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -175,7 +176,8 @@ fn system_roots() -> Result<RootCertStore, String> {
 /// Returns the root certificates in a file in PEM.
 fn roots_in(file: &Path) -> Result<RootCertStore, String> {
     let failed = |cause: String| format!("root certificates in {}: {cause}", file.display());
-    let certificates = CertificateDer::pem_file_iter(file).map_err(|e| failed(e.to_string()))?;
+    let bytes = read_bounded(file, OPTION_FILE_BYTES_MAX).map_err(|e| failed(e.to_string()))?;
+    let certificates = CertificateDer::pem_slice_iter(&bytes);
     let mut roots = RootCertStore::empty();
     for certificate in certificates {
         let certificate = certificate.map_err(|e| failed(e.to_string()))?;

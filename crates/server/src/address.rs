@@ -8,6 +8,8 @@
 //!
 //! Port 0 selects a free port. Several addresses with port 0 get the same port.
 
+use crate::failure::Failure;
+use orrery_tools::ports::holder_of;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -223,6 +225,31 @@ pub(crate) fn first_of(listeners: &[TcpListener]) -> io::Result<SocketAddr> {
     }
 }
 
+/// Returns the failure to listen for `subject`: the program that has the port, and `remedy`, which
+/// names the option that changes the port.
+pub(crate) fn cannot_listen(
+    wanted: Listen,
+    subject: &str,
+    error: &io::Error,
+    remedy: &str,
+) -> Failure {
+    let failed = format!("cannot listen on {wanted} for {subject}: {error}");
+    if error.kind() != io::ErrorKind::AddrInUse {
+        return Failure::Failed(format!("{failed}; {remedy}"));
+    }
+    let holder = holder_of(wanted.first()).or_else(|| holder_of(wanted.second()?));
+    let holder = match holder {
+        Some(holder) => format!("{holder} has the port"),
+        None => format!(
+            "another program has the port ('ss -ltnp sport = :{}' names it)",
+            wanted.first().port()
+        ),
+    };
+    Failure::Failed(format!(
+        "{failed}\n{holder}: stop that program, or {remedy}"
+    ))
+}
+
 /// Returns an address at which a server that listens on `listen` can be reached from this machine:
 /// the loopback address if the server listens on all interfaces, otherwise `listen` itself.
 pub(crate) fn reachable(listen: SocketAddr) -> SocketAddr {
@@ -295,6 +322,13 @@ mod tests {
         let wanted = [Listen::At(taken)];
         let (at, refused) = listen(&wanted, false).await.expect_err("it is in use");
         assert_eq!((at, refused.kind()), (wanted[0], io::ErrorKind::AddrInUse));
+        let remedy = "choose another port with --listen";
+        let told = cannot_listen(at, "clients", &refused, remedy).to_string();
+        assert!(told.contains(remedy), "{told}");
+        if cfg!(target_os = "linux") {
+            let own = format!("process {} (", std::process::id());
+            assert!(told.contains(&own), "{told}");
+        }
         let other = listen(&wanted, true).await.expect("a free port");
         let other = ports(&other)[0];
         assert_eq!(other.ip(), taken.ip());

@@ -10,6 +10,7 @@ use crate::descriptors::ADMIN_CONNECTIONS;
 use crate::failure::Failure;
 use crate::private_file;
 use orrery_admin::{Admin, AdminKeys, Components, Fleet, Options};
+use orrery_client::files::read_text;
 use orrery_console::{Access, Base, Console, Database, WithConsole};
 use orrery_gateway::{ConnectionLimits, Patience, Port, serve};
 use std::io;
@@ -178,12 +179,11 @@ fn cannot_listen(listen: Listen, error: &io::Error, is_emulator: bool) -> Failur
         ),
         false => (
             "the management API",
-            "choose another address with --admin-listen, or switch it off with --admin-listen off",
+            "choose another port with --admin-listen (ORRERY_ADMIN_LISTEN), or switch it off with \
+             --admin-listen off",
         ),
     };
-    Failure::Failed(format!(
-        "cannot listen on {listen} for {subject}: {error}; {remedy}"
-    ))
+    address::cannot_listen(listen, subject, error, remedy)
 }
 
 /// Creates the console, unless the arguments switch it off.
@@ -238,7 +238,7 @@ fn load_keys(user_file: Option<&Path>, data_dir: Option<&Path>) -> Result<Loaded
         })?;
     }
 
-    let text = std::fs::read_to_string(file).map_err(|error| {
+    let text = read_text(file).map_err(|error| {
         Failure::Failed(format!(
             "cannot read the admin key file {}: {error}",
             file.display()

@@ -4,6 +4,7 @@
 use crate::address::reachable;
 use crate::admin::AdminServer;
 use orrery_model::{Json, object};
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -20,6 +21,8 @@ pub(crate) struct Announcement<'a> {
     pub(crate) primary_key: &'a str,
     /// True if one of the account keys is the well-known key of the emulator.
     pub(crate) has_well_known_key: bool,
+    /// True if the server made its certificate, which clients do not trust at first.
+    pub(crate) has_self_signed_certificate: bool,
     /// Data directory; `None` if the data is kept in memory.
     pub(crate) data_dir: Option<&'a Path>,
     /// Management API, unless it is switched off.
@@ -61,14 +64,42 @@ impl Announcement<'_> {
         urls.join(", ")
     }
 
+    /// Returns the connection strings for `schemes`, the first one for all clients, and a line on
+    /// the certificate.
+    pub(crate) fn connections(&self, schemes: &[&str]) -> String {
+        // The user's own key is a secret and must not appear in terminals and logs.
+        let key = match self.has_well_known_key {
+            true => self.primary_key,
+            false => "<the key in your key file>",
+        };
+        let address = reachable(self.address);
+        let string =
+            |scheme: &str| format!("AccountEndpoint={scheme}://{address}/;AccountKey={key};");
+        let mut lines = String::new();
+        // Writing to a string cannot fail.
+        let mut line = |name: &str, value: &str| {
+            let _ = writeln!(lines, "{name:<18}{value}");
+        };
+        for (at, scheme) in schemes.iter().enumerate() {
+            match at {
+                0 => line("Connect with:", &string(scheme)),
+                _ => line(&format!("  over {scheme}:"), &string(scheme)),
+            }
+        }
+        if self.has_self_signed_certificate && schemes.contains(&"https") {
+            let accepts_any = "DisableServerCertificateValidation=True;";
+            line("  from .NET:", &format!("{}{accepts_any}", string("https")));
+            line(
+                "Certificate:",
+                "self-signed: Node, Java, Go and Rust must trust it, or use http (see orrery cert \
+                 --help)",
+            );
+        }
+        lines
+    }
+
     /// Returns the banner for people.
     fn banner(&self) -> String {
-        // The user's own key is a secret and must not appear in terminals and logs.
-        let key = if self.has_well_known_key {
-            self.primary_key
-        } else {
-            "<the key in your key file>"
-        };
         let data = match self.data_dir {
             Some(directory) => directory.display().to_string(),
             None => "memory (lost on exit)".into(),
@@ -86,7 +117,7 @@ impl Announcement<'_> {
              \n\
              Now listening on: {listening}\n\
              Data:             {data}\n\
-             Connect with:     AccountEndpoint=https://{reachable}/;AccountKey={key};\n\
+             {connections}\
              Management API:   {management}\n\
              Console:          {console}\n\
              Stop with:        Ctrl-C\n\
@@ -94,7 +125,7 @@ impl Announcement<'_> {
              Started\n",
             version = env!("CARGO_PKG_VERSION"),
             listening = self.listening(&["https", "http"]),
-            reachable = reachable(self.address),
+            connections = self.connections(&["https", "http"]),
         )
     }
 }
@@ -137,6 +168,44 @@ fn ready_line(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn announcement(has_self_signed_certificate: bool) -> Announcement<'static> {
+        Announcement {
+            address: SocketAddr::from(([0, 0, 0, 0], 9000)),
+            addresses: Vec::new(),
+            health: None,
+            primary_key: "k==",
+            has_well_known_key: true,
+            has_self_signed_certificate,
+            data_dir: None,
+            admin: None,
+        }
+    }
+
+    #[test]
+    fn connection_strings_are_stated_for_each_scheme_and_for_clients_that_check_certificates() {
+        let own = announcement(true);
+        assert_eq!(
+            own.connections(&["https", "http"]),
+            "Connect with:     AccountEndpoint=https://127.0.0.1:9000/;AccountKey=k==;\n\
+             \u{20}\u{20}over http:      AccountEndpoint=http://127.0.0.1:9000/;AccountKey=k==;\n\
+             \u{20}\u{20}from .NET:      AccountEndpoint=https://127.0.0.1:9000/;AccountKey=k==;\
+             DisableServerCertificateValidation=True;\n\
+             Certificate:      self-signed: Node, Java, Go and Rust must trust it, or use http \
+             (see orrery cert --help)\n"
+        );
+        let plain = "Connect with:     AccountEndpoint=http://127.0.0.1:9000/;AccountKey=k==;\n";
+        assert_eq!(own.connections(&["http"]), plain);
+        // A certificate of the user's is trusted, and a key of the user's is not shown.
+        let mut users = announcement(false);
+        users.has_well_known_key = false;
+        let lines = users.connections(&["https"]);
+        assert_eq!(lines.lines().count(), 1, "{lines}");
+        assert!(
+            lines.contains("AccountKey=<the key in your key file>;"),
+            "{lines}"
+        );
+    }
 
     #[test]
     fn the_ready_line_is_one_line_of_json_with_a_reachable_address() {

@@ -4,6 +4,7 @@
 //! the end, or with a directory of the user, which stays. The workload therefore measures what a
 //! user runs: a durable store behind HTTP on this machine.
 
+use crate::blog::{account_at, in_words};
 use crate::command::{BenchArguments, BlogArguments, TableFormat, Workload};
 use crate::failure::Failure;
 use orrery_blog::dataset::Dataset;
@@ -51,14 +52,12 @@ fn run_blog(arguments: &BlogArguments) -> Result<(), Failure> {
             Some(TemporaryServer::start(arguments.profile_name(), directory)?)
         }
     };
-    let (endpoint, key) = match (&temporary_server, &arguments.endpoint, &arguments.key) {
-        (Some(server), _, _) => (server.endpoint.clone(), server.key.clone()),
-        (None, Some(endpoint), Some(key)) => (endpoint.clone(), key.clone()),
-        _ => {
-            return Err(Failure::Usage(
-                "--endpoint requires --key, the account key of that server".into(),
-            ));
-        }
+    let (endpoint, key) = match &temporary_server {
+        Some(server) => (server.endpoint.clone(), server.key.clone()),
+        None => account_at(
+            arguments.endpoint.as_deref().unwrap_or_default(),
+            &arguments.key,
+        )?,
     };
 
     let mut options = options_of(arguments, endpoint, key);
@@ -71,16 +70,21 @@ fn run_blog(arguments: &BlogArguments) -> Result<(), Failure> {
         .map_err(|error| Failure::Failed(format!("cannot start the client: {error}")))?;
     let existing = runtime
         .block_on(orrery_blog::bench::databases_to_delete(&options))
-        .map_err(|error| Failure::Failed(format!("the workload failed: {error}")))?;
+        .map_err(failed)?;
     if !arguments.yes {
         confirm_deletion(&existing, &options.endpoint)?;
     }
     let progress = orrery_blog::on_stderr();
     let report = runtime
         .block_on(orrery_blog::bench::run(options, progress.as_ref()))
-        .map_err(|error| Failure::Failed(format!("the workload failed: {error}")))?;
+        .map_err(failed)?;
     writeln!(io::stdout(), "{report}")
         .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))
+}
+
+/// Returns the failure of a workload.
+fn failed(error: BlogError) -> Failure {
+    Failure::Failed(format!("the workload failed: {}", in_words(&error)))
 }
 
 /// Returns the options of a measurement, except the models and the profile.

@@ -26,6 +26,8 @@ mod report;
 mod serve;
 mod worker;
 
+pub(crate) use place::account_at;
+
 use crate::command::{BlogAction, BlogCommand};
 use crate::failure::Failure;
 use orrery_blog::BlogError;
@@ -59,6 +61,16 @@ fn runtime() -> Result<Runtime, Failure> {
 fn failure(error: BlogError) -> Failure {
     match error {
         BlogError::InvalidOption(message) => Failure::Usage(message),
-        error => Failure::Failed(error.to_string()),
+        error => Failure::Failed(in_words(&error)),
+    }
+}
+
+/// Returns an error of the blog in words.
+pub(crate) fn in_words(error: &BlogError) -> String {
+    match error {
+        BlogError::Unreachable { .. } => {
+            format!("{error}; start a server with `orrery start`, or name another with --endpoint")
+        }
+        error => error.to_string(),
     }
 }

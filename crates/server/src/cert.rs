@@ -9,6 +9,7 @@ use crate::data_dir::{self, SERVER};
 use crate::failure::Failure;
 use crate::{pfx, private_file};
 use jiff::Timestamp;
+use orrery_tools::fault::no_server;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
@@ -271,7 +272,8 @@ fn fetch(endpoint: &str) -> Result<CertificateDer<'static>, Failure> {
             Err(error) => last = error,
         }
     }
-    Err(failed(&last))
+    let words = no_server(endpoint, &last.to_string(), "--endpoint");
+    Err(Failure::Failed(words))
 }
 
 /// Accepts every certificate, in order to look at it.

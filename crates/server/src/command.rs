@@ -21,7 +21,9 @@ mod query;
 mod shell;
 mod shell_files;
 mod start;
+mod start_help;
 
+pub(crate) use account::KeyArguments;
 pub(crate) use bench::{BenchArguments, BlogArguments, TableFormat, Workload};
 pub(crate) use blog::{
     BlogAction, BlogCommand, DriftArguments, MigrateArguments, RunningBlog, ServeArguments,
@@ -49,6 +51,10 @@ pub(crate) use start::{
     AdminListen, Balance, Consistency, ConsoleMode, CrossPartitionQueries, Entra, Level, Profile,
     StandbyReads, StartArguments, StoreKind, Switch, throughput,
 };
+
+pub(crate) use start_help::summary as summary_of_start;
+#[cfg(test)]
+pub(crate) use start_help::{group_of, groups};
 
 use crate::address::Listen;
 use clap::{Args, Parser, Subcommand};
@@ -85,14 +91,20 @@ Examples:
   orrery import items.jsonl --database d --container c
   orrery export --database d --container c --output items.jsonl.zst
 
-Clients connect with AccountEndpoint=https://127.0.0.1:8081/;AccountKey=<key>;
-The port accepts both HTTP and HTTPS.";
+Clients connect with AccountEndpoint=http://127.0.0.1:8081/;AccountKey=<key>;
+The port accepts HTTP and HTTPS; the certificate is self-signed, see 'orrery cert --help'.";
 
 /// The sub-commands of the program.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start the server
-    #[command(after_help = start::START_HELP)]
+    #[command(
+        after_help = start_help::SUMMARY_END,
+        after_long_help = start::START_HELP,
+        disable_help_flag = true,
+        arg = start_help::help_option(),
+        mut_args = start_help::in_group
+    )]
     Start(Box<StartArguments>),
     /// Start the server in the place of the vendor's emulator: its ports, its well-known key, its
     /// environment variables

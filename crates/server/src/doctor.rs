@@ -4,6 +4,7 @@ use crate::command::DoctorArguments;
 use crate::data_dir::{self, OWN_FILES, SERVER};
 use crate::descriptors;
 use crate::failure::Failure;
+use crate::variables;
 use orrery_tools::connection;
 use orrery_tools::doctor::{self, Subject};
 use std::io::Write;
@@ -20,6 +21,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<bool, Failure> {
         own_files: &OWN_FILES,
         format: orrery_storage::FORMAT,
         open_files_min: descriptors::NEEDED_MIN,
+        needless_variables: variables::warnings(),
     };
     let runtime = connection::runtime()
         .map_err(|error| Failure::Failed(format!("cannot start worker threads: {error}")))?;

@@ -3,6 +3,7 @@
 use crate::address::reachable_by_others;
 use crate::command::{Entra, StartArguments};
 use crate::failure::Failure;
+use orrery_client::files::read_text;
 use orrery_gateway::Directory;
 
 /// Returns the directory of identities that the options describe; `None` without `--entra`.
@@ -55,7 +56,7 @@ fn verify(arguments: &StartArguments) -> Result<Directory, Failure> {
             "--entra verify requires --entra-issuer, --entra-audience and --entra-keys".into(),
         ));
     };
-    let jwks = std::fs::read_to_string(file).map_err(|error| {
+    let jwks = read_text(file).map_err(|error| {
         Failure::Failed(format!("cannot read the file {}: {error}", file.display()))
     })?;
     let directory = Directory::issued_by(issuer, &jwks).map_err(|error| {

@@ -11,6 +11,7 @@ use crate::command::{
 use crate::data_dir::{self, SERVER};
 use crate::failure::Failure;
 use orrery_client::Trust;
+use orrery_client::files::read_text;
 use orrery_tools::connection;
 use orrery_tools::form::screen_width;
 use orrery_tools::manage::{ManageError, Manager, list_of, path, rows, text};
@@ -305,7 +306,7 @@ fn manager(management: &ManagementArguments) -> Result<Manager, Failure> {
         Some(file) => file.clone(),
         None => data_dir::locate(management.data_dir.as_deref(), SERVER)?.join("admin.key"),
     };
-    let keys = std::fs::read_to_string(&file).map_err(|error| {
+    let keys = read_text(&file).map_err(|error| {
         Failure::Usage(format!(
             "cannot read the admin key in {}: {error}; name its file with --admin-key-file, or the \
              data directory of the node with --data-dir",

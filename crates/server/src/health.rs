@@ -148,10 +148,9 @@ impl HealthPort {
             return Ok(None);
         };
         let failed = |error: &io::Error| {
-            Failure::Failed(format!(
-                "cannot listen on {wanted} for probes of health: {error}; choose another port \
-                 with --health-port (HEALTH_PORT), or switch it off with --health-port off"
-            ))
+            let remedy = "choose another port with --health-port (HEALTH_PORT), or switch it off \
+                          with --health-port off";
+            address::cannot_listen(wanted, "probes of health", error, remedy)
         };
         let listeners = address::listen(&[wanted], false).await;
         let listeners = listeners.map_err(|(_, error)| failed(&error))?;

@@ -11,6 +11,7 @@
 use crate::address::{Listen, reachable_by_others};
 use crate::command::{KeyKind, StartArguments};
 use crate::failure::Failure;
+use orrery_client::files::read_text;
 use orrery_gateway::{Keys, KeysError, WELL_KNOWN_KEY};
 use std::path::Path;
 
@@ -35,7 +36,7 @@ pub(crate) fn load(
 ) -> Result<AccountKeys, Failure> {
     let account_keys = match file {
         Some(file) => {
-            let text = std::fs::read_to_string(file).map_err(|error| {
+            let text = read_text(file).map_err(|error| {
                 Failure::Failed(format!(
                     "cannot read the key file {}: {error}",
                     file.display()

@@ -29,6 +29,7 @@
 //! transfer     orrery import, orrery export
 //! settings     settings from command line, environment and file; orrery config
 //! shell_files  orrery completions, orrery man
+//! variables    warnings about variables that no command reads
 //! notify       messages to systemd
 //! failure      failures and exit codes
 //! ```
@@ -88,6 +89,7 @@ mod start;
 mod telemetry;
 mod tls;
 mod transfer;
+mod variables;
 mod world;
 mod write_watch;
 
@@ -103,6 +105,7 @@ fn main() -> ExitCode {
         Ok(program) => program,
         Err(failure) => return report(&failure),
     };
+    warn_of_variables(&program.command);
     let result = match program.command {
         Command::Start(arguments) => start::run(*arguments),
         Command::Cert(arguments) => cert::run(&arguments),
@@ -137,6 +140,27 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => report(&failure),
+    }
+}
+
+/// Writes a warning for each variable that no command reads. A server writes them to its log,
+/// `orrery doctor` to its report, and the output for shells and manuals stays without them.
+fn warn_of_variables(command: &Command) {
+    let is_server = match command {
+        Command::Start(_) | Command::Emulator(_) => true,
+        Command::Blog(blog) => blog.action.is_none() && blog.serve.endpoint.is_none(),
+        _ => false,
+    };
+    let is_quiet = matches!(
+        command,
+        Command::Completions(_) | Command::Man(_) | Command::Doctor(_) | Command::ScriptHost
+    );
+    if is_server || is_quiet {
+        return;
+    }
+    for warning in variables::warnings() {
+        // If standard error is closed, the command works all the same.
+        let _ = writeln!(std::io::stderr(), "orrery: {warning}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! The client port of a node, from the start of the process on: before the node holds the lease of
 //! the account, while it holds the lease, and until its end.
 
-use crate::address::{first_of, listen};
+use crate::address::{Listen, first_of, listen};
 use crate::clusters::machine_name;
 use crate::command::{StartArguments, StoreKind};
 use crate::context::ServerContext;
@@ -220,8 +220,9 @@ impl NodePort {
             return Ok(None);
         }
         let listeners = listen(&arguments.listen, arguments.takes_free_port).await;
-        let listeners = listeners.map_err(|(wanted, error)| cannot_listen(&wanted, &error))?;
-        let first = first_of(&listeners).map_err(|error| cannot_listen(&"the port", &error))?;
+        let failed = |(wanted, error)| cannot_listen(arguments, wanted, &error);
+        let listeners = listeners.map_err(failed)?;
+        let first = first_of(&listeners).map_err(|error| failed((Listen::Localhost(0), error)))?;
         let addresses = listeners.iter().filter_map(|one| one.local_addr().ok());
         let addresses = addresses.collect();
         let node = Node {

@@ -56,6 +56,7 @@ impl Observers {
             health: self.health_port.as_ref().map(|port| port.address),
             primary_key,
             has_well_known_key,
+            has_self_signed_certificate: context.tls.is_self_signed,
             data_dir: context.data_dir.as_deref(),
             admin: self.admin.as_ref(),
         })

@@ -1,6 +1,7 @@
 //! PFX files (PKCS #12): a certificate with its key for servers, or certificates to trust for Java.
 
 use crate::failure::Failure;
+use orrery_client::files::read_text;
 use p12_keystore::{
     Certificate, KeyStore, KeyStoreEntry, Pkcs12ImportPolicy, PrivateKey, PrivateKeyChain,
 };
@@ -74,7 +75,7 @@ fn cannot_write(error: p12_keystore::error::Error) -> Failure {
 /// # Errors
 /// The file cannot be read.
 pub(crate) fn password_from_file(file: &Path) -> Result<String, Failure> {
-    let text = std::fs::read_to_string(file).map_err(|error| {
+    let text = read_text(file).map_err(|error| {
         Failure::Failed(format!(
             "cannot read the file {} with the password: {error}",
             file.display()

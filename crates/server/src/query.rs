@@ -4,6 +4,7 @@ use crate::command::QueryArguments;
 use crate::failure::Failure;
 use orrery_client::{ClientError, PartitionKey, QueryText, container_link};
 use orrery_tools::connection;
+use orrery_tools::fault::{self, Voice};
 use orrery_tools::form::{RowForm, screen_width};
 use orrery_tools::query::{QueryOptions, QueryOutcome, run as run_query};
 use orrery_tools::table::for_terminal;
@@ -47,7 +48,9 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
     let runtime = connection::runtime()
         .map_err(|error| Failure::Failed(format!("cannot start worker threads: {error}")))?;
     let outcome = runtime.block_on(run_query(&client, &options));
-    let outcome = outcome.map_err(|error| Failure::Failed(error.to_string()))?;
+    let outcome = outcome.map_err(|error| {
+        Failure::Failed(fault::of_query(&error, &arguments.text, Voice::Command))
+    })?;
 
     let text = RowForm::from(arguments.format).text(&outcome.rows, screen_width());
     let mut stdout = std::io::stdout();

@@ -3,7 +3,7 @@
 //! A test compares the pages in `docs/reference` with the command line; `cargo xtask reference`
 //! writes them, which runs this test with `ORRERY_BLESS=1`.
 
-use crate::command::Program;
+use crate::command::{Program, group_of, groups};
 use crate::settings::{self, KeyKind};
 use clap::{Arg, Command, CommandFactory};
 use std::fmt::Write;
@@ -54,7 +54,8 @@ fn add_command(page: &mut String, command: &Command, depth: usize) {
             meaning(option)
         );
     }
-    if let Some(help) = command.get_after_help() {
+    let after = command.get_after_long_help();
+    if let Some(help) = after.or(command.get_after_help()) {
         let _ = write!(page, "\n```text\n{}\n```\n", help.to_string().trim_end());
     }
     for inner in command.get_subcommands() {
@@ -73,11 +74,24 @@ fn settings_page() -> String {
         "{MADE_BY}# Settings\n\n\
          A setting of `orrery start` is an option of the command line, a variable of the \
          environment, or a key of the configuration file, in this order of precedence.\n\
-         [Configure a server](../how-to/configure.md) explains the file.\n\n\
-         | option | variable | key | type in the file | default | meaning |\n\
-         |---|---|---|---|---|---|\n"
+         [Configure a server](../how-to/configure.md) explains the file.\n"
     );
-    for (key, option) in settings::keys(start) {
+    for group in groups() {
+        let _ = write!(
+            page,
+            "\n## {group}\n\n\
+             | option | variable | key | type in the file | default | meaning |\n\
+             |---|---|---|---|---|---|\n"
+        );
+        let of_group = settings::keys(start).filter(|(key, _)| group_of(key) == group);
+        add_settings(&mut page, of_group);
+    }
+    page
+}
+
+/// Adds the rows of settings.
+fn add_settings<'a>(page: &mut String, settings: impl Iterator<Item = (&'a str, &'a Arg)>) {
+    for (key, option) in settings {
         if !is_shown(option) {
             continue;
         }
@@ -99,7 +113,6 @@ fn settings_page() -> String {
             meaning(option)
         );
     }
-    page
 }
 
 fn is_shown(option: &Arg) -> bool {

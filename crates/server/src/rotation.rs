@@ -10,6 +10,7 @@ use crate::keys::{is_comment, parse, parse_line};
 use crate::private_file::{self, owner_only};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use orrery_client::files::read_text;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -67,7 +68,7 @@ fn regenerate(file: &Path, kind: KeyKind) -> Result<String, Failure> {
 
     // Renaming a file over a symbolic link would replace the link, so the link is resolved first.
     let target = file.canonicalize().map_err(cannot_change)?;
-    let old_text = std::fs::read_to_string(&target).map_err(cannot_change)?;
+    let old_text = read_text(&target).map_err(cannot_change)?;
 
     // The old text is checked so that a file that is not a key file stays as it is; the new text is
     // checked because a running server must be able to read the result.

@@ -20,9 +20,9 @@ mod show;
 
 pub(crate) use show::run;
 
-use crate::command::Program;
+use crate::command::{Program, summary_of_start};
 use crate::failure::Failure;
-use clap::{Arg, ArgAction, Command, CommandFactory, Parser};
+use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches};
 use layers::Layers;
 use std::ffi::OsString;
 
@@ -40,13 +40,24 @@ pub(crate) fn program(line: Vec<OsString>) -> Result<Program, Failure> {
         Some(layers) => layers.whole_line(line),
         None => line,
     };
-    match Program::try_parse_from(line) {
+    match parsed(line) {
         Ok(program) => Ok(program),
         Err(error) => match layers.and_then(|layers| layers.fault_of_file(&error)) {
             Some(failure) => Err(failure),
             None => error.exit(),
         },
     }
+}
+
+/// Parses a command line. The summary of the options of `start` has a definition of its own.
+fn parsed(line: Vec<OsString>) -> Result<Program, clap::Error> {
+    let mut command = Program::command();
+    if line.iter().any(|word| word == "-h") {
+        command = command.mut_subcommand("start", summary_of_start);
+    }
+    let mut matches = command.try_get_matches_from(line)?;
+    Program::from_arg_matches_mut(&mut matches)
+        .map_err(|error| error.format(&mut Program::command()))
 }
 
 /// Returns the definition of `orrery start`, complete with what clap adds to it.

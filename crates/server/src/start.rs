@@ -17,7 +17,7 @@
 //! Standard output of `orrery start` carries the announcement and nothing else; the log goes to
 //! standard error.
 
-use crate::address::{listen, reachable, reachable_by_others};
+use crate::address::{self, Listen, listen, reachable, reachable_by_others};
 use crate::admin::AdminServer;
 use crate::announce::Announcement;
 use crate::background;
@@ -36,6 +36,7 @@ use crate::public_file;
 use crate::public_paths::PublicPaths;
 use crate::signals::{self, KeyReloader};
 use crate::telemetry::Telemetry;
+use crate::variables;
 use crate::write_watch;
 use orrery_admin::Components;
 use orrery_console::{Base, Database, WithConsole};
@@ -238,8 +239,8 @@ fn components(server: &Server) -> Components {
     }
 }
 
-/// Writes the settings file, the effects of variables of the emulator and an expired certificate
-/// to the log.
+/// Writes the settings file, the effects of variables of the emulator, variables without an effect
+/// and an expired certificate to the log.
 fn log_notes(arguments: &StartArguments, context: &ServerContext) {
     if let Some(file) = &arguments.config {
         let message = format!("settings read from {}", file.display());
@@ -251,6 +252,9 @@ fn log_notes(arguments: &StartArguments, context: &ServerContext) {
         .flat_map(|emulator| &emulator.notes);
     for (level, note) in notes {
         context.log(*level, note);
+    }
+    for warning in variables::warnings() {
+        context.log(LogLevel::Warn, &warning);
     }
     let facts = certificate::facts_of_pem(&context.tls.chain_pem);
     let now = i64::try_from(context.world.now_ms() / 1_000).unwrap_or(i64::MAX);
@@ -415,7 +419,8 @@ impl ClientPort {
             return Ok(ClientPort::OfNode(Box::new(node)));
         }
         let listeners = listen(&arguments.listen, arguments.takes_free_port).await;
-        let listeners = listeners.map_err(|(wanted, error)| cannot_listen(&wanted, &error))?;
+        let listeners =
+            listeners.map_err(|(wanted, error)| cannot_listen(arguments, wanted, &error))?;
         Ok(ClientPort::Opened(listeners))
     }
 
@@ -441,8 +446,14 @@ fn start_tasks(server: &Server, arguments: &StartArguments) -> Vec<JoinHandle<()
     tasks
 }
 
-pub(crate) fn cannot_listen(wanted: &dyn fmt::Display, error: &io::Error) -> Failure {
-    Failure::Failed(format!("cannot listen on {wanted}: {error}"))
+/// Returns the failure of the port for clients, with the option that changes the port.
+pub(crate) fn cannot_listen(
+    arguments: &StartArguments,
+    wanted: Listen,
+    error: &io::Error,
+) -> Failure {
+    let remedy = format!("choose another port with {}", arguments.listen_option);
+    address::cannot_listen(wanted, "clients", error, &remedy)
 }
 
 /// Returns the failure of a signal handler.

@@ -6,6 +6,7 @@
 use crate::certificate;
 use crate::failure::Failure;
 use crate::pfx;
+use orrery_client::files::{OPTION_FILE_BYTES_MAX, read_bounded};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -22,6 +23,8 @@ pub(crate) struct ServerTls {
     pub(crate) config: Arc<ServerConfig>,
     /// Certificate chain in PEM, the server's own certificate first.
     pub(crate) chain_pem: Arc<str>,
+    /// True if the server made its certificate.
+    pub(crate) is_self_signed: bool,
 }
 
 /// Files and secrets of the user's certificate.
@@ -75,7 +78,7 @@ pub(crate) fn from_files(user: UserCertificate<'_>) -> Result<ServerTls, Failure
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
-    std::fs::read(path)
+    read_bounded(path, OPTION_FILE_BYTES_MAX)
         .map_err(|error| Failure::Failed(format!("cannot read {}: {error}", path.display())))
 }
 
@@ -99,7 +102,11 @@ fn is_with_key(bytes: &[u8]) -> bool {
 /// The certificate cannot be created or stored.
 pub(crate) fn self_signed(data_dir: Option<&Path>, names: &[String]) -> Result<ServerTls, Failure> {
     let pair = certificate::load_or_create(data_dir, names)?;
-    from_pem(pair.certificate.as_bytes(), pair.key.as_bytes())
+    let tls = from_pem(pair.certificate.as_bytes(), pair.key.as_bytes())?;
+    Ok(ServerTls {
+        is_self_signed: true,
+        ..tls
+    })
 }
 
 /// Returns the configuration of a certificate chain and a private key in PEM.
@@ -128,6 +135,7 @@ fn from_der(
     Ok(ServerTls {
         config: Arc::new(config),
         chain_pem: chain_pem.into(),
+        is_self_signed: false,
     })
 }
 

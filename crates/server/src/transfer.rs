@@ -2,6 +2,7 @@
 
 use crate::command::{DataFormat, ExportArguments, ImportArguments, ImportMode};
 use crate::failure::Failure;
+use orrery_client::files::read_text;
 use orrery_client::{Client, ClientError, ConnectionOptions, container_link};
 use orrery_tools::connection;
 use orrery_tools::transfer::{
@@ -9,6 +10,7 @@ use orrery_tools::transfer::{
     TransferError, export, import, on_stderr,
 };
 use std::io::Write;
+use std::path::Path;
 
 /// Imports items.
 ///
@@ -93,7 +95,7 @@ pub(crate) fn run_export(arguments: &ExportArguments) -> Result<(), Failure> {
 /// Returns client and link of the container that a connection string names.
 fn origin(text: &str) -> Result<(Client, String), Failure> {
     let string = match text.strip_prefix('@') {
-        Some(file) => std::fs::read_to_string(file)
+        Some(file) => read_text(Path::new(file))
             .map_err(|e| Failure::Usage(format!("--from: cannot read {file}: {e}")))?,
         None => text.to_owned(),
     };
@@ -182,6 +184,6 @@ fn client_failure(error: ClientError) -> Failure {
 fn failure(error: TransferError) -> Failure {
     match error {
         TransferError::Usage(message) => Failure::Usage(message),
-        TransferError::Failed(message) => Failure::Failed(message),
+        error => Failure::Failed(error.to_string()),
     }
 }

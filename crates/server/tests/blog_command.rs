@@ -181,13 +181,15 @@ fn a_port_that_an_option_names_is_never_replaced() {
     assert_eq!(refused.status.code(), Some(1));
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(message.contains("cannot listen on"), "{message}");
+    assert!(message.contains("with --database-listen"), "{message}");
 }
 
 #[test]
 fn options_that_exclude_each_other_are_refused() {
     for arguments in [
         &["--memory", "--data-dir", "d"][..],
-        &["--endpoint", "http://127.0.0.1:1"],
+        &["--endpoint", "https://db.example"],
+        &["--key", "aa"],
         &[
             "--endpoint",
             "http://127.0.0.1:1",

@@ -73,3 +73,31 @@ fn a_health_check_waits_until_the_server_is_ready() {
     drop(server);
     assert_eq!(check(&["--listen", &address, "--ready"]), Some(1));
 }
+
+#[test]
+fn a_port_that_is_taken_is_told_with_its_holder_and_the_option_that_changes_the_port() {
+    let first = program::start(&["--memory"]).expect("it starts");
+    let holder = format!("process {} (orrery start) has the port", first.process_id());
+    let refused = |listen: &str, arguments: &[&str]| {
+        let exit = program::start_at(listen, arguments).err().expect("refused");
+        assert_eq!(exit.code, Some(1));
+        exit.stderr
+    };
+    let told = refused(&first.address, &["--memory"]);
+    let expected = format!("cannot listen on {} for clients: ", first.address);
+    assert!(told.contains(&expected), "{told}");
+    assert!(
+        told.contains("choose another port with --listen (ORRERY_LISTEN)"),
+        "{told}"
+    );
+    let admin = ["--memory", "--admin-listen", &first.admin_address];
+    let told_of_admin = refused("127.0.0.1:0", &admin);
+    assert!(
+        told_of_admin.contains("--admin-listen (ORRERY_ADMIN_LISTEN)"),
+        "{told_of_admin}"
+    );
+    if cfg!(target_os = "linux") {
+        assert!(told.contains(&holder), "{told}");
+        assert!(told_of_admin.contains(&holder), "{told_of_admin}");
+    }
+}

@@ -132,12 +132,74 @@ fn a_server_that_does_not_merge_is_asked_partition_by_partition() {
 }
 
 #[test]
-fn a_wrong_query_is_refused_in_the_servers_words() {
-    let output = query(&start(&[]), &["SELEKT * FROM c"]);
+fn a_wrong_query_is_refused_in_the_servers_words_with_its_place() {
+    let server = start(&[]);
+    let output = query(&server, &["SELECT c.id\nFORM c"]);
     assert_eq!(output.status.code(), Some(1));
+    let told = text(&output.stderr);
+    assert!(told.starts_with("orrery: Syntax error"), "{told}");
+    assert!(told.contains("(SC1001)"), "{told}");
+    assert!(told.ends_with("\n  FORM c\n       ^\n"), "{told}");
+    assert!(!told.contains('{'), "{told}");
+
+    let output = query(&server, &["SELECT * FROM c", "--key", "a2V5"]);
+    let told = text(&output.stderr);
     assert!(
-        text(&output.stderr).contains("400"),
-        "{}",
-        text(&output.stderr)
+        told.contains("name the key of this account: --key-file FILE"),
+        "{told}"
     );
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told_with_the_command_that_starts_one() {
+    let mut server = start(&[]);
+    server.kill();
+    let output = query(&server, &["SELECT * FROM c"]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = text(&output.stderr);
+    let start = format!(
+        "orrery: no server answers at http://{}/; start one with `orrery start`, or name another \
+         with --endpoint (",
+        server.address
+    );
+    assert!(told.starts_with(&start), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+}
+
+#[test]
+fn a_key_is_given_by_an_option_or_a_file_and_not_by_both() {
+    let server = start(&[]);
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("account.key");
+    fs::write(&file, &server.key).expect("a file");
+    let file = file.to_str().expect("UTF-8");
+    for key in [["--key", &server.key], ["--key-file", file]] {
+        let output = query(&server, &[&["SELECT VALUE 1"][..], &key].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    let both = ["SELECT 1", "--key", "a2V5", "--key-file", file];
+    assert_eq!(query(&server, &both).status.code(), Some(2));
+}
+
+#[test]
+fn a_variable_that_no_command_reads_is_told_with_the_name_that_was_meant() {
+    let output = Command::new(env!("CARGO_BIN_EXE_orrery"))
+        .args(["config", "show"])
+        .env("ORRERY_DATADIR", "secret")
+        .env("XDG_CONFIG_HOME", "/nonexistent")
+        .output()
+        .expect("it runs");
+    assert!(output.status.success());
+    let told = text(&output.stderr);
+    let expected = "orrery: the variable ORRERY_DATADIR has no effect, because no command reads \
+                    it; did you mean ORRERY_DATA_DIR?";
+    assert!(
+        told.contains(expected) && !told.contains("secret"),
+        "{told}"
+    );
+
+    let variables = [("ORRERY_SPINN", "1")];
+    let server = program::start_with_variables(&["--memory"], &variables).expect("it starts");
+    let log = server.stop().stderr;
+    assert!(log.contains("did you mean ORRERY_SPIN?"), "{log}");
 }

@@ -99,6 +99,7 @@ scripts! {
     query_headers,
     ranges,
     resource_tokens,
+    snapshots,
     statistics,
     throughput,
 }

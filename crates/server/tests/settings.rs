@@ -169,6 +169,31 @@ fn shells_get_completions_and_man_gets_pages() {
 }
 
 #[test]
+fn the_summary_of_the_options_fits_a_screen_and_the_long_help_has_groups() {
+    let output = orrery(&["start", "-h"], &[]);
+    assert!(output.status.success(), "{}", told(&output));
+    let summary = printed(&output);
+    assert!(summary.lines().count() <= 24, "{summary}");
+    assert!(summary.lines().all(|line| line.len() <= 80), "{summary}");
+    assert!(summary.contains("orrery start --help"), "{summary}");
+    assert!(!summary.contains("ORRERY_"), "{summary}");
+
+    let long = printed(&orrery(&["start", "--help"], &[]));
+    for part in [
+        "\nBasics:\n",
+        "\nNetwork:\n",
+        "\nTLS:\n",
+        "\nLimits:\n",
+        "\nLogs:\n",
+        "\nFleet:\n",
+        "[env: ORRERY_LISTEN=",
+        "Exit codes:",
+    ] {
+        assert!(long.contains(part), "{part:?}: {long}");
+    }
+}
+
+#[test]
 fn a_first_start_among_files_of_others_is_refused_and_names_them() {
     let directory = tempfile::tempdir().expect("a directory");
     let place = |file: &str| directory.path().join(file);

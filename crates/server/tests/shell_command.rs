@@ -38,7 +38,12 @@ pub(crate) fn shell(server: &Server, folder: &Path) -> Command {
         "--endpoint",
         &format!("http://{}/", server.address),
     ]);
-    for name in ["ORRERY_ENDPOINT", "ORRERY_KEY", "ORRERY_CONNECTION_STRING"] {
+    for name in [
+        "ORRERY_ENDPOINT",
+        "ORRERY_KEY",
+        "ORRERY_CONNECTION_STRING",
+        "ORRERY_GOLDEN",
+    ] {
         command.env_remove(name);
     }
     command
@@ -205,7 +210,7 @@ fn an_account_that_does_not_answer_is_told_with_the_remedy() {
     let output = piped(&mut command, "SELECT 1;\n");
     let told = text(&output.stderr);
     assert!(
-        told.contains("start a server with `orrery start`"),
+        told.contains("start one with `orrery start`, or name another with --endpoint or .connect"),
         "{told}"
     );
     assert_eq!(output.status.code(), Some(1));

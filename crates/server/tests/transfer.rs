@@ -226,6 +226,144 @@ fn records_before_a_fault_of_the_file_are_imported_and_told() {
     assert_eq!(String::from_utf8_lossy(&rows.stdout).lines().count(), 2);
 }
 
+/// Returns the ids of the items of the container.
+fn ids(world: &World) -> Vec<String> {
+    let query = "SELECT VALUE c.id FROM c ORDER BY c.id";
+    let output = world.run("export", &["--output", "-", "--query", query]);
+    assert!(output.status.success(), "{}", told(&output));
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn an_import_that_ends_at_a_bad_record_writes_no_later_one_and_says_how_to_go_on() {
+    let world = World::new(&["--memory"]);
+    let bad = r#"{"id":"i2","pk" "p2"}"#.to_owned();
+    let records = [item(1), bad, item(3), item(4), item(5)];
+    let name = world.file("items.jsonl", lines(records.clone()));
+    let output = world.import(&[&name]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = told(&output);
+    let expected = [
+        "orrery: items.jsonl, record 2, line 2: no JSON: expected this character to be a ':' while \
+         parsing at byte 16",
+        "  {\"id\":\"i2\",\"pk\" \"p2\"}",
+        "                  ^",
+        "the import ends here: 1 item was written, and none of a later record",
+        "to go on: correct the record and repeat the command; --mode skip-existing keeps the items \
+         that exist; --dead-letter FILE collects such records and goes on",
+    ];
+    assert_eq!(told.lines().collect::<Vec<_>>(), expected);
+    assert_eq!(ids(&world), ["\"i1\""]);
+
+    // The named ways lead on.
+    let output = world.import(&[
+        &name,
+        "--mode",
+        "skip-existing",
+        "--dead-letter",
+        "bad.jsonl",
+    ]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(ids(&world).len(), 4);
+    world.file("items.jsonl", lines((1..=5).map(item)));
+    let output = world.import(&[&name, "--mode", "skip-existing"]);
+    assert!(output.status.success(), "{}", self::told(&output));
+    assert_eq!(ids(&world).len(), 5);
+}
+
+#[test]
+fn an_import_that_the_server_stops_writes_no_later_record_of_the_request() {
+    let world = World::new(&["--memory"]);
+    let name = world.file("two.jsonl", lines([item(2)]));
+    assert!(world.import(&[&name]).status.success());
+    let name = world.file("items.jsonl", lines((1..=5).map(item)));
+    let output = world.import(&[&name]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = told(&output);
+    for part in [
+        "items.jsonl, record 2, line 2: 409: the container has an item with the id 'i2'",
+        "the import ends here: 1 item was written, and none of a later record",
+        "to go on: --mode skip-existing keeps the items that exist, --mode upsert replaces them",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert_eq!(ids(&world), ["\"i1\"", "\"i2\""]);
+
+    // A refusal for another reason, with a checkpoint: the same command continues.
+    let world = World::new(&["--memory"]);
+    let mut records: Vec<String> = (1..=5).map(item).collect();
+    records[2] = r#"{"id":"i3","pk":"p3","ttl":"x"}"#.to_owned();
+    let name = world.file("items.jsonl", lines(records));
+    let output = world.import(&[&name, "--resume", "point"]);
+    assert_eq!(output.status.code(), Some(1), "{}", self::told(&output));
+    let told = self::told(&output);
+    assert!(told.contains("record 3, line 3: 400"), "{told}");
+    assert!(
+        told.contains("add --dead-letter FILE to the same command"),
+        "{told}"
+    );
+    assert_eq!(ids(&world).len(), 2);
+    let again = [&name, "--resume", "point", "--dead-letter", "bad.jsonl"];
+    let output = world.import(&again);
+    let told = self::told(&output);
+    assert!(told.contains("5 records, 4 created, 1 refused"), "{told}");
+    assert_eq!(ids(&world).len(), 4);
+}
+
+#[test]
+fn a_server_that_goes_away_ends_an_import_with_its_counts() {
+    let mut world = World::new(&["--memory"]);
+    let name = world.file("items.jsonl", lines((1..=5).map(item)));
+    assert!(world.import(&[&name]).status.success());
+    world.server.kill();
+    for (verb, arguments) in [
+        ("import", &[name.as_str()][..]),
+        ("export", &["--output", "-"]),
+    ] {
+        let output = world.run(verb, arguments);
+        assert_eq!(output.status.code(), Some(1));
+        let told = told(&output);
+        let start = format!(
+            "orrery: no server answers at http://{}; start one with `orrery start`, or name \
+             another with --endpoint",
+            world.server.address
+        );
+        assert!(told.starts_with(&start), "{told}");
+    }
+}
+
+#[test]
+fn a_wrong_query_of_an_export_is_told_with_its_place() {
+    let world = World::new(&["--memory"]);
+    let name = world.file("items.jsonl", item(1));
+    assert!(world.import(&[&name]).status.success());
+    let query = "SELECT * FORM c";
+    let output = world.run("export", &["--output", "-", "--query", query]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = told(&output);
+    let marks = format!("\n  {query}\n           ^^^^");
+    assert!(told.contains("SC1001") && told.contains(&marks), "{told}");
+    assert!(!told.contains('{'), "{told}");
+}
+
+#[test]
+fn a_row_without_end_is_told_with_its_line_and_the_rows_before_it_are_imported() {
+    let world = World::new(&["--memory"]);
+    let blank = " ".repeat(20 << 20);
+    let name = world.file(
+        "open.csv",
+        format!("id,pk,note\n1,x,a\n2,y,b\n3,z,\"{blank}"),
+    );
+    let output = world.import(&[&name, "--dead-letter", "refused.jsonl"]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = told(&output);
+    let place = "open.csv, record 3, line 4: the record has 20971525 bytes";
+    assert!(told.contains(place), "{told}");
+    assert!(told.contains("none closes it"), "{told}");
+    assert!(told.contains("3 records, 2 created, 1 refused"), "{told}");
+}
+
 #[test]
 fn ids_that_the_server_takes_come_in_again() {
     let world = World::new(&["--memory"]);

@@ -5,6 +5,7 @@
 //! value that can be printed.
 
 use std::fmt;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,6 +13,20 @@ use serde::Deserialize;
 
 /// The port of a server whose address names none.
 const DEFAULT_PORT: u16 = 5432;
+
+/// The most bytes that a file with clusters or with a password may have.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Reads a file that is not too long.
+fn read_bounded(file: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let opened = std::fs::File::open(file)?;
+    opened.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(io::Error::other("it has more than 1 MiB"));
+    }
+    Ok(bytes)
+}
 
 /// One server of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -170,7 +185,8 @@ impl ClusterConfig {
     /// When the file cannot be read, is not TOML, or describes a cluster that cannot be used.
     pub fn read_file(file: &Path) -> Result<Vec<ClusterConfig>, ConfigError> {
         let failed = |detail: String| ConfigError(format!("{}: {detail}", file.display()));
-        let text = std::fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
+        let bytes = read_bounded(file).map_err(|error| failed(error.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|error| failed(error.to_string()))?;
         let parsed: ClusterFile =
             toml::from_str(&text).map_err(|error| failed(error.to_string()))?;
         let folder = file.parent().unwrap_or(Path::new(""));
@@ -254,7 +270,7 @@ impl ClusterConfig {
         let Some(file) = &self.password_file else {
             return Ok(None);
         };
-        let mut password = std::fs::read(file).map_err(|error| {
+        let mut password = read_bounded(file).map_err(|error| {
             format!("cannot read the password file {}: {error}", file.display())
         })?;
         while password.last().is_some_and(|byte| b"\r\n".contains(byte)) {

@@ -7,10 +7,12 @@
 //! query        orrery query
 //! shell        orrery shell
 //! form, table  rows as a table, JSON or CSV
+//! fault        failures in words
 //! raw          objects whose values keep their text
 //! mcp          orrery mcp
 //! manage       orrery clusters, orrery partitions
 //! doctor       orrery doctor
+//! ports        the program that holds a port
 //! connection   client and runtime of a tool
 //! ```
 //!
@@ -19,9 +21,11 @@
 pub mod connection;
 pub mod definition;
 pub mod doctor;
+pub mod fault;
 pub mod form;
 pub mod manage;
 pub mod mcp;
+pub mod ports;
 pub mod query;
 mod raw;
 pub mod shell;

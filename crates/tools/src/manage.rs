@@ -5,6 +5,7 @@
 //! Left out: repetition of requests that were not answered, since each of them may have started a
 //! move.
 
+use crate::fault::no_server;
 use bytes::Bytes;
 use http_body_util::Full;
 use orrery_client::Trust;
@@ -90,7 +91,13 @@ impl Manager {
             .body(Full::new(body));
         let request = request.map_err(|error| ManageError::Option(error.to_string()))?;
         let answer = self.pool.exchange(request).await;
-        let (head, body) = answer.map_err(|error| unreachable(error.to_string()))?;
+        let (head, body) = answer.map_err(|error| match error.found_server {
+            true => unreachable(error.to_string()),
+            false => {
+                let words = no_server(&self.endpoint, &error.cause, "--admin-endpoint");
+                ManageError::Unreachable(words)
+            }
+        })?;
         let json = serde_json::from_slice(&body).map_err(|_| {
             unreachable(format!(
                 "the answer ({}) is no JSON: is this the management port?",

@@ -187,17 +187,20 @@ fn end(mut copy: StagingWriter, counters: Counters, lsn: u64) -> Result<()> {
     copy.wait_durable()
 }
 
-/// Checks the name of a snapshot, which becomes part of a path.
+/// Checks the name of a snapshot, which becomes part of a path. The names `.` and `..` are steps of
+/// a path, which clients and proxies remove before they send a request.
 fn check_name(name: &str) -> Result<()> {
     let good = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    let is_step = name == "." || name == "..";
     if !name.is_empty()
+        && !is_step
         && name.chars().count() <= limits::RESOURCE_ID_CHARS
         && name.chars().all(good)
     {
         return Ok(());
     }
     Err(Error::bad(format!(
-        "The name '{name}' of a snapshot is invalid: it has letters, digits, '-', '_' and '.', and at most {} of them.",
+        "The name '{name}' of a snapshot is invalid: it has letters, digits, '-', '_' and '.', at most {} of them, and is neither '.' nor '..'.",
         limits::RESOURCE_ID_CHARS
     )))
 }

@@ -4,11 +4,12 @@
 //! account key, so only its owner may read it.
 
 use super::{CONNECTIONS, failure};
-use crate::command::RunningBlog;
+use crate::command::{KeyArguments, RunningBlog};
 use crate::data_dir::{self, BLOG};
 use crate::failure::Failure;
 use crate::private_file;
 use orrery_blog::{Client, Site, Throughput};
+use orrery_client::ConnectionOptions;
 use orrery_model::json::parse;
 use orrery_model::{Json, object};
 use std::path::{Path, PathBuf};
@@ -69,17 +70,19 @@ impl Place {
     /// Returns the place of the running blog that the options name.
     ///
     /// # Errors
-    /// [`Failure::Usage`] if no blog runs on the data directory, or if the key is missing.
+    /// [`Failure::Usage`] if no blog runs on the data directory, or if there is no key.
     pub(super) fn find(blog: &RunningBlog) -> Result<Self, Failure> {
-        let mut place = match (&blog.endpoint, &blog.key) {
-            (Some(endpoint), Some(key)) => Place {
-                endpoint: endpoint.clone(),
-                key: key.clone(),
-                database: "blog".to_owned(),
-                throughput: None,
-            },
-            (Some(_), None) => return Err(no_key()),
-            (None, _) => Self::read(&data_dir::locate(blog.data_dir.as_deref(), BLOG)?)?,
+        let mut place = match &blog.endpoint {
+            Some(endpoint) => {
+                let (endpoint, key) = account_at(endpoint, &blog.key)?;
+                Place {
+                    endpoint,
+                    key,
+                    database: "blog".to_owned(),
+                    throughput: None,
+                }
+            }
+            None => Self::read(&data_dir::locate(blog.data_dir.as_deref(), BLOG)?)?,
         };
         if let Some(database) = &blog.database {
             place.database.clone_from(database);
@@ -92,8 +95,7 @@ impl Place {
         let unusable = |cause: &str| {
             Failure::Usage(format!(
                 "no blog runs on the data directory {} ({cause}): start it with 'orrery blog', \
-                 name its directory with --data-dir, or name its database with --endpoint and \
-                 --key",
+                 name its directory with --data-dir, or name its database with --endpoint",
                 data_dir.display()
             ))
         };
@@ -140,9 +142,21 @@ impl Place {
     }
 }
 
-/// Returns the failure for an endpoint without a key.
-pub(super) fn no_key() -> Failure {
-    Failure::Usage("--endpoint requires --key, the account key of that server".into())
+/// Returns the endpoint and the key of an account: the key of the options, else that of the
+/// environment, else for this machine the well-known key.
+///
+/// # Errors
+/// [`Failure::Usage`] if the endpoint cannot be used or there is no key.
+pub(crate) fn account_at(endpoint: &str, key: &KeyArguments) -> Result<(String, String), Failure> {
+    let options = ConnectionOptions {
+        endpoint: Some(endpoint.to_owned()),
+        key: key.key.clone(),
+        key_file: key.key_file.clone(),
+        ..ConnectionOptions::default()
+    };
+    let found = options.resolve(&|name| std::env::var(name).ok());
+    let found = found.map_err(|error| Failure::Usage(error.to_string()))?;
+    Ok((found.endpoint, found.key.reveal().to_owned()))
 }
 
 #[cfg(test)]
@@ -152,7 +166,7 @@ mod tests {
     fn of_directory(directory: &Path) -> RunningBlog {
         RunningBlog {
             endpoint: None,
-            key: None,
+            key: KeyArguments::default(),
             data_dir: Some(directory.to_owned()),
             database: None,
         }
@@ -176,11 +190,19 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_without_a_key_is_refused() {
-        let blog = RunningBlog {
-            endpoint: Some("http://127.0.0.1:1/".into()),
+    fn another_machine_needs_a_key_and_a_file_gives_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("account.key");
+        std::fs::write(&file, "a2V5\n").expect("it is written");
+        let of = |key_file: Option<PathBuf>| RunningBlog {
+            endpoint: Some("https://db.example/".into()),
+            key: KeyArguments {
+                key_file,
+                ..KeyArguments::default()
+            },
             ..of_directory(Path::new("/"))
         };
-        assert!(matches!(Place::find(&blog), Err(Failure::Usage(_))));
+        assert!(matches!(Place::find(&of(None)), Err(Failure::Usage(_))));
+        assert_eq!(Place::find(&of(Some(file))).expect("a place").key, "a2V5");
     }
 }

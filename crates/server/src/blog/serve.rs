@@ -10,11 +10,11 @@
 
 use super::inside::{Facts, ServerInside};
 use super::pipelines::Workers;
-use super::place::{Place, PlaceFile, no_key};
+use super::place::{Place, PlaceFile, account_at};
 use super::report::Report;
 use super::{failure, filling, runtime};
-use crate::address::{Listen, reachable};
-use crate::command::{AdminListen, ServeArguments, StartArguments, Switch};
+use crate::address::{Listen, cannot_listen, reachable};
+use crate::command::{AdminListen, KeyArguments, ServeArguments, StartArguments, Switch};
 use crate::data_dir::{self, BLOG};
 use crate::failure::Failure;
 use crate::signals;
@@ -79,6 +79,7 @@ fn server_arguments(arguments: &ServeArguments) -> Result<StartArguments, Failur
         admin_listen: arguments
             .admin_listen
             .unwrap_or(AdminListen::At(Listen::At(admin_default()))),
+        listen_option: "--database-listen",
         takes_free_port: arguments.database_listen.is_none(),
         takes_free_admin_port: arguments.admin_listen.is_none(),
         key_file: arguments.key_file.clone(),
@@ -155,10 +156,19 @@ fn lab_options(arguments: &ServeArguments, is_own_server: bool) -> LabOptions {
 
 /// Returns the place of the database.
 fn place_of(arguments: &ServeArguments, server: Option<&Facts>) -> Result<Place, Failure> {
-    let (endpoint, key) = match (server, &arguments.endpoint, &arguments.key) {
-        (Some(facts), _, _) => (facts.endpoint(), facts.key.clone()),
-        (None, Some(endpoint), Some(key)) => (endpoint.clone(), key.clone()),
-        _ => return Err(no_key()),
+    let (endpoint, key) = match (server, &arguments.endpoint) {
+        (Some(facts), _) => (facts.endpoint(), facts.key.clone()),
+        (None, endpoint) => {
+            // The key of the command line comes before a file that the environment names.
+            let key = KeyArguments {
+                key: arguments.key.clone(),
+                key_file: match arguments.key {
+                    Some(_) => None,
+                    None => arguments.key_file.clone(),
+                },
+            };
+            account_at(endpoint.as_deref().unwrap_or_default(), &key)?
+        }
     };
     Ok(Place {
         endpoint,
@@ -192,10 +202,8 @@ fn replaced_ports(
 /// Opens the port of the application.
 async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| {
-        Failure::Failed(format!(
-            "cannot listen on {address} for the application: {error}; choose another address with \
-             --listen"
-        ))
+        let remedy = "choose another port with --listen (ORRERY_BLOG_LISTEN)";
+        cannot_listen(Listen::At(address), "the application", &error, remedy)
     })
 }
 

@@ -1,6 +1,7 @@
 //! Arguments of `orrery bench`.
 
 use super::Profile;
+use super::account::KeyArguments;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -29,7 +30,7 @@ Examples:
   JSON output:
     orrery bench blog --format json > table.json
   A running server:
-    orrery bench blog --endpoint http://127.0.0.1:8081 --key \"$KEY\"
+    orrery bench blog --endpoint http://127.0.0.1:8081 --key-file account.key
   Copies written by the change feed pipelines, and the cost of a write with its pipelines:
     orrery bench blog --through-pipelines
   The published size, in a directory that an interrupted run can continue to use:
@@ -54,11 +55,10 @@ pub(crate) struct BlogArguments {
     )]
     pub(crate) models: Vec<String>,
     /// Endpoint of a running server [default: a temporary server]
-    #[arg(long, value_name = "URL", requires = "key")]
+    #[arg(long, value_name = "URL")]
     pub(crate) endpoint: Option<String>,
-    /// Account key of the running server
-    #[arg(long, value_name = "KEY", env = "ORRERY_KEY", hide_env_values = true)]
-    pub(crate) key: Option<String>,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
     /// Prices that the server charges; a running server must have been started with the same
     #[arg(long, value_enum, default_value_t = Profile::Y2019)]
     pub(crate) profile: Profile,

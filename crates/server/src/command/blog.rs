@@ -1,9 +1,11 @@
 //! The command line of `orrery blog`.
 
+use super::account::KeyArguments;
 use super::{AdminListen, Level, Profile, throughput};
 use crate::address::Listen;
 use crate::sizes::PartitionSize;
 use clap::{Args, Subcommand, ValueEnum};
+use orrery_client::Secret;
 use std::path::PathBuf;
 
 /// Help text after the options of `orrery blog`.
@@ -15,7 +17,7 @@ Examples:
   orrery blog --scale 0.01                   1,000 users with 27,500 posts in each model
   orrery blog --memory --logical-partition-limit 20MB --physical-partition-limit 50MB \\
     --throughput 400                         meet a full partition key, a split and 429
-  orrery blog --endpoint https://my-account.documents.azure.com --key \"$KEY\"
+  orrery blog --endpoint https://my-account.documents.azure.com --key-file account.key
   orrery blog migrate --to v3                change the model of the running blog
   orrery blog worker                         run more pipelines for the running blog
   orrery blog drift                          compare every copy with its source
@@ -101,11 +103,10 @@ pub(crate) struct DriftArguments {
 #[derive(Debug, Args)]
 pub(crate) struct RunningBlog {
     /// Endpoint of the database [default: that of the blog that runs on the data directory]
-    #[arg(long, value_name = "URL", requires = "key")]
+    #[arg(long, value_name = "URL")]
     pub(crate) endpoint: Option<String>,
-    /// Account key of the database
-    #[arg(long, value_name = "KEY", env = "ORRERY_KEY", hide_env_values = true)]
-    pub(crate) key: Option<String>,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
     /// Data directory of the running blog [default: $XDG_DATA_HOME/orrery-blog, or
     /// ~/.local/share/orrery-blog]
     #[arg(
@@ -163,11 +164,13 @@ pub(crate) struct ServeArguments {
     pub(crate) memory: bool,
     /// Endpoint of another server, or of an account of the service, that keeps the data [default: a
     /// server in this process]
-    #[arg(long, value_name = "URL", requires = "key")]
+    #[arg(long, value_name = "URL")]
     pub(crate) endpoint: Option<String>,
-    /// Account key of the other server
-    #[arg(long, value_name = "KEY", env = "ORRERY_KEY", hide_env_values = true)]
-    pub(crate) key: Option<String>,
+    /// Account key of the other server [default: that in --key-file, ORRERY_KEY, COSMOS_KEY, or for
+    /// this machine the well-known key]. Other users of the machine can see arguments: a key that
+    /// is not public belongs in a file or in ORRERY_KEY
+    #[arg(long, value_name = "KEY", requires = "endpoint")]
+    pub(crate) key: Option<Secret>,
     /// Listen address of the database for other clients; port 0 selects a free port [default:
     /// 127.0.0.1:8081, or a free port if that port is in use]
     #[arg(long, value_name = "ADDR:PORT", conflicts_with = "endpoint")]
@@ -176,13 +179,9 @@ pub(crate) struct ServeArguments {
     /// that port is in use]
     #[arg(long, value_name = "ADDR:PORT", conflicts_with = "endpoint")]
     pub(crate) admin_listen: Option<AdminListen>,
-    /// File with the account keys of the database [default: the well-known key of the emulator]
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "ORRERY_KEY_FILE",
-        conflicts_with = "endpoint"
-    )]
+    /// File with the account keys: those of the database in this process [default: the well-known
+    /// key of the emulator], or of the server that --endpoint names
+    #[arg(long, value_name = "FILE", env = "ORRERY_KEY_FILE")]
     pub(crate) key_file: Option<PathBuf>,
     /// Size of a new blog; 1 is the 100,000 users of the published figures [default: 0.0001, which
     /// is 10 users with 275 posts]

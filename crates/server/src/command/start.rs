@@ -52,6 +52,9 @@ Exit codes:
   2  wrong options
   4  the data directory cannot be opened";
 
+/// Option that names the port for clients, with its variable.
+pub(crate) const LISTEN_OPTION: &str = "--listen (ORRERY_LISTEN)";
+
 /// Arguments of `orrery start`.
 #[derive(Debug, Args)]
 pub(crate) struct StartArguments {
@@ -67,117 +70,9 @@ pub(crate) struct StartArguments {
         conflicts_with = "memory"
     )]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Space in MB that is kept back on the disk, so that deletions go on when it is full; at most
-    /// an eighth of the file system, and 0 for none
-    #[arg(
-        long,
-        value_name = "MB",
-        env = "ORRERY_DISK_RESERVE",
-        default_value_t = 64,
-        conflicts_with = "memory",
-        value_parser = clap::value_parser!(u32)
-    )]
-    pub(crate) disk_reserve: u32,
-    /// Size up to which the items of one logical partition may grow, such as 20MB; writes beyond
-    /// are refused with 403/1014. A number without a unit counts MB
-    #[arg(
-        long,
-        value_name = "SIZE",
-        env = "ORRERY_LOGICAL_PARTITION_LIMIT",
-        default_value = "20GB"
-    )]
-    pub(crate) logical_partition_limit: PartitionSize,
-    /// Size of the items beyond which a physical partition is split in two, such as 50MB. A number
-    /// without a unit counts MB
-    #[arg(
-        long,
-        value_name = "SIZE",
-        env = "ORRERY_PHYSICAL_PARTITION_LIMIT",
-        default_value = "50GB"
-    )]
-    pub(crate) physical_partition_limit: PartitionSize,
-    /// Throughput in RU/s of a container whose creation states none and whose database has none:
-    /// 400 to 1,000,000 in steps of 100
-    #[arg(
-        long,
-        value_name = "RU/S",
-        env = "ORRERY_THROUGHPUT",
-        default_value_t = 400,
-        value_parser = throughput
-    )]
-    pub(crate) throughput: u32,
     /// Keep data in memory only; lost on exit
     #[arg(long)]
     pub(crate) memory: bool,
-    /// Place of the data
-    #[arg(
-        long,
-        value_enum,
-        env = "ORRERY_STORE",
-        default_value_t = StoreKind::Directory,
-        conflicts_with = "memory"
-    )]
-    pub(crate) store: StoreKind,
-    /// File in TOML with the PostgreSQL clusters of --store postgres
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "ORRERY_CLUSTER_FILE",
-        required_if_eq("store", "postgres"),
-        conflicts_with_all = ["disk_reserve", "scrub_rate"]
-    )]
-    pub(crate) cluster_file: Option<PathBuf>,
-    /// Name of this server among the nodes of the same clusters [default: the name of the machine]
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "ORRERY_NODE",
-        requires = "cluster_file"
-    )]
-    pub(crate) node: Option<String>,
-    /// URL at which the other nodes reach this one, such as http://10.0.0.1:8081 [default: the
-    /// address of --listen, if that is one of a machine]
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "ORRERY_ADVERTISE",
-        requires = "cluster_file",
-        value_parser = node_address
-    )]
-    pub(crate) advertise: Option<String>,
-    /// Move partitions between the clusters, one at a time, while two clusters differ by more than
-    /// a fifth and by more than 1 GiB or 1,000 RU/s
-    #[arg(
-        long,
-        value_enum,
-        value_name = "ON|OFF",
-        env = "ORRERY_BALANCE",
-        requires = "cluster_file",
-        default_value_t = Balance::Off
-    )]
-    pub(crate) balance: Balance,
-    /// Answer reads of items at the levels Session, ConsistentPrefix and Eventual from the standbys
-    /// of the first cluster while another node holds the lease; off: send all requests on
-    #[arg(
-        long,
-        value_enum,
-        value_name = "ON|OFF",
-        env = "ORRERY_STANDBY_READS",
-        requires = "cluster_file",
-        default_value_t = StandbyReads::On
-    )]
-    pub(crate) standby_reads: StandbyReads,
-    /// Load in RU/s from which on a physical partition may be owned by a node without the lease, so
-    /// that the nodes share the load, as the node with the lease is told; 0 spreads idle partitions
-    /// too. With off the node owns partitions only while it holds the lease, and then all of them
-    #[arg(
-        long,
-        value_name = "RU/S|OFF",
-        env = "ORRERY_SPREAD_LOAD",
-        requires = "cluster_file",
-        default_value = "10"
-    )]
-    pub(crate) spread_load: SpreadLoad,
     /// Listen address for clients, HTTP and HTTPS: 8081 or localhost:8081 for this machine by IPv4
     /// and IPv6, :8081 for all interfaces, or an address and a port; port 0 selects a free port.
     /// May be repeated
@@ -321,6 +216,16 @@ pub(crate) struct StartArguments {
         default_value_t = CrossPartitionQueries::Merge
     )]
     pub(crate) cross_partition_queries: CrossPartitionQueries,
+    /// Throughput in RU/s of a container whose creation states none and whose database has none:
+    /// 400 to 1,000,000 in steps of 100
+    #[arg(
+        long,
+        value_name = "RU/S",
+        env = "ORRERY_THROUGHPUT",
+        default_value_t = 400,
+        value_parser = throughput
+    )]
+    pub(crate) throughput: u32,
     /// Refuse requests beyond the provisioned throughput with 429; such requests are counted in
     /// either case
     #[arg(
@@ -357,6 +262,35 @@ pub(crate) struct StartArguments {
         value_delimiter = ','
     )]
     pub(crate) regions: Vec<String>,
+    /// Space in MB that is kept back on the disk, so that deletions go on when it is full; at most
+    /// an eighth of the file system, and 0 for none
+    #[arg(
+        long,
+        value_name = "MB",
+        env = "ORRERY_DISK_RESERVE",
+        default_value_t = 64,
+        conflicts_with = "memory",
+        value_parser = clap::value_parser!(u32)
+    )]
+    pub(crate) disk_reserve: u32,
+    /// Size up to which the items of one logical partition may grow, such as 20MB; writes beyond
+    /// are refused with 403/1014. A number without a unit counts MB
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "ORRERY_LOGICAL_PARTITION_LIMIT",
+        default_value = "20GB"
+    )]
+    pub(crate) logical_partition_limit: PartitionSize,
+    /// Size of the items beyond which a physical partition is split in two, such as 50MB. A number
+    /// without a unit counts MB
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "ORRERY_PHYSICAL_PARTITION_LIMIT",
+        default_value = "50GB"
+    )]
+    pub(crate) physical_partition_limit: PartitionSize,
     /// Memory that the server may use, such as 2GiB; at least 768MiB. It is divided into shares for
     /// the cache, queries, bodies and scripts [default: half of the memory of the machine or its
     /// control group]
@@ -404,6 +338,78 @@ pub(crate) struct StartArguments {
     /// Print one JSON line with the endpoints and keys when the server is ready, and nothing else
     #[arg(long)]
     pub(crate) ready_json: bool,
+    /// Place of the data
+    #[arg(
+        long,
+        value_enum,
+        env = "ORRERY_STORE",
+        default_value_t = StoreKind::Directory,
+        conflicts_with = "memory"
+    )]
+    pub(crate) store: StoreKind,
+    /// File in TOML with the PostgreSQL clusters of --store postgres
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "ORRERY_CLUSTER_FILE",
+        required_if_eq("store", "postgres"),
+        conflicts_with_all = ["disk_reserve", "scrub_rate"]
+    )]
+    pub(crate) cluster_file: Option<PathBuf>,
+    /// Name of this server among the nodes of the same clusters [default: the name of the machine]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "ORRERY_NODE",
+        requires = "cluster_file"
+    )]
+    pub(crate) node: Option<String>,
+    /// URL at which the other nodes reach this one, such as http://10.0.0.1:8081 [default: the
+    /// address of --listen, if that is one of a machine]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "ORRERY_ADVERTISE",
+        requires = "cluster_file",
+        value_parser = node_address
+    )]
+    pub(crate) advertise: Option<String>,
+    /// Move partitions between the clusters, one at a time, while two clusters differ by more than
+    /// a fifth and by more than 1 GiB or 1,000 RU/s
+    #[arg(
+        long,
+        value_enum,
+        value_name = "ON|OFF",
+        env = "ORRERY_BALANCE",
+        requires = "cluster_file",
+        default_value_t = Balance::Off
+    )]
+    pub(crate) balance: Balance,
+    /// Answer reads of items at the levels Session, ConsistentPrefix and Eventual from the standbys
+    /// of the first cluster while another node holds the lease; off: send all requests on
+    #[arg(
+        long,
+        value_enum,
+        value_name = "ON|OFF",
+        env = "ORRERY_STANDBY_READS",
+        requires = "cluster_file",
+        default_value_t = StandbyReads::On
+    )]
+    pub(crate) standby_reads: StandbyReads,
+    /// Load in RU/s from which on a physical partition may be owned by a node without the lease, so
+    /// that the nodes share the load, as the node with the lease is told; 0 spreads idle partitions
+    /// too. With off the node owns partitions only while it holds the lease, and then all of them
+    #[arg(
+        long,
+        value_name = "RU/S|OFF",
+        env = "ORRERY_SPREAD_LOAD",
+        requires = "cluster_file",
+        default_value = "10"
+    )]
+    pub(crate) spread_load: SpreadLoad,
+    /// Option that names the port for clients, for messages. Set by other commands only.
+    #[arg(skip = LISTEN_OPTION)]
+    pub(crate) listen_option: &'static str,
     /// True if a free port replaces a port for clients that is in use. Set by other commands only.
     #[arg(skip)]
     pub(crate) takes_free_port: bool,

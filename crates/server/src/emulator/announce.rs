@@ -40,13 +40,6 @@ fn write_lines(text: &str) -> io::Result<()> {
 
 /// Returns all lines but the last.
 fn text(settings: &EmulatorSettings, announcement: &Announcement<'_>) -> String {
-    let scheme = settings.schemes.first().unwrap_or(&"https");
-    let address = reachable(announcement.address);
-    let key = if announcement.has_well_known_key {
-        announcement.primary_key
-    } else {
-        "<your key>"
-    };
     let data = match announcement.data_dir {
         Some(directory) => directory.display().to_string(),
         None => "memory (lost on exit)".into(),
@@ -56,9 +49,10 @@ fn text(settings: &EmulatorSettings, announcement: &Announcement<'_>) -> String 
          \n\
          Now listening on: {}\n\
          Data:             {data}\n\
-         Connect with:     AccountEndpoint={scheme}://{address}/;AccountKey={key};\n",
+         {}",
         env!("CARGO_PKG_VERSION"),
         announcement.listening(settings.schemes),
+        announcement.connections(settings.schemes),
     );
     if let Some(health) = announcement.health {
         text.push_str(&format!(

@@ -49,6 +49,9 @@ pub(super) fn plan(
         true => vec![Listen::Everywhere(port_for_clients)],
         false => arguments.listen.clone(),
     };
+    if arguments.listen.is_empty() {
+        start.listen_option = "--port (PORT)";
+    }
     start.cert_hosts = arguments.cert_hosts.clone();
     let (schemes, explorer_scheme) = schemes(values)?;
     let mut settings = EmulatorSettings {

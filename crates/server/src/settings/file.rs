@@ -7,14 +7,12 @@ use super::{KeyKind, keys};
 use crate::failure::Failure;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
+use orrery_client::files::{OPTION_FILE_BYTES_MAX, read_bounded};
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-
-/// The most bytes that a file may have.
-const BYTES_MAX: u64 = 1 << 20;
 
 /// A configuration file whose keys and values are valid one by one.
 #[derive(Debug)]
@@ -62,7 +60,8 @@ impl SettingsFile {
                 path.display()
             ))
         };
-        let bytes = read_bounded(path).map_err(|error| cannot_read(error.to_string()))?;
+        let bytes = read_bounded(path, OPTION_FILE_BYTES_MAX)
+            .map_err(|error| cannot_read(error.to_string()))?;
         let text = String::from_utf8(bytes);
         let text = text.map_err(|_| cannot_read("it is not UTF-8".to_owned()))?;
         match entries(&text, start) {
@@ -73,18 +72,6 @@ impl SettingsFile {
             Err(faults) => Err(unusable(path, &faults)),
         }
     }
-}
-
-/// Reads a file that is not too long. A device such as `/dev/null` is an empty file.
-fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
-    use std::io::Read;
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path)?;
-    file.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > BYTES_MAX {
-        return Err(std::io::Error::other("it has more than 1 MiB"));
-    }
-    Ok(bytes)
 }
 
 /// Returns the failure that lists the faults of a file.

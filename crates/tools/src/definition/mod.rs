@@ -32,6 +32,7 @@ pub use model::{
 pub use read::{read, read_seeds};
 pub use write::{replace_file, write_file, write_folder};
 
+use crate::fault::{self, Voice};
 use orrery_client::ClientError;
 use std::fmt;
 
@@ -55,7 +56,10 @@ impl fmt::Display for DefinitionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(text) | Self::Differs(text) => f.write_str(text),
-            Self::Request { resource, error } => write!(f, "{resource}: {error}"),
+            Self::Request { resource, error } => {
+                let words = fault::of_request(error, None, Voice::Command);
+                write!(f, "{resource}: {words}")
+            }
         }
     }
 }

@@ -25,17 +25,31 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use std::collections::HashSet;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
+
+/// Bytes of a definition, over all its files. Its items are held in memory.
+const BYTES_MAX: u64 = 256 << 20;
+
+/// Bytes that are read at once.
+const CHUNK_BYTES: u64 = 1 << 20;
+
+/// The bytes that the files of a definition may still have.
+struct Allowance(u64);
 
 /// Reads the definition at `path`: a JSON file, a state file of cosmium, or a folder.
 ///
 /// # Errors
 /// [`DefinitionError::File`] with file, line and field.
 pub fn read(path: &Path) -> Result<Definition, DefinitionError> {
+    read_within(path, &mut Allowance(BYTES_MAX))
+}
+
+fn read_within(path: &Path, allowance: &mut Allowance) -> Result<Definition, DefinitionError> {
     let definition = if path.is_dir() {
-        read_folder(path)?
+        read_folder(path, allowance)?
     } else {
-        let text = read_text(path)?;
+        let text = read_text(path, allowance)?;
         match cosmium::parse(&text) {
             Some(state) => state.map_err(|reason| wrong(path, &reason))?,
             None => parse(path, &text)?,
@@ -55,15 +69,18 @@ pub fn read(path: &Path) -> Result<Definition, DefinitionError> {
 /// # Errors
 /// [`DefinitionError::File`] with file, line and reason, before anything is applied.
 pub fn read_seeds(folder: &Path) -> Result<(Definition, Vec<String>), DefinitionError> {
+    let mut allowance = Allowance(BYTES_MAX);
     let mut definition = Definition::default();
     let (mut scripts, mut others) = (Vec::new(), Vec::new());
     for (name, path) in entries(folder)? {
         if path.is_dir() && is_database(&path) {
-            definition.databases.push(read_database(&name, &path)?);
+            let database = read_database(&name, &path, &mut allowance)?;
+            definition.databases.push(database);
         } else if path.is_file() && name.ends_with(".csh") {
             scripts.push(path);
         } else if path.is_file() && name.ends_with(".json") {
-            definition.databases.extend(read(&path)?.databases);
+            let read = read_within(&path, &mut allowance)?;
+            definition.databases.extend(read.databases);
         } else {
             others.push(name);
         }
@@ -71,7 +88,7 @@ pub fn read_seeds(folder: &Path) -> Result<(Definition, Vec<String>), Definition
     check(folder, &definition)?;
     let mut session = Session::after(definition);
     for path in scripts {
-        session.read(&path, &read_text(&path)?)?;
+        session.read(&path, &read_text(&path, &mut allowance)?)?;
     }
     Ok((session.finish(), others))
 }
@@ -177,21 +194,26 @@ fn check_ids<'a>(
     Ok(())
 }
 
-fn read_folder(path: &Path) -> Result<Definition, DefinitionError> {
+fn read_folder(path: &Path, allowance: &mut Allowance) -> Result<Definition, DefinitionError> {
     let mut definition = Definition::default();
     for (name, folder) in entries(path)? {
         if !folder.is_dir() {
             return Err(wrong(&folder, "a folder for each database was expected"));
         }
-        definition.databases.push(read_database(&name, &folder)?);
+        let database = read_database(&name, &folder, allowance)?;
+        definition.databases.push(database);
     }
     Ok(definition)
 }
 
-fn read_database(name: &str, folder: &Path) -> Result<DatabaseDefinition, DefinitionError> {
+fn read_database(
+    name: &str,
+    folder: &Path,
+    allowance: &mut Allowance,
+) -> Result<DatabaseDefinition, DefinitionError> {
     let file = folder.join(DATABASE_FILE);
     let mut database: DatabaseDefinition = match file.exists() {
-        true => parse(&file, &read_text(&file)?)?,
+        true => parse(&file, &read_text(&file, allowance)?)?,
         false => DatabaseDefinition::default(),
     };
     set_id(&mut database.id, name, &file)?;
@@ -202,24 +224,31 @@ fn read_database(name: &str, folder: &Path) -> Result<DatabaseDefinition, Defini
         if !entry.is_dir() {
             return Err(wrong(&entry, "only database.json and folders belong here"));
         }
-        database.containers.push(read_container(&name, &entry)?);
+        let container = read_container(&name, &entry, allowance)?;
+        database.containers.push(container);
     }
     Ok(database)
 }
 
-fn read_container(name: &str, folder: &Path) -> Result<ContainerDefinition, DefinitionError> {
+fn read_container(
+    name: &str,
+    folder: &Path,
+    allowance: &mut Allowance,
+) -> Result<ContainerDefinition, DefinitionError> {
     let file = folder.join("container.json");
-    let mut container: ContainerDefinition = parse(&file, &read_text(&file)?)?;
+    let mut container: ContainerDefinition = parse(&file, &read_text(&file, allowance)?)?;
     set_id(&mut container.id, name, &file)?;
     for (name, entry) in entries(folder)? {
         match name.as_str() {
             "container.json" => {}
-            "procedures" => container.stored_procedures.extend(read_scripts(&entry)?),
+            "procedures" => container
+                .stored_procedures
+                .extend(read_scripts(&entry, allowance)?),
             "functions" => container
                 .user_defined_functions
-                .extend(read_scripts(&entry)?),
+                .extend(read_scripts(&entry, allowance)?),
             "triggers" => {
-                for script in read_scripts(&entry)? {
+                for script in read_scripts(&entry, allowance)? {
                     let mut listed = container.triggers.iter_mut();
                     let Some(trigger) = listed.find(|trigger| trigger.id == script.id) else {
                         let reason = format!("'triggers' does not list '{}'", script.id);
@@ -228,7 +257,7 @@ fn read_container(name: &str, folder: &Path) -> Result<ContainerDefinition, Defi
                     trigger.body = script.body;
                 }
             }
-            "items.jsonl" => container.items.extend(read_items(&entry)?),
+            "items.jsonl" => container.items.extend(read_items(&entry, allowance)?),
             _ => {
                 let reason = "expected container.json, items.jsonl, procedures, functions or \
                               triggers";
@@ -239,7 +268,7 @@ fn read_container(name: &str, folder: &Path) -> Result<ContainerDefinition, Defi
     Ok(container)
 }
 
-fn read_scripts(folder: &Path) -> Result<Vec<Script>, DefinitionError> {
+fn read_scripts(folder: &Path, allowance: &mut Allowance) -> Result<Vec<Script>, DefinitionError> {
     let mut scripts = Vec::new();
     for (name, file) in entries(folder)? {
         let Some(name) = name.strip_suffix(".js") else {
@@ -247,14 +276,17 @@ fn read_scripts(folder: &Path) -> Result<Vec<Script>, DefinitionError> {
         };
         scripts.push(Script {
             id: id_of_name(name).map_err(|reason| wrong(&file, &reason))?,
-            body: read_text(&file)?,
+            body: read_text(&file, allowance)?,
         });
     }
     Ok(scripts)
 }
 
-fn read_items(file: &Path) -> Result<Vec<Box<RawValue>>, DefinitionError> {
-    let text = read_text(file)?;
+fn read_items(
+    file: &Path,
+    allowance: &mut Allowance,
+) -> Result<Vec<Box<RawValue>>, DefinitionError> {
+    let text = read_text(file, allowance)?;
     let mut items = Vec::new();
     for (at, line) in text.lines().enumerate() {
         if line.trim().is_empty() {
@@ -296,14 +328,50 @@ fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>, DefinitionError> {
     Ok(found)
 }
 
-fn read_text(path: &Path) -> Result<String, DefinitionError> {
-    let text = fs::read_to_string(path);
-    let mut text = text.map_err(|error| wrong(path, &format!("cannot be read: {error}")))?;
+/// Reads a file of a definition.
+fn read_text(path: &Path, allowance: &mut Allowance) -> Result<String, DefinitionError> {
+    let read = text_within(path, allowance.0);
+    let mut text = read.map_err(|cause| wrong(path, &format!("cannot be read: {cause}")))?;
+    allowance.0 -= text.len() as u64;
     // Some editors begin a file with a byte order mark.
     if text.starts_with('\u{feff}') {
         text.drain(..'\u{feff}'.len_utf8());
     }
     Ok(text)
+}
+
+/// Reads a text of at most `bytes_max` bytes. Bytes that are no text end the reading at once.
+fn text_within(path: &Path, bytes_max: u64) -> Result<String, String> {
+    let file = fs::File::open(path).map_err(|error| error.to_string())?;
+    let (mut bytes, mut checked) = (Vec::new(), 0);
+    loop {
+        let before = bytes.len();
+        let part = (&file).take(CHUNK_BYTES).read_to_end(&mut bytes);
+        part.map_err(|error| error.to_string())?;
+        if bytes.len() == before {
+            break;
+        }
+        if bytes.len() as u64 > bytes_max {
+            return Err(format!(
+                "the files of a definition have at most {} MiB together, and 'orrery import' reads \
+                 more items",
+                BYTES_MAX >> 20
+            ));
+        }
+        if let Some(at) = bytes[before..].iter().position(|byte| *byte == 0) {
+            return Err(format!("it is no text: byte {} is 0", before + at + 1));
+        }
+        // A character may end in the next part.
+        checked += match std::str::from_utf8(&bytes[checked..]) {
+            Ok(part) => part.len(),
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            Err(error) => {
+                let at = checked + error.valid_up_to() + 1;
+                return Err(format!("it is no UTF-8 at byte {at}"));
+            }
+        };
+    }
+    String::from_utf8(bytes).map_err(|_| "it ends within a character".to_owned())
 }
 
 /// Parses a file. The error of the parser ends with line and column.
@@ -330,6 +398,34 @@ mod tests {
         let error = read_file("{\"databases\":[\n {\"id\":\"d\",\"troughput\":{}}]}").unwrap_err();
         assert!(error.contains("unknown field `troughput`"), "{error}");
         assert!(error.contains("line 2"), "{error}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_device_without_end_and_files_beyond_the_bound_are_refused() {
+        let refused = read(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert!(refused.contains("no text: byte 1 is 0"), "{refused}");
+        let refused = read(Path::new("/dev/urandom")).unwrap_err().to_string();
+        assert!(refused.contains("it is no"), "{refused}");
+
+        // The bound counts over all files of a folder, here 34 and 64 bytes for each container.
+        let folder = tempfile::tempdir().unwrap();
+        for container in ["a", "b"] {
+            let container = folder.path().join("shop").join(container);
+            fs::create_dir_all(&container).unwrap();
+            fs::write(
+                container.join("container.json"),
+                r#"{"partitionKey":{"paths":["/pk"]}}"#,
+            )
+            .unwrap();
+            fs::write(container.join("items.jsonl"), "\n".repeat(64)).unwrap();
+        }
+        let mut allowance = Allowance(150);
+        let refused = read_within(folder.path(), &mut allowance).unwrap_err();
+        let refused = refused.to_string();
+        assert!(refused.contains("shop/b/items.jsonl"), "{refused}");
+        assert!(refused.contains("at most 256 MiB together"), "{refused}");
+        assert!(read(folder.path()).is_ok());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Checks of the endpoint: the port, the program behind the port, the clock, the key.
 
 use super::{Environment, Finding, Subject, certificate};
+use crate::ports::{holder_of, listens_for_others};
 use bytes::Bytes;
 use http_body_util::Full;
 use jiff::Timestamp;
@@ -139,7 +140,12 @@ fn unreachable(subject: &Subject, target: &Target, cause: &str) -> Vec<Finding> 
     let bound = first.map(std::net::TcpListener::bind);
     let port = match bound {
         Some(Err(error)) => {
-            let found = format!("{authority} accepts no connection and cannot be taken: {error}");
+            let holder = match first.and_then(holder_of) {
+                Some(holder) => format!("; {holder} has it"),
+                None => String::new(),
+            };
+            let found =
+                format!("{authority} accepts no connection and cannot be taken: {error}{holder}");
             let remedy = "choose another port with --listen, or run as a user with the right to it";
             Finding::problem("port", found, remedy)
         }
@@ -217,11 +223,19 @@ fn printable(text: &str) -> String {
 fn port(target: &Target, program: &Result<Program, String>) -> Finding {
     let authority = target.authority();
     let remedy = match target.is_loopback {
-        true => format!(
-            "stop that program ('ss -ltnp sport = :{}' names it), or start the server with another \
-             --listen and give clients its address",
-            target.port
-        ),
+        true => {
+            let addresses = (target.host.as_str(), target.port).to_socket_addrs();
+            let program = match addresses.ok().and_then(|mut all| all.find_map(holder_of)) {
+                Some(holder) => format!("stop {holder}"),
+                None => format!(
+                    "stop that program ('ss -ltnp sport = :{}' names it)",
+                    target.port
+                ),
+            };
+            format!(
+                "{program}, or start the server with another --listen and give clients its address"
+            )
+        }
         false => "check the address of the endpoint".to_owned(),
     };
     match program {
@@ -359,29 +373,6 @@ fn key_bytes(text: &str) -> usize {
     text.trim_end_matches('=').len() * 3 / 4
 }
 
-/// Returns true if a program of this machine listens on a port for other machines. Systems without
-/// `/proc` tell nothing.
-fn listens_for_others(port: u16) -> bool {
-    let wanted = format!(":{port:04X}");
-    // A line: number, local address, remote address, state; 0A is a listener.
-    let is_open = |line: &str| {
-        let mut columns = line.split_whitespace().skip(1);
-        let (Some(local), _, Some("0A")) = (columns.next(), columns.next(), columns.next()) else {
-            return false;
-        };
-        let Some(address) = local.strip_suffix(&wanted) else {
-            return false;
-        };
-        // The first byte of an IPv4 address stands last; the IPv6 loopback ends with a 1.
-        let is_v4_loopback = address.len() == 8 && address.ends_with("7F");
-        !is_v4_loopback && address != "00000000000000000000000001000000"
-    };
-    ["/proc/net/tcp", "/proc/net/tcp6"]
-        .iter()
-        .filter_map(|file| std::fs::read_to_string(file).ok())
-        .any(|table| table.lines().any(is_open))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -399,14 +390,5 @@ mod tests {
         ] {
             assert_eq!(clock(skew).state, state, "{skew:?}");
         }
-    }
-
-    #[test]
-    fn a_listener_for_this_machine_alone_is_told_from_others() {
-        let local = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        assert!(!listens_for_others(local.local_addr().unwrap().port()));
-        let open = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
-        let is_seen = listens_for_others(open.local_addr().unwrap().port());
-        assert_eq!(is_seen, cfg!(target_os = "linux"));
     }
 }

@@ -38,6 +38,8 @@ pub struct Subject {
     pub format: u32,
     /// Open files without which a server does not start.
     pub open_files_min: u64,
+    /// Sentences about variables of the environment that no command reads.
+    pub needless_variables: Vec<String>,
 }
 
 /// The result of a check.

@@ -90,6 +90,10 @@ fn variables(
         let found = format!("{} set; the tools use {endpoint}", account.join(", "));
         findings.push(Finding::ok("environment", found));
     }
+    for found in &subject.needless_variables {
+        let remedy = "correct the name of the variable, or unset the variable";
+        findings.push(Finding::warning("environment", found, remedy));
+    }
     if variable("AZURE_COSMOS_ALLOW_INVALID_CERT").is_some() {
         findings.push(Finding::warning(
             "environment",

@@ -8,12 +8,13 @@ use crate::connection;
 use crate::form::RowForm;
 use crate::query::Cursor;
 use crate::table::for_terminal;
+use orrery_client::files::read_text;
 use orrery_client::{Client, ClientError, ConnectionOptions, container_link, database_link};
 use orrery_model::partition_key::Definition;
 use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The handling of statements that delete something.
@@ -90,7 +91,13 @@ impl Session {
     /// [`ClientError::InvalidOption`] for options that cannot be used, and failures of requests.
     pub async fn connect(options: SessionOptions) -> Result<Self, ClientError> {
         let account = match &options.target {
-            Some(target) => account_of(target, options.account.key_file.clone(), &options.account)?,
+            Some(target) => {
+                let key_file = options.account.key_file.clone();
+                ConnectionOptions {
+                    key: options.account.key.clone(),
+                    ..account_of(target, key_file, &options.account)?
+                }
+            }
             None => options.account.clone(),
         };
         let (client, connection) = connection::client(&account)?;
@@ -338,7 +345,7 @@ impl Session {
 }
 
 /// Returns the account that the argument of `.connect` names. Roots of certificates stay those of
-/// `base`.
+/// `base`, and its key is left out.
 fn account_of(
     target: &str,
     key_file: Option<PathBuf>,
@@ -347,12 +354,13 @@ fn account_of(
     let mut account = ConnectionOptions {
         endpoint: None,
         connection_string: None,
+        key: None,
         key_file,
         ..base.clone()
     };
     let is_string = target.eq_ignore_ascii_case("emulator") || target.contains('=');
     if let Some(file) = target.strip_prefix('@') {
-        let text = std::fs::read_to_string(file).map_err(|error| {
+        let text = read_text(Path::new(file)).map_err(|error| {
             ClientError::InvalidOption(format!("cannot read the connection string {file}: {error}"))
         })?;
         account.connection_string = Some(text.trim().to_owned());
@@ -415,10 +423,12 @@ pub(super) fn note(line: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use orrery_client::Secret;
 
     #[test]
     fn an_account_is_an_address_a_connection_string_or_a_file() {
         let base = ConnectionOptions {
+            key: Some(Secret::new("old")),
             key_file: Some("old.key".into()),
             insecure: true,
             ..ConnectionOptions::default()
@@ -426,7 +436,7 @@ mod tests {
         let account = |target: &str| account_of(target, None, &base).unwrap();
         let url = account("https://a.example/");
         assert_eq!(url.endpoint.as_deref(), Some("https://a.example/"));
-        assert!(url.key_file.is_none() && url.insecure);
+        assert!(url.key.is_none() && url.key_file.is_none() && url.insecure);
         assert_eq!(
             account("emulator").connection_string.as_deref(),
             Some("emulator")

@@ -9,10 +9,16 @@
 //! The column `id` and the columns that the rules name are strings in any case. A column `a.b` is
 //! the property `b` of the object `a`, unless the rules say otherwise.
 
-use super::input::{CsvRules, Record, Sink};
-use orrery_model::Json;
+use super::csv_text::{COLUMNS_MAX, Row, Rows};
+use super::input::{CsvRules, Record, Sink, TEXT_BYTES_MAX, too_long};
 use orrery_model::json::{parse, write_string};
+use orrery_model::{Json, limits};
 use std::io::BufRead;
+
+/// Bytes of a header.
+const HEADER_BYTES_MAX: usize = 1 << 20;
+/// Characters of a column's name that a message shows.
+const NAME_SHOWN: usize = 60;
 
 /// A column, or an object that contains columns.
 enum Node {
@@ -20,7 +26,8 @@ enum Node {
     Object(Vec<(String, Node)>),
 }
 
-/// Reads all rows.
+/// Reads all rows. A row that is too long, that does not fit its header, or whose quotation mark is
+/// not closed, is a faulty record.
 ///
 /// # Errors
 /// A description of a header that cannot be used, or of a file that cannot be read.
@@ -29,38 +36,28 @@ pub(super) fn read(
     rules: &CsvRules,
     sink: Sink<'_>,
 ) -> Result<(), String> {
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(input);
-    let header = reader
-        .headers()
-        .map_err(|e| format!("header: {e}"))?
-        .clone();
+    let mut rows = Rows::new(input);
+    let mut row = Row::default();
+    if !read_row(&mut rows, &mut row, HEADER_BYTES_MAX)? {
+        return Ok(());
+    }
+    let header = header(&row)?;
     let columns = columns(&header, rules)?;
-    let mut row = csv::ByteRecord::new();
     let mut number = 0;
-    while reader
-        .read_byte_record(&mut row)
-        .map_err(|e| e.to_string())?
-    {
+    while read_row(&mut rows, &mut row, usize::MAX)? {
         number += 1;
-        let line = row.position().map_or(0, csv::Position::line);
         let mut record = Record {
             number,
-            line,
+            line: row.line,
             ..Record::default()
         };
-        let outcome = if row.len() == header.len() {
-            let is_written = write_object(&columns, &row, &mut record.text);
-            is_written.map(drop)
-        } else {
-            Err(format!(
-                "the row has {} cells and the header {}",
-                row.len(),
-                header.len()
-            ))
+        let outcome = match fault_of(&row, header.len()) {
+            Some(fault) => Err(fault),
+            None => write_object(&columns, &row, &mut record.text).map(drop),
         };
         if let Err(fault) = outcome {
             record.fault = Some(fault);
-            record.text = row.iter().collect::<Vec<_>>().join(&b","[..]);
+            record.text = row.kept_cells().collect::<Vec<_>>().join(&b","[..]);
         }
         if !sink(record) {
             return Ok(());
@@ -69,11 +66,70 @@ pub(super) fn read(
     Ok(())
 }
 
+fn read_row(rows: &mut Rows, row: &mut Row, bytes_max: usize) -> Result<bool, String> {
+    rows.read(row, bytes_max).map_err(|e| e.to_string())
+}
+
+/// Returns the fault of a row that makes no object.
+fn fault_of(row: &Row, columns: usize) -> Option<String> {
+    let open = "a quotation mark opens a cell and none closes it before the end of the file";
+    match (row.bytes > TEXT_BYTES_MAX, row.is_open) {
+        (true, true) => return Some(format!("{}; {open}", too_long(row.bytes))),
+        (true, false) => return Some(too_long(row.bytes)),
+        (false, true) => return Some(open.to_owned()),
+        (false, false) => {}
+    }
+    (row.cells != columns).then(|| {
+        let cells = row.cells;
+        format!("the row has {cells} cells and the header {columns}")
+    })
+}
+
+/// Returns the names of the columns.
+fn header(row: &Row) -> Result<Vec<String>, String> {
+    let line = row.line;
+    if row.bytes > HEADER_BYTES_MAX {
+        return Err(format!(
+            "line {line}: the header has more than {} MiB; the first row names the columns of a \
+             CSV file",
+            HEADER_BYTES_MAX >> 20
+        ));
+    }
+    if row.is_open {
+        return Err(format!(
+            "line {line}: a quotation mark opens a name of the header and none closes it"
+        ));
+    }
+    if row.cells > COLUMNS_MAX {
+        return Err(format!(
+            "line {line}: the header has {} columns; a file has at most {COLUMNS_MAX}",
+            row.cells
+        ));
+    }
+    let mut names = Vec::with_capacity(row.cells);
+    for cell in row.kept_cells() {
+        let name = std::str::from_utf8(cell).map_err(|e| {
+            let (column, byte) = (names.len() + 1, e.valid_up_to() + 1);
+            format!("line {line}: the name of column {column} is no UTF-8 at byte {byte}")
+        })?;
+        names.push(name.to_owned());
+    }
+    Ok(names)
+}
+
+/// Returns the beginning of a column's name for a message.
+fn shown(name: &str) -> String {
+    match name.char_indices().nth(NAME_SHOWN) {
+        Some((at, _)) => format!("{}…", &name[..at]),
+        None => name.to_owned(),
+    }
+}
+
 /// Returns the columns as a tree of objects.
-fn columns(header: &csv::StringRecord, rules: &CsvRules) -> Result<Vec<(String, Node)>, String> {
+fn columns(header: &[String], rules: &CsvRules) -> Result<Vec<(String, Node)>, String> {
     for name in &rules.text_columns {
         if !header.iter().any(|column| column == name) {
-            return Err(format!("header: there is no column '{name}'"));
+            return Err(format!("header: there is no column '{}'", shown(name)));
         }
     }
     let mut root = Vec::new();
@@ -84,15 +140,24 @@ fn columns(header: &csv::StringRecord, rules: &CsvRules) -> Result<Vec<(String, 
         } else {
             name.split('.').collect()
         };
+        let named = shown(name);
         if path.iter().any(|step| step.is_empty()) {
             return Err(format!(
-                "header: column {} has no usable name '{name}'",
+                "header: column {} has no usable name '{named}'",
                 index + 1
+            ));
+        }
+        if path.len() > limits::NESTING_DEPTH {
+            return Err(format!(
+                "header: the column '{named}' is a path of {} steps; an item is nested at most {} \
+                 deep (--csv-flat takes names as they stand)",
+                path.len(),
+                limits::NESTING_DEPTH
             ));
         }
         let node = Node::Column { index, is_text };
         insert(&mut root, &path, node)
-            .map_err(|()| format!("header: the column '{name}' stands twice or in another"))?;
+            .map_err(|()| format!("header: the column '{named}' stands twice or in another"))?;
     }
     Ok(root)
 }
@@ -119,11 +184,7 @@ fn insert(members: &mut Vec<(String, Node)>, path: &[&str], node: Node) -> Resul
 }
 
 /// Writes an object and returns true if it has members.
-fn write_object(
-    members: &[(String, Node)],
-    row: &csv::ByteRecord,
-    out: &mut Vec<u8>,
-) -> Result<bool, String> {
+fn write_object(members: &[(String, Node)], row: &Row, out: &mut Vec<u8>) -> Result<bool, String> {
     out.push(b'{');
     let begin = out.len();
     for (name, node) in members {
@@ -136,7 +197,7 @@ fn write_object(
         let is_written = match node {
             Node::Object(inner) => write_object(inner, row, out)?,
             Node::Column { index, is_text } => {
-                write_cell(name, row.get(*index).unwrap_or_default(), *is_text, out)?
+                write_cell(name, row.cell(*index).unwrap_or_default(), *is_text, out)?
             }
         };
         if !is_written {
@@ -222,6 +283,49 @@ mod tests {
         assert!(found[0].fault.as_ref().unwrap().contains("1 cells"));
         assert_eq!((found[1].fault.as_ref(), found[1].line), (None, 3));
         assert!(found[2].fault.as_ref().unwrap().contains("UTF-8"));
+    }
+
+    #[test]
+    fn a_quotation_mark_that_is_not_closed_is_told_with_the_line_that_it_opens_on() {
+        let text = b"id,a\n1,x\n2,\"open\n3,y\n4,z\n";
+        let found = rows(text, &CsvRules::default()).unwrap();
+        assert_eq!((found.len(), found[0].fault.as_ref()), (2, None));
+        let fault = found[1].fault.as_ref().unwrap();
+        assert!(fault.contains("none closes it"), "{fault}");
+        assert_eq!((found[1].number, found[1].line), (2, 3));
+    }
+
+    #[test]
+    fn a_row_that_is_too_long_is_a_faulty_record_and_the_next_is_read() {
+        let long = "x".repeat(TEXT_BYTES_MAX);
+        let text = format!("id,a\n1,{long}\n2,y\n3,\"{long}").into_bytes();
+        let found = rows(text.leak(), &CsvRules::default()).unwrap();
+        let fault = |at: usize| found[at].fault.clone().unwrap_or_default();
+        assert!(fault(0).contains("16777219 bytes"), "{}", fault(0));
+        assert_eq!((found[1].fault.as_ref(), found[1].line), (None, 3));
+        assert!(fault(2).contains("none closes it"), "{}", fault(2));
+        assert!(found.iter().all(|row| row.text.len() <= TEXT_BYTES_MAX + 2));
+    }
+
+    #[test]
+    fn a_header_beyond_its_bounds_is_refused_with_its_line() {
+        let long = "x".repeat(HEADER_BYTES_MAX + 1);
+        let many = ["c"; COLUMNS_MAX + 1].join(",");
+        let deep = ["d"; limits::NESTING_DEPTH + 1].join(".");
+        for (text, part) in [
+            (
+                format!("\n{long},b\n1,2\n"),
+                "line 2: the header has more than 1 MiB",
+            ),
+            (format!("{many}\n"), "line 1: the header has 16385 columns"),
+            (format!("{deep}\n"), "a path of 129 steps"),
+            ("id,\"a\n1,2\n".to_owned(), "line 1: a quotation mark opens"),
+        ] {
+            let fault = rows(text.into_bytes().leak(), &CsvRules::default()).unwrap_err();
+            assert!(fault.contains(part) && fault.len() < 300, "{fault}");
+        }
+        let fault = rows(b"id,\xff\n", &CsvRules::default()).unwrap_err();
+        assert!(fault.contains("column 2 is no UTF-8 at byte 1"), "{fault}");
     }
 
     #[test]

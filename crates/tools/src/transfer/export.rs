@@ -11,10 +11,11 @@
 //! meanwhile may or may not be.
 
 use super::import::TransferError;
-use super::ledger::write_whole;
+use super::ledger::{CHECKPOINT_BYTES_MAX, write_whole};
 use super::progress::{Progress, State};
 use super::rows::{OutputFormat, assemble, push_line};
-use orrery_client::{Client, PartitionKeyRange, QueryText, Scope, container_link};
+use orrery_client::files::read_bounded;
+use orrery_client::{Client, ClientError, PartitionKeyRange, QueryText, Scope, container_link};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -302,7 +303,7 @@ fn read_list(list: &Path, export: &str) -> Result<Option<Progressed>, TransferEr
             list.display()
         ))
     };
-    let text = std::fs::read(list).map_err(|e| other(e.to_string()))?;
+    let text = read_bounded(list, CHECKPOINT_BYTES_MAX).map_err(|e| other(e.to_string()))?;
     let found: Progressed = serde_json::from_slice(&text).map_err(|e| other(e.to_string()))?;
     // An export whose rows are all read failed after that: its rows may be out of date.
     if found.segments.iter().all(|segment| segment.is_complete) {
@@ -326,7 +327,8 @@ async fn segments(
     is_query: bool,
 ) -> Result<Vec<Segment>, TransferError> {
     if is_query {
-        let plan = client.query_plan(container, query, FEATURES).await?;
+        let plan = client.query_plan(container, query, FEATURES).await;
+        let plan = plan.map_err(|error| of_query(error, query))?;
         let plan: serde_json::Value = plan.json()?;
         if needs_merge(&plan["queryInfo"]) {
             return Ok(vec![Segment {
@@ -342,6 +344,17 @@ async fn segments(
     }
     let ranges = client.fresh_ranges(container).await?;
     Ok(ranges.iter().map(Segment::of).collect())
+}
+
+/// Returns the failure of a request that carried the query.
+fn of_query(error: ClientError, query: &QueryText) -> TransferError {
+    match TransferError::from(error) {
+        TransferError::Request { error, .. } => TransferError::Request {
+            error,
+            query: Some(query.text.clone()),
+        },
+        other => other,
+    }
 }
 
 /// Returns true if the rows of the partitions cannot simply be written one after another.
@@ -501,7 +514,7 @@ impl Reader {
             Err(e) if e.is_range_gone() && segment.range.is_some() => {
                 return Ok(Page::Gone(segment));
             }
-            Err(e) => return Err(e.into()),
+            Err(e) => return Err(of_query(e, &self.query)),
         };
         let mut lines = Vec::new();
         for row in &page.rows {

@@ -2,15 +2,15 @@
 //! 64 MB ahead.
 
 use super::input::{CsvRules, Input, InputFormat, Record};
-use super::item::{Item, Rules, place_of, prepare};
+use super::item::{Fault, Item, Rules, place_of, prepare};
 use super::ledger::Place;
 use super::origin::Origin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// Kilobytes of items between the source and their verdicts.
+/// Kilobytes of records between the source and their verdicts.
 const ROOM_KB: usize = 64 * 1024;
 /// Records between the source and the requests.
 const QUEUE: usize = 4096;
@@ -23,8 +23,10 @@ pub(super) enum Incoming {
     Faulty {
         name: Arc<str>,
         place: Place,
-        reason: String,
+        fault: Fault,
         text: Vec<u8>,
+        /// Room of the text in the memory of the import.
+        room: Option<OwnedSemaphorePermit>,
     },
     /// The source cannot be read any further.
     Failed(String),
@@ -51,18 +53,26 @@ impl Feed {
 
     /// Returns the record as it is passed on.
     pub(super) async fn incoming(&self, name: &Arc<str>, part: usize, record: Record) -> Incoming {
-        match prepare(&self.rules, name, part, &record) {
+        let prepared = prepare(&self.rules, name, part, &record);
+        // A refused record keeps its text too, until the records before it are finished.
+        let bytes = match &prepared {
+            Ok(item) => item.text.len(),
+            Err(_) => record.text.len(),
+        };
+        let kilobytes = u32::try_from(bytes / 1024 + 1).unwrap_or(1);
+        // The semaphore is never closed; without a permit the text counts for nothing.
+        let room = self.room.clone().acquire_many_owned(kilobytes).await.ok();
+        match prepared {
             Ok(mut item) => {
-                let kilobytes = u32::try_from(item.text.len() / 1024 + 1).unwrap_or(1);
-                // The semaphore is never closed; without a permit the item counts for nothing.
-                item.room = self.room.clone().acquire_many_owned(kilobytes).await.ok();
+                item.room = room;
                 Incoming::Item(Box::new(item))
             }
-            Err(reason) => Incoming::Faulty {
+            Err(fault) => Incoming::Faulty {
                 name: name.clone(),
                 place: place_of(part, &record),
-                reason,
+                fault,
                 text: record.text,
+                room,
             },
         }
     }

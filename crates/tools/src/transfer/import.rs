@@ -10,7 +10,10 @@
 //! Promises: every record is counted, as created, replaced, existing or refused. An import that was
 //! interrupted at any moment and goes on from its checkpoint has each item once. Two records of one
 //! item are written in the order of the input. Memory is bounded, whatever the size of the input.
+//! An import that ends at a refused record sends nothing of a later record from then on, and tells
+//! the items that it wrote.
 
+use super::ending::{Cause, Ended, Written};
 use super::feed::{Feed, Incoming};
 use super::input::{CsvRules, InputFormat, inputs};
 use super::item::{Item, Rules};
@@ -19,7 +22,8 @@ use super::origin::Origin;
 use super::pace::Pace;
 use super::progress::{Progress, State};
 use super::router::Router;
-use super::send::{Sender, Sent, Verdict};
+use super::send::{END_NONE, Sender, Sent, Verdict, is_conflict};
+use crate::fault::{self, Voice};
 use orrery_client::{Client, ClientError, Throughput, container_link, database_link};
 use orrery_model::json::parse;
 use orrery_model::partition_key::Definition;
@@ -56,12 +60,31 @@ pub enum TransferError {
     Usage(String),
     /// Files or the server failed.
     Failed(String),
+    /// A request failed.
+    Request {
+        /// The failure.
+        error: Box<ClientError>,
+        /// Text of the query that the request carried.
+        query: Option<String>,
+    },
+    /// An import ended before its last record.
+    Ended(Box<Ended>),
+}
+
+impl TransferError {
+    /// Returns the failure in words.
+    pub fn words(&self, voice: Voice) -> String {
+        match self {
+            Self::Usage(message) | Self::Failed(message) => message.clone(),
+            Self::Request { error, query } => fault::of_request(error, query.as_deref(), voice),
+            Self::Ended(ended) => ended.words(voice),
+        }
+    }
 }
 
 impl fmt::Display for TransferError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Usage(message) | Self::Failed(message)) = self;
-        f.write_str(message)
+        f.write_str(&self.words(Voice::Command))
     }
 }
 
@@ -71,7 +94,10 @@ impl From<ClientError> for TransferError {
     fn from(error: ClientError) -> Self {
         match error {
             ClientError::InvalidOption(message) => Self::Usage(message),
-            error => Self::Failed(error.to_string()),
+            error => Self::Request {
+                error: Box::new(error),
+                query: None,
+            },
         }
     }
 }
@@ -190,26 +216,15 @@ pub async fn import(
     };
 
     progress.begin(total);
-    let (results, finished) = mpsc::unbounded_channel();
-    let mut run = Run {
-        sender,
-        ledger,
-        is_upsert: options.mode == Mode::Upsert,
-        batch_max: batch_max(options),
-        open: HashMap::new(),
-        busy: HashSet::new(),
-        held: None,
-        source_failure: None,
-        in_flight: 0,
-        charge: 0.0,
-        results,
-        finished,
-        read,
-    };
+    let mut run = Run::new(sender, ledger, options, read);
     let outcome = run.run(incoming, progress).await;
     progress.end();
     run.ledger.save(outcome.is_ok())?;
-    outcome?;
+    if let Err((reason, cause)) = outcome {
+        let written = run.written(checkpoint.counts);
+        let ended = Ended::new(reason, cause, written, options);
+        return Err(TransferError::Ended(Box::new(ended)));
+    }
     let records = run.ledger.counts().records - checkpoint.counts.records;
     Ok(summary(&run.ledger, Some(&run), begin, records))
 }
@@ -251,6 +266,8 @@ async fn sender(
         sent_before,
         may_repeat,
         is_stale: AtomicBool::new(false),
+        ends_at_refusal: options.dead_letter.is_none(),
+        end_at: AtomicU64::new(END_NONE),
     }))
 }
 
@@ -409,6 +426,8 @@ struct Run {
     /// The reason for which the source ended before its last record.
     source_failure: Option<String>,
     in_flight: usize,
+    /// Items that were sent and may have been written.
+    unknown: u64,
     charge: f64,
     results: mpsc::UnboundedSender<Sent>,
     finished: mpsc::UnboundedReceiver<Sent>,
@@ -416,13 +435,43 @@ struct Run {
 }
 
 impl Run {
+    /// Returns an import before its first record; without a sender, a dry run.
+    fn new(
+        sender: Option<Arc<Sender>>,
+        ledger: Ledger,
+        options: &ImportOptions,
+        read: Arc<AtomicU64>,
+    ) -> Self {
+        let (results, finished) = mpsc::unbounded_channel();
+        Self {
+            sender,
+            ledger,
+            is_upsert: options.mode == Mode::Upsert,
+            batch_max: batch_max(options),
+            open: HashMap::new(),
+            busy: HashSet::new(),
+            held: None,
+            source_failure: None,
+            in_flight: 0,
+            unknown: 0,
+            charge: 0.0,
+            results,
+            finished,
+            read,
+        }
+    }
+
     /// Sends all records. After a failure, the requests in flight are waited for.
+    ///
+    /// # Errors
+    /// The reason for an early end, and its kind.
     async fn run(
         &mut self,
         mut incoming: mpsc::Receiver<Incoming>,
         progress: &dyn Progress,
-    ) -> Result<(), TransferError> {
+    ) -> Result<(), (TransferError, Cause)> {
         let mut outcome = self.take_all(&mut incoming, progress).await;
+        let is_of_source = self.source_failure.is_some();
         // The source ends when its receiver is gone.
         drop(incoming);
         while self.in_flight > 0 {
@@ -433,7 +482,25 @@ impl Run {
             outcome = outcome.and(settled);
         }
         self.report(progress);
-        outcome
+        let cause = match self.ledger.refusal() {
+            Some(reason) if is_conflict(reason) => Cause::Conflict,
+            Some(_) => Cause::Refusal,
+            None if is_of_source => Cause::Source,
+            None => Cause::Failure,
+        };
+        outcome.map_err(|reason| (reason, cause))
+    }
+
+    /// Returns the items that this run wrote; `before` are the counts of earlier runs.
+    fn written(&self, before: Counts) -> Written {
+        let counts = self.ledger.counts();
+        let in_order = counts.created + counts.replaced - before.created - before.replaced;
+        let behind = self.ledger.written_behind();
+        Written {
+            items: in_order + behind,
+            behind,
+            unknown: self.unknown,
+        }
     }
 
     async fn take_all(
@@ -463,8 +530,13 @@ impl Run {
                     None => has_ended = true,
                 },
             }
-            // The records before a fault of the source are imported all the same.
+            // The records before a fault of the source are imported all the same, and so are those
+            // before a record that ends the import.
             has_ended |= self.source_failure.is_some();
+            if let Some(end) = self.end() {
+                has_ended = true;
+                self.drop_behind(end);
+            }
             if has_ended {
                 self.send_all();
             }
@@ -476,7 +548,7 @@ impl Run {
                 saved = Instant::now();
             }
         }
-        let Some(reason) = self.source_failure.take() else {
+        let Some(reason) = &self.source_failure else {
             return Ok(());
         };
         let counts = self.ledger.counts();
@@ -490,6 +562,21 @@ impl Run {
         )))
     }
 
+    /// Returns the ordinal of the first record that ends the import.
+    fn end(&self) -> Option<u64> {
+        let end = self.sender.as_ref()?.end_at.load(Ordering::Relaxed);
+        (end != END_NONE).then_some(end)
+    }
+
+    /// Drops the items behind a record that ends the import.
+    fn drop_behind(&mut self, end: u64) {
+        self.held.take_if(|item| item.ordinal > end);
+        for items in self.open.values_mut() {
+            items.retain(|item| item.ordinal < end);
+        }
+        self.open.retain(|_, items| !items.is_empty());
+    }
+
     /// Returns true if a further record may be taken.
     fn has_room(&self) -> bool {
         let limit = self.sender.as_ref().map_or(1, |sender| sender.pace.limit());
@@ -501,7 +588,7 @@ impl Run {
     }
 
     fn take(&mut self, record: Incoming) -> Result<(), TransferError> {
-        let (name, place, reason, text) = match record {
+        let (name, place, fault, text, room) = match record {
             Incoming::Item(mut item) => {
                 item.ordinal = self.ledger.begin();
                 return match self.sender {
@@ -516,21 +603,27 @@ impl Run {
             Incoming::Faulty {
                 name,
                 place,
-                reason,
+                fault,
                 text,
-            } => (name, place, reason, text),
+                room,
+            } => (name, place, fault, text, room),
             Incoming::Failed(reason) => {
                 self.source_failure = Some(reason);
                 return Ok(());
             }
         };
         let ordinal = self.ledger.begin();
+        if let (Some(sender), true) = (&self.sender, self.ledger.ends_at_refusal()) {
+            sender.end_at.fetch_min(ordinal, Ordering::Relaxed);
+        }
         let finished = Finished {
             place,
             name,
-            verdict: Verdict::Refused(reason),
+            verdict: Verdict::Refused(fault.reason),
+            mark: fault.mark,
             has_made_id: false,
             text,
+            _room: room,
         };
         self.ledger.finish(ordinal, finished)
     }
@@ -586,6 +679,7 @@ impl Run {
     fn settle(&mut self, sent: Sent) -> Result<(), TransferError> {
         self.in_flight -= 1;
         self.charge += sent.charge;
+        self.unknown += sent.unknown;
         let mut outcome = Ok(());
         for (item, verdict) in sent.verdicts {
             self.busy.remove(&item.identity);
@@ -607,8 +701,10 @@ impl Run {
             place: item.place,
             name: item.name,
             verdict,
+            mark: String::new(),
             has_made_id: item.has_made_id,
             text,
+            _room: item.room,
         };
         self.ledger.finish(item.ordinal, finished)
     }

@@ -7,6 +7,7 @@
 
 use super::input::Record;
 use super::ledger::Place;
+use crate::fault;
 use bytes::Bytes;
 use orrery_client::PartitionKey as KeyText;
 use orrery_model::json::parse;
@@ -46,6 +47,27 @@ pub(super) struct Item {
     pub(super) room: Option<OwnedSemaphorePermit>,
 }
 
+/// The reason for which a record cannot be imported.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) reason: String,
+    /// Lines that show the place in the record; empty if there is no such place.
+    pub(super) mark: String,
+}
+
+impl From<String> for Fault {
+    fn from(reason: String) -> Self {
+        let mark = String::new();
+        Self { reason, mark }
+    }
+}
+
+impl From<&str> for Fault {
+    fn from(reason: &str) -> Self {
+        reason.to_owned().into()
+    }
+}
+
 /// Returns the place of a record in part `part` of the input.
 pub(super) fn place_of(part: usize, record: &Record) -> Place {
     Place {
@@ -65,17 +87,23 @@ pub(super) fn prepare(
     name: &Arc<str>,
     part: usize,
     record: &Record,
-) -> Result<Item, String> {
+) -> Result<Item, Fault> {
     if let Some(fault) = &record.fault {
-        return Err(fault.clone());
+        return Err(fault.as_str().into());
     }
     if let Err(e) = std::str::from_utf8(&record.text) {
-        return Err(format!(
-            "no UTF-8 at byte {} of the record",
-            e.valid_up_to() + 1
-        ));
+        return Err(Fault {
+            reason: format!("no UTF-8 at byte {} of the record", e.valid_up_to() + 1),
+            mark: fault::marked_byte(&record.text, e.valid_up_to()),
+        });
     }
-    let json = parse(&record.text).map_err(|e| format!("no JSON: {e}"))?;
+    // The text is sent as it stands. A tree of values takes many times its bytes, so that the size
+    // is checked first.
+    check_size(record.text.len())?;
+    let json = parse(&record.text).map_err(|e| Fault {
+        reason: format!("no JSON: {e}"),
+        mark: fault::marked_byte(&record.text, e.offset),
+    })?;
     let Json::Object(object) = json else {
         return Err("the record is no JSON object".into());
     };
@@ -97,10 +125,10 @@ pub(super) fn prepare(
         && let Some(index) = key.components().iter().position(is_missing)
     {
         let path = rules.definition.paths()[index].join("/");
-        return Err(format!(
+        return Err(Fault::from(format!(
             "the item has no usable partition key: /{path} is missing, an object or an array \
              (--allow-missing-key imports it)"
-        ));
+        )));
     }
     let key_json = key.to_json().to_text();
     let text = if has_made_id {
@@ -108,13 +136,7 @@ pub(super) fn prepare(
     } else {
         record.text.clone()
     };
-    if text.len() > limits::ITEM_BYTES {
-        return Err(format!(
-            "the item has {} bytes; an item has at most {}",
-            text.len(),
-            limits::ITEM_BYTES
-        ));
-    }
+    check_size(text.len())?;
     let epk = rules.definition.epk(&key);
     Ok(Item {
         ordinal: 0,
@@ -138,6 +160,16 @@ fn identity(epk: &Epk, key_json: &str, id: &str) -> u128 {
     text.push(0);
     text.extend_from_slice(id.as_bytes());
     u128::from_le_bytes(murmur3_128(&text))
+}
+
+fn check_size(bytes: usize) -> Result<(), String> {
+    let most = limits::ITEM_BYTES;
+    match bytes > most {
+        true => Err(format!(
+            "the item has {bytes} bytes; an item has at most {most}"
+        )),
+        false => Ok(()),
+    }
 }
 
 /// Checks the rules for ids that hold in every server.
@@ -193,7 +225,7 @@ mod tests {
         }
     }
 
-    fn prepared(text: &[u8]) -> Result<Item, String> {
+    fn prepared(text: &[u8]) -> Result<Item, Fault> {
         let record = Record {
             number: 3,
             text: text.to_vec(),
@@ -223,6 +255,7 @@ mod tests {
     #[test]
     fn a_record_that_is_no_item_is_refused_with_the_reason() {
         let long = format!(r#"{{"id":"1","pk":"x","text":"{}"}}"#, "x".repeat(2 << 20));
+        let deep = format!("{}1", "[0,".repeat(limits::ITEM_BYTES));
         for (text, part) in [
             (
                 &b"{\"id\":\"1\",\"pk\":\"\xff\"}"[..],
@@ -236,9 +269,19 @@ mod tests {
             (br#"{"id":"1"}"#, "/pk is missing"),
             (br#"{"id":"1","pk":{}}"#, "/pk is missing"),
             (long.as_bytes(), "at most 2097152"),
+            (deep.as_bytes(), "at most 2097152"),
         ] {
-            let reason = prepared(text).map(|item| item.id).unwrap_err();
+            let reason = prepared(text).map(|item| item.id).unwrap_err().reason;
             assert!(reason.contains(part), "{reason}");
         }
+    }
+
+    #[test]
+    fn the_place_of_a_fault_in_the_text_is_marked() {
+        let fault = prepared(br#"{"id":"1","pk" "x"}"#).unwrap_err();
+        let lines: Vec<&str> = fault.mark.lines().collect();
+        assert_eq!(lines[1], r#"  {"id":"1","pk" "x"}"#, "{fault:?}");
+        assert_eq!(lines[2].trim_start(), "^", "{fault:?}");
+        assert!(prepared(br#"{"id":"1"}"#).unwrap_err().mark.is_empty());
     }
 }

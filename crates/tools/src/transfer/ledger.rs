@@ -12,15 +12,19 @@
 
 use super::import::TransferError;
 use super::send::Verdict;
+use orrery_client::files::read_bounded;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// Records that may be sent beyond the last settled one, with a checkpoint.
 const AHEAD_MAX: u64 = 200_000;
+/// Bytes of a checkpoint, which names every file of its import.
+pub(super) const CHECKPOINT_BYTES_MAX: u64 = 64 << 20;
 /// Refused items that are told without a file for them.
 const TOLD_MAX: usize = 10;
 
@@ -96,9 +100,13 @@ pub(super) struct Finished {
     pub(super) place: Place,
     pub(super) name: Arc<str>,
     pub(super) verdict: Verdict,
+    /// Lines that show the place of a fault in the record; empty if there is no such place.
+    pub(super) mark: String,
     pub(super) has_made_id: bool,
     /// The record's text, if it is refused.
     pub(super) text: Vec<u8>,
+    /// Room of the text in the memory of the import, until the record is settled.
+    pub(super) _room: Option<OwnedSemaphorePermit>,
 }
 
 /// The account of an import.
@@ -162,6 +170,32 @@ impl Ledger {
         &self.checkpoint
     }
 
+    /// Returns true if the first refused record ends the import.
+    pub(super) fn ends_at_refusal(&self) -> bool {
+        self.ends_at_refusal
+    }
+
+    /// Returns the reason of the refused record that ended the import.
+    pub(super) fn refusal(&self) -> Option<&str> {
+        match self.open.front() {
+            Some(Slot::Finished(next)) if self.ends_at_refusal => match &next.verdict {
+                Verdict::Refused(reason) => Some(reason),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Returns the number of items that were written and whose records are not settled, because a
+    /// record before them is not.
+    pub(super) fn written_behind(&self) -> u64 {
+        let is_written = |slot: &&Slot| match slot {
+            Slot::Open => false,
+            Slot::Finished(one) => matches!(one.verdict, Verdict::Created | Verdict::Replaced),
+        };
+        self.open.iter().filter(is_written).count() as u64
+    }
+
     /// Returns the counts of the settled records.
     pub(super) fn counts(&self) -> Counts {
         self.checkpoint.counts
@@ -201,9 +235,9 @@ impl Ledger {
         while let Some(Slot::Finished(next)) = self.open.front() {
             if let (true, Verdict::Refused(reason)) = (self.ends_at_refusal, &next.verdict) {
                 return Err(TransferError::Failed(format!(
-                    "{}: {reason}; the import ends here (--dead-letter FILE collects such records \
-                     and goes on)",
-                    record_name(&next.name, &next.place)
+                    "{}: {reason}{}",
+                    record_name(&next.name, &next.place),
+                    next.mark
                 )));
             }
             if let Some(Slot::Finished(finished)) = self.open.pop_front() {
@@ -236,8 +270,8 @@ impl Ledger {
         counts.refused += 1;
         let place = &finished.place;
         if self.told.len() < TOLD_MAX {
-            self.told
-                .push(format!("{}: {reason}", record_name(&finished.name, place)));
+            let name = record_name(&finished.name, place);
+            self.told.push(format!("{name}: {reason}{}", finished.mark));
         }
         let Some(file) = &mut self.dead_letters else {
             return Ok(());
@@ -304,7 +338,7 @@ fn read_checkpoint(path: &Path, expected: &Checkpoint) -> Result<Checkpoint, Tra
             path.display()
         ))
     };
-    let text = std::fs::read(path).map_err(|e| failed(e.to_string()))?;
+    let text = read_bounded(path, CHECKPOINT_BYTES_MAX).map_err(|e| failed(e.to_string()))?;
     let found: Checkpoint =
         serde_json::from_slice(&text).map_err(|e| failed(format!("no checkpoint: {e}")))?;
     if found.version != expected.version {
@@ -358,9 +392,31 @@ mod tests {
             },
             name: "a.jsonl".into(),
             verdict,
+            mark: "\n  {}\n  ^".into(),
             has_made_id: false,
             text: b"{}".to_vec(),
+            _room: None,
         }
+    }
+
+    #[test]
+    fn a_refused_record_without_a_file_for_it_ends_the_import_and_later_items_are_counted() {
+        let mut ledger = Ledger::open("x".into(), None, None, false).unwrap();
+        for _ in 0..4 {
+            ledger.begin();
+        }
+        ledger.finish(3, finished(3, Verdict::Created)).unwrap();
+        ledger
+            .finish(2, finished(2, Verdict::Refused("no".into())))
+            .unwrap();
+        assert_eq!((ledger.refusal(), ledger.written_behind()), (None, 1));
+        let end = ledger.finish(1, finished(1, Verdict::Created));
+        let told = end.unwrap_err().to_string();
+        assert_eq!(told, "a.jsonl, record 2: no\n  {}\n  ^");
+        let end = ledger.finish(4, finished(4, Verdict::Replaced));
+        assert!(end.is_err());
+        assert_eq!((ledger.refusal(), ledger.written_behind()), (Some("no"), 2));
+        assert_eq!(ledger.counts().records, 1);
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! import     run of an import        feed ── input ── json_values, csv_rows   files, stdin
-//!   send     bulk requests             └── origin                              another container
-//!   pace     speed                   item     records become items
+//!   send     bulk requests             │                            └── csv_text
+//!   pace     speed                     └── origin                              another container
+//!   ending   words of an early end   item     records become items
 //!   router   ranges                  ledger   counts, refused items, checkpoint
 //! export     run of an export: segments of each physical partition, then one file
 //!   rows     rows as JSON lines, JSON, CSV
@@ -11,6 +12,8 @@
 //! ```
 
 mod csv_rows;
+mod csv_text;
+mod ending;
 mod export;
 mod feed;
 mod import;
@@ -25,6 +28,7 @@ mod router;
 mod rows;
 mod send;
 
+pub use ending::Ended;
 pub use export::{ExportOptions, ExportSummary, export};
 pub use import::{ImportOptions, Mode, NewContainer, Summary, TransferError, import};
 pub use input::{CsvRules, InputFormat};

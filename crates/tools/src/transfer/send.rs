@@ -9,17 +9,21 @@
 //! | 410, a partition was split | the items one by one; later items by the new ranges |
 //! | another refusal of the whole request | the items one by one, so that each has its own answer |
 //! | 401, 403, 404 for the whole request | the end of the import |
+//!
+//! If the first refused item ends the import, the server stops at it too, and items behind it are
+//! not sent from then on; those that were on the way may be stored.
 
 use super::import::{Mode, TransferError};
 use super::item::Item;
 use super::pace::Pace;
 use super::router::Router;
+use crate::fault;
 use orrery_client::{Answer, Client, ClientError, Request};
 use orrery_model::json::{deep_equal, parse};
 use orrery_model::{Json, Object};
 use serde::Deserialize;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -52,6 +56,8 @@ pub(super) struct Sent {
     pub(super) verdicts: Vec<(Item, Verdict)>,
     /// The reason for which the import cannot go on; the other items have no verdict.
     pub(super) fatal: Option<TransferError>,
+    /// Items without a verdict that may have been stored.
+    pub(super) unknown: u64,
     /// Request units.
     pub(super) charge: f64,
 }
@@ -71,6 +77,20 @@ pub(super) struct Sender {
     pub(super) may_repeat: Arc<AtomicBool>,
     /// True if an item was sent alone, because its range may have gone.
     pub(super) is_stale: AtomicBool,
+    /// True if the first refused item ends the import.
+    pub(super) ends_at_refusal: bool,
+    /// Ordinal of the first record that ends the import; [`END_NONE`] if there is none.
+    pub(super) end_at: AtomicU64,
+}
+
+/// An ordinal behind the last record.
+pub(super) const END_NONE: u64 = u64::MAX;
+/// The first word of the reason of a conflict.
+const CONFLICT: &str = "409: ";
+
+/// Returns true if a record was refused because an item is there already.
+pub(super) fn is_conflict(reason: &str) -> bool {
+    reason.starts_with(CONFLICT)
 }
 
 /// One result of a bulk request.
@@ -109,10 +129,17 @@ impl Sender {
         let mut sent = Sent {
             verdicts: Vec::with_capacity(items.len()),
             fatal: None,
+            unknown: 0,
             charge: 0.0,
         };
+        let count = items.len();
         let outcome = self.send_until_done(items, Some(range), &mut sent).await;
-        sent.fatal = outcome.err();
+        if let Err(fatal) = outcome {
+            if may_have_arrived(&fatal) {
+                sent.unknown = (count - sent.verdicts.len()) as u64;
+            }
+            sent.fatal = Some(fatal);
+        }
         sent
     }
 
@@ -128,8 +155,14 @@ impl Sender {
         let mut waited = Duration::ZERO;
         let mut may_have_arrived = false;
         while !items.is_empty() {
-            let request = self.request(&items, range);
             let expected = self.pace.admit(items.len()).await;
+            // Another request may have ended the import meanwhile.
+            let end = self.end_at.load(Ordering::Relaxed);
+            items.retain(|item| item.ordinal <= end);
+            if items.is_empty() {
+                break;
+            }
+            let request = self.request(&items, range, !may_have_arrived);
             let answer = match self.client.send(&request).await {
                 Ok(answer) => answer,
                 Err(e) => {
@@ -163,6 +196,7 @@ impl Sender {
                     Step::Verdict(verdict) => {
                         done += 1;
                         let verdict = self.judged(&item, verdict, may_have_arrived).await?;
+                        self.note_end(&item, &verdict);
                         sent.verdicts.push((item, verdict));
                     }
                 }
@@ -172,11 +206,7 @@ impl Sender {
             if !items.is_empty() {
                 waited += wait;
                 if waited > THROTTLED_TIME_MAX {
-                    return Err(TransferError::Failed(format!(
-                        "the server throttled a request for {} s: raise the throughput of the \
-                         container, or lower the speed with --rate",
-                        THROTTLED_TIME_MAX.as_secs()
-                    )));
+                    return Err(throttled_for_long());
                 }
                 tokio::time::sleep(wait.min(Duration::from_secs(10))).await;
             }
@@ -184,13 +214,29 @@ impl Sender {
         Ok(())
     }
 
+    /// Notes the end of the import, if a refused item ends it.
+    fn note_end(&self, item: &Item, verdict: &Verdict) {
+        if self.ends_at_refusal && matches!(verdict, Verdict::Refused(_)) {
+            self.end_at.fetch_min(item.ordinal, Ordering::Relaxed);
+        }
+    }
+
     /// Sends one item by its partition key.
     fn send_alone<'a>(&'a self, item: Item, sent: &'a mut Sent) -> SendAlone<'a> {
         Box::pin(self.send_until_done(vec![item], None, sent))
     }
 
+    /// Returns true if the server shall stop at the first refused item of a request. A conflict is
+    /// no refusal if existing items are kept, or if the item may be from an earlier attempt.
+    fn stops_at_refusal(&self, items: &[Item]) -> bool {
+        self.ends_at_refusal
+            && self.mode != Mode::SkipExisting
+            && !self.may_repeat.load(Ordering::Relaxed)
+            && items.iter().all(|item| item.ordinal > self.sent_before)
+    }
+
     /// Returns the bulk request for a range, or the request for one item.
-    fn request(&self, items: &[Item], range: Option<&str>) -> Request {
+    fn request(&self, items: &[Item], range: Option<&str>, is_first: bool) -> Request {
         let path = format!("{}/docs", self.container);
         let request = Request::new(http::Method::POST, path).header("prefer", "return=minimal");
         let is_upsert = self.mode == Mode::Upsert;
@@ -216,10 +262,14 @@ impl Sender {
             body.push(b'}');
         }
         body.push(b']');
+        let continues = match is_first && self.stops_at_refusal(items) {
+            true => "False",
+            false => "True",
+        };
         request
             .header("x-ms-cosmos-is-batch-request", "True")
             .header("x-ms-cosmos-batch-atomic", "False")
-            .header("x-ms-cosmos-batch-continue-on-error", "True")
+            .header("x-ms-cosmos-batch-continue-on-error", continues)
             .header(
                 "x-ms-documentdb-partitionkeyrangeid",
                 range.unwrap_or_default(),
@@ -269,7 +319,10 @@ impl Sender {
 
     fn refused(&self, answer: Answer) -> Result<Vec<Step>, TransferError> {
         let reason = match answer.into_success() {
-            Err(ClientError::Refused(r)) => format!("{}/{}: {}", r.status, r.sub_status, r.message),
+            Err(ClientError::Refused(r)) => {
+                let told = fault::in_plain_words(&r.message);
+                format!("{}/{}: {told}", r.status, r.sub_status)
+            }
             Err(e) => return Err(e.into()),
             Ok(answer) => format!("unexpected status {}", answer.status),
         };
@@ -306,8 +359,8 @@ impl Sender {
         Ok(match self.mode {
             Mode::SkipExisting => Verdict::Existing,
             _ => Verdict::Refused(format!(
-                "409: the container has an item with the id '{}' and this partition key, or with \
-                 the same value of a unique key",
+                "{CONFLICT}the container has an item with the id '{}' and this partition key, or \
+                 with the same value of a unique key",
                 item.id
             )),
         })
@@ -322,6 +375,28 @@ impl Sender {
         let router = Router::new(&ranges).map_err(TransferError::Failed)?;
         *self.router.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(router);
         Ok(())
+    }
+}
+
+fn throttled_for_long() -> TransferError {
+    TransferError::Failed(format!(
+        "the server throttled a request for {} s: raise the throughput of the container, or lower \
+         the speed with --rate",
+        THROTTLED_TIME_MAX.as_secs()
+    ))
+}
+
+/// Returns true if the server may have carried out the request of an error.
+fn may_have_arrived(error: &TransferError) -> bool {
+    match error {
+        TransferError::Request { error, .. } => match &**error {
+            ClientError::Unreachable {
+                may_have_arrived, ..
+            } => *may_have_arrived,
+            ClientError::Unexpected { .. } => true,
+            _ => false,
+        },
+        _ => false,
     }
 }
 
@@ -347,6 +422,7 @@ fn step_of(done: Done) -> Step {
                 "" => "the server gives no reason",
                 message => message,
             };
+            let message = fault::in_plain_words(message);
             let reason = format!("{status}/{}: {message}", done.sub_status_code);
             Step::Verdict(Verdict::Refused(reason))
         }
