@@ -117,11 +117,11 @@ def test_options_after_the_name_of_the_image_are_those_of_the_command(run):
 
 def test_a_host_name_is_looked_up_without_libraries(run, tmp_path):
     hosts = tmp_path / "hosts"
-    hosts.write_text("127.0.0.1 localhost database.example\n")
+    hosts.write_text("127.0.0.1 localhost database.internal\n")
     server = started(run)
     known = Settings(
         entry_point=["/usr/bin/orrery", "blog", "drift"],
-        arguments=["--endpoint", "http://database.example:8081"],
+        arguments=["--endpoint", "http://database.internal:8081"],
         environment={"ORRERY_KEY": KEY},
         mounts={hosts: "/etc/hosts"},
     )

@@ -96,6 +96,15 @@ const RUNS: &[Run] = &[
         },
     },
     Run {
+        name: "slow-visitors",
+        summary: "the same against the blog: visitors are served meanwhile",
+        work: Work::Test {
+            package: "orrery-server",
+            module: "blog_port",
+            settings: &[("ORRERY_SLOW_CLIENTS", "1100")],
+        },
+    },
+    Run {
         name: "kills",
         summary: "200 rounds of acknowledged writes and SIGKILL",
         work: Work::Test {

@@ -14,30 +14,30 @@
 //! A seeded user has no account, or one without a password after a rename; the names of seeded
 //! users are taken all the same.
 //!
-//! Passwords are hashed with argon2id (19 MiB, two passes) on blocking threads, a few at a time.
-//! Failed attempts to sign in are limited for each name. The order of the steps of a sign-up and a
-//! rename is in [`crate::registration`].
+//! Passwords are hashed with argon2id (19 MiB, two passes) on blocking threads, a few at a time. An
+//! attempt to sign in with a name that nobody has makes the same requests and computes as much as
+//! one with a wrong password, so that its time does not tell which names exist. Attempts are slowed
+//! down as [`crate::throttle`] says. The order of the steps of a sign-up and a rename is in
+//! [`crate::registration`].
 
-use crate::cache::Cache;
+use crate::application::network;
 use crate::sessions::SignedIn;
+use crate::throttle::{Decision, Throttle};
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Argon2, PasswordHash};
 use orrery_blog::{Blog, BlogError, Client, Control, Meter, Query};
 use serde_json::{Value, json};
 use std::collections::HashSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 
 /// Attempts to change an item that other writers change at the same time.
 const CHANGE_ATTEMPTS_MAX: usize = 10;
 /// Passwords that are hashed at the same time. Each takes 19 MiB of memory.
 const CONCURRENT_HASHES: usize = 4;
-/// Failed attempts to sign in with one name within [`ATTEMPTS_WITHIN`].
-const ATTEMPTS_MAX: u32 = 10;
-/// Time after which failed attempts are forgotten.
-const ATTEMPTS_WITHIN: Duration = Duration::from_secs(300);
-/// Names whose failed attempts are remembered.
-const ATTEMPTS_NAMES_MAX: usize = 20_000;
 
 /// The result of a claim of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,24 +57,24 @@ pub(crate) enum SignIn {
     TooMany(Duration),
 }
 
-#[derive(Clone)]
-struct Attempts {
-    failed: u32,
-    first: Instant,
-}
-
 pub(crate) struct Accounts {
     container: String,
-    hashing: Semaphore,
-    attempts: Cache<Attempts>,
+    hashing: Arc<Semaphore>,
+    /// Passwords that were hashed or compared since the start.
+    hashed: AtomicU64,
+    /// The hash that is compared if there is no account.
+    absent: OnceCell<String>,
+    throttle: Throttle,
 }
 
 impl Accounts {
     pub(crate) fn new(control: &Control) -> Self {
         Self {
             container: control.accounts.clone(),
-            hashing: Semaphore::new(CONCURRENT_HASHES),
-            attempts: Cache::new(ATTEMPTS_NAMES_MAX),
+            hashing: Arc::new(Semaphore::new(CONCURRENT_HASHES)),
+            hashed: AtomicU64::new(0),
+            absent: OnceCell::new(),
+            throttle: Throttle::default(),
         }
     }
 
@@ -216,51 +216,52 @@ impl Accounts {
         }
     }
 
-    /// Checks a name and a password.
+    /// Checks a name and a password, which a visitor has typed.
     pub(crate) async fn sign_in(
         &self,
         client: &Client,
         own: &Meter,
-        username: &str,
-        password: &str,
+        visitor: IpAddr,
+        (username, password): (&str, &str),
     ) -> Result<SignIn, BlogError> {
         let id = claim_id(username);
-        if let Some(wait) = self.locked_for(&id) {
-            return Ok(SignIn::TooMany(wait));
+        let network = network(visitor);
+        match self.throttle.begin(network, &id, Instant::now()) {
+            Decision::Wait(wait) => return Ok(SignIn::TooMany(wait)),
+            Decision::CheckAfter(delay) => tokio::time::sleep(delay).await,
         }
-        let account = match self.read(client, own, &id).await? {
-            Some(claim) => self.valid_account(client, own, &id, &claim).await?,
-            None => None,
-        };
+        // Without a claim the account of no user is read, which is not there.
+        let claim = self.read(client, own, &id).await?.unwrap_or(Value::Null);
+        let account = self.valid_account(client, own, &id, &claim).await?;
         let is_right = self.is_password(account.as_ref(), password).await?;
         match account {
             Some(account) if is_right => {
-                self.attempts.remove(&id);
+                self.throttle.succeed(network, &id);
                 Ok(SignIn::Accepted(account.user()))
             }
-            _ => {
-                self.count_failure(&id);
-                Ok(SignIn::Refused)
-            }
+            _ => Ok(SignIn::Refused),
         }
     }
 
-    /// Returns true if the account has the password. A missing one takes as long as a wrong one.
+    /// Returns true if the account has the password. Each call compares one hash, whether there is
+    /// an account or not.
     pub(crate) async fn is_password(
         &self,
         account: Option<&Account>,
         password: &str,
     ) -> Result<bool, BlogError> {
+        // Made before the first comparison, so that this comparison tells nothing either.
+        let make = || self.hash(String::from("no account has this password"));
+        let absent = self.absent.get_or_try_init(make).await?;
         let stored = account.and_then(Account::password_hash);
-        let hash = match stored {
-            Some(hash) => hash.to_owned(),
-            None => {
-                self.hash(String::from("no account has this password"))
-                    .await?
-            }
-        };
+        let hash = stored.unwrap_or(absent).to_owned();
         let is_right = self.verify(password.to_owned(), hash).await?;
         Ok(is_right && stored.is_some())
+    }
+
+    /// Returns the number of passwords that were hashed or compared since the start.
+    pub(crate) fn hashed(&self) -> u64 {
+        self.hashed.load(Ordering::Relaxed)
     }
 
     /// Returns those of `user_ids` who have a password.
@@ -300,7 +301,8 @@ impl Accounts {
         .await
     }
 
-    /// Runs a computation with a password on a blocking thread.
+    /// Runs a computation with a password on a blocking thread. The computation keeps its place to
+    /// its end, also if the visitor has left.
     async fn compute<T: Send + 'static>(
         &self,
         computation: impl FnOnce() -> Result<T, String> + Send + 'static,
@@ -309,35 +311,18 @@ impl Accounts {
             operation: "a password".into(),
             reason: cause,
         };
-        let _permit = self
-            .hashing
-            .acquire()
-            .await
-            .map_err(|e| failed(e.to_string()))?;
-        tokio::task::spawn_blocking(computation)
+        let place = self.hashing.clone().acquire_owned().await;
+        let place = place.map_err(|e| failed(e.to_string()))?;
+        self.hashed.fetch_add(1, Ordering::Relaxed);
+        let work = move || {
+            let result = computation();
+            drop(place);
+            result
+        };
+        tokio::task::spawn_blocking(work)
             .await
             .map_err(|e| failed(e.to_string()))?
             .map_err(failed)
-    }
-
-    /// Returns the time for which no further attempt is accepted.
-    fn locked_for(&self, id: &str) -> Option<Duration> {
-        let attempts = self.attempts.get(id)?;
-        let rest = ATTEMPTS_WITHIN.checked_sub(attempts.first.elapsed())?;
-        (attempts.failed >= ATTEMPTS_MAX).then_some(rest)
-    }
-
-    fn count_failure(&self, id: &str) {
-        let fresh = || Attempts {
-            failed: 0,
-            first: Instant::now(),
-        };
-        self.attempts.update(id, fresh, |attempts| {
-            if attempts.first.elapsed() >= ATTEMPTS_WITHIN {
-                *attempts = fresh();
-            }
-            attempts.failed += 1;
-        });
     }
 }
 

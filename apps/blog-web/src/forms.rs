@@ -1,5 +1,6 @@
 //! Forms that browsers send: reading, limits, and protection against forms of other sites.
 
+use crate::application::Unread;
 use crate::secret;
 use crate::trouble::Trouble;
 use crate::visit::Visit;
@@ -9,7 +10,7 @@ use http::{StatusCode, header};
 use std::collections::BTreeMap;
 
 /// Bytes of the body of a form. A text of the greatest length has at most 1.2 MB in a form.
-pub(crate) const BODY_BYTES_MAX: usize = 2 << 20;
+pub const BODY_BYTES_MAX: usize = 2 << 20;
 
 /// Characters of a title, of a post's text, of a comment.
 const TITLE_CHARS_MAX: usize = 200;
@@ -30,6 +31,9 @@ impl<S: Send + Sync> FromRequest<S> for SentForm {
     type Rejection = std::convert::Infallible;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Self::Rejection> {
+        if let Some(Unread(status)) = request.extensions().get() {
+            return Ok(Self(Err(unread(*status))));
+        }
         let form = AxumForm::<BTreeMap<String, String>>::from_request(request, state).await;
         Ok(Self(match form {
             Ok(AxumForm(fields)) => Ok(Form(fields)),
@@ -38,10 +42,7 @@ impl<S: Send + Sync> FromRequest<S> for SentForm {
                 "A form is sent as application/x-www-form-urlencoded.",
             )),
             Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-                Err(Trouble::BadForm(
-                    StatusCode::PAYLOAD_TOO_LARGE,
-                    "The form is larger than 2 MB. Shorten the text.",
-                ))
+                Err(unread(StatusCode::PAYLOAD_TOO_LARGE))
             }
             Err(_) => Err(Trouble::BadForm(
                 StatusCode::BAD_REQUEST,
@@ -49,6 +50,19 @@ impl<S: Send + Sync> FromRequest<S> for SentForm {
             )),
         }))
     }
+}
+
+/// Returns the trouble of a form that did not arrive.
+fn unread(status: StatusCode) -> Trouble {
+    let text = match status {
+        StatusCode::PAYLOAD_TOO_LARGE => "The form is larger than 2 MB. Shorten the text.",
+        StatusCode::REQUEST_TIMEOUT => "The form did not arrive in time. Send it again.",
+        StatusCode::TOO_MANY_REQUESTS => {
+            "The site has no memory for the form now. Send it again in a moment."
+        }
+        _ => "The form did not arrive completely. Send it again.",
+    };
+    Trouble::BadForm(status, text)
 }
 
 /// A form that is shown again after a failure, with the typed text.
@@ -182,6 +196,11 @@ impl Form {
         self.long_text(CONTENT_CHARS_MAX, "Write a text.")
     }
 
+    /// Returns the text of a post as typed, for a preview, or the mistake if it is too long.
+    pub(crate) fn draft(&self) -> Result<String, String> {
+        limited(self.text("content"), CONTENT_CHARS_MAX, "The text")
+    }
+
     /// Returns the text of a comment, or the mistake.
     pub(crate) fn comment(&self) -> Result<String, String> {
         self.long_text(COMMENT_CHARS_MAX, "Write a comment.")
@@ -285,6 +304,8 @@ mod tests {
             Ok("a\nb\tc".into())
         );
         assert!(form("content", &"c".repeat(100_001)).content().is_err());
+        assert!(form("content", &"c".repeat(100_001)).draft().is_err());
+        assert_eq!(form("content", " a\r\n").draft(), Ok(" a\r\n".into()));
         assert!(form("content", &"c".repeat(10_001)).comment().is_err());
         assert!(Form::default().comment().is_err());
     }

@@ -1,6 +1,8 @@
 //! The application of the reference blog: server-rendered pages over the three data models.
 //!
 //! ```text
+//! application   one request of a visitor: address, turn, time, route
+//!   │
 //! pages    read, write, account, atom, operations; lesson   handlers, one for each route
 //!   │
 //! visit    one request of a browser: user, meters, answer
@@ -24,13 +26,15 @@
 //! A handler of a form takes a `SentForm` as its last argument, calls `form.check_origin(&visit)`,
 //! and answers with `pages::write::answer`, which keeps the typed text if the write fails.
 //!
+//! The program accepts connections and hands over requests with their bodies, see `Application`.
+//!
 //! Promises: no text of a visitor is shown as HTML except through `markdown`; every form is
 //! protected by a token; a form that is sent twice writes once.
 
 mod accounts;
+mod application;
 mod assets;
 mod cache;
-mod connections;
 mod consequences;
 mod drawer;
 mod forms;
@@ -43,6 +47,7 @@ mod secret;
 mod sessions;
 mod state;
 mod text;
+mod throttle;
 mod trouble;
 mod visit;
 
@@ -52,15 +57,17 @@ use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
 use http::{HeaderName, HeaderValue};
+use orrery_blog::Pipelines;
 use orrery_blog::lesson::lab::LabOptions;
-use orrery_blog::{BlogError, Pipelines, Site};
 use pages::{account, atom, operations, pipelines, read, write};
 use state::{AppState, Counters};
-use std::future::Future;
+use std::net::IpAddr;
 use std::sync::Arc;
-use tokio::net::TcpListener;
 use trouble::Trouble;
 use visit::Visit;
+
+pub use application::Application;
+pub use forms::BODY_BYTES_MAX;
 
 /// Headers of every answer. Scripts and styles come from this site only.
 const SECURITY_HEADERS: [(&str, &str); 5] = [
@@ -84,26 +91,8 @@ pub struct Options {
     pub pipelines: Option<Arc<Pipelines>>,
     /// The limits of the server, for the lab of the lesson.
     pub lab: LabOptions,
-}
-
-/// Completes the writes that an earlier process left unfinished, then serves the application on
-/// `listener` until `shutdown` completes.
-///
-/// # Errors
-/// The error of the listener.
-pub async fn serve(
-    site: Site,
-    listener: TcpListener,
-    options: Options,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<()> {
-    let state = AppState::new(site, options);
-    // A failure leaves the writes in the journal; they are completed before the next write to the
-    // same post or user, and the pages are of use meanwhile.
-    let recovered: Result<usize, BlogError> = state.writes.recover().await;
-    drop(recovered);
-    connections::serve(listener, router(state), shutdown).await;
-    Ok(())
+    /// Addresses of proxies in front, whose header `x-forwarded-for` names the visitor.
+    pub proxies: Vec<IpAddr>,
 }
 
 /// Returns all routes.

@@ -4,7 +4,10 @@
 //! 1. HTML in the text is shown as text.
 //! 2. The result has no script, no style, no image and no form; a link leads to `http`, `https`,
 //!    `mailto` or a place of this site, and has `rel="nofollow ugc noopener"`.
-//! 3. The work is proportional to the length of the text: nesting beyond a depth is dropped.
+//! 3. The work is proportional to the length of the text: nesting beyond a depth is dropped, and a
+//!    text whose tables would have many more cells than the text has characters has no tables.
+//! 4. Long texts do not keep other visitors waiting: [`Renderer`] renders a few at a time, on
+//!    threads of their own.
 //!
 //! A page has its own first heading, so headings are one level lower. An image becomes a link.
 
@@ -12,13 +15,55 @@ use pulldown_cmark::{
     Alignment, CodeBlockKind, CowStr, Event, HeadingLevel, LinkType, Options, Parser, Tag, html,
 };
 use std::borrow::Cow;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 /// Nested elements above which further nesting is dropped.
 const DEPTH_MAX: usize = 24;
 /// The schemes of links that are shown as links.
 const SCHEMES: &[&str] = &["http", "https", "mailto"];
 
+/// Bytes of a text that is rendered at once.
+const SHORT_BYTES: usize = 4 * 1024;
+/// Cells of tables for each byte of a text. A row may leave its last cells out, so a text with one
+/// wide row and many short ones would become much longer.
+const CELLS_PER_BYTE: usize = 4;
+
 const LINK_END: Event<'_> = Event::InlineHtml(CowStr::Borrowed("</a>"));
+
+/// Renders texts of visitors.
+pub(crate) struct Renderer {
+    /// Places for long texts: half of the cores, so that the others answer requests.
+    places: Arc<Semaphore>,
+}
+
+impl Renderer {
+    pub(crate) fn new() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            places: Arc::new(Semaphore::new((cores / 2).max(1))),
+        }
+    }
+
+    /// Returns the HTML of a Markdown text. A long text waits until a place is free; it keeps the
+    /// place to its end, also if the visitor has left.
+    pub(crate) async fn html(&self, text: String) -> String {
+        if text.len() <= SHORT_BYTES {
+            return to_html(&text);
+        }
+        // The semaphore is never closed.
+        let place = self.places.clone().acquire_owned().await;
+        let work = move || {
+            let html = to_html(&text);
+            drop(place);
+            html
+        };
+        match tokio::task::spawn_blocking(work).await {
+            Ok(html) => html,
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+    }
+}
 
 /// Returns the HTML of a Markdown text.
 ///
@@ -26,7 +71,8 @@ const LINK_END: Event<'_> = Event::InlineHtml(CowStr::Borrowed("</a>"));
 /// result is safe if no event of HTML and no element beyond [`is_shown_element`] reaches the
 /// writer, and if [`link_start`] writes the start of each link.
 pub(crate) fn to_html(text: &str) -> String {
-    let options = Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TABLES;
+    let mut options = Options::ENABLE_STRIKETHROUGH;
+    options.set(Options::ENABLE_TABLES, has_bounded_tables(text));
     let mut events = Vec::new();
     // The end of each open element, or none if the element is not shown.
     let mut open: Vec<Option<Event<'_>>> = Vec::new();
@@ -55,6 +101,23 @@ pub(crate) fn to_html(text: &str) -> String {
     let mut rendered = String::new();
     html::push_html(&mut rendered, events.into_iter());
     rendered
+}
+
+/// Returns true if the cells of all tables are in proportion to the text. A table ends at an empty
+/// line, and has at most as many columns as its widest line.
+fn has_bounded_tables(text: &str) -> bool {
+    let (mut cells, mut columns, mut lines) = (0_usize, 0, 0);
+    for line in text.lines() {
+        if line.trim().is_empty() {
+            cells = cells.saturating_add(columns * lines);
+            (columns, lines) = (0, 0);
+            continue;
+        }
+        lines += 1;
+        let bars = line.bytes().filter(|byte| *byte == b'|').count();
+        columns = columns.max(bars + 1);
+    }
+    cells.saturating_add(columns * lines) <= CELLS_PER_BYTE * text.len()
 }
 
 /// Returns true if an element may be opened inside of the open ones. A table needs room for its
@@ -416,6 +479,47 @@ mod tests {
                 assert!(is_allowed(tag), "{text:?}: <{tag}>");
             }
         }
+    }
+
+    #[test]
+    fn a_table_is_not_much_longer_than_its_text() {
+        let wide = |columns: usize, rows: usize| {
+            let head = "|a".repeat(columns);
+            let line = "|-".repeat(columns);
+            format!("{head}\n{line}\n{}", "|x\n".repeat(rows))
+        };
+        assert!(to_html(&wide(20, 20)).contains("<table>"));
+        let text = wide(500, 500);
+        let html = to_html(&text);
+        assert!(!html.contains("<table>"), "{} bytes", html.len());
+        assert!(html.len() < 20 * text.len(), "{} bytes", html.len());
+        // A full table of the greatest length is one, and a wide line beside a table does no harm.
+        let full = "|a|b|c|d\n|-|-|-|-\n".to_owned() + &"|1|2|3|4\n".repeat(10_000);
+        assert_eq!(to_html(&full).matches("<td>").count(), 40_000);
+        let beside = format!(
+            "{}\n\n{}",
+            "|".repeat(300),
+            "|a|b|\n|-|-|\n|1|2|\n".repeat(3)
+        );
+        assert!(to_html(&beside).contains("<table>"));
+    }
+
+    #[tokio::test]
+    async fn long_texts_are_rendered_a_few_at_a_time_and_short_ones_at_once() {
+        let renderer = Renderer {
+            places: Arc::new(Semaphore::new(1)),
+        };
+        let place = renderer.places.clone().acquire_owned().await;
+        let long = "word ".repeat(SHORT_BYTES);
+        let mut waiting = Box::pin(renderer.html(long));
+        let short = tokio::select! {
+            biased;
+            _ = &mut waiting => String::new(),
+            html = renderer.html("*short*".to_owned()) => html,
+        };
+        assert_eq!(short, "<p><em>short</em></p>\n");
+        drop(place);
+        assert!(waiting.await.starts_with("<p>word word"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::Options;
 use crate::accounts::Accounts;
 use crate::cache::Cache;
+use crate::markdown::Renderer;
 use crate::registration::Registrations;
 use crate::sessions::Sessions;
 use orrery_blog::lesson::{Comparing, Lab};
@@ -28,6 +29,7 @@ pub(crate) struct Inner {
     pub(crate) accounts: Accounts,
     pub(crate) registrations: Registrations,
     pub(crate) sessions: Sessions,
+    pub(crate) renderer: Renderer,
     pub(crate) options: Options,
     pub(crate) comparing: Comparing,
     pub(crate) lab: Lab,
@@ -74,6 +76,7 @@ impl AppState {
             accounts: Accounts::new(site.control()),
             registrations: Registrations::default(),
             sessions: Sessions::new(site.control()),
+            renderer: Renderer::new(),
             comparing: Comparing::default(),
             lab: Lab::new(
                 control.client.clone(),

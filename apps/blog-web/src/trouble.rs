@@ -6,6 +6,7 @@
 use crate::forms::{Form, Retry};
 use crate::frame::{Frame, path_name};
 use crate::secret;
+use crate::text;
 use crate::visit::Visit;
 use askama::Template;
 use axum::response::Response;
@@ -202,7 +203,11 @@ impl Trouble {
                 ..explain(
                     StatusCode::TOO_MANY_REQUESTS,
                     "Too many attempts",
-                    "The name or password was wrong too often. Wait some minutes and try again.",
+                    &format!(
+                        "From this address the name or password was wrong too often. Wait {} and \
+                         try again.",
+                        text::counted(*seconds, "second", "seconds")
+                    ),
                 )
             },
             Self::Database(error) => database_explanation(error, was_sent),

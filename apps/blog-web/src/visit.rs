@@ -19,6 +19,7 @@ use orrery_blog::writes::Receipt;
 use orrery_blog::{Blog, BlogError, Client, Measurement, Meter, Model};
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// Time after which throttled requests of a page are not repeated.
@@ -26,9 +27,15 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Name of the cookie.
 const COOKIE: &str = "blog_session";
 
+/// The address of the visitor, which the application adds to each request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Visitor(pub(crate) IpAddr);
+
 /// A request of a browser and what is known so far about its answer.
 pub(crate) struct Visit {
     pub(crate) state: AppState,
+    /// The address of the visitor.
+    pub(crate) visitor: IpAddr,
     /// The requests of the model.
     pub(crate) meter: Meter,
     /// The requests of the application itself.
@@ -68,9 +75,12 @@ impl FromRequestParts<AppState> for Visit {
             Some(original) => original.0.clone(),
             None => parts.uri.clone(),
         };
+        let unknown = Visitor(IpAddr::from([0, 0, 0, 0]));
+        let Visitor(visitor) = *parts.extensions.get::<Visitor>().unwrap_or(&unknown);
         let query = axum::extract::Query::<HashMap<String, String>>::try_from_uri(&uri);
         let mut visit = Self {
             state: state.clone(),
+            visitor,
             meter: Meter::recording(),
             own: Meter::recording(),
             started,

@@ -16,14 +16,13 @@ use crate::routes::{self, RouteMatch};
 use crate::schema::Schema;
 use crate::stage::{Components, Fleet, Stage};
 use bytes::Bytes;
-use http::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HOST, WWW_AUTHENTICATE,
-};
+use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use orrery_engine::Cancel;
 use orrery_gateway::{
-    BodyMemory, Connection, Field, Log, LogLevel, Pool, Service, Unanswered, body, catch_panics,
+    BodyMemory, Connection, Field, Hosts, Log, LogLevel, Pool, Service, Unanswered, body,
+    catch_panics,
 };
 use orrery_model::json::parse;
 use orrery_model::memory::MemoryBudget;
@@ -46,6 +45,8 @@ pub struct Options {
     pub world: Arc<dyn World>,
     /// Log of the server.
     pub log: Arc<Log>,
+    /// Host names that are answered for on a loopback address.
+    pub hosts: Hosts,
 }
 
 /// The mark of a request that needs no admin key.
@@ -66,6 +67,7 @@ pub struct Admin {
     keys: AdminKeys,
     world: Arc<dyn World>,
     log: Arc<Log>,
+    hosts: Hosts,
     pool: Pool,
     /// The pool for measurements, which may keep cores busy: probes never wait for them.
     measurements: Pool,
@@ -78,11 +80,17 @@ pub struct Admin {
 impl Admin {
     /// Creates the management API of a server whose data is not yet open.
     pub fn new(options: Options) -> Self {
-        let Options { keys, world, log } = options;
+        let Options {
+            keys,
+            world,
+            log,
+            hosts,
+        } = options;
         Admin {
             keys,
             world,
             log,
+            hosts,
             pool: Pool::new(),
             measurements: Pool::for_measurements(),
             memory: BodyMemory::new(MemoryBudget::new(MEMORY_BYTES)),
@@ -199,7 +207,7 @@ impl Admin {
         // The console has checked the host and the person.
         let is_trusted = head.extensions.get::<Trusted>().is_some();
         if !is_trusted {
-            check_host(head, connection.local.ip())?;
+            check_host(head, &self.hosts, connection.local.ip())?;
         }
 
         // Unknown paths need a key too, so that the table of routes cannot be explored without one.
@@ -287,43 +295,18 @@ impl Service for Admin {
     }
 }
 
-/// Refuses requests on a loopback address whose host is not a name or address of the loopback.
-///
-/// This protects against DNS rebinding: a web page may let its own host name resolve to the
-/// loopback address, but the browser then sends this name as the host.
-fn check_host(head: &http::request::Parts, local: IpAddr) -> Result<(), Problem> {
+/// Checks the host of a request on a loopback address, against DNS rebinding. Other addresses are
+/// behind names that the server does not know, and the admin key protects them.
+fn check_host(head: &http::request::Parts, hosts: &Hosts, local: IpAddr) -> Result<(), Problem> {
     if !local.to_canonical().is_loopback() {
         return Ok(());
     }
-
-    // HTTP/2 sends the host as the authority of the URI, HTTP/1.1 as a header.
-    let from_uri = head.uri.authority().map(|authority| authority.as_str());
-    let from_header = head.headers.get(HOST).and_then(|value| value.to_str().ok());
-    let authority = from_uri.or(from_header).unwrap_or_default();
-    let host = authority
-        .parse::<http::uri::Authority>()
-        .map(|authority| authority.host().to_owned())
-        .unwrap_or_default();
-    if host.eq_ignore_ascii_case("localhost") {
-        return Ok(());
+    let refused = |message: String| Problem::new(403, "WrongHost", message);
+    match hosts.check(head) {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => Err(refused("the request has no header 'host'".to_owned())),
+        Err(wrong) => Err(refused(wrong.to_string())),
     }
-
-    // IPv6 addresses stand in brackets.
-    let address = host
-        .trim_start_matches('[')
-        .trim_end_matches(']')
-        .parse::<IpAddr>();
-    if address.is_ok_and(|address| address.is_loopback()) {
-        return Ok(());
-    }
-    Err(Problem::new(
-        403,
-        "WrongHost",
-        format!(
-            "the header 'host' is '{authority}', but this address accepts only 'localhost' and \
-             loopback addresses"
-        ),
-    ))
 }
 
 /// Returns the query parameters and the members of the body in one object, checked against the
@@ -427,32 +410,25 @@ mod tests {
     fn is_refused(host: Option<&str>, local: &str) -> bool {
         let mut request = Request::builder().uri("/status");
         if let Some(host) = host {
-            request = request.header(HOST, host);
+            request = request.header(http::header::HOST, host);
         }
         let head = request.body(()).expect("a request").into_parts().0;
-        check_host(&head, local.parse().expect("an address")).is_err()
+        let local = local.parse().expect("an address");
+        check_host(&head, &Hosts::default(), local).is_err()
     }
 
     #[test]
-    fn a_loopback_address_accepts_only_loopback_hosts() {
+    fn a_loopback_address_is_not_reached_by_the_name_of_a_page() {
         for host in [
             "localhost",
             "LOCALHOST:8082",
-            "127.0.0.1",
             "127.0.0.1:1",
             "[::1]:8082",
+            "db",
         ] {
             assert!(!is_refused(Some(host), "127.0.0.1"), "{host}");
         }
-        for host in [
-            "evil.example",
-            "evil.example:8082",
-            "localhost.evil.example",
-            "10.0.0.1",
-            "[::2]",
-            "",
-            "::",
-        ] {
+        for host in ["evil.example", "localhost.evil.example", "", "::"] {
             assert!(is_refused(Some(host), "127.0.0.1"), "{host}");
             assert!(is_refused(Some(host), "::1"), "{host}");
             assert!(!is_refused(Some(host), "10.0.0.1"), "{host}");

@@ -254,7 +254,7 @@ mod tests {
     use crate::stage::{Components, Stage};
     use orrery_engine::request::{Id, Throughput};
     use orrery_engine::{Engine, EngineOptions};
-    use orrery_gateway::{Account, Gateway, Keys, Log, LogFormat, LogLevel, Options};
+    use orrery_gateway::{Account, Cors, Gateway, Hosts, Keys, Log, LogFormat, LogLevel, Options};
     use orrery_model::json::parse;
     use orrery_model::memory::MemoryBudget;
     use orrery_model::world::{SeededWorld, ShiftedWorld};
@@ -304,6 +304,8 @@ mod tests {
                 world: world.clone(),
                 log: Arc::new(Log::new(LogLevel::Error, LogFormat::Text, std::io::sink())),
                 memory: MemoryBudget::unlimited(),
+                hosts: Hosts::default(),
+                cors: Cors::default(),
             },
         );
         Arc::new(Components {

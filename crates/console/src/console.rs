@@ -21,7 +21,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, Uri};
 use hyper::body::Incoming;
 use orrery_admin::Admin;
-use orrery_gateway::{Connection, Gateway, Service, TrustedAccess, Unanswered, body};
+use orrery_gateway::{Connection, Gateway, Hosts, Service, TrustedAccess, Unanswered, body};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -43,8 +43,8 @@ pub struct Options {
     /// True if browsers are signed in without a key. Only for a server whose account key is known
     /// to all; the checks of host, origin and token stay.
     pub open: bool,
-    /// Host names that the console answers for, beside localhost and addresses.
-    pub hosts: Vec<String>,
+    /// Host names that the console answers for.
+    pub hosts: Hosts,
     /// Directory with built files in place of the embedded ones.
     pub files: Option<PathBuf>,
     /// Version of the program.
@@ -66,7 +66,7 @@ pub struct Console {
     pub(crate) admin: Arc<Admin>,
     pub(crate) access: Access,
     pub(crate) open: bool,
-    hosts: Vec<String>,
+    hosts: Hosts,
     pub(crate) files: Files,
     pub(crate) version: &'static str,
     pub(crate) sessions: Sessions,
@@ -215,7 +215,7 @@ impl Console {
     /// Checks everything that can be checked before the body is read: host, method, origin, session
     /// and token.
     fn check(&self, place: &Place, head: &Parts, connection: &Connection) -> Result<(), Refusal> {
-        let authority = guard::check_host(head, &self.hosts)?;
+        let host = guard::check_host(head, &self.hosts)?;
         let is_read = matches!(head.method, Method::GET | Method::HEAD);
         match place {
             Place::Unknown => Ok(()),
@@ -225,9 +225,9 @@ impl Console {
                 "MethodNotAllowed",
                 "this page can only be read",
             )),
-            Place::Session => guard::check_origin(head, &authority, connection),
+            Place::Session => guard::check_origin(head, host, connection),
             Place::Manage(_) | Place::Data(_) => {
-                guard::check_origin(head, &authority, connection)?;
+                guard::check_origin(head, host, connection)?;
                 self.check_session(head, connection)?;
                 self.check_access(place, head)
             }

@@ -232,7 +232,7 @@ impl Activity {
     }
 
     /// Notes that the client takes no bytes at present.
-    fn stalled(&self, now: Instant) {
+    pub(crate) fn stalled(&self, now: Instant) {
         if self.stalled_since.load(Relaxed) == 0 {
             self.stalled_since.store(self.stamp(now), Relaxed);
         }
@@ -253,6 +253,20 @@ impl Activity {
             0 => (Stage::Idle, self.instant(self.idle_since.load(Relaxed))),
             since => (Stage::Head, self.instant(since)),
         }
+    }
+
+    /// Returns the time since which the client takes nothing of an answer, although there is
+    /// something to take; `None` if the client takes its answers, or if there are none.
+    pub(crate) fn untaken_since(&self) -> Option<Instant> {
+        match self.stalled_since.load(Relaxed) {
+            0 => {}
+            since => return Some(self.instant(since)),
+        }
+        // In HTTP/2 the socket takes bytes while every stream stands still.
+        let has_answers = self.answers.load(Relaxed) > 0 && self.requests.load(Relaxed) == 0;
+        let is_still = self.sent.load(Relaxed) == self.progress.load(Relaxed);
+        let since = self.instant(self.progress_since.load(Relaxed));
+        (has_answers && is_still).then_some(since)
     }
 
     /// Returns the time of the next look, or the reason to close the connection now.

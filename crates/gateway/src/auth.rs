@@ -89,6 +89,16 @@ impl Authenticator {
         *write(&self.keys) = Arc::new(keys);
     }
 
+    /// Returns true if anyone can make credentials that are accepted: with the well-known key, or
+    /// because tokens of a directory are accepted unchecked.
+    pub(crate) fn is_open(&self) -> bool {
+        let has_unchecked_tokens = match &self.directory {
+            Some(directory) => directory.is_unchecked(),
+            None => false,
+        };
+        has_unchecked_tokens || read(&self.keys).has_well_known_key()
+    }
+
     /// Returns the caller with the rights `access` at `now` (seconds since 1970). Resource tokens
     /// are issued with the primary key.
     ///

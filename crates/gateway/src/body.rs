@@ -1,7 +1,9 @@
 //! Request bodies: read completely, within limits of size and time.
 //!
-//! A body that is too large is read and discarded for a while before the request is refused. A
-//! client that is still writing would otherwise see a broken connection instead of the reply.
+//! A body that is too large is read and discarded before the request is refused, within bounds: a
+//! client that sends its whole body before it reads, as most do, would otherwise see a broken
+//! connection instead of the reply. A client that asks before it sends its body (`100 Continue`)
+//! gets the refusal at once.
 
 use crate::held::BodyMemory;
 use bytes::{Bytes, BytesMut};
@@ -25,29 +27,52 @@ const TIMES: Times = Times {
     whole: Duration::from_secs(60),
     rate: 8 * 1024,
 };
-/// The largest number of bytes that are read and discarded.
-const DISCARD_BYTES: usize = 8 * limits::REQUEST_BODY_BYTES;
-/// The longest time for discarding a body.
-const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
+/// The largest number of bytes that are read and discarded. Discarded bytes take no memory, so the
+/// bound is far above what a client sends by mistake.
+const DISCARD_BYTES: u64 = 1 << 30;
+/// The longest time for discarding a body, and the longest pause between two of its parts.
+const DISCARD_TIME: Duration = Duration::from_secs(30);
+const DISCARD_PAUSE: Duration = Duration::from_secs(5);
 
 /// Reads a request body. The bytes of the body are taken from `memory` until they are dropped.
 ///
 /// # Errors
-/// 413 above [`limits::REQUEST_BODY_BYTES`], 429 if there is no memory for the body, 408 for a body
-/// that pauses or arrives too slowly, 400 if the connection breaks.
-pub async fn read<B: Body<Data = Bytes> + Unpin>(
+/// As [`read_at_most`], 413 above [`limits::REQUEST_BODY_BYTES`].
+pub async fn read<B: Body<Data = Bytes> + Unpin>(body: B, memory: &BodyMemory) -> Result<Bytes> {
+    read_at_most(limits::REQUEST_BODY_BYTES, body, memory).await
+}
+
+/// Reads a request body of at most `limit` bytes. The bytes of the body are taken from `memory`
+/// until they are dropped.
+///
+/// # Errors
+/// 413 above the limit, 429 if there is no memory for the body, 408 for a body that pauses or
+/// arrives too slowly, 400 if the connection breaks.
+pub async fn read_at_most<B: Body<Data = Bytes> + Unpin>(
+    limit: usize,
     mut body: B,
     memory: &BodyMemory,
 ) -> Result<Bytes> {
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
-    let result = read_bounded(&mut body, memory, &TIMES).await;
+    let result = read_bounded(limit, &mut body, memory, &TIMES).await;
     // A client that is still sending reads the refusal only if its body is read.
     if matches!(&result, Err(error) if is_refusal(error)) {
         discard(body).await;
     }
     result
+}
+
+/// Checks the length that a client announces before it sends its body.
+///
+/// # Errors
+/// 413 above [`limits::REQUEST_BODY_BYTES`].
+pub(crate) fn check_announced<B: Body>(body: &B) -> Result<()> {
+    match body.size_hint().lower() > limits::REQUEST_BODY_BYTES as u64 {
+        true => Err(too_large(limits::REQUEST_BODY_BYTES)),
+        false => Ok(()),
+    }
 }
 
 /// Returns true for the errors of a client that may still be sending at full speed.
@@ -56,14 +81,14 @@ fn is_refusal(error: &Error) -> bool {
 }
 
 async fn read_bounded<B: Body<Data = Bytes> + Unpin>(
+    limit: usize,
     body: &mut B,
     memory: &BodyMemory,
     times: &Times,
 ) -> Result<Bytes> {
-    let limit = limits::REQUEST_BODY_BYTES;
     let announced = body.size_hint().lower();
     if announced > limit as u64 {
-        return Err(too_large());
+        return Err(too_large(limit));
     }
     // Memory is taken for what has arrived and not for what is announced, so that clients that
     // announce much and send nothing take nothing from others.
@@ -79,7 +104,7 @@ async fn read_bounded<B: Body<Data = Bytes> + Unpin>(
         };
         let length = first.len() + rest.len() + data.len();
         if length > limit {
-            return Err(too_large());
+            return Err(too_large(limit));
         }
         growing.grow_to(length as u64)?;
         if first.is_empty() && rest.is_empty() {
@@ -132,26 +157,20 @@ fn too_slow(times: &Times, arrived: usize) -> Error {
 pub async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B) {
     let reading = async {
         let mut discarded = 0;
-        while let Some(Ok(frame)) = body.frame().await {
-            discarded += frame.data_ref().map_or(0, Bytes::len);
+        while let Ok(Some(Ok(frame))) = tokio::time::timeout(DISCARD_PAUSE, body.frame()).await {
+            discarded += frame.data_ref().map_or(0, Bytes::len) as u64;
             if discarded > DISCARD_BYTES {
                 break;
             }
         }
     };
     // The reply follows in either case, so a timeout is no error.
-    let _ = tokio::time::timeout(DISCARD_TIMEOUT, reading).await;
+    let _ = tokio::time::timeout(DISCARD_TIME, reading).await;
 }
 
-fn too_large() -> Error {
-    Error::new(
-        Kind::RequestEntityTooLarge,
-        format!(
-            "Request size is too large: a request body may have {} bytes.",
-            limits::REQUEST_BODY_BYTES
-        ),
-    )
-    .with_help("Split it into several requests.")
+fn too_large(limit: usize) -> Error {
+    let message = format!("Request size is too large: a request body may have {limit} bytes.");
+    Error::new(Kind::RequestEntityTooLarge, message).with_help("Split it into several requests.")
 }
 
 #[cfg(test)]
@@ -212,6 +231,40 @@ mod tests {
         );
     }
 
+    /// A body of so many pieces of a megabyte, which counts those that are read.
+    struct Counted(usize, std::sync::Arc<std::sync::atomic::AtomicUsize>);
+
+    impl Body for Counted {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<std::result::Result<Frame<Bytes>, Self::Error>>> {
+            static MEGABYTE: [u8; 1 << 20] = [0; 1 << 20];
+            if self.0 == 0 {
+                return Poll::Ready(None);
+            }
+            self.0 -= 1;
+            self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&MEGABYTE)))))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_far_over_the_limit_is_read_to_its_end_and_an_endless_one_is_not() {
+        let memory = BodyMemory::new(MemoryBudget::unlimited());
+        for (megabytes, read) in [(200, 200), (2_000, 1_028)] {
+            let count = std::sync::Arc::default();
+            let body = Counted(megabytes, std::sync::Arc::clone(&count));
+            let refused = super::read(body, &memory).await;
+            assert_eq!(refused.expect_err("too large").status(), 413);
+            let count = count.load(std::sync::atomic::Ordering::Relaxed);
+            assert_eq!(count, read, "of {megabytes}");
+        }
+        assert_eq!(memory.held_bytes(), 0);
+    }
+
     #[tokio::test]
     async fn a_body_without_memory_is_429_and_takes_none() {
         let memory = BodyMemory::new(MemoryBudget::new(100));
@@ -244,7 +297,8 @@ mod tests {
     async fn slow(every: Duration, times: Times) -> Error {
         let memory = BodyMemory::new(MemoryBudget::unlimited());
         let mut body = Trickle(tokio::time::interval(every));
-        let read = read_bounded(&mut body, &memory, &times).await;
+        let limit = limits::REQUEST_BODY_BYTES;
+        let read = read_bounded(limit, &mut body, &memory, &times).await;
         read.expect_err("it never ends")
     }
 

@@ -2,10 +2,11 @@
 //! that makes room for another.
 //!
 //! A port takes connections up to a limit. Beyond the limit a new connection takes the place of one
-//! without a request in progress: the oldest of those that have not sent a whole head within a
-//! second, else the one that has been idle longest, else the oldest that has just been opened.
-//! Among equals the address with the most connections gives way, so that one address cannot drive
-//! the connections of others out. A client that loses an idle connection opens another.
+//! that is not in use: the oldest of those that have not sent a whole head within a second, else the
+//! one that has been idle longest, else the one whose client has taken nothing of its answer for
+//! longest, a second at least, else the oldest that has just been opened. Among equals the address
+//! with the most connections gives way, so that one address cannot drive the connections of others
+//! out. A client that loses an idle connection opens another.
 //!
 //! A connection is refused by closing it: an answer could only be sent in plain text, and clients
 //! of TLS would not understand it.
@@ -34,9 +35,9 @@ pub struct ConnectionLimits {
 /// The reason why a connection gets no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoPlace {
-    /// All connections have a request in progress. One of them will end.
+    /// All connections are in use. One of them will end.
     Full,
-    /// All connections of the address have a request in progress.
+    /// All connections of the address are in use.
     AddressFull,
 }
 
@@ -80,6 +81,11 @@ impl Connections {
         })
     }
 
+    /// Returns the largest number of connections of one address.
+    pub(crate) fn per_address(&self) -> usize {
+        self.limits.per_address
+    }
+
     /// Gives a place to a new connection, if need be that of another one.
     pub(crate) fn admit(self: &Arc<Self>, address: IpAddr, now: Instant) -> Result<Place, NoPlace> {
         let address = address.to_canonical();
@@ -114,15 +120,14 @@ impl Connections {
         })
     }
 
-    /// Ends a connection without a request in progress, if there is one, so that its descriptor
-    /// becomes free.
+    /// Ends a connection that is not in use, if there is one, so that its descriptor becomes free.
     pub(crate) fn make_room(&self, now: Instant) {
         // Without such a connection there is nothing to do but wait.
         let _ = self.displace_one(&mut lock(&self.open), None, now);
     }
 
-    /// Ends the connection that gives way, of one address or of all. Returns `None` if all have a
-    /// request in progress.
+    /// Ends the connection that gives way, of one address or of all. Returns `None` if all are in
+    /// use.
     fn displace_one(&self, open: &mut Open, of: Option<IpAddr>, now: Instant) -> Option<()> {
         let mut first: Option<(u64, (u8, usize, Instant))> = None;
         for (number, entry) in &open.connections {
@@ -148,15 +153,20 @@ impl Connections {
 }
 
 /// Returns the rank of a connection among those that give way, the lowest first, and the time to
-/// compare equals by. Returns `None` for a connection with a request in progress.
+/// compare equals by. Returns `None` for a connection that is in use.
 fn rank(activity: &Activity, now: Instant) -> Option<(u8, Instant)> {
-    let (stage, since) = activity.stage();
+    let (stage, mut since) = activity.stage();
+    if stage == Stage::Busy {
+        // An answer that nobody takes keeps no other client out.
+        since = activity.untaken_since()?;
+    }
     let is_settled = now.saturating_duration_since(since) >= GRACE;
     let rank = match (stage, is_settled) {
-        (Stage::Busy, _) => return None,
         (Stage::Opening | Stage::Head, true) => 0,
         (Stage::Idle, true) => 1,
-        (Stage::Opening | Stage::Head | Stage::Idle, false) => 2,
+        (Stage::Busy, true) => 2,
+        (Stage::Opening | Stage::Head | Stage::Idle, false) => 3,
+        (Stage::Busy, false) => return None,
     };
     Some((rank, since))
 }
@@ -237,6 +247,30 @@ mod tests {
         assert_eq!(refused, Some(NoPlace::Full));
         drop(requests);
         admit(&connections, ONE, now);
+    }
+
+    #[test]
+    fn a_connection_whose_answer_nobody_takes_gives_way_after_idle_ones() {
+        let connections = connections(2, 2);
+        let start = Instant::now();
+        let second = start + Duration::from_secs(1);
+        let mut untaken = admit(&connections, ONE, start);
+        let answer = untaken
+            .activity
+            .track_answer(bytes::Bytes::from_static(b"x"), start);
+        untaken.activity.stalled(start);
+        let busy = admit(&connections, TWO, start);
+        let request = busy.activity.begin_request();
+        // A client may pause for less than a second.
+        assert_eq!(connections.admit(TWO, start).err(), Some(NoPlace::Full));
+        drop(request);
+        let mut other = busy;
+        let mut third = admit(&connections, TWO, second + GRACE);
+        assert!(is_displaced(&mut other) && !is_displaced(&mut untaken));
+        let _request = third.activity.begin_request();
+        let _fourth = admit(&connections, TWO, second);
+        assert!(is_displaced(&mut untaken) && !is_displaced(&mut third));
+        drop(answer);
     }
 
     #[test]

@@ -14,9 +14,11 @@ use crate::auth::{self, AccessRequest, Authenticator, Caller, Keys, SignedReques
 use crate::binary_json;
 use crate::body;
 use crate::call::Call;
+use crate::cors::Cors;
 use crate::faults::{FaultTime, Faults, InjectedFault, InjectedReply, Unanswered};
 use crate::headers::RequestHeaders;
 use crate::held::BodyMemory;
+use crate::hosts::{self, Hosts, host, named_host};
 use crate::live::{LiveSelection, LiveView, Sampler};
 use crate::log::{Field, Log, LogLevel};
 use crate::metrics::{ConnectionCounters, Metrics, RequestKind};
@@ -32,7 +34,7 @@ use crate::script_lane::{OnDrop, ScriptLane};
 use crate::slow::{self, SlowRequests};
 use crate::spans::{SpanAccount, SpanRecorder};
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, DATE, EXPECT, HOST};
+use http::header::{AUTHORIZATION, DATE, EXPECT};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Request, Response, Version};
@@ -71,6 +73,8 @@ pub struct Gateway {
     pub(crate) take_back: OnceLock<TakeBack>,
     sampler: Sampler,
     body_memory: BodyMemory,
+    hosts: Hosts,
+    cors: Cors,
 }
 
 /// The scheme of a connection.
@@ -171,6 +175,8 @@ impl Gateway {
             query_pool: Pool::for_queries(),
             metrics,
             body_memory: BodyMemory::new(options.memory),
+            hosts: options.hosts,
+            cors: options.cors,
         }
     }
 
@@ -314,11 +320,12 @@ impl Gateway {
         };
         self.observe(&finished);
 
-        if is_answered {
-            Ok(reply.render(&activity, is_head_request))
-        } else {
-            Err(Unanswered)
+        if !is_answered {
+            return Err(Unanswered);
         }
+        let mut response = reply.render(&activity, is_head_request);
+        self.cors.expose(&head, &mut response);
+        Ok(response)
     }
 
     /// Returns the number of regions beside that of the writes, as a client sees it.
@@ -361,6 +368,11 @@ impl Gateway {
         };
         let operation = checked.operation;
         trace.kind = RequestKind::Operation(operation);
+        // A client that asks before it sends its body need not send one that is refused.
+        let is_asking = head.headers.contains_key(EXPECT);
+        if is_asking && let Err(error) = body::check_announced(&body) {
+            return Ok(Reply::failed(error));
+        }
         let body = match self.read_body(body).await {
             Ok(body) => body,
             Err(error) => return Ok(Reply::failed(error)),
@@ -502,14 +514,19 @@ impl Gateway {
         reply
     }
 
-    /// Checks everything that does not need the body: sizes, path, credentials, method, headers,
-    /// operation and rights, in the order in which the service reports errors.
+    /// Checks everything that does not need the body: sizes, host, path, credentials, method,
+    /// headers, operation and rights, in the order in which the service reports errors. Answers
+    /// preflights, which have no credentials.
     ///
     /// # Errors
-    /// The reply that refuses the request.
+    /// The reply that ends the request.
     fn check_head(&self, head: &Parts) -> std::result::Result<CheckedHead, Box<Reply>> {
         let refused = |error| Box::new(Reply::failed(error));
         check_size(head).map_err(refused)?;
+        hosts::check(head, &self.hosts, &self.authenticator).map_err(refused)?;
+        if let Some(preflight) = self.cors.preflight(head) {
+            return Err(Box::new(preflight));
+        }
         let path = Path::parse(head.uri.path()).map_err(refused)?;
         let route = path.route().map_err(refused)?;
         let (caller, path) = self.identify(head, path, route).map_err(refused)?;
@@ -769,23 +786,6 @@ fn check_size(head: &Parts) -> Result<()> {
     )))
 }
 
-/// Returns the host that the client used, or the address of the server if the client named none.
-fn host(head: &Parts, connection: &Connection) -> String {
-    match named_host(head) {
-        Some(host) => host.to_owned(),
-        None => connection.local.to_string(),
-    }
-}
-
-/// Returns the host that the client named: in the target of the request (HTTP/2, or a complete
-/// URL), else in the header.
-fn named_host(head: &Parts) -> Option<&str> {
-    match head.uri.authority() {
-        Some(authority) => Some(authority.as_str()),
-        None => head.headers.get(HOST)?.to_str().ok(),
-    }
-}
-
 /// Returns a random GUID (version 4) made of 128 random bits.
 pub(crate) fn guid(high: u64, low: u64) -> String {
     let high = (high & !0xF000) | 0x4000;
@@ -815,33 +815,6 @@ fn head_bytes(head: &Parts) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn connection() -> Connection {
-        let local = SocketAddr::from(([127, 0, 0, 1], 8081));
-        Connection {
-            scheme: Scheme::Http,
-            peer: local,
-            local,
-        }
-    }
-
-    fn host_of(uri: &str, header: Option<&str>) -> String {
-        let mut request = Request::builder().uri(uri);
-        if let Some(header) = header {
-            request = request.header(HOST, header);
-        }
-        host(
-            &request.body(()).expect("a request").into_parts().0,
-            &connection(),
-        )
-    }
-
-    #[test]
-    fn the_host_is_the_one_that_the_client_used() {
-        assert_eq!(host_of("/", Some("db:1")), "db:1");
-        assert_eq!(host_of("http://db:2/", Some("db:1")), "db:2");
-        assert_eq!(host_of("/", None), "127.0.0.1:8081");
-    }
 
     #[test]
     fn a_new_activity_id_is_a_random_guid() {

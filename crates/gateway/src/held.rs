@@ -110,7 +110,7 @@ impl BodyMemory {
     ///
     /// # Errors
     /// 429 if the budget has too few bytes left.
-    pub(crate) fn hold(&self, body: Bytes) -> Result<Bytes> {
+    pub fn hold(&self, body: Bytes) -> Result<Bytes> {
         if body.is_empty() {
             return Ok(body);
         }

@@ -6,6 +6,7 @@
 //! serve       accepts connections: TLS or plain text, HTTP/1.1 or HTTP/2; `connections` limits
 //!             their number, `activity` the time of slow clients
 //! gateway     takes the request through the steps below; a panic becomes a 500
+//! hosts       the host name, against DNS rebinding; `cors` the origins whose pages are answered
 //! route       path -> resource
 //! auth        credentials -> caller, and the rights of the caller
 //! headers     request headers -> typed options, by one table of all known headers
@@ -28,6 +29,7 @@ mod binary_json;
 pub mod body;
 mod call;
 mod connections;
+mod cors;
 mod date;
 mod fair_queue;
 mod faults;
@@ -35,6 +37,7 @@ mod feed;
 mod gateway;
 mod headers;
 mod held;
+mod hosts;
 mod hybrid_row;
 mod known_routes;
 mod live;
@@ -58,12 +61,14 @@ pub use account::{AccountRegion, AccountRegions};
 pub use activity::{CloseReason, Patience};
 pub use auth::{Directory, DirectoryError, Keys, KeysError};
 pub use connections::ConnectionLimits;
+pub use cors::{Cors, CorsError};
 pub use faults::{
     ArmedFault, FaultAnswer, FaultOutcome, FaultRule, FaultTime, Faults, Unanswered, known_statuses,
 };
 pub use gateway::{Connection, Gateway, Scheme, TrustedAccess};
 pub use headers::{Header, known_headers};
 pub use held::BodyMemory;
+pub use hosts::{Hosts, WrongHost, host_of_url};
 pub use known_routes::{KnownRoute, known_routes};
 pub use live::{ContainerName, ContainerSeries, LiveSample, LiveSelection, LiveView};
 pub use log::{Field, Log, LogFormat, LogLevel};

@@ -1,5 +1,5 @@
-//! Refusals that an operator should know of: 401, 403 for a clock that is wrong, and 429, each told
-//! once in the log at level info, with the remedy.
+//! Refusals that an operator should know of: 401, 403 for a clock that is wrong or a host name that
+//! is not the server's, and 429, each told once in the log at level info, with the remedy.
 //!
 //! A server that refuses every request of a client looks like a broken server, and at the usual
 //! level its log would be silent. A cause is told once, because a client repeats a refused request.
@@ -8,6 +8,7 @@
 //! Left out: counts, which the metrics have.
 
 use crate::gateway::Connection;
+use crate::hosts;
 use crate::log::{Field, Log, LogLevel};
 use crate::route::Path;
 use http::request::Parts;
@@ -38,8 +39,10 @@ impl Notices {
     pub(crate) fn is_about(error: &Error) -> bool {
         match error.status() {
             401 | 429 => true,
-            // The signature is right, and its date is not.
-            403 => error.kind() == Kind::Forbidden && error.message().contains("server time"),
+            // The signature is right and its date is not, or the name of the server is not known.
+            403 if error.kind() == Kind::Forbidden => {
+                error.message().contains("server time") || is_about_host(error)
+            }
             _ => false,
         }
     }
@@ -67,6 +70,10 @@ impl Notices {
             429 => (
                 "a request was put off; further ones of this container are not told",
                 "send fewer requests at once; SDKs wait and retry by themselves",
+            ),
+            _ if is_about_host(error) => (
+                "a request was refused; further ones for this reason are not told",
+                "list the name with --allow-host if the name is the server's own",
             ),
             _ => (
                 "a request was refused; further ones for this reason are not told",
@@ -105,6 +112,11 @@ impl Notices {
         let mut told = lock(&self.told);
         told.len() < CAUSES && told.insert(cause)
     }
+}
+
+/// Returns true if an error is about the host name of a request.
+fn is_about_host(error: &Error) -> bool {
+    error.message().starts_with(hosts::REFUSAL)
 }
 
 /// Returns the names of database and container in the path of a request, shortened.
@@ -163,9 +175,11 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_is_told_and_a_missing_right_is_not() {
+    fn a_clock_and_a_host_are_told_and_a_missing_right_is_not() {
         let clock = Error::new(Kind::Forbidden, "… (current server time: now).");
         assert!(Notices::is_about(&clock));
+        let host = format!("{}: 'evil.example'", hosts::REFUSAL);
+        assert!(Notices::is_about(&Error::new(Kind::Forbidden, host)));
         assert!(!Notices::is_about(&Error::new(
             Kind::Forbidden,
             "reading only"

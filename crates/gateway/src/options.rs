@@ -1,6 +1,8 @@
 //! The settings of the gateway.
 
 use crate::auth::{Directory, Keys};
+use crate::cors::Cors;
+use crate::hosts::Hosts;
 use crate::log::Log;
 use orrery_model::memory::MemoryBudget;
 use orrery_model::world::World;
@@ -20,6 +22,10 @@ pub struct Options {
     pub log: Arc<Log>,
     /// The memory for the bodies of requests and answers.
     pub memory: Arc<MemoryBudget>,
+    /// The host names that are answered for while the credentials are known to all.
+    pub hosts: Hosts,
+    /// The origins whose pages may use the server.
+    pub cors: Cors,
 }
 
 /// The account that clients read when they start.

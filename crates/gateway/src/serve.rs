@@ -48,6 +48,11 @@ const STREAMS: u32 = 256;
 const RESET_STREAMS: usize = 128;
 /// The bytes of one answer that HTTP/2 takes before the client has room for them.
 const STREAM_BUFFER_BYTES: usize = 256 * 1024;
+/// The bytes of answers that the system keeps for a client before they are sent. Without the bound
+/// it keeps up to 4 MiB for a client that reads nothing, outside of the memory that is counted, and
+/// such a client would be noticed late.
+#[cfg(target_os = "linux")]
+const UNSENT_BYTES: u32 = 128 * 1024;
 /// The pause after an error of `accept`. Without it, a lack of file descriptors would become a busy
 /// loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -347,9 +352,10 @@ impl Door {
         let is_due = |last: Instant| now.duration_since(last) >= REFUSAL_LOG_INTERVAL;
         if self.last_refusal_logged.is_none_or(is_due) {
             self.last_refusal_logged = Some(now);
-            let fields = [("peer", peer.to_string())];
-            let message = "a client was refused a connection: its address has as many as \
-                           --max-connections-per-address allows, all in use";
+            let limit = self.connections.per_address().to_string();
+            let fields = [("peer", peer.to_string()), ("connections", limit)];
+            let message = "a client was refused a connection: its address has as many as one \
+                           address may have, all in use";
             log_event(service, LogLevel::Warn, message, &fields);
         }
     }
@@ -374,7 +380,8 @@ impl Shared {
         poll_fn(|context| {
             displaced = displaced || is_displaced(&mut place.displaced, context);
             // A request that began at the last moment is still answered.
-            if displaced && activity.stage().0 != Stage::Busy {
+            let is_in_use = activity.stage().0 == Stage::Busy && activity.untaken_since().is_none();
+            if displaced && !is_in_use {
                 return Poll::Ready(Err(CloseReason::Displaced.name().into()));
             }
             served.as_mut().poll(context)
@@ -392,6 +399,7 @@ impl Shared {
         mut stopping: watch::Receiver<()>,
     ) -> Result<(), BoxError> {
         stream.set_nodelay(true)?;
+        limit_unsent(&stream);
         let local = stream.local_addr()?;
 
         // A shutdown does not wait for clients that have sent nothing.
@@ -502,6 +510,17 @@ impl Shared {
         .await
     }
 }
+
+/// Bounds the bytes that the system keeps for a client, where the system can.
+#[cfg(target_os = "linux")]
+fn limit_unsent(stream: &TcpStream) {
+    // Without the bound the connection works all the same.
+    let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES);
+}
+
+/// Does nothing: this system has no such bound.
+#[cfg(not(target_os = "linux"))]
+fn limit_unsent(_: &TcpStream) {}
 
 /// Returns true if a connection must end for another one.
 fn is_displaced(

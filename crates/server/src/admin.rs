@@ -8,6 +8,7 @@ use crate::command::{AdminListen, ConsoleMode, StartArguments};
 use crate::context::ServerContext;
 use crate::descriptors::ADMIN_CONNECTIONS;
 use crate::failure::Failure;
+use crate::hosts::hosts;
 use crate::private_file;
 use orrery_admin::{Admin, AdminKeys, Components, Fleet, Options};
 use orrery_client::files::read_text;
@@ -73,6 +74,7 @@ impl AdminServer {
             keys: keys.keys.clone(),
             world: context.world.clone(),
             log: context.log.clone(),
+            hosts: hosts(arguments),
         }));
         let console = console(arguments, &admin);
         let service = WithConsole::new(admin.clone(), console.clone(), Base::Root);
@@ -193,19 +195,15 @@ fn console(arguments: &StartArguments, admin: &Arc<Admin>) -> Option<Arc<Console
         ConsoleMode::ReadOnly => Access::ReadOnly,
         ConsoleMode::Off => return None,
     };
-    let mut hosts = arguments.console_hosts.clone();
-    let mut open = false;
-    if let Some(emulator) = &arguments.emulator {
-        // The operator has named these hosts as the server's own; other names stay refused.
-        hosts.extend(arguments.cert_hosts.iter().cloned());
-        hosts.extend(emulator.hosts());
-        open = emulator.is_open();
-    }
+    let open = match &arguments.emulator {
+        Some(emulator) => emulator.is_open(),
+        None => false,
+    };
     Some(Arc::new(Console::new(orrery_console::Options {
         admin: admin.clone(),
         access,
         open,
-        hosts,
+        hosts: hosts(arguments),
         files: arguments.console_files.clone(),
         version: env!("CARGO_PKG_VERSION"),
     })))

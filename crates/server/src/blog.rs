@@ -8,6 +8,7 @@
 //! migrate    change of the home model of a running blog
 //! worker     pipelines only, for a blog that runs elsewhere
 //! drift      comparison of the copies of a running blog
+//! port       connections of visitors
 //! place      file that tells other commands where a blog runs
 //! report     announcement when the blog is ready
 //! ```
@@ -22,6 +23,7 @@ mod inside;
 mod migrate;
 mod pipelines;
 mod place;
+mod port;
 mod report;
 mod serve;
 mod worker;

@@ -46,7 +46,8 @@ impl ServerContext {
     /// [`tls::self_signed`].
     pub(crate) fn new(arguments: &StartArguments) -> Result<Self, Failure> {
         let started = Instant::now();
-        let descriptors = descriptors::share_out(arguments.max_connections)?;
+        let descriptors =
+            descriptors::share_out(arguments.max_connections, arguments.reserved_descriptors)?;
         let data_dir = data_dir::prepare(arguments)?;
         let tls = match &arguments.tls_cert {
             Some(certificate) => tls::from_files(UserCertificate {

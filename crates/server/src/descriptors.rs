@@ -8,6 +8,7 @@
 //! | pipes of script hosts | 64 |
 //! | listening ports, signals, log, certificate, keys, the runtime | 32 |
 //! | connections to the management API and the console | 32 |
+//! | with a blog in the process: connections of visitors, and both ends of the application's own | up to 1,024, at most a quarter of all; 128 |
 //! | connections of clients | the rest, up to `--max-connections` |
 //!
 //! A process without a free descriptor can neither write nor accept connections, so the shares are
@@ -25,6 +26,9 @@ const PROGRAM: usize = 128 + 64 + 32;
 pub(crate) const ADMIN_CONNECTIONS: usize = 32;
 /// Connections of clients without an option.
 const CONNECTIONS: usize = 4096;
+/// Connections of visitors of a blog, and the part of all descriptors that they may take.
+const VISITORS: usize = 1024;
+const VISITORS_PART: usize = 4;
 /// Connections of clients below which a server is of no use.
 const CONNECTIONS_MIN: usize = 64;
 /// Descriptors without which no server starts.
@@ -42,12 +46,19 @@ pub(crate) struct Shares {
 
 /// Raises the limit of descriptors as far as the system allows, and shares the descriptors out.
 ///
-/// `wanted` is the number of connections that the user asks for.
+/// `wanted` is the number of connections that the user asks for, `reserved` that of the descriptors
+/// which the process needs for something else.
 ///
 /// # Errors
 /// The limit is too low for a server, or for the connections that the user asks for.
-pub(crate) fn share_out(wanted: Option<usize>) -> Result<Shares, Failure> {
-    shares(raise_limit(), wanted)
+pub(crate) fn share_out(wanted: Option<usize>, reserved: usize) -> Result<Shares, Failure> {
+    shares(raise_limit().saturating_sub(reserved), wanted)
+}
+
+/// Raises the limit of descriptors as far as the system allows, and returns the number of
+/// connections that the visitors of a blog may have.
+pub(crate) fn for_visitors() -> usize {
+    VISITORS.min(raise_limit() / VISITORS_PART)
 }
 
 /// Shares out `limit` descriptors.

@@ -68,13 +68,6 @@ impl EmulatorSettings {
     pub(crate) fn is_open(&self) -> bool {
         !self.has_own_key
     }
-
-    /// Returns names of this machine that the console answers for, beside those of the certificate.
-    pub(crate) fn hosts(&self) -> Vec<String> {
-        let mut hosts = vec!["host.docker.internal".to_owned()];
-        hosts.extend(crate::certificate::host_name());
-        hosts
-    }
 }
 
 /// Runs a server in the place of the emulator until SIGTERM or Ctrl-C.

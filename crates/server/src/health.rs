@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 use orrery_engine::Engine;
 use orrery_gateway::{
     BodyMemory, Connection, ConnectionLimits, Log, LogLevel, Patience, Port, Service, Unanswered,
-    serve,
+    body, serve,
 };
 use orrery_model::memory::MemoryBudget;
 use orrery_model::sync;
@@ -193,6 +193,8 @@ impl Service for Health {
         _: &Connection,
     ) -> Result<Response<Bytes>, Unanswered> {
         let answer = self.answer(request.method(), request.uri().path()).await;
+        // A client that is still sending would see a broken connection instead of the answer.
+        body::discard(request.into_body()).await;
         Ok(answer.unwrap_or_else(|| {
             let body = r#"{"error": "this port answers GET /ready, /alive and /status"}"#;
             json(404, body.to_owned())

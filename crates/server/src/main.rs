@@ -59,6 +59,7 @@ mod forwarding;
 mod grants;
 mod health;
 mod healthcheck;
+mod hosts;
 mod key_users;
 mod keys;
 mod library_log;

@@ -12,6 +12,7 @@ use crate::engine::open_engine;
 use crate::entra;
 use crate::failure::Failure;
 use crate::grants;
+use crate::hosts::hosts;
 use crate::keys;
 use crate::memory::Memory;
 use crate::node::{NodePort, Seat};
@@ -21,7 +22,9 @@ use crate::reader::{Reader, open_when_possible};
 use crate::telemetry::Telemetry;
 use orrery_admin::Fleet;
 use orrery_engine::Engine;
-use orrery_gateway::{ConnectionCounters, Field, Gateway, Keys, LogLevel, Options, SlowRequests};
+use orrery_gateway::{
+    ConnectionCounters, Cors, Field, Gateway, Keys, LogLevel, Options, SlowRequests,
+};
 use orrery_model::world::ShiftedWorld;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -318,6 +321,8 @@ pub(crate) fn gateway_options(
         world: context.world.clone(),
         log: context.log.clone(),
         memory: memory.bodies.clone(),
+        hosts: hosts(arguments),
+        cors: Cors::new(arguments.cors.iter().cloned()),
     })
 }
 

@@ -31,6 +31,82 @@ fn sign_in(application: &Application, name: &str, password: &str) -> u16 {
     browser.send("/signin", form).status
 }
 
+/// Sends the form of a new browser at an address.
+fn attempt(application: &Application, place: &str, name: &str, password: &str) -> Page {
+    let mut browser = application.browser().at(place);
+    let form = browser.get("/signin").form("/signin");
+    let form = form.with("username", name).with("password", password);
+    browser.send("/signin", form)
+}
+
+/// Tries wrong passwords from an address until the address must wait.
+fn try_until_refused(application: &Application, place: &str, name: &str) -> Page {
+    // The wait doubles with each attempt, so that it becomes longer than an attempt takes.
+    for _ in 0..40 {
+        let answer = attempt(application, place, name, "wrong enough");
+        if answer.status != 422 {
+            return answer;
+        }
+    }
+    panic!("40 wrong passwords were checked");
+}
+
+/// Returns the number of passwords that the application has hashed or compared.
+fn passwords_hashed(application: &Application) -> u64 {
+    let metrics = application.browser().get("/metrics").body;
+    let found = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("blog_passwords_hashed_total "));
+    found
+        .and_then(|number| number.parse().ok())
+        .expect("a count")
+}
+
+#[test]
+fn wrong_passwords_make_their_sender_wait_and_not_the_owner() {
+    let application = application();
+    application.signed_up("dora");
+    let refused = try_until_refused(&application, "10.0.0.1", "dora");
+    assert_eq!(refused.status, 429, "{}", refused.body);
+    let wait = refused
+        .header("retry-after")
+        .and_then(|text| text.parse::<u64>().ok());
+    assert!(wait.is_some_and(|seconds| seconds >= 1), "{wait:?}");
+    // The right password does not help the sender, and what was typed stays in the form.
+    let right = attempt(&application, "10.0.0.1", "DORA", PASSWORD);
+    assert_eq!(right.status, 429);
+    assert_eq!(right.form("/signin").value("username"), "DORA");
+
+    assert_eq!(
+        attempt(&application, "10.0.0.2", "dora", PASSWORD).status,
+        303
+    );
+    // The sender may still sign in with a name of their own.
+    application.signed_up("eve");
+    assert_eq!(
+        attempt(&application, "10.0.0.1", "eve", PASSWORD).status,
+        303
+    );
+}
+
+#[test]
+fn a_name_that_nobody_has_costs_as_much_as_a_wrong_password() {
+    let application = application();
+    application.signed_up("dora");
+    // The first attempt makes the hash that is compared for a name that nobody has.
+    attempt(&application, "10.0.0.1", "dora", "wrong enough");
+    let mut counts = Vec::new();
+    for name in ["dora", "nobody"] {
+        let before = passwords_hashed(&application);
+        let answer = attempt(&application, "10.0.0.1", name, "wrong enough");
+        assert_eq!(answer.status, 422);
+        let own = answer.header("x-orrery-own-charge").map(str::to_owned);
+        counts.push((passwords_hashed(&application) - before, own));
+    }
+    assert_eq!(counts[0], counts[1]);
+    assert_eq!(counts[0].0, 1);
+}
+
 /// Returns the status of a stranger's attempt to sign in as a user without a password.
 fn demo_sign_in(application: &Application, user_id: &str) -> u16 {
     let mut browser = application.browser();

@@ -260,12 +260,15 @@ fn pages_of_other_origins_and_other_hosts_are_refused_with_the_cookie_and_the_to
 
 #[test]
 fn a_host_name_of_the_operator_is_accepted() {
-    let server = start(&["--memory", "--console-host", "db.example"]).expect("it starts");
-    let consoles = [Browser::new(&server), Browser::on_client_port(&server)];
-    for mut browser in consoles.map(|browser| browser.signed_in(&server)) {
-        browser.host = "db.example:80".into();
-        for path in ["", "api/manage/status", "api/data/dbs"] {
-            assert_eq!(browser.get(path).status, 200, "{path}");
+    // The second option is the earlier name of the first.
+    for option in ["--allow-host", "--console-host"] {
+        let server = start(&["--memory", option, "db.example"]).expect("it starts");
+        let consoles = [Browser::new(&server), Browser::on_client_port(&server)];
+        for mut browser in consoles.map(|browser| browser.signed_in(&server)) {
+            browser.host = "db.example:80".into();
+            for path in ["", "api/manage/status", "api/data/dbs"] {
+                assert_eq!(browser.get(path).status, 200, "{option}: {path}");
+            }
         }
     }
 }

@@ -178,6 +178,45 @@ fn the_explorer_opens_without_sign_in_but_not_for_other_hosts() {
 }
 
 #[test]
+fn the_public_key_is_of_use_to_names_of_the_server_only() {
+    let names = [
+        "--gateway-endpoint",
+        "https://cosmos.corp.example:8081",
+        "--ip-address-override",
+        "db.corp.example",
+        "--allow-host",
+        "more.example",
+    ];
+    let (_emulator, ready) = start_json(&names, &[]);
+    let data = address(&ready, "endpoint_http");
+    // A request that is answered is asked for its signature.
+    for host in [
+        "cosmos",
+        "host.docker.internal:8081",
+        "cosmos.corp.example:8081",
+        "db.corp.example",
+        "more.example",
+    ] {
+        let answer = get(&data, "/dbs", host);
+        assert!(answer.starts_with("HTTP/1.1 401"), "{host}: {answer}");
+    }
+    let foreign = get(&data, "/dbs", "evil.example");
+    assert!(foreign.starts_with("HTTP/1.1 403"), "{foreign}");
+    assert!(foreign.contains("--allow-host evil.example"), "{foreign}");
+    // A probe of health needs no name, since its answer says nothing.
+    let probe = get(&data, "/ready", "evil.example");
+    assert!(probe.starts_with("HTTP/1.1 200"), "{probe}");
+
+    let key = [(
+        "AZURE_COSMOS_EMULATOR_KEY",
+        "c29tZSBrZXkgb2YgbXkgb3duIGhlcmU=",
+    )];
+    let (_emulator, ready) = start_json(&[], &key);
+    let answer = get(&address(&ready, "endpoint_http"), "/dbs", "evil.example");
+    assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+}
+
+#[test]
 fn settings_of_the_vendor_change_the_account() {
     let variables = [
         (

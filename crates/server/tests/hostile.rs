@@ -10,8 +10,9 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use orrery_test_wait::wait_for;
 use std::io::{BufReader, Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
@@ -327,6 +328,75 @@ fn a_body_of_three_megabytes_is_413_with_and_without_a_length() {
         413,
         0,
     );
+    assert!(ids(&mut client).is_empty());
+}
+
+/// Sends a request with a body of so many megabytes, and reads nothing before all is sent. Returns
+/// the answer.
+fn send_far_too_much(address: &str, head: &str, megabytes: usize) -> Answer {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    let limit = Some(Duration::from_secs(60));
+    stream.set_read_timeout(limit).expect("a socket");
+    let length = format!("Content-Length: {}\r\n", megabytes << 20);
+    let head = head.replace("Content-Length: 0\r\n", &length);
+    stream
+        .write_all(head.as_bytes())
+        .expect("the head goes out");
+    let part = vec![b'x'; 1 << 20];
+    for n in 0..megabytes {
+        let sent = stream.write_all(&part);
+        sent.unwrap_or_else(|error| panic!("{head}: megabyte {n} is not read: {error}"));
+    }
+    Answer::read(&mut BufReader::new(stream)).expect("an answer")
+}
+
+#[test]
+fn a_body_far_over_the_limit_is_read_before_it_is_refused_on_every_port() {
+    let (server, mut client) = start_with_posts();
+    let head = |request: Request| {
+        let bytes = request.bytes(&server.address, &server.key);
+        String::from_utf8(bytes).expect("ASCII")
+    };
+    let create = || Request::new("POST", ITEMS).key("p1");
+    let refused = send_far_too_much(&server.address, &head(create()), 200);
+    message(&refused, 413, 0);
+    let unsigned = send_far_too_much(&server.address, &head(create().unsigned()), 40);
+    assert_eq!(unsigned.status, 401);
+
+    let admin = &server.admin_address;
+    for (path, header, status) in [
+        (
+            "/reset",
+            format!("authorization: Bearer {}", server.admin_key),
+            413,
+        ),
+        ("/reset", "authorization: Bearer wrong".to_owned(), 401),
+        ("/api/session", "accept: */*".to_owned(), 413),
+        ("/api/data/dbs", "accept: */*".to_owned(), 401),
+    ] {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: {admin}\r\n{header}\r\nContent-Length: 0\r\n\r\n"
+        );
+        let answer = send_far_too_much(admin, &head, 40);
+        assert_eq!(answer.status, status, "{path}: {}", answer.text());
+    }
+    assert!(ids(&mut client).is_empty());
+}
+
+#[test]
+fn a_client_that_asks_before_it_sends_too_large_a_body_is_refused_at_once() {
+    let (server, mut client) = start_with_posts();
+    let request = Request::new("POST", ITEMS)
+        .key("p1")
+        .header("expect", "100-continue");
+    let head = request.bytes(&server.address, &server.key);
+    let head = String::from_utf8(head).expect("ASCII");
+    let head = head.replace("Content-Length: 0", "Content-Length: 3000000");
+    let mut stream = server.stream();
+    stream.write_all(head.as_bytes()).expect("it goes out");
+    // Without the refusal the first line would be that of 100 Continue.
+    let answer = Answer::read(&mut BufReader::new(stream)).expect("an answer");
+    message(&answer, 413, 0);
     assert!(ids(&mut client).is_empty());
 }
 

@@ -23,6 +23,7 @@ mod blog_app_faults;
 mod blog_command;
 mod blog_drift;
 mod blog_migration;
+mod blog_port;
 mod blog_site;
 mod cancel;
 mod cert;

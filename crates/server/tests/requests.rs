@@ -42,7 +42,8 @@
 //! body: text                         a body that does not begin with `{`, `[`, `"` or `$`
 //! sign: rid                          signed as the resource id with which the path ends
 //! sign: none | key KEY | token TOKEN without a signature, by another key, a resource token
-//! raw x-unknown: 1                   a header that the server does not know; `1 times 150`
+//! raw x-unknown: 1                   a header that the server does not know; `1 times 150`;
+//!                                    `raw host: NAME` stands in place of the usual host
 //! show: etag, x-a as percent, x-b as base64, all
 //! hide: x-ms-session-token           a usual header that background work changes at any time
 //! keep made = body.content.value     gives a name to a part of the answer, or header.etag;
@@ -92,7 +93,9 @@ scripts! {
     access,
     answers,
     clock,
+    cors,
     encryption_keys,
+    hosts,
     offers,
     old_versions,
     permissions,

@@ -257,8 +257,9 @@ async fn open_session(visit: &mut Visit, form: &Form) -> Result<Response, Troubl
     let result = match is_possible {
         true => {
             let accounts = &visit.state.accounts;
+            let client = visit.client();
             accounts
-                .sign_in(&visit.client(), &visit.own, username, password)
+                .sign_in(&client, &visit.own, visit.visitor, (username, password))
                 .await?
         }
         false => SignIn::Refused,
@@ -284,7 +285,7 @@ async fn open_session(visit: &mut Visit, form: &Form) -> Result<Response, Troubl
             let status = StatusCode::UNPROCESSABLE_ENTITY;
             Ok(form_page(visit, "signin", form, mistakes, status).await)
         }
-        SignIn::TooMany(wait) => Err(Trouble::TooMany(wait.as_secs().max(1))),
+        SignIn::TooMany(wait) => Err(Trouble::TooMany(wait.as_millis().div_ceil(1_000) as u64)),
     }
 }
 

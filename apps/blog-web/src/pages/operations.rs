@@ -94,6 +94,11 @@ fn counters_text(state: &AppState) -> String {
             value(&counters.repeated_writes).to_string(),
         ),
         (
+            "blog_passwords_hashed_total",
+            "Passwords that were hashed or compared.",
+            state.accounts.hashed().to_string(),
+        ),
+        (
             "blog_throttled_total",
             "Throttled attempts of requests to the database.",
             value(&counters.throttled).to_string(),

@@ -4,7 +4,6 @@
 //! other models to compare their prices (`?measure=all`).
 
 use crate::frame::{Frame, Person, path_name};
-use crate::markdown;
 use crate::secret;
 use crate::text::{self, When};
 use crate::trouble::Trouble;
@@ -347,10 +346,12 @@ pub(crate) async fn show_post(
     visit.load_receipt().await?;
     let items = read(visit, model, &Subject::Post(id.to_owned())).await?;
     let post = PostView::of(&items.head);
+    let content = string(&items.head, "content").to_owned();
+    let html = visit.state.renderer.html(content).await;
     let user_id = visit.user.as_ref().map(|user| user.user_id.as_str());
     let is_by_user = |item: &Value| Some(string(item, "userId")) == user_id;
     let page = PostPage {
-        html: markdown::to_html(string(&items.head, "content")),
+        html,
         is_author: is_by_user(&items.head),
         is_liked: items.likes.items.iter().any(is_by_user),
         likes_label: text::counted(post.likes, "like", "likes"),

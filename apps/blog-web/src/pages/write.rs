@@ -11,7 +11,7 @@ use crate::sessions::SignedIn;
 use crate::state::Counters;
 use crate::trouble::Trouble;
 use crate::visit::Visit;
-use crate::{markdown, secret, text};
+use crate::{secret, text};
 use askama::Template;
 use axum::extract::Path;
 use axum::response::{Html, IntoResponse, Response};
@@ -152,11 +152,15 @@ fn post_id(id: &str) -> Result<String, Trouble> {
     }
 }
 
-/// `POST /preview`: HTML of the field `content`.
+/// `POST /preview`: HTML of the field `content`, which may be as long as the text of a post.
 pub(crate) async fn preview(visit: Visit, SentForm(sent): SentForm) -> Response {
-    match sent {
-        Ok(form) => Html(markdown::to_html(form.text("content"))).into_response(),
-        Err(trouble) => trouble.page(&visit, None).await,
+    let form = match sent {
+        Ok(form) => form,
+        Err(trouble) => return trouble.page(&visit, None).await,
+    };
+    match form.draft() {
+        Ok(text) => Html(visit.state.renderer.html(text).await).into_response(),
+        Err(mistake) => (StatusCode::PAYLOAD_TOO_LARGE, mistake).into_response(),
     }
 }
 
@@ -220,7 +224,10 @@ async fn editor_again(visit: &Visit, id: Option<&str>, form: &Form) -> Option<Re
         return None;
     }
     let mut page = editor_page(visit, id, form).await;
-    page.preview = markdown::to_html(form.text("content"));
+    // A text that is too long has a mistake, and no preview.
+    if let Ok(text) = form.draft() {
+        page.preview = visit.state.renderer.html(text).await;
+    }
     if is_preview {
         return Some(visit.page(StatusCode::OK, &page));
     }
@@ -301,7 +308,7 @@ async fn show_edit(visit: &mut Visit, v: &str, id: &str) -> Result<Response, Tro
     let mut page = editor_page(visit, Some(id), &Form::default()).await;
     page.title = post["title"].as_str().unwrap_or_default().to_owned();
     page.content = post["content"].as_str().unwrap_or_default().to_owned();
-    page.preview = markdown::to_html(&page.content);
+    page.preview = visit.state.renderer.html(page.content.clone()).await;
     Ok(visit.page(StatusCode::OK, &page))
 }
 

@@ -95,6 +95,11 @@ impl Directory {
         })
     }
 
+    /// Returns true if tokens are accepted without a check of their signatures.
+    pub(super) fn is_unchecked(&self) -> bool {
+        self.issuer.is_none()
+    }
+
     /// Accepts only tokens for one of these audiences (the claim `aud`).
     #[must_use]
     pub fn for_audiences(mut self, audiences: Vec<String>) -> Self {

@@ -74,6 +74,11 @@ impl Keys {
         Ok(self)
     }
 
+    /// Returns true if one of the keys is that of the emulator, which is publicly known.
+    pub(super) fn has_well_known_key(&self) -> bool {
+        self.keys.iter().any(|key| key.is_well_known)
+    }
+
     /// Returns the keys that resource tokens are issued with.
     pub(super) fn token_keys(&self) -> impl Iterator<Item = &TokenKey> {
         self.keys.iter().filter_map(|key| key.tokens.as_ref())

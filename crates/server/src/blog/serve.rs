@@ -11,21 +11,25 @@
 use super::inside::{Facts, ServerInside};
 use super::pipelines::Workers;
 use super::place::{Place, PlaceFile, account_at};
+use super::port::{self, DRAIN_TIMEOUT};
 use super::report::Report;
-use super::{failure, filling, runtime};
+use super::{CONNECTIONS, failure, filling, runtime};
 use crate::address::{Listen, cannot_listen, reachable};
 use crate::command::{AdminListen, KeyArguments, ServeArguments, StartArguments, Switch};
 use crate::data_dir::{self, BLOG};
+use crate::descriptors;
 use crate::failure::Failure;
 use crate::signals;
 use crate::start::cannot_catch;
+use crate::world::SystemWorld;
 use orrery_blog::Site;
 use orrery_blog::dataset::Dataset;
 use orrery_blog::lesson::lab::LabOptions;
+use orrery_gateway::{Log, LogFormat, serve as serve_port};
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
-use std::time::Duration;
+use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -33,8 +37,6 @@ use tokio::sync::oneshot;
 const DATABASE_PORT: u16 = 8081;
 /// Default port of the management API.
 const ADMIN_PORT: u16 = 8082;
-/// Time that requests to the application get to finish after a signal to stop.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Serves a blog until SIGTERM or Ctrl-C.
 ///
@@ -88,6 +90,8 @@ fn server_arguments(arguments: &ServeArguments) -> Result<StartArguments, Failur
         logical_partition_limit: arguments.logical_partition_limit,
         physical_partition_limit: arguments.physical_partition_limit,
         log_level: arguments.log_level,
+        // The connections of visitors, and both ends of those of the application.
+        reserved_descriptors: descriptors::for_visitors() + 2 * CONNECTIONS,
         ..defaults
     })
 }
@@ -124,8 +128,10 @@ async fn serve(arguments: &ServeArguments, server: Option<&Facts>) -> Result<(),
         demo: arguments.listen.is_loopback(),
         pipelines: workers.first(),
         lab: lab_options(arguments, server.is_some()),
+        proxies: arguments.proxies.clone(),
     };
-    let application = Application::start(&site, listener, options)?;
+    let log = Log::new(arguments.log_level.into(), LogFormat::Text, io::stderr());
+    let application = Serving::start(&site, listener, options, Arc::new(log))?;
     let report = Report {
         application: application.url.clone(),
         place: &place,
@@ -208,18 +214,20 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
 }
 
 /// The application while it is served.
-struct Application {
+struct Serving {
     url: String,
     stop: oneshot::Sender<()>,
-    serving: tokio::task::JoinHandle<io::Result<()>>,
+    /// True at its end if all requests in progress have finished.
+    task: tokio::task::JoinHandle<bool>,
 }
 
-impl Application {
+impl Serving {
     /// Starts to serve the application.
     fn start(
         site: &Site,
         listener: TcpListener,
         options: orrery_blog_web::Options,
+        log: Arc<Log>,
     ) -> Result<Self, Failure> {
         let address = listener
             .local_addr()
@@ -229,11 +237,18 @@ impl Application {
             // A dropped sender means the same as a message.
             let _ = stopped.await;
         };
-        let serving = orrery_blog_web::serve(site.clone(), listener, options, shutdown);
-        Ok(Application {
+        let site = site.clone();
+        let serving = async move {
+            let application = orrery_blog_web::Application::open(site, options).await;
+            let connections = descriptors::for_visitors();
+            let world = Arc::new(SystemWorld::new());
+            let port = port::port(application, connections, log, world);
+            serve_port(port, vec![listener], shutdown).await
+        };
+        Ok(Serving {
             url: format!("http://{}/", reachable(address)),
             stop,
-            serving: tokio::spawn(serving),
+            task: tokio::spawn(serving),
         })
     }
 
@@ -244,18 +259,15 @@ impl Application {
     async fn run_until(mut self, stopped: impl Future<Output = ()>) -> Result<(), Failure> {
         tokio::select! {
             () = stopped => {}
-            ended = &mut self.serving => return Err(Failure::Failed(match ended {
-                Ok(Ok(())) => "the application ended by itself".into(),
-                Ok(Err(error)) => format!("the application failed: {error}"),
+            ended = &mut self.task => return Err(Failure::Failed(match ended {
+                Ok(_) => "the application ended by itself".into(),
                 Err(error) => format!("the application failed: {error}"),
             })),
         }
         // The task may have ended in the meantime.
         let _ = self.stop.send(());
-        if tokio::time::timeout(DRAIN_TIMEOUT, self.serving)
-            .await
-            .is_err()
-        {
+        let has_drained = self.task.await.unwrap_or(false);
+        if !has_drained {
             // If standard error is closed, the requests end without a word.
             let _ = writeln!(
                 io::stderr(),

@@ -6,6 +6,7 @@ use crate::address::Listen;
 use crate::sizes::PartitionSize;
 use clap::{Args, Subcommand, ValueEnum};
 use orrery_client::Secret;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Help text after the options of `orrery blog`.
@@ -151,6 +152,15 @@ pub(crate) struct ServeArguments {
         default_value = "127.0.0.1:8083"
     )]
     pub(crate) listen: Listen,
+    /// Address of a proxy in front of the application, whose header x-forwarded-for names the
+    /// visitor; may be repeated. Attempts to sign in are slowed down by the visitor's address
+    #[arg(
+        long = "proxy",
+        value_name = "ADDR",
+        env = "ORRERY_BLOG_PROXY",
+        value_delimiter = ','
+    )]
+    pub(crate) proxies: Vec<IpAddr>,
     /// Data directory [default: $XDG_DATA_HOME/orrery-blog, or ~/.local/share/orrery-blog]
     #[arg(
         long,

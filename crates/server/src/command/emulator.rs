@@ -5,6 +5,7 @@ use crate::address::Listen;
 use crate::certificate::parse_name;
 use crate::emulator::table::{Effect, SETTINGS, Setting};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use orrery_gateway::Cors;
 
 const HELP: &str = "\
 Examples:
@@ -28,6 +29,10 @@ pub(crate) struct EmulatorArguments {
     pub(crate) listen: Vec<Listen>,
     /// Further names of the certificate.
     pub(crate) cert_hosts: Vec<String>,
+    /// Further host names of the server.
+    pub(crate) allow_hosts: Vec<String>,
+    /// Origins whose pages may use the server.
+    pub(crate) cors: Vec<String>,
     /// True if the announcement is one line of JSON.
     pub(crate) ready_json: bool,
 }
@@ -66,6 +71,28 @@ impl Args for EmulatorArguments {
             .env("ORRERY_CERT_HOST")
             .value_parser(parse_name)
             .help("Host name or address that the self-signed certificate names; may be repeated");
+        let allow_host = Arg::new("allow-host")
+            .long("allow-host")
+            .value_name("NAME")
+            .value_delimiter(',')
+            .action(ArgAction::Append)
+            .env("ORRERY_ALLOW_HOST")
+            .value_parser(parse_name)
+            .help(
+                "Host name by which clients and browsers reach the server, beside addresses, names \
+                   without a dot and names of the certificate; may be repeated",
+            );
+        let cors = Arg::new("cors")
+            .long("cors")
+            .value_name("ORIGIN")
+            .value_delimiter(',')
+            .action(ArgAction::Append)
+            .env("ORRERY_CORS")
+            .value_parser(Cors::parse_origin)
+            .help(
+                "Origin whose pages may use the server from a browser, such as \
+                   http://localhost:3000, or * for all; may be repeated",
+            );
         let ready_json = Arg::new("ready-json")
             .long("ready-json")
             .action(ArgAction::SetTrue)
@@ -77,7 +104,7 @@ impl Args for EmulatorArguments {
             .value_name("/SWITCH")
             .num_args(0..)
             .help("Switches of the Windows emulator");
-        command.args([listen, cert_host, ready_json, switches])
+        command.args([listen, cert_host, allow_host, cors, ready_json, switches])
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -98,6 +125,8 @@ impl FromArgMatches for EmulatorArguments {
             switches: all(matches, "switches"),
             listen: all(matches, "listen"),
             cert_hosts: all(matches, "cert-host"),
+            allow_hosts: all(matches, "allow-host"),
+            cors: all(matches, "cors"),
             ready_json: matches.get_flag("ready-json"),
         })
     }

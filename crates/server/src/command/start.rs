@@ -7,7 +7,7 @@ use crate::emulator::{EmulatorSettings, Secret};
 use crate::memory::MemoryLimit;
 use crate::sizes::PartitionSize;
 use clap::{Args, Parser, ValueEnum};
-use orrery_gateway::{LogFormat, LogLevel};
+use orrery_gateway::{Cors, LogFormat, LogLevel};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -107,13 +107,36 @@ pub(crate) struct StartArguments {
         default_value = "on"
     )]
     pub(crate) console: ConsoleMode,
-    /// Host name that the console answers for, beside localhost and addresses; may be repeated
+    /// Host name by which clients and browsers reach the server, beside addresses, names without a
+    /// dot and names of the certificate; other names are refused with 403 by the console, and by
+    /// the port for clients while the account has the well-known key. May be repeated
+    #[arg(
+        long = "allow-host",
+        value_name = "NAME",
+        env = "ORRERY_ALLOW_HOST",
+        value_delimiter = ',',
+        value_parser = parse_name
+    )]
+    pub(crate) allow_hosts: Vec<String>,
+    /// The earlier name of --allow-host
     #[arg(
         long = "console-host",
         value_name = "NAME",
-        env = "ORRERY_CONSOLE_HOST"
+        env = "ORRERY_CONSOLE_HOST",
+        value_parser = parse_name,
+        hide = true
     )]
     pub(crate) console_hosts: Vec<String>,
+    /// Origin whose pages may use the port for clients from a browser, such as
+    /// http://localhost:3000, or * for all; may be repeated [default: none]
+    #[arg(
+        long = "cors",
+        value_name = "ORIGIN",
+        env = "ORRERY_CORS",
+        value_delimiter = ',',
+        value_parser = Cors::parse_origin
+    )]
+    pub(crate) cors: Vec<String>,
     /// Directory with built files of the console in place of the embedded ones, for work on the
     /// console
     #[arg(long, value_name = "DIR", env = "ORRERY_CONSOLE_FILES", hide = true)]
@@ -416,6 +439,10 @@ pub(crate) struct StartArguments {
     /// The same for the port of the management API.
     #[arg(skip)]
     pub(crate) takes_free_admin_port: bool,
+    /// Descriptors that the process needs for something else than the server. Set by other commands
+    /// only.
+    #[arg(skip)]
+    pub(crate) reserved_descriptors: usize,
     /// Password of the PFX file. Set by the command of the emulator only.
     #[arg(skip)]
     pub(crate) tls_password: Option<Secret>,

@@ -53,6 +53,8 @@ pub(super) fn plan(
         start.listen_option = "--port (PORT)";
     }
     start.cert_hosts = arguments.cert_hosts.clone();
+    start.allow_hosts = arguments.allow_hosts.clone();
+    start.cors = arguments.cors.clone();
     let (schemes, explorer_scheme) = schemes(values)?;
     let mut settings = EmulatorSettings {
         key: values.text("key").map(|key| Secret(key.to_owned())),

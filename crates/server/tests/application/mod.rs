@@ -1,13 +1,18 @@
 //! The application of the blog, served in the test process over a database server of its own, and a
 //! browser without scripts that uses the application.
 
+#[path = "../../src/blog/port.rs"]
+mod port;
+
 use crate::program::{Server, number, start};
 use orrery_blog::pipelines::ServiceOptions;
 use orrery_blog::{Blog, Client, Model, Pipelines, Site, Throughput};
-use orrery_blog_web::{Options, serve};
+use orrery_blog_web::Options;
+use orrery_gateway::{CloseReason, ConnectionCounters, Log, LogFormat, LogLevel, Service, serve};
+use orrery_model::world::SeededWorld;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -24,6 +29,9 @@ pub(crate) struct Application {
     pub(crate) address: SocketAddr,
     /// The pipelines that run in the process of the application.
     pub(crate) pipelines: Arc<Pipelines>,
+    /// The largest number of connections of visitors, from the next call of `serve` on.
+    pub(crate) connections: usize,
+    counters: Arc<ConnectionCounters>,
     stop: Option<oneshot::Sender<()>>,
 }
 
@@ -56,6 +64,8 @@ pub(crate) fn application_with(
         pipelines,
         site,
         runtime,
+        connections: 1_024,
+        counters: Arc::default(),
         address: SocketAddr::from(([127, 0, 0, 1], 0)),
         stop: None,
     };
@@ -77,8 +87,16 @@ impl Application {
             demo: true,
             pipelines: Some(self.pipelines.clone()),
             lab: orrery_blog::lesson::lab::LabOptions::default(),
+            // A browser of a test may say where it is.
+            proxies: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
         };
-        let served = serve(self.site.clone(), listener, options, async move {
+        let application = orrery_blog_web::Application::open(self.site.clone(), options);
+        let application = self.runtime.block_on(application);
+        let log = Arc::new(Log::new(LogLevel::Error, LogFormat::Text, std::io::sink()));
+        let world = Arc::new(SeededWorld::new(0, 1));
+        let port = port::port(application, self.connections, log, world);
+        self.counters = port.service.connections();
+        let served = serve(port, vec![listener], async move {
             let _ = stopped.await;
         });
         self.runtime.spawn(served);
@@ -90,7 +108,13 @@ impl Application {
         Browser {
             address: self.address,
             cookie: String::new(),
+            place: None,
         }
+    }
+
+    /// Returns the number of connections of visitors that were closed for a reason.
+    pub(crate) fn closed(&self, reason: CloseReason) -> u64 {
+        self.counters.closed(reason)
     }
 
     /// Returns a browser of a user who has just signed up, and the user's id.
@@ -147,6 +171,8 @@ impl Application {
 pub(crate) struct Browser {
     address: SocketAddr,
     cookie: String,
+    /// The address of the visitor, as a proxy tells it.
+    place: Option<String>,
 }
 
 /// An answer of the application.
@@ -190,6 +216,12 @@ impl Fields {
 }
 
 impl Browser {
+    /// Returns the browser at another address.
+    pub(crate) fn at(mut self, place: &str) -> Self {
+        self.place = Some(place.to_owned());
+        self
+    }
+
     pub(crate) fn get(&mut self, path: &str) -> Page {
         self.request("GET", path, &[], "")
     }
@@ -222,6 +254,9 @@ impl Browser {
         text.push_str("connection: close\r\n");
         if !self.cookie.is_empty() {
             text.push_str(&format!("cookie: {}\r\n", self.cookie));
+        }
+        if let Some(place) = &self.place {
+            text.push_str(&format!("x-forwarded-for: {place}\r\n"));
         }
         for (name, value) in headers {
             text.push_str(&format!("{name}: {value}\r\n"));

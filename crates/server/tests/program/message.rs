@@ -223,12 +223,12 @@ impl Request {
         self.body.clone()
     }
 
-    /// Returns the bytes of the request.
+    /// Returns the bytes of the request. The host is the address, unless a header names another.
     pub(crate) fn bytes(&self, address: &str, key: &str) -> Vec<u8> {
-        let mut text = format!(
-            "{} {} HTTP/1.1\r\nHost: {address}\r\n",
-            self.method, self.path
-        );
+        let mut text = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
+        if self.header_names().all(|name| name != "host") {
+            text.push_str(&format!("Host: {address}\r\n"));
+        }
         for (name, value) in self.signed_headers(key) {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
