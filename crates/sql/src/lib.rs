@@ -87,7 +87,10 @@ pub use error::{Diagnostic, QueryError};
 pub use full_text::{DEFAULT_LANGUAGE, full_text_languages};
 pub use functions::function_reference;
 pub use language::{ClauseInfo, FunctionInfo, Language, PropertyInfo, language};
-pub use plan::{ClientPlan, PlanInfo, client_plan, formatted};
+pub use plan::{
+    ClientPlan, MergeSupport, PlanInfo, PlanRequest, PlanScope, client_plan, formatted,
+    is_merged_by_server,
+};
 pub use query::Query;
 pub use resume_filter::ResumeFilter;
 pub use run::item::read_members;
