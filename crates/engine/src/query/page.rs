@@ -33,7 +33,7 @@ use orrery_model::work::{QueryWork, Step};
 use orrery_model::{Error, Json, Kind, Result, object};
 use orrery_sql::{
     Demand, MergeSupport, Query, QueryError, ResumeFilter, ResumePoint, Work, is_merged_by_server,
-    query_advice,
+    oversights, query_advice,
 };
 use orrery_storage::Snapshot;
 use std::cell::Cell;
@@ -593,7 +593,9 @@ impl PageRun<'_> {
             for step in &charges.work.steps[first_step..] {
                 prices.push(self.engine.profile.price_of(step).to_string());
             }
-            answer.explanation = Some(metrics::explain(query, partitions, work, &prices));
+            let hints = oversights(&request.text, &request.parameters);
+            let explanation = metrics::explain(query, partitions, work, &prices, hints);
+            answer.explanation = Some(explanation);
         }
         if request.advice {
             answer.advice =
