@@ -15,7 +15,7 @@ use orrery_model::json::parse;
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::work::{QueryWork, Step, Work};
 use orrery_model::{Error, Json, Object, Result, Rid};
-use orrery_sql::Environment;
+use orrery_sql::{Environment, MergeSupport};
 use std::sync::Arc;
 
 /// The resources that a list or a query over resources covers.
@@ -389,7 +389,8 @@ impl Engine {
         self.outcome(page, Work { steps }, None)
     }
 
-    /// Returns the query plan document (JSON text) for clients that merge by themselves.
+    /// Returns the query plan document (JSON text) for clients that merge by themselves. `features`
+    /// is the comma-separated list of the merges that the client can do.
     pub fn query_plan(
         &self,
         container: &Container,
@@ -398,7 +399,8 @@ impl Engine {
         features: &str,
         key: Option<&PartitionKey>,
     ) -> Outcome<String> {
-        let plan = client_plan(container, text, parameters, features, key);
+        let support = MergeSupport::Listed(features);
+        let plan = client_plan(container, text, parameters, support, key);
         self.metadata_read(plan)
     }
 }

@@ -186,6 +186,8 @@ pub struct QueryRequest {
     /// True if the client asks the partitions itself, several at a time, once it has the plan.
     /// Matters only where clients merge, [`crate::CrossPartitionQueries::Refuse`].
     pub fans_out: bool,
+    /// The way in which the client comes to a plan. Matters only where clients merge.
+    pub plan_source: PlanSource,
     /// True if [`QueryPage::metrics`] is requested.
     pub metrics: bool,
     /// True if [`QueryPage::explanation`] is requested, `x-orrery-explain`.
@@ -199,6 +201,18 @@ pub struct QueryRequest {
     pub is_read_feed: bool,
 }
 
+/// The way in which a client comes to the plan of a query that it has to merge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlanSource {
+    /// The client asks for the plan in a request of its own, which names what it can merge.
+    OwnRequest,
+    /// The client takes the plan from the refusal of the query, and names what it can merge.
+    RefusalFor(String),
+    /// The client takes the plan from the refusal of the query, and can do the merges of the first
+    /// clients.
+    Refusal,
+}
+
 impl QueryRequest {
     /// Creates a query without reports that needs a partition key.
     pub fn of(text: impl Into<String>, parameters: Vec<(String, Json)>, page: PageRequest) -> Self {
@@ -209,6 +223,7 @@ impl QueryRequest {
             page,
             cross_partition: false,
             fans_out: false,
+            plan_source: PlanSource::OwnRequest,
             metrics: false,
             explain: false,
             advice: false,

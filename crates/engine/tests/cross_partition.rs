@@ -57,67 +57,253 @@ fn first_page(
         .len())
 }
 
+/// The features of a client that can do every merge.
+const ALL_FEATURES: &str = "Aggregate, CountIf, DCount, Distinct, GroupBy, HybridSearch, \
+                            ListAndSetAggregate, MultipleAggregates, MultipleOrderBy, \
+                            NonStreamingOrderBy, NonValueAggregate, OffsetAndLimit, OrderBy, Top, \
+                            WeightedRankFusion";
+
+/// Queries that every client can merge.
+const SIMPLE_MERGES: &[&str] = &[
+    "SELECT VALUE COUNT(1) FROM c",
+    "SELECT VALUE MIN(c.n) FROM c",
+    "SELECT * FROM c ORDER BY c.n",
+    "SELECT TOP 3 * FROM c",
+    "SELECT VALUE COUNT(1) FROM c \
+        WHERE c.pk IN ('key 1', 'key 2', 'key 3', 'key 4', 'key 5', 'key 6')",
+    "SELECT VALUE r FROM (SELECT VALUE c FROM c WHERE c.n > 1) r ORDER BY r.n",
+];
+
+/// Queries that only clients with further features can merge, with these features.
+const FURTHER_MERGES: &[(&str, &str)] = &[
+    ("SELECT COUNT(1) FROM c", "NonValueAggregate"),
+    (
+        "SELECT AVG(c.n) FROM c WHERE c.pk = 'key 7'",
+        "NonValueAggregate",
+    ),
+    (
+        "SELECT COUNT(1) AS n, MAX(c.n) AS m FROM c",
+        "NonValueAggregate, MultipleAggregates",
+    ),
+    ("SELECT c.pk, COUNT(1) AS n FROM c GROUP BY c.pk", "GroupBy"),
+    ("SELECT c.pk FROM c GROUP BY c.pk", "GroupBy"),
+    ("SELECT DISTINCT c.n FROM c", "Distinct"),
+    ("SELECT DISTINCT VALUE c.n FROM c ORDER BY c.n", "Distinct"),
+    ("SELECT * FROM c OFFSET 1 LIMIT 2", "OffsetAndLimit"),
+    (
+        "SELECT VALUE c.id FROM c ORDER BY c.n OFFSET 2 LIMIT 3",
+        "OffsetAndLimit",
+    ),
+    ("SELECT VALUE COUNTIF(c.n > 1) FROM c", "CountIf"),
+    (
+        "SELECT TOP 5 c.id FROM c ORDER BY RANK FullTextScore(c.text, 'snow')",
+        "HybridSearch",
+    ),
+];
+
+/// Returns the refusal of a query over everything for a client that comes to its plan in this way.
+fn refusal(engine: &Engine, container: &Container, text: &str, plan_source: &PlanSource) -> Error {
+    let request = QueryRequest {
+        plan_source: plan_source.clone(),
+        ..query(text)
+    };
+    let answer = engine.query(container, &Scope::Everything, &request, None);
+    answer.result.expect_err(text)
+}
+
 #[test]
 fn a_query_that_needs_merging_is_refused_with_its_plan() {
     let (engine, container) = engine_without_merging(PARTITIONS);
-    for text in [
-        "SELECT VALUE COUNT(1) FROM c",
-        "SELECT COUNT(1) FROM c",
-        "SELECT c.pk FROM c GROUP BY c.pk",
-        "SELECT DISTINCT c.n FROM c",
-        "SELECT DISTINCT VALUE c.n FROM c ORDER BY c.n",
-        "SELECT * FROM c ORDER BY c.n",
-        "SELECT TOP 3 * FROM c",
-        "SELECT * FROM c OFFSET 1 LIMIT 2",
-        "SELECT VALUE COUNT(1) FROM c \
-            WHERE c.pk IN ('key 1', 'key 2', 'key 3', 'key 4', 'key 5', 'key 6')",
-        "SELECT AVG(c.n) FROM c WHERE c.pk = 'key 7'",
-    ] {
-        let refused = first_page(&engine, &container, &Scope::Everything, text).expect_err(text);
+    let names_all = PlanSource::RefusalFor(ALL_FEATURES.to_owned());
+    let mut asked = Vec::new();
+    for text in SIMPLE_MERGES {
+        asked.push((*text, PlanSource::OwnRequest));
+        asked.push((*text, PlanSource::Refusal));
+        asked.push((*text, names_all.clone()));
+    }
+    for (text, _) in FURTHER_MERGES {
+        asked.push((*text, names_all.clone()));
+    }
+    for (text, plan_source) in asked {
+        let refused = refusal(&engine, &container, text, &plan_source);
         assert_eq!(
             (refused.status(), refused.sub_status()),
             (400, 1004),
             "{text}: {refused}"
         );
         let plan = json(refused.additional_info().expect("a plan"));
-        assert!(
-            plan.get("queryInfo")
-                .and_then(|info| info.get("rewrittenQuery"))
-                .is_some(),
-            "{text}: {plan}"
-        );
-        assert!(
-            plan.get("queryRanges")
-                .and_then(Json::as_array)
-                .is_some_and(|ranges| !ranges.is_empty())
-        );
+        let info = plan.get("queryInfo").or(plan.get("hybridSearchQueryInfo"));
+        assert!(info.is_some(), "{text}: {plan}");
+        let ranges = plan.get("queryRanges").and_then(Json::as_array);
+        assert!(ranges.is_some_and(|ranges| !ranges.is_empty()), "{text}");
     }
 }
 
 #[test]
-fn a_full_text_ranking_is_refused_with_its_plan_and_answered_for_one_partition() {
+fn a_client_that_cannot_merge_a_query_gets_no_plan_for_it() {
+    let (engine, container) = engine_without_merging(PARTITIONS);
+    for (text, missing) in FURTHER_MERGES {
+        // A client of an early version reads the words. It would take another form of rows, or more
+        // of them, for the answer.
+        let names_few = PlanSource::RefusalFor("Aggregate, OrderBy, Top".to_owned());
+        for plan_source in [PlanSource::Refusal, names_few] {
+            let refused = refusal(&engine, &container, text, &plan_source);
+            assert_eq!((refused.status(), refused.sub_status()), (400, 0), "{text}");
+            assert_eq!(refused.additional_info(), None, "{text}");
+            let is_of_aggregates = missing.contains("Aggregate") || text.contains("COUNT(1) AS n");
+            let words = match is_of_aggregates {
+                true => {
+                    "Cross partition query only supports 'VALUE <AggregateFunc>' for aggregates."
+                }
+                false => "which the calling client does not support.",
+            };
+            assert!(refused.message().contains(words), "{text}: {refused}");
+        }
+        // A later one goes on with a request for the plan, which the sub-status tells the Python SDK
+        // and the sentence the JavaScript SDK.
+        let refused = refusal(&engine, &container, text, &PlanSource::OwnRequest);
+        assert_eq!(
+            (refused.status(), refused.sub_status()),
+            (400, 1004),
+            "{text}"
+        );
+        assert_eq!(refused.additional_info(), None, "{text}");
+        let words = "Cross partition query only supports";
+        assert!(refused.message().contains(words), "{text}: {refused}");
+        for feature in missing.split(", ") {
+            assert!(refused.message().contains(feature), "{text}: {refused}");
+        }
+    }
+}
+
+#[test]
+fn a_query_plan_needs_the_features_of_its_merge() {
+    let (engine, container) = engine_without_merging(PARTITIONS);
+    for text in SIMPLE_MERGES {
+        let refused = engine.query_plan(&container, text, &[], "", None).result;
+        let refused = refused.expect_err(text);
+        assert_eq!((refused.status(), refused.sub_status()), (400, 0), "{text}");
+        let words = "which the calling client does not support.";
+        assert!(refused.message().contains(words), "{text}: {refused}");
+    }
+    let all = SIMPLE_MERGES
+        .iter()
+        .chain(FURTHER_MERGES.iter().map(|(text, _)| text));
+    for text in all {
+        let plan = engine.query_plan(&container, text, &[], ALL_FEATURES, None);
+        plan.result.expect(text);
+    }
+    let plan = engine.query_plan(&container, "SELECT * FROM c WHERE c.n > 1", &[], "", None);
+    plan.result.expect("nothing is merged");
+}
+
+/// Queries over a subquery in FROM that has its rows only after all items, or whose rows do not
+/// tell their item.
+const OVER_SUBQUERIES: &[&str] = &[
+    "SELECT VALUE r0.n FROM (SELECT DISTINCT VALUE root FROM root) AS r0",
+    "SELECT VALUE x.even FROM (SELECT DISTINCT c.n % 2 = 0 AS even FROM c) AS x",
+    "SELECT TOP 1 VALUE x FROM (SELECT DISTINCT VALUE c.n % 3 FROM c) AS x WHERE x > 0",
+    "SELECT VALUE SUM(x) FROM (SELECT DISTINCT VALUE c.n % 3 FROM c) AS x",
+    "SELECT DISTINCT VALUE x > 0 FROM (SELECT DISTINCT VALUE c.n % 3 FROM c) AS x",
+    "SELECT VALUE x.items FROM (SELECT COUNT(1) AS items FROM c) AS x",
+    "SELECT * FROM (SELECT c.n % 7 AS rest, COUNT(1) AS items FROM c GROUP BY c.n % 7) AS g \
+        WHERE g.items > 5",
+    "SELECT VALUE MAX(g.items) FROM \
+        (SELECT c.n % 7 AS rest, COUNT(1) AS items FROM c GROUP BY c.n % 7) AS g",
+    "SELECT VALUE x.id FROM (SELECT c.id, c.n FROM c WHERE c.n > 30) AS x ORDER BY x.n DESC",
+    "SELECT VALUE x.id FROM (SELECT c.id, c.n FROM c) AS x ORDER BY x.n OFFSET 2 LIMIT 3",
+    "SELECT VALUE x.id FROM (SELECT c.id, c.n FROM c WHERE c.pk IN ('key 1', 'key 2')) AS x \
+        ORDER BY x.n",
+    "SELECT VALUE x.id FROM (SELECT DISTINCT c.id, c.n FROM c WHERE c.pk = 'key 7') AS x",
+];
+
+/// Runs the plan of a query that needs no merge of the client, as clients do: the rewritten query
+/// on each physical partition that its ranges touch, or on all.
+fn rows_by_plan(engine: &Engine, container: &Container, text: &str, on_all: bool) -> Vec<String> {
+    let plan = engine.query_plan(container, text, &[], ALL_FEATURES, None);
+    let plan = json(&plan.result.expect(text));
+    let info = plan.get("queryInfo").expect("a plan");
+    for member in ["top", "offset", "limit", "dCountInfo"] {
+        assert_eq!(info.get(member), Some(&Json::Null), "{text}: {member}");
+    }
+    for member in ["orderBy", "aggregates", "groupByExpressions"] {
+        let list = info.get(member).and_then(Json::as_array);
+        assert_eq!(list.map(<[Json]>::len), Some(0), "{text}: {member}");
+    }
+    let rewritten = info.get("rewrittenQuery").and_then(Json::as_str);
+    let sent = rewritten.filter(|text| !text.is_empty()).unwrap_or(text);
+    let wanted = plan.get("queryRanges").and_then(Json::as_array);
+    let bounds: Vec<(&str, &str)> = wanted
+        .expect("ranges")
+        .iter()
+        .map(|range| {
+            let bound = |name| range.get(name).and_then(Json::as_str).expect("a bound");
+            (bound("min"), bound("max"))
+        })
+        .collect();
+    let mut found = Vec::new();
+    for range in engine.partition_key_ranges(container).expect("ranges").0 {
+        let (min, max) = (range.range.min.to_string(), range.range.max.to_string());
+        let is_touched = |(from, to): &(&str, &str)| *from < &max[..] && *to >= &min[..];
+        if !on_all && !bounds.iter().any(is_touched) {
+            continue;
+        }
+        let scope = Scope::Range {
+            id: range.id,
+            within: None,
+        };
+        let part = rows(engine, container, &scope, &query(sent), &[1, 2]).expect(text);
+        found.extend(part);
+    }
+    found
+}
+
+#[test]
+fn a_plan_over_a_subquery_gives_the_rows_of_the_server() {
+    for side in [CrossPartitionQueries::Merge, CrossPartitionQueries::Refuse] {
+        for partitions in [1, PARTITIONS] {
+            let (engine, container) = engine_with(side, partitions);
+            let (merging, merged) = engine_with(CrossPartitionQueries::Merge, PARTITIONS);
+            for text in OVER_SUBQUERIES {
+                let everything = Scope::Everything;
+                let mut expected =
+                    rows(&merging, &merged, &everything, &query(text), &[100]).expect(text);
+                assert!(!expected.is_empty(), "{text}");
+                for on_all in [false, true] {
+                    let mut found = rows_by_plan(&engine, &container, text, on_all);
+                    if !text.contains("ORDER BY") {
+                        found.sort();
+                        expected.sort();
+                    }
+                    assert_eq!(found, expected, "{text} on {partitions}, all: {on_all}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_query_that_the_server_merges_for_a_key_has_the_items_of_the_key() {
+    let (engine, container) = engine_without_merging(PARTITIONS);
+    let text = "SELECT VALUE x.id FROM (SELECT c.id, c.n FROM c) AS x WHERE _AllPartitions()";
+    let mut found = 0;
+    for n in 0..ITEMS {
+        let scope = Scope::Key(key(&format!(r#"["key {n}"]"#)));
+        let own = rows(&engine, &container, &scope, &query(text), &[100]).expect("rows");
+        assert_eq!(own, [format!("\"{n}\"")]);
+        found += own.len();
+    }
+    assert_eq!(found, ITEMS);
+}
+
+#[test]
+fn a_full_text_ranking_is_answered_for_one_partition() {
     let (engine, container) = engine_without_merging(PARTITIONS);
     let text = "SELECT TOP 5 c.id FROM c ORDER BY RANK FullTextScore(c.text, 'snow')";
-    let refused = first_page(&engine, &container, &Scope::Everything, text).expect_err(text);
+    let id = engine.partition_key_ranges(&container).expect("ranges").0[0].id;
+    let scope = Scope::Range { id, within: None };
     assert_eq!(
-        (refused.status(), refused.sub_status()),
-        (400, 1004),
-        "{refused}"
-    );
-    let plan = json(refused.additional_info().expect("a plan"));
-    assert!(plan.get("hybridSearchQueryInfo").is_some(), "{plan}");
-    let range = engine.partition_key_ranges(&container).expect("ranges").0[0].id;
-    assert_eq!(
-        first_page(
-            &engine,
-            &container,
-            &Scope::Range {
-                id: range,
-                within: None
-            },
-            text
-        )
-        .expect(text),
+        first_page(&engine, &container, &scope, text).expect(text),
         5
     );
 }
@@ -145,13 +331,26 @@ fn a_query_over_one_partition_is_answered_even_if_it_needs_merging() {
             );
         }
     }
-    let mut pinned = query("SELECT VALUE COUNT(1) FROM c WHERE c.pk = 'key 7'");
-    pinned.cross_partition = false;
-    let page = engine
-        .query(&container, &Scope::Everything, &pinned, None)
-        .result
-        .expect("a query of one partition");
-    assert_eq!(page.page.rows.len(), 1);
+}
+
+#[test]
+fn a_query_pinned_to_one_key_is_answered_unless_it_may_cross_partitions() {
+    let (engine, container) = engine_without_merging(PARTITIONS);
+    for (text, row) in [
+        ("SELECT VALUE COUNT(1) FROM c WHERE c.pk = 'key 7'", "1"),
+        ("SELECT AVG(c.n) FROM c WHERE c.pk = 'key 7'", r#"{"$1":7}"#),
+    ] {
+        let mut pinned = query(text);
+        pinned.cross_partition = false;
+        let page = engine.query(&container, &Scope::Everything, &pinned, None);
+        assert_eq!(page.result.expect(text).page.rows, [row]);
+        let refused = first_page(&engine, &container, &Scope::Everything, text).expect_err(text);
+        assert_eq!(
+            (refused.status(), refused.sub_status()),
+            (400, 1004),
+            "{text}"
+        );
+    }
 }
 
 #[test]

@@ -58,7 +58,10 @@ pub(crate) struct RequestHeaders {
     pub(crate) index_metrics: Option<IndexMetrics>,
     /// True if the client expects that one physical partition answers the query.
     pub(crate) is_single_range: bool,
-    pub(crate) query_features: String,
+    /// The merges that the client can do, if it names them.
+    pub(crate) query_features: Option<String>,
+    /// True if the version of the protocol has the plan of a query in the refusal of the query.
+    pub(crate) takes_plan_from_refusal: bool,
     // Conditions.
     pub(crate) if_match: Option<String>,
     pub(crate) if_none_match: Option<String>,

@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
         max_rows: (!arguments.all).then_some(arguments.max_items),
         max_charge: None,
         explains: arguments.explain,
-        counts_partitions: false,
+        counts_partitions: true,
     };
     let runtime = connection::runtime()
         .map_err(|error| Failure::Failed(format!("cannot start worker threads: {error}")))?;
@@ -116,6 +116,9 @@ fn costs(outcome: &QueryOutcome) -> String {
         outcome.partitions,
         outcome.pages
     ));
+    for hint in &outcome.hints {
+        text.push_str(&format!("hint: {hint}\n"));
+    }
     if outcome.is_cut {
         text.push_str("there may be more items: use --all or a larger --max-items\n");
     }

@@ -83,6 +83,24 @@ fn parameters_and_a_partition_key_narrow_a_query() {
 }
 
 #[test]
+fn a_list_parameter_with_in_is_answered_with_a_hint() {
+    let server = start(&[]);
+    let list = ["--parameter", r#"list=["ada","cy"]"#, "--format", "jsonl"];
+    let mistaken = "SELECT VALUE c.id FROM c WHERE c.customer IN (@list)";
+    let output = query(&server, &[&[mistaken], &list[..]].concat());
+    assert_eq!(text(&output.stdout), "");
+    let told = text(&output.stderr);
+    let hint = "hint: c.customer IN (@list) compares with the whole array @list: write \
+                ARRAY_CONTAINS(@list, c.customer) to look for c.customer among its elements.\n";
+    assert!(told.contains(hint), "{told}");
+
+    let meant = "SELECT VALUE c.id FROM c WHERE ARRAY_CONTAINS(@list, c.customer)";
+    let output = query(&server, &[&[meant], &list[..]].concat());
+    assert_eq!(text(&output.stdout).lines().count(), 2);
+    assert!(!text(&output.stderr).contains("hint"));
+}
+
+#[test]
 fn an_explanation_has_metrics_index_and_plan() {
     let output = query(&start(&[]), &["SELECT * FROM c WHERE c.n = 3", "--explain"]);
     let told = text(&output.stderr);

@@ -29,7 +29,7 @@ pub(crate) use projection::{
 pub(crate) use rank::{RankExpression, ScoreCall};
 
 use crate::bound::{Block, Expr, Ranking};
-use crate::condition::{OrderKey, Path, Step};
+use crate::condition::{OrderKey, Path};
 use crate::error::{Diagnostic, QueryError};
 use crate::functions::AggregateKind;
 use crate::functions::vector::DistanceFunction;
@@ -93,6 +93,7 @@ pub(crate) fn bind(
         udf_calls: 0,
         is_in_computed_property: false,
         order: Vec::new(),
+        is_order_correlated: false,
         ranking: None,
         tuple_frames: Vec::new(),
     };
@@ -109,6 +110,10 @@ pub(crate) fn bind(
     let block = binder.query(query)?;
     if !binder.diagnostics.is_empty() {
         return Err(QueryError::Compile(binder.diagnostics));
+    }
+    if binder.is_order_correlated {
+        let message = "Order-by over correlated collections is not supported.";
+        return Err(QueryError::Plan(message.into()));
     }
     Ok(BoundQuery {
         block,
@@ -191,6 +196,8 @@ struct Binder<'a> {
     /// The expression being bound is the text of a computed property.
     is_in_computed_property: bool,
     order: Vec<BoundOrder>,
+    /// ORDER BY names a path with several values in an item, because a source iterates an array.
+    is_order_correlated: bool,
     ranking: Option<Ranking>,
     /// The frames of the outermost query after its FROM clause.
     tuple_frames: Vec<Mapping>,
@@ -329,13 +336,13 @@ impl<'a> Binder<'a> {
             return Ok(());
         }
         for item in &order.keys {
-            self.order_by_key(item, query.distinct)?;
+            self.order_by_key(item)?;
         }
         Ok(())
     }
 
     /// Binds a key of ORDER BY: a path of the item or a computed property.
-    fn order_by_key(&mut self, item: &ast::OrderItem, is_distinct: bool) -> Result<(), QueryError> {
+    fn order_by_key(&mut self, item: &ast::OrderItem) -> Result<(), QueryError> {
         let errors_before = self.error_count;
         let expr = self.expression(&item.expr)?;
         if self.error_count > errors_before {
@@ -343,18 +350,14 @@ impl<'a> Binder<'a> {
         }
         let mapped = self.mapping(&expr);
         let computed = self.computed_property_name(&item.expr);
-        let path = match mapped {
-            Mapping::Path(path) => path.exact(),
-            _ if computed.is_some() => None,
+        let (path, is_iterated) = match mapped {
+            Mapping::Path(path) => (path.exact(), path.is_iterated),
+            _ if computed.is_some() => (None, false),
             _ => return Err(QueryError::OrderBy(UNSUPPORTED_ORDER.into())),
         };
-        let is_iterated = path.as_ref().is_some_and(|p| p.0.contains(&Step::Element));
-        if is_iterated && is_distinct {
-            let message = "Order-by over correlated collections is not supported.";
-            return Err(QueryError::Plan(message.into()));
-        }
-        // A source cannot order by elements of arrays nor by the item as a whole.
-        let path = path.filter(|path: &Path| !is_iterated && !path.0.is_empty());
+        self.is_order_correlated |= is_iterated;
+        // A source cannot order by the item as a whole.
+        let path = path.filter(|path: &Path| !path.0.is_empty());
         self.order.push(BoundOrder {
             expr,
             key: OrderKey {

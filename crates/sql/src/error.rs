@@ -37,6 +37,9 @@ pub enum QueryError {
     /// The text is well formed but the service does not run such a query. Reported as
     /// `{"Errors":["..."]}`.
     Plan(String),
+    /// The plan of the query requires these features, which the client does not support. Reported as
+    /// `{"Errors":["..."]}`.
+    MissingFeatures(Vec<&'static str>),
     /// An ORDER BY expression is not a document path. Reported with numeric code 2206 and no
     /// location.
     OrderBy(String),
@@ -147,6 +150,19 @@ impl fmt::Display for QueryError {
                         f,
                         "{separator}{} at {}..{}: {}",
                         d.code, d.start, d.end, d.message
+                    )?;
+                }
+                Ok(())
+            }
+            QueryError::MissingFeatures(features) => {
+                f.write_str(
+                    "Query contains 1 or more unsupported features. Upgrade your SDK to a version \
+                     that does support the requested features:",
+                )?;
+                for feature in features {
+                    write!(
+                        f,
+                        " Query contained {feature}, which the calling client does not support."
                     )?;
                 }
                 Ok(())

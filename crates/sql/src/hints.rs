@@ -64,6 +64,11 @@ pub(crate) fn help_of_sentence(sentence: &str) -> Option<&'static str> {
             "Sort the groups in the application.",
         ),
         (
+            "Order-by over correlated collections",
+            "Sort by a property of the item, as in ORDER BY c.name, and sort the rows in the \
+             application by what the array holds.",
+        ),
+        (
             "cardinality of a scalar subquery",
             "A subquery in parentheses gives one value: write ARRAY(SELECT …) for a list, or \
              EXISTS(SELECT …) for a condition.",
@@ -151,6 +156,11 @@ impl Context<'_> {
             TokenKind::Symbol(symbol) => return self.of_unexpected_symbol(symbol, at),
             _ => {}
         }
+        if matches!(upper.as_str(), "AND" | "OR") && self.lacks_condition_before(at) {
+            return Some(format!(
+                "{upper} stands between two conditions, and there is none before it."
+            ));
+        }
         // Clauses of other languages.
         if let Some(help) = of_clause(&upper) {
             return Some(help.to_owned());
@@ -166,6 +176,15 @@ impl Context<'_> {
             }
         }
         None
+    }
+
+    /// Returns true if the token before `at` begins a condition, so that no condition can have ended
+    /// there.
+    fn lacks_condition_before(&self, at: usize) -> bool {
+        let openers = [
+            "WHERE", "AND", "OR", "NOT", "(", "?", ":", "SELECT", "VALUE", ",",
+        ];
+        openers.iter().any(|opener| self.is_before(at, 1, opener))
     }
 
     /// Returns the hint for an operator or punctuation mark that the grammar does not allow.

@@ -69,6 +69,7 @@ mod full_text;
 mod functions;
 mod hints;
 mod language;
+mod oversights;
 mod plan;
 mod query;
 mod rank_statistics;
@@ -87,7 +88,11 @@ pub use error::{Diagnostic, QueryError};
 pub use full_text::{DEFAULT_LANGUAGE, full_text_languages};
 pub use functions::function_reference;
 pub use language::{ClauseInfo, FunctionInfo, Language, PropertyInfo, language};
-pub use plan::{ClientPlan, PlanInfo, client_plan, formatted};
+pub use oversights::oversights;
+pub use plan::{
+    ClientPlan, MergeSupport, PlanInfo, PlanRequest, PlanScope, client_plan, formatted,
+    is_merged_by_server,
+};
 pub use query::Query;
 pub use resume_filter::ResumeFilter;
 pub use run::item::read_members;

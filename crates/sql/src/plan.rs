@@ -14,12 +14,18 @@
 //! RANK           several queries, see `rank.rs`
 //! ```
 //!
+//! Over a subquery in FROM, a client can sort whole items and count distinct rows. Any other merge
+//! over a subquery is left to the server: the rewritten query is the original one with a mark, and
+//! the client sends it to one partition only.
+//!
 //! Left out: the EPK ranges that the query must visit. The engine adds them, because it knows the
 //! hash of the partition key.
 
 mod features;
 mod rank;
 mod rewrite;
+
+pub use features::MergeSupport;
 
 use crate::bind::{contains, has_aggregate, is_aggregate, item_names};
 use crate::condition::{Condition, Path, Test};
@@ -41,6 +47,10 @@ pub struct ClientPlan {
     pub info: PlanInfo,
     /// The condition of the original query, from which the engine computes the EPK ranges.
     pub condition: Condition,
+    /// No client can merge the rows, so the rewritten query is one that the server answers as a
+    /// whole. The client has to send it to the first partition of the container only, see
+    /// [`is_merged_by_server`].
+    pub is_merged_by_server: bool,
 }
 
 /// The member of the response that describes the merge, with all of its own members present.
@@ -52,32 +62,48 @@ pub enum PlanInfo {
     HybridSearch(Object),
 }
 
-/// Makes the plan of a query. `supported_features` is the comma-separated list of the features that
-/// the client supports; an empty list is not checked.
+/// A request for the plan of a query.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanRequest<'a> {
+    /// The merges that the client can do.
+    pub support: MergeSupport<'a>,
+    /// The part of the container that the client asks.
+    pub scope: PlanScope,
+}
+
+/// The part of the container that a client asks by a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanScope {
+    /// The whole container, as far as the condition of the query reaches.
+    Container,
+    /// One logical partition.
+    Key,
+    /// The logical partitions of the first levels of a hierarchical partition key.
+    KeyPrefix,
+}
+
+/// The internal function that marks a query whose merge is left to the server. It is true.
+const SERVER_MERGES: &str = "_AllPartitions";
+
+/// Makes the plan of a query.
 ///
 /// # Errors
-/// The errors of [`Query::compile`], and [`QueryError::Plan`] for a query that cannot be split over
-/// partitions or requires a feature that the client does not support.
+/// The errors of [`Query::compile`], [`QueryError::MissingFeatures`] if the client does not support
+/// the merge, and [`QueryError::Plan`] for a query that cannot be split over partitions.
 pub fn client_plan(
     text: &str,
     parameters: &[(String, Json)],
     environment: &Environment,
-    supported_features: &str,
+    request: &PlanRequest<'_>,
 ) -> Result<ClientPlan, QueryError> {
     let query = Query::compile(text, parameters, environment)?;
     let tree = parse(text)?;
-    let string_parameter = |name: &str| find_string_parameter(parameters, name);
     if let Some(ranking) = &query.ranking {
-        let info = rank::plan(
-            &tree,
-            &query,
-            ranking,
-            &string_parameter,
-            supported_features,
-        )?;
+        let info = rank::plan(&tree, &query, ranking, request.support)?;
         return Ok(ClientPlan {
             info: PlanInfo::HybridSearch(info),
             condition: query.condition().clone(),
+            is_merged_by_server: false,
         });
     }
     // Within one logical partition the server sorts and counts the rows itself. Groups, aggregates
@@ -85,16 +111,41 @@ pub fn client_plan(
     let is_pinned = fixes_partition_key(query.condition(), &environment.partition_key);
     let merges_pages =
         query.block.grouping.is_some() || query.block.distinct || query.has_blocking_subquery();
-    let mut builder = PlanBuilder::new(&tree, &query);
+    let scope = if is_pinned {
+        PlanScope::Key
+    } else {
+        request.scope
+    };
+    let mut builder = PlanBuilder::new(&tree, &query, request.support, scope);
     if !is_pinned || merges_pages {
-        builder.add_merge(&string_parameter)?;
+        builder.add_merge()?;
     }
-    builder.features.check(supported_features)?;
+    builder.features.check(request.support)?;
     builder.check_rewritten()?;
     Ok(ClientPlan {
+        is_merged_by_server: builder.is_merged_by_server,
         info: PlanInfo::Query(builder.into_query_info()),
         condition: query.condition().clone(),
     })
+}
+
+/// Returns true for the rewritten query of a plan with [`ClientPlan::is_merged_by_server`].
+pub fn is_merged_by_server(text: &str) -> bool {
+    // A text without the mark, which is nearly every text, is not parsed.
+    if !text.contains(SERVER_MERGES) {
+        return false;
+    }
+    let Ok(tree) = parse(text) else {
+        return false;
+    };
+    let is_mark = |expr: &Expr| match &expr.kind {
+        Kind::Call {
+            name, udf: false, ..
+        } => name == SERVER_MERGES,
+        _ => false,
+    };
+    tree.filter
+        .is_some_and(|filter| contains(&filter, &is_mark))
 }
 
 /// Prints a query as plans do: every clause on a line, every operator expression in parentheses.
@@ -103,13 +154,6 @@ pub fn client_plan(
 /// [`QueryError::Compile`] if the text cannot be parsed. Names and functions are not checked.
 pub fn formatted(text: &str) -> Result<String, QueryError> {
     parse(text).map(|tree| print::query(&tree))
-}
-
-/// Returns the value of a parameter if it is a string. The name may come with or without `@`.
-fn find_string_parameter(parameters: &[(String, Json)], name: &str) -> Option<String> {
-    let find = |name: &str| parameters.iter().find(|(n, _)| n == name);
-    let (_, value) = find(name).or_else(|| find(name.trim_start_matches('@')))?;
-    value.as_str().map(str::to_owned)
 }
 
 /// Returns true if the condition fixes the value at every path of the partition key.
@@ -147,6 +191,8 @@ const AGGREGATES: &[(AggregateKind, &str)] = &[
 struct PlanBuilder<'q> {
     tree: &'q ast::Query,
     query: &'q Query,
+    support: MergeSupport<'q>,
+    scope: PlanScope,
     features: RequiredFeatures,
     distinct_type: &'static str,
     top: Option<u64>,
@@ -162,13 +208,21 @@ struct PlanBuilder<'q> {
     has_non_streaming_order: bool,
     /// The rewritten query; `None` while it is the original query.
     rewritten: Option<ast::Query>,
+    is_merged_by_server: bool,
 }
 
 impl<'q> PlanBuilder<'q> {
-    fn new(tree: &'q ast::Query, query: &'q Query) -> Self {
+    fn new(
+        tree: &'q ast::Query,
+        query: &'q Query,
+        support: MergeSupport<'q>,
+        scope: PlanScope,
+    ) -> Self {
         PlanBuilder {
             tree,
             query,
+            support,
+            scope,
             features: RequiredFeatures::default(),
             distinct_type: "None",
             top: None,
@@ -183,22 +237,58 @@ impl<'q> PlanBuilder<'q> {
             distinct_count_alias: None,
             has_non_streaming_order: false,
             rewritten: None,
+            is_merged_by_server: false,
         }
     }
 
     /// Adds all members that describe the merge of rows.
-    fn add_merge(&mut self, parameter: &dyn Fn(&str) -> Option<String>) -> Result<(), QueryError> {
+    fn add_merge(&mut self) -> Result<(), QueryError> {
         self.add_counts();
-        if self.query.has_blocking_subquery() {
-            return self.add_distinct_count(parameter);
+        if self.query.has_blocking_subquery() && merges_in_subquery(self.tree) {
+            let counts = self.support.includes("DCount") && self.support.includes("Distinct");
+            return match distinct_count(self.tree).filter(|_| counts) {
+                Some((alias, inner)) => {
+                    self.add_distinct_count(alias, inner);
+                    Ok(())
+                }
+                None => self.leave_merge_to_server(),
+            };
         }
         if self.query.block.grouping.is_some() {
-            self.add_grouping(parameter)?;
+            self.add_grouping()?;
         } else if !self.query.order.is_empty() {
-            self.add_order(parameter)?;
+            let Some(parts) = RowParts::of(self.tree) else {
+                return self.leave_merge_to_server();
+            };
+            self.add_order(parts);
         }
         self.add_distinct();
         self.rewrite_counts();
+        Ok(())
+    }
+
+    /// Makes a plan without a merge for a query that no client can merge: the server answers the
+    /// query as a whole.
+    fn leave_merge_to_server(&mut self) -> Result<(), QueryError> {
+        self.query.check_mergeable()?;
+        // Nothing of the merge stays in the plan.
+        *self = PlanBuilder::new(self.tree, self.query, self.support, self.scope);
+        match self.scope {
+            // The partition of the key has all rows.
+            PlanScope::Key => {}
+            PlanScope::Container => {
+                let mark = build::call(SERVER_MERGES, Vec::new());
+                let rewritten = self.rewritten();
+                let filter = rewritten.filter.take();
+                rewritten.filter = rewrite::conjunction([Some(mark), filter, None]);
+                self.is_merged_by_server = true;
+            }
+            PlanScope::KeyPrefix => {
+                let message = "A query over such a subquery in FROM has no plan for a part of the \
+                               partition key. Name the whole key, or none.";
+                return Err(QueryError::Plan(message.into()));
+            }
+        }
         Ok(())
     }
 
@@ -270,9 +360,9 @@ impl<'q> PlanBuilder<'q> {
     }
 
     /// Adds ORDER BY.
-    fn add_order(&mut self, parameter: &dyn Fn(&str) -> Option<String>) -> Result<(), QueryError> {
+    fn add_order(&mut self, parts: RowParts) {
         let Some(order) = &self.tree.order_by else {
-            return Ok(());
+            return;
         };
         let distance = self.query.order.first().and_then(|o| o.distance);
         self.has_non_streaming_order = distance.is_some();
@@ -296,15 +386,11 @@ impl<'q> PlanBuilder<'q> {
             self.order_by_expressions
                 .push(Json::from(print::expression(&key.expr)));
         }
-        self.rewritten = Some(RowParts::of(self.tree, parameter)?.into_ordered_query());
-        Ok(())
+        self.rewritten = Some(parts.into_ordered_query());
     }
 
     /// Adds GROUP BY and aggregates.
-    fn add_grouping(
-        &mut self,
-        parameter: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<(), QueryError> {
+    fn add_grouping(&mut self) -> Result<(), QueryError> {
         let has_keys = !self.tree.group_by.is_empty();
         self.features.require_if(has_keys, "GroupBy");
         for key in &self.tree.group_by {
@@ -315,14 +401,22 @@ impl<'q> PlanBuilder<'q> {
             Projection::All(_) => return Ok(()),
             Projection::Value(expr) => (self.value_payload(expr)?, true),
             Projection::List(items) => {
-                let payload = self.list_payload(items, parameter)?;
+                let payload = self.list_payload(items)?;
                 self.features.require_if(!has_keys, "NonValueAggregate");
                 self.features
                     .require_if(!has_keys && items.len() > 1, "MultipleAggregates");
                 (payload, false)
             }
         };
-        self.rewritten = Some(rewrite::grouped(self.tree, payload, is_value));
+        let mut rewritten = rewrite::grouped(self.tree, payload, is_value);
+        let finds_extreme = matches!(
+            self.aggregates.first().and_then(Json::as_str),
+            Some("Min" | "Max")
+        );
+        if self.support == MergeSupport::FirstClients && !has_keys && finds_extreme {
+            rewritten = rewrite::without_undefined(rewritten);
+        }
+        self.rewritten = Some(rewritten);
         Ok(())
     }
 
@@ -339,14 +433,10 @@ impl<'q> PlanBuilder<'q> {
     }
 
     /// Makes the payload for a SELECT list in a grouped query.
-    fn list_payload(
-        &mut self,
-        items: &[ast::Item],
-        parameter: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Expr, QueryError> {
+    fn list_payload(&mut self, items: &[ast::Item]) -> Result<Expr, QueryError> {
         let mut members = Vec::with_capacity(items.len());
         let mut aggregate_types = Vec::with_capacity(items.len());
-        for (item, name) in items.iter().zip(item_names(items, parameter)) {
+        for (item, name) in items.iter().zip(item_names(items)) {
             let (aggregate_type, expr) = match self.partial_aggregate(&item.expr)? {
                 Some((aggregate_type, partial)) => (Json::from(aggregate_type), partial),
                 None => (Json::Null, item.expr.clone()),
@@ -381,7 +471,8 @@ impl<'q> PlanBuilder<'q> {
             self.features.require_if(makes_list, "ListAndSetAggregate");
             let entry = AGGREGATES.iter().find(|(k, _)| *k == kind);
             let plan_name = entry.map_or("Count", |(_, plan_name)| plan_name);
-            let partial = rewrite::partial_aggregate(kind, name, argument);
+            let is_for_first_clients = self.support == MergeSupport::FirstClients;
+            let partial = rewrite::partial_aggregate(kind, name, argument, is_for_first_clients);
             return Ok(Some((plan_name, partial)));
         }
         if contains(expr, &is_aggregate) {
@@ -391,47 +482,13 @@ impl<'q> PlanBuilder<'q> {
     }
 
     /// Adds `SELECT [VALUE] COUNT(1) FROM (SELECT DISTINCT ...)`: the client counts the distinct
-    /// rows. No other query over a blocking subquery can be split over partitions.
-    fn add_distinct_count(
-        &mut self,
-        parameter: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<(), QueryError> {
-        let refused = || {
-            let message = "Such a subquery in FROM is not served across partitions.";
-            QueryError::Plan(message.into())
-        };
-        // The SELECT list must be one COUNT. For SELECT VALUE the result has no alias.
-        let (alias, expr) = match &self.tree.projection {
-            Projection::Value(expr) => (String::new(), expr),
-            Projection::List(items) => match items.as_slice() {
-                [item] => (item_names(items, parameter).swap_remove(0), &item.expr),
-                _ => return Err(refused()),
-            },
-            Projection::All(_) => return Err(refused()),
-        };
-        // FROM must be one subquery that partitions can execute independently.
-        let inner = match self.tree.from.as_slice() {
-            [
-                ast::Source {
-                    collection: Collection::Subquery(inner),
-                    iterate: false,
-                    ..
-                },
-            ] => inner,
-            _ => return Err(refused()),
-        };
-        let has_no_other_clause = self.tree.filter.is_none()
-            && self.tree.group_by.is_empty()
-            && self.tree.order_by.is_none();
-        if !is_count_of_constant(expr) || !has_no_other_clause || !is_plain_distinct(inner) {
-            return Err(refused());
-        }
+    /// rows of the subquery.
+    fn add_distinct_count(&mut self, alias: String, inner: &ast::Query) {
         self.features.require_if(true, "DCount");
         self.features.require_if(true, "Distinct");
         self.distinct_type = "Unordered";
         self.distinct_count_alias = Some(alias);
-        self.rewritten = Some(inner.as_ref().clone());
-        Ok(())
+        self.rewritten = Some(inner.clone());
     }
 
     /// Makes the `queryInfo` of the plan.
@@ -462,6 +519,46 @@ impl<'q> PlanBuilder<'q> {
             "hasNonStreamingOrderBy" => self.has_non_streaming_order,
         }
     }
+}
+
+/// Recognizes `SELECT [VALUE] COUNT(1) FROM (SELECT DISTINCT ...)`. Returns the member name of the
+/// count, which is empty for SELECT VALUE, and the subquery.
+fn distinct_count(tree: &ast::Query) -> Option<(String, &ast::Query)> {
+    let (alias, expr) = match &tree.projection {
+        Projection::Value(expr) => (String::new(), expr),
+        Projection::List(items) => match items.as_slice() {
+            [item] => (item_names(items).swap_remove(0), &item.expr),
+            _ => return None,
+        },
+        Projection::All(_) => return None,
+    };
+    // FROM must be one subquery that partitions can execute independently.
+    let [
+        ast::Source {
+            collection: Collection::Subquery(inner),
+            iterate: false,
+            ..
+        },
+    ] = tree.from.as_slice()
+    else {
+        return None;
+    };
+    let has_no_other_clause =
+        tree.filter.is_none() && tree.group_by.is_empty() && tree.order_by.is_none();
+    let is_count = is_count_of_constant(expr) && has_no_other_clause && is_plain_distinct(inner);
+    is_count.then_some((alias, inner.as_ref()))
+}
+
+/// Returns true if the rows of the first source of FROM, a subquery, are groups, or distinct rows
+/// that two partitions may both have. Distinct whole items are in one partition each.
+fn merges_in_subquery(query: &ast::Query) -> bool {
+    let first_source = query.from.first().map(|source| &source.collection);
+    let Some(Collection::Subquery(inner)) = first_source else {
+        return false;
+    };
+    let is_grouped = !inner.group_by.is_empty() || has_aggregate(&inner.projection);
+    let has_common_rows = inner.distinct && !rewrite::returns_items(inner);
+    is_grouped || has_common_rows || merges_in_subquery(inner)
 }
 
 /// Returns true if an expression is COUNT of a constant, which counts rows.

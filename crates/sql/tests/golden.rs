@@ -34,17 +34,20 @@
 //! `[memory=N]` within N bytes, `[reserve=N]` with N reservations of memory, `[time=N]` until the
 //! clock was read N times, `[position=foreign]`
 //! from the position of another query, `[source=failing]` on a source that fails. A block
-//! `client-plan [features]` prints the plan for clients that merge results themselves.
+//! `client-plan [features]` prints the plan for clients that merge results themselves: for one that
+//! can do every merge, for the first clients with `[first-clients]`, and of a request with a whole
+//! partition key with `[key]`, with a part of one with `[key-prefix]`.
 
 use crate::support::script::{folder, is_parameter, is_query, query_of, scripts, split_line};
 use crate::support::{
-    self, FULL_SCAN, RunOptions, Udfs, compile, environment, environment_of, page, rows,
+    self, ALL_FEATURES, FULL_SCAN, RunOptions, Udfs, compile, environment, environment_of, page,
+    rows,
 };
 use bytes::Bytes;
 use orrery_model::json::{Json, Object, parse};
 use orrery_sql::{
-    Bounds, Candidate, Environment, PlanInfo, Query, QueryError, ResumePoint, Source, Work,
-    client_plan,
+    Bounds, Candidate, Environment, MergeSupport, PlanInfo, PlanRequest, PlanScope, Query,
+    QueryError, ResumePoint, Source, Work, client_plan,
 };
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -389,14 +392,35 @@ fn error_lines(error: &QueryError) -> Vec<String> {
     }
 }
 
+/// Returns the request for a plan that the words after `client-plan` describe.
+fn plan_request_of(options: &str) -> PlanRequest<'_> {
+    match options {
+        "" => support::plan_request(ALL_FEATURES),
+        "[first-clients]" => PlanRequest {
+            support: MergeSupport::FirstClients,
+            ..support::plan_request(ALL_FEATURES)
+        },
+        "[key]" => PlanRequest {
+            scope: PlanScope::Key,
+            ..support::plan_request(ALL_FEATURES)
+        },
+        "[key-prefix]" => PlanRequest {
+            scope: PlanScope::KeyPrefix,
+            ..support::plan_request(ALL_FEATURES)
+        },
+        features => support::plan_request(features),
+    }
+}
+
 fn plan_lines(
     text: &str,
     parameters: &[(String, Json)],
     container: &Environment,
-    features: &str,
+    options: &str,
 ) -> Vec<String> {
     let mut lines = Vec::new();
-    match client_plan(text, parameters, container, features).map(|plan| plan.info) {
+    let request = plan_request_of(options);
+    match client_plan(text, parameters, container, &request).map(|plan| plan.info) {
         Err(error) => return error_lines(&error),
         Ok(PlanInfo::Query(info)) => info_lines("", &info, &mut lines),
         Ok(PlanInfo::HybridSearch(info)) => info_lines("hybrid ", &info, &mut lines),

@@ -1,7 +1,7 @@
 //! Hostile query texts: mutated, random, very deep, very long. Each results in rows or an error,
 //! never in a panic, and within a bounded stack.
 
-use crate::support::{FULL_SCAN, environment, rows, script};
+use crate::support::{ALL_FEATURES, FULL_SCAN, environment, plan_request, rows, script};
 use bytes::Bytes;
 use orrery_model::json::Json;
 use orrery_sql::{Query, QueryError, Work, client_plan};
@@ -73,7 +73,12 @@ fn compile_plan_and_run(text: &str) {
     if let Ok(query) = Query::compile(text, &parameters, &environment()) {
         let _ = rows(&query, &items(), FULL_SCAN, &mut Work::default());
     }
-    let _ = client_plan(text, &parameters, &environment(), "");
+    let _ = client_plan(
+        text,
+        &parameters,
+        &environment(),
+        &plan_request(ALL_FEATURES),
+    );
 }
 
 proptest! {
@@ -214,7 +219,7 @@ fn very_many_members_elements_and_parameters_compile() {
         ),
     ] {
         Query::compile(&text, &[], &environment()).expect("it compiles");
-        let _ = client_plan(&text, &[], &environment(), "");
+        let _ = client_plan(&text, &[], &environment(), &plan_request(ALL_FEATURES));
     }
     let parameters: Vec<_> = (0..50_000)
         .map(|n| (format!("@p{n}"), Json::from(n)))
@@ -259,7 +264,7 @@ fn a_rewritten_query_compiles_or_its_plan_is_refused() {
         .join(" OR ");
     let plan = |filter: &str| {
         let text = format!("SELECT * FROM c WHERE {filter} ORDER BY c.n");
-        client_plan(&text, &[], &environment(), "")
+        client_plan(&text, &[], &environment(), &plan_request(ALL_FEATURES))
             .map(|plan| info_of(plan).get("rewrittenQuery").cloned())
     };
     let rewritten = plan(&chain).expect("a plan").expect("a rewritten query");

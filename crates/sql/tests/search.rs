@@ -1,7 +1,7 @@
 //! Full-text, vector and spatial search: a client that merges by its plan gets the rows of the
 //! server, relations of geometries are consistent, and large inputs are refused or stopped.
 
-use crate::support::{FULL_SCAN, compile, environment_of, page, rows};
+use crate::support::{ALL_FEATURES, FULL_SCAN, compile, environment_of, page, plan_request, rows};
 use bytes::Bytes;
 use orrery_model::json::{Json, Object, parse};
 use orrery_sql::{Environment, PlanInfo, Query, QueryError, Work, client_plan};
@@ -85,7 +85,7 @@ fn rows_of_client(
     environment: &Environment,
     partitions: &[Vec<Bytes>],
 ) -> Vec<Json> {
-    let plan = client_plan(query, &[], environment, features).expect("a plan");
+    let plan = client_plan(query, &[], environment, &plan_request(features)).expect("a plan");
     let PlanInfo::HybridSearch(info) = plan.info else {
         panic!("no hybrid search")
     };
@@ -247,11 +247,11 @@ fn a_client_that_fuses_ranks_gets_the_rows_of_the_server() {
             let query = compile(&text, &[], &environment, &items).expect("compiles");
             let of_server = rows(&query, &items, FULL_SCAN, &mut Work::default()).expect("rows");
             for features in [
-                "",
+                ALL_FEATURES,
                 "HybridSearch, WeightedRankFusion, HybridSearchSkipOrderByRewrite",
             ] {
                 // Such a client does not reorder the rows of a single score.
-                if !order.starts_with("RRF") && !features.is_empty() {
+                if !order.starts_with("RRF") && features != ALL_FEATURES {
                     continue;
                 }
                 let of_client = rows_of_client(&text, features, &environment, &partitions);

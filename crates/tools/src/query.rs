@@ -66,6 +66,9 @@ pub struct QueryOutcome {
     pub is_cut: bool,
     /// Metrics of the pages, if they were asked for: titles and texts.
     pub explanations: Vec<(String, String)>,
+    /// Hints of this server for a query that probably asks for something else, if it was asked for
+    /// its plan.
+    pub hints: BTreeSet<String>,
 }
 
 /// The failure of a query.
@@ -279,7 +282,9 @@ impl Cursor {
         outcome.charge += page.answer.charge();
         outcome.elapsed += page.answer.elapsed;
         outcome.pages += 1;
-        outcome.asked.extend(asked(&page, part));
+        let plan = explanation(&page);
+        outcome.asked.extend(asked(&plan, part));
+        outcome.hints.extend(texts_of(&plan["hints"]));
         if options.explains {
             let found = explanations(&page, outcome.pages);
             outcome.explanations.extend(found);
@@ -345,14 +350,24 @@ pub(crate) fn needs_merge(error: &ClientError) -> bool {
     refusal.is_some_and(|r| r.status == 400 && r.sub_status == CLIENT_MERGES)
 }
 
-/// Returns the ids of the physical partitions that a page tells or that it was asked of.
-fn asked(page: &QueryPage, part: &Part) -> Vec<String> {
+/// Returns the plan of this server for a page, null if there is none.
+fn explanation(page: &QueryPage) -> Value {
+    let plan = page.answer.header(EXPLANATION).map(percent_decoded);
+    let plan = plan.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+    plan.unwrap_or_default()
+}
+
+/// Returns the texts of a list.
+fn texts_of(list: &Value) -> Vec<String> {
+    let texts = list.as_array().into_iter().flatten();
+    texts.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Returns the ids of the physical partitions that a plan tells or that the page was asked of.
+fn asked(plan: &Value, part: &Part) -> Vec<String> {
     if let Part::Range(id) = part {
         return vec![id.clone()];
     }
-    let plan = page.answer.header(EXPLANATION).map(percent_decoded);
-    let plan = plan.and_then(|text| serde_json::from_str::<Value>(&text).ok());
-    let plan = plan.unwrap_or_default();
     let ranges = plan["ranges"].as_array().into_iter().flatten();
     ranges
         .filter_map(|range| range["range"].as_str().map(str::to_owned))

@@ -226,6 +226,7 @@ pub(crate) fn explain(
     partitions: &[PartitionWork],
     work: &Work,
     charges: &[String],
+    hints: Vec<String>,
 ) -> String {
     let mut order: Vec<Json> = Vec::new();
     for key in query.order() {
@@ -246,7 +247,7 @@ pub(crate) fn explain(
             "charge" => charge.as_str(),
         }));
     }
-    let document = object! {
+    let mut document = object! {
         "condition" => shortened(&query.condition().to_string()),
         "conditionIsExact" => query.condition_is_exact(),
         "order" => order,
@@ -255,6 +256,11 @@ pub(crate) fn explain(
         "itemsParsed" => work.items_parsed,
         "rows" => work.rows_out,
     };
+    // Most queries have none.
+    if !hints.is_empty() {
+        let hints: Vec<Json> = hints.into_iter().map(Json::from).collect();
+        document.push_new("hints", Json::Array(hints));
+    }
     Json::Object(document).to_text()
 }
 

@@ -2,13 +2,14 @@
 
 use super::condition::steps;
 use super::partition_query::PartitionQuery;
+use super::plan::{document, merge_plan};
 use super::position::QueryPosition;
-use super::scope::{Reach, scope_reach};
+use super::scope::{Reach, holds_key, scope_reach};
 use super::source::{Candidates, PartitionWork, Target};
 use super::values::VALUES_BYTES_MAX;
 use super::{
-    Turn, Workplace, client_plan, compile, distinct_values_max, environment, is_time_over,
-    key_paths, metrics, page_items, rows_of, rows_wanted, run_page, token,
+    Turn, Workplace, compile, distinct_values_max, environment, is_time_over, key_paths, metrics,
+    page_items, rows_of, rows_wanted, run_page, token,
 };
 use crate::catalog::Container;
 use crate::catalog::settings::Settings;
@@ -21,18 +22,28 @@ use crate::ownership::check_all_owned;
 use crate::partition::session::check_session;
 use crate::partition::visibility::Visibility;
 use crate::partition::{Facts, Partition};
-use crate::request::{Page, PageRequest, Position, QueryPage, QueryRequest, ReadOptions, Scope};
+use crate::request::{
+    Page, PageRequest, PlanSource, Position, QueryPage, QueryRequest, ReadOptions, Scope,
+};
 use crate::throughput::PartitionCharges;
 use crate::{CrossPartitionQueries, Engine};
 use orrery_model::json::parse;
+use orrery_model::partition_key::Epk;
 use orrery_model::work::{QueryWork, Step};
 use orrery_model::{Error, Json, Kind, Result, object};
-use orrery_sql::{Demand, Query, QueryError, ResumeFilter, ResumePoint, Work, query_advice};
+use orrery_sql::{
+    Demand, MergeSupport, Query, QueryError, ResumeFilter, ResumePoint, Work, is_merged_by_server,
+    oversights, query_advice,
+};
 use orrery_storage::Snapshot;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The sentence of the service for aggregates that a client without further features cannot merge.
+const VALUE_AGGREGATES_ONLY: &str =
+    "Cross partition query only supports 'VALUE <AggregateFunc>' for aggregates.";
 
 /// A page of a query that is to be run.
 pub(super) struct PageRun<'a> {
@@ -96,6 +107,9 @@ impl PageRun<'_> {
         charges: &mut PartitionCharges,
         position: &mut Option<Position>,
     ) -> Result<QueryPage> {
+        if self.is_from_client && is_merged_by_server(&self.request.text) {
+            return self.run_for_all(charges, position);
+        }
         // A partition of the scope that is behind the session token answers 404/1002, whatever the
         // text, the partitions that the text excludes, and the budget.
         let mut reach = scope_reach(self.container, self.scope)?;
@@ -163,6 +177,40 @@ impl PageRun<'_> {
         Ok(answer)
     }
 
+    /// Runs a page of a query whose plan leaves the merge to the server. The partition that holds the
+    /// smallest EPK answers for all; any other part of the container has no rows.
+    fn run_for_all(
+        &self,
+        charges: &mut PartitionCharges,
+        position: &mut Option<Position>,
+    ) -> Result<QueryPage> {
+        let first = Epk::min();
+        let reach = scope_reach(self.container, self.scope)?;
+        // A partition key limits the query to its own items.
+        let is_limited = matches!(self.scope, Scope::Key(key) if !key.is_empty());
+        if !is_limited && !reach.partitions.iter().any(|part| holds_key(part, &first)) {
+            charges.work.steps.push(Step::ReadNothing);
+            return Ok(QueryPage::default());
+        }
+        let scope = match is_limited {
+            true => self.scope,
+            false => &Scope::Everything,
+        };
+        let request = QueryRequest {
+            cross_partition: true,
+            fans_out: false,
+            ..self.request.clone()
+        };
+        let run = PageRun {
+            scope,
+            request: &request,
+            cross_partition_queries: CrossPartitionQueries::Merge,
+            is_from_client: false,
+            ..*self
+        };
+        run.run(charges, position)
+    }
+
     /// Checks that this process may answer a page of a scope: it owns the partition of the scope,
     /// or all of several, or may read all partitions.
     ///
@@ -228,7 +276,7 @@ impl PageRun<'_> {
             }
             let is_client_merging = self.cross_partition_queries == CrossPartitionQueries::Refuse;
             if is_client_merging && (needs_merging || self.wants_to_fan_out(reach)) {
-                return Err(self.not_servable());
+                return Err(self.not_servable(query));
             }
         }
         // A query with ORDER BY keeps its place in the index, not in the natural order of
@@ -265,8 +313,10 @@ impl PageRun<'_> {
         matches!(self.scope, Scope::Everything) || reach.partitions_in_scope > 1
     }
 
-    /// Returns the refusal of a query that is left to its client, with the plan for the client.
-    fn not_servable(&self) -> Error {
+    /// Returns the refusal of a query that is left to its client. The plan is attached if the client
+    /// can carry it out; a client that cannot would take the rows of the rewritten query for its
+    /// own.
+    fn not_servable(&self, query: &Query) -> Error {
         let key = match self.scope {
             Scope::Key(key) => Some(key),
             _ => None,
@@ -274,7 +324,18 @@ impl PageRun<'_> {
         let QueryRequest {
             text, parameters, ..
         } = self.request;
-        match client_plan(self.container, text, parameters, "", key) {
+        let support = match &self.request.plan_source {
+            PlanSource::RefusalFor(features) => MergeSupport::Listed(features),
+            PlanSource::Refusal | PlanSource::OwnRequest => MergeSupport::FirstClients,
+        };
+        let plan = match merge_plan(self.container, text, parameters, support, key) {
+            Ok(plan) => plan,
+            Err(QueryError::MissingFeatures(missing)) => {
+                return self.not_mergeable(query, missing);
+            }
+            Err(refused) => return query_error(refused),
+        };
+        match document(self.container, text, parameters, plan, key) {
             Err(refused) => refused,
             Ok(plan) => Error::new(
                 Kind::CrossPartitionQueryNotServable,
@@ -282,6 +343,38 @@ impl PageRun<'_> {
                  physical partitions, which the client asks and merges. The plan for it is attached.",
             )
             .with_additional_info(plan),
+        }
+    }
+
+    /// Returns the refusal of a query whose merge the client cannot do, as far as this request
+    /// tells. `missing` are the features of that merge.
+    fn not_mergeable(&self, query: &Query, missing: Vec<&'static str>) -> Error {
+        const OF_AGGREGATES: [&str; 3] = ["GroupBy", "MultipleAggregates", "NonValueAggregate"];
+        let is_of_aggregates =
+            query.is_aggregate() && missing.iter().any(|name| OF_AGGREGATES.contains(name));
+        let in_service_words = match is_of_aggregates {
+            true => QueryError::Plan(VALUE_AGGREGATES_ONLY.to_owned()),
+            false => QueryError::MissingFeatures(missing.clone()),
+        };
+        match self.request.plan_source {
+            PlanSource::Refusal | PlanSource::RefusalFor(_) => query_error(in_service_words),
+            // Such a client goes on with a request for the plan. The JavaScript SDK does so for this
+            // sentence, the Python SDK for the sub-status.
+            PlanSource::OwnRequest => {
+                let missing = missing.join(", ");
+                let sentence = match is_of_aggregates {
+                    true => VALUE_AGGREGATES_ONLY.to_owned(),
+                    false => format!(
+                        "Cross partition query only supports {missing} for a client that names it."
+                    ),
+                };
+                let error = Error::new(Kind::CrossPartitionQueryNotServable, sentence);
+                error.with_help(format!(
+                    "The rows come from several physical partitions, which the client asks and \
+                     merges: ask for the plan of the query with {missing} in \
+                     x-ms-cosmos-supported-query-features."
+                ))
+            }
         }
     }
 
@@ -501,7 +594,9 @@ impl PageRun<'_> {
             for step in &charges.work.steps[first_step..] {
                 prices.push(self.engine.profile.price_of(step).to_string());
             }
-            answer.explanation = Some(metrics::explain(query, partitions, work, &prices));
+            let hints = oversights(&request.text, &request.parameters);
+            let explanation = metrics::explain(query, partitions, work, &prices, hints);
+            answer.explanation = Some(explanation);
         }
         if request.advice {
             answer.advice =

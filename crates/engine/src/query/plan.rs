@@ -6,24 +6,62 @@ use crate::catalog::Container;
 use crate::errors::query_error;
 use orrery_model::partition_key::{Epk, EpkRange, PartitionKey};
 use orrery_model::{Json, Result, object};
-use orrery_sql::PlanInfo;
+use orrery_sql::{ClientPlan, MergeSupport, PlanInfo, PlanRequest, PlanScope, QueryError};
 
-/// Returns the plan document (protocol: "partitionedQueryExecutionInfo"). `features` are the query
-/// features that the client supports, `key` is the partition key of the request.
+/// Returns the plan document (protocol: "partitionedQueryExecutionInfo"). `support` is what the
+/// client can merge, `key` is the partition key of the request.
 ///
 /// # Errors
-/// 400 for queries that do not compile or need a feature that the client does not support.
+/// 400 for queries that do not compile or need a merge that the client cannot do.
 pub(crate) fn client_plan(
     container: &Container,
     text: &str,
     parameters: &[(String, Json)],
-    features: &str,
+    support: MergeSupport<'_>,
     key: Option<&PartitionKey>,
 ) -> Result<String> {
-    let environment = environment(container);
-    let plan =
-        orrery_sql::client_plan(text, parameters, &environment, features).map_err(query_error)?;
-    let query = compile(text, parameters, &environment)?;
+    let plan = merge_plan(container, text, parameters, support, key).map_err(query_error)?;
+    document(container, text, parameters, plan, key)
+}
+
+/// Makes the plan of a query, without the ranges that the client has to ask.
+///
+/// # Errors
+/// Those of [`orrery_sql::client_plan`].
+pub(super) fn merge_plan(
+    container: &Container,
+    text: &str,
+    parameters: &[(String, Json)],
+    support: MergeSupport<'_>,
+    key: Option<&PartitionKey>,
+) -> std::result::Result<ClientPlan, QueryError> {
+    let levels = container.partition_key().paths().len();
+    let scope = match key {
+        Some(key) if key.is_empty() => PlanScope::Container,
+        Some(key) if key.components().len() < levels => PlanScope::KeyPrefix,
+        Some(_) => PlanScope::Key,
+        None => PlanScope::Container,
+    };
+    let request = PlanRequest { support, scope };
+    orrery_sql::client_plan(text, parameters, &environment(container), &request)
+}
+
+/// Returns the document of a plan, with the ranges that the client has to ask.
+///
+/// # Errors
+/// 400 for a partition key of the wrong shape.
+pub(super) fn document(
+    container: &Container,
+    text: &str,
+    parameters: &[(String, Json)],
+    plan: ClientPlan,
+    key: Option<&PartitionKey>,
+) -> Result<String> {
+    // The partition with the smallest EPK, which is the first one, answers for all.
+    if plan.is_merged_by_server {
+        return Ok(plan_document(plan.info, vec![point_document(&Epk::min())]));
+    }
+    let query = compile(text, parameters, &environment(container))?;
 
     // A key of the request decides; without one the condition of the query may name keys.
     let definition = container.partition_key();

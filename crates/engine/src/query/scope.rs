@@ -168,7 +168,7 @@ impl Reach {
 }
 
 /// Returns true if a part of a partition holds a logical partition.
-fn holds_key((partition, within): &PartitionPart, key: &Epk) -> bool {
+pub(super) fn holds_key((partition, within): &PartitionPart, key: &Epk) -> bool {
     let is_wanted = match within {
         Some(range) => range.contains(key),
         None => true,

@@ -110,6 +110,9 @@ const VERSIONS: &[&str] = &[
 /// The first version that shows a partition key in containers that were created without one.
 const SYSTEM_KEY_VERSION: &str = "2018-12-31";
 
+/// The first version whose clients ask for the plan of a query in a request of its own.
+const PLAN_REQUEST_VERSION: &str = "2018-12-31";
+
 /// The first version whose session tokens have a version and several LSNs.
 const LONG_TOKEN_VERSION: &str = "2018-06-18";
 
@@ -392,9 +395,10 @@ static HEADERS: &[Header] = &[
     ),
     header(
         "x-ms-cosmos-supported-query-features",
-        "the query features that the client can merge",
+        "the query features that the client can merge; a client that does not name them gets no \
+         plan that needs them",
         |a, v| {
-            a.query_features = v.text.to_owned();
+            a.query_features = Some(v.text.to_owned());
             Ok(())
         },
     ),
@@ -720,13 +724,15 @@ static HEADERS: &[Header] = &[
     checked(
         "x-ms-version",
         "a version of the service; before 2018-06-18 session tokens have the short form, and \
-         before 2018-12-31 containers without a partition key show none",
+         before 2018-12-31 containers without a partition key show none, and a query that the \
+         client cannot merge is refused without the sub-status 1004",
         "not a version of the service: 400",
         |a, v| {
             if VERSIONS.contains(&v.text) {
                 // Dates sort as text.
                 a.has_short_tokens = v.text < LONG_TOKEN_VERSION;
                 a.hides_system_keys = v.text < SYSTEM_KEY_VERSION;
+                a.takes_plan_from_refusal = v.text < PLAN_REQUEST_VERSION;
                 return Ok(());
             }
             Err(v.invalid(&format!("The versions known are {}.", VERSIONS.join(", "))))

@@ -3,10 +3,10 @@
 use super::{Progress, keyless};
 use crate::call::Call;
 use crate::feed::{FeedKind, envelope};
-use crate::headers::IndexMetrics;
+use crate::headers::{IndexMetrics, RequestHeaders};
 use crate::reply::{Reply, base64, percent_encode};
 use crate::route::Target;
-use orrery_engine::request::{Outcome, QueryPage, QueryRequest, Scope};
+use orrery_engine::request::{Outcome, PlanSource, QueryPage, QueryRequest, Scope};
 use orrery_engine::{Container, Database, Engine, Feed};
 use orrery_model::{Error, Json, Result, Rid, object};
 use std::sync::Arc;
@@ -79,7 +79,7 @@ pub(super) fn query_plan(engine: &Engine, call: &Call, container: &Container) ->
         container,
         &query.text,
         &query.parameters,
-        &call.headers.query_features,
+        call.headers.query_features.as_deref().unwrap_or_default(),
         call.optional_key(container),
     );
     let reply = Reply::of(outcome, |plan| Reply::json(200, plan));
@@ -98,12 +98,22 @@ pub(super) fn request(call: &Call) -> Result<QueryRequest> {
     Ok(QueryRequest {
         cross_partition: headers.allows_cross_partition,
         fans_out: headers.fans_out,
+        plan_source: plan_source(headers),
         metrics: headers.wants_query_metrics || headers.index_metrics.is_some(),
         explain: headers.wants_explanation,
         advice: headers.wants_query_advice,
         resume_filter: query.resume_filter,
         ..QueryRequest::of(query.text, query.parameters, call.page())
     })
+}
+
+/// Returns the way in which the client comes to the plan of a query that it has to merge.
+fn plan_source(headers: &RequestHeaders) -> PlanSource {
+    match &headers.query_features {
+        Some(features) => PlanSource::RefusalFor(features.clone()),
+        None if headers.takes_plan_from_refusal => PlanSource::Refusal,
+        None => PlanSource::OwnRequest,
+    }
 }
 
 /// Returns the ids of query advice in the service's form: `[{"Id":"QA1002","Params":[]}]`.

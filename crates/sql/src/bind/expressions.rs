@@ -449,8 +449,8 @@ impl<'a> Binder<'a> {
     /// Binds an aggregate, which is allowed only in the SELECT list of the current query.
     fn aggregate(&mut self, kind: AggregateKind, argument: &ast::Expr, span: Span) -> BoundExpr {
         let is_misplaced = self.groups.last().is_none_or(|g| g.level != self.level);
-        let is_nested = |e: &ast::Expr| is_aggregate(e) || matches!(e.kind, Kind::Subquery(..));
-        if is_misplaced || contains(argument, &is_nested) {
+        // A subquery in the argument has aggregates of its own, which are no nesting.
+        if is_misplaced || contains(argument, &is_aggregate) {
             let message = if is_misplaced {
                 "Cannot perform an aggregate function outside of the SELECT list."
             } else {

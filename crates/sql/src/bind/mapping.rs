@@ -25,6 +25,8 @@ pub(crate) struct ItemPath {
     pub steps: Vec<Step>,
     /// A step was an array index, for which `steps` contains [`Step::Element`].
     pub is_widened: bool,
+    /// A source with IN iterates an array on the path, so an item has several values.
+    pub is_iterated: bool,
 }
 
 impl ItemPath {
@@ -48,6 +50,7 @@ impl Mapping {
         Mapping::Path(ItemPath {
             steps: Vec::new(),
             is_widened: false,
+            is_iterated: false,
         })
     }
 
@@ -61,6 +64,7 @@ impl Mapping {
         match self {
             Mapping::Path(mut path) => {
                 path.steps.push(Step::Element);
+                path.is_iterated = true;
                 Mapping::Path(path)
             }
             _ => Mapping::Unknown,

@@ -20,7 +20,7 @@ impl Binder<'_> {
             Projection::All(span) => self.select_all(query, *span),
             Projection::Value(expr) => Ok(Output::Value(self.expression(expr)?)),
             Projection::List(items) => {
-                let names = self.item_names(items);
+                let names = item_names(items);
                 let mut members = Vec::with_capacity(items.len());
                 for (item, name) in items.iter().zip(names) {
                     members.push((name, self.expression(&item.expr)?));
@@ -50,13 +50,6 @@ impl Binder<'_> {
             _ => self.frames.len() - 1,
         };
         Ok(Output::Value(Expr::Slot(self.hops_to(frame))))
-    }
-
-    fn item_names(&self, items: &[Item]) -> Vec<String> {
-        item_names(items, &|name| {
-            let value = self.parameter(name)?;
-            value.as_str().map(str::to_owned)
-        })
     }
 
     /// Binds the keys, aggregates and SELECT list of a grouped query. The first `outer_names` names
@@ -119,17 +112,14 @@ pub(super) fn last_of_each_name(members: Vec<(String, Expr)>) -> Vec<(String, Ex
 }
 
 /// Returns the member names of a SELECT list: the alias, the last name of a path, or `$1`, `$2`,
-/// ... for all other expressions. `parameter` returns the value of a parameter that is a string.
-pub(crate) fn item_names(
-    items: &[Item],
-    parameter: &dyn Fn(&str) -> Option<String>,
-) -> Vec<String> {
+/// ... for all other expressions, a path that ends with a parameter included.
+pub(crate) fn item_names(items: &[Item]) -> Vec<String> {
     let mut unnamed = 0;
     let mut names = Vec::with_capacity(items.len());
     for item in items {
         let name = match &item.alias {
             Some(alias) => Some(alias.clone()),
-            None => implicit_name(&item.expr, parameter),
+            None => implicit_name(&item.expr),
         };
         names.push(name.unwrap_or_else(|| {
             unnamed += 1;
@@ -139,14 +129,13 @@ pub(crate) fn item_names(
     names
 }
 
-fn implicit_name(expr: &ast::Expr, parameter: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+fn implicit_name(expr: &ast::Expr) -> Option<String> {
     match &expr.kind {
         Kind::Identifier(name) => Some(name.clone()),
         Kind::Path { steps, .. } => match steps.last()? {
             PathStep::Dot(name) => Some(name.clone()),
             PathStep::Bracket(step) => match &step.kind {
                 Kind::Constant(value) => value.as_str().map(str::to_owned),
-                Kind::Parameter(name) => parameter(name),
                 _ => None,
             },
         },

@@ -114,6 +114,16 @@ impl<'q> ScoreCall<'q> {
     }
 }
 
+/// Returns the first RRF call among the arguments of an RRF call.
+fn inner_fusion(expr: &ast::Expr) -> Option<&ast::Expr> {
+    let is_fusion = |expr: &ast::Expr| {
+        let call = built_in_call(expr);
+        call.is_some_and(|(function, _)| function.names[0] == "RRF")
+    };
+    let (_, arguments) = built_in_call(expr).filter(|_| is_fusion(expr))?;
+    arguments.iter().find(|argument| is_fusion(argument))
+}
+
 impl Binder<'_> {
     /// Binds ORDER BY RANK.
     pub(super) fn order_by_rank(
@@ -146,7 +156,14 @@ impl Binder<'_> {
             return Err(QueryError::Plan(message.into()));
         }
         let Some(ranked) = RankExpression::of(&item.expr) else {
-            self.report("SC2221", NOT_A_SCORE.into(), item.expr.span);
+            // RRF is known as the whole expression only.
+            match inner_fusion(&item.expr) {
+                Some(inner) => {
+                    let message = "'RRF' is not a recognized built-in function name.";
+                    self.report("SC2005", message.into(), inner.span);
+                }
+                None => self.report("SC2221", NOT_A_SCORE.into(), item.expr.span),
+            }
             return Ok(());
         };
         let weights = self.weights(ranked.weights, ranked.scores.len())?;

@@ -4,12 +4,13 @@ use super::{Binder, Name, mapping};
 use crate::bound::{Expr, Input, Source};
 use crate::error::QueryError;
 use crate::syntax::ast::{self, Collection, PathStep};
+use crate::syntax::character_range;
 use orrery_model::limits;
 
 impl Binder<'_> {
     /// Binds the sources in order. A source sees the names of the sources before it.
     pub(super) fn sources(&mut self, from: &[ast::Source]) -> Result<Vec<Source>, QueryError> {
-        check_joins(from)?;
+        self.check_joins(from)?;
         let mut sources = Vec::new();
         let first_name = self.names.len();
         for source in from {
@@ -93,6 +94,20 @@ impl Binder<'_> {
         frame
     }
 
+    /// Refuses a FROM clause with more joins than the service allows. The error stands alone and
+    /// covers the whole text.
+    fn check_joins(&self, from: &[ast::Source]) -> Result<(), QueryError> {
+        let limit = limits::JOINS_PER_QUERY;
+        if from.len() <= limit + 1 {
+            return Ok(());
+        }
+        let message = format!(
+            "The SQL query exceeded the maximum number of joins. The allowed limit is {limit}."
+        );
+        let whole = character_range(self.text, (0, self.text.len()));
+        Err(QueryError::at("SC3002", message, whole))
+    }
+
     /// Returns the frame that a name stands for. Inner names hide outer ones.
     pub(super) fn resolve(&self, name: &str) -> Option<usize> {
         let named = self.names.iter().rev().find(|n| n.name == name);
@@ -114,16 +129,4 @@ fn last_name(steps: &[PathStep]) -> Option<String> {
             _ => None,
         },
     }
-}
-
-/// Refuses a FROM clause with more joins than the service allows.
-fn check_joins(from: &[ast::Source]) -> Result<(), QueryError> {
-    let limit = limits::JOINS_PER_QUERY;
-    if from.len() > limit + 1 {
-        let message = format!(
-            "The SQL query exceeded the maximum number of joins. The allowed limit is {limit}."
-        );
-        return Err(QueryError::Plan(message));
-    }
-    Ok(())
 }

@@ -1,6 +1,8 @@
 //! Functions on objects, choices between values, and aggregates.
 
-use super::{ANY, AggregateKind, Arguments, Function, Implementation, entry, metered, strict};
+use super::{
+    ANY, AggregateKind, Arguments, Function, Implementation, entry, metered, non_strict, strict,
+};
 use crate::error::QueryError;
 use crate::resume_filter::item_number;
 use crate::run::frame::Context;
@@ -26,6 +28,12 @@ pub(super) const TABLE: &[Function] = &[
         (1, 1),
         "the number of an item in its container, from its resource id (_rid)",
         |a| document_id(a.get(0)?),
+    ),
+    non_strict(
+        &["_ALLPARTITIONS"],
+        (0, 0),
+        "true; in WHERE, marks a query that the server merges for a client that cannot",
+        |_| Some(Json::Bool(true)),
     ),
     entry(
         &["IIF"],

@@ -57,6 +57,22 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     ("SELECT * FROM c WHERE c.n IN [1, 2]", "IN (1, 2, 3)"),
     ("SELECT * FROM c WHERE", "Something must follow 'WHERE'."),
+    (
+        "SELECT * FROM c WHERE AND c.n = 1",
+        "AND stands between two conditions, and there is none before it.",
+    ),
+    (
+        "SELECT * FROM c WHERE c.n = 1 AND OR c.m = 2",
+        "OR stands between two conditions, and there is none before it.",
+    ),
+    (
+        "SELECT * FROM c WHERE c.n BETWEEN 1 AND 2 AND c.m = 3",
+        "Put BETWEEN",
+    ),
+    (
+        "SELECT c.id FROM c JOIN t IN c.tags ORDER BY t.n",
+        "sort the rows in the application",
+    ),
     ("SELECT * FROM c WHERE c.n = 'a", "is not closed"),
     ("SELECT * FROM c;", "leave it out"),
     ("SELECT * FROM c WHERE !c.n", "Write NOT"),

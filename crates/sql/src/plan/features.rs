@@ -2,6 +2,31 @@
 
 use crate::error::QueryError;
 
+/// The merges that a client can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MergeSupport<'a> {
+    /// Those of a comma-separated list of features.
+    Listed(&'a str),
+    /// Those of the first clients, which name no features and take the plan from the refusal of a
+    /// query. Such a plan has another form for MIN and MAX.
+    FirstClients,
+}
+
+/// The merges of [`MergeSupport::FirstClients`].
+const FIRST_FEATURES: &str = "Aggregate, MultipleOrderBy, OrderBy, Top";
+
+impl MergeSupport<'_> {
+    /// Returns true if the client supports a feature.
+    pub(super) fn includes(self, feature: &str) -> bool {
+        let list = match self {
+            MergeSupport::Listed(list) => list,
+            MergeSupport::FirstClients => FIRST_FEATURES,
+        };
+        list.split(',')
+            .any(|listed| listed.trim().eq_ignore_ascii_case(feature))
+    }
+}
+
 /// The features that a plan requires, by the names that clients send.
 #[derive(Default)]
 pub(super) struct RequiredFeatures(Vec<&'static str>);
@@ -14,34 +39,20 @@ impl RequiredFeatures {
         }
     }
 
-    /// Checks that the client supports all required features. `supported` is a comma-separated
-    /// list; an empty list supports everything.
+    /// Checks that the client supports all required features.
     ///
     /// # Errors
-    /// [`QueryError::Plan`] with the missing features.
-    pub(super) fn check(&self, supported: &str) -> Result<(), QueryError> {
-        let supported: Vec<&str> = supported
-            .split(',')
-            .map(str::trim)
-            .filter(|feature| !feature.is_empty())
-            .collect();
-        if supported.is_empty() {
-            return Ok(());
-        }
-        let mut sentences = Vec::new();
+    /// [`QueryError::MissingFeatures`] with the others.
+    pub(super) fn check(&self, support: MergeSupport<'_>) -> Result<(), QueryError> {
+        let mut missing = Vec::new();
         for feature in &self.0 {
-            if !supported.iter().any(|s| s.eq_ignore_ascii_case(feature)) {
-                sentences.push(format!(
-                    "Query contained {feature}, which the calling client does not support."
-                ));
+            if !support.includes(feature) {
+                missing.push(*feature);
             }
         }
-        if sentences.is_empty() {
+        if missing.is_empty() {
             return Ok(());
         }
-        let intro = "Query contains 1 or more unsupported features. Upgrade your SDK to a version \
-                     that does support the requested features:";
-        let message = format!("{intro} {}", sentences.join(" "));
-        Err(QueryError::Plan(message))
+        Err(QueryError::MissingFeatures(missing))
     }
 }

@@ -19,7 +19,7 @@
 //! An undefined score is replaced by the worst score, because clients rank numbers.
 
 use super::rewrite::RowParts;
-use super::{PlanBuilder, RequiredFeatures};
+use super::{MergeSupport, PlanBuilder, PlanScope, RequiredFeatures};
 use crate::bind::{RankExpression, ScoreCall};
 use crate::bound::{Component, Ranking};
 use crate::error::QueryError;
@@ -39,8 +39,7 @@ pub(super) fn plan(
     tree: &ast::Query,
     query: &Query,
     ranking: &Ranking,
-    parameter: &dyn Fn(&str) -> Option<String>,
-    supported_features: &str,
+    support: MergeSupport<'_>,
 ) -> Result<Object, QueryError> {
     let key = tree.order_by.as_ref().and_then(|o| o.keys.first());
     let Some(ranked) = key.and_then(|key| RankExpression::of(&key.expr)) else {
@@ -49,9 +48,9 @@ pub(super) fn plan(
     let mut features = RequiredFeatures::default();
     features.require_if(true, "HybridSearch");
     features.require_if(ranked.weights.is_some(), "WeightedRankFusion");
-    features.check(supported_features)?;
+    features.check(support)?;
     let calls = internal_calls(&ranked.scores);
-    let row_form = RowForm::of(&calls, supported_features);
+    let row_form = RowForm::of(&calls, support);
     let mut components = Vec::with_capacity(calls.len());
     for (index, component) in ranking.components.iter().enumerate() {
         // A component query is the query with ORDER BY its own score and enough rows for the
@@ -68,8 +67,10 @@ pub(super) fn plan(
                 descending: printed_direction(component),
             }];
         }
-        let parts = RowParts::of(&own, parameter)?;
-        let mut builder = PlanBuilder::new(&own, query);
+        let parts = RowParts::of(&own).ok_or_else(|| {
+            QueryError::Plan("ORDER BY RANK over such a FROM clause has no plan.".into())
+        })?;
+        let mut builder = PlanBuilder::new(&own, query, support, PlanScope::Container);
         if row_form == RowForm::Scored {
             let scores = component_scores(&calls, ranking, true);
             builder.rewritten = Some(parts.into_scored_query(scores));
@@ -114,11 +115,8 @@ enum RowForm {
 }
 
 impl RowForm {
-    fn of(calls: &[Expr], supported_features: &str) -> Self {
-        let skips_rewrite = supported_features
-            .split(',')
-            .any(|feature| feature.trim() == SKIP_ORDER_BY_REWRITE);
-        match (skips_rewrite, calls.len()) {
+    fn of(calls: &[Expr], support: MergeSupport<'_>) -> Self {
+        match (support.includes(SKIP_ORDER_BY_REWRITE), calls.len()) {
             (false, _) => RowForm::Ordered,
             // With one score such a client does not rank, but returns the rows in their order. The
             // service sends it no scores.

@@ -2,12 +2,12 @@
 //! them.
 
 use crate::bind::item_names;
-use crate::error::QueryError;
 use crate::functions::AggregateKind;
 use crate::syntax::ast::{
     BinaryOp, Collection, Expr, Item, Kind, OffsetLimit, PathStep, Projection, Query, Source,
 };
 use crate::syntax::build;
+use orrery_model::json::Json;
 
 /// The alias for the item in a query whose FROM clause gives the item no name.
 const ROOT: &str = "_root";
@@ -22,8 +22,14 @@ pub(super) fn offset_limit(offset: u64, limit: u64) -> OffsetLimit {
 }
 
 /// Makes the object that a partition returns for an aggregate, so that a client can combine the
-/// results of several partitions. `name` is the aggregate's name in the query.
-pub(super) fn partial_aggregate(kind: AggregateKind, name: &str, argument: &Expr) -> Expr {
+/// results of several partitions. `name` is the aggregate's name in the query. The first clients do
+/// not know `item2`.
+pub(super) fn partial_aggregate(
+    kind: AggregateKind,
+    name: &str,
+    argument: &Expr,
+    is_for_first_clients: bool,
+) -> Expr {
     let call = |name: &str| build::call(name, vec![argument.clone()]);
     let own = call(&name.to_ascii_uppercase());
     match kind {
@@ -32,6 +38,7 @@ pub(super) fn partial_aggregate(kind: AggregateKind, name: &str, argument: &Expr
             let parts = object([("sum", call("SUM")), ("count", call("COUNT"))]);
             object([("item", parts)])
         }
+        _ if is_for_first_clients => object([("item", own)]),
         // A client ignores the result of a partition whose count is 0.
         AggregateKind::Min => {
             let counted = object([("min", own.clone()), ("count", call("COUNT"))]);
@@ -68,6 +75,37 @@ pub(super) fn grouped(query: &Query, payload: Expr, is_value: bool) -> Query {
     }
 }
 
+/// Wraps a rewritten aggregate so that a partition without a value returns no row. The first clients
+/// would take the row `[{}]` of such a partition for the least value.
+pub(super) fn without_undefined(query: Query) -> Query {
+    const PART: &str = "part";
+    let part = build::expr(Kind::Identifier(PART.to_owned()));
+    let value = build::expr(Kind::Path {
+        base: Box::new(part.clone()),
+        steps: vec![
+            PathStep::Bracket(build::constant(Json::from(0))),
+            PathStep::Dot("item".to_owned()),
+        ],
+    });
+    let source = Source {
+        collection: Collection::Subquery(Box::new(query)),
+        alias: Some(PART.to_owned()),
+        iterate: false,
+        span: (0, 0),
+    };
+    Query {
+        distinct: false,
+        top: None,
+        top_span: (0, 0),
+        projection: Projection::Value(part),
+        from: vec![source],
+        filter: Some(build::call("IS_DEFINED", vec![value])),
+        group_by: Vec::new(),
+        order_by: None,
+        offset_limit: None,
+    }
+}
+
 /// The parts of a query's rows from which the rows of its rewritten form are made.
 pub(super) struct RowParts {
     /// The query, changed so that the item has a name. The SELECT list is unchanged.
@@ -81,14 +119,9 @@ pub(super) struct RowParts {
 }
 
 impl RowParts {
-    /// Splits a query into the parts of its rows.
-    ///
-    /// # Errors
-    /// [`QueryError::Plan`] if FROM does not read items of the container.
-    pub(super) fn of(
-        query: &Query,
-        parameter: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, QueryError> {
+    /// Splits a query into the parts of its rows. Returns `None` if the rows of FROM do not tell
+    /// the resource id of their item.
+    pub(super) fn of(query: &Query) -> Option<Self> {
         let mut query = query.clone();
         let root = name_root(&mut query)?;
         // The payload is the row that the original query would return.
@@ -103,7 +136,7 @@ impl RowParts {
                 expr
             }
             Projection::List(items) => {
-                let names = item_names(&items, parameter);
+                let names = item_names(&items);
                 let values = items.into_iter().map(|item| item.expr);
                 build::object(names.into_iter().zip(values).collect())
             }
@@ -112,7 +145,7 @@ impl RowParts {
             base: Box::new(build::expr(Kind::Identifier(root))),
             steps: vec![PathStep::Dot("_rid".to_owned())],
         });
-        Ok(RowParts {
+        Some(RowParts {
             query,
             rid: Item {
                 expr: rid,
@@ -164,7 +197,7 @@ fn object<const N: usize>(members: [(&str, Expr); N]) -> Expr {
     build::object(members.into())
 }
 
-fn conjunction(parts: [Option<Expr>; 3]) -> Option<Expr> {
+pub(super) fn conjunction(parts: [Option<Expr>; 3]) -> Option<Expr> {
     let mut parts = parts.into_iter().flatten();
     let first = parts.next()?;
     let rest: Vec<(BinaryOp, Expr)> = parts.map(|part| (BinaryOp::And, part)).collect();
@@ -191,19 +224,19 @@ fn last_alias(from: &[Source]) -> Option<String> {
 
 /// Returns the name of the item, whose resource id every rewritten row contains. In
 /// `FROM t IN c.tags` the item has no name; the clause becomes `FROM _root JOIN t IN _root.tags`.
-fn name_root(query: &mut Query) -> Result<String, QueryError> {
-    let refused = || {
-        let message = "ORDER BY over such a FROM clause is not served across partitions.";
-        QueryError::Plan(message.into())
+/// Returns `None` for a subquery that gives anything but whole items.
+fn name_root(query: &mut Query) -> Option<String> {
+    let alias = last_alias(query.from.get(..1)?)?;
+    let first = query.from.first_mut()?;
+    let (root, steps) = match &mut first.collection {
+        Collection::Path { root, steps, .. } => (root, steps),
+        Collection::Subquery(inner) if !first.iterate && returns_items(inner) => {
+            return Some(alias);
+        }
+        Collection::Subquery(_) => return None,
     };
-    let alias = last_alias(query.from.get(..1).unwrap_or_default());
-    let first = query.from.first_mut().ok_or_else(refused)?;
-    let Collection::Path { root, steps, .. } = &mut first.collection else {
-        return Err(refused());
-    };
-    let alias = alias.ok_or_else(refused)?;
     if steps.is_empty() && !first.iterate {
-        return Ok(alias);
+        return Some(alias);
     }
     *root = ROOT.to_owned();
     first.alias = Some(alias);
@@ -218,5 +251,25 @@ fn name_root(query: &mut Query) -> Result<String, QueryError> {
         span: (0, 0),
     };
     query.from.insert(0, container);
-    Ok(ROOT.to_owned())
+    Some(ROOT.to_owned())
+}
+
+/// Returns true if each row of a query is a whole item of the container.
+pub(super) fn returns_items(query: &Query) -> bool {
+    let [source] = query.from.as_slice() else {
+        return false;
+    };
+    let name = last_alias(&query.from);
+    let selects_source = match &query.projection {
+        Projection::All(_) => true,
+        Projection::Value(expr) => {
+            matches!(&expr.kind, Kind::Identifier(selected) if Some(selected) == name.as_ref())
+        }
+        Projection::List(_) => false,
+    };
+    let is_source_of_items = match &source.collection {
+        Collection::Path { steps, .. } => steps.is_empty(),
+        Collection::Subquery(inner) => returns_items(inner),
+    };
+    query.group_by.is_empty() && !source.iterate && selects_source && is_source_of_items
 }

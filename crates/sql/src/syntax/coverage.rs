@@ -215,6 +215,7 @@ fn calls(text: &str) -> Vec<String> {
 /// The variants of [`QueryError`] other than `Compile`, which has codes instead.
 const VARIANTS: &[&str] = &[
     "Plan",
+    "MissingFeatures",
     "OrderBy",
     "Unsupported",
     "NonFinite",
@@ -233,6 +234,7 @@ fn is_in_the_list(error: &QueryError) -> bool {
     match error {
         QueryError::Compile(_)
         | QueryError::Plan(_)
+        | QueryError::MissingFeatures(_)
         | QueryError::OrderBy(_)
         | QueryError::Unsupported(_)
         | QueryError::NonFinite
@@ -579,7 +581,11 @@ fn every_compile_error_names_a_place_in_the_text() {
     for case in cases() {
         // Both the run of a query and its plan for a client report the error.
         let compiled = crate::Query::compile(&case.text, &[], &environment);
-        let plan = crate::client_plan(&case.text, &[], &environment, "");
+        let request = crate::PlanRequest {
+            support: crate::MergeSupport::FirstClients,
+            scope: crate::PlanScope::Container,
+        };
+        let plan = crate::client_plan(&case.text, &[], &environment, &request);
         for error in [compiled.err(), plan.err()].into_iter().flatten() {
             let QueryError::Compile(diagnostics) = error else {
                 continue;

@@ -11,8 +11,9 @@ pub(crate) mod script;
 use bytes::Bytes;
 use orrery_model::json::{Json, TypeRank, compare, parse};
 use orrery_sql::{
-    Bounds, Candidate, Condition, Demand, Environment, Functions, OrderKey, Page, Path, Query,
-    QueryError, ResumePoint, Source, Step, Test, ValueType, VectorPath, Work,
+    Bounds, Candidate, Condition, Demand, Environment, Functions, MergeSupport, OrderKey, Page,
+    Path, PlanRequest, PlanScope, Query, QueryError, ResumePoint, Source, Step, Test, ValueType,
+    VectorPath, Work,
 };
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -189,6 +190,21 @@ pub(crate) struct RunOptions {
     pub max_bytes: usize,
     /// The source applies the condition and, if it can, the order; see [`Items::indexed`].
     pub uses_index: bool,
+}
+
+/// The features of a client that can do every merge. It reads the first form of the rows of hybrid
+/// searches.
+pub(crate) const ALL_FEATURES: &str = "Aggregate, CountIf, DCount, Distinct, GroupBy, HybridSearch, \
+                                       ListAndSetAggregate, MultipleAggregates, MultipleOrderBy, \
+                                       NonStreamingOrderBy, NonValueAggregate, OffsetAndLimit, \
+                                       OrderBy, Top, WeightedRankFusion";
+
+/// A request for the plan of a client with these features.
+pub(crate) fn plan_request(features: &str) -> PlanRequest<'_> {
+    PlanRequest {
+        support: MergeSupport::Listed(features),
+        scope: PlanScope::Container,
+    }
 }
 
 /// One page, from a source without an index.

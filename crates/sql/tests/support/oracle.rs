@@ -3,7 +3,9 @@
 
 #![allow(dead_code)] // each target uses its own part
 
-use super::support::{FULL_SCAN, Items, RunOptions, Udfs, bounds, environment, texts};
+use super::support::{
+    ALL_FEATURES, FULL_SCAN, Items, RunOptions, Udfs, bounds, environment, plan_request, texts,
+};
 use bytes::Bytes;
 use orrery_model::json::parse;
 use orrery_model::{Json, Object};
@@ -74,7 +76,7 @@ pub(crate) fn check_compile_plan_and_print(text: &str) {
         );
     }
     let _ = query_advice(text, &PARAMETERS);
-    if let Ok(plan) = client_plan(text, &PARAMETERS, &ENVIRONMENT, "") {
+    if let Ok(plan) = client_plan(text, &PARAMETERS, &ENVIRONMENT, &plan_request(ALL_FEATURES)) {
         for rewritten in rewritten_queries(&plan.info) {
             if let Err(error) = compile(&rewritten) {
                 panic!("the rewritten query does not compile: {rewritten}: {error:?}");

@@ -99,7 +99,11 @@ impl Session {
         }
     }
 
+    /// Prints the costs of a query, and before them the hints for it.
     fn tell_costs(&self, outcome: &QueryOutcome) {
+        for hint in &outcome.hints {
+            note(&format!("hint: {hint}"));
+        }
         if !self.options.tells_costs {
             return;
         }

@@ -31,6 +31,8 @@ export interface Explanation {
   partitionsAsked: number;
   itemsParsed: number;
   rows: number;
+  /** What the query probably should say instead. */
+  hints: readonly string[];
 }
 
 export interface ChargePart {
@@ -142,7 +144,13 @@ export function parseExplanation(header: string | null): Explanation | null {
     partitionsAsked: numberOf(document["rangesAsked"]),
     itemsParsed: numberOf(document["itemsParsed"]),
     rows: numberOf(document["rows"]),
+    hints: Array.isArray(document["hints"]) ? document["hints"].map(textOf) : [],
   };
+}
+
+/** Returns the hints of the pages, each once. */
+export function hintsOf(explanations: readonly (Explanation | null)[]): readonly string[] {
+  return [...new Set(explanations.flatMap((explanation) => explanation?.hints ?? []))];
 }
 
 /** Returns the parts of the header `x-orrery-charge-parts`, the rounding left out. */

@@ -12,6 +12,7 @@ import { Banner, Empty, Skeleton } from "../../ui/states.tsx";
 import { Tabs } from "../../ui/tabs.tsx";
 import { AdviceView } from "./advice_view.tsx";
 import { mergedUses } from "./advice.ts";
+import { hintsOf } from "./answers.ts";
 import { ChartView } from "./chart_view.tsx";
 import { plainMessage } from "./diagnostics.ts";
 import type { SavedQuery } from "./history.ts";
@@ -81,6 +82,9 @@ function RunOutcome(
       <div class="query-results">
         <h2 class="visually-hidden">Results</h2>
         {!isFirst && <StatisticsLine run={state} plan={plan} />}
+        {hintsOf(state.pages.map((page) => page.explanation)).map((hint) => (
+          <Banner key={hint}>{hint}</Banner>
+        ))}
         {state.error && <ErrorView error={worded(state.error)} onRetry={() => void props.run.loadPage()} />}
         <Tabs label="Views of the result" tabs={tabs} current={view} onChange={props.onView}>
           {view !== "history" && isFirst ? (

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { type IndexingPolicy, jsonDiff, mergedUses, withContext, withIndexes } from "./advice.ts";
-import { type Explanation, type IndexUse, parseChargeParts, parseExplanation, parseIndexUse, parseMetrics } from "./answers.ts";
+import { type Explanation, hintsOf, type IndexUse, parseChargeParts, parseExplanation, parseIndexUse, parseMetrics } from "./answers.ts";
 import { series } from "./chart_data.ts";
 import { toCsv, toJson } from "./export_rows.ts";
 import { accessWords, planOf, shortRange } from "./plan.ts";
@@ -37,6 +37,13 @@ test("index metrics are UTF-8 in base64", () => {
     { paths: ["/a ASC", "/b DESC"], isComposite: true, isUsed: false, impact: "High" },
   ]);
   assert.deepEqual(parseIndexUse("no base64!"), []);
+});
+
+test("the hints of all pages are shown once", () => {
+  const document = { condition: "all", ranges: [], hints: ["write ARRAY_CONTAINS(@list, c.a)"] };
+  const page = parseExplanation(encodeURIComponent(JSON.stringify(document)));
+  assert.deepEqual(hintsOf([page, null, page]), ["write ARRAY_CONTAINS(@list, c.a)"]);
+  assert.deepEqual(explanation([]).hints, []);
 });
 
 function explanation(ranges: unknown[], rangesAsked = ranges.length): Explanation {
