@@ -8,8 +8,8 @@ use crate::record::figure;
 use crate::report::median;
 use orrery_engine::request::Charge;
 use orrery_gateway::{
-    Account, Connection, Gateway, Keys, Log, LogFormat, LogLevel, Options, Scheme, SettingsChange,
-    WELL_KNOWN_KEY,
+    Account, Connection, Cors, Gateway, Hosts, Keys, Log, LogFormat, LogLevel, Options, Scheme,
+    SettingsChange, WELL_KNOWN_KEY,
 };
 use orrery_model::memory::MemoryBudget;
 use orrery_model::world::SeededWorld;
@@ -67,6 +67,8 @@ pub(crate) fn gateway(bench: &BenchEngine) -> Result<Gateway> {
             world: Arc::new(RealClock(SeededWorld::new(NOW_MS, 1))),
             log: Arc::new(Log::new(LogLevel::Error, LogFormat::Text, std::io::sink())),
             memory: MemoryBudget::unlimited(),
+            hosts: Hosts::default(),
+            cors: Cors::default(),
         },
     ))
 }
