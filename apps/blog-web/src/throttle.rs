@@ -1,10 +1,10 @@
 //! Delays between attempts to sign in: passwords cannot be tried fast, and nobody is locked out.
 //!
-//! | attempts of | free | after that |
+//! | attempts of | free | before the next one |
 //! |---|---|---|
-//! | one network with one name | 5 | the network waits 1, 2, 4, … seconds before the next, at most 5 minutes |
+//! | one network with one name | 5 | the network waits 1, 2, 4, … s, at most 5 minutes |
 //! | one network with any name | 20 | the same |
-//! | any network with one name | 10 | an attempt is checked late: by 0.25, 0.5, … seconds, at most 4 |
+//! | any network with one name | 10 | the check is late by 0.25, 0.5, … s, at most 4 s |
 //!
 //! An attempt that must wait is refused and not counted. The last row never refuses, so that
 //! strangers cannot keep the owner of a name out: the owner waits for seconds.

@@ -203,16 +203,20 @@ impl Trouble {
                 ..explain(
                     StatusCode::TOO_MANY_REQUESTS,
                     "Too many attempts",
-                    &format!(
-                        "From this address the name or password was wrong too often. Wait {} and \
-                         try again.",
-                        text::counted(*seconds, "second", "seconds")
-                    ),
+                    &wait_text(*seconds),
                 )
             },
             Self::Database(error) => database_explanation(error, was_sent),
         }
     }
+}
+
+/// Returns the text for a visitor whose passwords were wrong too often.
+fn wait_text(seconds: u64) -> String {
+    let time = text::counted(seconds, "second", "seconds");
+    format!(
+        "From this address the name or password was wrong too often. Wait {time} and try again."
+    )
 }
 
 /// Leads from a page of a model that is not present to the same page of the home model, which says

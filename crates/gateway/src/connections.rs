@@ -2,11 +2,11 @@
 //! that makes room for another.
 //!
 //! A port takes connections up to a limit. Beyond the limit a new connection takes the place of one
-//! that is not in use: the oldest of those that have not sent a whole head within a second, else the
-//! one that has been idle longest, else the one whose client has taken nothing of its answer for
-//! longest, a second at least, else the oldest that has just been opened. Among equals the address
-//! with the most connections gives way, so that one address cannot drive the connections of others
-//! out. A client that loses an idle connection opens another.
+//! that is not in use: the oldest of those that have not sent a whole head within a second, else
+//! the one that has been idle longest, else the one whose client has taken nothing of its answer
+//! for longest, a second at least, else the oldest that has just been opened. Among equals the
+//! address with the most connections gives way, so that one address cannot drive the connections of
+//! others out. A client that loses an idle connection opens another.
 //!
 //! A connection is refused by closing it: an answer could only be sent in plain text, and clients
 //! of TLS would not understand it.

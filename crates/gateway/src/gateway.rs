@@ -368,12 +368,7 @@ impl Gateway {
         };
         let operation = checked.operation;
         trace.kind = RequestKind::Operation(operation);
-        // A client that asks before it sends its body need not send one that is refused.
-        let is_asking = head.headers.contains_key(EXPECT);
-        if is_asking && let Err(error) = body::check_announced(&body) {
-            return Ok(Reply::failed(error));
-        }
-        let body = match self.read_body(body).await {
+        let body = match self.read_body(head, body).await {
             Ok(body) => body,
             Err(error) => return Ok(Reply::failed(error)),
         };
@@ -489,7 +484,15 @@ impl Gateway {
 
     /// Reads the body of a request. A body in binary JSON is returned as JSON text, any other as
     /// sent.
-    async fn read_body<B: Body<Data = Bytes> + Unpin>(&self, body: B) -> Result<Bytes> {
+    async fn read_body<B: Body<Data = Bytes> + Unpin>(
+        &self,
+        head: &Parts,
+        body: B,
+    ) -> Result<Bytes> {
+        // A client that asks before it sends its body need not send one that is refused.
+        if head.headers.contains_key(EXPECT) {
+            body::check_announced(&body)?;
+        }
         let body = body::read(body, &self.body_memory).await?;
         if body.first() == Some(&binary_json::FIRST_BYTE) {
             let text = Bytes::from(binary_json::to_text(&body)?);

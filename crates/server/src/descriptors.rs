@@ -8,7 +8,8 @@
 //! | pipes of script hosts | 64 |
 //! | listening ports, signals, log, certificate, keys, the runtime | 32 |
 //! | connections to the management API and the console | 32 |
-//! | with a blog in the process: connections of visitors, and both ends of the application's own | up to 1,024, at most a quarter of all; 128 |
+//! | connections of the visitors of a blog in the process | 1,024, at most a quarter of all |
+//! | both ends of the connections of that blog to the server | 128 |
 //! | connections of clients | the rest, up to `--max-connections` |
 //!
 //! A process without a free descriptor can neither write nor accept connections, so the shares are

@@ -1,7 +1,8 @@
 //! The port of the blog: visitors are served beside clients that hold connections, and beside texts
 //! that take long to show.
 //!
-//! `ORRERY_SLOW_CLIENTS` sets the number of slow clients; a long run takes 1,100 and prints figures.
+//! `ORRERY_SLOW_CLIENTS` sets the number of slow clients; a long run takes 1,100 and prints
+//! figures.
 
 use crate::application::{Application, Browser, application};
 use orrery_gateway::CloseReason;
