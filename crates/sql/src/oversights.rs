@@ -1,7 +1,7 @@
 //! Hints for queries that compile and probably ask for something else than their author means.
 //!
-//! One mistake is known: `IN (@list)` with an array as the parameter. The operator compares with the
-//! whole array, so the filter finds nothing, and no error says so.
+//! One mistake is known: `IN (@list)` with an array as the parameter. The operator compares with
+//! the whole array, so the filter finds nothing, and no error says so.
 //!
 //! Promises: a hint changes no result, and names the expression and what to write instead.
 //!

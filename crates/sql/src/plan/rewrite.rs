@@ -75,8 +75,8 @@ pub(super) fn grouped(query: &Query, payload: Expr, is_value: bool) -> Query {
     }
 }
 
-/// Wraps a rewritten aggregate so that a partition without a value returns no row. The first clients
-/// would take the row `[{}]` of such a partition for the least value.
+/// Wraps a rewritten aggregate so that a partition without a value returns no row. The first
+/// clients would take the row `[{}]` of such a partition for the least value.
 pub(super) fn without_undefined(query: Query) -> Query {
     const PART: &str = "part";
     let part = build::expr(Kind::Identifier(PART.to_owned()));
