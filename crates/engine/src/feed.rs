@@ -24,7 +24,7 @@ use crate::request::{
 };
 use crate::throughput::{PartitionCharges, is_throttled};
 use bytes::Bytes;
-use orrery_model::partition_key::{Epk, EpkRange};
+use orrery_model::partition_key::{EpkRange, KeyAddress};
 use orrery_model::work::{Step, Work};
 use orrery_model::{Error, Kind, Result, limits};
 use orrery_storage::Snapshot;
@@ -145,7 +145,7 @@ impl Engine {
             &request,
             || {
                 let (partition, found) = one_partition(container, scope)?;
-                let key = found.key.clone().map(Cow::Owned);
+                let key = found.key.as_ref().map(|key| Cow::Owned(key.epk().clone()));
                 *filter.borrow_mut() = found;
                 Ok(Found { partition, key })
             },
@@ -187,7 +187,7 @@ fn feed_work(rows: &[Bytes]) -> Work {
 #[derive(Clone, Default)]
 struct FeedFilter {
     /// The logical partition, if the feed is of a single one.
-    key: Option<Epk>,
+    key: Option<KeyAddress>,
     /// The EPK range, if the feed is not of the whole partition.
     within: Option<EpkRange>,
 }
@@ -201,7 +201,7 @@ impl FeedFilter {
     /// Returns true if an item with this EPK prefix may pass the filter.
     fn may_have(&self, epk_prefix: EpkPrefix) -> bool {
         if let Some(key) = &self.key
-            && keys::epk_prefix(key) != epk_prefix
+            && keys::epk_prefix(key.epk()) != epk_prefix
         {
             return false;
         }
@@ -217,7 +217,7 @@ impl FeedFilter {
 
     /// Returns true if an item passes the filter.
     fn has(&self, row: &Row) -> bool {
-        let has_key = self.key.as_ref().is_none_or(|key| row.epk == *key);
+        let has_key = self.key.as_ref().is_none_or(|key| row.is_of(key));
         let is_within = match &self.within {
             Some(range) => range.contains(&row.epk),
             None => true,

@@ -16,6 +16,7 @@ mod delete_by_key;
 mod epk_ranges;
 mod golden;
 mod indexing_directives;
+mod hashed_keys;
 mod key_limit;
 mod memory;
 mod ownership;

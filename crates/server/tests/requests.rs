@@ -95,6 +95,7 @@ scripts! {
     encryption_keys,
     offers,
     old_versions,
+    hashed_keys,
     permissions,
     query_headers,
     ranges,

@@ -41,8 +41,8 @@ fn changes_after(
     changed_after: Option<u64>,
     page_items: usize,
 ) -> Result<FeedPage> {
-    let default_ttl = reader.container.settings().default_ttl;
-    let visibility = Visibility::of(reader.snapshot, reader.now, default_ttl)?;
+    let settings = reader.container.settings();
+    let visibility = Visibility::of(reader.snapshot, reader.now, &settings)?;
     let mut page = FeedPageBuilder::new(after, page_items);
     let range = keys::feed_after(after);
     for entry in scan(reader.snapshot, &range, Direction::Forward) {

@@ -112,7 +112,7 @@ impl PageRun<'_> {
         };
 
         // All partitions admit the request, or nothing is read anywhere.
-        charges.key.clone_from(&reach.key);
+        charges.key = reach.key.as_ref().map(|key| key.epk().clone());
         let partitions = reach.partitions.iter().map(|(partition, _)| partition);
         let admission = self.options.admission;
         charges.admit(self.engine, self.container, partitions, admission)?;
@@ -430,13 +430,12 @@ impl PageRun<'_> {
         opened: &'r Opened,
     ) -> Result<Vec<Target<'r>>> {
         let now_seconds = self.engine.world().now_seconds();
-        let time_to_live = opened.settings.default_ttl;
         let mut targets = Vec::with_capacity(reach.partitions.len());
         for (at, (partition, within)) in reach.partitions.iter().enumerate() {
             let snapshot = opened.snapshots[&partition.id].as_ref();
             let facts = partition.facts(snapshot);
             let deletions = Arc::clone(facts.deletions(snapshot)?);
-            let mut visible = Visibility::with(deletions, now_seconds, time_to_live);
+            let mut visible = Visibility::with(deletions, now_seconds, &opened.settings);
             let policy = &opened.policies.newest.1;
             if policy.is_consistent() && !self.request.is_read_feed {
                 // Only counts that do not load items need to know if some are hidden.
