@@ -155,7 +155,8 @@ pub enum Scope {
 /// The begin and the size limits of one page of a feed.
 #[derive(Clone, Debug, Default)]
 pub struct PageRequest {
-    /// The maximum number of rows, `x-ms-max-item-count`; `None` lets the server choose.
+    /// The maximum number of rows, `x-ms-max-item-count`; `None` for as many as the bytes and the
+    /// time of a page allow.
     pub max_items: Option<usize>,
     /// The continuation of the page before, `x-ms-continuation`; `None` for the first page.
     pub continuation: Option<String>,

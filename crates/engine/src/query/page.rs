@@ -8,7 +8,7 @@ use super::source::{Candidates, PartitionWork, Target};
 use super::values::VALUES_BYTES_MAX;
 use super::{
     Turn, Workplace, client_plan, compile, distinct_values_max, environment, is_time_over,
-    key_paths, metrics, page_items, rows_of, rows_wanted, run_page, token,
+    key_paths, metrics, page_rows, rows_of, rows_wanted, run_page, token,
 };
 use crate::catalog::Container;
 use crate::catalog::settings::Settings;
@@ -350,7 +350,7 @@ impl PageRun<'_> {
             visible: &no_visibility,
             facts: &no_facts,
             rows_wanted: rows_wanted(query, &self.request.page),
-            may_continue: rows_of(query) > page_items(&self.request.page),
+            may_continue: rows_of(query) > page_rows(query, &self.request.page),
             distinct_values_max: distinct_values_max(query, &self.request.page),
             values_room: &values_room,
             may_scan_values: true,
