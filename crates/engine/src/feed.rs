@@ -1,16 +1,18 @@
 //! Feeds: the read feed with all items in natural order, and the two change feeds in the order of
 //! LSNs.
 //!
-//! A page of a change feed reads one physical partition, because its etag is an LSN of one history.
-//! The changes of one transaction stay on one page, and a page ends at a bounded number of items,
-//! bytes and visited changes.
+//! A page of a change feed usually reads one physical partition, and its etag is an LSN of one
+//! history; `several` reads a scope of several partitions, one after another. The changes of one
+//! transaction stay on one page, and a page ends at a bounded number of items, bytes and visited
+//! changes.
 
 mod all_versions;
 mod latest;
+mod several;
 
 use crate::Engine;
 use crate::catalog::Container;
-use crate::errors::damaged;
+use crate::errors::{damaged, gone_error};
 use crate::partition::Partition;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
 use crate::partition::row::Row;
@@ -41,6 +43,18 @@ const VISITED_PER_PAGE: usize = 20_000;
 
 /// Reads one page of a change feed.
 type ReadPage = fn(&FeedReader<'_>, &FeedStart, usize) -> Result<FeedPage>;
+
+/// A request for a page of a change feed.
+#[derive(Clone, Copy)]
+struct FeedRequest<'a> {
+    container: &'a Container,
+    start: &'a FeedStart,
+    /// The most rows of the page; `None` for as many as its bytes and its work allow.
+    max_items: Option<usize>,
+    options: ReadOptions<'a>,
+    /// Reads the rows of one partition.
+    read_page: ReadPage,
+}
 
 impl Engine {
     /// Returns a page of all items.
@@ -76,8 +90,7 @@ impl Engine {
         self.outcome(result.map(|query| query.page), work, position)
     }
 
-    /// Returns a page of the change feed of latest versions, of one physical partition or the part
-    /// of it that `scope` covers.
+    /// Returns a page of the change feed of latest versions.
     pub fn change_feed<'a>(
         &self,
         container: &Container,
@@ -86,19 +99,17 @@ impl Engine {
         max_items: Option<usize>,
         options: impl Into<ReadOptions<'a>>,
     ) -> Pending<FeedPage> {
-        let read_page: ReadPage = latest::read_page;
-        self.feed_page(
+        let request = FeedRequest {
             container,
-            scope,
             start,
             max_items,
-            options.into(),
-            read_page,
-        )
+            options: options.into(),
+            read_page: latest::read_page,
+        };
+        self.feed(&request, scope)
     }
 
-    /// Returns a page of the change feed with all versions and deletes, of one physical partition
-    /// or the part of it that `scope` covers.
+    /// Returns a page of the change feed with all versions and deletes.
     pub fn all_versions_feed<'a>(
         &self,
         container: &Container,
@@ -107,36 +118,38 @@ impl Engine {
         max_items: Option<usize>,
         options: impl Into<ReadOptions<'a>>,
     ) -> Pending<FeedPage> {
-        let read_page: ReadPage = all_versions::read_page;
-        self.feed_page(
+        let request = FeedRequest {
             container,
-            scope,
             start,
             max_items,
-            options.into(),
-            read_page,
-        )
+            options: options.into(),
+            read_page: all_versions::read_page,
+        };
+        self.feed(&request, scope)
     }
 
     /// Answers a page of either change feed.
-    fn feed_page(
-        &self,
-        container: &Container,
-        scope: &Scope,
-        start: &FeedStart,
-        max_items: Option<usize>,
-        options: ReadOptions<'_>,
-        read_page: ReadPage,
-    ) -> Pending<FeedPage> {
+    fn feed(&self, request: &FeedRequest<'_>, scope: &Scope) -> Pending<FeedPage> {
+        let reach = scope_reach(request.container, scope);
+        match reach.is_ok_and(|reach| reach.partitions.len() > 1) {
+            true => self.page_of_several(request, scope),
+            false => self.page_of_one(request, scope),
+        }
+    }
+
+    /// Answers a page of the changes of one physical partition, or of the part of it that `scope`
+    /// covers.
+    fn page_of_one(&self, feed: &FeedRequest<'_>, scope: &Scope) -> Pending<FeedPage> {
+        let container = feed.container;
         let request = PartitionRequest {
             container,
             kind: OperationKind::Feed,
-            admission: options.admission,
+            admission: feed.options.admission,
             refusal: Step::Feed { items: Vec::new() },
             position_of_failure: PositionOfFailure::None,
         };
         let page_items = page_items(&PageRequest {
-            max_items,
+            max_items: feed.max_items,
             ..PageRequest::default()
         });
         // The filter is found together with the partition, again after a split.
@@ -151,10 +164,11 @@ impl Engine {
             },
             |attempt| {
                 let partition = attempt.partition;
+                let start = several::start_in(container, &partition.range, feed.start)?;
                 let snapshot = partition.snapshot()?;
                 let lsn = snapshot.head().lsn;
                 attempt.position = Some(partition.position(lsn, None));
-                check_session(options.session, partition, lsn)?;
+                check_session(feed.options.session, partition, lsn)?;
                 let reader = FeedReader {
                     container,
                     mixed_until: partition.mixed_until,
@@ -164,7 +178,7 @@ impl Engine {
                 };
                 let page = match reader.filter.is_nothing() {
                     true => reader.empty_page(),
-                    false => read_page(&reader, start, page_items)?,
+                    false => (feed.read_page)(&reader, &start, page_items)?,
                 };
                 let shown = page.rows.len() as u64;
                 self.meters().change_feed_items.add(shown);
@@ -243,6 +257,7 @@ impl FeedReader<'_> {
         FeedPage {
             rows: Vec::new(),
             continue_after: self.snapshot.head().lsn,
+            ranges: Vec::new(),
             cut: false,
         }
     }
@@ -295,6 +310,7 @@ impl FeedPageBuilder {
         FeedPage {
             rows: self.rows,
             continue_after: self.last_lsn,
+            ranges: Vec::new(),
             cut: true,
         }
     }
@@ -305,6 +321,7 @@ impl FeedPageBuilder {
         FeedPage {
             rows: self.rows,
             continue_after: head.max(self.last_lsn),
+            ranges: Vec::new(),
             cut: false,
         }
     }
@@ -323,7 +340,7 @@ pub(crate) fn read_change(key: &[u8], value: &[u8]) -> Result<(u64, ItemNumber, 
 /// Returns the one partition that a change feed reads, and the filter for its items.
 ///
 /// # Errors
-/// 410/1002 if no partition covers the scope, 400 if several do.
+/// 410/1002 if no partition covers the scope, or if several do: the only one was split meanwhile.
 fn one_partition(container: &Container, scope: &Scope) -> Result<(Arc<Partition>, FeedFilter)> {
     let reach = scope_reach(container, scope)?;
     match &reach.partitions[..] {
@@ -338,10 +355,6 @@ fn one_partition(container: &Container, scope: &Scope) -> Result<(Arc<Partition>
             Kind::PartitionKeyRangeGone,
             "No partition key range covers the range asked for.",
         )),
-        several => Err(Error::bad(format!(
-            "The change feed is read from one partition key range at a time, and the request covers {}: name one with \
-             x-ms-documentdb-partitionkeyrangeid.",
-            several.len()
-        ))),
+        [first, ..] => Err(gone_error(first.0.id)),
     }
 }

@@ -14,6 +14,7 @@ mod crashes;
 mod cross_partition;
 mod delete_by_key;
 mod epk_ranges;
+mod feeds_over_ranges;
 mod golden;
 mod indexing_directives;
 mod hashed_keys;

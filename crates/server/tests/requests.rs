@@ -91,6 +91,7 @@ macro_rules! scripts {
 scripts! {
     access,
     answers,
+    change_feeds,
     clock,
     encryption_keys,
     offers,
