@@ -19,6 +19,7 @@ mod golden;
 mod indexing_directives;
 mod hashed_keys;
 mod key_limit;
+mod large_definitions;
 mod memory;
 mod ownership;
 mod ownership_ends;
