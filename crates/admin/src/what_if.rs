@@ -8,7 +8,7 @@ use crate::call::{Answer, Call};
 use crate::problem::Problem;
 use crate::schema::{COUNT, Member, Schema, ValueType, optional, required};
 use orrery_model::partition_key::PartitionKey;
-use orrery_model::{Json, Object, object};
+use orrery_model::{Json, Object, limits, object};
 use orrery_what_if::{
     Failure, Reason, SAMPLE_ITEMS_MAX, SampleSummary, TrialQuery, TrialSide, explain, try_policy,
 };
@@ -255,7 +255,8 @@ fn trial_query(call: &Call) -> Result<TrialQuery, Problem> {
         text: call.text("text").unwrap_or_default().to_owned(),
         parameters: parameters(call.list("parameters")),
         partition_key: call.text("partitionKey").map(partition_key).transpose()?,
-        max_items: size("maxItems"),
+        // As in a request without the header.
+        max_items: size("maxItems").or(Some(limits::PAGE_ITEMS_DEFAULT)),
         pages: size("pages").unwrap_or(1),
     })
 }

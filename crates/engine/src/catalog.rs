@@ -17,6 +17,7 @@
 //! and created again under the same name.
 
 mod access_resources;
+mod chunks;
 mod confirmed_time;
 mod containers;
 mod databases;
@@ -118,6 +119,8 @@ type StoredRow = (Bytes, Bytes);
 struct RowChanges {
     puts: Vec<Row>,
     deletes: Vec<Vec<u8>>,
+    /// Keys of the records that are written or deleted.
+    records: Vec<Vec<u8>>,
 }
 
 /// The partition of the store with the rows of the catalog.
@@ -357,7 +360,8 @@ impl Catalog {
     }
 
     /// Commits changes of the current row set. They are durable when the function returns.
-    fn commit(&self, changes: RowChanges) -> Result<()> {
+    fn commit(&self, mut changes: RowChanges) -> Result<()> {
+        self.delete_old_chunks(&mut changes)?;
         self.commit_with_given_keys(changes.in_row_set(self.row_set()))
     }
 
@@ -409,7 +413,8 @@ impl Catalog {
             pause(OUTCOME_PAUSE);
             outcome = self.partition.settle(CommitOutcome::Unknown, attempt);
         }
-        outcome.map(|()| attempt.lsn)
+        outcome.map_err(definition_too_large)?;
+        Ok(attempt.lsn)
     }
 
     /// Checks that the rows of the catalog can be read from the store.
@@ -654,16 +659,32 @@ impl Catalog {
 
 impl RowChanges {
     fn put(&mut self, record: &Record) {
-        self.puts.push((record.key(), record.text()));
+        self.puts.extend(chunks::split(record.key(), record.text()));
+        self.records.push(record.key());
     }
 
     fn delete(&mut self, kind: Kind, rid: Rid) {
         self.deletes.push(records::key(kind, rid));
+        self.records.push(records::key(kind, rid));
     }
 
     fn mark_orphan(&mut self, storage_id: PartitionId) {
         self.puts.push((orphan_key(storage_id), Vec::new()));
     }
+}
+
+/// Returns the error for a commit of the catalog that is larger than a commit may be. Nothing in it
+/// can be divided, unlike the items of a transaction.
+fn definition_too_large(error: Error) -> Error {
+    if error.kind() != ErrorKind::RequestEntityTooLarge {
+        return error;
+    }
+    Error::new(
+        ErrorKind::RequestEntityTooLarge,
+        "Request size is too large: the definition, with the earlier indexing policies that some \
+         items still follow, does not fit into one change.",
+    )
+    .with_help("Shorten the definition, or change it again when the reindexing is complete.")
 }
 
 fn orphan_key(storage_id: PartitionId) -> Vec<u8> {

@@ -29,6 +29,17 @@ pub(crate) fn item_id_taken(id: &str, key: &PartitionKey) -> Error {
     ))
 }
 
+/// Returns the error 409 for an id that an item of another partition key with the same hash has.
+pub(crate) fn hashed_key_conflict(id: &str) -> Error {
+    Error::hashed_key_conflict().with_help(format!(
+        "The container has hash version 1, which reads the first 100 characters of a partition \
+         key. An item with the id '{}' has another key with the same first 100 characters. Take \
+         another id or a shorter key, or move to a container with \"version\": 2 in its \
+         \"partitionKey\".",
+        shortened(id)
+    ))
+}
+
 /// Returns the error 412 for an etag that is not the current one.
 pub(crate) fn etag_differs(sent: &str, current: &str) -> Error {
     Error::precondition_failed().with_help(format!(

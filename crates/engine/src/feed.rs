@@ -1,16 +1,18 @@
 //! Feeds: the read feed with all items in natural order, and the two change feeds in the order of
 //! LSNs.
 //!
-//! A page of a change feed reads one physical partition, because its etag is an LSN of one history.
-//! The changes of one transaction stay on one page, and a page ends at a bounded number of items,
-//! bytes and visited changes.
+//! A page of a change feed usually reads one physical partition, and its etag is an LSN of one
+//! history; `several` reads a scope of several partitions, one after another. The changes of one
+//! transaction stay on one page, and a page ends at a bounded number of items, bytes and visited
+//! changes.
 
 mod all_versions;
 mod latest;
+mod several;
 
 use crate::Engine;
 use crate::catalog::Container;
-use crate::errors::damaged;
+use crate::errors::{damaged, gone_error};
 use crate::partition::Partition;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
 use crate::partition::row::Row;
@@ -25,7 +27,7 @@ use crate::request::{
 };
 use crate::throughput::{PartitionCharges, is_throttled};
 use bytes::Bytes;
-use orrery_model::partition_key::{Epk, EpkRange};
+use orrery_model::partition_key::{EpkRange, KeyAddress};
 use orrery_model::work::{Step, Work};
 use orrery_model::{Error, Kind, Result, limits};
 use orrery_storage::Snapshot;
@@ -42,6 +44,18 @@ const VISITED_PER_PAGE: usize = 20_000;
 
 /// Reads one page of a change feed.
 type ReadPage = fn(&FeedReader<'_>, &FeedStart, usize) -> Result<FeedPage>;
+
+/// A request for a page of a change feed.
+#[derive(Clone, Copy)]
+struct FeedRequest<'a> {
+    container: &'a Container,
+    start: &'a FeedStart,
+    /// The most rows of the page; `None` for as many as its bytes and its work allow.
+    max_items: Option<usize>,
+    options: ReadOptions<'a>,
+    /// Reads the rows of one partition.
+    read_page: ReadPage,
+}
 
 impl Engine {
     /// Returns a page of all items.
@@ -77,8 +91,7 @@ impl Engine {
         self.outcome(result.map(|query| query.page), work, position)
     }
 
-    /// Returns a page of the change feed of latest versions, of one physical partition or the part
-    /// of it that `scope` covers.
+    /// Returns a page of the change feed of latest versions.
     pub fn change_feed<'a>(
         &self,
         container: &Container,
@@ -87,19 +100,17 @@ impl Engine {
         max_items: Option<usize>,
         options: impl Into<ReadOptions<'a>>,
     ) -> Pending<FeedPage> {
-        let read_page: ReadPage = latest::read_page;
-        self.feed_page(
+        let request = FeedRequest {
             container,
-            scope,
             start,
             max_items,
-            options.into(),
-            read_page,
-        )
+            options: options.into(),
+            read_page: latest::read_page,
+        };
+        self.feed(&request, scope)
     }
 
-    /// Returns a page of the change feed with all versions and deletes, of one physical partition
-    /// or the part of it that `scope` covers.
+    /// Returns a page of the change feed with all versions and deletes.
     pub fn all_versions_feed<'a>(
         &self,
         container: &Container,
@@ -108,36 +119,38 @@ impl Engine {
         max_items: Option<usize>,
         options: impl Into<ReadOptions<'a>>,
     ) -> Pending<FeedPage> {
-        let read_page: ReadPage = all_versions::read_page;
-        self.feed_page(
+        let request = FeedRequest {
             container,
-            scope,
             start,
             max_items,
-            options.into(),
-            read_page,
-        )
+            options: options.into(),
+            read_page: all_versions::read_page,
+        };
+        self.feed(&request, scope)
     }
 
     /// Answers a page of either change feed.
-    fn feed_page(
-        &self,
-        container: &Container,
-        scope: &Scope,
-        start: &FeedStart,
-        max_items: Option<usize>,
-        options: ReadOptions<'_>,
-        read_page: ReadPage,
-    ) -> Pending<FeedPage> {
+    fn feed(&self, request: &FeedRequest<'_>, scope: &Scope) -> Pending<FeedPage> {
+        let reach = scope_reach(request.container, scope);
+        match reach.is_ok_and(|reach| reach.partitions.len() > 1) {
+            true => self.page_of_several(request, scope),
+            false => self.page_of_one(request, scope),
+        }
+    }
+
+    /// Answers a page of the changes of one physical partition, or of the part of it that `scope`
+    /// covers.
+    fn page_of_one(&self, feed: &FeedRequest<'_>, scope: &Scope) -> Pending<FeedPage> {
+        let container = feed.container;
         let request = PartitionRequest {
             container,
             kind: OperationKind::Feed,
-            admission: options.admission,
+            admission: feed.options.admission,
             refusal: Step::Feed { items: Vec::new() },
             position_of_failure: PositionOfFailure::None,
         };
         let page_items = page_items(&PageRequest {
-            max_items,
+            max_items: feed.max_items,
             ..PageRequest::default()
         });
         // The filter is found together with the partition, again after a split.
@@ -146,16 +159,17 @@ impl Engine {
             &request,
             || {
                 let (partition, found) = one_partition(container, scope)?;
-                let key = found.key.clone().map(Cow::Owned);
+                let key = found.key.as_ref().map(|key| Cow::Owned(key.epk().clone()));
                 *filter.borrow_mut() = found;
                 Ok(Found { partition, key })
             },
             |attempt| {
                 let partition = attempt.partition;
+                let start = several::start_in(container, &partition.range, feed.start)?;
                 let snapshot = partition.snapshot()?;
                 let lsn = snapshot.head().lsn;
                 attempt.position = Some(partition.position(lsn, None));
-                check_session(options.session, partition, lsn)?;
+                check_session(feed.options.session, partition, lsn)?;
                 let reader = FeedReader {
                     container,
                     mixed_until: partition.mixed_until,
@@ -165,7 +179,7 @@ impl Engine {
                 };
                 let page = match reader.filter.is_nothing() {
                     true => reader.empty_page(),
-                    false => read_page(&reader, start, page_items)?,
+                    false => (feed.read_page)(&reader, &start, page_items)?,
                 };
                 let shown = page.rows.len() as u64;
                 self.meters().change_feed_items.add(shown);
@@ -188,7 +202,7 @@ fn feed_work(rows: &[Bytes]) -> Work {
 #[derive(Clone, Default)]
 struct FeedFilter {
     /// The logical partition, if the feed is of a single one.
-    key: Option<Epk>,
+    key: Option<KeyAddress>,
     /// The EPK range, if the feed is not of the whole partition.
     within: Option<EpkRange>,
 }
@@ -202,7 +216,7 @@ impl FeedFilter {
     /// Returns true if an item with this EPK prefix may pass the filter.
     fn may_have(&self, epk_prefix: EpkPrefix) -> bool {
         if let Some(key) = &self.key
-            && keys::epk_prefix(key) != epk_prefix
+            && keys::epk_prefix(key.epk()) != epk_prefix
         {
             return false;
         }
@@ -218,7 +232,7 @@ impl FeedFilter {
 
     /// Returns true if an item passes the filter.
     fn has(&self, row: &Row) -> bool {
-        let has_key = self.key.as_ref().is_none_or(|key| row.epk == *key);
+        let has_key = self.key.as_ref().is_none_or(|key| row.is_of(key));
         let is_within = match &self.within {
             Some(range) => range.contains(&row.epk),
             None => true,
@@ -244,6 +258,7 @@ impl FeedReader<'_> {
         FeedPage {
             rows: Vec::new(),
             continue_after: self.snapshot.head().lsn,
+            ranges: Vec::new(),
             cut: false,
         }
     }
@@ -296,6 +311,7 @@ impl FeedPageBuilder {
         FeedPage {
             rows: self.rows,
             continue_after: self.last_lsn,
+            ranges: Vec::new(),
             cut: true,
         }
     }
@@ -306,6 +322,7 @@ impl FeedPageBuilder {
         FeedPage {
             rows: self.rows,
             continue_after: head.max(self.last_lsn),
+            ranges: Vec::new(),
             cut: false,
         }
     }
@@ -324,7 +341,7 @@ pub(crate) fn read_change(key: &[u8], value: &[u8]) -> Result<(u64, ItemNumber, 
 /// Returns the one partition that a change feed reads, and the filter for its items.
 ///
 /// # Errors
-/// 410/1002 if no partition covers the scope, 400 if several do.
+/// 410/1002 if no partition covers the scope, or if several do: the only one was split meanwhile.
 fn one_partition(container: &Container, scope: &Scope) -> Result<(Arc<Partition>, FeedFilter)> {
     let reach = scope_reach(container, scope)?;
     match &reach.partitions[..] {
@@ -339,10 +356,6 @@ fn one_partition(container: &Container, scope: &Scope) -> Result<(Arc<Partition>
             Kind::PartitionKeyRangeGone,
             "No partition key range covers the range asked for.",
         )),
-        several => Err(Error::bad(format!(
-            "The change feed is read from one partition key range at a time, and the request covers {}: name one with \
-             x-ms-documentdb-partitionkeyrangeid.",
-            several.len()
-        ))),
+        [first, ..] => Err(gone_error(first.0.id)),
     }
 }

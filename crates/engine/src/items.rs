@@ -30,7 +30,7 @@ use crate::request::{
     Id, OperationKind, ReadOptions, ReadReply, WriteOperation, WriteOptions, Written, etag_matches,
 };
 use orrery_model::json::parse;
-use orrery_model::partition_key::{Epk, PartitionKey};
+use orrery_model::partition_key::{KeyAddress, PartitionKey};
 use orrery_model::work::Step;
 use orrery_model::{Error, Json, Kind, Object, Result, Rid, limits};
 
@@ -101,12 +101,12 @@ impl<'a> CheckedWrite<'a> {
         view: ReadView<'_>,
         id: &str,
     ) -> Result<Option<StoredItem>> {
-        let epk = transaction.epk(&self.key);
+        let address = transaction.address(&self.key);
         if !self.options.by_rid {
-            return transaction.find(view, &epk, Id::Name(id));
+            return transaction.find(view, &address, Id::Name(id));
         }
         match Rid::parse(id) {
-            Some(rid) => transaction.find(view, &epk, Id::Rid(rid)),
+            Some(rid) => transaction.find(view, &address, Id::Rid(rid)),
             None => Ok(None),
         }
     }
@@ -129,7 +129,7 @@ impl Engine {
         if let Err(error) = container.partition_key().check(key) {
             return self.refuse(error, Step::ReadNothing);
         }
-        let epk = container.partition_key().epk(key);
+        let address = container.partition_key().address(key);
         let request = PartitionRequest {
             container,
             kind: OperationKind::PointRead,
@@ -139,9 +139,9 @@ impl Engine {
         };
         self.at_partition(
             &request,
-            || Ok(Found::by_key(container, &epk)),
+            || Ok(Found::by_key(container, address.epk())),
             |attempt| {
-                let found = self.read_stored(container, &epk, id, options.session, attempt);
+                let found = self.read_stored(container, &address, id, options.session, attempt);
                 let stored = found.map_err(|error| explain_missing(error, id, key))?;
                 let (reply, step) = read_reply(container.rid(), &stored, if_none_match);
                 attempt.steps.push(step);
@@ -153,7 +153,7 @@ impl Engine {
     fn read_stored(
         &self,
         container: &Container,
-        epk: &Epk,
+        address: &KeyAddress,
         id: Id<'_>,
         session: Option<&str>,
         attempt: &mut Attempt<'_>,
@@ -164,13 +164,14 @@ impl Engine {
         // A client learns how far the partition is even if the item is missing.
         attempt.position = Some(partition.position(lsn, None));
         check_session(session, partition, lsn)?;
+        let settings = container.settings();
         let reader = ItemReader {
             snapshot: snapshot.as_ref(),
             container: container.rid(),
             moment: partition.moment(self.world().now_seconds()),
-            default_ttl: container.settings().default_ttl,
+            settings: &settings,
         };
-        let stored = reader.find(epk, id)?.ok_or_else(Error::not_found)?;
+        let stored = reader.find(address, id)?.ok_or_else(Error::not_found)?;
         attempt.position = Some(partition.position(lsn, Some(stored.row.lsn)));
         attempt.item = Some(stored.number);
         Ok(stored)
@@ -330,12 +331,12 @@ pub(crate) fn apply(
             (Some(stored), created)
         }
         CheckedOperation::Replace { id, item } => {
-            let old = find_existing(transaction, view, write, id)?;
+            let old = find_to_change(transaction, view, write, id)?;
             let new = transaction.replace(view, &old, key, item, options)?;
             (Some(new), false)
         }
         CheckedOperation::Patch { id, patch } => {
-            let old = find_existing(transaction, view, write, id)?;
+            let old = find_to_change(transaction, view, write, id)?;
             let new = transaction.patch(view, &old, patch, options)?;
             (Some(new), false)
         }
@@ -356,14 +357,34 @@ pub(crate) fn upsert(
     item: &Object,
     options: ItemOptions<'_>,
 ) -> Result<(StoredItem, bool)> {
-    let epk = transaction.epk(key);
-    let old = transaction.find(view, &epk, Id::Name(item_id(item)?))?;
+    let address = transaction.address(key);
+    let old = transaction.find(view, &address, Id::Name(item_id(item)?))?;
     let created = old.is_none();
     let stored = match old {
         Some(old) => transaction.replace(view, &old, key, item, options)?,
         None => transaction.create(view, key, item, options)?,
     };
     Ok((stored, created))
+}
+
+/// Returns the item that a write is to change, as [`find_existing`] does.
+///
+/// # Errors
+/// 409 if an item of another partition key with the same hash has the id; 404 if none has it.
+fn find_to_change(
+    transaction: &mut Transaction<'_>,
+    view: ReadView<'_>,
+    write: &CheckedWrite<'_>,
+    id: &str,
+) -> Result<StoredItem> {
+    find_existing(transaction, view, write, id).map_err(|missing| {
+        if missing.kind() != Kind::NotFound || write.options.by_rid {
+            return missing;
+        }
+        let address = transaction.address(&write.key);
+        let held = transaction.check_id_in_other_keys(view, &address, id);
+        held.err().unwrap_or(missing)
+    })
 }
 
 /// Returns the item that a write names; a missing item is charged as a read of nothing.
@@ -445,7 +466,7 @@ fn key_of_item(
     item_id(item)?;
     let key = definition.extract(item)?;
     if let Some(named) = named
-        && definition.epk(named) != definition.epk(&key)
+        && !definition.is_same_key(named, &key)
     {
         return Err(definition.mismatch(named, &key));
     }

@@ -128,7 +128,19 @@ impl Engine {
 
     /// Reads a container.
     pub fn read_container(&self, container: &Container) -> Outcome<Resource> {
-        self.metadata_read(Ok(container.resource(false)))
+        self.container_read(container, Ok(container.resource(false)))
+    }
+
+    /// Charges a read of a container. The answer has the position of the first physical partition:
+    /// some clients expect a session token in it, as the service sends one.
+    fn container_read(&self, container: &Container, result: Result<Resource>) -> Outcome<Resource> {
+        let partitions = container.partitions();
+        let position = partitions.first().map(|first| first.position_now());
+        Outcome {
+            // A partition that another process owns may not be readable here.
+            position: position.filter(|position| position.lsn > 0),
+            ..self.metadata_read(result)
+        }
     }
 
     /// Reads a container with statistics of its partitions, see `operator/statistics.rs`.
@@ -142,7 +154,7 @@ impl Engine {
             resource.body = Json::Object(body).to_text().into();
             Ok(resource)
         });
-        self.metadata_read(result)
+        self.container_read(container, result)
     }
 
     /// Replaces the settings of a container. The index follows a new indexing policy step by step,

@@ -85,8 +85,11 @@ use page::PageRun;
 const MEMORY_BYTES: usize = 256 * 1024 * 1024;
 /// Milliseconds that a page may wait for slots without losing time to work.
 const WAIT_MS: u64 = 10_000;
-/// Rows that a page may have.
-pub(crate) const PAGE_ITEMS_MAX: usize = 10_000;
+/// Rows that a page may have whatever its request says. A page of that many rows is near its limit
+/// of bytes; the number bounds what the server keeps beside the texts of the rows.
+pub(crate) const PAGE_ITEMS_MAX: usize = 100_000;
+/// Rows that a page of sorted rows may have. So many are in memory while all candidates are read.
+const SORTED_PAGE_ITEMS_MAX: usize = 10_000;
 
 impl Engine {
     /// Returns a page of a query.
@@ -163,10 +166,21 @@ impl Engine {
     }
 }
 
-/// Returns the rows wanted on a page.
+/// Returns the rows that a page may have: without a number in the request, as many as its bytes and
+/// its time allow.
 pub(crate) fn page_items(page: &PageRequest) -> usize {
-    let wanted = page.max_items.unwrap_or(limits::PAGE_ITEMS_DEFAULT);
+    let wanted = page.max_items.unwrap_or(PAGE_ITEMS_MAX);
     wanted.clamp(1, PAGE_ITEMS_MAX)
+}
+
+/// Returns the rows that a page of a query may have.
+fn page_rows(query: &Query, page: &PageRequest) -> usize {
+    let is_sorted = !query.order().is_empty() || query.is_blocking();
+    let most = match is_sorted {
+        true => SORTED_PAGE_ITEMS_MAX,
+        false => PAGE_ITEMS_MAX,
+    };
+    page_items(page).min(most)
 }
 
 /// Returns what the queries of a container may name: functions, computed properties, search paths.
@@ -250,7 +264,7 @@ pub(crate) fn run_page(
             None => wait(),
         })
     };
-    let mut bounds = bounds(world, now_ms, page_items(page), &mut expired);
+    let mut bounds = bounds(world, now_ms, page_rows(query, page), &mut expired);
     bounds.reserve = Some(&mut reserve);
     let result = query.run(source, functions, resume, &mut bounds, work);
     // A request with a script that was ended for others did not run out of time.
@@ -305,7 +319,7 @@ fn rows_wanted(query: &Query, page: &PageRequest) -> usize {
     if reads_all {
         return usize::MAX;
     }
-    rows_of(query).min(page_items(page))
+    rows_of(query).min(page_rows(query, page))
 }
 
 /// Returns the number of values that DISTINCT may read from an index to learn that there are few.
@@ -313,7 +327,7 @@ fn rows_wanted(query: &Query, page: &PageRequest) -> usize {
 fn distinct_values_max(query: &Query, page: &PageRequest) -> usize {
     const VALUES_MIN: usize = 1_000;
     const VALUES_PER_ROW: usize = 8;
-    let rows = rows_of(query).min(page_items(page));
+    let rows = rows_of(query).min(page_rows(query, page));
     rows.saturating_mul(VALUES_PER_ROW).max(VALUES_MIN)
 }
 

@@ -174,11 +174,11 @@ impl Engine {
         visit: &mut dyn FnMut(SampledItem) -> bool,
     ) -> Result<bool> {
         let now_seconds = self.world().now_seconds();
-        let default_ttl = container.settings().default_ttl;
+        let settings = container.settings();
         for partition in container.partitions().iter() {
             let snapshot = partition.snapshot()?;
             let moment = partition.moment(now_seconds);
-            let visible = Visibility::of(snapshot.as_ref(), moment, default_ttl)?;
+            let visible = Visibility::of(snapshot.as_ref(), moment, &settings)?;
             let range = keys::naturals_from(0);
             let rows = scan(snapshot.as_ref(), &range, Direction::Forward);
             for (at, row) in rows.enumerate() {

@@ -155,7 +155,8 @@ pub enum Scope {
 /// The begin and the size limits of one page of a feed.
 #[derive(Clone, Debug, Default)]
 pub struct PageRequest {
-    /// The maximum number of rows, `x-ms-max-item-count`; `None` lets the server choose.
+    /// The maximum number of rows, `x-ms-max-item-count`; `None` for as many as the bytes and the
+    /// time of a page allow.
     pub max_items: Option<usize>,
     /// The continuation of the page before, `x-ms-continuation`; `None` for the first page.
     pub continuation: Option<String>,
@@ -273,6 +274,27 @@ pub enum FeedStart {
     },
     /// Changes after this LSN, the etag of an earlier page.
     Lsn(u64),
+    /// Changes after a position in each of several physical partitions, the etag of an earlier page
+    /// over all of them.
+    Ranges(Vec<RangePosition>),
+}
+
+/// A position in the changes of one physical partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RangePosition {
+    /// The id of the partition key range.
+    pub range: u32,
+    /// The position.
+    pub start: RangeStart,
+}
+
+/// The start of the changes of one physical partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RangeStart {
+    /// Changes after this LSN.
+    Lsn(u64),
+    /// Changes after a second since 1970. No page has read the partition yet.
+    After(u64),
 }
 
 /// A page of a change feed.
@@ -280,8 +302,11 @@ pub enum FeedStart {
 pub struct FeedPage {
     /// The JSON texts of items with `_lsn`, or of versions, in LSN order.
     pub rows: Vec<Bytes>,
-    /// The LSN after which the next page starts; the etag of this page.
+    /// The LSN after which the next page starts; the etag of a page of one physical partition.
     pub continue_after: u64,
+    /// The positions after which the next page starts; the etag of a page over several physical
+    /// partitions. Empty for a page of one.
+    pub ranges: Vec<RangePosition>,
     /// True if the page ended because of its size or its work, not at the head of the history. If
     /// false, a page without rows means 304.
     pub cut: bool,

@@ -143,7 +143,7 @@ pub(crate) enum MaxItems {
 }
 
 impl MaxItems {
-    /// FeedKind at most; `None` for as many as fit.
+    /// Returns the number of rows; `None` for as many as fit.
     pub(crate) fn limit(self) -> Option<usize> {
         match self {
             MaxItems::Default => Some(limits::PAGE_ITEMS_DEFAULT),

@@ -444,7 +444,7 @@ static ROWS: &[Row] = {
         not_offered(Post, Conflicts, "Creating a conflict"),
         worker(Get, Conflict, "read_conflict", ReadData, InContainer(feeds::no_such_conflict)),
         worker(Delete, Conflict, "delete_conflict", WriteData,
-            InContainer(feeds::no_such_conflict)),
+            InContainer(feeds::delete_conflict)),
         not_offered(Get, Addresses, DIRECT_MODE),
     ]
 };

@@ -236,6 +236,16 @@ impl Error {
         )
     }
 
+    /// Creates the 409 for an id that an item of another partition key with the same hash has, in
+    /// the service's words.
+    pub fn hashed_key_conflict() -> Self {
+        Self::new(
+            Kind::Conflict,
+            "Resource with id already exists with a conflicting hashed partition key, Please retry \
+             with a different partition key.",
+        )
+    }
+
     /// Creates the 409 for unique key values that another item of the logical partition has, in the
     /// service's words.
     pub fn unique_key_taken() -> Self {

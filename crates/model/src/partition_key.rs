@@ -9,9 +9,11 @@
 //! ```
 //! The hash is that of the official SDKs; `epk.rs` contains their test vectors.
 
+mod address;
 mod epk;
 mod murmur;
 
+pub use address::{KeyAddress, KeyDigest};
 pub use epk::{Epk, EpkRange};
 pub use murmur::murmur3_128;
 
@@ -340,7 +342,8 @@ impl PartitionKey {
     }
 }
 
-/// Equality of logical partitions: two equal keys have the same EPK.
+/// Equality of keys: two equal keys have the same EPK. [`Definition::is_same_key`] compares logical
+/// partitions.
 impl PartialEq for PartitionKey {
     fn eq(&self, other: &Self) -> bool {
         if self.components.len() != other.components.len() {

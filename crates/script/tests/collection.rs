@@ -71,6 +71,14 @@ fn each_reading_function_sends_its_operation_with_its_options() {
         ),
         ("coll.readDocuments(self)", feed(100, None)),
         (
+            "coll.readDocuments(self, {pageSize: -1})",
+            feed(1_000_000, None),
+        ),
+        (
+            "coll.queryDocuments(self, 'SELECT 1', {pageSize: -1})",
+            query("SELECT 1", "[]", 1_000_000, None, false),
+        ),
+        (
             "coll.readDocuments(alt, {pageSize: 5, continuation: 'at 1'})",
             feed(5, some("at 1")),
         ),

@@ -221,6 +221,63 @@ fn a_query_of_conflicts_needs_a_partition_key_or_the_right_to_cross_partitions()
 }
 
 #[test]
+fn a_page_size_of_minus_one_sets_no_limit_of_rows() {
+    const ITEMS: usize = 150;
+    let server = server();
+    let mut client = server.client();
+    client.create("/dbs", r#"{"id":"blog"}"#);
+    let body = r#"{"id":"posts","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}"#;
+    client.create("/dbs/blog/colls", body);
+    let docs = format!("{CONTAINER}/docs");
+    let scripts = format!("{CONTAINER}/sprocs");
+    let count = r#"function (size) {
+        const c = getContext().getCollection();
+        const counts = [];
+        const add = (e, rows) => { counts.push(rows.length); };
+        c.readDocuments(c.getSelfLink(), {pageSize: size}, add);
+        c.queryDocuments(c.getSelfLink(), 'SELECT c.id FROM c', {pageSize: size}, add);
+        __.filter(() => true, {pageSize: size}, (e, rows) => {
+            counts.push(rows.length);
+            getContext().getResponse().setBody(counts);
+        });
+    }"#;
+    let source = Json::from(count);
+    client.create(&scripts, &format!(r#"{{"id":"count","body":{source}}}"#));
+    // Each item has a commit of its own, because a page never divides the changes of a commit.
+    for n in 0..ITEMS {
+        let create = Request::new("POST", &docs).key("p");
+        let body = format!(r#"{{"id":"i{n}","k":"p"}}"#);
+        assert_eq!(client.call(&create.body(body)).status, 201);
+    }
+    for (size, counts) in [("[-1]", "[150,150,150]"), ("[7]", "[7,7,7]")] {
+        let run = Request::new("POST", &format!("{scripts}/count")).key("p");
+        let answer = client.call(&run.body(size));
+        assert_eq!((answer.status, &*answer.text()), (200, counts));
+    }
+
+    let query = |text: &str| Request::query(&docs, text);
+    for request in [
+        query("SELECT * FROM c"),
+        query("SELECT * FROM c ORDER BY c.id"),
+        Request::new("GET", &docs),
+        Request::new("GET", &docs).header("A-IM", "Incremental Feed"),
+    ] {
+        for (most, rows) in [
+            (Some("-1"), ITEMS),
+            (Some("7"), 7),
+            (Some("0"), 100),
+            (None, 100),
+        ] {
+            let mut request = request.clone();
+            if let Some(most) = most {
+                request = request.header("x-ms-max-item-count", most);
+            }
+            assert_eq!(client.call(&request).rows().len(), rows, "{most:?}");
+        }
+    }
+}
+
+#[test]
 fn partition_key_ranges_are_paged_on_request() {
     let server = server();
     let mut client = server.client();

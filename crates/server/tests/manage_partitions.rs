@@ -206,6 +206,56 @@ fn a_stepwise_split_runs_one_step_per_request_and_its_switch_shows_as_410() {
 }
 
 #[test]
+fn the_range_of_a_stepwise_split_is_splitting_between_its_steps() {
+    let (_server, mut client, mut manager) = with_items();
+    // Returns the status of each range, and the etag; `None` if nothing has changed since `known`.
+    let mut ranges = |known: &str| {
+        let list = Request::new("GET", "/dbs/blog/colls/posts/pkranges")
+            .header("A-IM", "Incremental Feed")
+            .header("If-None-Match", known);
+        let answer = client.call(&list);
+        let etag = answer.header("etag").expect("an etag").to_owned();
+        if answer.status == 304 {
+            return (None, etag);
+        }
+        let rows = answer.members("PartitionKeyRanges");
+        let status = |row: &Json| format!("{} {}", text(row, "id"), text(row, "status"));
+        (Some(rows.iter().map(status).collect::<Vec<_>>()), etag)
+    };
+    let (before, first) = ranges("");
+    assert_eq!(before, Some(vec!["0 online".to_owned()]));
+
+    let split = format!("{PARTITIONS}/0/split");
+    let begun = manager.ok("POST", &split, r#"{"stepwise":"yes"}"#).json();
+    let path = format!("/operations/{}", number(&begun, "id"));
+    let (during, second) = ranges(&first);
+    assert_eq!(during, Some(vec!["0 splitting".to_owned()]));
+    for _ in ["copied", "completing"] {
+        manager.ok("POST", &path, r#"{"action":"next"}"#);
+        assert_eq!(
+            ranges(&second),
+            (None, second.clone()),
+            "it is splitting still"
+        );
+    }
+    manager.ok("POST", &path, r#"{"action":"next"}"#);
+    let (after, third) = ranges(&second);
+    let successors = vec!["1 online".to_owned(), "2 online".to_owned()];
+    assert_eq!(after, Some(successors));
+
+    // A successor is split in the same way, and a cancelled split leaves the range online.
+    let split = format!("{PARTITIONS}/1/split");
+    let begun = manager.ok("POST", &split, r#"{"stepwise":"yes"}"#).json();
+    let (during, fourth) = ranges(&third);
+    let one_splits = vec!["1 splitting".to_owned(), "2 online".to_owned()];
+    assert_eq!(during, Some(one_splits));
+    let path = format!("/operations/{}", number(&begun, "id"));
+    manager.ok("POST", &path, r#"{"action":"cancel"}"#);
+    let online = vec!["1 online".to_owned(), "2 online".to_owned()];
+    assert_eq!(ranges(&fourth).0, Some(online));
+}
+
+#[test]
 fn a_cancelled_split_changes_nothing() {
     let (_server, mut client, mut manager) = with_items();
     let begun = manager

@@ -92,9 +92,12 @@ macro_rules! scripts {
 scripts! {
     access,
     answers,
+    change_feeds,
     clock,
     cors,
+    definitions,
     encryption_keys,
+    hashed_keys,
     hosts,
     offers,
     old_versions,

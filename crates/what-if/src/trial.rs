@@ -28,7 +28,7 @@ pub struct TrialQuery {
     /// The partition key of the request; `None` lets the query ask every partition that its filter
     /// does not exclude.
     pub partition_key: Option<PartitionKey>,
-    /// The rows wanted on a page; `None` lets the server choose.
+    /// The rows wanted on a page; `None` for as many as its bytes and its time allow.
     pub max_items: Option<usize>,
     /// The pages to read, at least 1.
     pub pages: usize,

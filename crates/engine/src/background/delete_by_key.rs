@@ -22,7 +22,7 @@ use crate::partition_request::{Done, Found, PartitionRequest, PositionOfFailure}
 use crate::pending::Pending;
 use crate::request::{AdmissionOptions, OperationKind};
 use orrery_model::Result;
-use orrery_model::partition_key::{Epk, PartitionKey};
+use orrery_model::partition_key::{Definition, Epk, KeyAddress, PartitionKey};
 use orrery_model::work::Step;
 use orrery_storage::Snapshot;
 
@@ -48,7 +48,7 @@ impl Engine {
         if let Err(error) = container.partition_key().check(key) {
             return self.refuse(error, refusal);
         }
-        let epk = container.partition_key().epk(key);
+        let address = container.partition_key().address(key);
         let request = PartitionRequest {
             container,
             kind: OperationKind::Delete,
@@ -58,9 +58,9 @@ impl Engine {
         };
         self.at_partition(
             &request,
-            || Ok(Found::by_key(container, &epk)),
+            || Ok(Found::by_key(container, address.epk())),
             |attempt| {
-                let commit = self.begin_delete_by_key(container, attempt.partition, &epk)?;
+                let commit = self.begin_delete_by_key(container, attempt.partition, &address)?;
                 attempt.steps.push(Step::Write { bytes: 0, terms: 0 });
                 attempt.position = Some(attempt.partition.position(commit.attempt.lsn, None));
                 Ok(Done {
@@ -76,17 +76,26 @@ impl Engine {
         &self,
         container: &Container,
         partition: &Partition,
-        epk: &Epk,
+        address: &KeyAddress,
     ) -> Result<SubmittedCommit> {
+        // The lock comes before the snapshot, so that no commit falls between the two.
         let mut writer = partition.lock()?;
+        let row_key = keys::key_deletion(address.epk());
+        let present = match address.digest() {
+            Some(_) => writer.get(partition.snapshot()?.as_ref(), &row_key)?,
+            // The row is of this key alone, and the new deletion covers an older one.
+            None => None,
+        };
         let deletion = KeyDeletion {
             up_to: writer.lsn + 1,
             from: 0,
             until: partition.item_number_bound(container)?,
+            digest: address.digest(),
         };
+        let row = deletion.added_to(present.as_deref())?;
         let changes = CommitChanges {
-            puts: vec![(keys::key_deletion(epk), deletion.encode())],
-            epk_prefixes: vec![keys::epk_prefix(epk)],
+            puts: vec![(row_key, row)],
+            epk_prefixes: vec![keys::epk_prefix(address.epk())],
             counters: writer.counters,
             may_use_reserve: true,
             ..CommitChanges::default()
@@ -136,10 +145,13 @@ impl Engine {
         self.transaction_step(container, partition, |transaction, snapshot| {
             // Read again under the lock: a newer deletion of the same key may have replaced the
             // row.
-            if let Some((epk, deletion)) = KeyDeletion::first(snapshot)? {
-                let next = erase_some(transaction, snapshot, &epk, deletion)?;
+            if let Some((epk, deletions)) = KeyDeletion::first(snapshot)?
+                && let Some(deletion) = deletions.first()
+            {
+                let definition = container.partition_key();
+                let next = erase_some(transaction, snapshot, definition, &epk, *deletion)?;
                 // The row says where the next step begins, and goes with the last item.
-                let row = next.map(|from| KeyDeletion { from, ..deletion }.encode());
+                let row = KeyDeletion::after_step(deletions, next);
                 transaction.add_row(keys::key_deletion(&epk), row);
             }
             Ok(true)
@@ -152,6 +164,7 @@ impl Engine {
 fn erase_some(
     transaction: &mut Transaction<'_>,
     snapshot: &dyn Snapshot,
+    definition: &Definition,
     epk: &Epk,
     deletion: KeyDeletion,
 ) -> Result<Option<ItemNumber>> {
@@ -167,7 +180,7 @@ fn erase_some(
         visited += 1;
         bytes += stored.row.body.len();
         // Items written after the deletion live in the same logical partition and stay.
-        if stored.row.epk == *epk && stored.row.lsn <= deletion.up_to {
+        if stored.row.epk == *epk && deletion.has(&stored.row, definition) {
             transaction.erase(&stored)?;
         }
     }

@@ -36,7 +36,7 @@ impl Catalog {
         let row = (vec![CONFIRMED_TIME], confirmed_ms.to_be_bytes().to_vec());
         let stored = self.commit_rows(RowChanges {
             puts: vec![row],
-            deletes: Vec::new(),
+            ..RowChanges::default()
         });
         stored.map(drop)
     }

@@ -634,6 +634,11 @@ impl Offer {
         let content = body.get("content").and_then(Json::as_object);
         let content = content.ok_or_else(|| invalid_offer("'content' is missing"))?;
         properties::check("offer", content, CONTENT, None)?;
+        // A client that knows neither has not read the offer that it replaces.
+        if member(body, "id").is_none() && member(body, "_rid").is_none() {
+            let error = invalid_offer("it has neither 'id' nor '_rid'");
+            return Err(error.with_help("Read the offer, change its content and send it back."));
+        }
 
         let manual = member(content, "offerThroughput");
         match (self.throughput, member(content, "offerAutopilotSettings")) {

@@ -14,7 +14,7 @@
 
 use super::ranges::RANGE;
 use super::records::Record;
-use super::{Catalog, RECORD, Row, RowChanges, StoredRow};
+use super::{Catalog, RECORD, Row, RowChanges, StoredRow, chunks};
 use crate::errors::storage_failure;
 use crate::partition::keys;
 use crate::partition::scan;
@@ -105,6 +105,11 @@ impl Catalog {
         current_set(self.partition.snapshot()?.as_ref())
     }
 
+    /// Returns the prefix of the keys of the current row set.
+    pub(super) fn key_prefix(&self) -> Vec<u8> {
+        key_prefix(self.row_set())
+    }
+
     /// Returns the records or the ranges of the current row set in the order of their keys, which
     /// are without the prefix of the set.
     pub(super) fn stored_rows<'a>(
@@ -115,7 +120,7 @@ impl Catalog {
         let prefix = key_prefix(self.row_set());
         let first = [&prefix[..], &[tag]].concat();
         let range = (first.clone(), keys::after(&first));
-        let rows = scan(snapshot, &range, Direction::Forward);
+        let rows = chunks::joined(scan(snapshot, &range, Direction::Forward));
         rows.map(move |row| row.map(|(key, value)| (key.slice(prefix.len()..), value)))
     }
 
@@ -129,7 +134,7 @@ impl Catalog {
         let prefix_length = key_prefix(row_set).len();
         let mut rows = Vec::new();
         for range in key_ranges(row_set) {
-            for row in scan(snapshot.as_ref(), &range, Direction::Forward) {
+            for row in chunks::joined(scan(snapshot.as_ref(), &range, Direction::Forward)) {
                 let (key, value) = row?;
                 rows.push((key[prefix_length..].to_vec(), value.to_vec()));
             }
@@ -193,7 +198,7 @@ impl Catalog {
             let (key, value) = change?;
             chunk_bytes += key.len() + value.as_ref().map_or(0, Vec::len);
             match value {
-                Some(value) => chunk.puts.push((key, value)),
+                Some(value) => chunk.puts.extend(chunks::split(key, value)),
                 None => chunk.deletes.push(key),
             }
             if chunk_bytes > COMMIT_BYTES {

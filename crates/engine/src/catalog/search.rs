@@ -8,6 +8,7 @@
 use crate::index::policy::{Policy, SearchIndex, names_of};
 use crate::request::properties::member;
 use orrery_model::json::deep_equal;
+use orrery_model::words::shortened;
 use orrery_model::{Error, Json, Object, Result, object};
 use orrery_sql::{DEFAULT_LANGUAGE, Path, VectorPath, full_text_languages};
 
@@ -300,6 +301,55 @@ pub(crate) fn check_vector_indexes_kept(policy: &Policy, old_policy: &Policy) ->
                      existing vector indexing policy cannot be modified in Collection Replace",
                 ));
             }
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the settings of full-text search in a client's body have no member that would be
+/// kept without effect, such as the settings of the analysis: a search would find other items than
+/// the client expects. Stored bodies may have such members from earlier versions.
+///
+/// # Errors
+/// 400 that names the member.
+pub(crate) fn check_text_settings(body: &Object) -> Result<()> {
+    if let Some(policy) = member(body, "fullTextPolicy") {
+        let what = "The full text policy's property";
+        check_members(policy, &["defaultLanguage", "fullTextPaths"], what)?;
+        let what = "The property of a full text path";
+        for entry in entries_of(policy, "fullTextPaths") {
+            check_members(entry, &["path", "language"], what)?;
+        }
+    }
+    if let Some(policy) = member(body, "indexingPolicy") {
+        for entry in entries_of(policy, "fullTextIndexes") {
+            check_members(entry, &["path"], "The property of a full text index")?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the entries of a list; none if it is absent or no list.
+fn entries_of<'b>(body: &'b Json, list: &str) -> &'b [Json] {
+    let entries = body.get(list).and_then(Json::as_array);
+    entries.unwrap_or_default()
+}
+
+/// Checks that an object has no members but `known`; `null` counts as absent.
+///
+/// # Errors
+/// 400 that names the member, as `what` of the service that is not supported.
+fn check_members(json: &Json, known: &[&str], what: &str) -> Result<()> {
+    let Some(object) = json.as_object() else {
+        return Err(bad(format!(
+            "One of the specified inputs is invalid: {} is no object.",
+            shortened(&json.to_text())
+        )));
+    };
+    for (name, value) in object.iter() {
+        if !known.contains(&name) && *value != Json::Null {
+            let name = shortened(name);
+            return Err(Error::unsupported(format!("{what} '{name}'")));
         }
     }
     Ok(())
@@ -615,6 +665,44 @@ mod tests {
                 "MultiPolygon",
             ),
         ]);
+    }
+
+    #[test]
+    fn settings_of_the_analysis_of_texts_are_refused_by_name() {
+        let policy = |members: &str| format!(r#""fullTextPolicy":{{{members}}}"#);
+        let path = |members: &str| {
+            let entry = format!(r#"{{"path":"/t","language":"en-US",{members}}}"#);
+            policy(&format!(r#""fullTextPaths":[{entry}]"#))
+        };
+        let index = r#""fullTextPolicy":{"fullTextPaths":[{"path":"/t"}]},"indexingPolicy":
+            {"fullTextIndexes":[{"path":"/t","tokenizer":"word"}]}"#;
+        check_refused(&[
+            (
+                policy(r#""package":"standard""#),
+                "'package' is not supported",
+            ),
+            (
+                policy(r#""defaultSpec":{"filters":["stem"]}"#),
+                "'defaultSpec'",
+            ),
+            (path(r#""tokenizer":"word""#), "'tokenizer'"),
+            (path(r#""filters":["lowercase"]"#), "'filters'"),
+            (path(r#""stopWordListKind":"none""#), "'stopWordListKind'"),
+            (path(r#""addStopWords":["of"]"#), "'addStopWords'"),
+            (path(r#""removeStopWords":["of"]"#), "'removeStopWords'"),
+            (index.to_owned(), "'tokenizer'"),
+            (r#""fullTextPolicy":"en-US""#.to_owned(), "is no object"),
+        ]);
+        settings(&policy(r#""package":null,"defaultLanguage":"en-US""#)).expect("null is absent");
+    }
+
+    #[test]
+    fn a_stored_container_keeps_settings_that_an_earlier_version_accepted() {
+        let text = r#"{"id":"c","fullTextPolicy":{"package":"standard","fullTextPaths":[]}}"#;
+        let body = parse(text.as_bytes()).expect("JSON");
+        let body = body.as_object().expect("an object");
+        Settings::from_stored(body).expect("settings");
+        Settings::from_body(body).expect_err("a client is told");
     }
 
     #[test]

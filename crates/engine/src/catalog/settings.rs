@@ -2,7 +2,7 @@
 //! replace.
 
 use super::encryption::EncryptionPolicy;
-use super::search::Search;
+use super::search::{Search, check_text_settings};
 use crate::index::policy::Policy;
 use crate::partition::row::is_system;
 use crate::request::properties::{self, Property, member, server_set, stored, unsupported};
@@ -60,7 +60,11 @@ const PROPERTIES: &[Property] = &[
         "kept and completed: `/\"_etag\"/?` is excluded unless named; composite indexes have 2 to \
          8 paths, 100 in all",
     ),
-    stored("defaultTtl", "kept: -1 or 1 to 2,147,483,647 seconds"),
+    stored(
+        "defaultTtl",
+        "kept: -1 or 1 to 2,147,483,647 seconds; `null` is 400, as in the service, and does not \
+         count as absent",
+    ),
     stored(
         "uniqueKeyPolicy",
         "kept: up to 10 keys of up to 16 paths; cannot be changed",
@@ -90,7 +94,8 @@ const PROPERTIES: &[Property] = &[
     ),
     stored(
         "fullTextPolicy",
-        "kept: languages en-US, de-DE, es-ES, fr-FR, it-IT, pt-BR, pt-PT",
+        "kept: languages en-US, de-DE, es-ES, fr-FR, it-IT, pt-BR, pt-PT; settings of the analysis \
+         (`package`, `defaultSpec`, tokenizers, filters, stop words) are refused by name",
     ),
     stored(
         "clientEncryptionPolicy",
@@ -122,7 +127,13 @@ impl Settings {
     /// 400 that names the member.
     pub fn from_body(body: &Object) -> Result<Settings> {
         super::resource_id(body)?;
-        Settings::from_stored(body)
+        // The only member of which `null` does not count as absent, as in the service.
+        if let Some(null @ Json::Null) = body.get("defaultTtl") {
+            return Err(ttl_invalid("defaultTtl", null));
+        }
+        let settings = Settings::from_stored(body)?;
+        check_text_settings(body)?;
+        Ok(settings)
     }
 
     /// Reads a stored container body, whose id was checked when the container was created.
@@ -275,25 +286,26 @@ pub(crate) fn check_computed_properties(properties: &[(String, String)]) -> Resu
     Ok(())
 }
 
-/// The service's message for an invalid `ttl` or `defaultTtl`.
-const TTL_INVALID: &str = "The input ttl is invalid. Ensure to provide a nonzero positive \
-                               integer less than or equal to '2147483647', or -1 for never.";
-
 /// Reads `ttl` or `defaultTtl`: -1, or 1 to 2,147,483,647 seconds. Returns `None` for other values.
 pub(crate) fn read_ttl(value: &Json) -> Option<i32> {
     let seconds = i32::try_from(value.as_i64()?).ok()?;
     (seconds == -1 || seconds > 0).then_some(seconds)
 }
 
-/// Returns the error 400 for a value of `ttl` or `defaultTtl` that is not one.
+/// Returns the error 400 for a value of `ttl` or `defaultTtl` that is not one: the service's
+/// sentence, and the member and the remedy.
 pub(crate) fn ttl_invalid(name: &str, value: &Json) -> Error {
+    let shown = shortened(&value.to_text());
     let advice = match name {
         "ttl" => "leave '{}' out to take the container's setting",
         _ => "leave '{}' out to keep items for ever",
     };
-    Error::bad(TTL_INVALID).with_help(format!(
-        "The value of '{name}' is {}, in seconds: {}, or take -1.",
-        shortened(&value.to_text()),
+    Error::bad(format!(
+        "The input ttl '{shown}' is invalid. Ensure to provide a nonzero positive integer less \
+         than or equal to '2147483647', or '-1' which means never expire."
+    ))
+    .with_help(format!(
+        "The value of '{name}' is {shown}, in seconds: {}, or take -1.",
         advice.replace("{}", name)
     ))
 }

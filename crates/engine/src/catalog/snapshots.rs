@@ -14,7 +14,7 @@
 
 use super::ranges::{RANGE, RangeRecord};
 use super::records::{Kind, Record, as_u64};
-use super::{Catalog, RECORD, Row, RowChanges, orphan_key, parse_stored};
+use super::{Catalog, RECORD, Row, RowChanges, chunks, orphan_key, parse_stored};
 use crate::errors::storage_failure;
 use crate::partition::container_view::ContainerView;
 use crate::partition::keys;
@@ -467,7 +467,8 @@ impl Catalog {
         let snapshot = self.partition.snapshot()?;
         let mut rows = Vec::new();
         let mut partitions = Vec::new();
-        for row in scan(snapshot.as_ref(), &key_range(number), Direction::Forward) {
+        let rows_range = key_range(number);
+        for row in chunks::joined(scan(snapshot.as_ref(), &rows_range, Direction::Forward)) {
             let (key, value) = row?;
             let key = &key[prefix_length..];
             partitions.extend(live_partition(key, &value)?);

@@ -1,6 +1,7 @@
 //! The change feed with all versions and deletes: each change of each item, as far back as the
 //! container keeps versions.
 
+use super::several::not_of_one_partition;
 use super::{FeedPageBuilder, FeedReader};
 use crate::partition::versions::{Versions, floor};
 use crate::request::{FeedPage, FeedStart};
@@ -21,6 +22,7 @@ pub(super) fn read_page(
     match start {
         FeedStart::Now => Ok(reader.empty_page()),
         FeedStart::Lsn(lsn) => versions_after(reader, *lsn, retention_seconds, page_items),
+        FeedStart::Ranges(_) => Err(not_of_one_partition()),
         FeedStart::Beginning | FeedStart::After { .. } => Err(Error::bad(
             "A change feed in the mode All Versions and Deletes starts from now or from a continuation \
              (If-None-Match), not from the beginning or a point in time.",

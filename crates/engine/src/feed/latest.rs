@@ -1,5 +1,6 @@
 //! The change feed of latest versions: each item once, at its last change, in the order of LSNs.
 
+use super::several::not_of_one_partition;
 use super::{FeedPageBuilder, FeedReader, ROW, read_change};
 use crate::errors::{damaged, storage_failure};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
@@ -27,6 +28,7 @@ pub(super) fn read_page(
         FeedStart::Now => Ok(reader.empty_page()),
         FeedStart::Beginning => changes_after(reader, 0, None, page_items),
         FeedStart::Lsn(lsn) => changes_after(reader, *lsn, None, page_items),
+        FeedStart::Ranges(_) => Err(not_of_one_partition()),
         FeedStart::After { seconds } => {
             let after = lsn_before(reader, *seconds)?;
             changes_after(reader, after, Some(*seconds), page_items)
@@ -41,8 +43,8 @@ fn changes_after(
     changed_after: Option<u64>,
     page_items: usize,
 ) -> Result<FeedPage> {
-    let default_ttl = reader.container.settings().default_ttl;
-    let visibility = Visibility::of(reader.snapshot, reader.moment, default_ttl)?;
+    let settings = reader.container.settings();
+    let visibility = Visibility::of(reader.snapshot, reader.moment, &settings)?;
     let mut page = FeedPageBuilder::new(after, page_items);
     let range = keys::feed_after(after);
     for entry in scan(reader.snapshot, &range, Direction::Forward) {

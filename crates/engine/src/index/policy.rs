@@ -519,7 +519,14 @@ fn path_texts(body: &Object, name: &str) -> Result<Vec<String>> {
         Some(Json::Array(list)) => list,
         Some(_) => return Err(bad(&format!("'{name}' is not an array"))),
     };
-    if list.len() > limits::INDEXING_PATHS {
+    // The paths with which every policy is completed do not count, so that a client may send back
+    // what it read.
+    let is_completion = |entry: &Json| {
+        let path = entry.get("path").and_then(Json::as_str);
+        matches!(path, Some("/" | "/*" | "/\"_etag\"/?"))
+    };
+    let count = list.iter().filter(|entry| !is_completion(entry)).count();
+    if count > limits::INDEXING_PATHS {
         let most = limits::INDEXING_PATHS;
         return Err(bad(&format!("'{name}' has more than {most} paths")));
     }

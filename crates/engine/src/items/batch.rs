@@ -24,7 +24,7 @@ use crate::request::{
     AdmissionOptions, BatchAction, BatchAnswer, BatchMode, BatchOperation, BatchReply, Body, Id,
     OperationKind, ReadOptions, ReadReply, WriteOptions,
 };
-use orrery_model::partition_key::{Epk, PartitionKey};
+use orrery_model::partition_key::{Epk, KeyAddress, PartitionKey};
 use orrery_model::words::shortened;
 use orrery_model::work::{Step, Work};
 use orrery_model::{Error, Json, Kind, Result, limits};
@@ -50,7 +50,7 @@ impl Draft {
 
 /// An operation that has passed every check that needs no store.
 struct Checked<'a> {
-    epk: Epk,
+    address: KeyAddress,
     task: Task<'a>,
 }
 
@@ -398,7 +398,7 @@ impl Bulk<'_> {
         let (engine, container, range) = (self.engine, self.container, self.range);
         engine.at_partition(
             &request,
-            || find_in_range(container, range, &checked.epk),
+            || find_in_range(container, range, checked.address.epk()),
             |attempt| {
                 let done = match checked.task {
                     Task::Read { .. } => self.read(&checked, attempt),
@@ -499,7 +499,7 @@ impl Draft {
         let definition = container.partition_key();
         if let (Some(own), Some(key)) = (&partition_key, key) {
             definition.check(own)?;
-            if definition.epk(own) != definition.epk(key) {
+            if !definition.is_same_key(own, key) {
                 return Err(definition.mismatch(key, own));
             }
         }
@@ -529,7 +529,7 @@ impl Draft {
             BatchAction::Read(id) => {
                 let key = named_key(container, self.options.partition_key.as_ref())?;
                 Ok(Checked {
-                    epk: definition.epk(&key),
+                    address: definition.address(&key),
                     task: Task::Read {
                         id,
                         if_none_match: self.if_none_match.as_deref(),
@@ -539,7 +539,7 @@ impl Draft {
             BatchAction::Write(operation) => {
                 let write = check(container, operation, body, &self.options)?;
                 Ok(Checked {
-                    epk: definition.epk(&write.key),
+                    address: definition.address(&write.key),
                     task: Task::Write {
                         write,
                         minimal: self.minimal,
@@ -558,7 +558,7 @@ fn carry_out(
 ) -> Result<BatchReply> {
     match &checked.task {
         Task::Read { id, if_none_match } => {
-            let Some(stored) = transaction.find(view, &checked.epk, Id::Name(id))? else {
+            let Some(stored) = transaction.find(view, &checked.address, Id::Name(id))? else {
                 transaction.work.push(Step::ReadNothing);
                 return Err(Error::not_found()
                     .with_help(format!("No item has the id '{}'.", shortened(id))));

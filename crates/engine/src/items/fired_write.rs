@@ -36,8 +36,8 @@ impl FiredWrite {
         match &write.operation {
             CheckedOperation::Create(_) => Ok(None),
             CheckedOperation::Upsert(item) => {
-                let epk = transaction.epk(&write.key);
-                transaction.find(view, &epk, Id::Name(item_id(item)?))
+                let address = transaction.address(&write.key);
+                transaction.find(view, &address, Id::Name(item_id(item)?))
             }
             CheckedOperation::Replace { id, .. }
             | CheckedOperation::Patch { id, .. }

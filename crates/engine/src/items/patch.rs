@@ -104,7 +104,7 @@ impl Transaction<'_> {
         let item = patch.patch.apply(&old.item()?)?;
         let definition = self.key_definition();
         let key = definition.extract(&item)?;
-        if definition.epk(&key) != old.row.epk {
+        if !old.row.is_of(&definition.address(&key)) {
             return Err(definition.change_refused(&definition.extract(&old.item()?)?, &key));
         }
         Ok(item)

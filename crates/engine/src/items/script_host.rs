@@ -12,7 +12,7 @@ use crate::partition::transaction::{ItemOptions, ReadView, Transaction};
 use crate::query::{ListedRow, Workplace, environment, query_rows};
 use crate::request::{Id, IndexingDirective, PageRequest, QueryRequest, etag_matches};
 use orrery_model::json::parse;
-use orrery_model::partition_key::{Epk, PartitionKey};
+use orrery_model::partition_key::{KeyAddress, PartitionKey};
 use orrery_model::work::{QueryWork, Step};
 use orrery_model::{Error, Json, Object, Result, Rid};
 use orrery_script::{DocumentLink, Host, HostCall, HostFailure, HostReply, IndexAction};
@@ -25,8 +25,8 @@ pub(super) struct ScriptHost<'a, 'w> {
     pub container: &'a Container,
     /// The partition key for which the script runs.
     pub key: PartitionKey,
-    /// The effective partition key of `key`.
-    pub epk: Epk,
+    /// The logical partition of `key`.
+    pub address: KeyAddress,
     /// The transaction with everything that the script changed.
     pub transaction: Transaction<'a>,
     /// The rows that the transaction sees below its own changes.
@@ -186,7 +186,7 @@ impl ScriptHost<'_, '_> {
         let item = parse_item(body.as_bytes())?;
         let definition = self.container.partition_key();
         let key = definition.extract(&item)?;
-        if definition.epk(&key) != self.epk {
+        if !definition.is_same_key(&key, &self.key) {
             return Err(Error::bad(
                 "Requests originating from scripts cannot reference partition keys other than the one for which client \
                  request was submitted.",
@@ -217,7 +217,7 @@ impl ScriptHost<'_, '_> {
                 })?)
             }
         };
-        let found = self.transaction.find(self.view, &self.epk, id)?;
+        let found = self.transaction.find(self.view, &self.address, id)?;
         found.ok_or_else(|| {
             self.transaction.work.push(Step::ReadNothing);
             Error::not_found()
@@ -228,7 +228,7 @@ impl ScriptHost<'_, '_> {
     /// the write that fired the trigger.
     fn query(&mut self, request: &QueryRequest) -> Result<HostReply> {
         let container = self.container;
-        let mut items = self.transaction.logical_partition(&self.epk)?;
+        let mut items = self.transaction.logical_partition(&self.address)?;
         if let Some(fired) = &self.fired {
             fired.undo(&mut items);
         }

@@ -239,8 +239,8 @@ impl Engine {
         steps: &mut Vec<Step>,
         mut body: impl FnMut(&mut ScriptHost<'_, '_>) -> Result<T>,
     ) -> Result<Committed<T>> {
-        let epk = container.partition_key().epk(key);
-        let epk_prefix = keys::epk_prefix(&epk);
+        let address = container.partition_key().address(key);
+        let epk_prefix = keys::epk_prefix(address.epk());
         let _script_lock = self.script_locks().lock(container.rid(), epk_prefix)?;
         let began_ms = self.world().now_ms();
         for run in 0..RUNS_MAX {
@@ -258,7 +258,7 @@ impl Engine {
                 engine: self,
                 container,
                 key: key.clone(),
-                epk: epk.clone(),
+                address: address.clone(),
                 transaction,
                 view: ReadView::Durable,
                 fired: None,
@@ -312,7 +312,7 @@ impl Engine {
             item_id(&item)?;
             let definition = host.container.partition_key();
             let key = definition.extract(&item)?;
-            if definition.epk(&key) != host.epk {
+            if !definition.is_same_key(&key, &host.key) {
                 return Err(Error::partition_key_mismatch().with_help(format!(
                     "The trigger '{}' makes an item with the partition key {}, which is not that \
                      of the request.",

@@ -14,7 +14,7 @@
 //! 19   expiry second·8 number·8              prefix·8        time to live
 //! 1A   policy·1 epk length·1 epk values      number·8        unique keys
 //! 1B                                         policy generations (index/generations.rs)
-//! 1C   epk                                   deletion of a logical partition (key_deletion.rs)
+//! 1C   epk                                   deletions of logical partitions (key_deletion.rs)
 //! 1D   lsn·8 sequence·4 number·8 chunk·4     version of an item, in chunks (versions.rs)
 //! 1E                                         lsn·8: versions of commits after it are kept
 //! 1F   00 epk                                bytes·8: size of a large logical partition

@@ -14,7 +14,7 @@ use crate::partition::keys::{self, ItemNumber};
 use crate::request::IndexingDirective;
 use crate::request::properties::{Property, is_server_set, server_set, stored};
 use bytes::Bytes;
-use orrery_model::partition_key::Epk;
+use orrery_model::partition_key::{Epk, KeyAddress};
 use orrery_model::rid::ChildKind;
 use orrery_model::{Object, Result, Rid};
 
@@ -133,6 +133,11 @@ impl Row {
             epk: Epk::from_bytes(bytes.get(HEADER..epk_end)?),
             body: bytes.slice(epk_end..),
         })
+    }
+
+    /// Returns true if the item belongs to a logical partition.
+    pub(crate) fn is_of(&self, address: &KeyAddress) -> bool {
+        address.has(&self.epk, &self.body)
     }
 
     /// Returns the seconds that the item lives in a container with this `defaultTtl`, or `None` if

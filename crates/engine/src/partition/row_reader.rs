@@ -4,6 +4,7 @@
 //! A large item is stored as a first row and further chunks; the functions here put them together.
 //! Readers outside a transaction use [`ItemReader`], which holds no lock and keeps no changes.
 
+use crate::catalog::settings::Settings;
 use crate::errors::storage_failure;
 use crate::partition::item::{StoredItem, damaged};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
@@ -13,7 +14,7 @@ use crate::partition::stamps::Moment;
 use crate::partition::visibility::is_deleted_by_key;
 use crate::request::Id;
 use bytes::Bytes;
-use orrery_model::partition_key::Epk;
+use orrery_model::partition_key::KeyAddress;
 use orrery_model::rid::ChildKind;
 use orrery_model::{Result, Rid};
 use orrery_storage::{Direction, Snapshot};
@@ -93,8 +94,8 @@ pub(crate) struct ItemReader<'a> {
     pub container: Rid,
     /// The present moment, which decides what has expired.
     pub moment: Moment,
-    /// The `defaultTtl` of the container, in seconds.
-    pub default_ttl: Option<i32>,
+    /// The settings of the container.
+    pub settings: &'a Settings,
 }
 
 impl ItemReader<'_> {
@@ -103,31 +104,34 @@ impl ItemReader<'_> {
     ///
     /// # Errors
     /// 500 if the store cannot be read or rows contradict each other.
-    pub(crate) fn find(&self, epk: &Epk, id: Id<'_>) -> Result<Option<StoredItem>> {
+    pub(crate) fn find(&self, address: &KeyAddress, id: Id<'_>) -> Result<Option<StoredItem>> {
         let number = match id {
-            Id::Name(name) => self.number_of_id(epk, name)?,
+            Id::Name(name) => self.number_of_id(address, name)?,
             Id::Rid(rid) => number_of_rid(self.container, rid),
         };
         let Some(number) = number else {
             return Ok(None);
         };
-        let row = read_row(keys::epk_prefix(epk), number, |key| self.get(key))?;
+        let epk_prefix = keys::epk_prefix(address.epk());
+        let row = read_row(epk_prefix, number, |key| self.get(key))?;
         let row = match (row, id) {
             (Some(row), _) => row,
             // The primary key row promises an item row.
             (None, Id::Name(_)) => return Err(damaged()),
             (None, Id::Rid(_)) => return Ok(None),
         };
-        // A resource id alone does not say in which logical partition the item lies.
-        let is_visible = row.epk == *epk
-            && self.moment.has(&row, self.default_ttl)
-            && !is_deleted_by_key(&row, |key| self.get(key))?;
+        // A resource id alone does not say in which logical partition the item lies, nor does an
+        // EPK that several keys have.
+        let definition = &self.settings.partition_key;
+        let is_visible = row.is_of(address)
+            && self.moment.has(&row, self.settings.default_ttl)
+            && !is_deleted_by_key(&row, definition, |key| self.get(key))?;
         Ok(is_visible.then_some(StoredItem { number, row }))
     }
 
     /// Returns the number of the item with this id from its primary key row.
-    fn number_of_id(&self, epk: &Epk, id: &str) -> Result<Option<ItemNumber>> {
-        match self.get(&keys::primary(epk, id))? {
+    fn number_of_id(&self, address: &KeyAddress, id: &str) -> Result<Option<ItemNumber>> {
+        match self.get(&keys::primary(address.epk(), id))? {
             Some(row) => keys::number(&row).map(Some).ok_or_else(damaged),
             None => Ok(None),
         }

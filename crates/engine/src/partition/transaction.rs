@@ -33,7 +33,9 @@
 //! serializable.
 
 use crate::catalog::settings::{Settings, read_ttl, ttl_invalid};
-use crate::errors::{conflicting_write, etag_differs, item_id_taken, storage_failure};
+use crate::errors::{
+    conflicting_write, etag_differs, hashed_key_conflict, item_id_taken, storage_failure,
+};
 use crate::index::generations::{Policies, PolicyGenerations};
 use crate::index::new_paths::{NewPaths, PathNumbers};
 use crate::index::policy::Policy;
@@ -52,7 +54,7 @@ use crate::partition::{CommitChanges, Partition, SubmittedCommit, Writer};
 use crate::request::{Id, IndexingDirective, etag_matches};
 use bytes::Bytes;
 use orrery_model::json::parse;
-use orrery_model::partition_key::{Definition, Epk, PartitionKey};
+use orrery_model::partition_key::{Definition, Epk, KeyAddress, PartitionKey};
 use orrery_model::words::shortened;
 use orrery_model::work::Step;
 use orrery_model::world::World;
@@ -169,9 +171,9 @@ impl<'a> Transaction<'a> {
         self.world
     }
 
-    /// Returns the effective partition key of a partition key.
-    pub(crate) fn epk(&self, key: &PartitionKey) -> Epk {
-        self.settings.partition_key.epk(key)
+    /// Returns the address of the logical partition of a key.
+    pub(crate) fn address(&self, key: &PartitionKey) -> KeyAddress {
+        self.settings.partition_key.address(key)
     }
 
     /// Returns the LSN of the snapshot on which the transaction began.
@@ -203,20 +205,40 @@ impl<'a> Transaction<'a> {
     pub(crate) fn find(
         &self,
         view: ReadView<'_>,
-        epk: &Epk,
+        address: &KeyAddress,
         id: Id<'_>,
     ) -> Result<Option<StoredItem>> {
         let found = match id {
-            Id::Name(name) => self.find_by_id(view, epk, name)?,
-            Id::Rid(rid) => self.find_by_rid(view, epk, rid)?,
+            Id::Name(name) => self.find_by_id(view, address.epk(), name)?,
+            Id::Rid(rid) => self.find_by_rid(view, address.epk(), rid)?,
         };
         match found {
-            Some(stored) if self.is_visible(view, &stored.row)? => Ok(Some(stored)),
+            Some(stored) if stored.row.is_of(address) && self.is_visible(view, &stored.row)? => {
+                Ok(Some(stored))
+            }
             _ => Ok(None),
         }
     }
 
-    /// Returns the item with this id, visible or not.
+    /// Checks that no visible item of another key with the EPK of `address` has this id.
+    ///
+    /// # Errors
+    /// 409 if one has; 500 if the store cannot be read.
+    pub(crate) fn check_id_in_other_keys(
+        &self,
+        view: ReadView<'_>,
+        address: &KeyAddress,
+        id: &str,
+    ) -> Result<()> {
+        match self.find_by_id(view, address.epk(), id)? {
+            Some(holder) if !holder.row.is_of(address) && self.is_visible(view, &holder.row)? => {
+                Err(hashed_key_conflict(id))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the item with this id, visible or not, of whichever key with this EPK.
     fn find_by_id(&self, view: ReadView<'_>, epk: &Epk, id: &str) -> Result<Option<StoredItem>> {
         let Some(number) = self.owner(view, &keys::primary(epk, id))? else {
             return Ok(None);
@@ -290,7 +312,8 @@ impl<'a> Transaction<'a> {
     /// partition.
     fn is_visible(&self, view: ReadView<'_>, row: &Row) -> Result<bool> {
         let is_live = self.moment.has(row, self.settings.default_ttl);
-        Ok(is_live && !is_deleted_by_key(row, |key| self.get(view, key))?)
+        let definition = &self.settings.partition_key;
+        Ok(is_live && !is_deleted_by_key(row, definition, |key| self.get(view, key))?)
     }
 
     /// Returns the visible items of a logical partition in natural order, as this transaction
@@ -298,19 +321,19 @@ impl<'a> Transaction<'a> {
     ///
     /// # Errors
     /// 500 if the store cannot be read.
-    pub(crate) fn logical_partition(&self, epk: &Epk) -> Result<Vec<StoredItem>> {
+    pub(crate) fn logical_partition(&self, address: &KeyAddress) -> Result<Vec<StoredItem>> {
         let mut items: Vec<StoredItem> = Vec::new();
-        let visibility = Visibility::of(self.snapshot, self.moment, self.settings.default_ttl)?;
-        for stored in rows_of_epk_prefix(self.snapshot, keys::epk_prefix(epk), 0) {
+        let visibility = Visibility::of(self.snapshot, self.moment, &self.settings)?;
+        for stored in rows_of_epk_prefix(self.snapshot, keys::epk_prefix(address.epk()), 0) {
             let stored = stored?;
             let is_changed = self.by_number.contains_key(&stored.number);
-            if stored.row.epk == *epk && !is_changed && visibility.has(&stored.row) {
+            if !is_changed && stored.row.is_of(address) && visibility.has(&stored.row) {
                 items.push(stored);
             }
         }
         for change in &self.changes {
             if let Some(new) = &change.new
-                && new.row.epk == *epk
+                && new.row.is_of(address)
             {
                 items.push(StoredItem {
                     number: change.number,
@@ -334,18 +357,21 @@ impl<'a> Transaction<'a> {
         options: ItemOptions<'_>,
     ) -> Result<StoredItem> {
         let id = item_id(item)?;
-        let epk = self.epk(key);
+        let address = self.address(key);
         // An item that clients do not see any more still has its rows: they make way.
-        if let Some(old) = self.find_by_id(view, &epk, id)? {
+        if let Some(old) = self.find_by_id(view, address.epk(), id)? {
             if self.is_visible(view, &old.row)? {
                 let terms = self.terms(item, self.ts, options.indexing)?.units();
                 let bytes = size_once_stored(item);
                 self.work.push(Step::Refused { bytes, terms });
-                return Err(item_id_taken(id, key));
+                return Err(match old.row.is_of(&address) {
+                    true => item_id_taken(id, key),
+                    false => hashed_key_conflict(id),
+                });
             }
             self.erase(&old)?;
         }
-        let new = self.new_state(&epk, item, id, options)?;
+        let new = self.new_state(address.epk(), item, id, options)?;
         let bytes = new.row.size();
         let terms = self.charged_terms(&new);
         let number = self.partition.new_item_number(self.container)?;
@@ -371,8 +397,8 @@ impl<'a> Transaction<'a> {
         options: ItemOptions<'_>,
     ) -> Result<StoredItem> {
         let id = item_id(item)?;
-        let epk = self.epk(key);
-        if epk != old.row.epk {
+        let address = self.address(key);
+        if !old.row.is_of(&address) {
             let definition = self.key_definition();
             return Err(definition.change_refused(&definition.extract(&old.item()?)?, key));
         }
@@ -381,16 +407,20 @@ impl<'a> Transaction<'a> {
 
         // A new id must be free, or held only by an item that clients do not see any more.
         if before.id != id
-            && let Some(holder) = self.find_by_id(view, &epk, id)?
+            && let Some(holder) = self.find_by_id(view, address.epk(), id)?
         {
-            let released = self.release(view, &holder, Error::conflict);
+            let taken = || match holder.row.is_of(&address) {
+                true => Error::conflict(),
+                false => hashed_key_conflict(id),
+            };
+            let released = self.release(view, &holder, taken);
             if released.is_err() {
                 let bytes = size_once_stored(item);
                 self.work.push(Step::Refused { bytes, terms: 0 });
             }
             released?;
         }
-        let new = self.new_state(&epk, item, id, options)?;
+        let new = self.new_state(address.epk(), item, id, options)?;
 
         // The charge follows from what changed, so the old state is measured before both are moved.
         let (old_bytes, new_bytes) = (old.row.size(), new.row.size());

@@ -136,7 +136,7 @@ impl AccessPath {
         // The index cannot be used until the partition knows the newest policy.
         let Some(index) = IndexView::of(partition, query.facts, snapshot, query.policies)? else {
             return Ok(match query.key {
-                Some(key) => AccessPath::of_logical_partition(keys::epk_prefix(key)),
+                Some(key) => AccessPath::of_logical_partition(keys::epk_prefix(key.epk())),
                 None => AccessPath::of_all_items(),
             });
         };
@@ -488,7 +488,7 @@ impl<'a, 's> Planner<'a, 's> {
             seeks: self.seeks,
             charges_walk: has_other_seek,
             counted: rows.total(),
-            ..AccessPath::of_logical_partition(keys::epk_prefix(key))
+            ..AccessPath::of_logical_partition(keys::epk_prefix(key.epk()))
         }))
     }
 
@@ -632,7 +632,7 @@ impl<'a, 's> Planner<'a, 's> {
                 counting.lists.push((list, Count::default()));
             }
             if let Some(key) = self.query.key {
-                let range = keys::items_of(keys::epk_prefix(key), 0);
+                let range = keys::items_of(keys::epk_prefix(key.epk()), 0);
                 let list = Box::new(lookup::count_keys(self.snapshot, &range));
                 counting.lists.push((list, Count::default()));
             }

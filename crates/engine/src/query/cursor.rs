@@ -193,7 +193,7 @@ impl<'a> Cursor<'a> {
             }
         }
         Ok(match self.query.key {
-            Some(key) => keys::epk_prefix(key) == posting.epk_prefix,
+            Some(key) => keys::epk_prefix(key.epk()) == posting.epk_prefix,
             None => true,
         })
     }
@@ -299,9 +299,9 @@ impl<'a> Cursor<'a> {
             return Err(Error::internal("an index entry leads to no item"));
         };
 
-        // Different keys may share an EPK prefix, so the whole EPK is compared here.
+        // Different keys may share an EPK prefix, and even an EPK.
         let is_visible = self.query.visible.has(&row)
-            && self.query.key.is_none_or(|key| row.epk == *key)
+            && self.query.key.is_none_or(|key| row.is_of(key))
             && self
                 .query
                 .within

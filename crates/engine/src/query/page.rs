@@ -9,7 +9,7 @@ use super::source::{Candidates, PartitionWork, Target};
 use super::values::VALUES_BYTES_MAX;
 use super::{
     Turn, Workplace, compile, distinct_values_max, environment, is_time_over, key_paths, metrics,
-    page_items, rows_of, rows_wanted, run_page, token,
+    page_rows, rows_of, rows_wanted, run_page, token,
 };
 use crate::catalog::Container;
 use crate::catalog::settings::Settings;
@@ -126,7 +126,7 @@ impl PageRun<'_> {
         };
 
         // All partitions admit the request, or nothing is read anywhere.
-        charges.key.clone_from(&reach.key);
+        charges.key = reach.key.as_ref().map(|key| key.epk().clone());
         let partitions = reach.partitions.iter().map(|(partition, _)| partition);
         let admission = self.options.admission;
         charges.admit(self.engine, self.container, partitions, admission)?;
@@ -443,7 +443,7 @@ impl PageRun<'_> {
             visible: &no_visibility,
             facts: &no_facts,
             rows_wanted: rows_wanted(query, &self.request.page),
-            may_continue: rows_of(query) > page_items(&self.request.page),
+            may_continue: rows_of(query) > page_rows(query, &self.request.page),
             distinct_values_max: distinct_values_max(query, &self.request.page),
             values_room: &values_room,
             may_scan_values: true,
@@ -523,14 +523,13 @@ impl PageRun<'_> {
         opened: &'r Opened,
     ) -> Result<Vec<Target<'r>>> {
         let now_seconds = self.engine.world().now_seconds();
-        let time_to_live = opened.settings.default_ttl;
         let mut targets = Vec::with_capacity(reach.partitions.len());
         for (at, (partition, within)) in reach.partitions.iter().enumerate() {
             let snapshot = opened.snapshots[&partition.id].as_ref();
             let facts = partition.facts(snapshot);
             let deletions = Arc::clone(facts.deletions(snapshot)?);
             let moment = partition.moment(now_seconds);
-            let mut visible = Visibility::with(deletions, moment, time_to_live);
+            let mut visible = Visibility::with(deletions, moment, &opened.settings);
             let policy = &opened.policies.newest.1;
             if policy.is_consistent() && !self.request.is_read_feed {
                 // Only counts that do not load items need to know if some are hidden.

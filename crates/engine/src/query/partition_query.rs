@@ -6,7 +6,7 @@ use crate::partition::Facts;
 use crate::partition::visibility::Visibility;
 use crate::throughput::Profile;
 use orrery_model::Result;
-use orrery_model::partition_key::{Epk, EpkRange};
+use orrery_model::partition_key::{EpkRange, KeyAddress};
 use orrery_sql::Query;
 use std::cell::Cell;
 
@@ -20,7 +20,7 @@ pub(crate) struct PartitionQuery<'a> {
     /// The policies that index entries may follow. Taken before the snapshots.
     pub policies: &'a Policies,
     /// The only logical partition that is read, if the request or the condition names one.
-    pub key: Option<&'a Epk>,
+    pub key: Option<&'a KeyAddress>,
     /// The EPK range that is read, if not the whole partition.
     pub within: Option<&'a EpkRange>,
     /// The items that the query may see.

@@ -75,7 +75,8 @@ pub(super) fn document(
             definition.check(key)?;
             Some(vec![definition.epk(key)])
         }
-        _ => pinned_keys(container, &query),
+        _ => pinned_keys(container, &query)
+            .map(|keys| keys.iter().map(|key| key.epk().clone()).collect()),
     };
     let ranges = match keys {
         None => vec![range_document(&EpkRange::all())],

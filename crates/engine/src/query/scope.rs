@@ -10,7 +10,7 @@ use super::position::{QueryPosition, RangePart};
 use crate::catalog::Container;
 use crate::partition::Partition;
 use crate::request::Scope;
-use orrery_model::partition_key::{Component, Epk, EpkRange, PartitionKey};
+use orrery_model::partition_key::{Component, Epk, EpkRange, KeyAddress, PartitionKey};
 use orrery_model::{Error, Json, Result};
 use orrery_sql::Query;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) struct Reach {
     /// The partitions.
     pub partitions: Vec<PartitionPart>,
     /// The one logical partition, if the scope or the query names just one.
-    pub key: Option<Epk>,
+    pub key: Option<KeyAddress>,
     /// Partitions of the scope, before the condition of the query narrowed them.
     pub partitions_in_scope: usize,
     /// The first partitions are read as one if they are the successors of one that was split: the
@@ -80,7 +80,7 @@ impl Reach {
             return Ok(());
         };
         self.partitions
-            .retain(|part| keys.iter().any(|key| holds_key(part, key)));
+            .retain(|part| keys.iter().any(|key| holds_key(part, key.epk())));
         if let [key] = &keys[..] {
             self.key = Some(key.clone());
         }
@@ -213,10 +213,11 @@ pub(crate) fn scope_reach(container: &Container, scope: &Scope) -> Result<Reach>
                 return Ok(Reach::of(Reach::of(all()).parts_within(&range)));
             }
             definition.check(key)?;
-            let epk = definition.epk(key);
+            let address = definition.address(key);
+            let partition = container.partition_of(address.epk());
             Reach {
-                key: Some(epk.clone()),
-                ..Reach::of(vec![(container.partition_of(&epk), None)])
+                key: Some(address),
+                ..Reach::of(vec![(partition, None)])
             }
         }
     })
@@ -224,7 +225,7 @@ pub(crate) fn scope_reach(container: &Container, scope: &Scope) -> Result<Reach>
 
 /// Returns the whole partition keys that the condition of a query pins, or `None` if the condition
 /// leaves the key open or pins more than [`PINNED_KEYS_MAX`].
-pub(crate) fn pinned_keys(container: &Container, query: &Query) -> Option<Vec<Epk>> {
+pub(crate) fn pinned_keys(container: &Container, query: &Query) -> Option<Vec<KeyAddress>> {
     let definition = container.partition_key();
     // One list of components for each key; every path multiplies the lists by its values.
     let mut keys: Vec<Vec<Component>> = vec![Vec::new()];
@@ -247,11 +248,11 @@ pub(crate) fn pinned_keys(container: &Container, query: &Query) -> Option<Vec<Ep
         }
         keys = longer;
     }
-    let mut epks = Vec::with_capacity(keys.len());
+    let mut addresses = Vec::with_capacity(keys.len());
     for components in keys {
-        epks.push(definition.epk(&PartitionKey::new(components)));
+        addresses.push(definition.address(&PartitionKey::new(components)));
     }
-    Some(epks)
+    Some(addresses)
 }
 
 /// Returns a value as a component of a partition key, or `None` for an array or object.

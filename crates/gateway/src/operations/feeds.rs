@@ -5,8 +5,9 @@ use crate::call::Call;
 use crate::feed::{FeedKind, envelope};
 use crate::headers::FeedMode;
 use crate::reply::Reply;
-use orrery_engine::request::{FeedStart, Outcome, Page};
+use orrery_engine::request::{FeedPage, FeedStart, Outcome, Page, RangePosition, RangeStart};
 use orrery_engine::{Container, Database, Engine, Feed};
+use orrery_model::words::shortened;
 use orrery_model::{Error, Result, Rid};
 use std::sync::Arc;
 
@@ -46,6 +47,13 @@ pub(super) fn list_conflicts(
 
 /// Answers 404 for every conflict: there is one write region, so there are no conflicts.
 pub(super) fn no_such_conflict(_: &Engine, _: &Call, _: &Container) -> Result<Progress> {
+    Err(Error::not_found())
+}
+
+/// Answers the deletion of a conflict in the same way, if the request names a partition key: the
+/// service refuses a deletion without one.
+pub(super) fn delete_conflict(_: &Engine, call: &Call, container: &Container) -> Result<Progress> {
+    call.required_key(container)?;
     Err(Error::not_found())
 }
 
@@ -90,10 +98,47 @@ pub(super) fn change_feed(engine: &Engine, call: &Call, container: &Container) -
             Reply::json(200, body)
         };
         reply
-            .with_etag(&format!("\"{}\"", page.continue_after))
+            .with_etag(&format!("\"{}\"", etag_text(&page)))
             .with_rows(page.rows.len(), None)
     });
     Ok(Progress::Complete(reply))
+}
+
+/// Returns the etag of a page of changes: the LSN after which the next page starts, or
+/// `range:LSN,range:LSN,…` for several physical partitions. `range:@second` stands for a partition
+/// of which no change was read yet.
+fn etag_text(page: &FeedPage) -> String {
+    if page.ranges.is_empty() {
+        return page.continue_after.to_string();
+    }
+    let mut parts = Vec::with_capacity(page.ranges.len());
+    for RangePosition { range, start } in &page.ranges {
+        parts.push(match start {
+            RangeStart::Lsn(lsn) => format!("{range}:{lsn}"),
+            RangeStart::After(seconds) => format!("{range}:@{seconds}"),
+        });
+    }
+    parts.join(",")
+}
+
+/// Reads an etag that [`etag_text`] wrote.
+fn read_etag(text: &str) -> Option<FeedStart> {
+    if !text.contains(':') {
+        return text.parse().ok().map(FeedStart::Lsn);
+    }
+    let mut positions = Vec::new();
+    for part in text.split(',') {
+        let (range, at) = part.split_once(':')?;
+        let start = match at.strip_prefix('@') {
+            Some(seconds) => RangeStart::After(seconds.parse().ok()?),
+            None => RangeStart::Lsn(at.parse().ok()?),
+        };
+        positions.push(RangePosition {
+            range: range.parse().ok()?,
+            start,
+        });
+    }
+    Some(FeedStart::Ranges(positions))
 }
 
 /// Returns the start of a change feed: an etag takes precedence over a time, `*` means now, and
@@ -101,12 +146,12 @@ pub(super) fn change_feed(engine: &Engine, call: &Call, container: &Container) -
 fn feed_start(if_none_match: Option<&str>, if_modified_since: Option<i64>) -> Result<FeedStart> {
     match (if_none_match, if_modified_since) {
         (Some("*"), _) => Ok(FeedStart::Now),
-        (Some(etag), _) => match etag.trim_matches('"').parse() {
-            Ok(lsn) => Ok(FeedStart::Lsn(lsn)),
-            Err(_) => Err(Error::bad(format!(
-                "The value '{etag}' of the header 'If-None-Match' is no etag of a change feed."
-            ))),
-        },
+        (Some(etag), _) => read_etag(etag.trim_matches('"')).ok_or_else(|| {
+            Error::bad(format!(
+                "The value '{}' of the header 'If-None-Match' is no etag of a change feed.",
+                shortened(etag)
+            ))
+        }),
         // All changes are younger than 1970, the time 0.
         (None, Some(seconds)) => match u64::try_from(seconds) {
             Ok(seconds) => Ok(FeedStart::After { seconds }),
@@ -138,8 +183,36 @@ mod tests {
     }
 
     #[test]
-    fn an_etag_that_is_no_number_is_refused() {
-        let error = feed_start(Some("\"00000100-0000\""), None).expect_err("no number");
-        assert_eq!(error.status(), 400);
+    fn an_etag_that_is_no_position_is_refused() {
+        for etag in [
+            "\"00000100-0000\"",
+            "\"0:\"",
+            "\"0:1,\"",
+            "\":1\"",
+            "\"0:1,1\"",
+            "\"0:@\"",
+            "\"x:1\"",
+            "\"0:-1\"",
+        ] {
+            let error = feed_start(Some(etag), None).expect_err(etag);
+            assert_eq!(error.status(), 400);
+        }
+    }
+
+    #[test]
+    fn the_etag_of_several_partitions_reads_back() {
+        let position = |range, start| RangePosition { range, start };
+        let page = FeedPage {
+            rows: Vec::new(),
+            continue_after: 0,
+            ranges: vec![
+                position(3, RangeStart::After(1_700_000_000)),
+                position(0, RangeStart::Lsn(12)),
+            ],
+            cut: false,
+        };
+        let text = etag_text(&page);
+        assert_eq!(text, "3:@1700000000,0:12");
+        assert_eq!(read_etag(&text), Some(FeedStart::Ranges(page.ranges)));
     }
 }

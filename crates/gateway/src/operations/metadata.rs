@@ -6,6 +6,7 @@ use crate::call::Call;
 use crate::reply::Reply;
 use orrery_engine::request::{OfferChange, Offered, Outcome, Resource};
 use orrery_engine::{Container, Database, Engine, etag_matches};
+use orrery_model::words::shortened;
 use orrery_model::{Error, Result, Rid};
 use std::sync::Arc;
 
@@ -140,10 +141,19 @@ pub(super) fn replace_offer(engine: &Engine, call: &Call) -> Result<Progress> {
 }
 
 /// Returns the resource id of the offer that the path names.
+///
+/// # Errors
+/// 400 for a text that is no resource id of an offer.
 fn offer_rid(call: &Call) -> Result<Rid> {
-    Rid::parse(call.path.id(0))
-        .filter(|rid| rid.as_bytes().len() == 3)
-        .ok_or_else(Error::not_found)
+    let text = call.path.id(0);
+    let rid = Rid::parse(text).filter(|rid| rid.as_bytes().len() == 3);
+    rid.ok_or_else(|| {
+        Error::bad(format!(
+            "Failed to parse the value '{}' as ResourceId.",
+            shortened(text)
+        ))
+        .with_help("The path of an offer is '/offers/' and its '_rid'; lists of offers show both.")
+    })
 }
 
 /// Returns the reply about an offer, made by `reply`, with the headers for the lowest throughput

@@ -38,11 +38,12 @@ function option(name, options, key, type) {
 
 function pageSize(name, options) {
   const size = option(name, options, 'pageSize', 'number');
-  if (size === undefined || size === -1) return PAGE_SIZE;
+  if (size === undefined) return PAGE_SIZE;
+  if (size === -1) return PAGE_SIZE_MAX;
   if (!Number.isInteger(size) || size < 1) {
-    throw badRequest(`The option 'pageSize' of '${name}' must be a positive whole number.`);
+    throw badRequest(`The option 'pageSize' of '${name}' must be a positive whole number or -1.`);
   }
-  return Math.min(size, 1000000);
+  return Math.min(size, PAGE_SIZE_MAX);
 }
 
 function indexAction(name, options) {

@@ -21,6 +21,8 @@ const LOG_BYTES_MAX = 4000;                        // percent-encoded, so that i
 const QUEUE_LENGTH_MAX = 10000;
 const ARGUMENTS_MAX = 65535;                       // the most that apply can pass
 const PAGE_SIZE = 100;
+// The size of a page that has no limit of its own: its bytes and its time end it.
+const PAGE_SIZE_MAX = 1000000;
 
 // The job, as `install` gets it; the messages and the collection object are made from it.
 let job = { kind: 'function', logging: false };
