@@ -279,16 +279,21 @@ fn the_feed_of_all_versions_of_a_key_has_no_version_of_another_key() {
     }
 }
 
-#[test]
-fn batches_bulk_and_procedures_see_the_items_of_their_key_alone() {
-    let bench = Bench::new(Profile::Modern, 3);
-    let (engine, container) = (&bench.engine, bench.container(BODY, 1));
-    create(engine, &container, &item("a", "one", 1));
-    create(engine, &container, &item("b", "two", 2));
-    let model = BTreeMap::from([
+/// Creates an item of each of two keys. Returns the model with both.
+fn two_items(engine: &Engine, container: &Container) -> BTreeMap<String, (String, u32)> {
+    create(engine, container, &item("a", "one", 1));
+    create(engine, container, &item("b", "two", 2));
+    BTreeMap::from([
         ("a".to_owned(), ("one".to_owned(), 1)),
         ("b".to_owned(), ("two".to_owned(), 2)),
-    ]);
+    ])
+}
+
+#[test]
+fn batches_and_bulk_see_the_items_of_their_key_alone() {
+    let bench = Bench::new(Profile::Modern, 3);
+    let (engine, container) = (&bench.engine, bench.container(BODY, 1));
+    let model = two_items(engine, &container);
     let operation = |action: WriteOperation, item: Option<String>| {
         let body = item.map(|item| Body::Text(item.into()));
         BatchOperation::new(BatchAction::Write(action), body)
@@ -336,6 +341,14 @@ fn batches_bulk_and_procedures_see_the_items_of_their_key_alone() {
             assert_eq!(error.status(), status, "{shown}");
         }
     }
+    check(engine, &container, &model);
+}
+
+#[test]
+fn a_procedure_sees_the_items_of_its_key_alone() {
+    let bench = Bench::new(Profile::Modern, 3);
+    let (engine, container) = (&bench.engine, bench.container(BODY, 1));
+    let model = two_items(engine, &container);
     let source = r#"function (id, pk) {
         const coll = getContext().getCollection();
         const link = coll.getAltLink() + "/docs/" + id;
@@ -356,7 +369,7 @@ fn batches_bulk_and_procedures_see_the_items_of_their_key_alone() {
     let ran = engine.execute(
         &container,
         Id::Name("proc"),
-        &of_two(),
+        &key(&header("two")),
         arguments.as_bytes(),
         options,
     );
