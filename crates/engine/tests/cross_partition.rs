@@ -3,6 +3,7 @@
 use crate::support::{START_MS, create, create_container, json, key, options, query, rows};
 use orrery_engine::request::*;
 use orrery_engine::{Container, CrossPartitionQueries, Engine, EngineOptions, Profile};
+use orrery_model::partition_key::{Epk, EpkRange};
 use orrery_model::world::SeededWorld;
 use orrery_model::{Error, Json};
 use orrery_storage::MemoryStore;
@@ -159,8 +160,8 @@ fn a_client_that_cannot_merge_a_query_gets_no_plan_for_it() {
             };
             assert!(refused.message().contains(words), "{text}: {refused}");
         }
-        // A later one goes on with a request for the plan, which the sub-status tells the Python SDK
-        // and the sentence the JavaScript SDK.
+        // A later one goes on with a request for the plan, which the sub-status tells the Python
+        // SDK and the sentence the JavaScript SDK.
         let refused = refusal(&engine, &container, text, &PlanSource::OwnRequest);
         assert_eq!(
             (refused.status(), refused.sub_status()),
@@ -292,6 +293,30 @@ fn a_query_that_the_server_merges_for_a_key_has_the_items_of_the_key() {
         let own = rows(&engine, &container, &scope, &query(text), &[100]).expect("rows");
         assert_eq!(own, [format!("\"{n}\"")]);
         found += own.len();
+    }
+    assert_eq!(found, ITEMS);
+}
+
+#[test]
+fn a_query_that_the_server_merges_for_a_part_of_a_partition_has_the_items_of_the_part() {
+    let (engine, container) = engine_without_merging(1);
+    let text = "SELECT VALUE x.id FROM (SELECT c.id, c.n FROM c) AS x WHERE _AllPartitions()";
+    let (first, middle, last) = (Epk::min(), Epk::from_hex("20").expect("an EPK"), Epk::max());
+    let mut found = 0;
+    for range in [
+        EpkRange::new(first, middle.clone()),
+        EpkRange::new(middle, last),
+    ] {
+        let part = rows(
+            &engine,
+            &container,
+            &Scope::Epk(range),
+            &query(text),
+            &[100],
+        );
+        let part = part.expect("rows").len();
+        assert!((1..ITEMS).contains(&part), "{part}");
+        found += part;
     }
     assert_eq!(found, ITEMS);
 }

@@ -177,8 +177,9 @@ impl PageRun<'_> {
         Ok(answer)
     }
 
-    /// Runs a page of a query whose plan leaves the merge to the server. The partition that holds the
-    /// smallest EPK answers for all; any other part of the container has no rows.
+    /// Runs a page of a query whose plan leaves the merge to the server. The partition that holds
+    /// the smallest EPK answers for all, and any other partition has no rows. A partition key and a
+    /// part of a partition are answered for themselves.
     fn run_for_all(
         &self,
         charges: &mut PartitionCharges,
@@ -186,8 +187,9 @@ impl PageRun<'_> {
     ) -> Result<QueryPage> {
         let first = Epk::min();
         let reach = scope_reach(self.container, self.scope)?;
-        // A partition key limits the query to its own items.
-        let is_limited = matches!(self.scope, Scope::Key(key) if !key.is_empty());
+        let names_key = matches!(self.scope, Scope::Key(key) if !key.is_empty());
+        let names_part = reach.partitions.iter().any(|(_, within)| within.is_some());
+        let is_limited = names_key || names_part;
         if !is_limited && !reach.partitions.iter().any(|part| holds_key(part, &first)) {
             charges.work.steps.push(Step::ReadNothing);
             return Ok(QueryPage::default());
