@@ -158,12 +158,14 @@ fn the_lsn_headers_state_the_lsns_of_the_partition_and_the_item() {
         (lsn(&deleted, "lsn"), lsn(&deleted, "x-ms-item-lsn")),
         (Some(after + 1), Some(after + 1))
     );
-    // Requests outside of a partition have no LSN headers.
+    // A read of a container has those of its first partition, other metadata none.
     let container = client.call(&Request::new("GET", "/dbs/blog/colls/posts"));
+    assert_eq!(lsn(&container, "lsn"), Some(after + 1));
+    let database = client.call(&Request::new("GET", "/dbs/blog"));
     assert_eq!(
         (
-            container.header("lsn"),
-            container.header("x-ms-session-token")
+            database.header("lsn"),
+            database.header("x-ms-session-token")
         ),
         (None, None)
     );

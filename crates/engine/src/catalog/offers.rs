@@ -573,6 +573,11 @@ impl Offer {
     fn changed(&self, change: &OfferChange, load: Load) -> Result<Throughput> {
         match (change, self.throughput) {
             (OfferChange::To(body), _) => self.changed_to_body(body, load),
+            (OfferChange::ByClient(body), _) => {
+                let changed = self.changed_to_body(body, load)?;
+                check_was_read(body)?;
+                Ok(changed)
+            }
             (OfferChange::ToAutoscale, Throughput::Manual(ru)) => {
                 // The maximum is at least the manual throughput and the minimum of an autoscale
                 // offer.
@@ -634,11 +639,6 @@ impl Offer {
         let content = body.get("content").and_then(Json::as_object);
         let content = content.ok_or_else(|| invalid_offer("'content' is missing"))?;
         properties::check("offer", content, CONTENT, None)?;
-        // A client that knows neither has not read the offer that it replaces.
-        if member(body, "id").is_none() && member(body, "_rid").is_none() {
-            let error = invalid_offer("it has neither 'id' nor '_rid'");
-            return Err(error.with_help("Read the offer, change its content and send it back."));
-        }
 
         let manual = member(content, "offerThroughput");
         match (self.throughput, member(content, "offerAutopilotSettings")) {
@@ -669,6 +669,19 @@ impl Offer {
             }
         }
     }
+}
+
+/// Checks that the body of a client's request was read from an offer: it has one of the members
+/// that name the offer.
+///
+/// # Errors
+/// 400 if it has neither.
+fn check_was_read(body: &Object) -> Result<()> {
+    if member(body, "id").is_some() || member(body, "_rid").is_some() {
+        return Ok(());
+    }
+    let error = invalid_offer("it has neither 'id' nor '_rid'");
+    Err(error.with_help("Read the offer, change its content and send it back."))
 }
 
 fn invalid_offer(reason: &str) -> Error {

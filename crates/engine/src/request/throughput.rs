@@ -25,8 +25,10 @@ pub enum Throughput {
 /// A change of an offer.
 #[derive(Clone, Debug)]
 pub enum OfferChange {
-    /// A new throughput in the same mode, by the body of the request.
+    /// A new throughput in the same mode, in the form of a body.
     To(Object),
+    /// The same by the body of a client's request, which is an offer that the client has read.
+    ByClient(Object),
     /// Autoscale in place of manual; the server chooses the maximum.
     /// `x-ms-cosmos-migrate-offer-to-autopilot`.
     ToAutoscale,

@@ -133,7 +133,7 @@ pub(super) fn replace_offer(engine: &Engine, call: &Call) -> Result<Progress> {
     } else if call.headers.migrates_to_manual {
         OfferChange::ToManual
     } else {
-        OfferChange::To(call.object()?)
+        OfferChange::ByClient(call.object()?)
     };
     let if_match = call.headers.if_match.as_deref();
     let outcome = engine.replace_offer(offer_rid(call)?, &change, if_match);
