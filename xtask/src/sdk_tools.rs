@@ -172,8 +172,8 @@ pub(crate) fn node_modules(suite: &Path) -> Outcome {
     stamp.set()
 }
 
-/// Waits until no other process installs into this directory. Others wait until the returned file is
-/// dropped.
+/// Waits until no other process installs into this directory. Others wait until the returned file
+/// is dropped.
 fn installation_lock(directory: &Path) -> Result<File, String> {
     let locks = target_directory().join("installations");
     let place = directory.strip_prefix(root()).unwrap_or(directory);

@@ -20,6 +20,9 @@ const OTHERS: [&str; 6] = [
     "ORRERY_CERT_PASSWORD",
     "ORRERY_EMULATOR_CERTIFICATE_FILE",
 ];
+/// Variables of the tests of this repository, which programs that a test starts inherit: the
+/// program to test, and the order to write expected texts anew.
+const OF_TESTS: [&str; 2] = ["ORRERY_BIN", "ORRERY_BLESS"];
 /// Beginnings of the values that Docker and Kubernetes give to the port of a service.
 const SERVICE_VALUES: [&str; 2] = ["tcp://", "udp://"];
 
@@ -30,6 +33,7 @@ pub(crate) fn warnings() -> Vec<String> {
 
 fn warnings_about(environment: impl Iterator<Item = (OsString, OsString)>) -> Vec<String> {
     let mut known = BTreeSet::from(OTHERS.map(str::to_owned));
+    known.extend(OF_TESTS.map(str::to_owned));
     add_variables(&Program::command(), &mut known);
     let mut unknown = BTreeSet::new();
     for (name, value) in environment {

@@ -37,8 +37,8 @@ pub enum QueryError {
     /// The text is well formed but the service does not run such a query. Reported as
     /// `{"Errors":["..."]}`.
     Plan(String),
-    /// The plan of the query requires these features, which the client does not support. Reported as
-    /// `{"Errors":["..."]}`.
+    /// The plan of the query requires these features, which the client does not support. Reported
+    /// as `{"Errors":["..."]}`.
     MissingFeatures(Vec<&'static str>),
     /// An ORDER BY expression is not a document path. Reported with numeric code 2206 and no
     /// location.

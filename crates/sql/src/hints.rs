@@ -178,8 +178,8 @@ impl Context<'_> {
         None
     }
 
-    /// Returns true if the token before `at` begins a condition, so that no condition can have ended
-    /// there.
+    /// Returns true if the token before `at` begins a condition, so that no condition can have
+    /// ended there.
     fn lacks_condition_before(&self, at: usize) -> bool {
         let openers = [
             "WHERE", "AND", "OR", "NOT", "(", "?", ":", "SELECT", "VALUE", ",",

@@ -81,7 +81,7 @@ pub type KeyRange<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 /// The rows of a scan: key and value, in order.
 pub type Rows<'a> = Box<dyn Iterator<Item = Result<(Bytes, Bytes), StoreError>> + 'a>;
 
-/// The keys of a scan, in order. A key is lent, so a scan of keys allocates nothing for each of them.
+/// The keys of a scan, in order. A key is lent, so a scan of keys allocates nothing for each.
 pub trait Keys {
     /// Moves to the next key and returns it, or `None` behind the last one.
     ///

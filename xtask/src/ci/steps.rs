@@ -84,7 +84,7 @@ impl Step {
 /// Name of the step that builds the server program.
 const SERVER: &str = "server";
 /// Name of the step that runs the tests in Rust.
-const TESTS: &str = "test";
+const TEST: &str = "test";
 
 /// Steps that run one after another.
 pub(super) type Lane = &'static [Step];
@@ -92,7 +92,7 @@ pub(super) type Lane = &'static [Step];
 /// The whole CI: its phases, each with its lanes. The lanes of a phase run at the same time, and a
 /// later phase begins when all of them have ended. Tests and suites often wait for a process, the
 /// disk or a clock, so one lane leaves half of two cores idle.
-pub(super) const PHASES: &[&[Lane]] = &[&[BUILD], &[CHECKS, SUITES, BROWSER_SUITES], &[PACKAGES]];
+pub(super) const PHASES: &[&[Lane]] = &[&[BUILD], &[TESTS, SUITES, PAGES_AND_CHECKS], &[PACKAGES]];
 
 /// The build of everything that the later steps run.
 const BUILD: Lane = &[
@@ -101,16 +101,11 @@ const BUILD: Lane = &[
     Step::new(SERVER, sdk_tools::build_programs),
 ];
 
-/// The checks of the sources and the tests in Rust.
-const CHECKS: Lane = &[
+/// The tests in Rust, behind the checks that take moments and find most.
+const TESTS: Lane = &[
     Step::new("tidy", || tidy::check(&[])),
-    Step::new("deny", || deny::check(&[])),
-    Step::with_needs("deny advisories", deny::fetch_advisories, deny::advisories),
-    Step::with_server(TESTS, || checks::test(&[])),
-    Step::new("docs", || checks::docs(&[])),
-    Step::new("web", web::check),
     Step::new("book", || book::run(&["--check".to_owned()])),
-    Step::new("site", book::build).second(),
+    Step::with_server(TEST, || checks::test(&[])),
 ];
 
 /// The suites of the SDKs and of other clients.
@@ -145,10 +140,16 @@ const SUITES: Lane = &[
     Step::with_server("emulator", || clients::emulator(&[])).second(),
 ];
 
-/// The suites of the pages. A browser often waits, and shares no files with the other suites.
-const BROWSER_SUITES: Lane = &[
+/// The suites of the pages, and the checks of sources and pins. A browser often waits, and shares
+/// no files with the other suites.
+const PAGES_AND_CHECKS: Lane = &[
+    Step::new("web", web::check),
     Step::with_server("blog in a browser", || conformance::blog(&[])),
     Step::with_server("console in a browser", || conformance::console(&[])),
+    Step::new("deny", || deny::check(&[])),
+    Step::with_needs("deny advisories", deny::fetch_advisories, deny::advisories),
+    Step::new("docs", || checks::docs(&[])),
+    Step::new("site", book::build).second(),
 ];
 
 /// These link the server program anew, so they come after all that uses it.
@@ -178,7 +179,7 @@ pub(crate) fn suites_of_first_tier() -> impl Iterator<Item = &'static str> {
         .filter(|step| step.tier == Tier::First && step.requires == Some(SERVER))
         .map(|step| step.name)
         // `flaky` repeats the tests in Rust binary by binary.
-        .filter(|name| *name != TESTS)
+        .filter(|name| *name != TEST)
 }
 
 #[cfg(test)]

@@ -90,7 +90,8 @@ impl<'a> Check<'a> {
         Ok(has_entry)
     }
 
-    /// Reads on in the list, whose entries are in the order of their items, as much as the look-ups so far have cost.
+    /// Reads on in the list, whose entries are in the order of their items, as much as the look-ups
+    /// so far have cost.
     fn read_list(&mut self, snapshot: &'a dyn Snapshot) -> Result<()> {
         if let (Rest::Unopened, Some((path, value))) = (&self.rest, &self.term) {
             let start = keys::terms(*path, value);

@@ -145,9 +145,7 @@ impl PageRun<'_> {
         let first_step = charges.work.steps.len();
         add_work(query, &counts, &reach, charges);
         if !counts.partitions.is_empty() && charges.is_metered {
-            let seconds = counts.lookup_time.as_secs_f64();
-            let meters = self.engine.meters();
-            meters.index_lookup_seconds.observe(seconds);
+            self.observe_lookups(&counts);
         }
         let page = page.map_err(query_error)?;
 
@@ -175,6 +173,12 @@ impl PageRun<'_> {
             first_step,
         )?;
         Ok(answer)
+    }
+
+    /// Adds the time of the index lookups to the metrics.
+    fn observe_lookups(&self, counts: &Counts) {
+        let seconds = counts.lookup_time.as_secs_f64();
+        self.engine.meters().index_lookup_seconds.observe(seconds);
     }
 
     /// Runs a page of a query whose plan leaves the merge to the server. The partition that holds
@@ -315,9 +319,9 @@ impl PageRun<'_> {
         matches!(self.scope, Scope::Everything) || reach.partitions_in_scope > 1
     }
 
-    /// Returns the refusal of a query that is left to its client. The plan is attached if the client
-    /// can carry it out; a client that cannot would take the rows of the rewritten query for its
-    /// own.
+    /// Returns the refusal of a query that is left to its client. The plan is attached if the
+    /// client can carry it out; a client that cannot would take the rows of the rewritten query for
+    /// its own.
     fn not_servable(&self, query: &Query) -> Error {
         let key = match self.scope {
             Scope::Key(key) => Some(key),
@@ -360,8 +364,8 @@ impl PageRun<'_> {
         };
         match self.request.plan_source {
             PlanSource::Refusal | PlanSource::RefusalFor(_) => query_error(in_service_words),
-            // Such a client goes on with a request for the plan. The JavaScript SDK does so for this
-            // sentence, the Python SDK for the sub-status.
+            // Such a client goes on with a request for the plan. The JavaScript SDK does so for
+            // this sentence, the Python SDK for the sub-status.
             PlanSource::OwnRequest => {
                 let missing = missing.join(", ");
                 let sentence = match is_of_aggregates {

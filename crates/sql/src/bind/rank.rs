@@ -156,14 +156,7 @@ impl Binder<'_> {
             return Err(QueryError::Plan(message.into()));
         }
         let Some(ranked) = RankExpression::of(&item.expr) else {
-            // RRF is known as the whole expression only.
-            match inner_fusion(&item.expr) {
-                Some(inner) => {
-                    let message = "'RRF' is not a recognized built-in function name.";
-                    self.report("SC2005", message.into(), inner.span);
-                }
-                None => self.report("SC2221", NOT_A_SCORE.into(), item.expr.span),
-            }
+            self.report_no_score(&item.expr);
             return Ok(());
         };
         let weights = self.weights(ranked.weights, ranked.scores.len())?;
@@ -199,6 +192,18 @@ impl Binder<'_> {
         }
         self.ranking = Some(Ranking { components });
         Ok(())
+    }
+
+    /// Reports an expression that items cannot be ranked by.
+    fn report_no_score(&mut self, expr: &ast::Expr) {
+        // RRF is known as the whole expression only.
+        match inner_fusion(expr) {
+            Some(inner) => {
+                let message = "'RRF' is not a recognized built-in function name.";
+                self.report("SC2005", message.into(), inner.span);
+            }
+            None => self.report("SC2221", NOT_A_SCORE.into(), expr.span),
+        }
     }
 
     /// Makes the call that computes the score of a text. The statistics of the container are added

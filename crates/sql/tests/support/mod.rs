@@ -194,9 +194,9 @@ pub(crate) struct RunOptions {
 
 /// The features of a client that can do every merge. It reads the first form of the rows of hybrid
 /// searches.
-pub(crate) const ALL_FEATURES: &str = "Aggregate, CountIf, DCount, Distinct, GroupBy, HybridSearch, \
-                                       ListAndSetAggregate, MultipleAggregates, MultipleOrderBy, \
-                                       NonStreamingOrderBy, NonValueAggregate, OffsetAndLimit, \
+pub(crate) const ALL_FEATURES: &str = "Aggregate, CountIf, DCount, Distinct, GroupBy, \
+                                       HybridSearch, ListAndSetAggregate, MultipleAggregates, \
+                                       MultipleOrderBy, NonStreamingOrderBy, NonValueAggregate, OffsetAndLimit, \
                                        OrderBy, Top, WeightedRankFusion";
 
 /// A request for the plan of a client with these features.

@@ -310,8 +310,8 @@ impl BlockRows {
     }
 }
 
-/// Rows of a block, which are read from the last one to the first. Keys of a block build on the keys
-/// before them, so they are put together first.
+/// Rows of a block, which are read from the last one to the first. Keys of a block build on the
+/// keys before them, so they are put together first.
 pub(super) struct BackwardRows {
     block: Block,
     /// The keys of all rows, one after another.
