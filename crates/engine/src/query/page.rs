@@ -144,9 +144,7 @@ impl PageRun<'_> {
         let query = &prepared.query;
         let first_step = charges.work.steps.len();
         add_work(query, &counts, &reach, charges);
-        if !counts.partitions.is_empty() && charges.is_metered {
-            self.observe_lookups(&counts);
-        }
+        self.observe_lookups(&counts, charges);
         let page = page.map_err(query_error)?;
 
         // The next page begins where this one ended, or with the next partition.
@@ -175,8 +173,11 @@ impl PageRun<'_> {
         Ok(answer)
     }
 
-    /// Adds the time of the index lookups to the metrics.
-    fn observe_lookups(&self, counts: &Counts) {
+    /// Adds the time of the index lookups of a metered query to the metrics.
+    fn observe_lookups(&self, counts: &Counts, charges: &PartitionCharges) {
+        if counts.partitions.is_empty() || !charges.is_metered {
+            return;
+        }
         let seconds = counts.lookup_time.as_secs_f64();
         self.engine.meters().index_lookup_seconds.observe(seconds);
     }

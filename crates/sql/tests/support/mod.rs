@@ -196,8 +196,8 @@ pub(crate) struct RunOptions {
 /// searches.
 pub(crate) const ALL_FEATURES: &str = "Aggregate, CountIf, DCount, Distinct, GroupBy, \
                                        HybridSearch, ListAndSetAggregate, MultipleAggregates, \
-                                       MultipleOrderBy, NonStreamingOrderBy, NonValueAggregate, OffsetAndLimit, \
-                                       OrderBy, Top, WeightedRankFusion";
+                                       MultipleOrderBy, NonStreamingOrderBy, NonValueAggregate, \
+                                       OffsetAndLimit, OrderBy, Top, WeightedRankFusion";
 
 /// A request for the plan of a client with these features.
 pub(crate) fn plan_request(features: &str) -> PlanRequest<'_> {
