@@ -268,7 +268,12 @@ fn run_beside(steps: &[&Step], before: &[&'static str]) -> Vec<(Report, PathBuf)
         let begun = Instant::now();
         let end = match unmet(step, before, &[]) {
             Some(required) => End::NotRun(required),
-            None => run_in_process(step.name, &output).map_or_else(End::Failed, |()| End::Passed),
+            None => match (step.needs)() {
+                Ok(()) => {
+                    run_in_process(step.name, &output).map_or_else(End::Failed, |()| End::Passed)
+                }
+                Err(reason) => End::Skipped(reason),
+            },
         };
         let report = Report {
             name: step.name,
@@ -305,9 +310,12 @@ pub(crate) fn step_process(step: &str) -> Result<Command, String> {
 fn print_beside(reports: Vec<(Report, PathBuf)>) -> impl Iterator<Item = Report> {
     reports.into_iter().map(|(report, output)| {
         println!("\n===== {} =====", report.name);
-        match fs::read(&output) {
-            Ok(text) => print!("{}", String::from_utf8_lossy(&text)),
-            Err(error) => println!("no output: {error}"),
+        // The file of a step that did not run may be that of an earlier run.
+        if matches!(report.end, End::Passed | End::Failed(_)) {
+            match fs::read(&output) {
+                Ok(text) => print!("{}", String::from_utf8_lossy(&text)),
+                Err(error) => println!("no output: {error}"),
+            }
         }
         if let End::Failed(reason) = &report.end {
             println!("----- {} failed: {reason}", report.name);
@@ -468,6 +476,12 @@ mod tests {
     fn a_step_of_another_lane_does_not_run_if_its_requirement_has_not_passed() {
         let reports = run_beside(&[&AFTER_BAD], &["good"]);
         assert!(matches!(reports[0].0.end, End::NotRun("bad")));
+    }
+
+    #[test]
+    fn a_step_of_another_lane_whose_needs_are_not_there_is_skipped() {
+        let reports = run_beside(&[&WITHOUT_NEEDS], &[]);
+        assert!(matches!(&reports[0].0.end, End::Skipped(reason) if reason == "no network"));
     }
 
     #[test]
