@@ -617,18 +617,18 @@ impl Catalog {
         let snapshot = self.partition.snapshot()?;
         let (mut dated, mut changes) = (0, RowChanges::default());
         for row in self.stored_rows(snapshot.as_ref(), RECORD) {
-            let (key, value) = row?;
+            let (_, value) = row?;
             let mut record = Record::read(&value)?;
             if record.meta.ts > now {
                 record.meta.ts = now;
-                changes.puts.push((key.to_vec(), record.text()));
+                changes.put(&record);
                 dated += 1;
             }
-            if changes.puts.len() >= RECORDS_PER_COMMIT {
+            if changes.records.len() >= RECORDS_PER_COMMIT {
                 self.commit(std::mem::take(&mut changes))?;
             }
         }
-        if !changes.puts.is_empty() {
+        if !changes.records.is_empty() {
             self.commit(changes)?;
         }
         write(&self.state).last_ts = now;
@@ -659,13 +659,15 @@ impl Catalog {
 
 impl RowChanges {
     fn put(&mut self, record: &Record) {
-        self.puts.extend(chunks::split(record.key(), record.text()));
-        self.records.push(record.key());
+        let key = record.key();
+        self.puts.extend(chunks::split(key.clone(), record.text()));
+        self.records.push(key);
     }
 
     fn delete(&mut self, kind: Kind, rid: Rid) {
-        self.deletes.push(records::key(kind, rid));
-        self.records.push(records::key(kind, rid));
+        let key = records::key(kind, rid);
+        self.deletes.push(key.clone());
+        self.records.push(key);
     }
 
     fn mark_orphan(&mut self, storage_id: PartitionId) {

@@ -51,6 +51,16 @@ fn ts_of(text: &str) -> u64 {
     ts.and_then(|ts| u64::try_from(ts).ok()).expect("a number")
 }
 
+/// Runs the work that is due, and returns the jumps of the clock that the operator is told of.
+fn jumps_told(bench: &Bench) -> Vec<ClockJump> {
+    let jumps = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&jumps);
+    let listen = move |jump| heard.lock().expect("no panic").push(jump);
+    bench.engine.on_clock_jump(listen);
+    run_due_work(bench);
+    jumps.lock().expect("no panic").clone()
+}
+
 fn run_due_work(bench: &Bench) {
     for _ in 0..50 {
         for task in BackgroundTask::ALL {
@@ -78,12 +88,7 @@ fn items_have_the_right_time_and_expire_in_time_after_a_start_with_a_clock_ahead
     let store = written_ahead(&definition(r#","defaultTtl":-1"#), &[ahead, kept]);
     let bench = start(&store, START_MS + 30_000);
     let container = container_of(&bench);
-    let jumps = Arc::new(Mutex::new(Vec::new()));
-    let heard = Arc::clone(&jumps);
-    let listen = move |jump| heard.lock().expect("no panic").push(jump);
-    bench.engine.on_clock_jump(listen);
-    run_due_work(&bench);
-    let told = jumps.lock().expect("no panic").clone();
+    let told = jumps_told(&bench);
     let misdated =
         |jump: &&ClockJump| matches!(jump, ClockJump::Misdated(ms) if *ms > YEARS_MS / 2);
     assert_eq!(told.iter().filter(misdated).count(), 1, "{told:?}");
@@ -207,12 +212,7 @@ fn the_repair_dates_anew_what_is_dated_ahead() {
 
     let bench = start(&store, now_ms + 1_000);
     let container = container_of(&bench);
-    let jumps = Arc::new(Mutex::new(Vec::new()));
-    let heard = Arc::clone(&jumps);
-    let listen = move |jump| heard.lock().expect("no panic").push(jump);
-    bench.engine.on_clock_jump(listen);
-    run_due_work(&bench);
-    let told = jumps.lock().expect("no panic").clone();
+    let told = jumps_told(&bench);
     assert!(
         !told
             .iter()
@@ -233,6 +233,35 @@ fn the_repair_dates_anew_what_is_dated_ahead() {
     assert!(!is_there(&bench, &container, "a") && is_there(&bench, &container, "b"));
     run_due_work(&bench);
     assert_eq!(stored_items(&bench.engine, &container), 1);
+}
+
+#[test]
+fn the_repair_dates_a_script_anew_that_is_larger_than_a_value_of_the_store() {
+    let store = written_ahead(&definition(""), &[]);
+    let ahead = start(&store, START_MS + YEARS_MS);
+    let source = format!("function f() {{ /* {} */ }}", "x".repeat(200_000));
+    let script = object(&format!(r#"{{"id":"udf","body":{}}}"#, Json::from(source)));
+    let kind = ScriptKind::Function;
+    let created = ahead
+        .engine
+        .create_script(&container_of(&ahead), kind, &script, false);
+    created.result.expect("the script");
+    drop(ahead);
+
+    let now_ms = START_MS + DAY_MS;
+    let bench = start(&store, now_ms);
+    let repaired = bench.engine.repair_clock().expect("it is repaired");
+    assert_eq!(repaired.resources, 1);
+    drop(bench);
+
+    let bench = start(&store, now_ms + 1_000);
+    let read = bench
+        .engine
+        .read_script(&container_of(&bench), kind, Id::Name("udf"));
+    let read = json(&text(&read.result.expect("the script").body));
+    assert_eq!(read.get("body"), script.get("body"));
+    let dated = read.get("_ts").and_then(Json::as_i64);
+    assert_eq!(dated, i64::try_from(now_ms / 1000).ok());
 }
 
 #[test]
