@@ -238,13 +238,7 @@ fn run_steps(steps: &[&Step], before: &[&'static str]) -> Vec<Report> {
     for step in steps {
         println!("\n===== {} =====", step.name);
         let begun = Instant::now();
-        let end = match unmet(step, before, &passed(&reports)) {
-            Some(required) => End::NotRun(required),
-            None => match (step.needs)() {
-                Ok(()) => (step.run)().map_or_else(End::Failed, |()| End::Passed),
-                Err(reason) => End::Skipped(reason),
-            },
-        };
+        let end = end_of(step, before, &passed(&reports), || (step.run)());
         // The reason stands below the step's output as well as in the table, which may be far away.
         if let End::Failed(reason) = &end {
             println!("----- {} failed: {reason}", step.name);
@@ -266,15 +260,7 @@ fn run_beside(steps: &[&Step], before: &[&'static str]) -> Vec<(Report, PathBuf)
             .join("ci")
             .join(format!("{}.log", step.name));
         let begun = Instant::now();
-        let end = match unmet(step, before, &[]) {
-            Some(required) => End::NotRun(required),
-            None => match (step.needs)() {
-                Ok(()) => {
-                    run_in_process(step.name, &output).map_or_else(End::Failed, |()| End::Passed)
-                }
-                Err(reason) => End::Skipped(reason),
-            },
-        };
+        let end = end_of(step, before, &[], || run_in_process(step.name, &output));
         let report = Report {
             name: step.name,
             duration: begun.elapsed(),
@@ -322,6 +308,17 @@ fn print_beside(reports: Vec<(Report, PathBuf)>) -> impl Iterator<Item = Report>
         }
         report
     })
+}
+
+/// Runs a step, unless its requirement has not passed or it lacks what it needs.
+fn end_of(step: &Step, before: &[&str], in_lane: &[&str], run: impl FnOnce() -> Outcome) -> End {
+    if let Some(required) = unmet(step, before, in_lane) {
+        return End::NotRun(required);
+    }
+    match (step.needs)() {
+        Ok(()) => run().map_or_else(End::Failed, |()| End::Passed),
+        Err(reason) => End::Skipped(reason),
+    }
 }
 
 /// Returns the step that must have passed before this step runs, if that step has not.
