@@ -41,7 +41,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, Version};
 use hyper::body::Body;
 use orrery_engine::{Cancel, Engine};
 use orrery_model::world::World;
-use orrery_model::{Error, Kind, Result};
+use orrery_model::{Error, Kind, Result, limits};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -491,7 +491,7 @@ impl Gateway {
     ) -> Result<Bytes> {
         // A client that asks before it sends its body need not send one that is refused.
         if head.headers.contains_key(EXPECT) {
-            body::check_announced(&body)?;
+            body::check_announced(limits::REQUEST_BODY_BYTES, &body)?;
         }
         let body = body::read(body, &self.body_memory).await?;
         if body.first() == Some(&binary_json::FIRST_BYTE) {

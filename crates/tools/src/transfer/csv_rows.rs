@@ -12,13 +12,12 @@
 use super::csv_text::{COLUMNS_MAX, Row, Rows};
 use super::input::{CsvRules, Record, Sink, TEXT_BYTES_MAX, too_long};
 use orrery_model::json::{parse, write_string};
+use orrery_model::words::shortened;
 use orrery_model::{Json, limits};
 use std::io::BufRead;
 
 /// Bytes of a header.
 const HEADER_BYTES_MAX: usize = 1 << 20;
-/// Characters of a column's name that a message shows.
-const NAME_SHOWN: usize = 60;
 
 /// A column, or an object that contains columns.
 enum Node {
@@ -117,19 +116,11 @@ fn header(row: &Row) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// Returns the beginning of a column's name for a message.
-fn shown(name: &str) -> String {
-    match name.char_indices().nth(NAME_SHOWN) {
-        Some((at, _)) => format!("{}…", &name[..at]),
-        None => name.to_owned(),
-    }
-}
-
 /// Returns the columns as a tree of objects.
 fn columns(header: &[String], rules: &CsvRules) -> Result<Vec<(String, Node)>, String> {
     for name in &rules.text_columns {
         if !header.iter().any(|column| column == name) {
-            return Err(format!("header: there is no column '{}'", shown(name)));
+            return Err(format!("header: there is no column '{}'", shortened(name)));
         }
     }
     let mut root = Vec::new();
@@ -140,7 +131,7 @@ fn columns(header: &[String], rules: &CsvRules) -> Result<Vec<(String, Node)>, S
         } else {
             name.split('.').collect()
         };
-        let named = shown(name);
+        let named = shortened(name);
         if path.iter().any(|step| step.is_empty()) {
             return Err(format!(
                 "header: column {} has no usable name '{named}'",
