@@ -15,8 +15,8 @@
 //! users are taken all the same.
 //!
 //! Passwords are hashed with argon2id (19 MiB, two passes) on blocking threads, a few at a time. An
-//! attempt to sign in with a name that nobody has makes the same requests and computes as much as
-//! one with a wrong password, so that its time does not tell which names exist. Attempts are slowed
+//! attempt to sign in with an unknown name makes the same requests and computes as much as an
+//! attempt with a wrong password, so that its time does not tell which names exist. Attempts are slowed
 //! down as [`crate::throttle`] says. The order of the steps of a sign-up and a rename is in
 //! [`crate::registration`].
 

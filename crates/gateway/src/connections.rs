@@ -157,7 +157,7 @@ impl Connections {
 fn rank(activity: &Activity, now: Instant) -> Option<(u8, Instant)> {
     let (stage, mut since) = activity.stage();
     if stage == Stage::Busy {
-        // An answer that nobody takes keeps no other client out.
+        // A client that does not take its answer keeps no other client out.
         since = activity.untaken_since()?;
     }
     let is_settled = now.saturating_duration_since(since) >= GRACE;
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_whose_answer_nobody_takes_gives_way_after_idle_ones() {
+    fn a_connection_whose_client_takes_no_answer_gives_way_after_idle_ones() {
         let connections = connections(2, 2);
         let start = Instant::now();
         let second = start + Duration::from_secs(1);

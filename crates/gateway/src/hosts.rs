@@ -7,7 +7,7 @@
 //! answer only for names that no page of the internet has:
 //!
 //! - addresses, and names without a dot, such as `localhost` and the services of a compose file;
-//! - names below the domains of [`PRIVATE_DOMAINS`], which nobody can register;
+//! - names below the domains of [`PRIVATE_DOMAINS`], which no registry gives out;
 //! - the names that the operator lists.
 //!
 //! Promises: the ports for clients, of the management API and of the console share this check.
@@ -22,7 +22,7 @@ use orrery_model::{Error, Kind, Result};
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Domains below which nobody can register a name: reserved ones, those of local networks, and
+/// Domains below which no registry gives out a name: reserved ones, those of local networks, and
 /// `svc`, which ends the short names of services in Kubernetes.
 const PRIVATE_DOMAINS: [&str; 7] = [
     "localhost",

@@ -90,13 +90,13 @@ fn wrong_passwords_make_their_sender_wait_and_not_the_owner() {
 }
 
 #[test]
-fn a_name_that_nobody_has_costs_as_much_as_a_wrong_password() {
+fn an_unknown_name_costs_as_much_as_a_wrong_password() {
     let application = application();
     application.signed_up("dora");
-    // The first attempt makes the hash that is compared for a name that nobody has.
+    // The first attempt makes the hash that is compared for an unknown name.
     attempt(&application, "10.0.0.1", "dora", "wrong enough");
     let mut counts = Vec::new();
-    for name in ["dora", "nobody"] {
+    for name in ["dora", "unknown"] {
         let before = passwords_hashed(&application);
         let answer = attempt(&application, "10.0.0.1", name, "wrong enough");
         assert_eq!(answer.status, 422);

@@ -200,7 +200,8 @@ fn check_name(name: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::bad(format!(
-        "The name '{name}' of a snapshot is invalid: it has letters, digits, '-', '_' and '.', at most {} of them, and is neither '.' nor '..'.",
+        "The name '{name}' of a snapshot is invalid: it has letters, digits, '-', '_' and '.', at \
+         most {} of them, and is neither '.' nor '..'.",
         limits::RESOURCE_ID_CHARS
     )))
 }
