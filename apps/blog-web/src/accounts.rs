@@ -16,8 +16,8 @@
 //!
 //! Passwords are hashed with argon2id (19 MiB, two passes) on blocking threads, a few at a time. An
 //! attempt to sign in with an unknown name makes the same requests and computes as much as an
-//! attempt with a wrong password, so that its time does not tell which names exist. Attempts are slowed
-//! down as [`crate::throttle`] says. The order of the steps of a sign-up and a rename is in
+//! attempt with a wrong password, so that its time does not tell which names exist. Attempts are
+//! slowed down as [`crate::throttle`] says. The order of the steps of a sign-up and a rename is in
 //! [`crate::registration`].
 
 use crate::application::network;

@@ -1,5 +1,5 @@
-//! Delays between attempts to sign in: an attacker cannot try passwords fast, and no owner of a name
-//! is locked out.
+//! Delays between attempts to sign in: an attacker cannot try passwords fast, and no owner of a
+//! name is locked out.
 //!
 //! | attempts of | free | before the next one |
 //! |---|---|---|
