@@ -6,6 +6,7 @@
 
 use crate::command::Program;
 use clap::{Command, CommandFactory};
+use orrery_model::words::nearest;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
@@ -32,18 +33,22 @@ pub(crate) fn warnings() -> Vec<String> {
 }
 
 fn warnings_about(environment: impl Iterator<Item = (OsString, OsString)>) -> Vec<String> {
+    let mut ours = BTreeSet::new();
+    for (name, value) in environment {
+        let (name, value) = (name.to_string_lossy(), value.to_string_lossy());
+        if name.starts_with(PREFIX) && !is_of_service(&name, &value) {
+            ours.insert(name.into_owned());
+        }
+    }
+    // Most environments have none, and the definition of all commands is not made for them.
+    if ours.is_empty() {
+        return Vec::new();
+    }
     let mut known = BTreeSet::from(OTHERS.map(str::to_owned));
     known.extend(OF_TESTS.map(str::to_owned));
     add_variables(&Program::command(), &mut known);
-    let mut unknown = BTreeSet::new();
-    for (name, value) in environment {
-        let (name, value) = (name.to_string_lossy(), value.to_string_lossy());
-        let is_ours = name.starts_with(PREFIX) && !known.contains(name.as_ref());
-        if is_ours && !is_of_service(&name, &value) {
-            unknown.insert(name.into_owned());
-        }
-    }
-    unknown.iter().map(|name| warning(name, &known)).collect()
+    let unknown = ours.difference(&known);
+    unknown.map(|name| warning(name, &known)).collect()
 }
 
 /// Adds the variables of a command and its sub-commands.
@@ -67,9 +72,10 @@ fn is_of_service(name: &str, value: &str) -> bool {
 }
 
 fn warning(name: &str, known: &BTreeSet<String>) -> String {
-    match nearest(name, known) {
-        Some(meant) => format!(
-            "the variable {name} has no effect, because no command reads it; did you mean {meant}?"
+    match meant(name, known) {
+        Some(rest) => format!(
+            "the variable {name} has no effect, because no command reads it; did you mean \
+             {PREFIX}{rest}?"
         ),
         None => format!(
             "the variable {name} has no effect, because no command reads it; 'orrery COMMAND \
@@ -78,21 +84,11 @@ fn warning(name: &str, known: &BTreeSet<String>) -> String {
     }
 }
 
-/// Returns the known name with the fewest other characters, if they are at most a third.
-fn nearest<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
-    let own = &name[PREFIX.len()..];
-    let mut best: Option<(usize, &str)> = None;
-    for candidate in known {
-        let Some(other) = candidate.strip_prefix(PREFIX) else {
-            continue;
-        };
-        let distance = strsim::osa_distance(own, other);
-        let is_near = distance <= (own.len() / 3).max(1);
-        if is_near && best.is_none_or(|(least, _)| distance < least) {
-            best = Some((distance, candidate));
-        }
-    }
-    best.map(|(_, candidate)| candidate)
+/// Returns the known name that a name was probably meant to be.
+fn meant<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
+    // The names are compared without the beginning that all of them have.
+    let candidates = known.iter().filter_map(|other| other.strip_prefix(PREFIX));
+    nearest(&name[PREFIX.len()..], candidates)
 }
 
 #[cfg(test)]
