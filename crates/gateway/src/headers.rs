@@ -316,6 +316,7 @@ impl RequestHeaders {
             session: self.session(),
             admission: self.admission,
             cancel: None,
+            answer: None,
         }
     }
 

@@ -301,6 +301,7 @@ impl PageRun<'_> {
             request: &request,
             options: ReadOptions {
                 session: None,
+                answer: None,
                 ..self.options
             },
             cross_partition_queries: CrossPartitionQueries::Merge,
@@ -378,6 +379,7 @@ impl PageRun<'_> {
             Workplace {
                 engine: self.engine,
                 turn: Some(&turn),
+                answer: self.options.answer,
             },
             query,
             &mut source,
