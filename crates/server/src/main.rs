@@ -36,6 +36,7 @@
 mod account;
 mod address;
 mod admin;
+mod allocator;
 mod announce;
 mod background;
 mod bench;
