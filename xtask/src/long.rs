@@ -105,6 +105,15 @@ const RUNS: &[Run] = &[
         },
     },
     Run {
+        name: "memory-limit",
+        summary: "largest resident memory under 1,000 clients that read slowly or never",
+        work: Work::Test {
+            package: "orrery-server",
+            module: "memory_limit",
+            settings: &[("ORRERY_MEMORY_CLIENTS", "1000")],
+        },
+    },
+    Run {
         name: "kills",
         summary: "200 rounds of acknowledged writes and SIGKILL",
         work: Work::Test {

@@ -93,7 +93,7 @@ impl Admin {
             hosts,
             pool: Pool::new(),
             measurements: Pool::for_measurements(),
-            memory: BodyMemory::new(MemoryBudget::new(MEMORY_BYTES)),
+            memory: BodyMemory::new(MemoryBudget::with_part_for_small(MEMORY_BYTES)),
             stage: RwLock::new(Stage::Recovering),
         }
     }

@@ -2,9 +2,10 @@
 //!
 //! Each family of failures has one function, so the status of a failure is decided in one place.
 
+use orrery_model::memory::AnswerMemory;
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::words::shortened;
-use orrery_model::{Error, Kind};
+use orrery_model::{Error, Kind, Result};
 use orrery_script::ScriptError;
 use orrery_sql::QueryError;
 use orrery_storage::{CommitOutcome, StoreError};
@@ -163,6 +164,41 @@ pub(crate) fn conflicting_write() -> Error {
         Kind::RetryWith,
         "Conflicting request to resource has been attempted. Retry to avoid conflicts.",
     )
+}
+
+/// The milliseconds after which a client may ask again for an answer for which there was no memory.
+const ANSWER_RETRY_AFTER_MS: u64 = 500;
+/// The bytes of an answer to a write that is not counted before its commit, so that small writes
+/// cost nothing.
+const UNCOUNTED_ANSWER_BYTES: usize = 4 * 1024;
+
+/// Reserves the memory of the answer to a write before its commit: a write that is committed must
+/// be answered, whatever memory there is then. `copies` is the number of times that the answer is
+/// in memory until its body is made.
+///
+/// # Errors
+/// 429 if there is none left.
+pub(crate) fn reserve_answer(
+    answer: Option<&AnswerMemory>,
+    bytes: usize,
+    copies: u64,
+) -> Result<()> {
+    let Some(answer) = answer else {
+        return Ok(());
+    };
+    if bytes <= UNCOUNTED_ANSWER_BYTES || answer.reserve(copies.saturating_mul(bytes as u64)) {
+        return Ok(());
+    }
+    Err(no_memory_for_answer(bytes))
+}
+
+/// Returns the error for an answer for which there is no memory.
+pub(crate) fn no_memory_for_answer(bytes: usize) -> Error {
+    let message = format!(
+        "Request rate is large: the server has no memory left for an answer of {bytes} bytes, \
+         because other answers wait for their clients. Please retry later."
+    );
+    Error::new(Kind::Throttled, message).with_retry_after_ms(ANSWER_RETRY_AFTER_MS)
 }
 
 /// Returns the error for a failed query.

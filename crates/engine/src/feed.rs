@@ -12,7 +12,7 @@ mod several;
 
 use crate::Engine;
 use crate::catalog::Container;
-use crate::errors::{damaged, gone_error};
+use crate::errors::{damaged, gone_error, no_memory_for_answer};
 use crate::partition::Partition;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
 use crate::partition::row::Row;
@@ -20,13 +20,14 @@ use crate::partition::session::check_session;
 use crate::partition::stamps::Moment;
 use crate::partition_request::{Done, Found, PartitionRequest, PositionOfFailure};
 use crate::pending::Pending;
-use crate::query::{page_items, scope_reach};
+use crate::query::{has_memory_for_rows, page_items, scope_reach};
 use crate::request::{
     FeedPage, FeedStart, OperationKind, Outcome, Page, PageRequest, QueryRequest, ReadOptions,
     Scope,
 };
 use crate::throughput::{PartitionCharges, is_throttled};
 use bytes::Bytes;
+use orrery_model::memory::AnswerMemory;
 use orrery_model::partition_key::{EpkRange, KeyAddress};
 use orrery_model::work::{Step, Work};
 use orrery_model::{Error, Kind, Result, limits};
@@ -53,6 +54,8 @@ struct FeedRequest<'a> {
     /// The most rows of the page; `None` for as many as its bytes and its work allow.
     max_items: Option<usize>,
     options: ReadOptions<'a>,
+    /// Bytes of memory of the rows of the same page that come from other partitions.
+    held_bytes: usize,
     /// Reads the rows of one partition.
     read_page: ReadPage,
 }
@@ -105,6 +108,7 @@ impl Engine {
             start,
             max_items,
             options: options.into(),
+            held_bytes: 0,
             read_page: latest::read_page,
         };
         self.feed(&request, scope)
@@ -124,6 +128,7 @@ impl Engine {
             start,
             max_items,
             options: options.into(),
+            held_bytes: 0,
             read_page: all_versions::read_page,
         };
         self.feed(&request, scope)
@@ -176,6 +181,10 @@ impl Engine {
                     snapshot: snapshot.as_ref(),
                     filter: filter.borrow().clone(),
                     moment: partition.moment(self.world().now_seconds()),
+                    memory: RowMemory {
+                        answer: feed.options.answer,
+                        held_bytes: feed.held_bytes,
+                    },
                 };
                 let page = match reader.filter.is_nothing() {
                     true => reader.empty_page(),
@@ -250,6 +259,7 @@ struct FeedReader<'a> {
     filter: FeedFilter,
     /// The present moment.
     moment: Moment,
+    memory: RowMemory<'a>,
 }
 
 impl FeedReader<'_> {
@@ -264,11 +274,34 @@ impl FeedReader<'_> {
     }
 }
 
+/// The memory of a row of a page beside its text.
+const ROW_BYTES: usize = 96;
+/// The memory of the rows of a page that is not reserved, so that small pages cost nothing.
+const UNRESERVED_BYTES: usize = 32 * 1024;
+/// The memory that is reserved at a time.
+const RESERVATION_BYTES: usize = 64 * 1024;
+
+/// The memory of the rows of a page.
+#[derive(Clone, Copy)]
+struct RowMemory<'a> {
+    /// The memory of the answer; `None` if nothing counts it.
+    answer: Option<&'a AnswerMemory>,
+    /// Bytes of the rows of the same page that come from other partitions.
+    held_bytes: usize,
+}
+
 /// Collects a page of changes. The changes of one transaction stay together, even beyond the size
 /// of the page.
-struct FeedPageBuilder {
+struct FeedPageBuilder<'a> {
     rows: Vec<Bytes>,
     bytes: usize,
+    memory: RowMemory<'a>,
+    /// Bytes of memory that are reserved.
+    reserved: usize,
+    /// The LSN at which the page begins.
+    after: u64,
+    /// The last LSN of which all changes are visited, and the rows up to there.
+    whole: (u64, usize),
     /// Changes visited, shown or not.
     visited: usize,
     /// The LSN of the last change visited.
@@ -277,11 +310,15 @@ struct FeedPageBuilder {
     page_items: usize,
 }
 
-impl FeedPageBuilder {
-    fn new(after: u64, page_items: usize) -> Self {
+impl<'a> FeedPageBuilder<'a> {
+    fn new(after: u64, page_items: usize, memory: RowMemory<'a>) -> Self {
         FeedPageBuilder {
             rows: Vec::new(),
             bytes: 0,
+            memory,
+            reserved: UNRESERVED_BYTES,
+            after,
+            whole: (after, 0),
             visited: 0,
             last_lsn: after,
             page_items,
@@ -296,14 +333,46 @@ impl FeedPageBuilder {
         if is_full && lsn != self.last_lsn {
             return false;
         }
+        if lsn != self.last_lsn {
+            self.whole = (self.last_lsn, self.rows.len());
+        }
         self.last_lsn = lsn;
         self.visited += 1;
         true
     }
 
-    fn add(&mut self, row: Bytes) {
+    /// Adds a change that was visited. Returns false if there is no memory for the change: the page
+    /// then ends before its transaction.
+    ///
+    /// # Errors
+    /// 429 if the page would make no progress.
+    fn add(&mut self, row: Bytes) -> Result<bool> {
+        let rows = (self.rows.len() + 1) * ROW_BYTES;
+        let needed = self.memory.held_bytes + self.bytes + row.len() + rows;
+        if needed > self.reserved {
+            let wanted = needed.next_multiple_of(RESERVATION_BYTES);
+            if !has_memory_for_rows(self.memory.answer, wanted) {
+                return self.end_before_transaction(needed).map(|()| false);
+            }
+            self.reserved = wanted;
+        }
         self.bytes += row.len();
         self.rows.push(row);
+        Ok(true)
+    }
+
+    /// Drops the changes of the transaction that was begun.
+    ///
+    /// # Errors
+    /// 429 if the page would make no progress.
+    fn end_before_transaction(&mut self, needed: usize) -> Result<()> {
+        let (lsn, rows) = self.whole;
+        if lsn == self.after {
+            return Err(no_memory_for_answer(needed));
+        }
+        self.rows.truncate(rows);
+        self.last_lsn = lsn;
+        Ok(())
     }
 
     /// Ends a page that is full.

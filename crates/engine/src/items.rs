@@ -18,7 +18,7 @@ pub(crate) use user_functions::UserFunctions;
 
 use crate::Engine;
 use crate::catalog::Container;
-use crate::errors::item_not_found;
+use crate::errors::{item_not_found, reserve_answer};
 use crate::items::patch::CheckedPatch;
 use crate::partition::item::{StoredItem, item_id};
 use crate::partition::row_reader::ItemReader;
@@ -236,6 +236,7 @@ impl Engine {
         // Refused work is charged too.
         attempt.steps.append(&mut transaction.work);
         let applied = applied?;
+        reserve_answer(write.options.answer.as_deref(), applied.item_bytes(), 1)?;
         let commit = transaction.commit(&mut writer, None);
         let commit = commit.inspect_err(|error| charge_as_refused(error, attempt.steps))?;
         let lsn = writer.lsn;
@@ -295,6 +296,13 @@ pub(crate) struct Applied {
 }
 
 impl Applied {
+    /// Returns the bytes of the item in the answer, without its system properties.
+    pub(crate) fn item_bytes(&self) -> usize {
+        self.stored
+            .as_ref()
+            .map_or(0, |stored| stored.row.body.len())
+    }
+
     /// Returns the answer to the write.
     pub(crate) fn answer(self, container: Rid) -> Written {
         Written {

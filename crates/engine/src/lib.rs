@@ -102,7 +102,7 @@ pub use ownership::{
 };
 pub use partition::key_limit::LargeKey;
 pub use pending::{Pending, PendingBatch};
-pub use query::Cancel;
+pub use query::{Cancel, TextMemory};
 pub use quota::Counted;
 pub use rehearsal::{Arrival, RehearsalTurn, SampledItem, Sampling, Served};
 pub use request::etag_matches;

@@ -384,7 +384,11 @@ impl Engine {
         let page = rows.and_then(|rows| {
             let environment = Environment::default();
             let mut functions = NoFunctions;
-            let place = Workplace { engine: self, turn };
+            let place = Workplace {
+                engine: self,
+                turn,
+                answer: None,
+            };
             query_rows(place, &environment, &rows, query, &mut functions, &mut work)
         });
         let counted = QueryWork {

@@ -57,6 +57,7 @@ mod walk;
 
 pub use cancel::Cancel;
 pub(crate) use memory::QueryMemory;
+pub use memory::TextMemory;
 pub(crate) use plan::client_plan;
 pub(crate) use posting::read_natural_row as read_natural;
 pub(crate) use rows::{ListedRow, NoFunctions, has_row, query_rows};
@@ -72,6 +73,7 @@ use crate::request::{
 };
 use crate::throughput::{PartitionCharges, is_throttled};
 use crate::traffic::{Asked, QueryWatch};
+use orrery_model::memory::AnswerMemory;
 use orrery_model::work::Step;
 use orrery_model::world::World;
 use orrery_model::{Error, Json, Result, limits};
@@ -83,6 +85,8 @@ use page::PageRun;
 
 /// Bytes that a query may hold in memory while it collects rows.
 const MEMORY_BYTES: usize = 256 * 1024 * 1024;
+/// Bytes of a query with its parameters that are not counted.
+const SHORT_TEXT_BYTES: usize = 16 * 1024;
 /// Milliseconds that a page may wait for slots without losing time to work.
 const WAIT_MS: u64 = 10_000;
 /// Rows that a page may have whatever its request says. A page of that many rows is near its limit
@@ -125,6 +129,22 @@ impl Engine {
             page.index_metrics = None;
         }
         outcome
+    }
+
+    /// Reserves memory for a query with a text and parameters of so many bytes, before they are
+    /// read. A query that waits for its turn holds its tree and its parameters. Returns `None` for
+    /// a short text, which is not counted.
+    ///
+    /// # Errors
+    /// 429 if there is none left.
+    pub fn hold_query_text(&self, bytes: usize) -> Result<Option<TextMemory<'_>>> {
+        if bytes <= SHORT_TEXT_BYTES {
+            return Ok(None);
+        }
+        match self.query_memory.hold_text(bytes) {
+            Some(held) => Ok(Some(held)),
+            None => Err(query_error(QueryError::MemoryTaken)),
+        }
     }
 
     /// Runs a page of a query. Returns the work of each partition as well, which is not charged
@@ -234,6 +254,8 @@ pub(crate) struct Workplace<'a> {
     pub engine: &'a Engine,
     /// The turn of the page; `None` for short work that needs no slot.
     pub turn: Option<&'a Turn<'a>>,
+    /// The memory of the answer that the rows become; `None` for rows that are no answer.
+    pub answer: Option<&'a AnswerMemory>,
 }
 
 /// Runs one page of a query over any source of items, within the time, the memory and the slots of
@@ -250,7 +272,11 @@ pub(crate) fn run_page(
     page: &PageRequest,
     work: &mut Work,
 ) -> std::result::Result<orrery_sql::Page, QueryError> {
-    let Workplace { engine, turn } = place;
+    let Workplace {
+        engine,
+        turn,
+        answer,
+    } = place;
     let world = engine.world();
     let now_ms = world.now_ms();
     let ticket = Ticket::current();
@@ -266,6 +292,8 @@ pub(crate) fn run_page(
     };
     let mut bounds = bounds(world, now_ms, page_rows(query, page), &mut expired);
     bounds.reserve = Some(&mut reserve);
+    let mut reserve_rows = |bytes: usize| has_memory_for_rows(answer, bytes);
+    bounds.reserve_rows = Some(&mut reserve_rows);
     let result = query.run(source, functions, resume, &mut bounds, work);
     // A request with a script that was ended for others did not run out of time.
     match result {
@@ -274,6 +302,13 @@ pub(crate) fn run_page(
         )))),
         other => other,
     }
+}
+
+/// Reserves memory for the rows of an answer, up to `bytes` in all. The rows are copied once, into
+/// the body, so they count twice until the body is made.
+pub(crate) fn has_memory_for_rows(answer: Option<&AnswerMemory>, bytes: usize) -> bool {
+    let twice = (bytes as u64).saturating_mul(2);
+    answer.is_none_or(|answer| answer.reserve(twice))
 }
 
 /// Gives other pages their turns. Returns true if the time of a page that began at `began_ms` is
@@ -305,6 +340,7 @@ fn bounds<'a>(
         max_bytes: limits::PAGE_BYTES,
         max_memory: MEMORY_BYTES,
         reserve: None,
+        reserve_rows: None,
         is_expired: expired,
         now_ms,
         started_ms: now_ms,

@@ -23,9 +23,11 @@ pub use throughput::*;
 pub use traffic::*;
 
 use bytes::Bytes;
+use orrery_model::memory::AnswerMemory;
 use orrery_model::partition_key::{EpkRange, PartitionKey};
 use orrery_model::work::Work;
 use orrery_model::{Json, Result, Rid};
+use std::sync::Arc;
 
 /// The answer to a request, successful or not.
 #[derive(Debug)]
@@ -345,6 +347,8 @@ pub struct WriteOptions {
     pub post_trigger: Option<String>,
     /// The priority and the budget of the request.
     pub admission: AdmissionOptions,
+    /// The memory of the answer; `None` if the answer has no item, or if nothing counts it.
+    pub answer: Option<Arc<AnswerMemory>>,
 }
 
 /// The answer to a write.

@@ -364,6 +364,7 @@ fn plain_rows(text: &str, items: &[Bytes]) -> Result<Vec<String>, QueryError> {
         max_bytes: usize::MAX,
         max_memory: 1 << 28,
         reserve: None,
+        reserve_rows: None,
         is_expired: &mut never,
         now_ms: START_MS,
         started_ms: START_MS,

@@ -11,16 +11,20 @@
 //! begin and when the bytes of answers are gone. [`Activity::next_check`] turns both into a
 //! deadline. All values are atomics, so noting them costs a few nanoseconds.
 //!
+//! A connection of HTTP/2 may have many requests in progress, and answers that its client does not
+//! read. Each takes memory from that for heads until the head of its answer is written.
+//!
 //! Left out: bodies of requests, whose pauses `body.rs` limits.
 
 use crate::held::BodyMemory;
 use crate::spin::{Socket, Spin};
 use bytes::Bytes;
 use orrery_model::memory::Reservation;
+use orrery_model::sync::lock;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -144,6 +148,26 @@ pub(crate) struct Activity {
     /// The value of `sent` at the last progress, and the time of this progress.
     progress: AtomicU64,
     progress_since: AtomicU64,
+    /// The memory of the requests of HTTP/2 in progress, and of answers whose head is not written;
+    /// `None` until the first of them.
+    requests_held: Mutex<Option<Reservation>>,
+    /// True if the client does not read and there was no memory for another request.
+    is_overloaded: AtomicBool,
+}
+
+/// The memory of a request of HTTP/2 in progress with its head and that of its answer.
+const REQUEST_BYTES: u64 = 8 * 1024;
+
+/// The outcome of [`Activity::hold_request`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeldRequest {
+    /// There is memory for the request.
+    Held,
+    /// There is none: the request is refused.
+    Refused,
+    /// There is none, and the client does not read: the request gets no answer, and the connection
+    /// ends.
+    Overloaded,
 }
 
 impl Activity {
@@ -163,6 +187,8 @@ impl Activity {
             sent: AtomicU64::new(0),
             progress: AtomicU64::new(0),
             progress_since: AtomicU64::new(0),
+            requests_held: Mutex::default(),
+            is_overloaded: AtomicBool::new(false),
         })
     }
 
@@ -187,6 +213,35 @@ impl Activity {
         self.has_made_request.store(true, Relaxed);
         self.head_since.store(0, Relaxed);
         RequestGuard(self.clone())
+    }
+
+    /// Takes memory for a request of HTTP/2 that has begun. In HTTP/1.1 a connection has one
+    /// request at a time, which takes none here.
+    pub(crate) fn hold_request(&self, memory: &BodyMemory) -> HeldRequest {
+        if !self.is_http2.load(Relaxed) {
+            return HeldRequest::Held;
+        }
+        let mut held = lock(&self.requests_held);
+        let held = held.get_or_insert_with(|| memory.heads_of_connection());
+        if held.grow(REQUEST_BYTES) {
+            return HeldRequest::Held;
+        }
+        if self.stalled_since.load(Relaxed) == 0 {
+            return HeldRequest::Refused;
+        }
+        self.is_overloaded.store(true, Relaxed);
+        HeldRequest::Overloaded
+    }
+
+    /// Notes that all heads of answers are written: only requests in progress hold memory.
+    fn flushed(&self) {
+        if !self.is_http2.load(Relaxed) {
+            return;
+        }
+        let requests = u64::from(self.requests.load(Relaxed));
+        if let Some(held) = &mut *lock(&self.requests_held) {
+            held.shrink_to(requests * REQUEST_BYTES);
+        }
     }
 
     /// Returns the bytes of an answer, so that the connection is busy until they are dropped.
@@ -271,6 +326,9 @@ impl Activity {
 
     /// Returns the time of the next look, or the reason to close the connection now.
     pub(crate) fn next_check(&self, patience: &Patience, is_short: bool, now: Instant) -> Check {
+        if self.is_overloaded.load(Relaxed) {
+            return Check::Close(CloseReason::SlowReader);
+        }
         let taken = self.sent.load(Relaxed) - self.progress.load(Relaxed);
         if taken >= patience.rate {
             self.note_progress(now);
@@ -421,7 +479,10 @@ impl<S> PacedStream<S> {
     /// Notes the outcome of a flush or of the end of writing.
     fn note_flush(&self, outcome: Poll<io::Result<()>>) -> Poll<io::Result<()>> {
         match &outcome {
-            Poll::Ready(_) => self.activity.sent(0),
+            Poll::Ready(_) => {
+                self.activity.sent(0);
+                self.activity.flushed();
+            }
             Poll::Pending => self.activity.stalled(Instant::now()),
         }
         outcome
@@ -607,7 +668,7 @@ mod tests {
     async fn a_large_head_takes_memory_until_its_request_begins_and_ends_without() {
         use orrery_model::memory::MemoryBudget;
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
-        let memory = BodyMemory::new(MemoryBudget::new(8 * 30_000));
+        let memory = BodyMemory::new(MemoryBudget::new(crate::held::HEADS_PART * 30_000));
         let activity = Activity::new(Instant::now());
         let (mut client, stream) = tokio::io::duplex(64 * 1024);
         let spin = crate::spin::Spinners::new(Duration::ZERO).connection();
@@ -626,6 +687,34 @@ mod tests {
         let ended = stream.read_exact(&mut buffer).await;
         assert!(ended.is_err());
         drop(stream);
+        assert_eq!(memory.head_bytes(), 0);
+    }
+
+    #[test]
+    fn requests_of_http_2_hold_memory_until_the_heads_of_their_answers_are_written() {
+        use orrery_model::memory::MemoryBudget;
+        let budget = MemoryBudget::new(crate::held::HEADS_PART * 2 * REQUEST_BYTES);
+        let memory = BodyMemory::new(budget);
+        let opened = Instant::now();
+        let activity = Activity::new(opened);
+        // In HTTP/1.1 a connection has one request at a time.
+        assert_eq!(activity.hold_request(&memory), HeldRequest::Held);
+        assert_eq!(memory.head_bytes(), 0);
+        activity.received(b"PRI * HTTP/2.0\r\n", opened);
+        let (first, second) = (activity.begin_request(), activity.begin_request());
+        assert_eq!(activity.hold_request(&memory), HeldRequest::Held);
+        assert_eq!(activity.hold_request(&memory), HeldRequest::Held);
+        drop(first);
+        assert_eq!(activity.hold_request(&memory), HeldRequest::Refused);
+        activity.flushed();
+        assert_eq!(memory.head_bytes(), REQUEST_BYTES);
+        assert_eq!(activity.hold_request(&memory), HeldRequest::Held);
+        // A client that reads nothing loses its connection.
+        activity.stalled(opened);
+        assert_eq!(activity.hold_request(&memory), HeldRequest::Overloaded);
+        let reason = Some(CloseReason::SlowReader);
+        assert_eq!(closed(&activity, opened, 0, false), reason);
+        drop((second, activity));
         assert_eq!(memory.head_bytes(), 0);
     }
 

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use orrery_engine::request::{Id, PageRequest, ReadOptions, Scope};
 use orrery_engine::{Cancel, Container, Database, Engine};
 use orrery_model::json::parse;
+use orrery_model::memory::AnswerMemory;
 use orrery_model::partition_key::{Epk, EpkRange, PartitionKey};
 use orrery_model::{Error, Json, Kind, Object, Result};
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub(crate) struct Call {
     pub(crate) host: Option<String>,
     /// Set when the client no longer waits for the answer.
     pub(crate) cancel: Cancel,
+    /// The memory of the answer, until the answer has a body.
+    pub(crate) answer: Arc<AnswerMemory>,
 }
 
 /// A query as the client sent it.
@@ -213,12 +216,25 @@ impl Call {
         Ok(Some(EpkRange::new(min, max)))
     }
 
+    /// Returns the options of a read, whose answer is counted as it grows.
+    pub(crate) fn read_options(&self) -> ReadOptions<'_> {
+        ReadOptions {
+            answer: Some(&self.answer),
+            ..self.headers.read_options()
+        }
+    }
+
     /// Returns the options of a query or read feed, which ends when the client no longer waits.
     pub(crate) fn cancellable_read(&self) -> ReadOptions<'_> {
         ReadOptions {
             cancel: Some(&self.cancel),
-            ..self.headers.read_options()
+            ..self.read_options()
         }
+    }
+
+    /// Returns the memory for the item in the answer to a write; `None` if the client wants none.
+    pub(crate) fn answer_of_write(&self) -> Option<Arc<AnswerMemory>> {
+        (!self.headers.wants_minimal).then(|| self.answer.clone())
     }
 
     /// Returns the page that the headers ask for.
@@ -355,6 +371,7 @@ fn parameter(parameter: &Json) -> Result<(String, Json)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use orrery_model::memory::MemoryBudget;
 
     fn call(content: Content, body: &'static str) -> Call {
         let headers = RequestHeaders {
@@ -375,6 +392,7 @@ mod tests {
             scheme: "http",
             host: None,
             cancel: Cancel::default(),
+            answer: Arc::new(AnswerMemory::new(&MemoryBudget::unlimited())),
         }
     }
 

@@ -26,7 +26,7 @@ use crate::notices::Notices;
 use crate::operations::{self, Lane, Operation};
 use crate::options::{Account, Options};
 use crate::ownership::{NotOwned, TakeBack};
-use crate::placement::{Pool, catch_panics};
+use crate::placement::{Pool, QUERIES, catch_panics};
 use crate::reply::Reply;
 use crate::request_log::{Finished, RecordReason, RequestLog, RequestRecord};
 use crate::route::{Path, Route, Target};
@@ -40,6 +40,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Request, Response, Version};
 use hyper::body::Body;
 use orrery_engine::{Cancel, Engine};
+use orrery_model::memory::Reservation;
 use orrery_model::world::World;
 use orrery_model::{Error, Kind, Result, limits};
 use std::net::SocketAddr;
@@ -117,6 +118,10 @@ pub enum TrustedAccess {
     ReadOnly,
 }
 
+/// Marks a request for whose head there is no memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NoMemoryForHead;
+
 /// The parts of a request that became known before its end, for the metrics and the logs.
 struct Trace {
     kind: RequestKind,
@@ -172,7 +177,7 @@ impl Gateway {
             world: options.world,
             log: options.log,
             pool: Pool::new(),
-            query_pool: Pool::for_queries(),
+            query_pool: Pool::for_queries(QUERIES),
             metrics,
             body_memory: BodyMemory::new(options.memory),
             hosts: options.hosts,
@@ -202,6 +207,12 @@ impl Gateway {
     pub fn with_remote_store(mut self) -> Self {
         self.has_remote_store = true;
         self.pool = Pool::for_remote_store();
+        self
+    }
+
+    /// Runs so many queries at once.
+    pub fn with_query_threads(mut self, threads: usize) -> Self {
+        self.query_pool = Pool::for_queries(threads);
         self
     }
 
@@ -350,7 +361,7 @@ impl Gateway {
         B: Body<Data = Bytes> + Unpin,
     {
         // Many requests of HTTP/2 may be in progress on one connection, each with its head.
-        let _head_memory = match self.body_memory.hold_head(head_bytes(head)) {
+        let _head_memory = match self.hold_head(head) {
             Ok(reservation) => reservation,
             Err(error) => return Ok(Reply::failed(error)),
         };
@@ -395,12 +406,13 @@ impl Gateway {
             scheme: connection.scheme.name(),
             host: Some(host(head, connection)),
             cancel: Cancel::default(),
+            answer: Arc::new(self.body_memory.answer()),
         });
         trace.call = Some(call.clone());
         let reply = self.run(operation, &call).await;
         let reply = reply.unwrap_or_else(Reply::failed);
         let reply = reply.with_short_token(call.headers.has_short_tokens);
-        let reply = self.hold_reply(reply, operation);
+        let reply = self.hold_reply(reply, &call, operation);
 
         // A fault after the operation replaces the reply only; the effect of the operation stays.
         let fault = self
@@ -501,11 +513,18 @@ impl Gateway {
         Ok(body)
     }
 
-    /// Counts the body of a reply as held. The reply to a read becomes a 429 if there is no memory
-    /// for its body. The effect of a write stands, so its client must get the reply in any case:
-    /// such a body is then not counted, which the request's own limits bound.
-    fn hold_reply(&self, mut reply: Reply, operation: &Operation) -> Reply {
-        match self.body_memory.hold(reply.body.clone()) {
+    /// Counts the body of a reply as held until its last byte is written. The reply to a read
+    /// becomes a 429 if there is no memory for its body. The effect of a write stands, so its
+    /// client must get the reply in any case: the engine has reserved what a large one needs, and
+    /// a small one is then not counted.
+    fn hold_reply(&self, mut reply: Reply, call: &Call, operation: &Operation) -> Reply {
+        if call.answer.was_refused() && reply.error.is_some() {
+            self.body_memory.count_refused();
+        }
+        match self
+            .body_memory
+            .hold_answer(reply.body.clone(), &call.answer)
+        {
             Ok(held) => reply.body = held,
             Err(error) if !operation.rights().includes_writes() => {
                 let charge = reply.charge;
@@ -515,6 +534,17 @@ impl Gateway {
             Err(_) => {}
         }
         reply
+    }
+
+    /// Takes memory for a large head.
+    ///
+    /// # Errors
+    /// 429 if there is none, or if the connection got none for the request.
+    fn hold_head(&self, head: &Parts) -> Result<Option<Reservation>> {
+        match head.extensions.get::<NoMemoryForHead>() {
+            Some(_) => Err(self.body_memory.no_memory_for_head()),
+            None => self.body_memory.hold_head(head_bytes(head)),
+        }
     }
 
     /// Checks everything that does not need the body: sizes, host, path, credentials, method,

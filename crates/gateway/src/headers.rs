@@ -319,6 +319,7 @@ impl RequestHeaders {
             session: self.session(),
             admission: self.admission,
             cancel: None,
+            answer: None,
         }
     }
 

@@ -6,32 +6,29 @@
 //! has taken the answer.
 
 use bytes::Bytes;
-use orrery_model::memory::{MemoryBudget, Reservation};
-use orrery_model::metrics::{Counter, Gauge};
+use orrery_model::memory::{AnswerMemory, MemoryBudget, Reservation};
+use orrery_model::metrics::Counter;
 use orrery_model::{Error, Kind, Result};
 use std::sync::Arc;
 
-/// The largest body that may use the last eighth of the budget. Large bodies leave this part free,
-/// so that small requests are served while clients hold many large answers.
-const SMALL_BYTES: u64 = 64 * 1024;
-/// The memory for large heads is this part of the budget for bodies, beside it.
-const HEADS_PART: u64 = 8;
+/// The memory for heads is this part of the budget for bodies, beside it.
+pub const HEADS_PART: u64 = 4;
 /// The bytes of a head that are not counted.
 const UNCOUNTED_HEAD_BYTES: u64 = 8 * 1024;
 /// The milliseconds after which a client may try again.
 const RETRY_AFTER_MS: u64 = 500;
 
-/// The memory for the bodies of requests and answers.
+/// The memory for the bodies of requests and answers. Large bodies leave the last eighth to small
+/// ones if the budget says so.
 #[derive(Clone, Debug)]
 pub struct BodyMemory {
     budget: Arc<MemoryBudget>,
-    /// The memory for large heads, apart from that of bodies: heads need no credentials.
+    /// The memory for heads, apart from that of bodies: heads need no credentials.
     heads: Arc<MemoryBudget>,
-    held: Arc<Gauge>,
     refused: Arc<Counter>,
 }
 
-/// The bytes of one body, taken from the budget as the body grows.
+/// The bytes of one body that arrives, taken from the budget as the body grows.
 #[derive(Debug)]
 pub(crate) struct Growing {
     reservation: Reservation,
@@ -44,17 +41,16 @@ impl BodyMemory {
         BodyMemory {
             heads: MemoryBudget::new(budget.limit() / HEADS_PART),
             budget,
-            held: Arc::default(),
             refused: Arc::default(),
         }
     }
 
-    /// Returns the bytes of bodies that are held now.
+    /// Returns the bytes that are held now: bodies, and what is reserved for answers in the making.
     pub fn held_bytes(&self) -> u64 {
-        u64::try_from(self.held.get()).unwrap_or(0)
+        self.budget.used()
     }
 
-    /// Returns the bytes of large heads that are held now.
+    /// Returns the bytes of heads that are held now.
     #[cfg(test)]
     pub(crate) fn head_bytes(&self) -> u64 {
         self.heads.used()
@@ -70,22 +66,22 @@ impl BodyMemory {
         self.budget.used() > self.budget.limit() / 2
     }
 
+    /// Returns the memory of an answer, which the operation that makes the answer reserves.
+    pub(crate) fn answer(&self) -> AnswerMemory {
+        AnswerMemory::new(&self.budget)
+    }
+
     /// Reserves `bytes` for a body that arrives.
     ///
     /// # Errors
     /// 429 if the budget has fewer left.
     pub(crate) fn begin(&self, bytes: u64) -> Result<Growing> {
-        let reservation = match self.has_room(bytes, bytes) {
-            true => self.budget.reserve(bytes),
-            false => None,
+        let mut growing = Growing {
+            reservation: self.budget.reserve_nothing(),
+            memory: self.clone(),
         };
-        let reservation = reservation.ok_or_else(|| self.refuse(bytes))?;
-        self.held.add(signed(bytes));
-        let memory = self.clone();
-        Ok(Growing {
-            reservation,
-            memory,
-        })
+        growing.grow_to(bytes)?;
+        Ok(growing)
     }
 
     /// Reserves `bytes` for the head of a request; a small head takes none.
@@ -97,13 +93,23 @@ impl BodyMemory {
             return Ok(None);
         }
         let reservation = self.heads.reserve(bytes);
-        reservation.map(Some).ok_or_else(|| {
-            self.refused.add(1);
-            let message = "Request rate is large: the server has no memory left for the head of \
-                           this request, because other requests have large heads. Please retry \
-                           later.";
-            Error::new(Kind::Throttled, message).with_retry_after_ms(RETRY_AFTER_MS)
-        })
+        reservation
+            .map(Some)
+            .ok_or_else(|| self.no_memory_for_head())
+    }
+
+    /// Returns a reservation for the heads of a connection, which holds nothing yet.
+    pub(crate) fn heads_of_connection(&self) -> Reservation {
+        self.heads.reserve_nothing()
+    }
+
+    /// Returns the refusal of a request for whose head there is no memory.
+    pub(crate) fn no_memory_for_head(&self) -> Error {
+        self.refused.add(1);
+        let message = "Request rate is large: the server has no memory left for the head of this \
+                       request, because other requests use all that it has for heads. Please \
+                       retry later.";
+        Error::new(Kind::Throttled, message).with_retry_after_ms(RETRY_AFTER_MS)
     }
 
     /// Holds a body that is in memory already.
@@ -111,17 +117,34 @@ impl BodyMemory {
     /// # Errors
     /// 429 if the budget has too few bytes left.
     pub fn hold(&self, body: Bytes) -> Result<Bytes> {
+        self.hold_answer(body, &self.answer())
+    }
+
+    /// Holds the body of an answer, for which `answer` has reserved what its operation needed. What
+    /// the body does not need is given back.
+    ///
+    /// # Errors
+    /// 429 if the reservation is too small and the budget has too few bytes left.
+    pub(crate) fn hold_answer(&self, body: Bytes, answer: &AnswerMemory) -> Result<Bytes> {
+        let mut reservation = answer.take();
+        let bytes = body.len() as u64;
+        reservation.shrink_to(bytes);
+        let more = bytes - reservation.bytes();
+        if more > 0 && !reservation.grow(more) {
+            return Err(self.refuse(bytes));
+        }
         if body.is_empty() {
             return Ok(body);
         }
-        let growing = self.begin(body.len() as u64)?;
-        Ok(growing.hold(body))
+        Ok(Bytes::from_owner(Held {
+            body,
+            _reservation: reservation,
+        }))
     }
 
-    /// Returns true if a body of `bytes` may take `more` from the budget.
-    fn has_room(&self, bytes: u64, more: u64) -> bool {
-        let for_large = self.budget.limit() / 8 * 7;
-        bytes <= SMALL_BYTES || self.budget.used().saturating_add(more) <= for_large
+    /// Counts an answer that its operation refused to make, for lack of memory.
+    pub(crate) fn count_refused(&self) {
+        self.refused.add(1);
     }
 
     fn refuse(&self, bytes: u64) -> Error {
@@ -142,46 +165,31 @@ impl Growing {
     /// 429 if the budget has too few bytes left.
     pub(crate) fn grow_to(&mut self, bytes: u64) -> Result<()> {
         let more = bytes.saturating_sub(self.reservation.bytes());
-        if more == 0 {
-            return Ok(());
-        }
-        if !self.memory.has_room(bytes, more) || !self.reservation.grow(more) {
+        if more > 0 && !self.reservation.grow(more) {
             return Err(self.memory.refuse(bytes));
         }
-        self.memory.held.add(signed(more));
         Ok(())
     }
 
     /// Ties the reservation to the bytes of the complete body.
     pub(crate) fn hold(self, body: Bytes) -> Bytes {
-        let growing = self;
         Bytes::from_owner(Held {
             body,
-            _growing: growing,
+            _reservation: self.reservation,
         })
-    }
-}
-
-impl Drop for Growing {
-    fn drop(&mut self) {
-        self.memory.held.add(-signed(self.reservation.bytes()));
     }
 }
 
 /// Bytes with their reservation.
 struct Held {
     body: Bytes,
-    _growing: Growing,
+    _reservation: Reservation,
 }
 
 impl AsRef<[u8]> for Held {
     fn as_ref(&self) -> &[u8] {
         &self.body
     }
-}
-
-fn signed(bytes: u64) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -213,19 +221,26 @@ mod tests {
     }
 
     #[test]
-    fn large_bodies_leave_the_last_eighth_to_small_ones() {
-        let memory = BodyMemory::new(MemoryBudget::new(800_000));
-        let body = |bytes| Bytes::from(vec![7; bytes]);
-        let _large = memory.hold(body(640_000)).expect("it fits");
-        assert!(memory.hold(body(70_000)).is_err());
-        assert!(
-            memory
-                .begin(0)
-                .and_then(|mut body| body.grow_to(70_000))
-                .is_err()
-        );
-        let _small = memory.hold(body(60_000)).expect("it fits");
-        let _another = memory.hold(body(60_000)).expect("it fits");
+    fn an_answer_is_counted_from_its_first_row_until_its_last_byte() {
+        let memory = BodyMemory::new(MemoryBudget::new(100));
+        let answer = memory.answer();
+        assert!(answer.reserve(80));
+        assert_eq!(memory.held_bytes(), 80);
+        assert!(memory.hold(Bytes::from(vec![7; 21])).is_err());
+        // The body needs less than the operation reserved.
+        let body = memory.hold_answer(Bytes::from(vec![7; 50]), &answer);
+        let body = body.expect("it is reserved");
+        drop(answer);
+        assert_eq!(memory.held_bytes(), 50);
+        drop(body);
+        // An operation that reserves nothing gets its memory when its body is there.
+        let answer = memory.answer();
+        let body = memory.hold_answer(Bytes::from(vec![7; 60]), &answer);
+        assert_eq!(memory.held_bytes(), 60);
+        let refused = memory.hold_answer(Bytes::from(vec![7; 60]), &memory.answer());
+        assert_eq!(refused.expect_err("too much").status(), 429);
+        drop((answer, body));
+        assert_eq!(memory.held_bytes(), 0);
     }
 
     #[test]

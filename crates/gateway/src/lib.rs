@@ -67,7 +67,7 @@ pub use faults::{
 };
 pub use gateway::{Connection, Gateway, Scheme, TrustedAccess};
 pub use headers::{Header, known_headers};
-pub use held::BodyMemory;
+pub use held::{BodyMemory, HEADS_PART};
 pub use hosts::{Hosts, WrongHost, host_of_url};
 pub use known_routes::{KnownRoute, known_routes};
 pub use live::{ContainerName, ContainerSeries, LiveSample, LiveSelection, LiveView};

@@ -7,7 +7,7 @@
 //!
 //! | kind | requests that run at once |
 //! |---|---|
-//! | queries | [`QUERIES`]: most of them wait for a slot of the engine, which divides the cores |
+//! | queries | up to [`QUERIES`]: most wait for a slot of the engine, which divides the cores |
 //! | requests with scripts | see `script_lane.rs` |
 //! | all others: metadata, feeds, batches | a few for each core |
 //!
@@ -27,8 +27,9 @@ use tokio::sync::Semaphore;
 const QUEUE_LENGTH: usize = 1024;
 /// The milliseconds after which a refused client should retry.
 pub(crate) const RETRY_AFTER_MS: u64 = 100;
-/// The queries that run at once. Each has a thread.
-const QUERIES: usize = 256;
+/// The queries that run at once, unless there is too little memory for their threads. Each has a
+/// thread.
+pub(crate) const QUERIES: usize = 256;
 /// The requests to a store on other machines that run at once, without queries and scripts. Each
 /// has a thread, which waits most of the time.
 const REMOTE_REQUESTS: usize = 128;
@@ -47,9 +48,9 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Creates the pool for queries.
-    pub fn for_queries() -> Self {
-        Self::with_limits(QUERIES, QUEUE_LENGTH)
+    /// Creates the pool for queries, `running` of which run at once.
+    pub(crate) fn for_queries(running: usize) -> Self {
+        Self::with_limits(running, QUEUE_LENGTH)
     }
 
     /// Creates the pool for requests that are neither queries nor run scripts. It runs more

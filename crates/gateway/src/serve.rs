@@ -6,10 +6,10 @@
 //! requests, the reading of an answer (`activity.rs`), the number of connections
 //! (`connections.rs`), and the wait at shutdown.
 
-use crate::activity::{Activity, Check, CloseReason, PacedStream, Patience, Stage};
+use crate::activity::{Activity, Check, CloseReason, HeldRequest, PacedStream, Patience, Stage};
 use crate::connections::{ConnectionLimits, Connections, NoPlace, Place};
 use crate::faults::Unanswered;
-use crate::gateway::{Connection, Gateway, Scheme};
+use crate::gateway::{Connection, Gateway, NoMemoryForHead, Scheme};
 use crate::held::BodyMemory;
 use crate::log::{Field, Log, LogLevel};
 use crate::metrics::ConnectionCounters;
@@ -42,7 +42,11 @@ const HEAD_BYTES: usize = 2 * crate::gateway::HEAD_BYTES;
 /// The headers of a request that are read at most; twice the limit of the gateway.
 const HEADERS: usize = 2 * crate::gateway::HEADERS;
 /// The largest number of concurrent requests of one HTTP/2 connection.
-const STREAMS: u32 = 256;
+const STREAMS: u32 = 128;
+/// The bytes of a request body, and of all bodies of a connection, that HTTP/2 takes before the
+/// server reads them.
+const STREAM_WINDOW: u32 = 256 * 1024;
+const CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// The largest number of requests of one HTTP/2 connection that were reset by the client and not
 /// yet noticed, and of those that the server reset. More end the connection.
 const RESET_STREAMS: usize = 128;
@@ -454,10 +458,17 @@ impl Shared {
         S: AsyncRead + AsyncWrite + Socket + Send + Unpin + 'static,
     {
         let (service, of_requests) = (self.service.clone(), activity.clone());
-        let answer = service_fn(move |request: Request<Incoming>| {
+        let answer = service_fn(move |mut request: Request<Incoming>| {
             let (service, activity) = (service.clone(), of_requests.clone());
             let in_progress = activity.begin_request();
+            let held = activity.hold_request(service.memory());
+            if held == HeldRequest::Refused {
+                request.extensions_mut().insert(NoMemoryForHead);
+            }
             async move {
+                if held == HeldRequest::Overloaded {
+                    return Err(Unanswered);
+                }
                 let response = service.handle_boxed(request, &connection).await?;
                 let track = |body| Full::new(activity.track_answer(body, Instant::now()));
                 let response = response.map(track);
@@ -544,6 +555,8 @@ fn http_builder() -> Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .max_header_list_size(HEAD_BYTES as u32)
         .max_concurrent_streams(STREAMS)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .max_pending_accept_reset_streams(RESET_STREAMS)
         .max_local_error_reset_streams(RESET_STREAMS)
         .max_send_buf_size(STREAM_BUFFER_BYTES)

@@ -4,14 +4,24 @@
 //! A budget counts bytes and allocates nothing. A holder reserves before it allocates, grows its
 //! reservation as it reads more, and gives the bytes back by dropping the reservation. The count is
 //! exact for the bytes that are reserved; allocations without a reservation are not seen.
+//!
+//! A budget may keep a part for small holders: a holder that grows beyond a size leaves this part
+//! free, so that small requests are served while clients hold many large answers.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::sync::lock;
+
+/// The largest holder that may use the last eighth of a budget with a part for small holders.
+pub const SMALL_BYTES: u64 = 64 * 1024;
 
 /// A limit on the bytes that all holders of reservations have together.
 #[derive(Debug)]
 pub struct MemoryBudget {
     limit: u64,
+    /// The limit for holders of more than [`SMALL_BYTES`].
+    limit_of_large: u64,
     used: AtomicU64,
 }
 
@@ -21,6 +31,18 @@ impl MemoryBudget {
     pub fn new(limit: u64) -> Arc<MemoryBudget> {
         Arc::new(MemoryBudget {
             limit,
+            limit_of_large: limit,
+            used: AtomicU64::new(0),
+        })
+    }
+
+    /// Creates a budget of `limit` bytes that keeps the last eighth for holders of up to
+    /// [`SMALL_BYTES`].
+    #[must_use]
+    pub fn with_part_for_small(limit: u64) -> Arc<MemoryBudget> {
+        Arc::new(MemoryBudget {
+            limit,
+            limit_of_large: limit / 8 * 7,
             used: AtomicU64::new(0),
         })
     }
@@ -44,17 +66,29 @@ impl MemoryBudget {
     /// Reserves `bytes`; `None` if the budget has fewer left.
     #[must_use]
     pub fn reserve(self: &Arc<Self>, bytes: u64) -> Option<Reservation> {
-        self.take(bytes).then(|| Reservation {
-            budget: self.clone(),
-            bytes,
-        })
+        let mut reservation = self.reserve_nothing();
+        reservation.grow(bytes).then_some(reservation)
     }
 
-    /// Adds `bytes` to the count unless the limit would be passed.
-    fn take(&self, bytes: u64) -> bool {
+    /// Returns a reservation of no bytes, which grows later.
+    #[must_use]
+    pub fn reserve_nothing(self: &Arc<Self>) -> Reservation {
+        Reservation {
+            budget: self.clone(),
+            bytes: 0,
+        }
+    }
+
+    /// Adds `bytes` to the count of a holder that then has `all` bytes, unless the limit for its
+    /// size would be passed.
+    fn take(&self, bytes: u64, all: u64) -> bool {
+        let limit = match all <= SMALL_BYTES {
+            true => self.limit,
+            false => self.limit_of_large,
+        };
         let add = |used: u64| {
             let sum = used.checked_add(bytes)?;
-            (sum <= self.limit).then_some(sum)
+            (sum <= limit).then_some(sum)
         };
         self.used
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
@@ -82,7 +116,8 @@ impl Reservation {
     /// Reserves `bytes` more. Returns false, and changes nothing, if the budget has fewer left.
     #[must_use]
     pub fn grow(&mut self, bytes: u64) -> bool {
-        let has_grown = self.budget.take(bytes);
+        let all = self.bytes.saturating_add(bytes);
+        let has_grown = self.budget.take(bytes, all);
         if has_grown {
             self.bytes += bytes;
         }
@@ -100,6 +135,55 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.budget.give_back(self.bytes);
+    }
+}
+
+/// The memory of one answer, from its first row until the client has taken its last byte.
+///
+/// The operation that makes the answer reserves what the answer needs so far. The reservation then
+/// goes with the bytes of the body, so that no moment is without a count: a finished answer waits
+/// for its commit, for its connection and for its client.
+#[derive(Debug)]
+pub struct AnswerMemory {
+    reservation: Mutex<Reservation>,
+    /// True if the budget had too few bytes left for a reservation.
+    was_refused: AtomicBool,
+}
+
+impl AnswerMemory {
+    /// Creates the memory of an answer of no bytes.
+    #[must_use]
+    pub fn new(budget: &Arc<MemoryBudget>) -> AnswerMemory {
+        AnswerMemory {
+            reservation: Mutex::new(budget.reserve_nothing()),
+            was_refused: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes the reservation at least `bytes` large. Returns false, and changes nothing, if the
+    /// budget has fewer left.
+    #[must_use]
+    pub fn reserve(&self, bytes: u64) -> bool {
+        let mut reservation = lock(&self.reservation);
+        let more = bytes.saturating_sub(reservation.bytes());
+        let is_reserved = more == 0 || reservation.grow(more);
+        if !is_reserved {
+            self.was_refused.store(true, Ordering::Relaxed);
+        }
+        is_reserved
+    }
+
+    /// Returns true if the budget had too few bytes left for a reservation.
+    pub fn was_refused(&self) -> bool {
+        self.was_refused.load(Ordering::Relaxed)
+    }
+
+    /// Returns the reservation and leaves one of no bytes.
+    #[must_use]
+    pub fn take(&self) -> Reservation {
+        let mut reservation = lock(&self.reservation);
+        let empty = reservation.budget.reserve_nothing();
+        std::mem::replace(&mut reservation, empty)
     }
 }
 
@@ -129,6 +213,34 @@ mod tests {
         let budget = MemoryBudget::unlimited();
         let _most = budget.reserve(u64::MAX).expect("unlimited");
         assert!(budget.reserve(1).is_none());
+    }
+
+    #[test]
+    fn large_holders_leave_the_last_eighth_to_small_ones() {
+        let budget = MemoryBudget::with_part_for_small(8 * SMALL_BYTES);
+        let mut large = budget.reserve(6 * SMALL_BYTES).expect("below the limit");
+        assert!(large.grow(SMALL_BYTES));
+        assert!(!large.grow(1));
+        assert!(budget.reserve(SMALL_BYTES + 1).is_none());
+        let mut small = budget.reserve(SMALL_BYTES).expect("the last eighth");
+        assert!(!small.grow(1));
+        drop(large);
+        assert!(small.grow(1));
+    }
+
+    #[test]
+    fn the_memory_of_an_answer_grows_and_goes_on_with_its_bytes() {
+        let budget = MemoryBudget::new(100);
+        let answer = AnswerMemory::new(&budget);
+        assert!(answer.reserve(60) && answer.reserve(40));
+        assert!(!answer.was_refused());
+        assert!(!answer.reserve(101) && answer.was_refused());
+        assert_eq!(budget.used(), 60);
+        let reservation = answer.take();
+        drop(answer);
+        assert_eq!((reservation.bytes(), budget.used()), (60, 60));
+        drop(reservation);
+        assert_eq!(budget.used(), 0);
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! The parts of a server that exist before its data is open.
 
+use crate::allocator;
 use crate::command::StartArguments;
 use crate::data_dir;
 use crate::descriptors::{self, Shares};
 use crate::failure::Failure;
 use crate::key_users::KeyUsers;
 use crate::library_log;
+use crate::memory::Memory;
 use crate::tls::{self, ServerTls, UserCertificate};
 use crate::world::SystemWorld;
 use orrery_gateway::{Field, Log, LogLevel};
@@ -21,6 +23,8 @@ use tokio::sync::watch;
 pub(crate) struct ServerContext {
     /// Start of the process.
     pub(crate) started: Instant,
+    /// Shares of the memory.
+    pub(crate) memory: Memory,
     /// Shares of the file descriptors.
     pub(crate) descriptors: Shares,
     /// Certificate of all ports.
@@ -38,14 +42,16 @@ pub(crate) struct ServerContext {
 }
 
 impl ServerContext {
-    /// Shares out the descriptors, creates the data directory and the log, and loads or creates the
-    /// certificate.
+    /// Shares out the memory and the descriptors, creates the data directory and the log, and loads
+    /// or creates the certificate.
     ///
     /// # Errors
     /// Those of [`descriptors::share_out`], [`data_dir::prepare`], [`tls::from_files`] and
     /// [`tls::self_signed`].
     pub(crate) fn new(arguments: &StartArguments) -> Result<Self, Failure> {
         let started = Instant::now();
+        let memory = Memory::new(arguments.memory_limit);
+        allocator::keep_within(memory.limit);
         let descriptors =
             descriptors::share_out(arguments.max_connections, arguments.reserved_descriptors)?;
         let data_dir = data_dir::prepare(arguments)?;
@@ -70,6 +76,7 @@ impl ServerContext {
         library_log::collect(log.clone(), world.clone());
         Ok(ServerContext {
             started,
+            memory,
             descriptors,
             tls,
             world,

@@ -32,6 +32,7 @@ pub(crate) fn open_engine(
         (None, Some(directory)) => {
             let options = LocalOptions {
                 cache_bytes: memory.cache_bytes,
+                memtable_bytes: memory.memtable_bytes,
                 reserve_bytes: u64::from(arguments.disk_reserve) << 20,
                 scrub_bytes_per_second: u64::from(arguments.scrub_rate) << 20,
                 open_tables: context.descriptors.store_tables,
@@ -80,6 +81,7 @@ pub(crate) fn engine_options(
         query_memory: memory.queries.clone(),
         ..EngineOptions::new(PoolOptions {
             max_processes: memory.script_requests,
+            memory_bytes: memory.script_bytes,
             ..PoolOptions::new(script_host()?)
         })
     })

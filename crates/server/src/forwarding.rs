@@ -41,7 +41,6 @@ use orrery_gateway::{
     BodyMemory, Connection, ConnectionCounters, Log, Scheme, Service, Unanswered, body,
     error_response,
 };
-use orrery_model::memory::MemoryBudget;
 use orrery_model::world::World;
 use orrery_model::{Error, Kind};
 use orrery_node::is_query;
@@ -65,8 +64,6 @@ const REQUESTS: usize = 1_024;
 const LAST_ANSWER: Duration = Duration::from_millis(300);
 /// Idle connections to the holder that are kept.
 const IDLE_CONNECTIONS: usize = 64;
-/// The memory for heads and bodies of requests that are sent on.
-const MEMORY_BYTES: u64 = 256 << 20;
 /// The time for which the machine of a holder acknowledges no bytes, after which a connection is
 /// given up, and the pauses after which a silent connection is tested. A paused process does not
 /// count: its machine acknowledges.
@@ -112,7 +109,7 @@ impl Forwarder {
             client,
             log: context.log.clone(),
             world: context.world.clone(),
-            memory: BodyMemory::new(MemoryBudget::new(MEMORY_BYTES)),
+            memory: BodyMemory::new(context.memory.bodies.clone()),
             connections: Arc::default(),
             places: Semaphore::new(REQUESTS),
         }

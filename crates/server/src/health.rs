@@ -55,7 +55,7 @@ impl Health {
             stage: RwLock::new(Stage::Recovering),
             log: context.log.clone(),
             world: context.world.clone(),
-            memory: BodyMemory::new(MemoryBudget::new(MEMORY_BYTES)),
+            memory: BodyMemory::new(MemoryBudget::with_part_for_small(MEMORY_BYTES)),
         }
     }
 

@@ -37,6 +37,7 @@
 mod account;
 mod address;
 mod admin;
+mod allocator;
 mod announce;
 mod background;
 mod bench;

@@ -7,12 +7,17 @@
 //! | share | of the rest | used by | when it is spent |
 //! |---|---|---|---|
 //! | blocks | 20 % | the cache of the store, which takes up to twice its size | old blocks go |
-//! | queries | 25 % | rows to be sorted, groups, lists of all queries | a page ends early, or 429 |
-//! | bodies | 15 % | bodies of requests and responses | the gateway answers 429 or 413 |
+//! | queries | 20 % | rows to be sorted, groups, lists, texts, items | a page ends early, or 429 |
+//! | bodies | 16 % | requests; answers from the first row to the last byte | shorter pages, 429 |
+//! | heads | 4 % | large heads, and requests of HTTP/2 with the heads of their answers | 429 |
 //! | scripts | 30 % | script processes of 64 MiB each | requests with scripts wait, then 429 |
 //! | | 10 % | everything that no share counts | |
+//!
+//! A small limit has a smaller fixed part, smaller tables in memory, fewer threads for queries, and
+//! one request with scripts at a time in a smaller process.
 
 use crate::sizes::{self, Units};
+use orrery_gateway::HEADS_PART;
 use orrery_model::memory::MemoryBudget;
 use std::path::Path;
 use std::str::FromStr;
@@ -20,16 +25,29 @@ use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
 
-/// The smallest limit. A server with less could not run two scripts and a query side by side.
-const MINIMUM_BYTES: u64 = 768 * MIB;
-/// Memory for the program itself and for writes that are not yet in tables.
-const FIXED_BYTES: u64 = 128 * MIB;
+/// The smallest limit. A server with less could not run a script and a query side by side.
+const MINIMUM_BYTES: u64 = 256 * MIB;
+/// Most and least memory for the program itself and for writes that are not yet in tables.
+const FIXED_BYTES_MAX: u64 = 128 * MIB;
+const FIXED_BYTES_MIN: u64 = 64 * MIB;
+/// Most and least bytes of writes that a table in memory collects before it is written.
+const MEMTABLE_BYTES_MAX: u64 = 16 * MIB;
+const MEMTABLE_BYTES_MIN: u64 = 4 * MIB;
 /// The largest cache. A larger one takes memory from the cache of the system.
 const CACHE_BYTES_MAX: u64 = 1024 * MIB;
-/// Memory of a script process.
+/// Memory of a script process, and the least of it under a small limit.
 const SCRIPT_BYTES: u64 = 64 * MIB;
+const SCRIPT_BYTES_MIN: u64 = 24 * MIB;
 /// Requests with scripts that run at once, however much memory there is.
 const SCRIPT_REQUESTS_MAX: u64 = 64;
+/// Memory of queries for each thread that runs them. The allocator keeps about half of it for a
+/// thread that has no work.
+const QUERY_THREAD_BYTES: u64 = 2 * MIB;
+/// Most and least threads that run queries.
+const QUERY_THREADS_MAX: u64 = 256;
+const QUERY_THREADS_MIN: u64 = 24;
+/// Threads for blocking work that is neither a query nor a script nor a batch.
+const OTHER_THREADS: usize = 32;
 
 /// The units of sizes of memory.
 const UNITS: Units = &[
@@ -74,51 +92,99 @@ pub(crate) struct Memory {
     pub(crate) limit: u64,
     /// The size of the store's cache of blocks, in bytes.
     pub(crate) cache_bytes: u64,
+    /// The bytes of writes that a table in memory collects before it is written.
+    pub(crate) memtable_bytes: u64,
     /// The memory of queries.
     pub(crate) queries: Arc<MemoryBudget>,
-    /// The memory of the bodies of requests and responses, for the gateway.
+    /// Threads that run queries.
+    pub(crate) query_threads: usize,
+    /// The memory of the bodies of requests and responses, for the gateway. The gateway takes a
+    /// part of the same size as `HEADS_PART` says for heads beside it.
     pub(crate) bodies: Arc<MemoryBudget>,
     /// Requests with scripts that run at once. A quarter more processes may exist, at least one.
     pub(crate) script_requests: usize,
+    /// The memory of a script process, in bytes.
+    pub(crate) script_bytes: u64,
 }
 
 impl Memory {
     /// Returns the shares for the limit of the command line, or for half of the memory of the
-    /// machine. A small machine gets the minimum rather than no server.
+    /// machine.
     pub(crate) fn new(limit: Option<MemoryLimit>) -> Memory {
         match limit {
             Some(MemoryLimit(limit)) => Memory::divide(limit),
-            None => Memory::divide((available() / 2).max(MINIMUM_BYTES)),
+            None => Memory::divide(default_limit(available())),
         }
     }
 
     fn divide(limit: u64) -> Memory {
-        let rest = limit.saturating_sub(FIXED_BYTES);
+        let fixed = (limit / 6).clamp(FIXED_BYTES_MIN, FIXED_BYTES_MAX);
+        let rest = limit.saturating_sub(fixed);
         let percent = |share: u64| rest.saturating_mul(share) / 100;
-        let processes = percent(30) / SCRIPT_BYTES;
-        let requests = (processes * 4 / 5).clamp(1, SCRIPT_REQUESTS_MAX);
+        let queries = percent(20);
+        let threads = queries / QUERY_THREAD_BYTES;
+        let (script_requests, script_bytes) = scripts(percent(30));
         Memory {
             limit,
             // The cache uses up to twice its size.
             cache_bytes: (percent(20) / 2).min(CACHE_BYTES_MAX),
-            queries: MemoryBudget::new(percent(25)),
-            bodies: MemoryBudget::new(percent(15)),
-            script_requests: usize::try_from(requests).unwrap_or(1),
+            memtable_bytes: (limit / 64).clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX),
+            queries: MemoryBudget::new(queries),
+            query_threads: threads.clamp(QUERY_THREADS_MIN, QUERY_THREADS_MAX) as usize,
+            bodies: MemoryBudget::with_part_for_small(percent(16)),
+            script_requests,
+            script_bytes,
         }
+    }
+
+    /// Returns the threads for blocking work. The runtime would start another one whenever none is
+    /// idle at the moment, up to 512, and each keeps memory of its own.
+    pub(crate) fn blocking_threads(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        self.query_threads + 2 * self.script_requests + 8 * cores.max(2) + OTHER_THREADS
+    }
+
+    /// Returns true if the machine has too little memory for the smallest limit.
+    pub(crate) fn is_too_small(&self) -> bool {
+        self.limit < MINIMUM_BYTES
     }
 
     /// Returns the shares as a text for the log.
     pub(crate) fn description(&self) -> String {
         format!(
-            "memory limit {} MiB: cache {} MiB, queries {} MiB, bodies {} MiB, {} requests with \
-             scripts",
+            "memory limit {} MiB: cache {} MiB, queries {} MiB, bodies {} MiB, heads {} MiB, {} \
+             requests with scripts of {} MiB",
             self.limit / MIB,
             self.cache_bytes / MIB,
             self.queries.limit() / MIB,
             self.bodies.limit() / MIB,
-            self.script_requests
+            self.bodies.limit() / HEADS_PART / MIB,
+            self.script_requests,
+            self.script_bytes / MIB
         )
     }
+}
+
+/// Returns the limit of a server on a machine, or in a control group, with so much memory: half of
+/// it. Below the smallest limit the server takes more than half, and leaves a quarter to the
+/// system.
+fn default_limit(available: u64) -> u64 {
+    let half = available / 2;
+    if half >= MINIMUM_BYTES {
+        return half;
+    }
+    MINIMUM_BYTES.min(available / 4 * 3)
+}
+
+/// Returns the number of requests with scripts that run at once in so much memory, and the memory
+/// of a process. A request may need a second process for functions, so one process more is counted.
+fn scripts(bytes: u64) -> (usize, u64) {
+    let processes = bytes / SCRIPT_BYTES;
+    if processes < 3 {
+        return (1, (bytes / 2).clamp(SCRIPT_BYTES_MIN, SCRIPT_BYTES));
+    }
+    let requests = (processes * 4 / 5).min(SCRIPT_REQUESTS_MAX);
+    (requests as usize, SCRIPT_BYTES)
 }
 
 /// Returns the memory of the machine, or that of the control group of this process if that is less.
@@ -181,7 +247,7 @@ mod tests {
             ("2GiB", 2 << 30),
             ("2 GiB", 2 << 30),
             ("2g", 2 << 30),
-            ("768MiB", MINIMUM_BYTES),
+            ("256MiB", MINIMUM_BYTES),
             ("1500000kB", 1_500_000_000),
         ] {
             assert_eq!(text.parse(), Ok(MemoryLimit(bytes)), "{text}");
@@ -193,25 +259,42 @@ mod tests {
             "-1",
             "2 apples",
             "99999999999999TiB",
-            "767MiB",
+            "255MiB",
         ] {
             assert!(text.parse::<MemoryLimit>().is_err(), "{text}");
         }
     }
 
     #[test]
-    fn the_shares_never_exceed_the_limit_and_the_smallest_one_runs_scripts() {
-        for limit in [MINIMUM_BYTES, 2 << 30, 16 << 30, 1 << 40] {
-            let memory = Memory::divide(limit);
+    fn the_shares_never_exceed_the_limit_and_the_smallest_one_runs_a_script() {
+        for mib in [256, 320, 384, 512, 768, 1024, 2048, 16 << 10, 1 << 20] {
+            let memory = Memory::divide(mib * MIB);
             let requests = memory.script_requests as u64;
             let processes = requests + (requests / 4).max(1);
-            let sum = FIXED_BYTES
+            let fixed = (memory.limit / 6).clamp(FIXED_BYTES_MIN, FIXED_BYTES_MAX);
+            let sum = fixed
                 + 2 * memory.cache_bytes
                 + memory.queries.limit()
                 + memory.bodies.limit()
-                + processes * SCRIPT_BYTES;
-            assert!(sum <= limit, "{sum} of {limit}");
-            assert!(memory.script_requests >= 2);
+                + memory.bodies.limit() / HEADS_PART
+                + processes * memory.script_bytes;
+            assert!(sum <= memory.limit, "{sum} of {mib} MiB");
+            assert!(memory.script_requests >= 1);
+            // Two keyspaces, each with a table that is filled and three that are written.
+            assert!(8 * memory.memtable_bytes <= fixed, "{mib} MiB");
+        }
+        assert!(Memory::divide(768 * MIB).script_requests >= 2);
+    }
+
+    #[test]
+    fn the_limit_follows_a_small_machine() {
+        for (available, limit) in [(16 << 10, 8 << 10), (1024, 512), (512, 256), (400, 256)] {
+            assert_eq!(default_limit(available * MIB), limit * MIB, "{available}");
+            assert!(!Memory::divide(limit * MIB).is_too_small());
+        }
+        for (available, limit) in [(256, 192), (128, 96)] {
+            assert_eq!(default_limit(available * MIB), limit * MIB, "{available}");
+            assert!(Memory::divide(limit * MIB).is_too_small());
         }
     }
 

@@ -255,13 +255,18 @@ fn open_server(
     // creates files.
     let account_keys = keys::of_server(arguments)?;
     warn_of_readable_keys(arguments, &context);
-    let memory = Memory::new(arguments.memory_limit);
+    let memory = context.memory.clone();
     let options = gateway_options(arguments, &context, &memory, account_keys.keys)?;
 
     // The management API may move the clock of the data. Signatures, tokens and log lines need the
     // real time and therefore use the clock of the context.
     let clock = Arc::new(ShiftedWorld::new(context.world.clone()));
     context.log(LogLevel::Info, &memory.description());
+    if memory.is_too_small() {
+        let message = "the machine or the control group has less memory than the server needs: \
+                       give it 512 MiB";
+        context.log(LogLevel::Warn, message);
+    }
     let mut clusters = None;
     if let (Some(file), Some((seat, _))) = (&arguments.cluster_file, &seat) {
         let least_load = arguments.spread_load.0;
@@ -285,7 +290,8 @@ fn open_server(
     );
     let gateway = gateway
         .reporting_slow(slow_requests(arguments))
-        .recording_spans(telemetry.recorder());
+        .recording_spans(telemetry.recorder())
+        .with_query_threads(memory.query_threads);
     let gateway = match clusters {
         Some(_) => gateway.with_remote_store(),
         None => gateway,

@@ -13,7 +13,6 @@ use crate::context::ServerContext;
 use crate::engine::engine_options;
 use crate::failure::Failure;
 use crate::keys;
-use crate::memory::Memory;
 use crate::opening::gateway_options;
 use bytes::Bytes;
 use http::request::Parts;
@@ -52,17 +51,19 @@ impl Reader {
         first: &ClusterConfig,
         context: &ServerContext,
     ) -> Result<Reader, Failure> {
-        let memory = Memory::new(arguments.memory_limit);
+        let memory = &context.memory;
         let keys = keys::of_server(arguments)?.keys;
-        let gateway_options = gateway_options(arguments, context, &memory, keys)?;
+        let gateway_options = gateway_options(arguments, context, memory, keys)?;
         let store = PostgresStore::open(first.clone());
         let store = store.map_err(|error| Failure::Data(error.to_string()))?;
         let copies = StandbyCopies::new(Arc::new(store), &first.name);
-        let options = engine_options(arguments, &memory)?;
+        let options = engine_options(arguments, memory)?;
         let engine = Engine::open_replica(Arc::new(copies), options, context.world.clone());
         let engine = Arc::new(engine.map_err(|error| Failure::Data(error.cause_chain()))?);
         let level = gateway_options.account.consistency.name();
-        let gateway = Gateway::new(engine.clone(), gateway_options).with_remote_store();
+        let gateway = Gateway::new(engine.clone(), gateway_options)
+            .with_remote_store()
+            .with_query_threads(memory.query_threads);
         let gateway = Arc::new(gateway);
         context.key_users.add(&gateway);
         Ok(Reader {

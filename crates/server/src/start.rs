@@ -27,6 +27,7 @@ use crate::command::{Balance, StartArguments};
 use crate::context::ServerContext;
 use crate::definition;
 use crate::failure::Failure;
+use crate::memory::Memory;
 use crate::node::{ClientService, NodePort};
 use crate::notify;
 use crate::observers::Observers;
@@ -91,7 +92,12 @@ pub(crate) fn run_inside<S: Future<Output = ()>>(
 ) -> Result<(), Failure> {
     // Before any file is created: the tables of the store get their permissions from here.
     private_file::restrict_new_files();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    // A node waits for other machines on many threads.
+    if arguments.cluster_file.is_none() {
+        runtime.max_blocking_threads(Memory::new(arguments.memory_limit).blocking_threads());
+    }
+    let runtime = runtime
         .enable_all()
         .build()
         .map_err(|error| Failure::Failed(format!("cannot start worker threads: {error}")))?;

@@ -62,6 +62,7 @@ mod management;
 mod many_containers;
 mod mcp;
 mod measurements;
+mod memory_limit;
 mod metrics;
 mod migrate_store;
 mod neighbours;

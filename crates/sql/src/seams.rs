@@ -119,6 +119,11 @@ pub struct Bounds<'a> {
     /// left: the page then ends early with the rows that it has, or fails with
     /// [`QueryError::MemoryTaken`]. `None` if only `max_memory` counts.
     pub reserve: Option<&'a mut dyn FnMut(usize) -> bool>,
+    /// Reserves memory for the rows of the page, up to so many bytes in all; asked only by a page
+    /// of more than a few rows. Returns false if there is none left: the page then ends before the
+    /// row, or fails with [`QueryError::MemoryTaken`] if it has no row. `None` if only `max_bytes`
+    /// counts.
+    pub reserve_rows: Option<&'a mut dyn FnMut(usize) -> bool>,
     /// Returns true if the time for this page is over. Called every few candidates, and not before
     /// the first candidate was evaluated.
     pub is_expired: &'a mut dyn FnMut() -> bool,

@@ -548,3 +548,111 @@ fn a_page_ends_when_the_budget_of_the_source_is_spent() {
     }
     assert_eq!((rows.len(), pages), (71, 4));
 }
+
+/// Returns items with a text of a length each.
+fn long_items(count: usize, bytes: usize) -> Vec<Bytes> {
+    let item = |n: usize| {
+        let letter = char::from(b'a' + (n % 26) as u8);
+        let text = String::from(letter).repeat(bytes);
+        Bytes::from(format!(r#"{{"n":{n},"list":[1,2,3],"s":"{text}"}}"#))
+    };
+    (0..count).map(item).collect()
+}
+
+/// Runs all pages of a query with memory for `bytes` of rows on each.
+fn pages_with_memory(text: &str, items: &[Bytes], bytes: usize) -> Vec<Vec<String>> {
+    let query = compile(text);
+    let mut pages = Vec::new();
+    let mut resume: Option<ResumePoint> = None;
+    loop {
+        let mut source = Items::new(items).starting_at(resume.as_ref());
+        let mut never = || false;
+        let mut reserve = |wanted: usize| wanted <= bytes;
+        let mut bounds = Bounds {
+            reserve_rows: Some(&mut reserve),
+            ..bounds(&mut never)
+        };
+        let mut work = Work::default();
+        let from = resume.as_ref();
+        let page = query.run(&mut source, &mut Udfs, from, &mut bounds, &mut work);
+        let page = page.expect("a page");
+        pages.push(texts(&page).collect());
+        resume = page.resume;
+        if resume.is_none() {
+            return pages;
+        }
+    }
+}
+
+#[test]
+fn a_page_ends_before_the_row_for_which_there_is_no_memory() {
+    let items = long_items(20, 20_000);
+    for text in [
+        "SELECT * FROM c",
+        "SELECT * FROM c WHERE c.n >= 0",
+        "SELECT VALUE c.s FROM c",
+        "SELECT DISTINCT VALUE c.s FROM c",
+        "SELECT VALUE {n: x, s: c.s} FROM c JOIN x IN c.list",
+        "SELECT VALUE c.s FROM c ORDER BY c.n DESC",
+        "SELECT c.s, COUNT(1) AS count FROM c GROUP BY c.s",
+    ] {
+        let pages = pages_with_memory(text, &items, 128 * 1024);
+        assert!(pages.len() > 3, "{text}: {} pages", pages.len());
+        for page in &pages {
+            let bytes: usize = page.iter().map(String::len).sum();
+            assert!(bytes <= 128 * 1024, "{text}: a page of {bytes} bytes");
+        }
+        let all = rows(&compile(text), &items, FULL_SCAN, &mut Work::default());
+        assert_eq!(pages.concat(), all.expect("rows"), "{text}");
+    }
+}
+
+/// Runs the first page of a query and returns the memory that it asked for, for values and rows.
+fn first_page_without_memory(text: &str, items: &[Bytes]) -> (bool, usize, usize) {
+    let mut source = Items::new(items);
+    let mut never = || false;
+    let (mut of_values, mut of_rows) = (0, 0);
+    let mut reserve = |wanted: usize| {
+        of_values = wanted;
+        false
+    };
+    let mut reserve_rows = |wanted: usize| {
+        of_rows = wanted;
+        false
+    };
+    let mut bounds = Bounds {
+        reserve: Some(&mut reserve),
+        reserve_rows: Some(&mut reserve_rows),
+        ..bounds(&mut never)
+    };
+    let page = compile(text).run(
+        &mut source,
+        &mut Udfs,
+        None,
+        &mut bounds,
+        &mut Work::default(),
+    );
+    let is_refused = matches!(page, Err(QueryError::MemoryTaken));
+    assert!(is_refused || page.is_ok(), "{text}: {page:?}");
+    (is_refused, of_values, of_rows)
+}
+
+#[test]
+fn a_row_without_memory_is_refused_and_small_pages_ask_for_none() {
+    let (is_refused, _, of_rows) = first_page_without_memory("SELECT * FROM c", &items(50));
+    assert!(!is_refused && of_rows == 0, "{of_rows} bytes");
+    let large = long_items(2, 100_000);
+    let (is_refused, _, of_rows) = first_page_without_memory("SELECT * FROM c", &large);
+    assert!(is_refused && of_rows > 100_000, "{of_rows} bytes");
+}
+
+#[test]
+fn a_large_item_is_counted_while_the_query_is_at_it() {
+    let text = "SELECT VALUE COUNT(1) FROM c JOIN x IN c.list WHERE x > 0";
+    let (is_refused, of_values, _) = first_page_without_memory(text, &items(50));
+    assert!(!is_refused && of_values == 0, "{of_values} bytes");
+    let numbers = vec!["1"; 50_000].join(",");
+    let large = [Bytes::from(format!(r#"{{"list":[{numbers}]}}"#))];
+    let (is_refused, of_values, _) = first_page_without_memory(text, &large);
+    assert!(is_refused && of_values > 1_000_000, "{of_values} bytes");
+}

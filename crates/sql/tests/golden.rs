@@ -278,6 +278,7 @@ fn on_a_failing_source(query: &Query) -> Result<Vec<String>, QueryError> {
         max_bytes: 1 << 20,
         max_memory: 1 << 20,
         reserve: None,
+        reserve_rows: None,
         is_expired: &mut never,
         now_ms: 0,
         started_ms: 0,

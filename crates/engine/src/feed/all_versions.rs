@@ -40,7 +40,7 @@ fn versions_after(
         return Err(versions_are_gone());
     }
     let oldest = reader.moment.now.saturating_sub(retention_seconds);
-    let mut page = FeedPageBuilder::new(after, page_items);
+    let mut page = FeedPageBuilder::new(after, page_items, reader.memory);
     for entry in Versions::after(reader.snapshot, after) {
         let (lsn, version) = entry?;
         // A version beyond the retention counts as gone, whether its row is removed yet or not.
@@ -50,8 +50,8 @@ fn versions_after(
         if !page.reaches(lsn) {
             return Ok(page.cut());
         }
-        if reader.filter.has(&version.row) {
-            page.add(version.text(reader.container, lsn)?);
+        if reader.filter.has(&version.row) && !page.add(version.text(reader.container, lsn)?)? {
+            return Ok(page.cut());
         }
     }
     Ok(page.end(reader.snapshot.head().lsn))

@@ -45,7 +45,7 @@ fn changes_after(
 ) -> Result<FeedPage> {
     let settings = reader.container.settings();
     let visibility = Visibility::of(reader.snapshot, reader.moment, &settings)?;
-    let mut page = FeedPageBuilder::new(after, page_items);
+    let mut page = FeedPageBuilder::new(after, page_items, reader.memory);
     let range = keys::feed_after(after);
     for entry in scan(reader.snapshot, &range, Direction::Forward) {
         let (key, value) = entry?;
@@ -60,7 +60,10 @@ fn changes_after(
         let row = item_row(reader, number, epk_prefix)?;
         let is_new_enough = changed_after.is_none_or(|second| row.ts > second);
         if is_new_enough && reader.filter.has(&row) && visibility.has(&row) {
-            page.add(row.feed_text(reader.container.rid(), number));
+            let text = row.feed_text(reader.container.rid(), number);
+            if !page.add(text)? {
+                return Ok(page.cut());
+            }
         }
     }
     Ok(page.end(reader.snapshot.head().lsn))

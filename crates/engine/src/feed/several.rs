@@ -11,7 +11,7 @@
 //!
 //! Leaves out: an order of changes of different partitions, which the protocol does not have.
 
-use super::FeedRequest;
+use super::{FeedRequest, ROW_BYTES};
 use crate::Engine;
 use crate::catalog::Container;
 use crate::ownership::check_all_owned;
@@ -89,6 +89,7 @@ impl Engine {
             let one = FeedRequest {
                 start: &part.start,
                 max_items: rows_left,
+                held_bytes: bytes + page.rows.len() * ROW_BYTES,
                 ..*request
             };
             let outcome = self.page_of_one(&one, &part.scope).wait();

@@ -11,6 +11,7 @@
 
 use crate::Engine;
 use crate::catalog::Container;
+use crate::errors::reserve_answer;
 use crate::items::{
     CheckedWrite, apply, charge_as_refused, check, kind_of, named_key, parse_body, read_reply,
 };
@@ -24,6 +25,7 @@ use crate::request::{
     AdmissionOptions, BatchAction, BatchAnswer, BatchMode, BatchOperation, BatchReply, Body, Id,
     OperationKind, ReadOptions, ReadReply, WriteOptions,
 };
+use orrery_model::memory::AnswerMemory;
 use orrery_model::partition_key::{Epk, KeyAddress, PartitionKey};
 use orrery_model::words::shortened;
 use orrery_model::work::{Step, Work};
@@ -139,7 +141,7 @@ impl Engine {
         self.at_partition(
             &request,
             || Ok(Found::by_key(container, &epk)),
-            |attempt| self.run_atomic(container, key, &mut operations, options.session, attempt),
+            |attempt| self.run_atomic(container, key, &mut operations, options, attempt),
         )
     }
 
@@ -151,7 +153,7 @@ impl Engine {
         container: &Container,
         key: &PartitionKey,
         operations: &mut Vec<BatchOperation>,
-        session: Option<&str>,
+        options: ReadOptions<'_>,
         attempt: &mut Attempt<'_>,
     ) -> Result<Done<BatchAnswer>> {
         let partition = attempt.partition;
@@ -165,7 +167,7 @@ impl Engine {
         };
         let snapshot = partition.snapshot()?;
         if any_read {
-            check_session(session, partition, snapshot.head().lsn)?;
+            check_session(options.session, partition, snapshot.head().lsn)?;
         }
 
         let mut transaction =
@@ -176,6 +178,7 @@ impl Engine {
         };
         let operations = std::mem::take(operations);
         let mut batch = run_all(container, &mut transaction, view, key, operations);
+        batch.reserve_response(options.answer)?;
 
         // A batch that failed leaves nothing behind: the transaction is dropped.
         let mut lsn = snapshot.head().lsn;
@@ -222,6 +225,8 @@ struct BatchRun {
     results: Vec<OperationResult>,
     /// True if every operation succeeded.
     succeeded: bool,
+    /// Bytes of the items in the response.
+    response_bytes: usize,
 }
 
 /// Carries out operations one after the other until one fails. If one fails, it keeps its error,
@@ -260,11 +265,13 @@ fn run_all(
         return BatchRun {
             results,
             succeeded: true,
+            response_bytes: budget.bytes,
         };
     };
     let mut batch = BatchRun {
         results,
         succeeded: false,
+        response_bytes: 0,
     };
     // The operations before the failed one are undone, those after it were never begun.
     batch.undo(failed);
@@ -274,6 +281,17 @@ fn run_all(
 }
 
 impl BatchRun {
+    /// Reserves the memory of the response before the commit.
+    ///
+    /// # Errors
+    /// 429 if there is none left.
+    fn reserve_response(&self, answer: Option<&AnswerMemory>) -> Result<()> {
+        match self.succeeded {
+            true => reserve_answer(answer, self.response_bytes, COPIES),
+            false => Ok(()),
+        }
+    }
+
     /// Fails the last operation with an error, and all others because of it.
     fn fail_last(&mut self, error: Error) {
         if let Some((result, _)) = self.results.last_mut() {
@@ -414,6 +432,17 @@ impl Bulk<'_> {
         )
     }
 
+    /// Adds the reply of an operation to the response.
+    ///
+    /// # Errors
+    /// 413 if the response is too large, 429 if there is no memory for it.
+    fn take(&mut self, reply: &BatchReply) -> Result<()> {
+        if !self.budget.take(reply) {
+            return Err(too_large());
+        }
+        reserve_answer(self.options.answer, self.budget.bytes, COPIES)
+    }
+
     fn read(
         &mut self,
         checked: &Checked<'_>,
@@ -434,9 +463,7 @@ impl Bulk<'_> {
         let result = carry_out(&mut transaction, ReadView::Durable, checked);
         *attempt.steps = std::mem::take(&mut transaction.work);
         let reply = result?;
-        if !self.budget.take(&reply) {
-            return Err(too_large());
-        }
+        self.take(&reply)?;
         attempt.position = Some(partition.position(lsn, None));
         Ok(Done::read(reply))
     }
@@ -456,9 +483,7 @@ impl Bulk<'_> {
         *attempt.steps = std::mem::take(&mut transaction.work);
         let value = result?;
         // A client sends an operation again if its answer did not fit, so it must not be committed.
-        if !self.budget.take(&value) {
-            return Err(too_large());
-        }
+        self.take(&value)?;
         let commit = transaction.commit(&mut writer, None);
         let commit = commit.inspect_err(|error| charge_as_refused(error, attempt.steps))?;
         self.last_write = Some((partition.id, writer.lsn));
@@ -578,6 +603,10 @@ fn carry_out(
         }
     }
 }
+
+/// The times that an item of the response is in memory until the body is made: itself, and as a
+/// part of the body.
+const COPIES: u64 = 2;
 
 /// The bytes of items in the response so far, at most [`limits::BATCH_RESPONSE_BYTES`].
 #[derive(Default)]

@@ -255,6 +255,7 @@ impl ScriptHost<'_, '_> {
             Workplace {
                 engine: self.engine,
                 turn: Some(&turn),
+                answer: None,
             },
             &environment(container),
             &rows,

@@ -18,7 +18,7 @@
 
 use crate::Engine;
 use crate::catalog::{Container, Script};
-use crate::errors::{conflicting_write, script_error};
+use crate::errors::{conflicting_write, reserve_answer, script_error};
 use crate::items::fired_write::FiredWrite;
 use crate::items::script_host::ScriptHost;
 use crate::items::{CheckedOperation, CheckedWrite, apply, parse_item};
@@ -69,7 +69,7 @@ impl Engine {
         procedure: Id<'_>,
         key: &PartitionKey,
         arguments: &[u8],
-        options: ExecuteOptions,
+        options: ExecuteOptions<'_>,
     ) -> Pending<ProcedureReply> {
         let found = container
             .partition_key()
@@ -94,7 +94,9 @@ impl Engine {
                 let partition = attempt.partition;
                 let mut inner = Vec::new();
                 let ran = self.transact(container, partition, key, &mut inner, |host| {
-                    self.run_procedure(host, &script, arguments, options.logging)
+                    let reply = self.run_procedure(host, &script, arguments, options.logging)?;
+                    reserve_answer(options.answer, reply.body.len(), 1)?;
+                    Ok(reply)
                 });
                 attempt.steps.push(Step::Script {
                     inner,
@@ -172,7 +174,10 @@ impl Engine {
         let partition = attempt.partition;
         let mut inner = Vec::new();
         let ran = self.transact(container, partition, &write.key, &mut inner, |host| {
-            self.write_between(host, write, &triggers)
+            let written = self.write_between(host, write, &triggers)?;
+            let bytes = written.item.as_ref().map_or(0, Bytes::len);
+            reserve_answer(write.options.answer.as_deref(), bytes, 1)?;
+            Ok(written)
         });
         attempt.steps.push(Step::Script {
             inner,

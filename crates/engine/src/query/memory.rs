@@ -15,6 +15,9 @@ use orrery_model::sync;
 
 /// The size up to which a page stands outside of the order.
 const SMALL_BYTES: u64 = 512 << 10;
+/// The memory of a query by the bytes of its text and parameters, which become a tree: a number of
+/// two bytes becomes a value of 32 bytes in a list that grows by doubling.
+const TEXT_FACTOR: u64 = 32;
 /// The longest time that the first page waits for memory.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
@@ -55,6 +58,37 @@ impl QueryMemory {
             memory: self,
             state: RefCell::default(),
         }
+    }
+}
+
+impl QueryMemory {
+    /// Reserves memory for a text of so many bytes and for what it becomes: its values and its
+    /// tree. Returns `None` if there is none left, or if a page waits for memory.
+    pub(crate) fn hold_text(&self, bytes: usize) -> Option<TextMemory<'_>> {
+        if sync::lock(&self.order).waiting.is_some() {
+            return None;
+        }
+        // The largest text must find room under the smallest limit, when no other is there.
+        let most = self.budget.limit() / 2;
+        let needed = (bytes as u64).saturating_mul(TEXT_FACTOR).min(most);
+        let reservation = self.budget.reserve(needed)?;
+        Some(TextMemory {
+            memory: self,
+            reservation: Some(reservation),
+        })
+    }
+}
+
+/// The memory of the text of a query. Dropping it gives the memory back.
+pub struct TextMemory<'a> {
+    memory: &'a QueryMemory,
+    reservation: Option<Reservation>,
+}
+
+impl Drop for TextMemory<'_> {
+    fn drop(&mut self) {
+        self.reservation = None;
+        self.memory.released.notify_all();
     }
 }
 
@@ -186,6 +220,18 @@ mod tests {
         drop(first);
         assert_eq!(memory.budget().used(), 0);
         assert!(memory.page().reserve(10 * MIB, no_wait));
+    }
+
+    #[test]
+    fn a_text_is_held_until_it_is_dropped() {
+        let memory = QueryMemory::new(MemoryBudget::new(10 * MIB));
+        let text = memory.hold_text(1 << 17).expect("4 MiB");
+        assert_eq!(memory.budget().used(), 4 * MIB);
+        let longest = memory.hold_text(usize::MAX).expect("half of the budget");
+        assert!(memory.hold_text(1 << 17).is_none());
+        drop((text, longest));
+        assert_eq!(memory.budget().used(), 0);
+        assert!(memory.hold_text(1 << 17).is_some());
     }
 
     #[test]

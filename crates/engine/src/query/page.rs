@@ -401,6 +401,7 @@ impl PageRun<'_> {
             request: &request,
             options: ReadOptions {
                 session: None,
+                answer: None,
                 ..self.options
             },
             cross_partition_queries: CrossPartitionQueries::Merge,
@@ -478,6 +479,7 @@ impl PageRun<'_> {
             Workplace {
                 engine: self.engine,
                 turn: Some(&turn),
+                answer: self.options.answer,
             },
             query,
             &mut source,

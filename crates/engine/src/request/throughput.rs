@@ -5,6 +5,7 @@ use super::{Charge, Resource};
 use crate::query::Cancel;
 use crate::throughput::Reading;
 use orrery_model::limits::{PARTITION_RU_PER_SECOND, THROUGHPUT_RU_MAX};
+use orrery_model::memory::AnswerMemory;
 use orrery_model::{Error, Json, Object, Result, object};
 
 /// The provisioned throughput of a container or database.
@@ -118,6 +119,8 @@ pub struct ReadOptions<'a> {
     pub admission: AdmissionOptions,
     /// Ends a query whose client no longer waits.
     pub cancel: Option<&'a Cancel>,
+    /// The memory of the answer, which grows with its rows; `None` if nothing counts it.
+    pub answer: Option<&'a AnswerMemory>,
 }
 
 impl<'a> From<Option<&'a str>> for ReadOptions<'a> {
@@ -131,11 +134,13 @@ impl<'a> From<Option<&'a str>> for ReadOptions<'a> {
 
 /// Options of the execution of a stored procedure.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ExecuteOptions {
+pub struct ExecuteOptions<'a> {
     /// True if the log of the script is requested, `x-ms-documentdb-script-enable-logging`.
     pub logging: bool,
     /// The priority and the budget of the request.
     pub admission: AdmissionOptions,
+    /// The memory of the answer; `None` if nothing counts it.
+    pub answer: Option<&'a AnswerMemory>,
 }
 
 /// One part of a charge.

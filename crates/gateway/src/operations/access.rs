@@ -53,6 +53,7 @@ pub(super) fn query(
     owner: &Owner,
     kind: AccessResourceKind,
 ) -> Result<Progress> {
+    let _text = engine.hold_query_text(call.body.len())?;
     let request = super::queries::request(call)?;
     let outcome = with_signer(engine, call, |signer| {
         engine.query_feed(Feed::AccessResources(kind, owner.rid, signer), &request)

@@ -23,7 +23,7 @@ pub(super) fn execute(engine: &Engine, call: &Call, container: &Container) -> Re
     } else {
         read(&call.body, minimal)?
     };
-    let pending = engine.batch(container, &mode, operations, call.headers.read_options());
+    let pending = engine.batch(container, &mode, operations, call.read_options());
     Ok(Progress::Batch(pending))
 }
 

@@ -79,7 +79,7 @@ pub(super) fn change_feed(engine: &Engine, call: &Call, container: &Container) -
     let headers = &call.headers;
     let start = feed_start(headers.if_none_match.as_deref(), headers.if_modified_since)?;
     let max_items = headers.max_items.limit();
-    let options = headers.read_options();
+    let options = call.read_options();
     let pending = match headers.change_feed {
         Some(FeedMode::AllVersions) => {
             engine.all_versions_feed(container, &scope, &start, max_items, options)

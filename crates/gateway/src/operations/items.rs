@@ -90,6 +90,7 @@ fn write(
         pre_trigger: headers.pre_trigger.clone(),
         post_trigger: headers.post_trigger.clone(),
         admission: headers.admission,
+        answer: call.answer_of_write(),
     };
     // The service ignores the body of a DELETE.
     let body = match operation {

@@ -12,6 +12,7 @@ use orrery_model::{Error, Json, Result, Rid, object};
 use std::sync::Arc;
 
 pub(super) fn query_databases(engine: &Engine, call: &Call) -> Result<Progress> {
+    let _text = engine.hold_query_text(call.body.len())?;
     let outcome = engine.query_feed(Feed::Databases, &request(call)?);
     Ok(Progress::Complete(page(
         call,
@@ -22,6 +23,7 @@ pub(super) fn query_databases(engine: &Engine, call: &Call) -> Result<Progress> 
 }
 
 pub(super) fn query_offers(engine: &Engine, call: &Call) -> Result<Progress> {
+    let _text = engine.hold_query_text(call.body.len())?;
     let outcome = engine.query_feed(Feed::Offers, &request(call)?);
     Ok(Progress::Complete(page(
         call,
@@ -36,6 +38,7 @@ pub(super) fn query_containers(
     call: &Call,
     database: &Arc<Database>,
 ) -> Result<Progress> {
+    let _text = engine.hold_query_text(call.body.len())?;
     let outcome = engine.query_feed(Feed::Containers(database), &request(call)?);
     let outcome = outcome.map(|mut result| {
         keyless::show_rows(call, &mut result.page.rows);
@@ -56,6 +59,7 @@ pub(super) fn query_conflicts(
     if is_everywhere && is_divided && !call.headers.allows_cross_partition {
         return Err(Error::cross_partition_disabled());
     }
+    let _text = engine.hold_query_text(call.body.len())?;
     let outcome = engine.query_feed(Feed::Conflicts(container), &request(call)?);
     let reply = page(call, Some(container.rid()), FeedKind::Conflicts, outcome);
     Ok(Progress::Complete(reply))
@@ -63,6 +67,7 @@ pub(super) fn query_conflicts(
 
 pub(super) fn query_items(engine: &Engine, call: &Call, container: &Container) -> Result<Progress> {
     let scope = call.scope(container)?;
+    let _text = engine.hold_query_text(call.body.len())?;
     let request = request(call)?;
     let outcome = engine.query(container, &scope, &request, call.cancellable_read());
     let mut reply = page(call, Some(container.rid()), FeedKind::Items, outcome);
@@ -74,6 +79,7 @@ pub(super) fn query_items(engine: &Engine, call: &Call, container: &Container) -
 
 /// Answers the plan of a query, for clients that merge the results of partitions.
 pub(super) fn query_plan(engine: &Engine, call: &Call, container: &Container) -> Result<Progress> {
+    let _text = engine.hold_query_text(call.body.len())?;
     let query = call.query_text()?;
     let outcome = engine.query_plan(
         container,

@@ -30,6 +30,7 @@ pub(super) fn query(
     container: &Container,
     kind: ScriptKind,
 ) -> Result<Progress> {
+    let _text = engine.hold_query_text(call.body.len())?;
     let request = queries::request(call)?;
     let outcome = engine.query_feed(Feed::Scripts(container, kind), &request);
     let owner = Some(container.rid());
@@ -92,6 +93,7 @@ pub(super) fn execute(engine: &Engine, call: &Call, container: &Container) -> Re
     let options = ExecuteOptions {
         logging: call.headers.wants_script_log,
         admission: call.headers.admission,
+        answer: Some(&call.answer),
     };
     let pending = engine.execute(container, id, &key, &call.body, options);
     Ok(Progress::Procedure(pending))

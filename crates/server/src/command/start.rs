@@ -314,7 +314,7 @@ pub(crate) struct StartArguments {
         default_value = "50GB"
     )]
     pub(crate) physical_partition_limit: PartitionSize,
-    /// Memory that the server may use, such as 2GiB; at least 768MiB. It is divided into shares for
+    /// Memory that the server may use, such as 2GiB; at least 256MiB. It is divided into shares for
     /// the cache, queries, bodies and scripts [default: half of the memory of the machine or its
     /// control group]
     #[arg(long, value_name = "SIZE", env = "ORRERY_MEMORY_LIMIT")]

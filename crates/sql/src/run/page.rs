@@ -27,6 +27,7 @@ use crate::bound::{Block, Ranking};
 use crate::error::QueryError;
 use crate::query::Query;
 use crate::seams::{Bounds, Candidate, Functions, Page, ResumePoint, Source, Work};
+use crate::value::weight;
 use bytes::Bytes;
 use orrery_model::json::Json;
 use std::borrow::Cow;
@@ -34,6 +35,9 @@ use std::collections::HashSet;
 
 /// Candidates between two readings of the clock.
 const CLOCK_INTERVAL: u64 = 32;
+
+/// Bytes of an item whose memory is not counted.
+const SMALL_ITEM_BYTES: usize = 32 * 1024;
 
 /// Iterations that the current item of an aggregate may still take after the time is over: some
 /// tenths of a second.
@@ -74,6 +78,9 @@ impl Query {
         let mut cx = Context::new(functions, work, &mut *bounds.is_expired, bounds.max_memory);
         if let Some(reserve) = &mut bounds.reserve {
             cx.reserve = Some(&mut **reserve);
+        }
+        if let Some(reserve) = &mut bounds.reserve_rows {
+            page.reserve = Some(&mut **reserve);
         }
         cx.now_ms = bounds.now_ms;
         cx.started_ms = bounds.started_ms;
@@ -165,9 +172,10 @@ impl Query {
             }
 
             // The page can also end within a candidate, which needs the position before it. Handing
-            // an item through takes no time, so it only does so near the limit of bytes.
+            // an item through takes no time, so it only does so near the limit of bytes, or where
+            // there may be no memory for the item.
             let computes = !self.passes_through || !self.block.filters.is_empty();
-            let position_before = (computes || page.is_nearly_full()).then(|| source.position());
+            let position_before = (computes || page.may_stop_soon()).then(|| source.position());
 
             let Some(candidate) = source.next()? else {
                 return Ok(page.finish(cx, None));
@@ -180,7 +188,7 @@ impl Query {
                 // the next page. The first candidate of a page has had it, so it must make
                 // progress.
                 Err(QueryError::Timeout | QueryError::MemoryTaken)
-                    if taken > 1 || rows.has_progress() =>
+                    if can_stop && (taken > 1 || rows.has_progress()) =>
                 {
                     rows.is_stopped = true;
                 }
@@ -213,15 +221,14 @@ impl Query {
         if self.passes_through && (is_satisfied || self.block.filters.is_empty()) {
             cx.work.candidates += 1;
             let text = candidate.text.clone().ok_or_else(missing_text)?;
-            rows.add_row(page, text, can_stop);
-            return Ok(());
+            return rows.add_row(page, text, can_stop);
         }
         self.with_root_frame(candidate, cx, &mut |cx, checks_filters, root| {
             self.block
                 .for_each_tuple(checks_filters, cx, root, &mut |cx, tuple| {
                     if self.passes_through {
                         let text = candidate.text.clone().ok_or_else(missing_text)?;
-                        rows.add_row(page, text, can_stop);
+                        rows.add_row(page, text, can_stop)?;
                         return Ok(false);
                     }
                     if !self.passes_resume_filter(cx, tuple)? {
@@ -262,6 +269,11 @@ impl Query {
         cx.work.items_parsed += 1;
         cx.count_bytes(text.len())?;
         let item = item::read(text, needed)?;
+        // A page that waits for a slot holds the item that it is at.
+        if text.len() > SMALL_ITEM_BYTES {
+            cx.held_bytes = text.len() + weight(&item);
+            cx.check_memory(cx.held_bytes)?;
+        }
         inner(cx, checks_filters, &Scope::root(Some(&item)))
     }
 
@@ -353,7 +365,7 @@ impl Query {
             let mut row = Vec::new();
             write::value(&value, &mut row)?;
             cx.work.projected += 1;
-            has_more = !page.push(Bytes::from(row), true);
+            has_more = !page.push(Bytes::from(row), true)?;
             Ok(!has_more)
         };
         let goes_on = self.for_each_tuple(&mut candidates, cx, &mut |cx, tuple| {
@@ -426,7 +438,7 @@ impl Query {
         }
         let skip = rows_passed - filtered_out;
         let rows = sorter.finish();
-        let mut result = self.add_rows(rows.iter().map(|row| row.row.clone()), skip, cx, page);
+        let mut result = self.add_rows(rows.iter().map(|row| row.row.clone()), skip, cx, page)?;
 
         // The next page begins behind the sort values of the last row, if these are short.
         if let Some(resume) = &mut result.resume
@@ -541,18 +553,21 @@ impl Query {
             return Err(QueryError::Timeout);
         }
         let skip = self.offset.saturating_add(page.rows_returned);
-        Ok(self.add_rows(pool.finish(), skip, cx, page))
+        self.add_rows(pool.finish(), skip, cx, page)
     }
 
     /// Fills the page from all rows in order, after the first `skip` of them. Rows that DISTINCT
     /// drops are not counted.
+    ///
+    /// # Errors
+    /// [`QueryError::MemoryTaken`] if there is no memory for the first row.
     fn add_rows(
         &self,
         rows: impl Iterator<Item = Bytes>,
         skip: u64,
         cx: &mut Context<'_>,
         mut page: PageBuilder<'_>,
-    ) -> Page {
+    ) -> Result<Page, QueryError> {
         let mut seen = HashSet::new();
         let rows = rows.filter(|row| !self.block.distinct || seen.insert(row_digest(row)));
         let mut has_more = false;
@@ -560,13 +575,13 @@ impl Query {
             if page.is_query_complete() {
                 break;
             }
-            if page.is_full() || !page.push(row, true) {
+            if page.is_full() || !page.push(row, true)? {
                 has_more = true;
                 break;
             }
         }
         let resume = has_more.then(|| page.resume_point(Vec::new(), 0));
-        page.finish(cx, resume)
+        Ok(page.finish(cx, resume))
     }
 }
 

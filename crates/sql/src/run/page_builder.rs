@@ -17,11 +17,29 @@ use bytes::Bytes;
 use orrery_model::json::{Json, parse};
 use orrery_model::limits;
 
+/// The memory of a row beside its text: its place in the list, and what the allocator adds.
+const ROW_BYTES: usize = 96;
+/// The memory of the rows of a page that is not reserved, so that small pages cost nothing.
+const UNRESERVED_BYTES: usize = 32 * 1024;
+/// The memory that is reserved at a time.
+const RESERVATION_BYTES: usize = 64 * 1024;
+/// A page ends if its rows take this many times the memory of its largest text: they are tiny.
+const MEMORY_FACTOR: usize = 4;
+
 /// The rows of one page while it fills.
 pub(super) struct PageBuilder<'q> {
     query: &'q Query,
     rows: Vec<Bytes>,
+    /// Bytes of the texts of the rows.
     bytes: usize,
+    /// Bytes of memory that the rows take.
+    memory: usize,
+    /// Bytes of memory up to which rows are taken without another reservation.
+    reserved: usize,
+    /// Reserves memory for the rows, see [`Bounds::reserve_rows`].
+    pub reserve: Option<&'q mut dyn FnMut(usize) -> bool>,
+    /// True if there was no memory for a row, which ends the page.
+    is_short: bool,
     pub max_items: usize,
     max_bytes: usize,
     /// Rows skipped by OFFSET on all pages so far.
@@ -38,6 +56,10 @@ impl<'q> PageBuilder<'q> {
             query,
             rows: Vec::new(),
             bytes: 0,
+            memory: 0,
+            reserved: UNRESERVED_BYTES,
+            reserve: None,
+            is_short: false,
             max_items: bounds.max_items.max(1),
             max_bytes: bounds.max_bytes,
             rows_skipped: start.rows_skipped,
@@ -61,36 +83,46 @@ impl<'q> PageBuilder<'q> {
 
     /// Returns true if the page takes no further row.
     pub(super) fn is_full(&self) -> bool {
-        self.rows.len() >= self.max_items || self.bytes >= self.max_bytes
+        self.rows.len() >= self.max_items
+            || self.bytes >= self.max_bytes
+            || self.memory >= self.max_bytes.saturating_mul(MEMORY_FACTOR)
+            || self.is_short
     }
 
-    /// Returns true if the next row, with the size of an item at most, may exceed the page.
-    pub(super) fn is_nearly_full(&self) -> bool {
-        self.bytes + limits::ITEM_BYTES >= self.max_bytes
+    /// Returns true if the next row, with the size of an item at most, may exceed the page, or if
+    /// memory has to be reserved for the row.
+    pub(super) fn may_stop_soon(&self) -> bool {
+        self.bytes + limits::ITEM_BYTES >= self.max_bytes || self.memory > UNRESERVED_BYTES
     }
 
     /// Takes a row of a streaming query, unless DISTINCT or OFFSET drops it. Returns false if the
     /// row belongs to the next page. With `can_stop` false, a row is taken even if it exceeds the
     /// limit of bytes.
-    pub(super) fn accept(&mut self, row: Bytes, can_stop: bool) -> bool {
+    ///
+    /// # Errors
+    /// As [`PageBuilder::push`].
+    pub(super) fn accept(&mut self, row: Bytes, can_stop: bool) -> Result<bool, QueryError> {
         if self.query.block.distinct {
             let digest = row_digest(&row);
             if self.distinct_rows.contains(digest) {
-                return true;
+                return Ok(true);
             }
             // A row for the next page must not be recorded, or the next page would drop it.
             let is_skipped = self.rows_skipped < self.query.offset;
-            if !is_skipped && (self.is_query_complete() || !self.fits(&row, can_stop)) {
-                return false;
+            if !is_skipped && (self.is_query_complete() || !self.fits(&row, can_stop)?) {
+                return Ok(false);
             }
             let is_structured = self.is_structured(&row);
             self.distinct_rows.record(digest, is_structured);
         }
         if self.rows_skipped < self.query.offset {
             self.rows_skipped += 1;
-            return true;
+            return Ok(true);
         }
-        !self.is_query_complete() && self.push(row, can_stop)
+        if self.is_query_complete() {
+            return Ok(false);
+        }
+        self.push(row, can_stop)
     }
 
     /// Returns true if the only value of a row is an array or an object.
@@ -109,23 +141,61 @@ impl<'q> PageBuilder<'q> {
         matches!(value.first(), Some(b'[' | b'{'))
     }
 
-    /// Returns true if the page takes the row. The first row of a page is taken at any size.
-    fn fits(&self, row: &Bytes, can_stop: bool) -> bool {
+    /// Returns true if the page takes the row. The first row of a page is taken at any size for
+    /// which there is memory.
+    ///
+    /// # Errors
+    /// As [`PageBuilder::push`].
+    fn fits(&mut self, row: &Bytes, can_stop: bool) -> Result<bool, QueryError> {
         if self.is_full() {
-            return false;
+            return Ok(false);
         }
-        !can_stop || self.rows.is_empty() || self.bytes + row.len() <= self.max_bytes
+        let is_too_long = self.bytes + row.len() > self.max_bytes;
+        if is_too_long && can_stop && !self.rows.is_empty() {
+            return Ok(false);
+        }
+        if self.reserve_row(row) {
+            return Ok(true);
+        }
+        // A page ends early where the next one can begin with this row.
+        if can_stop && !self.rows.is_empty() {
+            self.is_short = true;
+            return Ok(false);
+        }
+        Err(QueryError::MemoryTaken)
+    }
+
+    /// Reserves the memory for one more row. Returns false if there is none left.
+    fn reserve_row(&mut self, row: &Bytes) -> bool {
+        let needed = self.memory + row.len() + ROW_BYTES;
+        if needed <= self.reserved {
+            return true;
+        }
+        let Some(reserve) = &mut self.reserve else {
+            return true;
+        };
+        let wanted = needed.next_multiple_of(RESERVATION_BYTES);
+        let is_reserved = reserve(wanted);
+        if is_reserved {
+            self.reserved = wanted;
+        }
+        is_reserved
     }
 
     /// Adds a row if the page takes it. Returns false if the row belongs to the next page.
-    pub(super) fn push(&mut self, row: Bytes, can_stop: bool) -> bool {
-        if !self.fits(&row, can_stop) {
-            return false;
+    ///
+    /// # Errors
+    /// [`QueryError::MemoryTaken`] if there is no memory for a row before which the page cannot
+    /// end.
+    pub(super) fn push(&mut self, row: Bytes, can_stop: bool) -> Result<bool, QueryError> {
+        if !self.fits(&row, can_stop)? {
+            return Ok(false);
         }
         self.bytes += row.len();
+        self.memory += row.len() + ROW_BYTES;
         self.rows.push(row);
         self.rows_returned += 1;
-        true
+        Ok(true)
     }
 
     /// Returns the resume point at a position of the source, after `rows_done` rows of the
@@ -223,21 +293,30 @@ impl CandidateRows {
             return Ok(true);
         }
         cx.work.projected += 1;
-        self.add_row(page, Bytes::from(row), can_stop);
+        self.add_row(page, Bytes::from(row), can_stop)?;
         Ok(!self.is_stopped)
     }
 
     /// Adds a row to the page, or stops before it.
-    pub(super) fn add_row(&mut self, page: &mut PageBuilder<'_>, row: Bytes, can_stop: bool) {
+    ///
+    /// # Errors
+    /// As [`PageBuilder::push`].
+    pub(super) fn add_row(
+        &mut self,
+        page: &mut PageBuilder<'_>,
+        row: Bytes,
+        can_stop: bool,
+    ) -> Result<(), QueryError> {
         if self.done < self.skip {
             self.done += 1;
-            return;
+            return Ok(());
         }
-        if page.accept(row, can_stop) {
+        if page.accept(row, can_stop)? {
             self.done += 1;
         } else {
             self.is_stopped = true;
         }
+        Ok(())
     }
 }
 

@@ -222,6 +222,7 @@ pub(crate) fn bounds(is_expired: &mut dyn FnMut() -> bool) -> Bounds<'_> {
         max_bytes: usize::MAX,
         max_memory: 1 << 28,
         reserve: None,
+        reserve_rows: None,
         is_expired,
         now_ms: 1_700_000_000_123,
         started_ms: 1_700_000_000_000,
