@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use crate::json::parse;
-use crate::run::{Outcome, cargo, linted_cargo, must, program, root};
+use crate::run::{Outcome, cargo, linted_cargo, must, program, root, set_test_threads};
 use crate::sdk_tools::{self, PROGRAM_VARIABLE};
 
 /// Runs `cargo fmt`; the arguments go to it.
@@ -114,6 +114,7 @@ pub(crate) fn test(arguments: &[String]) -> Outcome {
     if arguments.is_empty() {
         command.env(PROGRAM_VARIABLE, sdk_tools::server()?);
     }
+    set_test_threads(&mut command);
     must(command.args(arguments))
 }
 

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use crate::ci;
 use crate::history::line::Facts;
-use crate::run::{Outcome, forget_variables_of_cargo, root, target_directory};
+use crate::run::{Outcome, forget_variables_of_cargo, root, set_test_threads, target_directory};
 use crate::sdk_tools::{self, PROGRAM_VARIABLE};
 use counts::{Count, Counts, Round};
 use inputs::{Inputs, Part};
@@ -324,6 +324,7 @@ fn command_of(unit: &Unit, binaries: &BTreeMap<String, PathBuf>) -> Result<Comma
         .ok_or_else(|| format!("cargo built no test binary for `{}`", unit.name))?;
     let mut command = Command::new(binary);
     forget_variables_of_cargo(&mut command);
+    set_test_threads(&mut command);
     command.current_dir(folder);
     command.env("CARGO_MANIFEST_DIR", folder);
     command.env("CARGO_MANIFEST_PATH", folder.join("Cargo.toml"));

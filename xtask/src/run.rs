@@ -57,6 +57,24 @@ pub(crate) fn linted_cargo(arguments: &[&str]) -> Command {
     command
 }
 
+/// The variable that sets the number of tests that run at once in a test binary.
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
+
+/// Lets more tests run at once than the machine has cores: tests of the server wait for processes,
+/// the disk and clients for half of their time. The user's own number stays.
+pub(crate) fn set_test_threads(command: &mut Command) {
+    if std::env::var_os(TEST_THREADS).is_none() {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        command.env(TEST_THREADS, test_threads(cores).to_string());
+    }
+}
+
+/// Returns the number of tests that run at once on so many cores. Many cores need no more, because
+/// each test may start several servers.
+fn test_threads(cores: usize) -> usize {
+    (2 * cores + 1).min(16).max(cores)
+}
+
 /// Returns the path of this program.
 ///
 /// # Errors
@@ -126,6 +144,11 @@ mod tests {
     fn the_root_holds_the_workspace_manifest() {
         assert!(root().join("Cargo.toml").is_file());
         assert!(root().join("xtask").is_dir());
+    }
+
+    #[test]
+    fn few_cores_run_twice_as_many_tests_and_one_more() {
+        assert_eq!([1, 2, 4, 8, 32].map(test_threads), [3, 5, 9, 16, 32]);
     }
 
     #[test]
