@@ -273,7 +273,8 @@ impl Service for Admin {
     ) -> Result<Response<Bytes>, Unanswered> {
         let method = request.method().clone();
         let path = request.uri().path().to_owned();
-        let outcome = match catch_panics(self.answer(request, connection)).await {
+        let answer = pin!(self.answer(request, connection));
+        let outcome = match catch_panics(answer).await {
             Ok(outcome) => outcome,
             // The request panicked.
             Err(error) => Err(error.into()),

@@ -64,7 +64,9 @@ impl<S: Service> Service for WithConsole<S> {
             && let Some(below) = self.base.strip(request.uri().path())
             && let Some(place) = console.place(below, self.base)
         {
-            return console.handle(place, request, connection, self.base).await;
+            // Boxed, so that the requests of clients do not pay for a larger future.
+            let answer = console.handle(place, request, connection, self.base);
+            return Box::pin(answer).await;
         }
         self.inner.handle(request, connection).await
     }

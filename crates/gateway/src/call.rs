@@ -21,7 +21,7 @@ pub(crate) struct Call {
     pub(crate) caller: Caller,
     pub(crate) path: Path,
     pub(crate) target: Target,
-    pub(crate) headers: RequestHeaders,
+    pub(crate) headers: Box<RequestHeaders>,
     pub(crate) body: Bytes,
     pub(crate) account: Arc<Account>,
     /// The regions that take the place of those of the account.
@@ -386,7 +386,7 @@ mod tests {
             caller,
             path,
             target: Target::Items,
-            headers,
+            headers: Box::new(headers),
             body,
             account,
             scheme: "http",

@@ -44,6 +44,7 @@ use orrery_model::memory::Reservation;
 use orrery_model::world::World;
 use orrery_model::{Error, Kind, Result, limits};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -143,7 +144,7 @@ struct CheckedHead {
     path: Path,
     target: Target,
     operation: &'static Operation,
-    headers: RequestHeaders,
+    headers: Box<RequestHeaders>,
 }
 
 impl Gateway {
@@ -285,7 +286,10 @@ impl Gateway {
             kind: RequestKind::Unknown,
             call: None,
         };
-        let answered = catch_panics(self.answer(&head, body, connection, &mut trace)).await;
+        let answered = {
+            let answer = pin!(self.answer(&head, body, connection, &mut trace));
+            catch_panics(answer).await
+        };
         let (mut reply, is_answered) = match answered {
             Ok(Ok(reply)) => (reply, true),
             Ok(Err(Unanswered)) => (Reply::empty(0), false),
@@ -311,7 +315,8 @@ impl Gateway {
         );
         let read_regions = self.read_regions(&head).to_string();
         reply.set("x-ms-number-of-read-regions", &read_regions);
-        reply.set("x-ms-request-duration-ms", &format!("{milliseconds:.3}"));
+        let (whole, part) = (microseconds / 1000, microseconds % 1000);
+        reply.set("x-ms-request-duration-ms", &format!("{whole}.{part:03}"));
         // A POST asks for no resource that has this address.
         if head.method != http::Method::POST && (200..400).contains(&reply.status) {
             reply.set_shared("content-location", self.location(&head, connection).into());
@@ -391,7 +396,9 @@ impl Gateway {
         let fault = self
             .faults
             .injected_fault(FaultTime::Before, fault_target.as_ref());
-        if let Some(end) = wait_for_fault(fault).await {
+        if let Some(fault) = fault
+            && let Some(end) = Box::pin(wait_for_fault(fault)).await
+        {
             return end;
         }
 
@@ -418,7 +425,13 @@ impl Gateway {
         let fault = self
             .faults
             .injected_fault(FaultTime::After, fault_target.as_ref());
-        wait_for_fault(fault).await.unwrap_or(Ok(reply))
+        match fault {
+            Some(fault) => {
+                let end = Box::pin(wait_for_fault(fault)).await;
+                end.unwrap_or(Ok(reply))
+            }
+            None => Ok(reply),
+        }
     }
 
     /// Runs an operation: starts it on the thread or in the pool that its lane names, and waits for
@@ -788,10 +801,8 @@ impl Gateway {
 
 /// Waits for the delay of an injected fault. Returns the end of the request if the fault replaces
 /// the reply of the operation.
-async fn wait_for_fault(
-    fault: Option<InjectedFault>,
-) -> Option<std::result::Result<Reply, Unanswered>> {
-    let InjectedFault { delay, reply } = fault?;
+async fn wait_for_fault(fault: InjectedFault) -> Option<std::result::Result<Reply, Unanswered>> {
+    let InjectedFault { delay, reply } = fault;
     if !delay.is_zero() {
         tokio::time::sleep(delay).await;
     }

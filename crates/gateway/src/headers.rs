@@ -182,8 +182,8 @@ impl RequestHeaders {
     ///
     /// # Errors
     /// 400 for a known header whose value is invalid or asks for something that is not offered.
-    pub(crate) fn parse(sent: &HeaderMap, account: Consistency) -> Result<Self> {
-        let mut headers = RequestHeaders::default();
+    pub(crate) fn parse(sent: &HeaderMap, account: Consistency) -> Result<Box<Self>> {
+        let mut headers = Box::<RequestHeaders>::default();
         for (name, value) in sent {
             let Some(header) = table::find(name.as_str()) else {
                 continue;

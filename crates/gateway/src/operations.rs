@@ -721,7 +721,21 @@ pub(crate) enum Progress {
 /// Waits until the writes of a started operation are durable, and returns its reply.
 pub(crate) async fn finish(started: Result<Started>, engine: &Engine, call: &Call) -> Reply {
     let mut reply = match started {
-        Ok(started) => started.finish(engine, call).await,
+        Ok(started) => {
+            let mut reply = match started.progress {
+                Ok(Progress::Complete(reply)) => reply,
+                // Only what waits is boxed, so that the future of a read stays small.
+                Ok(progress) => Box::pin(progress.wait(call)).await,
+                Err(error) => Reply::failed(error),
+            };
+            if let Some(owner) = &started.owner {
+                reply.owned_by(owner);
+            }
+            if let Some(counted) = &started.counted {
+                quota::add(&mut reply, counted, engine);
+            }
+            reply
+        }
         Err(error) => Reply::failed(error),
     };
     if call.headers.wants_charge_parts {
@@ -730,22 +744,15 @@ pub(crate) async fn finish(started: Result<Started>, engine: &Engine, call: &Cal
     reply
 }
 
-impl Started {
-    async fn finish(self, engine: &Engine, call: &Call) -> Reply {
-        let mut reply = match self.progress {
-            Ok(Progress::Complete(reply)) => reply,
-            Ok(Progress::ItemWrite(pending)) => items::finish(call, pending.await),
-            Ok(Progress::Batch(pending)) => batches::finish(call, pending.await),
-            Ok(Progress::Procedure(pending)) => scripts::finish(call, pending.await),
-            Err(error) => Reply::failed(error),
-        };
-        if let Some(owner) = &self.owner {
-            reply.owned_by(owner);
+impl Progress {
+    /// Waits until the writes are durable, and returns the reply.
+    async fn wait(self, call: &Call) -> Reply {
+        match self {
+            Progress::Complete(reply) => reply,
+            Progress::ItemWrite(pending) => items::finish(call, pending.await),
+            Progress::Batch(pending) => batches::finish(call, pending.await),
+            Progress::Procedure(pending) => scripts::finish(call, pending.await),
         }
-        if let Some(counted) = &self.counted {
-            quota::add(&mut reply, counted, engine);
-        }
-        reply
     }
 }
 

@@ -19,6 +19,7 @@
 
 use orrery_model::{Error, Kind, Result};
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::Semaphore;
@@ -135,12 +136,12 @@ pub(crate) async fn on_thread<T: Send + 'static>(
     }
 }
 
-/// Runs `work` and returns its result; a panic becomes an error.
+/// Runs `work` and returns its result; a panic becomes an error. The work is borrowed, because a
+/// future that takes another one by value is twice as large, and every request moves the whole.
 ///
 /// # Errors
 /// 500 if `work` panics.
-pub async fn catch_panics<T>(work: impl Future<Output = T>) -> Result<T> {
-    let mut work = std::pin::pin!(work);
+pub async fn catch_panics<T>(mut work: Pin<&mut impl Future<Output = T>>) -> Result<T> {
     std::future::poll_fn(|context| {
         let polled = std::panic::catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
         match polled {

@@ -13,7 +13,7 @@ fn parse(pairs: &[(&str, &str)]) -> Result<RequestHeaders> {
             value,
         );
     }
-    RequestHeaders::parse(&headers, Consistency::Session)
+    RequestHeaders::parse(&headers, Consistency::Session).map(|headers| *headers)
 }
 
 fn refused(pairs: &[(&str, &str)]) -> String {
