@@ -129,6 +129,16 @@ struct Trace {
     call: Option<Arc<Call>>,
 }
 
+impl Trace {
+    /// Returns the trace of a request of which nothing is known yet.
+    fn of_unknown() -> Trace {
+        Trace {
+            kind: RequestKind::Unknown,
+            call: None,
+        }
+    }
+}
+
 /// Cancels the query of a call when it is dropped. A query that has ended is not affected.
 struct CancelOnDrop(Arc<Call>);
 
@@ -282,10 +292,7 @@ impl Gateway {
         let activity = self.activity_id(&head.headers);
         let is_head_request = head.method == http::Method::HEAD;
         // A panic must cost this request only.
-        let mut trace = Trace {
-            kind: RequestKind::Unknown,
-            call: None,
-        };
+        let mut trace = Trace::of_unknown();
         let answered = {
             let answer = pin!(self.answer(&head, body, connection, &mut trace));
             catch_panics(answer).await
@@ -313,10 +320,7 @@ impl Gateway {
             milliseconds / 1000.0,
             reply.charge,
         );
-        let read_regions = self.read_regions(&head).to_string();
-        reply.set("x-ms-number-of-read-regions", &read_regions);
-        let (whole, part) = (microseconds / 1000, microseconds % 1000);
-        reply.set("x-ms-request-duration-ms", &format!("{whole}.{part:03}"));
+        self.set_measured(&mut reply, &head, microseconds);
         // A POST asks for no resource that has this address.
         if head.method != http::Method::POST && (200..400).contains(&reply.status) {
             reply.set_shared("content-location", self.location(&head, connection).into());
@@ -342,6 +346,14 @@ impl Gateway {
         let mut response = reply.render(&activity, is_head_request);
         self.cors.expose(&head, &mut response);
         Ok(response)
+    }
+
+    /// Sets the headers that state the regions and the time of a request.
+    fn set_measured(&self, reply: &mut Reply, head: &Parts, microseconds: u64) {
+        let read_regions = self.read_regions(head).to_string();
+        reply.set("x-ms-number-of-read-regions", &read_regions);
+        let (whole, part) = (microseconds / 1000, microseconds % 1000);
+        reply.set("x-ms-request-duration-ms", &format!("{whole}.{part:03}"));
     }
 
     /// Returns the number of regions beside that of the writes, as a client sees it.
@@ -396,9 +408,7 @@ impl Gateway {
         let fault = self
             .faults
             .injected_fault(FaultTime::Before, fault_target.as_ref());
-        if let Some(fault) = fault
-            && let Some(end) = Box::pin(wait_for_fault(fault)).await
-        {
+        if let Some(end) = end_by(fault).await {
             return end;
         }
 
@@ -425,13 +435,7 @@ impl Gateway {
         let fault = self
             .faults
             .injected_fault(FaultTime::After, fault_target.as_ref());
-        match fault {
-            Some(fault) => {
-                let end = Box::pin(wait_for_fault(fault)).await;
-                end.unwrap_or(Ok(reply))
-            }
-            None => Ok(reply),
-        }
+        end_by(fault).await.unwrap_or(Ok(reply))
     }
 
     /// Runs an operation: starts it on the thread or in the pool that its lane names, and waits for
@@ -801,6 +805,12 @@ impl Gateway {
 
 /// Waits for the delay of an injected fault. Returns the end of the request if the fault replaces
 /// the reply of the operation.
+async fn end_by(fault: Option<InjectedFault>) -> Option<std::result::Result<Reply, Unanswered>> {
+    // Boxed, so that a request without a fault has a small future.
+    Box::pin(wait_for_fault(fault?)).await
+}
+
+/// As [`end_by`], for a fault.
 async fn wait_for_fault(fault: InjectedFault) -> Option<std::result::Result<Reply, Unanswered>> {
     let InjectedFault { delay, reply } = fault;
     if !delay.is_zero() {
