@@ -676,6 +676,22 @@ async fn a_load_that_is_interrupted_anywhere_continues_to_the_same_items() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_load_whose_procedures_run_out_of_time_stores_all_items_once() {
+    let fixture = Fixture::new(Model::V3).await;
+    let rule = r#"{"operations":["execute_stored_procedure"],"count":6,"status":408}"#;
+    fixture.server.manager().ok("POST", "/faults", rule);
+    let data = Arc::new(Dataset::new(3, 0.00004).expect("a data set"));
+    let filled = orrery_blog::fill(&fixture.blog, &data, Fill::default(), &Quiet).await;
+    filled.expect("it loads");
+    let rules = fixture.server.manager().get("/faults");
+    assert!(rules.text().contains(r#""struck":6"#), "{}", rules.text());
+    let totals = data.totals();
+    let posts = fixture.items("posts", "true").await.len() as u64;
+    assert_eq!(posts, totals.posts + totals.comments + totals.likes);
+    fixture.assert_exact().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn copies_that_are_left_to_the_pipelines_become_those_that_a_load_writes() {
     let fixture = Fixture::new(Model::V3).await;
     let data = Arc::new(Dataset::new(3, 0.00006).expect("a data set"));
