@@ -1,7 +1,7 @@
 //! `orrery import` and `orrery export` with a server: what goes in comes out, whatever is refused
 //! is told, and an interruption loses and doubles nothing.
 
-use crate::program::{Server, start};
+use crate::program::{Request, Server, start};
 use orrery_test_wait::wait_until;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -309,6 +309,52 @@ fn an_import_that_the_server_stops_writes_no_later_record_of_the_request() {
     let told = self::told(&output);
     assert!(told.contains("5 records, 4 created, 1 refused"), "{told}");
     assert_eq!(ids(&world).len(), 4);
+}
+
+#[test]
+fn only_an_item_whose_id_exists_counts_as_kept() {
+    let long = "k".repeat(100);
+    let cases = [
+        (
+            r#"{"id":"orders","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
+                "uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/e"]}]}}"#,
+            r#"{"id":"1","pk":"a","e":1}"#.to_owned(),
+            r#"{"id":"2","pk":"a","e":1}"#.to_owned(),
+            "record 1, line 1: 409/0: Unique index constraint violation.",
+        ),
+        (
+            r#"{"id":"orders","partitionKey":{"paths":["/pk"],"kind":"Hash"}}"#,
+            format!(r#"{{"id":"1","pk":"{long}a"}}"#),
+            format!(r#"{{"id":"1","pk":"{long}b"}}"#),
+            "record 1, line 1: 409/0: Resource with id already exists with a conflicting hashed \
+             partition key",
+        ),
+    ];
+    for (container, first, second, reason) in cases {
+        let world = World::new(&["--memory"]);
+        let mut client = world.server.client();
+        for (path, body) in [("/dbs", r#"{"id":"shop"}"#), ("/dbs/shop/colls", container)] {
+            let answer = client.call(&Request::new("POST", path).body(body));
+            assert_eq!(answer.status, 201, "{}", answer.text());
+        }
+        let name = world.file("first.jsonl", lines([first]));
+        assert!(world.import(&[&name]).status.success());
+        let name = world.file("second.jsonl", lines([second]));
+        for mode in ["create", "upsert", "skip-existing"] {
+            let output = world.import(&[&name, "--mode", mode]);
+            let told = told(&output);
+            assert_eq!(output.status.code(), Some(1), "{mode}: {told}");
+            assert!(told.contains(reason), "{mode}: {told}");
+            assert!(!told.contains("to go on: --mode"), "{mode}: {told}");
+        }
+        // The item that is there is kept all the same.
+        let output = world.import(&["first.jsonl", "--mode", "skip-existing"]);
+        assert!(
+            self::told(&output).contains("1 kept"),
+            "{}",
+            self::told(&output)
+        );
+    }
 }
 
 #[test]

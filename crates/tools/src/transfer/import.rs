@@ -22,7 +22,7 @@ use super::origin::Origin;
 use super::pace::Pace;
 use super::progress::{Progress, State};
 use super::router::Router;
-use super::send::{END_NONE, Sender, Sent, Verdict, is_conflict};
+use super::send::{END_NONE, Sender, Sent, Verdict, is_of_existing_id};
 use crate::fault::{self, Voice};
 use orrery_client::{Client, ClientError, Throughput, container_link, database_link};
 use orrery_model::json::parse;
@@ -483,7 +483,7 @@ impl Run {
         }
         self.report(progress);
         let cause = match self.ledger.refusal() {
-            Some(reason) if is_conflict(reason) => Cause::Conflict,
+            Some(reason) if is_of_existing_id(reason) => Cause::Conflict,
             Some(_) => Cause::Refusal,
             None if is_of_source => Cause::Source,
             None => Cause::Failure,

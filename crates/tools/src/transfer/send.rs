@@ -6,6 +6,7 @@
 //! | an item stored, or refused for good | its verdict |
 //! | an item or request throttled, or to be repeated | the item again after the server's time |
 //! | no answer | the items again; a conflict is then compared with the stored item |
+//! | a conflict while existing items are kept | a read of the item, unless its id is named |
 //! | 410, a partition was split | the items one by one; later items by the new ranges |
 //! | another refusal of the whole request | the items one by one, so that each has its own answer |
 //! | 401, 403, 404 for the whole request | the end of the import |
@@ -85,12 +86,18 @@ pub(super) struct Sender {
 
 /// An ordinal behind the last record.
 pub(super) const END_NONE: u64 = u64::MAX;
-/// The first word of the reason of a conflict.
-const CONFLICT: &str = "409: ";
+/// The first word of the reason of a record whose id exists.
+const ID_EXISTS: &str = "409: ";
 
-/// Returns true if a record was refused because an item is there already.
-pub(super) fn is_conflict(reason: &str) -> bool {
-    reason.starts_with(CONFLICT)
+/// Returns true if a record was refused because an item with its id is there already.
+pub(super) fn is_of_existing_id(reason: &str) -> bool {
+    reason.starts_with(ID_EXISTS)
+}
+
+/// Returns true if a message of the server says that a conflict is one of ids. Unique keys conflict
+/// too, and under hash version 1 the keys of two items with the same id.
+fn names_the_id(message: &str) -> bool {
+    message.contains("already exists") && !message.contains("conflicting hashed partition key")
 }
 
 /// One result of a bulk request.
@@ -112,6 +119,8 @@ type SendAlone<'a> = Pin<Box<dyn Future<Output = Result<(), TransferError>> + Se
 /// A step of the repetitions of one request.
 enum Step {
     Verdict(Verdict),
+    /// A conflict, which is to be judged; the message of the server.
+    Conflict(String),
     Again(Duration),
     /// To be sent by its partition key, because the range has gone.
     Alone,
@@ -195,9 +204,12 @@ impl Sender {
                     }
                     Step::Verdict(verdict) => {
                         done += 1;
-                        let verdict = self.judged(&item, verdict, may_have_arrived).await?;
-                        self.note_end(&item, &verdict);
-                        sent.verdicts.push((item, verdict));
+                        self.settle(item, verdict, sent);
+                    }
+                    Step::Conflict(message) => {
+                        done += 1;
+                        let verdict = self.judged(&item, &message, may_have_arrived).await?;
+                        self.settle(item, verdict, sent);
                     }
                 }
             }
@@ -214,11 +226,12 @@ impl Sender {
         Ok(())
     }
 
-    /// Notes the end of the import, if a refused item ends it.
-    fn note_end(&self, item: &Item, verdict: &Verdict) {
-        if self.ends_at_refusal && matches!(verdict, Verdict::Refused(_)) {
+    /// Notes the verdict of an item, and the end of the import if a refused item ends it.
+    fn settle(&self, item: Item, verdict: Verdict, sent: &mut Sent) {
+        if self.ends_at_refusal && matches!(&verdict, Verdict::Refused(_)) {
             self.end_at.fetch_min(item.ordinal, Ordering::Relaxed);
         }
+        sent.verdicts.push((item, verdict));
     }
 
     /// Sends one item by its partition key.
@@ -298,7 +311,14 @@ impl Sender {
                 }
                 Ok(results.into_iter().map(step_of).collect())
             }
-            200 | 201 | 409 => Ok(vec![step_of(Done {
+            409 => match answer.into_success() {
+                Err(ClientError::Refused(refused)) => Ok(vec![Step::Conflict(
+                    fault::in_plain_words(&refused.message),
+                )]),
+                Err(error) => Err(error.into()),
+                Ok(_) => Ok(Vec::new()),
+            },
+            200 | 201 => Ok(vec![step_of(Done {
                 status_code: answer.status,
                 sub_status_code: 0,
                 retry_after_milliseconds: 0.0,
@@ -329,40 +349,45 @@ impl Sender {
         Ok(vec![Step::Verdict(Verdict::Refused(reason))])
     }
 
-    /// Judges a conflict: it is no fault if existing items are kept, or if an earlier attempt of
-    /// this import stored the same item.
+    /// Judges a conflict: it is no fault if an item with this id exists and existing items are
+    /// kept, or if an earlier attempt of this import stored the same item.
     async fn judged(
         &self,
         item: &Item,
-        verdict: Verdict,
+        message: &str,
         may_have_arrived: bool,
     ) -> Result<Verdict, TransferError> {
-        let is_conflict = matches!(&verdict, Verdict::Existing);
         let is_repeated = may_have_arrived
             || item.ordinal <= self.sent_before
             || self.may_repeat.load(Ordering::Relaxed);
-        if !is_conflict {
-            return Ok(verdict);
-        }
-        if is_repeated {
+        let keeps = self.mode == Mode::SkipExisting;
+        let mut exists = names_the_id(message);
+        // A unique key of another item conflicts too; then there is no item to keep.
+        if is_repeated || (keeps && !exists) {
             let patient = self.client.with_patience(THROTTLED_TIME_MAX);
             match patient
                 .read_item(&self.container, &item.key, &item.id)
                 .await
             {
-                Ok(stored) if is_same(&stored.body, &item.text) => return Ok(Verdict::Created),
-                Ok(_) => {}
-                Err(e) if e.is_not_found() => {}
+                Ok(stored) if is_repeated && is_same(&stored.body, &item.text) => {
+                    return Ok(Verdict::Created);
+                }
+                Ok(_) => exists = true,
+                Err(e) if e.is_not_found() => exists = false,
                 Err(e) => return Err(e.into()),
             }
         }
-        Ok(match self.mode {
-            Mode::SkipExisting => Verdict::Existing,
-            _ => Verdict::Refused(format!(
-                "{CONFLICT}the container has an item with the id '{}' and this partition key, or \
-                 with the same value of a unique key",
+        Ok(match (exists, message) {
+            (true, _) if keeps => Verdict::Existing,
+            (true, _) => Verdict::Refused(format!(
+                "{ID_EXISTS}the container has an item with the id '{}' and this partition key",
                 item.id
             )),
+            (false, "") => Verdict::Refused(
+                "409/0: the container has another item with the same value of a unique key"
+                    .to_owned(),
+            ),
+            (false, message) => Verdict::Refused(format!("409/0: {message}")),
         })
     }
 
@@ -400,13 +425,12 @@ fn may_have_arrived(error: &TransferError) -> bool {
     }
 }
 
-/// Returns the step that follows from one result. A conflict is [`Verdict::Existing`] until it is
-/// judged.
+/// Returns the step that follows from one result.
 fn step_of(done: Done) -> Step {
     match done.status_code {
         201 => Step::Verdict(Verdict::Created),
         200 => Step::Verdict(Verdict::Replaced),
-        409 => Step::Verdict(Verdict::Existing),
+        409 => Step::Conflict(fault::in_plain_words(&done.message)),
         408 | 424 | 429 | 449 | 500 | 503 => {
             let named = Duration::try_from_secs_f64(done.retry_after_milliseconds / 1000.0);
             let wait = named.unwrap_or_default();
