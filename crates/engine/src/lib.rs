@@ -101,6 +101,7 @@ pub use ownership::{
     GrantedPartition, HolderWork, NUMBERS_PER_GRANT, Owners, PartitionShare, SoleOwner,
 };
 pub use partition::key_limit::LargeKey;
+pub use partition::stamps::is_unset_clock;
 pub use pending::{Pending, PendingBatch};
 pub use query::{Cancel, TextMemory};
 pub use quota::Counted;

@@ -280,6 +280,9 @@ fn a_clock_that_was_never_set_does_not_date_items_back() {
     assert_eq!(ts_of(&text), START_MS / 1000);
     unset.world.advance_ms(7_200_000);
     assert!(is_there(&unset, &container_of(&unset), "a"));
+    let refused = unset.engine.repair_clock().expect_err("a clock of 1970");
+    assert!(refused.message().contains("never set"), "{refused:?}");
+    assert!(unset.engine.has_unset_clock());
     drop(unset);
     // The clock is set at the next start: the item has its time to live.
     let bench = start(&store, START_MS + 60_000);

@@ -10,7 +10,7 @@
 
 use crate::context::ServerContext;
 use orrery_admin::{Components, balance_clusters};
-use orrery_engine::{BackgroundTask, ClockJump, Engine, LargeKey};
+use orrery_engine::{BackgroundTask, ClockJump, Engine, LargeKey, is_unset_clock};
 use orrery_gateway::LogLevel;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -165,6 +165,14 @@ fn log_jump(context: &ServerContext, jump: ClockJump) {
             format!(
                 "the clock is {} ahead of the expected time: expired items are hidden and kept \
                  until the clock has stayed there for ten minutes",
+                duration(ms)
+            ),
+        ),
+        ClockJump::Behind(ms) if is_unset_clock(context.world.now_ms() / 1_000) => (
+            LogLevel::Warn,
+            format!(
+                "the clock was set back by {}, to a time before 2025, so it was never set: nothing \
+                 expires by it. Set the clock, and start the server again",
                 duration(ms)
             ),
         ),

@@ -68,6 +68,14 @@ pub(crate) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
 /// Dates now what is dated later than the clock, and prints how much that was.
 fn repair_clock(directory: &Path) -> Result<(), Failure> {
     let engine = open(&store_folder(directory), false)?;
+    if engine.has_unset_clock() {
+        close(&engine)?;
+        return Err(Failure::Data(
+            "the clock of this machine shows a time before 2025, so it was never set; nothing is \
+             changed. Set the clock, and run the command again"
+                .to_owned(),
+        ));
+    }
     let repaired = engine.repair_clock();
     let repaired = repaired.map_err(|error| {
         Failure::Data(format!(

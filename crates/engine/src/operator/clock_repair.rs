@@ -13,10 +13,11 @@ use crate::partition::item::StoredItem;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
 use crate::partition::row::ts_of;
 use crate::partition::row_reader::read_row;
+use crate::partition::stamps::is_unset_clock;
 use crate::partition::transaction::Transaction;
 use crate::partition::versions::dated_anew;
 use crate::partition::{CommitChanges, Partition, scan, wait_durable};
-use orrery_model::Result;
+use orrery_model::{Error, Result};
 use orrery_storage::{Direction, Snapshot};
 use std::sync::atomic::Ordering;
 
@@ -37,12 +38,24 @@ pub struct ClockRepair {
 }
 
 impl Engine {
+    /// Returns true if the clock shows a time before this program was written: it was never set,
+    /// and nothing expires by it.
+    pub fn has_unset_clock(&self) -> bool {
+        is_unset_clock(self.world().now_seconds())
+    }
+
     /// Dates everything now that is dated later than the clock, and makes the clock the confirmed
     /// one. No request is served meanwhile.
     ///
     /// # Errors
-    /// 500 and 503 as the store reports; another call goes on.
+    /// 400 if the clock was never set: everything would be dated back, and would expire once the
+    /// clock is set. 500 and 503 as the store reports; another call goes on.
     pub fn repair_clock(&self) -> Result<ClockRepair> {
+        if self.has_unset_clock() {
+            return Err(Error::bad(
+                "The clock shows a time before 2025, so it was never set.",
+            ));
+        }
         let now = self.world().now_seconds();
         let mut repair = ClockRepair {
             resources: self.catalog().date_anew(now)?,

@@ -38,9 +38,14 @@ pub(crate) fn stamp(now: u64, last: u64) -> u64 {
     }
 }
 
+/// Returns true if a clock that shows this second was never set.
+pub fn is_unset_clock(now: u64) -> bool {
+    now < FIRST_SECOND
+}
+
 /// Returns true if a stamp is so far ahead of the clock that it must be wrong.
 pub(crate) fn is_ahead(stamp: u64, now: u64) -> bool {
-    now >= FIRST_SECOND && stamp > now.saturating_add(HELD_SECONDS)
+    !is_unset_clock(now) && stamp > now.saturating_add(HELD_SECONDS)
 }
 
 /// The time at which items are looked at.
