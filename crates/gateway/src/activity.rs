@@ -416,6 +416,8 @@ impl Drop for AnswerInTransit {
     }
 }
 
+/// The most bytes of one read, and so of the buffer that a connection keeps for reading.
+const READ_BYTES: usize = 16 * 1024 - 1;
 /// The largest number of bytes of an HTTP/1.1 head that are in memory; more are a part of its body.
 const HEAD_BYTES_MAX: u64 = 2 * crate::gateway::HEAD_BYTES as u64;
 
@@ -453,13 +455,21 @@ impl<S> PacedStream<S> {
             return Ok(());
         }
         self.head_bytes = (self.head_bytes + bytes as u64).min(HEAD_BYTES_MAX);
-        let held = self.head.as_ref().map_or(0, Reservation::bytes);
-        if self.head_bytes > held {
-            // The old reservation is given back after the new one is made.
-            let head = self.memory.hold_head(self.head_bytes);
-            self.head = head.map_err(|_| io::Error::other("no memory for a head"))?;
+        let no_memory = || io::Error::other("no memory for a head");
+        match &mut self.head {
+            Some(head) => {
+                let more = self.head_bytes.saturating_sub(head.bytes());
+                match head.grow(more) {
+                    true => Ok(()),
+                    false => Err(no_memory()),
+                }
+            }
+            None => {
+                let head = self.memory.hold_head(self.head_bytes);
+                self.head = head.map_err(|_| no_memory())?;
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     fn release_head(&mut self) {
@@ -496,7 +506,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for PacedStream<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let outcome = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let outcome = poll_read_some(Pin::new(&mut self.stream), context, buffer);
         let bytes = &buffer.filled()[before..];
         if !bytes.is_empty() {
             let now = Instant::now();
@@ -506,6 +516,23 @@ impl<S: AsyncRead + Unpin> AsyncRead for PacedStream<S> {
         }
         outcome
     }
+}
+
+/// Reads at most [`READ_BYTES`]. HTTP doubles its buffer whenever a read has filled it, so a read
+/// that never fills a larger one keeps the buffer at this size.
+fn poll_read_some<S: AsyncRead>(
+    stream: Pin<&mut S>,
+    context: &mut Context<'_>,
+    buffer: &mut ReadBuf<'_>,
+) -> Poll<io::Result<()>> {
+    if buffer.remaining() <= READ_BYTES {
+        return stream.poll_read(context, buffer);
+    }
+    let mut part = ReadBuf::new(buffer.initialize_unfilled_to(READ_BYTES));
+    let outcome = stream.poll_read(context, &mut part);
+    let bytes = part.filled().len();
+    buffer.advance(bytes);
+    outcome
 }
 
 impl<S: AsyncWrite + Socket + Unpin> AsyncWrite for PacedStream<S> {

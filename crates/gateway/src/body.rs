@@ -6,7 +6,7 @@
 //! gets the refusal at once.
 
 use crate::held::BodyMemory;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame};
 use orrery_model::{Error, Kind, Result, limits};
@@ -30,6 +30,9 @@ const TIMES: Times = Times {
 /// The largest number of bytes that are read and discarded. Discarded bytes take no memory, so the
 /// bound is far above what a client sends by mistake.
 const DISCARD_BYTES: u64 = 1 << 30;
+/// The least room that a body gets in advance when it grows; a large one gets a quarter of its
+/// bytes.
+const ROOM_BYTES: usize = 16 * 1024;
 /// The longest time for discarding a body, and the longest pause between two of its parts.
 const DISCARD_TIME: Duration = Duration::from_secs(30);
 const DISCARD_PAUSE: Duration = Duration::from_secs(5);
@@ -93,7 +96,7 @@ async fn read_bounded<B: Body<Data = Bytes> + Unpin>(
     let started = Instant::now();
     // Most bodies arrive in one piece, which is returned without a copy.
     let mut first = Bytes::new();
-    let mut rest = BytesMut::new();
+    let mut rest = Vec::new();
     while let Some(frame) = next_frame(body, times, started, first.len() + rest.len()).await? {
         // Frames with trailers carry no data.
         let Ok(data) = frame.into_data() else {
@@ -103,18 +106,23 @@ async fn read_bounded<B: Body<Data = Bytes> + Unpin>(
         if length > limit {
             return Err(too_large(limit));
         }
-        growing.grow_to(length as u64)?;
         if first.is_empty() && rest.is_empty() {
+            growing.grow_to(length as u64)?;
             first = data;
-        } else {
-            rest.extend_from_slice(&std::mem::take(&mut first));
-            rest.extend_from_slice(&data);
+            continue;
         }
+        if length > rest.capacity() {
+            let room = length + (length / 4).max(ROOM_BYTES);
+            growing.grow_to(room as u64)?;
+            rest.reserve_exact(room - rest.len());
+        }
+        rest.extend_from_slice(&std::mem::take(&mut first));
+        rest.extend_from_slice(&data);
     }
     let whole = if rest.is_empty() {
         first
     } else {
-        rest.freeze()
+        Bytes::from(rest)
     };
     Ok(growing.hold(whole))
 }
@@ -243,12 +251,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_without_memory_is_429_and_takes_none() {
-        let memory = BodyMemory::new(MemoryBudget::new(100));
-        let refused = super::read(pieces(2, 60), &memory).await;
+        let memory = BodyMemory::new(MemoryBudget::new(130_000));
+        let refused = super::read(pieces(2, 60_000), &memory).await;
         assert_eq!(refused.expect_err("too much").status(), 429);
         assert_eq!(memory.held_bytes(), 0);
-        let body = super::read(pieces(2, 50), &memory).await.expect("it fits");
-        assert_eq!((body.len(), memory.held_bytes()), (100, 100));
+        let body = super::read(pieces(2, 50_000), &memory).await;
+        let body = body.expect("it fits");
+        // The room that the buffer has beyond the body counts.
+        assert_eq!((body.len(), memory.held_bytes()), (100_000, 125_000));
         drop(body);
         assert_eq!(memory.held_bytes(), 0);
     }

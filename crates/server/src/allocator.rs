@@ -15,11 +15,13 @@
 
 use std::ffi::{c_int, c_long};
 
-/// Bytes of the limit for a millisecond in which freed memory is kept. A core frees about 1 GiB in
-/// a second when it does nothing but answer large pages, so two keep a thirtieth of the limit.
-const LIMIT_BYTES_PER_MS: u64 = 64 << 20;
-/// Least and most milliseconds; the latter is the allocator's own default.
-const KEPT_MS_MIN: u64 = 5;
+/// The largest limit under which freed memory is given back at once. A core frees about 1 GiB in a
+/// second when it does nothing but answer large pages, and the allocator waits for ten times the
+/// time that it is told.
+const KEPT_NOT_BELOW: u64 = 1 << 30;
+/// Bytes of a larger limit for a millisecond in which freed memory is kept.
+const LIMIT_BYTES_PER_MS: u64 = 128 << 20;
+/// The most milliseconds, which are the allocator's own default.
 const KEPT_MS_MAX: u64 = 1_000;
 /// The number of `mi_option_purge_delay` among the options of mimalloc.
 const PURGE_DELAY: c_int = 15;
@@ -38,7 +40,10 @@ pub(crate) fn keep_within(limit: u64) {
 }
 
 fn kept_ms(limit: u64) -> u64 {
-    (limit / LIMIT_BYTES_PER_MS).clamp(KEPT_MS_MIN, KEPT_MS_MAX)
+    match limit <= KEPT_NOT_BELOW {
+        true => 0,
+        false => (limit / LIMIT_BYTES_PER_MS).min(KEPT_MS_MAX),
+    }
 }
 
 /// Refuses huge pages for this process and those that it starts.
@@ -58,9 +63,9 @@ mod tests {
 
     #[test]
     fn freed_memory_is_kept_for_a_time_that_follows_the_limit() {
-        assert_eq!(kept_ms(256 << 20), 5);
-        assert_eq!(kept_ms(1 << 30), 16);
-        assert_eq!(kept_ms(8 << 30), 128);
+        assert_eq!(kept_ms(256 << 20), 0);
+        assert_eq!(kept_ms(1 << 30), 0);
+        assert_eq!(kept_ms(8 << 30), 64);
         assert_eq!(kept_ms(1 << 40), 1_000);
     }
 
@@ -72,7 +77,7 @@ mod tests {
             mi_option_get(PURGE_DELAY + 1),
         ];
         assert_eq!((mi_option_get(PURGE_DELAY), defaults), (1_000, [1, 0]));
-        keep_within(512 << 20);
-        assert_eq!(mi_option_get(PURGE_DELAY), 8);
+        keep_within(2 << 30);
+        assert_eq!(mi_option_get(PURGE_DELAY), 16);
     }
 }
