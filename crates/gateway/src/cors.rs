@@ -79,7 +79,19 @@ impl Cors {
         if !is_web || !is_bare || authority.as_str().contains(['@', '*']) {
             return Err(CorsError);
         }
-        Ok(text.to_owned())
+        let host = authority.host();
+        let port = &authority.as_str()[host.len()..];
+        let is_port = port.is_empty() || authority.port_u16().is_some();
+        if host.is_empty() || !is_port {
+            return Err(CorsError);
+        }
+        // Browsers leave out the port that the scheme has anyway.
+        let is_https = uri.scheme_str() == Some("https");
+        match (is_https, authority.port_u16()) {
+            (false, Some(80)) => Ok(format!("http://{host}")),
+            (true, Some(443)) => Ok(format!("https://{host}")),
+            _ => Ok(text.to_owned()),
+        }
     }
 
     /// Returns the origin of a request, if its pages may use the server.
@@ -189,6 +201,9 @@ mod tests {
     fn an_origin_has_a_scheme_and_a_host_and_no_path() {
         for (text, origin) in [
             ("https://App.example", "https://app.example"),
+            ("https://app.example:443", "https://app.example"),
+            ("http://app.example:80/", "http://app.example"),
+            ("http://[::1]:443", "http://[::1]:443"),
             ("http://localhost:3000/", "http://localhost:3000"),
             ("*", "*"),
         ] {
@@ -201,6 +216,8 @@ mod tests {
             "https://app.example/path",
             "https://app.example?query",
             "https://user@app.example",
+            "http://localhost:99999",
+            "http://:3000",
             "https://*.app.example",
             "null",
         ] {

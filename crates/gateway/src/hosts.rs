@@ -47,8 +47,8 @@ pub struct Hosts {
 /// A request for a host name that may belong to a page of the internet.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WrongHost {
-    /// The host of the request, as it was sent.
-    sent: String,
+    /// The fault of the host.
+    fault: String,
     /// The name to list, if the request has one.
     name: Option<String>,
 }
@@ -58,10 +58,10 @@ impl fmt::Display for WrongHost {
         let name = self.name.as_deref().unwrap_or("NAME");
         write!(
             f,
-            "{REFUSAL}: '{}' may be the name of a page on the internet. Addresses, names without a \
+            "{REFUSAL}: {}. Addresses, names without a \
              dot, and names below {} need no permission. If the name is the server's own, start \
              the server with --allow-host {name}, or set ORRERY_ALLOW_HOST.",
-            self.sent,
+            self.fault,
             PRIVATE_DOMAINS.join(", ")
         )
     }
@@ -87,14 +87,16 @@ impl Hosts {
         let mut headers = head.headers.get_all(HOST).iter();
         let (header, second) = (headers.next(), headers.next());
         if second.is_some() {
-            return Err(WrongHost::unnamed("two headers 'host'"));
+            return Err(WrongHost::unnamed(
+                "the request has two headers 'host'".into(),
+            ));
         }
         // HTTP/2 sends the host as the authority of the URI, HTTP/1.1 as a header.
         let sent = match (head.uri.authority(), header) {
             (Some(authority), _) => authority.as_str(),
             (None, Some(value)) => match value.to_str() {
                 Ok(text) => text,
-                Err(_) => return Err(WrongHost::unnamed("a header 'host' that is not text")),
+                Err(_) => return Err(WrongHost::unnamed("the header 'host' is not text".into())),
             },
             (None, None) => "",
         };
@@ -104,10 +106,10 @@ impl Hosts {
         match host_of(sent) {
             Some(host) if self.contains(host) => Ok(Some(sent)),
             Some(host) => Err(WrongHost {
-                sent: shortened(sent),
+                fault: may_be_of_a_page(sent),
                 name: Some(shortened(host)),
             }),
-            None => Err(WrongHost::unnamed(sent)),
+            None => Err(WrongHost::unnamed(may_be_of_a_page(sent))),
         }
     }
 
@@ -127,12 +129,17 @@ impl Hosts {
 }
 
 impl WrongHost {
-    fn unnamed(sent: &str) -> Self {
-        WrongHost {
-            sent: shortened(sent),
-            name: None,
-        }
+    fn unnamed(fault: String) -> Self {
+        WrongHost { fault, name: None }
     }
+}
+
+/// Returns the fault of a host that the server does not answer for.
+fn may_be_of_a_page(sent: &str) -> String {
+    format!(
+        "'{}' may be the name of a page on the internet",
+        shortened(sent)
+    )
 }
 
 /// Returns the host of a URL or of an address such as `//db.example:8081`; `None` if it has none.

@@ -38,6 +38,11 @@ pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str
     }
 }
 
+/// Returns the form of a word for a count: that of one, or that of many.
+pub fn plural<'t>(count: usize, one: &'t str, many: &'t str) -> &'t str {
+    if count == 1 { one } else { many }
+}
+
 /// Returns a text of at most [`SHOWN_CHARS`] characters, with `…` in place of what was cut off.
 pub fn shortened(text: &str) -> String {
     match text.char_indices().nth(SHOWN_CHARS) {

@@ -3,6 +3,7 @@
 use crate::command::QueryArguments;
 use crate::failure::Failure;
 use orrery_client::{ClientError, PartitionKey, QueryText, container_link};
+use orrery_model::words::plural;
 use orrery_tools::connection;
 use orrery_tools::fault::{self, Voice};
 use orrery_tools::form::{RowForm, screen_width};
@@ -101,6 +102,8 @@ fn parse_key(text: &str) -> Result<PartitionKey, Failure> {
 }
 
 fn costs(outcome: &QueryOutcome) -> String {
+    let (items, pages) = (outcome.rows.len(), outcome.pages);
+    let partitions = outcome.partitions;
     let mut text = String::new();
     for (title, lines) in &outcome.explanations {
         text.push_str(&format!("{title}:\n"));
@@ -109,12 +112,12 @@ fn costs(outcome: &QueryOutcome) -> String {
         }
     }
     text.push_str(&format!(
-        "{} items, {:.2} RU, {:.1} ms, {} physical partitions, {} pages\n",
-        outcome.rows.len(),
+        "{items} {}, {:.2} RU, {:.1} ms, {partitions} physical {}, {pages} {}\n",
+        plural(items, "item", "items"),
         outcome.charge,
         outcome.elapsed.as_secs_f64() * 1000.0,
-        outcome.partitions,
-        outcome.pages
+        plural(partitions, "partition", "partitions"),
+        plural(pages, "page", "pages")
     ));
     for hint in &outcome.hints {
         text.push_str(&format!("hint: {hint}\n"));

@@ -161,6 +161,14 @@ impl Context<'_> {
                 "{upper} stands between two conditions, and there is none before it."
             ));
         }
+        let follows_operator = at.checked_sub(1).is_some_and(|before| {
+            let ends_value = matches!(self.token_text(before), ")" | "]" | "}");
+            matches!(self.tokens[before].kind, TokenKind::Symbol(_)) && !ends_value
+        });
+        if matches!(upper.as_str(), "AND" | "OR") && follows_operator {
+            let operator = self.token_text(at - 1);
+            return Some(format!("A value must follow '{operator}'."));
+        }
         // Clauses of other languages.
         if let Some(help) = of_clause(&upper) {
             return Some(help.to_owned());
@@ -227,6 +235,9 @@ impl Context<'_> {
             return "OFFSET needs a LIMIT: OFFSET 0 LIMIT 10.".to_owned();
         }
         let word = shortened(self.token_text(last));
+        if word.is_empty() {
+            return "The query is empty: SELECT * FROM c returns all items.".to_owned();
+        }
         format!("Something must follow '{word}'.")
     }
 
@@ -303,6 +314,11 @@ impl Context<'_> {
             .find(|own| own.eq_ignore_ascii_case(name))
         {
             return format!("'{own}' is a user-defined function: call it as udf.{own}(…).");
+        }
+        if name.eq_ignore_ascii_case("RRF") {
+            return "RRF merges scores of other functions, and no other RRF: name all of them in \
+                    one."
+                .to_owned();
         }
         let all = TABLES.iter().flat_map(|table| table.iter());
         match nearest(

@@ -3,6 +3,7 @@
 use crate::forecast::{Forecast, ForecastClass, ForecastSide};
 use crate::replay::GroupRun;
 use orrery_engine::request::OperationKind;
+use orrery_model::words::plural;
 
 /// A ratio of two charges from which on they differ.
 const NOTABLE: f64 = 0.02;
@@ -307,10 +308,6 @@ fn writes(classes: &[ForecastClass]) -> Vec<String> {
 
 fn count(classes: &[&ForecastClass], is_counted: impl Fn(&ForecastClass) -> bool) -> usize {
     classes.iter().filter(|class| is_counted(class)).count()
-}
-
-fn plural<'t>(count: usize, one: &'t str, many: &'t str) -> &'t str {
-    if count == 1 { one } else { many }
 }
 
 /// Returns request units with as many digits as they need.

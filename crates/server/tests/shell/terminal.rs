@@ -142,7 +142,7 @@ fn a_person_completes_edits_recalls_and_cancels() {
     terminal.at(ORDERS, "SELECT VALUE c.n");
     terminal.press("FROM c WHERE c.id = '1'\r\r");
     terminal.expect("1.50");
-    terminal.expect("1 items, ");
+    terminal.expect("1 item, ");
     terminal.expect(ORDERS);
     terminal.press("SELECT nonsense\x03");
     terminal.at(

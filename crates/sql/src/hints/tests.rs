@@ -66,6 +66,11 @@ const MISTAKES: &[(&str, &str)] = &[
         "OR stands between two conditions, and there is none before it.",
     ),
     (
+        "SELECT * FROM c WHERE c.n = AND 1",
+        "A value must follow '='.",
+    ),
+    ("", "The query is empty"),
+    (
         "SELECT * FROM c WHERE c.n BETWEEN 1 AND 2 AND c.m = 3",
         "Put BETWEEN",
     ),

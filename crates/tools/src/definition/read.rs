@@ -340,9 +340,21 @@ fn read_text(path: &Path, allowance: &mut Allowance) -> Result<String, Definitio
     Ok(text)
 }
 
+fn too_large() -> String {
+    format!(
+        "the files of a definition have at most {} MiB together, and 'orrery import' reads more \
+         items",
+        BYTES_MAX >> 20
+    )
+}
+
 /// Reads a text of at most `bytes_max` bytes. Bytes that are no text end the reading at once.
 fn text_within(path: &Path, bytes_max: u64) -> Result<String, String> {
     let file = fs::File::open(path).map_err(|error| error.to_string())?;
+    // The size of a file is known before it is read; that of a pipe or a device is not.
+    if file.metadata().is_ok_and(|facts| facts.len() > bytes_max) {
+        return Err(too_large());
+    }
     let (mut bytes, mut checked) = (Vec::new(), 0);
     loop {
         let before = bytes.len();
@@ -352,11 +364,7 @@ fn text_within(path: &Path, bytes_max: u64) -> Result<String, String> {
             break;
         }
         if bytes.len() as u64 > bytes_max {
-            return Err(format!(
-                "the files of a definition have at most {} MiB together, and 'orrery import' reads \
-                 more items",
-                BYTES_MAX >> 20
-            ));
+            return Err(too_large());
         }
         if let Some(at) = bytes[before..].iter().position(|byte| *byte == 0) {
             return Err(format!("it is no text: byte {} is 0", before + at + 1));
