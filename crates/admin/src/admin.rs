@@ -18,11 +18,10 @@ use crate::stage::{Components, Fleet, Stage};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
-use hyper::body::Incoming;
 use orrery_engine::Cancel;
 use orrery_gateway::{
-    BodyMemory, Connection, Field, Hosts, Log, LogLevel, Pool, Service, Unanswered, body,
-    catch_panics,
+    BodyMemory, Connection, Field, Hosts, Log, LogLevel, Pool, RequestBody, Service, Unanswered,
+    body, catch_panics,
 };
 use orrery_model::json::parse;
 use orrery_model::memory::MemoryBudget;
@@ -139,7 +138,7 @@ impl Admin {
     /// already identified the person.
     pub async fn handle_trusted(
         &self,
-        mut request: Request<Incoming>,
+        mut request: Request<RequestBody>,
         connection: &Connection,
     ) -> Result<Response<Bytes>, Unanswered> {
         // No byte from the network becomes an extension, so clients cannot claim this access.
@@ -155,7 +154,7 @@ impl Admin {
     /// Checks a request and carries it out.
     async fn answer(
         &self,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
         connection: &Connection,
     ) -> Result<Answer, Problem> {
         let (head, body) = request.into_parts();
@@ -268,7 +267,7 @@ impl Admin {
 impl Service for Admin {
     async fn handle(
         &self,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
         connection: &Connection,
     ) -> Result<Response<Bytes>, Unanswered> {
         let method = request.method().clone();

@@ -19,9 +19,10 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, COOKIE, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, Uri};
-use hyper::body::Incoming;
 use orrery_admin::Admin;
-use orrery_gateway::{Connection, Gateway, Hosts, Service, TrustedAccess, Unanswered, body};
+use orrery_gateway::{
+    Connection, Gateway, Hosts, RequestBody, Service, TrustedAccess, Unanswered, body,
+};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -154,7 +155,7 @@ impl Console {
     pub(crate) async fn handle(
         &self,
         place: Place,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
         connection: &Connection,
         base: Base,
     ) -> Result<Response<Bytes>, Unanswered> {
@@ -174,7 +175,7 @@ impl Console {
     async fn answer(
         &self,
         place: Place,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
         connection: &Connection,
         base: Base,
     ) -> Result<Result<Response<Bytes>, Unanswered>, Refusal> {
@@ -285,7 +286,11 @@ impl Console {
 ///
 /// # Errors
 /// 400 if the path is not valid.
-fn passed_on(mut head: Parts, body: Incoming, path: &str) -> Result<Request<Incoming>, Refusal> {
+fn passed_on(
+    mut head: Parts,
+    body: RequestBody,
+    path: &str,
+) -> Result<Request<RequestBody>, Refusal> {
     let path = match head.uri.query() {
         Some(query) => format!("{path}?{query}"),
         None => path.to_owned(),

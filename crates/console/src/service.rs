@@ -3,8 +3,9 @@
 use crate::console::Console;
 use bytes::Bytes;
 use http::{Request, Response};
-use hyper::body::Incoming;
-use orrery_gateway::{BodyMemory, Connection, ConnectionCounters, Log, Service, Unanswered};
+use orrery_gateway::{
+    BodyMemory, Connection, ConnectionCounters, Log, RequestBody, Service, Unanswered,
+};
 use std::sync::Arc;
 
 /// The path below which the console is served on a port.
@@ -57,7 +58,7 @@ impl<S: Service> WithConsole<S> {
 impl<S: Service> Service for WithConsole<S> {
     async fn handle(
         &self,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
         connection: &Connection,
     ) -> Result<Response<Bytes>, Unanswered> {
         if let Some(console) = &self.console

@@ -9,8 +9,7 @@ use bytes::Bytes;
 use http::header::COOKIE;
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
-use hyper::body::Incoming;
-use orrery_gateway::{Connection, Service, body};
+use orrery_gateway::{Connection, RequestBody, Service, body};
 use orrery_model::json::parse;
 use orrery_model::{Json, object};
 
@@ -25,7 +24,7 @@ impl Console {
     pub(crate) async fn session(
         &self,
         head: &Parts,
-        body: Incoming,
+        body: RequestBody,
         connection: &Connection,
         base: Base,
     ) -> Result<Response<Bytes>, Refusal> {

@@ -14,8 +14,12 @@
 //! A connection of HTTP/2 may have many requests in progress, and answers that its client does not
 //! read. Each takes memory from that for heads until the head of its answer is written.
 //!
-//! Left out: bodies of requests, whose pauses `body.rs` limits.
+//! A request waits for its body from the first part that is not there until the last one has come
+//! (`request_body.rs`). Each 8 KiB that arrive make up for a second of this wait.
+//!
+//! Left out: the time after which a wait for a body ends the request, which `body.rs` limits.
 
+use crate::body;
 use crate::held::BodyMemory;
 use crate::spin::{Socket, Spin};
 use bytes::Bytes;
@@ -85,7 +89,7 @@ pub enum CloseReason {
     Idle,
     /// An answer that is not read, or read too slowly.
     SlowReader,
-    /// A new connection needed the place of one without a request in progress.
+    /// A new connection needed the place of one that is idle or waits for its client.
     Displaced,
     /// The client's address had all its connections, each with a request in progress.
     AddressLimit,
@@ -131,6 +135,13 @@ pub(crate) struct Activity {
     has_made_request: AtomicBool,
     /// Requests in progress.
     requests: AtomicU32,
+    /// Bodies of requests in progress that are awaited.
+    bodies: AtomicU32,
+    /// The time since which bodies are awaited, and the bytes of bodies that arrived since then.
+    bodies_since: AtomicU64,
+    bodies_bytes: AtomicU64,
+    /// The time at which the last part of a body arrived.
+    body_part_at: AtomicU64,
     /// Bodies of answers whose bytes the connection still holds.
     answers: AtomicU32,
     /// Bytes of these, and of those that left since the connection last held none.
@@ -178,6 +189,10 @@ impl Activity {
             is_http2: AtomicBool::new(false),
             has_made_request: AtomicBool::new(false),
             requests: AtomicU32::new(0),
+            bodies: AtomicU32::new(0),
+            bodies_since: AtomicU64::new(0),
+            bodies_bytes: AtomicU64::new(0),
+            body_part_at: AtomicU64::new(0),
             answers: AtomicU32::new(0),
             answer_bytes: AtomicU64::new(0),
             answers_since: AtomicU64::new(0),
@@ -213,6 +228,26 @@ impl Activity {
         self.has_made_request.store(true, Relaxed);
         self.head_since.store(0, Relaxed);
         RequestGuard(self.clone())
+    }
+
+    /// Notes that a request waits for its body from now on.
+    pub(crate) fn begin_body(&self, now: Instant) {
+        if self.bodies.fetch_add(1, Relaxed) == 0 {
+            self.bodies_since.store(self.stamp(now), Relaxed);
+            self.bodies_bytes.store(0, Relaxed);
+            self.body_part_at.store(self.stamp(now), Relaxed);
+        }
+    }
+
+    /// Notes that a part of a body has arrived.
+    pub(crate) fn body_arrived(&self, bytes: usize, now: Instant) {
+        self.bodies_bytes.fetch_add(bytes as u64, Relaxed);
+        self.body_part_at.store(self.stamp(now), Relaxed);
+    }
+
+    /// Notes that a body is no longer awaited.
+    pub(crate) fn end_body(&self) {
+        self.bodies.fetch_sub(1, Relaxed);
     }
 
     /// Takes memory for a request of HTTP/2 that has begun. In HTTP/1.1 a connection has one
@@ -318,10 +353,39 @@ impl Activity {
             since => return Some(self.instant(since)),
         }
         // In HTTP/2 the socket takes bytes while every stream stands still.
-        let has_answers = self.answers.load(Relaxed) > 0 && self.requests.load(Relaxed) == 0;
-        let is_still = self.sent.load(Relaxed) == self.progress.load(Relaxed);
+        let has_answers = self.answers.load(Relaxed) > 0 && self.only_awaits_bodies();
         let since = self.instant(self.progress_since.load(Relaxed));
-        (has_answers && is_still).then_some(since)
+        (has_answers && self.is_still()).then_some(since)
+    }
+
+    /// Returns true if no request in progress has its whole body.
+    fn only_awaits_bodies(&self) -> bool {
+        self.requests.load(Relaxed) == self.bodies.load(Relaxed)
+    }
+
+    /// Returns true if nothing was sent since the last progress.
+    fn is_still(&self) -> bool {
+        self.sent.load(Relaxed) == self.progress.load(Relaxed)
+    }
+
+    /// Returns the time since which the connection waits for bodies and does nothing else; `None`
+    /// if it does something else. Bytes that arrive move this time towards the present, at most to
+    /// the arrival of the last of them.
+    pub(crate) fn body_awaited_since(&self) -> Option<Instant> {
+        let awaits = self.bodies.load(Relaxed) > 0 && self.only_awaits_bodies();
+        let sends = self.answers.load(Relaxed) > 0 && !self.is_still();
+        if !awaits || sends {
+            return None;
+        }
+        let earned_ms = self.bodies_bytes.load(Relaxed).saturating_mul(1000) / body::RATE;
+        let since = self.bodies_since.load(Relaxed).saturating_add(earned_ms);
+        Some(self.instant(since.min(self.body_part_at.load(Relaxed))))
+    }
+
+    /// Returns the time since which the connection waits for its client alone: for the reading of
+    /// an answer, or for a body.
+    pub(crate) fn waits_for_client_since(&self) -> Option<Instant> {
+        self.untaken_since().or_else(|| self.body_awaited_since())
     }
 
     /// Returns the time of the next look, or the reason to close the connection now.
@@ -689,6 +753,44 @@ mod tests {
         }
         let reason = Some(CloseReason::SlowReader);
         assert_eq!(closed(&activity, opened, 30, false), reason);
+    }
+
+    #[test]
+    fn a_connection_that_only_waits_for_bodies_says_since_when_and_bytes_make_up_for_time() {
+        let opened = Instant::now();
+        let awaited = |activity: &Activity| {
+            let since = activity.body_awaited_since()?;
+            Some(since.duration_since(opened).as_secs())
+        };
+        let activity = Activity::new(opened);
+        let request = activity.begin_request();
+        assert_eq!(awaited(&activity), None);
+        activity.begin_body(opened + seconds(1));
+        assert_eq!(awaited(&activity), Some(1));
+        activity.body_arrived(3, opened + seconds(5));
+        assert_eq!(awaited(&activity), Some(1));
+        activity.body_arrived(2 * 8 * 1024, opened + seconds(6));
+        assert_eq!(awaited(&activity), Some(3));
+        // A large part makes up for no time after its arrival.
+        activity.body_arrived(1 << 20, opened + seconds(7));
+        assert_eq!(awaited(&activity), Some(7));
+        let other = activity.begin_request();
+        assert_eq!(awaited(&activity), None);
+        activity.begin_body(opened + seconds(8));
+        assert_eq!(awaited(&activity), Some(7));
+        // A client that takes none of its answers does not keep the connection by a body.
+        let answer = activity.track_answer(Bytes::from_static(b"x"), opened);
+        assert!(activity.waits_for_client_since().is_some());
+        activity.sent(1);
+        assert_eq!(activity.waits_for_client_since(), None);
+        drop(answer);
+        activity.end_body();
+        assert_eq!(awaited(&activity), None);
+        drop(other);
+        assert_eq!(awaited(&activity), Some(7));
+        activity.end_body();
+        drop(request);
+        assert_eq!(activity.stage().0, Stage::Idle);
     }
 
     #[tokio::test]

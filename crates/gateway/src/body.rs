@@ -22,10 +22,13 @@ struct Times {
     rate: u64,
 }
 
+/// The slowest rate, in bytes per second, at which bodies may arrive.
+pub(crate) const RATE: u64 = 8 * 1024;
+
 const TIMES: Times = Times {
     pause: Duration::from_secs(30),
     whole: Duration::from_secs(60),
-    rate: 8 * 1024,
+    rate: RATE,
 };
 /// The largest number of bytes that are read and discarded. Discarded bytes take no memory, so the
 /// bound is far above what a client sends by mistake.

@@ -3,10 +3,16 @@
 //!
 //! A port takes connections up to a limit. Beyond the limit a new connection takes the place of one
 //! that is not in use: the oldest of those that have not sent a whole head within a second, else
-//! the one that has been idle longest, else the one whose client has taken nothing of its answer
-//! for longest, a second at least, else the oldest that has just been opened. Among equals the
-//! address with the most connections gives way, so that one address cannot drive the connections of
-//! others out. A client that loses an idle connection opens another.
+//! the one that has been idle longest, else the one that has waited for its client for longest, a
+//! second at least: the client takes nothing of its answer or sends nothing of a body. The last
+//! that give way are connections that have just been opened, and those that have waited for a body
+//! for a tenth of a second. Among equals the address with the most connections gives way, so that
+//! one address cannot drive the connections of others out, and a connection that has just been
+//! opened gives way to no address with more connections than its own. A client that loses an idle
+//! connection opens another.
+//!
+//! A body that arrives at the rate that bodies must have is not waited for (`activity.rs`), so a
+//! slow upload loses its place only if the port has no other.
 //!
 //! A connection is refused by closing it: an answer could only be sent in plain text, and clients
 //! of TLS would not understand it.
@@ -22,6 +28,13 @@ use tokio::sync::oneshot;
 
 /// The time that a new connection has before it gives way to others first.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// The time that a client has for the next part of a body before its connection may give way: more
+/// than a body in transit needs between two parts, and too little to keep a port full.
+const BODY_GRACE: Duration = Duration::from_millis(100);
+
+/// The rank of the connections that give way last.
+const FRESH: u8 = 3;
 
 /// The largest numbers of open connections of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,12 +104,14 @@ impl Connections {
         let address = address.to_canonical();
         let mut open = lock(&self.open);
         let of_address = open.by_address.get(&address).copied().unwrap_or(0);
-        if of_address >= self.limits.per_address {
-            self.displace_one(&mut open, Some(address), now)
+        // An address that may have every place waits for one as all others do.
+        let has_share = self.limits.per_address < self.limits.total;
+        if has_share && of_address >= self.limits.per_address {
+            self.displace_one(&mut open, Some(address), 0, now)
                 .ok_or(NoPlace::AddressFull)?;
         }
         if open.connections.len() >= self.limits.total {
-            self.displace_one(&mut open, None, now)
+            self.displace_one(&mut open, None, of_address, now)
                 .ok_or(NoPlace::Full)?;
         }
 
@@ -123,12 +138,18 @@ impl Connections {
     /// Ends a connection that is not in use, if there is one, so that its descriptor becomes free.
     pub(crate) fn make_room(&self, now: Instant) {
         // Without such a connection there is nothing to do but wait.
-        let _ = self.displace_one(&mut lock(&self.open), None, now);
+        let _ = self.displace_one(&mut lock(&self.open), None, 0, now);
     }
 
     /// Ends the connection that gives way, of one address or of all. Returns `None` if all are in
-    /// use.
-    fn displace_one(&self, open: &mut Open, of: Option<IpAddr>, now: Instant) -> Option<()> {
+    /// use, or are fresh ones of addresses with fewer than `share` connections.
+    fn displace_one(
+        &self,
+        open: &mut Open,
+        of: Option<IpAddr>,
+        share: usize,
+        now: Instant,
+    ) -> Option<()> {
         let mut first: Option<(u64, (u8, usize, Instant))> = None;
         for (number, entry) in &open.connections {
             if of.is_some_and(|address| address != entry.address) {
@@ -138,6 +159,9 @@ impl Connections {
                 continue;
             };
             let of_address = open.by_address.get(&entry.address).copied().unwrap_or(0);
+            if rank == FRESH && of_address < share {
+                continue;
+            }
             let order = (rank, usize::MAX - of_address, since);
             if first.is_none_or(|(_, least)| order < least) {
                 first = Some((*number, order));
@@ -156,16 +180,20 @@ impl Connections {
 /// compare equals by. Returns `None` for a connection that is in use.
 fn rank(activity: &Activity, now: Instant) -> Option<(u8, Instant)> {
     let (stage, mut since) = activity.stage();
+    let mut awaits_body = false;
     if stage == Stage::Busy {
-        // A client that does not take its answer keeps no other client out.
-        since = activity.untaken_since()?;
+        // A client that does not take its answer or send its body keeps no other client out.
+        awaits_body = activity.untaken_since().is_none();
+        since = activity.waits_for_client_since()?;
     }
-    let is_settled = now.saturating_duration_since(since) >= GRACE;
+    let waited = now.saturating_duration_since(since);
+    let is_settled = waited >= GRACE;
     let rank = match (stage, is_settled) {
         (Stage::Opening | Stage::Head, true) => 0,
         (Stage::Idle, true) => 1,
         (Stage::Busy, true) => 2,
-        (Stage::Opening | Stage::Head | Stage::Idle, false) => 3,
+        (Stage::Opening | Stage::Head | Stage::Idle, false) => FRESH,
+        (Stage::Busy, false) if awaits_body && waited >= BODY_GRACE => FRESH,
         (Stage::Busy, false) => return None,
     };
     Some((rank, since))
@@ -271,6 +299,66 @@ mod tests {
         let _fourth = admit(&connections, TWO, second);
         assert!(is_displaced(&mut untaken) && !is_displaced(&mut third));
         drop(answer);
+    }
+
+    #[test]
+    fn a_connection_that_waits_for_a_body_gives_way_the_longest_wait_first() {
+        let connections = connections(3, 2);
+        let start = Instant::now();
+        let mut places = [
+            admit(&connections, ONE, start),
+            admit(&connections, ONE, start),
+            admit(&connections, TWO, start),
+        ];
+        let requests = places
+            .each_ref()
+            .map(|place| place.activity.begin_request());
+        for place in &places {
+            place.activity.begin_body(start);
+        }
+        // The next part of a body may take a moment.
+        let refused = connections.admit(ONE, start + BODY_GRACE / 2).err();
+        assert_eq!(refused, Some(NoPlace::AddressFull));
+        let refused = connections.admit(TWO, start + BODY_GRACE / 2).err();
+        assert_eq!(refused, Some(NoPlace::Full));
+        // The first client sends a part, so the second has waited for longer.
+        places[0].activity.body_arrived(8 * 1024, start + GRACE);
+        let new = admit(&connections, ONE, start + GRACE + BODY_GRACE);
+        assert_eq!(places.each_mut().map(is_displaced), [false, true, false]);
+        drop(new);
+        // A whole body is a request in progress.
+        places[2].activity.end_body();
+        let _new = admit(&connections, TWO, start + GRACE + BODY_GRACE);
+        let _newer = admit(&connections, TWO, start + GRACE + BODY_GRACE);
+        assert!(!is_displaced(&mut places[2]));
+        drop(requests);
+    }
+
+    #[test]
+    fn a_connection_that_has_just_been_opened_gives_way_to_no_address_with_more() {
+        let connections = connections(3, 3);
+        let now = Instant::now();
+        let places = [admit(&connections, ONE, now), admit(&connections, ONE, now)];
+        let requests = places
+            .each_ref()
+            .map(|place| place.activity.begin_request());
+        let mut visitor = admit(&connections, TWO, now);
+        assert_eq!(connections.admit(ONE, now).err(), Some(NoPlace::Full));
+        assert!(!is_displaced(&mut visitor));
+        let _another = admit(&connections, TWO, now);
+        assert!(is_displaced(&mut visitor));
+        drop(requests);
+    }
+
+    #[test]
+    fn an_address_that_may_have_every_place_waits_for_one() {
+        let connections = connections(1, 1);
+        let now = Instant::now();
+        let place = admit(&connections, ONE, now);
+        let request = place.activity.begin_request();
+        assert_eq!(connections.admit(ONE, now).err(), Some(NoPlace::Full));
+        drop(request);
+        admit(&connections, ONE, now);
     }
 
     #[test]

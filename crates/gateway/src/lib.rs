@@ -49,6 +49,7 @@ mod options;
 mod ownership;
 mod placement;
 mod reply;
+mod request_body;
 mod request_log;
 mod route;
 mod script_lane;
@@ -78,6 +79,7 @@ pub use options::{Account, Consistency, Options};
 pub use ownership::{NotOwned, TakeBack};
 pub use placement::{Pool, catch_panics};
 pub use reply::error_response;
+pub use request_body::RequestBody;
 pub use request_log::{
     QueryRecord, RecordFilter, RecordPage, RecordReason, RecordSettings, RequestLog, RequestRecord,
     SettingsChange, StatusFilter,

@@ -13,6 +13,7 @@ use crate::gateway::{Connection, Gateway, NoMemoryForHead, Scheme};
 use crate::held::BodyMemory;
 use crate::log::{Field, Log, LogLevel};
 use crate::metrics::ConnectionCounters;
+use crate::request_body::RequestBody;
 use crate::spin::{Socket, Spinners};
 use bytes::Bytes;
 use http::{Request, Response};
@@ -75,7 +76,7 @@ pub trait Service: Send + Sync + 'static {
     /// The connection is closed without an answer on purpose; in HTTP/2 the stream is reset.
     fn handle(
         &self,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
         connection: &Connection,
     ) -> impl Future<Output = Result<Response<Bytes>, Unanswered>> + Send;
 
@@ -97,7 +98,7 @@ pub trait Service: Send + Sync + 'static {
 impl Service for Gateway {
     async fn handle(
         &self,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
         connection: &Connection,
     ) -> Result<Response<Bytes>, Unanswered> {
         Gateway::handle(self, request, connection).await
@@ -126,7 +127,7 @@ trait AnyService: Send + Sync {
     /// As [`Service::handle`].
     fn handle_boxed<'a>(
         &'a self,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
         connection: &'a Connection,
     ) -> Pin<Box<dyn Future<Output = Result<Response<Bytes>, Unanswered>> + Send + 'a>>;
 
@@ -146,7 +147,7 @@ trait AnyService: Send + Sync {
 impl<A: Service> AnyService for A {
     fn handle_boxed<'a>(
         &'a self,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
         connection: &'a Connection,
     ) -> Pin<Box<dyn Future<Output = Result<Response<Bytes>, Unanswered>> + Send + 'a>> {
         Box::pin(self.handle(request, connection))
@@ -336,7 +337,7 @@ impl Door {
     }
 
     /// Returns a place for a connection of `peer`; `None` if the connection is refused. Waits while
-    /// all connections have a request in progress, because one of the requests will end.
+    /// no connection waits for its client, because one of the requests in progress will end.
     async fn place(&mut self, peer: SocketAddr, service: &dyn AnyService) -> Option<Place> {
         loop {
             match self.connections.admit(peer.ip(), Instant::now()) {
@@ -384,7 +385,8 @@ impl Shared {
         poll_fn(|context| {
             displaced = displaced || is_displaced(&mut place.displaced, context);
             // A request that began at the last moment is still answered.
-            let is_in_use = activity.stage().0 == Stage::Busy && activity.untaken_since().is_none();
+            let is_in_use =
+                activity.stage().0 == Stage::Busy && activity.waits_for_client_since().is_none();
             if displaced && !is_in_use {
                 return Poll::Ready(Err(CloseReason::Displaced.name().into()));
             }
@@ -458,8 +460,9 @@ impl Shared {
         S: AsyncRead + AsyncWrite + Socket + Send + Unpin + 'static,
     {
         let (service, of_requests) = (self.service.clone(), activity.clone());
-        let answer = service_fn(move |mut request: Request<Incoming>| {
+        let answer = service_fn(move |request: Request<Incoming>| {
             let (service, activity) = (service.clone(), of_requests.clone());
+            let mut request = request.map(|body| RequestBody::new(body, activity.clone()));
             let in_progress = activity.begin_request();
             let held = activity.hold_request(service.memory());
             if held == HeldRequest::Refused {

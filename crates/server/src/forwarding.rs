@@ -33,13 +33,12 @@ use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version,
 };
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use orrery_gateway::{
-    BodyMemory, Connection, ConnectionCounters, Log, Scheme, Service, Unanswered, body,
-    error_response,
+    BodyMemory, Connection, ConnectionCounters, Log, RequestBody, Scheme, Service, Unanswered,
+    body, error_response,
 };
 use orrery_model::world::World;
 use orrery_model::{Error, Kind};
@@ -205,7 +204,7 @@ impl Forwarder {
         &self,
         key: Option<&NodesKey>,
         mut head: Parts,
-        body: Incoming,
+        body: RequestBody,
         connection: &Connection,
     ) -> Response<Bytes> {
         let value = head.headers.remove(FORWARDED);
@@ -336,7 +335,7 @@ pub(crate) fn is_refusal_of_node(response: &Response<Bytes>) -> bool {
 impl Service for Forwarder {
     async fn handle(
         &self,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
         connection: &Connection,
     ) -> Result<Response<Bytes>, Unanswered> {
         let (head, body) = request.into_parts();
@@ -532,7 +531,7 @@ pub(crate) struct FromNodes<S> {
 impl<S: Service> Service for FromNodes<S> {
     async fn handle(
         &self,
-        mut request: Request<Incoming>,
+        mut request: Request<RequestBody>,
         connection: &Connection,
     ) -> Result<Response<Bytes>, Unanswered> {
         let mut connection = *connection;

@@ -12,11 +12,10 @@ use crate::failure::Failure;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
 use orrery_engine::Engine;
 use orrery_gateway::{
-    BodyMemory, Connection, ConnectionLimits, Log, LogLevel, Patience, Port, Service, Unanswered,
-    body, serve,
+    BodyMemory, Connection, ConnectionLimits, Log, LogLevel, Patience, Port, RequestBody, Service,
+    Unanswered, body, serve,
 };
 use orrery_model::memory::MemoryBudget;
 use orrery_model::sync;
@@ -189,7 +188,7 @@ impl HealthPort {
 impl Service for Health {
     async fn handle(
         &self,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
         _: &Connection,
     ) -> Result<Response<Bytes>, Unanswered> {
         let answer = self.answer(request.method(), request.uri().path()).await;

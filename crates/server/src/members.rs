@@ -19,8 +19,7 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
-use orrery_gateway::{AccountRegion, AccountRegions, Scheme};
+use orrery_gateway::{AccountRegion, AccountRegions, RequestBody, Scheme};
 use orrery_model::sync::{read, write};
 use orrery_model::world::World;
 use orrery_node::{
@@ -118,7 +117,7 @@ impl Members {
     /// Answers a request at [`HELLO_PATH`]. `key` is there if this node is the holder.
     pub(crate) async fn answer(
         &self,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
         key: Option<&NodesKey>,
     ) -> Response<Bytes> {
         let (head, body) = request.into_parts();

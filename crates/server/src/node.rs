@@ -18,11 +18,10 @@ use crate::start::{DRAIN_TIMEOUT, cannot_listen, connection_limits};
 use bytes::Bytes;
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response, Version};
-use hyper::body::Incoming;
 use orrery_console::WithConsole;
 use orrery_gateway::{
-    BodyMemory, Connection, ConnectionCounters, Gateway, Log, Patience, Port, Service, Unanswered,
-    serve,
+    BodyMemory, Connection, ConnectionCounters, Gateway, Log, Patience, Port, RequestBody, Service,
+    Unanswered, serve,
 };
 use orrery_model::sync::{lock, read, write};
 use orrery_model::world::World;
@@ -437,7 +436,7 @@ struct Serving {
 impl Service for NodeService {
     async fn handle(
         &self,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
         connection: &Connection,
     ) -> Result<Response<Bytes>, Unanswered> {
         let serving = read(&self.serving).clone();

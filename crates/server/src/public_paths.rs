@@ -7,8 +7,9 @@ use crate::health::Health;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response};
-use hyper::body::Incoming;
-use orrery_gateway::{BodyMemory, Connection, ConnectionCounters, Log, Service, Unanswered};
+use orrery_gateway::{
+    BodyMemory, Connection, ConnectionCounters, Log, RequestBody, Service, Unanswered,
+};
 use std::sync::Arc;
 
 /// Path of the certificate, as the vendor's emulator has it.
@@ -29,7 +30,7 @@ pub(crate) struct PublicPaths<S> {
 }
 
 impl<S: Service> PublicPaths<S> {
-    async fn answer(&self, request: &Request<Incoming>) -> Option<Response<Bytes>> {
+    async fn answer(&self, request: &Request<RequestBody>) -> Option<Response<Bytes>> {
         let path = request.uri().path();
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return None;
@@ -51,7 +52,7 @@ impl<S: Service> PublicPaths<S> {
 impl<S: Service> Service for PublicPaths<S> {
     async fn handle(
         &self,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
         connection: &Connection,
     ) -> Result<Response<Bytes>, Unanswered> {
         match self.answer(&request).await {

@@ -8,7 +8,7 @@ use crate::application::{Application, Browser, application};
 use orrery_gateway::CloseReason;
 use orrery_test_wait::wait_until;
 use socket2::{Domain, Socket, Type};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,24 @@ fn half_head(application: &Application) -> TcpStream {
     let mut stream = TcpStream::connect(application.address).expect("it listens");
     let half = b"GET /v3 HTTP/1.1\r\nhost: x\r\nx-half";
     stream.write_all(half).expect("it goes out");
+    stream
+}
+
+/// Bytes of `HTTP/1.1 100 Continue`, with the empty line that ends the answer.
+const CONTINUE_BYTES: usize = 25;
+
+/// Opens a connection that sends three bytes of a long form.
+fn slow_body(application: &Application) -> TcpStream {
+    let mut stream = TcpStream::connect(application.address).expect("it listens");
+    let head = format!(
+        "POST /v3 HTTP/1.1\r\nhost: {}\r\ncontent-length: 100000\r\n\
+         expect: 100-continue\r\n\r\nabc",
+        application.address
+    );
+    // The port asks for the body once the request is in progress, or refuses the connection.
+    let _ = stream
+        .write_all(head.as_bytes())
+        .and_then(|()| stream.read_exact(&mut [0; CONTINUE_BYTES]));
     stream
 }
 
@@ -111,6 +129,21 @@ fn visitors_are_served_beside_clients_that_never_read() {
     ten_visits(&application, &format!("{clients} clients that never read"));
     assert!(application.closed(CloseReason::Displaced) > 0);
     drop(readers);
+}
+
+#[test]
+fn visitors_are_served_beside_slow_bodies_of_their_address() {
+    let mut application = application();
+    let (clients, connections) = sizes();
+    application.connections = connections;
+    application.serve();
+    let mut slow: Vec<_> = (0..clients).map(|_| slow_body(&application)).collect();
+    ten_visits(&application, &format!("{clients} slow bodies"));
+    assert!(application.closed(CloseReason::Displaced) > 0);
+    // The first connection gave its place to another, before its request was refused.
+    let mut answer = String::new();
+    let _ = slow[0].read_to_string(&mut answer);
+    assert_eq!(answer, "");
 }
 
 #[test]

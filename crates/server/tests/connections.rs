@@ -5,7 +5,7 @@
 //! `ORRERY_SLOW_CLIENTS` sets the number of slow clients; a long run takes 1,100 and prints
 //! figures.
 
-use crate::program::{Client, ITEMS, Manager, Request, Server, start, start_with_open_files};
+use crate::program::{Client, ITEMS, Manager, Request, Server, item, start, start_with_open_files};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http2;
@@ -129,25 +129,10 @@ fn a_server_that_could_not_work_with_its_descriptors_does_not_start() {
     assert!(message.contains("--max-connections 5000"), "{message}");
 }
 
-#[test]
-fn an_address_whose_requests_are_all_in_progress_is_refused_until_one_ends() {
-    let server = start(&["--memory", "--max-connections-per-address", "3"]).expect("it starts");
-    server.client().make_posts();
-    let mut manager = server.manager();
-    let open = || metric(&mut manager, "orrery_connections ");
-    wait_for("the end of all connections", open, |count| *count == 0.0);
-    // A request whose body does not come is in progress.
-    let mut busy: Vec<TcpStream> = (0..3).map(|_| half_body(&server)).collect();
-    let mut fourth = server.stream();
-    let _ = fourth.write_all(b"GET / HTTP/1.1\r\n\r\n");
-    let mut answer = Vec::new();
-    let _ = fourth.read_to_end(&mut answer);
-    assert!(answer.is_empty(), "{}", String::from_utf8_lossy(&answer));
-    busy.pop();
-    // The server sees the end of the connection a moment later.
-    let get = Request::new("GET", "/");
+/// Calls until a connection of an address with few connections is accepted.
+fn call_when_accepted(server: &Server, request: &Request) {
     wait_until("an answer", || {
-        let answer = server.client().try_call(&get);
+        let answer = server.client().try_call(request);
         match answer.map(|answer| answer.status) {
             Ok(200) => Ok(()),
             refused => Err(refused),
@@ -155,25 +140,119 @@ fn an_address_whose_requests_are_all_in_progress_is_refused_until_one_ends() {
     });
 }
 
+/// Starts a server for three connections of an address, none of which is open.
+fn start_for_three() -> Server {
+    let server = start(&["--memory", "--max-connections-per-address", "3"]).expect("it starts");
+    server.client().make_posts();
+    let mut manager = server.manager();
+    let open = || metric(&mut manager, "orrery_connections ");
+    wait_for("the end of all connections", open, |count| *count == 0.0);
+    server
+}
+
+#[test]
+fn an_address_whose_requests_are_all_in_progress_is_refused_until_one_ends() {
+    let server = start_for_three();
+    let mut manager = server.manager();
+    let rule = r#"{"operations":["read_item"],"count":3,"delayMilliseconds":60000}"#;
+    manager.ok("POST", "/faults", rule);
+    let read = Request::new("GET", &item("a")).key("a");
+    let bytes = read.bytes(&server.address, &server.key);
+    let mut busy: Vec<TcpStream> = (0..3)
+        .map(|_| {
+            let mut stream = server.stream();
+            stream.write_all(&bytes).expect("it goes out");
+            stream
+        })
+        .collect();
+    let rules = || manager.ok("GET", "/faults", "").json().to_text();
+    wait_for("three delayed requests", rules, |rules| {
+        rules.contains("\"struck\":3")
+    });
+    let mut fourth = server.stream();
+    let _ = fourth.write_all(b"GET / HTTP/1.1\r\n\r\n");
+    let mut answer = Vec::new();
+    let _ = fourth.read_to_end(&mut answer);
+    assert!(answer.is_empty(), "{}", String::from_utf8_lossy(&answer));
+    busy.pop();
+    // The server sees the end of the connection a moment later.
+    call_when_accepted(&server, &Request::new("GET", "/"));
+}
+
+#[test]
+fn a_new_connection_takes_the_place_of_the_one_of_its_address_that_waits_longest_for_a_body() {
+    let server = start_for_three();
+    let mut slow: Vec<TcpStream> = (0..3).map(|_| half_body(&server)).collect();
+    call_when_accepted(&server, &Request::new("GET", "/"));
+    let mut longest = slow.remove(0);
+    let mut rest = String::new();
+    let _ = longest.read_to_string(&mut rest);
+    assert!(!rest.contains("HTTP/1.1 408"), "{rest}");
+    let mut manager = server.manager();
+    let displaced = "orrery_connections_closed_total{reason=\"displaced\"}";
+    assert_eq!(metric(&mut manager, displaced), 1.0);
+    // The others were not in the way, so they have their time.
+    for mut stream in slow {
+        stream.write_all(HALF_BODY.as_bytes()).expect("it goes out");
+        let mut answer = [0; 64];
+        let count = stream.read(&mut answer).expect("an answer");
+        let answer = String::from_utf8_lossy(&answer[..count]);
+        assert!(answer.starts_with("HTTP/1.1 20"), "{answer}");
+    }
+}
+
+/// The body that [`half_body`] does not send.
+const HALF_BODY: &str = r#"{"id":"half","postId":"p1"}"#;
+
+/// The answer that asks for a body.
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
 /// Sends a request for a write without the end of its body, and waits until the server reads it.
 fn half_body(server: &Server) -> TcpStream {
-    let body = r#"{"id":"half","postId":"p1"}"#;
     let create = Request::new("POST", ITEMS)
         .key("p1")
+        .header("x-ms-documentdb-is-upsert", "true")
         .header("expect", "100-continue")
-        .body(body);
+        .body(HALF_BODY);
     let bytes = create.bytes(&server.address, &server.key);
     let mut stream = server.stream();
     stream
-        .write_all(&bytes[..bytes.len() - body.len()])
+        .write_all(&bytes[..bytes.len() - HALF_BODY.len()])
         .expect("it goes out");
-    // The server asks for the body once the request is in progress.
-    let mut asked = [0; 12];
+    wait_for_continue(&mut stream);
+    stream
+}
+
+/// Waits until the server asks for the body of a request, so the request is in progress.
+fn wait_for_continue(stream: &mut TcpStream) {
+    let mut asked = [0; CONTINUE.len()];
     stream
         .read_exact(&mut asked)
         .expect("it is asked for the body");
-    assert_eq!(&asked, b"HTTP/1.1 100");
-    stream
+    assert_eq!(&asked, CONTINUE);
+}
+
+#[test]
+fn the_management_port_answers_beside_slow_bodies_on_every_connection() {
+    let server = start(&["--memory"]).expect("it starts");
+    // No key is needed for these requests, and the port has 32 connections.
+    let slow_body = b"POST /ready HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100000\r\n\
+                      expect: 100-continue\r\n\r\nabc";
+    let mut slow: Vec<TcpStream> = (0..slow_clients(40))
+        .map(|_| {
+            let mut stream = TcpStream::connect(&server.admin_address).expect("it listens");
+            stream.write_all(slow_body).expect("it goes out");
+            wait_for_continue(&mut stream);
+            stream
+        })
+        .collect();
+    for _ in 0..10 {
+        assert_eq!(server.manager().get("/ready").status, 200);
+    }
+    // The first connection gave its place to another, before its request was refused.
+    let mut answer = String::new();
+    let _ = slow[0].read_to_string(&mut answer);
+    assert_eq!(answer, "");
 }
 
 #[test]

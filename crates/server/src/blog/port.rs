@@ -8,11 +8,10 @@
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
-use hyper::body::Incoming;
 use orrery_blog_web::{Application, BODY_BYTES_MAX};
 use orrery_gateway::{
-    BodyMemory, Connection, ConnectionCounters, ConnectionLimits, Log, Patience, Port, Service,
-    Unanswered, body,
+    BodyMemory, Connection, ConnectionCounters, ConnectionLimits, Log, Patience, Port, RequestBody,
+    Service, Unanswered, body,
 };
 use orrery_model::memory::MemoryBudget;
 use orrery_model::world::World;
@@ -62,7 +61,7 @@ pub(crate) fn port(
 impl Service for BlogService {
     async fn handle(
         &self,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
         connection: &Connection,
     ) -> Result<Response<Bytes>, Unanswered> {
         let (head, sent) = request.into_parts();

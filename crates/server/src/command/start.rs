@@ -141,12 +141,12 @@ pub(crate) struct StartArguments {
     /// console
     #[arg(long, value_name = "DIR", env = "ORRERY_CONSOLE_FILES", hide = true)]
     pub(crate) console_files: Option<PathBuf>,
-    /// Open connections of clients; more close the oldest connection without a request in progress
-    /// [default: 4096, less if the system allows few open files]
+    /// Open connections of clients; more close one that is idle or waits for its client [default:
+    /// 4096, less if the system allows few open files]
     #[arg(long, value_name = "N", env = "ORRERY_MAX_CONNECTIONS", value_parser = at_least_one)]
     pub(crate) max_connections: Option<usize>,
-    /// Open connections of clients from one address; more close the address's own oldest connection
-    /// without a request in progress, or are refused [default: half of --max-connections]
+    /// Open connections of clients from one address; more close one of the address's own that
+    /// is idle or waits for its client, or are refused [default: half of --max-connections]
     #[arg(
         long,
         value_name = "N",

@@ -16,9 +16,8 @@ use super::recaller::{Ended, Recaller};
 use crate::forwarding::not_holder;
 use bytes::Bytes;
 use http::{Request, Response};
-use hyper::body::Incoming;
 use orrery_engine::{Engine, GrantedPartition, Owners, Standing};
-use orrery_gateway::{Log, LogLevel};
+use orrery_gateway::{Log, LogLevel, RequestBody};
 use orrery_model::Rid;
 use orrery_model::sync::{lock, pause, read, wait, write};
 use orrery_model::world::World;
@@ -245,7 +244,7 @@ impl Grantor {
     }
 
     /// Answers a request at the path of polls.
-    pub(crate) async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Response<Bytes> {
+    pub(crate) async fn answer(self: &Arc<Self>, request: Request<RequestBody>) -> Response<Bytes> {
         let (head, body) = request.into_parts();
         let read = read_message(&self.key, "poll", &head.headers, body).await;
         let (poll, signature) = match read {

@@ -17,6 +17,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use orrery_engine::{GrantedPartition, MeterReport, Standing};
+use orrery_gateway::RequestBody;
 use orrery_node_lease::NodesKey;
 use orrery_storage::PartitionId;
 use serde::de::DeserializeOwned;
@@ -268,7 +269,7 @@ pub(super) async fn read_message<M: DeserializeOwned>(
     key: &NodesKey,
     kind: &str,
     headers: &HeaderMap,
-    body: Incoming,
+    body: RequestBody,
 ) -> Result<(M, String), Response<Bytes>> {
     let Some(size) = signed_size(key, kind, headers) else {
         return Err(empty(StatusCode::UNAUTHORIZED));

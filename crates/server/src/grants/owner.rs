@@ -30,10 +30,9 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
-use hyper::body::Incoming;
 use orrery_admin::{Components, Fleet};
 use orrery_engine::{Engine, EngineOptions, Owners};
-use orrery_gateway::{Connection, Field, Gateway, LogLevel, NotOwned};
+use orrery_gateway::{Connection, Field, Gateway, LogLevel, NotOwned, RequestBody};
 use orrery_model::Rid;
 use orrery_model::sync::{lock, read, write};
 use orrery_model::world::{ShiftedWorld, World};
@@ -501,7 +500,7 @@ impl OwnerNode {
     /// Answers a request at the path of recalls.
     pub(crate) async fn answer_recall(
         self: &Arc<Self>,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
     ) -> Response<Bytes> {
         let (head, body) = request.into_parts();
         let key = self

@@ -13,8 +13,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Request, Response};
 use http_body_util::Full;
-use hyper::body::Incoming;
-use orrery_gateway::{Connection, Gateway, NotOwned, Unanswered, error_response};
+use orrery_gateway::{Connection, Gateway, NotOwned, RequestBody, Unanswered, error_response};
 use orrery_model::sync::lock;
 use orrery_model::world::World;
 use orrery_model::{Error, Kind};
@@ -90,7 +89,7 @@ impl Recalls {
 impl Passing {
     /// Returns true for a request that may be for the partition of another node, now or by the time
     /// at which the request is carried out.
-    pub(crate) fn concerns(&self, request: &Request<Incoming>) -> bool {
+    pub(crate) fn concerns(&self, request: &Request<RequestBody>) -> bool {
         self.grantor.may_give() && is_of_partition(request.method(), request.uri().path())
     }
 
@@ -100,7 +99,7 @@ impl Passing {
     /// As [`Gateway::handle`].
     pub(crate) async fn handle(
         &self,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
         connection: &Connection,
         via: &str,
     ) -> Result<Response<Bytes>, Unanswered> {
