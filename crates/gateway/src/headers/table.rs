@@ -658,7 +658,7 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-max-item-count",
-        "the largest number of rows of a page; -1 for as many as its bytes and its time allow",
+        "the largest number of rows of a page; -1 for as many as the limits of a page allow",
         "below -1, or not a 32-bit number: 400",
         |a, v| {
             a.max_items = match v.number(-1, i64::from(i32::MAX))? {

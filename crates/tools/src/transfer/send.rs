@@ -190,11 +190,9 @@ impl Sender {
 
             // Each item has its verdict, or is sent again with the others, or alone.
             let (mut again, mut wait, mut done) = (Vec::new(), Duration::ZERO, 0);
-            let mut is_throttled = false;
             for (item, step) in items.into_iter().zip(steps) {
                 match step {
                     Step::Again(after) => {
-                        is_throttled = true;
                         wait = wait.max(after);
                         again.push(item);
                     }
@@ -213,7 +211,8 @@ impl Sender {
                     }
                 }
             }
-            self.pace.answered(done, charge, expected, is_throttled);
+            self.pace
+                .answered(done, charge, expected, !again.is_empty());
             items = again;
             if !items.is_empty() {
                 waited += wait;
