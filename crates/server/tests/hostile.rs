@@ -56,6 +56,14 @@ fn message(answer: &Answer, status: u16, sub_status: u32) -> String {
     text(&answer.json(), "message")
 }
 
+/// Runs a procedure that writes nothing. On a busy machine the start of a new script process may
+/// use up the time of the script; the request is then repeated, unless 408 is expected.
+fn outcome(client: &mut Client, id: &str, expected: u16) -> Answer {
+    let mut answers = std::iter::repeat_with(|| client.call(&execute(id))).take(5);
+    let found = answers.find(|answer| answer.status != 408 || expected == 408);
+    found.expect("a script that ends in time")
+}
+
 /// Runs a procedure that creates an item and then runs `failure`; checks that the item is not
 /// stored.
 fn check_failing_script(failure: &str, status: u16, sub_status: u32, expected: &str) {
@@ -75,7 +83,7 @@ fn check_failing_script(failure: &str, status: u16, sub_status: u32, expected: &
         "function () { getContext().getResponse().setBody('good'); }",
     );
     let before = client.call(&Request::new("GET", ITEMS)).lsn();
-    let answer = client.call(&execute("harm"));
+    let answer = outcome(&mut client, "harm", status);
     let message = message(&answer, status, sub_status);
     assert!(message.contains(expected), "{message}");
     assert_eq!(
@@ -89,14 +97,8 @@ fn check_failing_script(failure: &str, status: u16, sub_status: u32, expected: &
         before,
         "something was committed"
     );
-    // On a busy machine the start of a new script process may use up the time of the script; the
-    // request is then repeated.
-    let mut answers = std::iter::repeat_with(|| client.call(&execute("good"))).take(5);
-    let next = answers
-        .find(|answer| answer.status != 408)
-        .expect("a script that ends in time");
+    let next = outcome(&mut client, "good", 200);
     assert_eq!((next.status, next.text().as_str()), (200, "\"good\""));
-    drop(answers);
     assert!(ids(&mut client).is_empty());
 }
 
@@ -150,7 +152,6 @@ fn a_script_whose_answer_is_too_large_is_refused_whole() {
 
 #[test]
 fn a_procedure_that_writes_more_than_a_commit_holds_ends_soon_with_413() {
-    let (server, mut client) = start_with_posts();
     // The script catches the error and goes on, which changes nothing.
     let source = "function () {
         var items = getContext().getCollection(), text = 'x'.repeat(200000), n = 0, refused = 0;
@@ -162,8 +163,16 @@ fn a_procedure_that_writes_more_than_a_commit_holds_ends_soon_with_413() {
         }
         next();
     }";
-    client.make_procedure("flood", source);
-    let answer = client.call(&execute("flood"));
+    // On a busy machine the time of the script may end before its writes are too many: it ends well
+    // then, and a new server tries again.
+    let mut runs = std::iter::repeat_with(|| {
+        let (server, mut client) = start_with_posts();
+        client.make_procedure("flood", source);
+        let answer = client.call(&execute("flood"));
+        (server, client, answer)
+    });
+    let run = runs.by_ref().take(5).find(|run| run.2.status == 413);
+    let (server, mut client, answer) = run.expect("a script that writes too much in its time");
     let text = message(&answer, 413, 0);
     assert!(
         text.contains("more than one transaction may hold"),
