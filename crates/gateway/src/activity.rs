@@ -521,13 +521,10 @@ impl<S> PacedStream<S> {
         self.head_bytes = (self.head_bytes + bytes as u64).min(HEAD_BYTES_MAX);
         let no_memory = || io::Error::other("no memory for a head");
         match &mut self.head {
-            Some(head) => {
-                let more = self.head_bytes.saturating_sub(head.bytes());
-                match head.grow(more) {
-                    true => Ok(()),
-                    false => Err(no_memory()),
-                }
-            }
+            Some(head) => match head.grow_to(self.head_bytes) {
+                true => Ok(()),
+                false => Err(no_memory()),
+            },
             None => {
                 let head = self.memory.hold_head(self.head_bytes);
                 self.head = head.map_err(|_| no_memory())?;

@@ -129,8 +129,7 @@ impl BodyMemory {
         let mut reservation = answer.take();
         let bytes = body.len() as u64;
         reservation.shrink_to(bytes);
-        let more = bytes - reservation.bytes();
-        if more > 0 && !reservation.grow(more) {
+        if !reservation.grow_to(bytes) {
             return Err(self.refuse(bytes));
         }
         if body.is_empty() {
@@ -164,11 +163,10 @@ impl Growing {
     /// # Errors
     /// 429 if the budget has too few bytes left.
     pub(crate) fn grow_to(&mut self, bytes: u64) -> Result<()> {
-        let more = bytes.saturating_sub(self.reservation.bytes());
-        if more > 0 && !self.reservation.grow(more) {
-            return Err(self.memory.refuse(bytes));
+        match self.reservation.grow_to(bytes) {
+            true => Ok(()),
+            false => Err(self.memory.refuse(bytes)),
         }
-        Ok(())
     }
 
     /// Ties the reservation to the bytes of the complete body.

@@ -124,6 +124,14 @@ impl Reservation {
         has_grown
     }
 
+    /// Makes the reservation at least `bytes` large. Returns false, and changes nothing, if the
+    /// budget has fewer left.
+    #[must_use]
+    pub fn grow_to(&mut self, bytes: u64) -> bool {
+        let more = bytes.saturating_sub(self.bytes);
+        more == 0 || self.grow(more)
+    }
+
     /// Gives back all bytes above `bytes`. A reservation that holds fewer stays as it is.
     pub fn shrink_to(&mut self, bytes: u64) {
         let surplus = self.bytes.saturating_sub(bytes);
@@ -164,9 +172,7 @@ impl AnswerMemory {
     /// budget has fewer left.
     #[must_use]
     pub fn reserve(&self, bytes: u64) -> bool {
-        let mut reservation = lock(&self.reservation);
-        let more = bytes.saturating_sub(reservation.bytes());
-        let is_reserved = more == 0 || reservation.grow(more);
+        let is_reserved = lock(&self.reservation).grow_to(bytes);
         if !is_reserved {
             self.was_refused.store(true, Ordering::Relaxed);
         }

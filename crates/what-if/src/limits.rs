@@ -105,8 +105,7 @@ impl<'a> Run<'a> {
     /// # Errors
     /// [`Failure::Memory`] if the memory of queries does not suffice.
     pub(crate) fn hold(&mut self, bytes: u64) -> Result<(), Failure> {
-        let more = bytes.saturating_sub(self.memory.bytes());
-        match self.memory.grow(more) {
+        match self.memory.grow_to(bytes) {
             true => Ok(()),
             false => Err(Failure::Memory),
         }

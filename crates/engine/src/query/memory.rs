@@ -59,9 +59,7 @@ impl QueryMemory {
             state: RefCell::default(),
         }
     }
-}
 
-impl QueryMemory {
     /// Reserves memory for a text of so many bytes and for what it becomes: its values and its
     /// tree. Returns `None` if there is none left, or if a page waits for memory.
     pub(crate) fn hold_text(&self, bytes: usize) -> Option<TextMemory<'_>> {
@@ -163,7 +161,7 @@ impl PageMemory<'_> {
 
     fn grow(&self, state: &mut PageState, bytes: u64) -> bool {
         if let Some(reservation) = &mut state.reservation {
-            return reservation.grow(bytes.saturating_sub(reservation.bytes()));
+            return reservation.grow_to(bytes);
         }
         state.reservation = self.memory.budget.reserve(bytes);
         state.reservation.is_some()
