@@ -3,7 +3,6 @@
 use crate::command::QueryArguments;
 use crate::failure::Failure;
 use orrery_client::{ClientError, PartitionKey, QueryText, container_link};
-use orrery_model::words::plural;
 use orrery_tools::connection;
 use orrery_tools::fault::{self, Voice};
 use orrery_tools::form::{RowForm, screen_width};
@@ -102,8 +101,6 @@ fn parse_key(text: &str) -> Result<PartitionKey, Failure> {
 }
 
 fn costs(outcome: &QueryOutcome) -> String {
-    let (items, pages) = (outcome.rows.len(), outcome.pages);
-    let partitions = outcome.partitions;
     let mut text = String::new();
     for (title, lines) in &outcome.explanations {
         text.push_str(&format!("{title}:\n"));
@@ -111,14 +108,8 @@ fn costs(outcome: &QueryOutcome) -> String {
             text.push_str(&format!("  {line}\n"));
         }
     }
-    text.push_str(&format!(
-        "{items} {}, {:.2} RU, {:.1} ms, {partitions} physical {}, {pages} {}\n",
-        plural(items, "item", "items"),
-        outcome.charge,
-        outcome.elapsed.as_secs_f64() * 1000.0,
-        plural(partitions, "partition", "partitions"),
-        plural(pages, "page", "pages")
-    ));
+    text.push_str(&outcome.costs(&outcome.partitions.to_string()));
+    text.push('\n');
     for hint in &outcome.hints {
         text.push_str(&format!("hint: {hint}\n"));
     }

@@ -9,6 +9,7 @@
 //! A [`Cursor`] hands out the rows in portions, so that a person can read on.
 
 use orrery_client::{Client, ClientError, PartitionKey, QueryPage, QueryText, Scope};
+use orrery_model::words::plural;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::{BTreeSet, VecDeque};
@@ -69,6 +70,22 @@ pub struct QueryOutcome {
     /// Hints of this server for a query that probably asks for something else, if it was asked for
     /// its plan.
     pub hints: BTreeSet<String>,
+}
+
+impl QueryOutcome {
+    /// Returns the costs in one line; `partitions` says how many physical partitions there were.
+    pub fn costs(&self, partitions: &str) -> String {
+        let items = self.rows.len();
+        format!(
+            "{items} {}, {:.2} RU, {:.1} ms, {partitions} physical {}, {} {}",
+            plural(items, "item", "items"),
+            self.charge,
+            self.elapsed.as_secs_f64() * 1000.0,
+            plural(self.partitions, "partition", "partitions"),
+            self.pages,
+            plural(self.pages, "page", "pages")
+        )
+    }
 }
 
 /// The failure of a query.

@@ -6,7 +6,6 @@ use super::split::is_query;
 use crate::form::screen_width;
 use crate::query::{Cursor, QueryOptions, QueryOutcome};
 use orrery_client::QueryText;
-use orrery_model::words::plural;
 
 impl Session {
     /// Runs a query and prints its first rows.
@@ -108,19 +107,11 @@ impl Session {
         if !self.options.tells_costs {
             return;
         }
-        let (items, all) = (outcome.rows.len(), outcome.partitions);
+        let all = outcome.partitions;
         let partitions = match outcome.asked.len() {
             0 => all.to_string(),
             asked => format!("{asked} of {}", all.max(asked)),
         };
-        note(&format!(
-            "{items} {}, {:.2} RU, {:.1} ms, {partitions} physical {}, {} {}",
-            plural(items, "item", "items"),
-            outcome.charge,
-            outcome.elapsed.as_secs_f64() * 1000.0,
-            plural(all, "partition", "partitions"),
-            outcome.pages,
-            plural(outcome.pages, "page", "pages")
-        ));
+        note(&outcome.costs(&partitions));
     }
 }
