@@ -4,8 +4,8 @@
 use crate::support::*;
 use orrery_engine::request::*;
 use orrery_engine::{BackgroundTask, ClockJump, Container, Engine, Profile};
-use orrery_model::Json;
 use orrery_model::world::SeededWorld;
+use orrery_model::{Json, Object};
 use orrery_storage::{MemoryStore, Store};
 use std::sync::{Arc, Mutex};
 
@@ -44,6 +44,16 @@ fn written_ahead(definition: &str, bodies: &[&str]) -> Arc<dyn Store> {
     }
     ahead.engine.shut_down().expect("it ends");
     store
+}
+
+/// Creates a user-defined function by a clock that is 20 years ahead.
+fn create_function_ahead(store: &Arc<dyn Store>, function: &Object) {
+    let ahead = start(store, START_MS + YEARS_MS);
+    let container = container_of(&ahead);
+    let created = ahead
+        .engine
+        .create_script(&container, ScriptKind::Function, function, false);
+    created.result.expect("the script");
 }
 
 fn ts_of(text: &str) -> u64 {
@@ -188,14 +198,8 @@ fn the_repair_dates_anew_what_is_dated_ahead() {
         r#"{"id":"b","pk":"p","n":1}"#,
     ];
     let store = written_ahead(&definition(rest), &items);
-    let ahead = start(&store, START_MS + YEARS_MS);
     let script = object(r#"{"id":"udf","body":"function f() {}"}"#);
-    let kind = ScriptKind::Function;
-    let created = ahead
-        .engine
-        .create_script(&container_of(&ahead), kind, &script, false);
-    created.result.expect("the script");
-    drop(ahead);
+    create_function_ahead(&store, &script);
 
     let now_ms = START_MS + DAY_MS;
     let bench = start(&store, now_ms);
@@ -238,15 +242,9 @@ fn the_repair_dates_anew_what_is_dated_ahead() {
 #[test]
 fn the_repair_dates_a_script_anew_that_is_larger_than_a_value_of_the_store() {
     let store = written_ahead(&definition(""), &[]);
-    let ahead = start(&store, START_MS + YEARS_MS);
     let source = format!("function f() {{ /* {} */ }}", "x".repeat(200_000));
     let script = object(&format!(r#"{{"id":"udf","body":{}}}"#, Json::from(source)));
-    let kind = ScriptKind::Function;
-    let created = ahead
-        .engine
-        .create_script(&container_of(&ahead), kind, &script, false);
-    created.result.expect("the script");
-    drop(ahead);
+    create_function_ahead(&store, &script);
 
     let now_ms = START_MS + DAY_MS;
     let bench = start(&store, now_ms);
@@ -255,9 +253,10 @@ fn the_repair_dates_a_script_anew_that_is_larger_than_a_value_of_the_store() {
     drop(bench);
 
     let bench = start(&store, now_ms + 1_000);
-    let read = bench
-        .engine
-        .read_script(&container_of(&bench), kind, Id::Name("udf"));
+    let read =
+        bench
+            .engine
+            .read_script(&container_of(&bench), ScriptKind::Function, Id::Name("udf"));
     let read = json(&text(&read.result.expect("the script").body));
     assert_eq!(read.get("body"), script.get("body"));
     let dated = read.get("_ts").and_then(Json::as_i64);

@@ -5,6 +5,7 @@
 //! figures.
 
 use crate::application::{Application, Browser, application};
+use crate::program::show;
 use orrery_gateway::CloseReason;
 use orrery_test_wait::wait_until;
 use socket2::{Domain, Socket, Type};
@@ -25,10 +26,13 @@ fn sizes() -> (usize, usize) {
     }
 }
 
-/// Prints a figure of a run.
-#[expect(clippy::print_stdout, reason = "a long run shows its figures")]
-fn show(figure: &str) {
-    println!("{figure}");
+/// Serves the blog on a port with few connections, and returns the number of slow clients.
+fn small_port() -> (Application, usize) {
+    let mut application = application();
+    let (clients, connections) = sizes();
+    application.connections = connections;
+    application.serve();
+    (application, clients)
 }
 
 /// Opens a connection that sends half a head.
@@ -109,10 +113,7 @@ fn ten_visits(application: &Application, attack: &str) {
 
 #[test]
 fn visitors_are_served_beside_half_heads_on_every_connection() {
-    let mut application = application();
-    let (clients, connections) = sizes();
-    application.connections = connections;
-    application.serve();
+    let (application, clients) = small_port();
     let heads: Vec<_> = (0..clients).map(|_| half_head(&application)).collect();
     ten_visits(&application, &format!("{clients} half heads"));
     assert!(application.closed(CloseReason::Displaced) > 0);
@@ -121,10 +122,7 @@ fn visitors_are_served_beside_half_heads_on_every_connection() {
 
 #[test]
 fn visitors_are_served_beside_clients_that_never_read() {
-    let mut application = application();
-    let (clients, connections) = sizes();
-    application.connections = connections;
-    application.serve();
+    let (application, clients) = small_port();
     let readers: Vec<_> = (0..clients).map(|_| never_reads(&application)).collect();
     ten_visits(&application, &format!("{clients} clients that never read"));
     assert!(application.closed(CloseReason::Displaced) > 0);
@@ -133,10 +131,7 @@ fn visitors_are_served_beside_clients_that_never_read() {
 
 #[test]
 fn visitors_are_served_beside_slow_bodies_of_their_address() {
-    let mut application = application();
-    let (clients, connections) = sizes();
-    application.connections = connections;
-    application.serve();
+    let (application, clients) = small_port();
     let mut slow: Vec<_> = (0..clients).map(|_| slow_body(&application)).collect();
     ten_visits(&application, &format!("{clients} slow bodies"));
     assert!(application.closed(CloseReason::Displaced) > 0);

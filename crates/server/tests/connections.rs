@@ -5,7 +5,9 @@
 //! `ORRERY_SLOW_CLIENTS` sets the number of slow clients; a long run takes 1,100 and prints
 //! figures.
 
-use crate::program::{Client, ITEMS, Manager, Request, Server, item, start, start_with_open_files};
+use crate::program::{
+    Client, ITEMS, Manager, Request, Server, item, setting, show, start, start_with_open_files,
+};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http2;
@@ -17,14 +19,7 @@ use std::time::{Duration, Instant};
 
 /// Returns the number of slow clients.
 fn slow_clients(default: usize) -> usize {
-    let set = std::env::var("ORRERY_SLOW_CLIENTS").ok();
-    set.map_or(default, |text| text.parse().expect("a number"))
-}
-
-/// Prints a figure of a run.
-#[expect(clippy::print_stdout, reason = "a long run shows its figures")]
-fn show(figure: &str) {
-    println!("{figure}");
+    setting("ORRERY_SLOW_CLIENTS", default)
 }
 
 /// Creates an item through an own connection and returns the duration.

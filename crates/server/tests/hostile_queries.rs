@@ -85,17 +85,7 @@ fn insert_all(client: &mut Client) {
 /// Returns the peak memory of the server since the last call, in MB.
 fn peak_memory_mb(server: &Server) -> u64 {
     let folder = format!("/proc/{}", server.process_id());
-    let status = std::fs::read_to_string(format!("{folder}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kilobytes = line
-        .and_then(|line| {
-            line.trim()
-                .trim_end_matches("kB")
-                .trim()
-                .parse::<u64>()
-                .ok()
-        })
-        .unwrap_or(0);
+    let kilobytes = server.memory_kilobytes("VmHWM").unwrap_or(0);
     // Resets the peak; where this is not allowed, the peak is that of all queries together.
     let _ = std::fs::write(format!("{folder}/clear_refs"), "5");
     kilobytes / 1024

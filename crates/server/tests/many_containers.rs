@@ -60,7 +60,10 @@ fn a_server_with_many_containers_starts_and_serves_all_of_them() {
         "{containers} containers: ready after {:?}",
         server.ready_after
     );
-    println!("resident: {} KB", resident_kilobytes(&server));
+    println!(
+        "resident: {} KB",
+        server.memory_kilobytes("VmRSS").unwrap_or(0)
+    );
     let used = cpu_share(&server, idle);
     println!("idle: {:.2} % of a core", used * 100.0);
     measure_requests(&server, containers);
@@ -144,15 +147,6 @@ fn measure_requests(server: &Server, containers: usize) {
         started.elapsed(),
         metrics.text().len()
     );
-}
-
-/// Returns the memory that a server holds.
-fn resident_kilobytes(server: &Server) -> u64 {
-    let path = format!("/proc/{}/status", server.process_id());
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let number = line.and_then(|rest| rest.split_whitespace().next());
-    number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 /// Returns the seconds of CPU time that a server has used, in hundredths.

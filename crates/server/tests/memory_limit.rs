@@ -7,7 +7,7 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::program::{Client, ITEMS, Request, Server, start};
+use crate::program::{Client, ITEMS, Request, Server, setting, show, start};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http2;
@@ -29,14 +29,7 @@ const LARGE_ITEM_BYTES: usize = 1_500_000;
 
 /// Returns the number of clients.
 fn clients(default: usize) -> usize {
-    let set = std::env::var("ORRERY_MEMORY_CLIENTS").ok();
-    set.map_or(default, |text| text.parse().expect("a number"))
-}
-
-/// Prints a figure of a run.
-#[expect(clippy::print_stdout, reason = "a long run shows its figures")]
-fn show(figure: &str) {
-    println!("{figure}");
+    setting("ORRERY_MEMORY_CLIENTS", default)
 }
 
 /// Starts a server with a small limit and a page of four megabytes.
@@ -60,12 +53,7 @@ fn start_small(directory: &std::path::Path) -> (Server, Client) {
 
 /// Returns the largest resident set of a server so far, in MB.
 fn peak_megabytes(server: &Server) -> u64 {
-    let path = format!("/proc/{}/status", server.process_id());
-    let text = std::fs::read_to_string(path).expect("a process");
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kilobytes = line.and_then(|line| line.split_whitespace().next());
-    let kilobytes: u64 = kilobytes.and_then(|n| n.parse().ok()).expect("a number");
-    kilobytes / 1024
+    server.memory_kilobytes("VmHWM").expect("a number") / 1024
 }
 
 fn page() -> Request {

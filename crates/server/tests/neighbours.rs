@@ -232,14 +232,6 @@ impl Times {
     }
 }
 
-/// Returns the largest resident memory of a process so far, in MB.
-fn peak_megabytes(process: u32) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let line = text.lines().find(|line| line.starts_with("VmHWM:"));
-    let kibibytes = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
-    kibibytes.unwrap_or_default() / 1024
-}
-
 fn measure_kind(server: &Server, client: &mut Client, rounds: usize) {
     let mut times = [
         Times::new("procedure elsewhere"),
@@ -267,7 +259,7 @@ fn measure_kind(server: &Server, client: &mut Client, rounds: usize) {
     for times in times {
         times.print();
     }
-    let peak = peak_megabytes(server.process_id());
+    let peak = server.memory_kilobytes("VmHWM").unwrap_or(0) / 1024;
     eprintln!("  largest resident memory {peak} MB");
 }
 

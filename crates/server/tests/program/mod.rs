@@ -4,10 +4,12 @@
 //! [`Client`] is a connection that stays open. It signs its requests and distinguishes a response
 //! from a broken connection, which tests that kill the server need.
 
+mod figures;
 mod item_keys;
 mod manage;
 mod message;
 
+pub(crate) use figures::{setting, show};
 pub(crate) use manage::Manager;
 pub(crate) use message::{Answer, Request};
 
