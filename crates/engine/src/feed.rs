@@ -27,7 +27,7 @@ use crate::request::{
 };
 use crate::throughput::{PartitionCharges, is_throttled};
 use bytes::Bytes;
-use orrery_model::memory::AnswerMemory;
+use orrery_model::memory::{AnswerMemory, RowsMemory};
 use orrery_model::partition_key::{EpkRange, KeyAddress};
 use orrery_model::work::{Step, Work};
 use orrery_model::{Error, Kind, Result, limits};
@@ -181,7 +181,7 @@ impl Engine {
                     snapshot: snapshot.as_ref(),
                     filter: filter.borrow().clone(),
                     moment: partition.moment(self.world().now_seconds()),
-                    memory: RowMemory {
+                    memory: PageMemory {
                         answer: feed.options.answer,
                         held_bytes: feed.held_bytes,
                     },
@@ -259,7 +259,7 @@ struct FeedReader<'a> {
     filter: FeedFilter,
     /// The present moment.
     moment: Moment,
-    memory: RowMemory<'a>,
+    memory: PageMemory<'a>,
 }
 
 impl FeedReader<'_> {
@@ -274,19 +274,12 @@ impl FeedReader<'_> {
     }
 }
 
-/// The memory of a row of a page beside its text.
-const ROW_BYTES: usize = 96;
-/// The memory of the rows of a page that is not reserved, so that small pages cost nothing.
-const UNRESERVED_BYTES: usize = 32 * 1024;
-/// The memory that is reserved at a time.
-const RESERVATION_BYTES: usize = 64 * 1024;
-
-/// The memory of the rows of a page.
+/// The memory that the rows of a page may take.
 #[derive(Clone, Copy)]
-struct RowMemory<'a> {
+struct PageMemory<'a> {
     /// The memory of the answer; `None` if nothing counts it.
     answer: Option<&'a AnswerMemory>,
-    /// Bytes of the rows of the same page that come from other partitions.
+    /// Bytes of memory of the rows of the same page that come from other partitions.
     held_bytes: usize,
 }
 
@@ -295,9 +288,9 @@ struct RowMemory<'a> {
 struct FeedPageBuilder<'a> {
     rows: Vec<Bytes>,
     bytes: usize,
-    memory: RowMemory<'a>,
-    /// Bytes of memory that are reserved.
-    reserved: usize,
+    memory: RowsMemory,
+    /// The memory of the answer; `None` if nothing counts it.
+    answer: Option<&'a AnswerMemory>,
     /// The LSN at which the page begins.
     after: u64,
     /// The last LSN of which all changes are visited, and the rows up to there.
@@ -311,12 +304,12 @@ struct FeedPageBuilder<'a> {
 }
 
 impl<'a> FeedPageBuilder<'a> {
-    fn new(after: u64, page_items: usize, memory: RowMemory<'a>) -> Self {
+    fn new(after: u64, page_items: usize, memory: PageMemory<'a>) -> Self {
         FeedPageBuilder {
             rows: Vec::new(),
             bytes: 0,
-            memory,
-            reserved: UNRESERVED_BYTES,
+            memory: RowsMemory::holding(memory.held_bytes),
+            answer: memory.answer,
             after,
             whole: (after, 0),
             visited: 0,
@@ -347,15 +340,13 @@ impl<'a> FeedPageBuilder<'a> {
     /// # Errors
     /// 429 if the page would make no progress.
     fn add(&mut self, row: Bytes) -> Result<bool> {
-        let rows = (self.rows.len() + 1) * ROW_BYTES;
-        let needed = self.memory.held_bytes + self.bytes + row.len() + rows;
-        if needed > self.reserved {
-            let wanted = needed.next_multiple_of(RESERVATION_BYTES);
-            if !has_memory_for_rows(self.memory.answer, wanted) {
-                return self.end_before_transaction(needed).map(|()| false);
-            }
-            self.reserved = wanted;
+        let answer = self.answer;
+        let reserve = |bytes| has_memory_for_rows(answer, bytes);
+        if !self.memory.has_room(row.len(), reserve) {
+            let needed = self.memory.bytes_with(row.len());
+            return self.end_before_transaction(needed).map(|()| false);
         }
+        self.memory.add(row.len());
         self.bytes += row.len();
         self.rows.push(row);
         Ok(true)

@@ -193,6 +193,63 @@ impl AnswerMemory {
     }
 }
 
+/// The memory of the rows of a page while the page fills. It is reserved in steps, and for small
+/// pages not at all, so that a row costs an addition.
+#[derive(Debug)]
+pub struct RowsMemory {
+    bytes: usize,
+    /// Bytes up to which rows are taken without another reservation.
+    reserved: usize,
+}
+
+impl RowsMemory {
+    /// The memory of a row beside its text: its place in the list, and what the allocator adds.
+    pub const ROW_BYTES: usize = 96;
+    /// The memory of the rows of a page that is not reserved.
+    pub const UNRESERVED_BYTES: usize = 32 * 1024;
+    /// The memory that is reserved at a time.
+    const STEP_BYTES: usize = 64 * 1024;
+
+    /// Begins the memory of a page that has `bytes` of rows already.
+    #[must_use]
+    pub fn holding(bytes: usize) -> RowsMemory {
+        RowsMemory {
+            bytes,
+            reserved: Self::UNRESERVED_BYTES,
+        }
+    }
+
+    /// Returns the bytes that the rows take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns the bytes with one more row, whose text has `row` bytes.
+    pub fn bytes_with(&self, row: usize) -> usize {
+        self.bytes + row + Self::ROW_BYTES
+    }
+
+    /// Returns true if there is memory for one more row. `reserve` reserves memory up to so many
+    /// bytes in all, and returns false if there is none left.
+    pub fn has_room(&mut self, row: usize, reserve: impl FnOnce(usize) -> bool) -> bool {
+        let needed = self.bytes_with(row);
+        if needed <= self.reserved {
+            return true;
+        }
+        let wanted = needed.next_multiple_of(Self::STEP_BYTES);
+        let is_reserved = reserve(wanted);
+        if is_reserved {
+            self.reserved = wanted;
+        }
+        is_reserved
+    }
+
+    /// Counts a row.
+    pub fn add(&mut self, row: usize) {
+        self.bytes = self.bytes_with(row);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,6 +304,21 @@ mod tests {
         assert_eq!((reservation.bytes(), budget.used()), (60, 60));
         drop(reservation);
         assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn the_memory_of_rows_is_reserved_in_steps_and_for_small_pages_not_at_all() {
+        let mut rows = RowsMemory::holding(0);
+        let refuse = |_| false;
+        assert!(rows.has_room(30_000, refuse));
+        rows.add(30_000);
+        assert_eq!(rows.bytes(), 30_096);
+        assert!(!rows.has_room(30_000, refuse));
+        assert!(rows.has_room(30_000, |bytes| bytes == 64 * 1024));
+        rows.add(30_000);
+        assert!(rows.has_room(5_000, refuse));
+        assert!(!rows.has_room(6_000, refuse));
+        assert!(!RowsMemory::holding(32 * 1024).has_room(0, refuse));
     }
 
     #[test]

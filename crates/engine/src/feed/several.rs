@@ -11,7 +11,7 @@
 //!
 //! Leaves out: an order of changes of different partitions, which the protocol does not have.
 
-use super::{FeedRequest, ROW_BYTES};
+use super::FeedRequest;
 use crate::Engine;
 use crate::catalog::Container;
 use crate::ownership::check_all_owned;
@@ -19,6 +19,7 @@ use crate::partition::retry_if_moved;
 use crate::pending::Pending;
 use crate::query::scope_reach;
 use crate::request::{Charge, FeedPage, FeedStart, Outcome, RangePosition, RangeStart, Scope};
+use orrery_model::memory::RowsMemory;
 use orrery_model::partition_key::EpkRange;
 use orrery_model::work::{Step, Work};
 use orrery_model::{Error, Kind, Result};
@@ -89,7 +90,7 @@ impl Engine {
             let one = FeedRequest {
                 start: &part.start,
                 max_items: rows_left,
-                held_bytes: bytes + page.rows.len() * ROW_BYTES,
+                held_bytes: bytes + page.rows.len() * RowsMemory::ROW_BYTES,
                 ..*request
             };
             let outcome = self.page_of_one(&one, &part.scope).wait();

@@ -16,13 +16,8 @@ use crate::value::digest;
 use bytes::Bytes;
 use orrery_model::json::{Json, parse};
 use orrery_model::limits;
+use orrery_model::memory::RowsMemory;
 
-/// The memory of a row beside its text: its place in the list, and what the allocator adds.
-const ROW_BYTES: usize = 96;
-/// The memory of the rows of a page that is not reserved, so that small pages cost nothing.
-const UNRESERVED_BYTES: usize = 32 * 1024;
-/// The memory that is reserved at a time.
-const RESERVATION_BYTES: usize = 64 * 1024;
 /// A page ends if its rows take this many times the memory of its largest text: they are tiny.
 const MEMORY_FACTOR: usize = 4;
 
@@ -32,10 +27,7 @@ pub(super) struct PageBuilder<'q> {
     rows: Vec<Bytes>,
     /// Bytes of the texts of the rows.
     bytes: usize,
-    /// Bytes of memory that the rows take.
-    memory: usize,
-    /// Bytes of memory up to which rows are taken without another reservation.
-    reserved: usize,
+    memory: RowsMemory,
     /// Reserves memory for the rows, see [`Bounds::reserve_rows`].
     pub reserve: Option<&'q mut dyn FnMut(usize) -> bool>,
     /// True if there was no memory for a row, which ends the page.
@@ -56,8 +48,7 @@ impl<'q> PageBuilder<'q> {
             query,
             rows: Vec::new(),
             bytes: 0,
-            memory: 0,
-            reserved: UNRESERVED_BYTES,
+            memory: RowsMemory::holding(0),
             reserve: None,
             is_short: false,
             max_items: bounds.max_items.max(1),
@@ -85,14 +76,15 @@ impl<'q> PageBuilder<'q> {
     pub(super) fn is_full(&self) -> bool {
         self.rows.len() >= self.max_items
             || self.bytes >= self.max_bytes
-            || self.memory >= self.max_bytes.saturating_mul(MEMORY_FACTOR)
+            || self.memory.bytes() >= self.max_bytes.saturating_mul(MEMORY_FACTOR)
             || self.is_short
     }
 
     /// Returns true if the next row, with the size of an item at most, may exceed the page, or if
     /// memory has to be reserved for the row.
     pub(super) fn may_stop_soon(&self) -> bool {
-        self.bytes + limits::ITEM_BYTES >= self.max_bytes || self.memory > UNRESERVED_BYTES
+        self.bytes + limits::ITEM_BYTES >= self.max_bytes
+            || self.memory.bytes() > RowsMemory::UNRESERVED_BYTES
     }
 
     /// Takes a row of a streaming query, unless DISTINCT or OFFSET drops it. Returns false if the
@@ -167,19 +159,10 @@ impl<'q> PageBuilder<'q> {
 
     /// Reserves the memory for one more row. Returns false if there is none left.
     fn reserve_row(&mut self, row: &Bytes) -> bool {
-        let needed = self.memory + row.len() + ROW_BYTES;
-        if needed <= self.reserved {
-            return true;
+        match &mut self.reserve {
+            Some(reserve) => self.memory.has_room(row.len(), reserve),
+            None => true,
         }
-        let Some(reserve) = &mut self.reserve else {
-            return true;
-        };
-        let wanted = needed.next_multiple_of(RESERVATION_BYTES);
-        let is_reserved = reserve(wanted);
-        if is_reserved {
-            self.reserved = wanted;
-        }
-        is_reserved
     }
 
     /// Adds a row if the page takes it. Returns false if the row belongs to the next page.
@@ -192,7 +175,7 @@ impl<'q> PageBuilder<'q> {
             return Ok(false);
         }
         self.bytes += row.len();
-        self.memory += row.len() + ROW_BYTES;
+        self.memory.add(row.len());
         self.rows.push(row);
         self.rows_returned += 1;
         Ok(true)
