@@ -347,9 +347,13 @@ fn install_job<'js>(ctx: &Ctx<'js>, entry: &Object<'js>, job: &Job) -> rquickjs:
 /// Compiles a source that is one function: a declaration or an expression, with comments around it
 /// and semicolons behind. The prefix `0,` makes an expression of either form, on the source's own
 /// first line.
+///
+/// As in the service, the mode is the sloppy one: an assignment to an unknown name makes a global,
+/// and `with` and octal literals are allowed. A source may ask for strict mode itself.
 fn compile<'js>(ctx: &Ctx<'js>, name: &str, source: &str) -> Result<Function<'js>, Failure> {
     let failed = |message: String| Failure::Script(ScriptError::Compile { message });
     let mut options = EvalOptions::default();
+    options.strict = false;
     options.filename = Some(format!("{}.js", name.replace('\0', " ")));
     let value: Value<'js> = match ctx.eval_with_options(format!("0,{source}\n"), options) {
         Ok(value) => value,

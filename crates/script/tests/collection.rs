@@ -71,6 +71,10 @@ fn each_reading_function_sends_its_operation_with_its_options() {
         ),
         ("coll.readDocuments(self)", feed(100, None)),
         (
+            "coll.readDocuments(self, {continuation: ''})",
+            feed(100, None),
+        ),
+        (
             "coll.readDocuments(self, {pageSize: -1})",
             feed(1_000_000, None),
         ),

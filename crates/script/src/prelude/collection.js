@@ -36,6 +36,11 @@ function option(name, options, key, type) {
   return type === 'string' ? value.toWellFormed() : value;
 }
 
+// Returns the continuation of a page. An empty text is none: scripts pass on what the caller sent.
+function continuationOf(name, options) {
+  return option(name, options, 'continuation', 'string') || undefined;
+}
+
 function pageSize(name, options) {
   const size = option(name, options, 'pageSize', 'number');
   if (size === undefined) return PAGE_SIZE;
@@ -216,7 +221,7 @@ const collectionFunctions = {
     return operate({
       op: 'feed',
       pageSize: pageSize(name, options),
-      continuation: option(name, options, 'continuation', 'string'),
+      continuation: continuationOf(name, options),
     }, callback, itemPage);
   },
 
@@ -229,7 +234,7 @@ const collectionFunctions = {
       op: 'query',
       ...spec,
       pageSize: pageSize(name, options),
-      continuation: option(name, options, 'continuation', 'string'),
+      continuation: continuationOf(name, options),
       scan: option(name, options, 'enableScan', 'boolean') === true,
       lowPrecision: option(name, options, 'enableLowPrecisionOrderBy', 'boolean') === true,
     }, callback, itemPage);

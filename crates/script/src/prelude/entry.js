@@ -79,11 +79,17 @@ return {
   // Adds a function to the session.
   defineFunction(name, value) { functions.set(name, value); },
   hasFunction(name) { return functions.has(name); },
-  // Calls a function with arguments as JSON texts. Returns the result as JSON text.
+  // Calls a function with arguments as JSON texts. Returns the result as JSON text. The globals
+  // that the function makes, which are the only enumerable ones, end with the call, so that the
+  // next row does not see them.
   callFunction(name, texts) {
     const toValue = (text) => text === undefined || text === null ? undefined : parse(text);
-    const result = functions.get(name).apply(undefined, texts.map(toValue));
-    return result === undefined ? undefined : stringify(result);
+    try {
+      const result = functions.get(name).apply(undefined, texts.map(toValue));
+      return result === undefined ? undefined : stringify(result);
+    } finally {
+      for (const global of keys(globalThis)) delete globalThis[global];
+    }
   },
   // Describes a thrown value as [kind, number or undefined, message, stack]. The kind is 'thrown',
   // 'host' (an operation without a callback failed), 'arguments', 'memory' or 'deep'.

@@ -12,6 +12,7 @@
 
 const { parse, stringify } = JSON;
 const { isArray } = Array;
+const { keys } = Object;
 const NativeError = Error;
 const NativeDate = Date;
 
