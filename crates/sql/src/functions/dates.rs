@@ -212,7 +212,27 @@ fn length(part: Part) -> Option<i64> {
 
 /// Reads an argument as the text of a date and time.
 fn ticks(a: Arguments<'_, '_>, index: usize) -> Option<i64> {
-    parse_ticks(a.text(index)?)
+    parse_ticks(without_offset(a.text(index)?))
+}
+
+/// Returns a date and time without the offset from UTC behind it, such as `+01:30`. The date and
+/// the time count as they are written.
+fn without_offset(text: &str) -> &str {
+    const SHORTEST: usize = "yyyy-MM-ddTHH:mm:ss+hh:mm".len();
+    let Some(at) = text.len().checked_sub("+hh:mm".len()) else {
+        return text;
+    };
+    let Some(offset) = text.as_bytes().get(at..) else {
+        return text;
+    };
+    let is_offset = matches!(offset[0], b'+' | b'-')
+        && offset[3] == b':'
+        && digits(offset, 1, 2).is_some_and(|hours| hours <= 14)
+        && digits(offset, 4, 2).is_some_and(|minutes| minutes < 60);
+    match text.len() >= SHORTEST && is_offset {
+        true => &text[..at],
+        false => text,
+    }
 }
 
 fn ticks_of_ms(ms: u64) -> i64 {

@@ -22,12 +22,15 @@ pub(crate) const MIN_POOL_ROWS: u64 = 120;
 const FUSION_CONSTANT: f64 = 60.0;
 /// Bytes of a pooled row besides its text and its scores.
 const ROW_OVERHEAD: usize = 160;
+/// The most rows that are kept. Clients read the number in a plan as one of 32 bits with a sign.
+const MAX_POOL_ROWS: u64 = i32::MAX as u64;
 /// Bytes of a score and of the entry of its component.
 const SCORE_BYTES: usize = 24;
 
 /// Returns the number of rows that are kept for each component of a query that needs `rows_needed`.
 pub(crate) fn pool_size(rows_needed: u64) -> u64 {
-    rows_needed.saturating_mul(2).max(MIN_POOL_ROWS)
+    let twice = rows_needed.saturating_mul(2);
+    twice.clamp(MIN_POOL_ROWS, MAX_POOL_ROWS)
 }
 
 /// The best rows of each component.
