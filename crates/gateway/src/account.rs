@@ -147,6 +147,8 @@ fn query_engine() -> Json {
         "sqlAllowLike" => true,
         "sqlAllowGroupByClause" => true,
         "allowNewKeywords" => true,
+        // Clients that make plans themselves refuse the functions of full text without it.
+        "queryEnableFullText" => true,
         "clientDisableOptimisticDirectExecution" => true,
     })
 }
