@@ -265,8 +265,7 @@ impl Error {
     fn precondition_error(kind: Kind) -> Self {
         Self::new(
             kind,
-            "Operation cannot be performed because one of the specified precondition is not met. \
-             One of the specified pre-condition is not met. Learn more: \
+            "One of the specified pre-condition is not met. Learn more: \
              https://aka.ms/CosmosDB/sql/errors/precondition-failed",
         )
     }

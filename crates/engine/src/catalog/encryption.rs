@@ -228,7 +228,7 @@ impl Catalog {
                 self.access_resource(database, AccessResourceKind::EncryptionKey, Id::Name(key));
             if found.is_err() {
                 return Err(invalid(format!(
-                    "the client encryption key '{key}' does not exist in the database"
+                    "ClientEncryptionKey with id '[{key}]' does not exist"
                 )));
             }
         }

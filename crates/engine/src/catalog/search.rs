@@ -380,8 +380,13 @@ fn read_language(json: Option<&Json>) -> Result<Option<String>> {
     };
     match json.as_str() {
         Some(code) if full_text_languages().any(|known| known == code) => Ok(Some(code.to_owned())),
-        _ => Err(bad(format!(
-            "The Full Text Policy contains an unsupported language: {json}."
+        // The service shows a code without quotation marks.
+        Some(code) => Err(bad(format!(
+            "The Full Text Policy contains an unsupported language {}.",
+            shortened(code)
+        ))),
+        None => Err(bad(format!(
+            "The Full Text Policy contains an unsupported language {json}."
         ))),
     }
 }

@@ -279,7 +279,9 @@ pub(crate) fn check_computed_properties(properties: &[(String, String)]) -> Resu
             return Err(invalid(&"The name is empty or that of a system property."));
         }
         if properties[..at].iter().any(|(other, _)| other == name) {
-            return Err(invalid(&"Another computed property has the same name."));
+            return Err(Error::bad(format!(
+                "Computed property name '{name}' cannot be used in multiple definitions."
+            )));
         }
         check_computed_property(text).map_err(|error| invalid(&error))?;
     }
