@@ -33,7 +33,7 @@ pub(crate) const FIRST_BYTE: u8 = 0x80;
 
 /// The longest text, in bytes. References and numbers of one byte make the text longer than the
 /// binary form; the limit is that of a body sent as text.
-const TEXT_BYTES_MAX: usize = 2 * limits::ITEM_BYTES;
+pub(crate) const TEXT_BYTES_MAX: usize = 2 * limits::ITEM_BYTES;
 
 /// The words that are encoded in one byte, from 0x20 on.
 const DICTIONARY: [&str; 32] = [

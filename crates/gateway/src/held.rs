@@ -157,6 +157,15 @@ impl BodyMemory {
     }
 }
 
+/// Returns the refusal of a request for whose texts, `bytes` long, there is no memory.
+pub(crate) fn no_memory_for_texts(bytes: usize) -> Error {
+    let message = format!(
+        "Request rate is large: the server has no memory left for the {bytes} bytes of text that \
+         the binary JSON of this request stands for. Please retry later."
+    );
+    Error::new(Kind::Throttled, message).with_retry_after_ms(RETRY_AFTER_MS)
+}
+
 impl Growing {
     /// Makes the reservation at least `bytes` large.
     ///

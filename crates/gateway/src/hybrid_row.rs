@@ -64,7 +64,7 @@ pub(crate) struct Operation {
     pub(crate) id: Option<String>,
     /// `binaryId`
     pub(crate) binary_id: Option<Bytes>,
-    /// `resourceBody`: the item or the patch as JSON text.
+    /// `resourceBody`: the item or the patch, as JSON text or binary JSON.
     pub(crate) resource_body: Option<Bytes>,
     /// `indexingDirective`
     pub(crate) indexing_directive: Option<String>,

@@ -67,10 +67,16 @@ fn values_go_in_and_come_out_as_json() {
 fn functions_run_in_sloppy_mode_and_their_globals_end_with_the_row() {
     let pool = pool();
     let list = sources(&[
-        ("seen", "function (n) { var before = typeof x; x = n; return before + x; }"),
+        (
+            "seen",
+            "function (n) { var before = typeof x; x = n; return before + x; }",
+        ),
         ("octal", "function () { with ({ a: 010 }) { return a; } }"),
         ("strict", "function () { 'use strict'; y = 1; }"),
-        ("throws", "function () { z = 1; throw new Error(typeof z); }"),
+        (
+            "throws",
+            "function () { z = 1; throw new Error(typeof z); }",
+        ),
     ]);
     let mut session = pool.functions(&list, AMBIENT).unwrap();
     let rows = vec![vec![json("1")], vec![json("2")]];
@@ -78,12 +84,18 @@ fn functions_run_in_sloppy_mode_and_their_globals_end_with_the_row() {
     assert_eq!(session.call_batch("seen", rows).unwrap(), expected);
     assert_eq!(session.call("octal", &[]).unwrap(), json("8"));
     let refused = session.call("strict", &[]).unwrap_err();
-    assert!(format!("{refused:?}").contains("ReferenceError"), "{refused:?}");
+    assert!(
+        format!("{refused:?}").contains("ReferenceError"),
+        "{refused:?}"
+    );
     for _ in 0..2 {
         let thrown = session.call("throws", &[]).unwrap_err();
         assert!(format!("{thrown:?}").contains("number"), "{thrown:?}");
     }
-    assert_eq!(session.call("seen", &[json("3")]).unwrap(), json("\"undefined3\""));
+    assert_eq!(
+        session.call("seen", &[json("3")]).unwrap(),
+        json("\"undefined3\"")
+    );
 }
 
 #[test]

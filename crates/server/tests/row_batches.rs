@@ -280,6 +280,56 @@ fn bulk_carries_each_operation_out_by_itself() {
     );
 }
 
+/// Creates an upsert whose body is binary JSON.
+fn binary_upsert(body: &[u8]) -> Operation {
+    let mut upsert = operation(UPSERT, None, None, None);
+    upsert.mask |= 64;
+    upsert.variable.extend(length_prefixed(body));
+    upsert
+}
+
+#[test]
+fn bodies_of_operations_in_binary_json_are_read_like_their_text() {
+    let (_server, mut client) = start_with_posts();
+    // {"id":"a","postId":"p","n":200}, with `id` from the dictionary.
+    let item_a = [
+        &[0x80, 0xEA, 0x10, 0x2C, 0x81, b'a', 0x86][..],
+        b"postId",
+        &[0x81, b'p', 0x81, b'n', 0xC8, 200],
+    ]
+    .concat();
+    let answer = client.call(&atomic(batch_body(&[binary_upsert(&item_a)])));
+    let results = parse_results(&answer);
+    let body = results[0].body.as_ref().expect("the item");
+    assert_eq!((answer.status, results[0].status), (200, 201));
+    assert_eq!(body.get("n").and_then(Json::as_i64), Some(200));
+}
+
+#[test]
+fn bodies_in_binary_json_that_are_broken_or_too_long_are_refused() {
+    let (_server, mut client) = start_with_posts();
+    let broken = client.call(&atomic(batch_body(&[binary_upsert(&[0x80, 0x12, 0x00])])));
+    assert_eq!(broken.status, 400);
+    assert!(broken.text().contains("binary JSON"), "{}", broken.text());
+    // An array of a text of 60,000 bytes and of 20 references to the text is one body of a hundred.
+    let mut repeating = vec![0x80, 0xE3];
+    let mut elements = vec![0xC1];
+    elements.extend(60_000_u16.to_le_bytes());
+    elements.extend(vec![b'x'; 60_000]);
+    // The text begins behind the first byte and the head of the array.
+    elements.extend([0xC3, 4].repeat(20));
+    repeating.extend((elements.len() as u16).to_le_bytes());
+    repeating.extend(elements);
+    let long = client.call(&atomic(batch_body(&[
+        binary_upsert(&repeating),
+        binary_upsert(&repeating),
+        binary_upsert(&repeating),
+        binary_upsert(&repeating),
+    ])));
+    assert_eq!(long.status, 413, "{}", long.text());
+    assert!(long.text().contains("too long together"), "{}", long.text());
+}
+
 #[test]
 fn an_invalid_row_batch_is_refused_with_the_reason() {
     let (_server, mut client) = start_with_posts();

@@ -19,7 +19,7 @@ pub(super) fn execute(engine: &Engine, call: &Call, container: &Container) -> Re
     let mode = mode(call, container)?;
     let minimal = call.headers.wants_minimal;
     let operations = if is_hybrid_row(call) {
-        row_batches::read(&call.body, minimal)?
+        row_batches::read(&call.body, minimal, &call.answer)?
     } else {
         read(&call.body, minimal)?
     };

@@ -3,25 +3,62 @@
 //! in every form.
 
 use super::batches::{Entry, indexing_directive, invalid, refuse_time_to_live};
+use crate::binary_json;
+use crate::held::no_memory_for_texts;
 use crate::hybrid_row::{Answer, Operation, read_operations, write_answers};
 use bytes::Bytes;
 use orrery_engine::request::{BatchAction, BatchOperation, Body, WriteOperation};
+use orrery_model::memory::AnswerMemory;
 use orrery_model::partition_key::PartitionKey;
-use orrery_model::{Error, Result};
+use orrery_model::{Error, Kind, Result};
 
 /// The `resourceType` of items.
 const ITEM: i32 = 2;
 
-/// Reads the operations of a body.
+/// Reads the operations of a body. Texts of bodies that are in binary JSON have memory of `answer`,
+/// which needs no memory yet.
 ///
 /// # Errors
-/// 400 for a body that is not a list of operations on items.
-pub(super) fn read(body: &Bytes, minimal: bool) -> Result<Vec<BatchOperation>> {
+/// 400 for a body that is not a list of operations on items, 413 for operations whose texts are
+/// too long together, 429 if there is no memory for the texts.
+pub(super) fn read(
+    body: &Bytes,
+    minimal: bool,
+    answer: &AnswerMemory,
+) -> Result<Vec<BatchOperation>> {
     let mut operations = Vec::new();
-    for (read, number) in read_operations(body)?.into_iter().zip(1..) {
+    let mut text_bytes = 0;
+    for (mut read, number) in read_operations(body)?.into_iter().zip(1..) {
+        if let Some(sent) = read.resource_body.as_mut() {
+            translate(sent, &mut text_bytes, answer)?;
+        }
         operations.push(operation(read, number, minimal)?);
     }
     Ok(operations)
+}
+
+/// Translates a body in binary JSON into text; any other body stays. `text_bytes` is the length of
+/// the texts of the batch so far: a text may be longer than its binary form, so the length of the
+/// batch does not limit them.
+///
+/// # Errors
+/// 400 for malformed binary JSON, 413 and 429 as [`read`].
+fn translate(body: &mut Bytes, text_bytes: &mut usize, answer: &AnswerMemory) -> Result<()> {
+    if body.first() != Some(&binary_json::FIRST_BYTE) {
+        return Ok(());
+    }
+    let text = binary_json::to_text(body)?;
+    *text_bytes += text.len();
+    if *text_bytes > binary_json::TEXT_BYTES_MAX {
+        let message = "The texts of the operations of the batch are too long together.";
+        return Err(Error::new(Kind::RequestEntityTooLarge, message)
+            .with_help("Split the batch into several requests."));
+    }
+    if !answer.reserve(*text_bytes as u64) {
+        return Err(no_memory_for_texts(*text_bytes));
+    }
+    *body = text.into();
+    Ok(())
 }
 
 /// Returns one operation. `number` is its place in the batch, counted from 1.
