@@ -5,6 +5,7 @@
 //! conformance/official-python  the SDK's own test suite     the same venv
 //! conformance/sql-cases        queries with known rows      the same venv
 //! conformance/sdk/javascript   @azure/cosmos, node --test   node_modules beside the suite
+//! conformance/sdk/dotnet       a program with the .NET SDK    from outside the repository
 //! conformance/sdk/scenarios    one table, several SDKs      see `scenarios.rs`
 //! conformance/mistakes         what users see of mistakes    the drivers of the scenarios
 //! conformance/blog             the blog in Chromium, node --test    node_modules beside the suite
@@ -26,6 +27,8 @@
 //! Leaves out: starting the server. Each suite starts its own, from the program named in
 //! `ORRERY_BIN`.
 
+use std::path::PathBuf;
+
 use crate::clients;
 use crate::run::{Outcome, must, program, root, target_directory, this_program};
 use crate::scenarios;
@@ -42,6 +45,7 @@ const SUITES: &[Suite] = &[
     ("ratchet", "ratchet", ratchet),
     ("python", "sdk/python", python),
     ("javascript", "sdk/javascript", javascript),
+    ("dotnet", "sdk/dotnet", dotnet),
     ("sql-cases", "sql-cases", sql_cases),
     ("official-python", "official-python", official_python),
     ("splits", "splits", splits),
@@ -77,7 +81,16 @@ const SUITES: &[Suite] = &[
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let Some((name, rest)) = arguments.split_first() else {
         // A failed suite does not keep the later ones from running; the first failure is reported.
-        let ends: Vec<Outcome> = SUITES.iter().map(|(_, _, suite)| suite(&[])).collect();
+        let ends: Vec<Outcome> = SUITES
+            .iter()
+            .map(|(name, _, suite)| match (*name, has_dotnet()) {
+                ("dotnet", Err(reason)) => {
+                    println!("dotnet is skipped: {reason}");
+                    Ok(())
+                }
+                _ => suite(&[]),
+            })
+            .collect();
         return ends.into_iter().collect();
     };
     match SUITES.iter().find(|(known, ..)| known == name) {
@@ -124,6 +137,65 @@ pub(crate) fn python(arguments: &[String]) -> Outcome {
 /// reads and queries: the smoke test of `ci --quick`.
 pub(crate) fn python_smoke() -> Outcome {
     scenarios::python(&["--only".to_owned(), "items.toml".to_owned()])
+}
+
+/// The environment variable that names the program of the suite of the .NET SDK.
+const DOTNET_VARIABLE: &str = "ORRERY_DOTNET";
+
+/// Returns the program of the suite of the .NET SDK: the one named in the environment, or else the
+/// one beside the repository.
+fn dotnet_program() -> Result<PathBuf, String> {
+    let named = std::env::var_os(DOTNET_VARIABLE).filter(|name| !name.is_empty());
+    let beside = root().join("../shared/dotnet/orrery-dotnet");
+    let path = named.map_or(beside, PathBuf::from);
+    match path.is_file() {
+        true => Ok(path),
+        false => Err(format!(
+            "there is no program with the .NET SDK at {}; {DOTNET_VARIABLE} names another place",
+            path.display()
+        )),
+    }
+}
+
+/// Returns why the suite of the .NET SDK is skipped, if it is: its program is not there. A CI whose
+/// machine has files beside the repository runs the suite in any case.
+pub(crate) fn has_dotnet() -> Outcome {
+    let is_required = std::env::var_os("CI").is_some() && root().join("../shared").is_dir();
+    match dotnet_program() {
+        Err(reason) if !is_required => Err(reason),
+        _ => Ok(()),
+    }
+}
+
+/// Runs the program with the .NET SDK; without arguments, over HTTP.
+pub(crate) fn dotnet(arguments: &[String]) -> Outcome {
+    pytest("sdk/dotnet", &[])?;
+    let dotnet = dotnet_program()?;
+    let mut run = python_program(&root().join("conformance/sdk/dotnet"))?;
+    run.arg("run.py")
+        .arg(dotnet)
+        .args(arguments)
+        .env(PROGRAM_VARIABLE, server()?);
+    must(&mut run).map_err(|error| {
+        format!("{error}; one step again: `cargo xtask conformance dotnet --only THEME/STEP`")
+    })
+}
+
+/// Runs the program with the .NET SDK in each of the other ways, and its load.
+pub(crate) fn dotnet_in_other_ways() -> Outcome {
+    let runs = [
+        "https",
+        "refuse",
+        "partitions",
+        "client-plans",
+        "binary",
+        "load",
+    ];
+    let arguments: Vec<String> = runs
+        .iter()
+        .flat_map(|run| ["--run".to_owned(), (*run).to_owned()])
+        .collect();
+    dotnet(&arguments)
 }
 
 /// Runs queries with known rows, through the Python SDK.

@@ -64,6 +64,18 @@ impl Step {
         }
     }
 
+    /// Creates a step that requires the server program, and is skipped if `needs` fails.
+    const fn with_server_and_needs(
+        name: &'static str,
+        needs: fn() -> Outcome,
+        run: fn() -> Outcome,
+    ) -> Step {
+        Step {
+            needs,
+            ..Step::with_server(name, run)
+        }
+    }
+
     /// Creates a step that requires the server program.
     const fn with_server(name: &'static str, run: fn() -> Outcome) -> Step {
         Step {
@@ -121,6 +133,15 @@ const SUITES: Lane = &[
     }),
     Step::with_server("official python, quick", conformance::official_python_quick),
     Step::with_server("conformance javascript", || conformance::javascript(&[])),
+    Step::with_server_and_needs("conformance dotnet", conformance::has_dotnet, || {
+        conformance::dotnet(&[])
+    }),
+    Step::with_server_and_needs(
+        "dotnet in other ways",
+        conformance::has_dotnet,
+        conformance::dotnet_in_other_ways,
+    )
+    .second(),
     Step::with_server("assistants", || conformance::mcp(&[])),
     Step::with_server("mixed workload, small", || conformance::splits(&[])),
     Step::with_server("scenarios", || scenarios::judge(&[])),
