@@ -2,8 +2,8 @@
 
     run.py PROGRAM [--run NAME]... [--only THEME[/STEP],...]
 
-PROGRAM has the commands `scenarios`, `writer` and `check`; see README.md. Without --run, the run `http`; `--run all` is
-every run. Each run starts a server of its own.
+PROGRAM has the commands `scenarios`, `writer` and `check`; see README.md. Without --run, the runs `http` and `plans`;
+`--run all` is every run. Each run starts a server of its own.
 
 Promises: exit code 0 only if every step passed that the run expects to pass, every step failed that the run expects to
 fail, no step was skipped but those of `SKIPPED`, and the server neither exited nor panicked.
@@ -24,6 +24,7 @@ sys.path.insert(0, str(HERE.parent / "python"))
 
 from load import run_load  # noqa: E402
 from orrery_server import Server, ServerFailed  # noqa: E402
+from plans import run_plans  # noqa: E402
 
 # With `--entra` the program skips the step that shows a server without directory identities.
 SKIPPED = {"entra/without the setting, tokens are 401"}
@@ -60,17 +61,20 @@ RUNS = {
     ),
 }
 
+# The runs that are not the steps of the program.
+OTHERS = {"plans": run_plans, "load": run_load}
+
 
 def main() -> int:
     arguments = parse(sys.argv[1:])
-    names = [*RUNS, "load"] if "all" in arguments.run else arguments.run or ["http"]
+    names = [*RUNS, *OTHERS] if "all" in arguments.run else arguments.run or ["http", "plans"]
     code = 0
     for name in names:
         began = time.monotonic()
         try:
             with tempfile.TemporaryDirectory() as directory:
-                if name == "load":
-                    said = run_load(arguments.program, Path(directory))
+                if name in OTHERS:
+                    said = OTHERS[name](arguments.program, Path(directory))
                 else:
                     said = run_steps(arguments.program, RUNS[name], arguments.only, Path(directory))
             print(f"dotnet {name}: {said}, {time.monotonic() - began:.0f} s")
@@ -83,7 +87,7 @@ def main() -> int:
 def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", type=Path, help="the program with the SDK")
-    parser.add_argument("--run", action="append", default=[], choices=[*RUNS, "load", "all"])
+    parser.add_argument("--run", action="append", default=[], choices=[*RUNS, *OTHERS, "all"])
     parser.add_argument("--only", default="", help="some themes or steps")
     return parser.parse_args(words)
 

@@ -149,6 +149,8 @@ fn query_engine() -> Json {
         "allowNewKeywords" => true,
         // Clients that make plans themselves refuse the functions of full text without it.
         "queryEnableFullText" => true,
+        // The same for an array of terms as one argument of FullTextScore.
+        "queryEnableFullTextScoreLegacySyntax" => true,
         // With the feature, a client may return wrong rows after a split; see the record
         // `docs/decisions/2026-11-no-optimistic-direct-execution.md`.
         "clientDisableOptimisticDirectExecution" => true,
