@@ -82,6 +82,7 @@ pub(crate) fn bind(
         folding_bytes_left: expressions::MAX_FOLDED_BYTES,
         environment,
         diagnostics: Vec::new(),
+        grouping_diagnostics: Vec::new(),
         error_count: 0,
         names: Vec::new(),
         frames: vec![Mapping::root()],
@@ -92,24 +93,23 @@ pub(crate) fn bind(
         udfs: Vec::new(),
         udf_calls: 0,
         is_in_computed_property: false,
+        is_in_filter: false,
         order: Vec::new(),
         is_order_correlated: false,
+        is_order_unsupported: false,
+        counts: Counts::default(),
         ranking: None,
         tuple_frames: Vec::new(),
     };
-    // The counts come first: an invalid count is reported alone.
-    let mut top = None;
-    if let Some(count) = &query.top {
-        top = Some(binder.count(count, "SC2060", TOP_NOT_WHOLE)?);
-    }
-    let (mut offset, mut limit) = (None, None);
-    if let Some(clause) = &query.offset_limit {
-        offset = Some(binder.count(&clause.offset, "SC2062", OFFSET_TOO_LARGE)?);
-        limit = Some(binder.count(&clause.limit, "SC2061", LIMIT_TOO_LARGE)?);
-    }
     let block = binder.query(query)?;
-    if !binder.diagnostics.is_empty() {
-        return Err(QueryError::Compile(binder.diagnostics));
+    // A rule of grouping is checked in a query whose names are all known.
+    for diagnostics in [binder.diagnostics, binder.grouping_diagnostics] {
+        if !diagnostics.is_empty() {
+            return Err(QueryError::Compile(diagnostics));
+        }
+    }
+    if binder.is_order_unsupported {
+        return Err(QueryError::OrderBy(UNSUPPORTED_ORDER.into()));
     }
     if binder.is_order_correlated {
         let message = "Order-by over correlated collections is not supported.";
@@ -119,9 +119,9 @@ pub(crate) fn bind(
         block,
         order: binder.order,
         ranking: binder.ranking,
-        top,
-        offset,
-        limit,
+        top: binder.counts.top,
+        offset: binder.counts.offset,
+        limit: binder.counts.limit,
         reads_container: binder.reads_container,
         frames: binder.tuple_frames,
         udfs: binder.udfs,
@@ -143,6 +143,14 @@ fn by_name(parameters: &[(String, Json)]) -> Result<HashMap<&str, &Json>, QueryE
         }
     }
     Ok(named)
+}
+
+/// The counts of the outermost query.
+#[derive(Default)]
+struct Counts {
+    top: Option<u64>,
+    offset: Option<u64>,
+    limit: Option<u64>,
 }
 
 /// A name that expressions may use, and the index of the frame that it stands for.
@@ -178,6 +186,8 @@ struct Binder<'a> {
     folding_bytes_left: usize,
     environment: &'a Environment,
     diagnostics: Vec<Diagnostic>,
+    /// Errors that are reported if there are no others: names outside GROUP BY.
+    grouping_diagnostics: Vec<Diagnostic>,
     /// The number of compile errors, those above [`MAX_DIAGNOSTICS`] included.
     error_count: usize,
     /// The visible names, the innermost last.
@@ -195,12 +205,29 @@ struct Binder<'a> {
     udf_calls: usize,
     /// The expression being bound is the text of a computed property.
     is_in_computed_property: bool,
+    /// The expression being bound is in a WHERE clause of the current query.
+    is_in_filter: bool,
     order: Vec<BoundOrder>,
+    /// ORDER BY has a key that is no path of the item.
+    is_order_unsupported: bool,
+    counts: Counts,
     /// ORDER BY names a path with several values in an item, because a source iterates an array.
     is_order_correlated: bool,
     ranking: Option<Ranking>,
     /// The frames of the outermost query after its FROM clause.
     tuple_frames: Vec<Mapping>,
+}
+
+/// Makes a compile error.
+fn diagnostic(text: &str, code: &'static str, message: String, span: Span) -> Diagnostic {
+    let (start, end) = character_range(text, span);
+    Diagnostic {
+        code,
+        message,
+        hint: None,
+        start,
+        end,
+    }
 }
 
 /// The maximum number of compile errors that are reported. A text can have an error in every second
@@ -212,45 +239,58 @@ impl<'a> Binder<'a> {
     fn report(&mut self, code: &'static str, message: String, span: Span) {
         self.error_count += 1;
         if self.diagnostics.len() < MAX_DIAGNOSTICS {
-            let (start, end) = character_range(self.text, span);
-            self.diagnostics.push(Diagnostic {
-                code,
-                message,
-                hint: None,
-                start,
-                end,
-            });
+            let error = diagnostic(self.text, code, message, span);
+            self.diagnostics.push(error);
+        }
+    }
+
+    /// Adds a compile error that is reported if there are no others.
+    fn report_grouping(&mut self, code: &'static str, message: String, span: Span) {
+        self.error_count += 1;
+        if self.grouping_diagnostics.len() < MAX_DIAGNOSTICS {
+            let error = diagnostic(self.text, code, message, span);
+            self.grouping_diagnostics.push(error);
         }
     }
 
     /// Binds a query or subquery. Leaves names and frames unchanged.
+    ///
+    /// The order of the clauses here is the order in which the service reports their errors.
     fn query(&mut self, query: &ast::Query) -> Result<Block, QueryError> {
         self.level += 1;
+        let is_outer_in_filter = std::mem::replace(&mut self.is_in_filter, false);
         let (outer_names, outer_frames) = (self.names.len(), self.frames.len());
-        if self.level > 1 {
-            self.refuse_outermost_clauses(query);
+        if query.top.is_some() && query.offset_limit.is_some() {
+            let message = "A TOP cannot be used in the same query or subquery as an OFFSET.";
+            self.report("SC2205", message.into(), query.span);
         }
         // FROM is first, because all other clauses use its names.
         let was_read_before = self.reads_container;
         let sources = self.sources(&query.from)?;
+        self.check_ranked_sources(query);
         let reads_container = self.reads_container && !was_read_before;
         self.may_read_container = false;
         let filters = self.filters(query, outer_frames)?;
+        let keys = self.group_keys(query)?;
+        self.order_by(query)?;
         if self.level == 1 {
-            self.order_by(query)?;
             self.tuple_frames = self.frames.clone();
         }
         // SELECT is last: a grouping replaces the frames of the sources.
+        self.check_ranked_distinct(query);
         let is_grouped = !query.group_by.is_empty() || has_aggregate(&query.projection);
         let (grouping, output) = if is_grouped {
-            let (grouping, output) = self.grouped(query, outer_names, outer_frames)?;
+            let (grouping, output) = self.grouped(query, keys, outer_names, outer_frames)?;
             (Some(grouping), output)
         } else {
             (None, self.projection(&query.projection, query)?)
         };
+        self.check_ranked_aggregates(query);
+        self.counts(query);
         self.names.truncate(outer_names);
         self.frames.truncate(outer_frames);
         self.level -= 1;
+        self.is_in_filter = is_outer_in_filter;
         Ok(Block {
             sources,
             filters,
@@ -261,26 +301,30 @@ impl<'a> Binder<'a> {
         })
     }
 
-    /// Reports the first clause of a subquery that only the outermost query may have.
-    fn refuse_outermost_clauses(&mut self, query: &ast::Query) {
-        let (code, message, span) = if let Some(order) = &query.order_by {
-            if order.rank {
-                let message = "'ORDER BY RANK' is not supported in subqueries.";
-                ("SC2228", message, order.span)
-            } else {
-                let message = "'ORDER BY' is not supported in subqueries.";
-                ("SC2202", message, order.span)
+    /// Reads the counts of TOP and OFFSET LIMIT, which only the outermost query may have.
+    fn counts(&mut self, query: &ast::Query) {
+        let is_outermost = self.level == 1;
+        match &query.top {
+            Some(count) if is_outermost => {
+                self.counts.top = self.count(count, "SC2060", TOP_NOT_WHOLE);
             }
-        } else if let Some(clause) = &query.offset_limit {
-            let message = "'OFFSET LIMIT' clause is not supported in subqueries.";
-            ("SC2204", message, clause.span)
-        } else if query.top.is_some() {
-            let message = "'TOP' is not supported in subqueries.";
-            ("SC2203", message, query.top_span)
-        } else {
-            return;
-        };
-        self.report(code, message.into(), span);
+            Some(_) => {
+                let message = "'TOP' is not supported in subqueries.";
+                self.report("SC2203", message.into(), query.top_span);
+            }
+            None => {}
+        }
+        match &query.offset_limit {
+            Some(clause) if is_outermost => {
+                self.counts.offset = self.count(&clause.offset, "SC2062", OFFSET_TOO_LARGE);
+                self.counts.limit = self.count(&clause.limit, "SC2061", LIMIT_TOO_LARGE);
+            }
+            Some(clause) => {
+                let message = "'OFFSET LIMIT' clause is not supported in subqueries.";
+                self.report("SC2204", message.into(), clause.span);
+            }
+            None => {}
+        }
     }
 
     /// Binds the conjuncts of WHERE, each with the number of sources that it refers to. The first
@@ -294,6 +338,7 @@ impl<'a> Binder<'a> {
         if let Some(filter) = &query.filter {
             split_conjunction(filter, &mut conjuncts);
         }
+        self.is_in_filter = true;
         let depth = self.frames.len();
         let mut filters = Vec::with_capacity(conjuncts.len());
         for conjunct in conjuncts {
@@ -312,16 +357,32 @@ impl<'a> Binder<'a> {
             self.frames.extend(later_frames);
             filters.push((sources, bound));
         }
+        self.is_in_filter = false;
         Ok(filters)
     }
 
-    /// Binds ORDER BY and ORDER BY RANK.
+    /// Binds ORDER BY and ORDER BY RANK. A subquery must have neither; the names in the clause of a
+    /// subquery are resolved all the same, to report the unknown ones.
     fn order_by(&mut self, query: &ast::Query) -> Result<(), QueryError> {
         let Some(order) = &query.order_by else {
             return Ok(());
         };
-        if order.rank {
-            return self.order_by_rank(query, order);
+        match (self.level == 1, order.rank) {
+            (true, true) => return self.order_by_rank(order),
+            (true, false) => {}
+            (false, true) => {
+                let message = "The ORDER BY RANK clause is not supported in subqueries.";
+                self.report("SC2228", message.into(), order.span);
+                return Ok(());
+            }
+            (false, false) => {
+                let message = "'ORDER BY' is not supported in subqueries.";
+                self.report("SC2202", message.into(), order.span);
+                for item in &order.keys {
+                    self.expression(&item.expr)?;
+                }
+                return Ok(());
+            }
         }
         if !query.group_by.is_empty() {
             return Err(QueryError::Plan(
@@ -330,7 +391,7 @@ impl<'a> Binder<'a> {
         }
         // A score such as VectorDistance may be the only key.
         if let [item] = order.keys.as_slice()
-            && let Some(bound) = self.order_by_score(item)?
+            && let Some(bound) = self.order_by_score(item, order.span)?
         {
             self.order.push(bound);
             return Ok(());
@@ -353,7 +414,10 @@ impl<'a> Binder<'a> {
         let (path, is_iterated) = match mapped {
             Mapping::Path(path) => (path.exact(), path.is_iterated),
             _ if computed.is_some() => (None, false),
-            _ => return Err(QueryError::OrderBy(UNSUPPORTED_ORDER.into())),
+            _ => {
+                self.is_order_unsupported = true;
+                return Ok(());
+            }
         };
         self.is_order_correlated |= is_iterated;
         // A source cannot order by the item as a whole.
@@ -372,22 +436,17 @@ impl<'a> Binder<'a> {
 
     /// Returns the value of the count of TOP, OFFSET or LIMIT. `code` and `message` are those of
     /// the error for an invalid count.
-    fn count(
-        &mut self,
-        count: &Count,
-        code: &'static str,
-        message: &str,
-    ) -> Result<u64, QueryError> {
+    fn count(&mut self, count: &Count, code: &'static str, message: &str) -> Option<u64> {
         let value = match &count.value {
             CountValue::Number(text) => text.parse::<f64>().ok(),
             CountValue::Parameter(name) => self.parameter(name).and_then(Json::as_f64),
         };
         // The service accepts counts of 32 bits.
         match value {
-            Some(n) if n.fract() == 0.0 && (0.0..4_294_967_296.0).contains(&n) => Ok(n as u64),
+            Some(n) if n.fract() == 0.0 && (0.0..4_294_967_296.0).contains(&n) => Some(n as u64),
             _ => {
-                let range = character_range(self.text, count.span);
-                Err(QueryError::at(code, message, range))
+                self.report(code, message.into(), count.span);
+                None
             }
         }
     }

@@ -68,11 +68,6 @@ pub(crate) fn help_of_sentence(sentence: &str) -> Option<&'static str> {
             "Sort by a property of the item, as in ORDER BY c.name, and sort the rows in the \
              application by what the array holds.",
         ),
-        (
-            "cardinality of a scalar subquery",
-            "A subquery in parentheses gives one value: write ARRAY(SELECT …) for a list, or \
-             EXISTS(SELECT …) for a condition.",
-        ),
     ];
     let is_fitting = |(part, _): &&(&str, &str)| sentence.contains(part);
     HELP.iter().find(is_fitting).map(|(_, help)| *help)
@@ -98,12 +93,18 @@ impl Context<'_> {
             "SC1001" => self.of_unexpected_token(at),
             "SC1002" => Some(self.of_early_end()),
             "SC1010" => of_invalid_token(word).map(str::to_owned),
+            "SC1012" => Some("A string ends with the quote that begins it.".into()),
             "SC2001" => Some(self.of_unknown_name(word, at)),
             "SC2005" => Some(self.of_unknown_function(word.split('(').next()?.trim())),
             "SC2006" => Some(self.of_unknown_user_function(word)),
             "SC2050" => form_of(word.split('(').next()?.trim()),
-            "SC2040" => Some("Name what each row has, as in SELECT c.id, t.name.".into()),
+            "SC2042" => Some("Name what each row has, as in SELECT c.id, t.name.".into()),
             "SC2101" => Some("Aggregates stand in the SELECT list: SELECT COUNT(1) FROM c.".into()),
+            "SC2201" => Some(
+                "A subquery in parentheses gives one value: write ARRAY(SELECT …) for a list, or \
+                 EXISTS(SELECT …) for a condition."
+                    .into(),
+            ),
             "SC2102" => Some(format!(
                 "Add {word} to GROUP BY, or take it into an aggregate such as MAX({word})."
             )),

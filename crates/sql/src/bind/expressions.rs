@@ -2,8 +2,8 @@
 //! folded.
 
 use super::folding::folded;
-use super::projection::{canonical_text, contains, is_aggregate, last_of_each_name};
-use super::search::display_name;
+use super::projection::{canonical_text, contains, is_aggregate};
+use super::rank::FULL_TEXT_RANK;
 use super::{Binder, BoundExpr, Mapping, Name};
 use crate::bound::{Expr, LikePattern, Step};
 use crate::error::QueryError;
@@ -13,6 +13,7 @@ use crate::syntax::ast::{self, BinaryOp, Kind, PathStep, Span, SubqueryKind, Una
 use crate::value::{digest, weight};
 use orrery_model::json::Json;
 use orrery_model::limits;
+use std::collections::HashSet;
 
 /// The length from which an IN list of constants is evaluated by digest instead of one by one.
 const IN_SET_MIN_LENGTH: usize = 8;
@@ -78,11 +79,13 @@ impl<'a> Binder<'a> {
             } => negate_if(*negated, self.like(value, pattern, escape.as_deref())?),
             Kind::Array(elements) => Expr::Array(self.expressions(elements)?),
             Kind::Object(members) => {
+                let mut seen = HashSet::with_capacity(members.len());
                 let mut bound = Vec::with_capacity(members.len());
-                for (name, member) in members {
-                    bound.push((name.clone(), self.expression(member)?));
+                for member in members {
+                    self.check_member_name(&member.name, member.name_span, &mut seen);
+                    bound.push((member.name.clone(), self.expression(&member.value)?));
                 }
-                Expr::Object(last_of_each_name(bound).into())
+                Expr::Object(bound.into())
             }
             Kind::Let { name, value, body } => self.let_expression(name, value, body)?,
         };
@@ -146,7 +149,7 @@ impl<'a> Binder<'a> {
                 "Property reference '{reference}' is invalid in the select list because it is not \
                  contained in either an aggregate function or the GROUP BY clause."
             );
-            self.report("SC2102", message, span);
+            self.report_grouping("SC2102", message, span);
             return UNDEFINED;
         }
         match (frame, name) {
@@ -408,20 +411,41 @@ impl<'a> Binder<'a> {
         })
     }
 
+    /// Reports a call, with this span, of a function that does not exist. The error covers the name.
+    pub(super) fn report_unknown_function(&mut self, name: &str, span: Span) {
+        let message = format!("'{name}' is not a recognized built-in function name.");
+        let (start, _) = span;
+        self.report("SC2005", message, (start, start + name.len()));
+    }
+
+    /// Reports a call, with this span, that has too few or too many arguments. `name` is the name as
+    /// written. Returns true for a right number.
+    pub(super) fn check_arity(
+        &mut self,
+        function: &Function,
+        name: &str,
+        arguments: usize,
+        span: Span,
+    ) -> bool {
+        let (fewest, most) = function.arity;
+        let is_right = (fewest..=most).contains(&arguments);
+        if !is_right {
+            self.report("SC2050", wrong_arity(function, name), span);
+        }
+        is_right
+    }
+
     /// Binds a call of a built-in function.
     fn call(&mut self, name: &str, arguments: &[ast::Expr], span: Span) -> BoundExpr {
         let Some(function) = functions::find(name) else {
-            let message = format!("'{name}' is not a recognized built-in function name.");
-            self.report("SC2005", message, span);
+            self.report_unknown_function(name, span);
             return Ok(UNDEFINED);
         };
         if let Implementation::Refused(family) = function.run {
             let message = format!("The function {name} is not supported: no {family} yet.");
             return Err(QueryError::Unsupported(message));
         }
-        let (fewest, most) = function.arity;
-        if arguments.len() < fewest || arguments.len() > most {
-            self.report("SC2050", wrong_arity(function), span);
+        if !self.check_arity(function, name, arguments.len(), span) {
             return Ok(UNDEFINED);
         }
         // Functions that need more than their arguments are bound in their own ways.
@@ -429,15 +453,20 @@ impl<'a> Binder<'a> {
             Implementation::Aggregate(kind) => return self.aggregate(kind, &arguments[0], span),
             Implementation::FullText(_) => return self.full_text(function, arguments),
             Implementation::Choose => return Ok(Expr::Choose(self.expressions(arguments)?)),
-            Implementation::Rank => {
-                let name = display_name(function);
+            Implementation::Rank if function.names[0] == FULL_TEXT_RANK => {
                 let message =
-                    format!("The {name} function is only allowed in the ORDER BY RANK clause.");
-                self.report("SC2240", message, span);
+                    "The FullTextScore function is only allowed in the ORDER BY RANK clause.";
+                self.report("SC2240", message.into(), span);
+                return Ok(UNDEFINED);
+            }
+            // Other functions of ORDER BY RANK are unknown everywhere else.
+            Implementation::Rank => {
+                self.expressions(arguments)?;
+                self.report_unknown_function(name, span);
                 return Ok(UNDEFINED);
             }
             Implementation::Conditional => self.conditional(arguments)?,
-            Implementation::Vector(_) => self.vector(function, arguments, span)?.0,
+            Implementation::Vector(_) => self.vector(function, arguments)?.0,
             _ => Expr::Call {
                 function,
                 arguments: self.expressions(arguments)?,
@@ -451,13 +480,19 @@ impl<'a> Binder<'a> {
         let is_misplaced = self.groups.last().is_none_or(|g| g.level != self.level);
         // A subquery in the argument has aggregates of its own, which are no nesting.
         if is_misplaced || contains(argument, &is_aggregate) {
-            let message = if is_misplaced {
-                "Cannot perform an aggregate function outside of the SELECT list."
-            } else {
-                "Cannot perform an aggregate function on an expression containing an aggregate \
-                 or a subquery."
+            let (code, message) = match (is_misplaced, self.is_in_filter) {
+                (true, true) => ("SC2104", "Aggregates are not allowed in the WHERE clause."),
+                (true, false) => (
+                    "SC2101",
+                    "Cannot perform an aggregate function outside of the SELECT list.",
+                ),
+                (false, _) => (
+                    "SC2101",
+                    "Cannot perform an aggregate function on an expression containing an \
+                     aggregate or a subquery.",
+                ),
             };
-            self.report("SC2101", message.into(), span);
+            self.report(code, message.into(), span);
             return Ok(UNDEFINED);
         }
         let Some(mut group) = self.groups.pop() else {
@@ -488,7 +523,7 @@ impl<'a> Binder<'a> {
         if kind == SubqueryKind::Scalar && block.can_return_many_rows() {
             let message =
                 "The cardinality of a scalar subquery result set cannot be greater than one.";
-            return Err(QueryError::Plan(message.into()));
+            self.report("SC2201", message.into(), query.span);
         }
         Ok(Expr::Subquery(kind, Box::new(block)))
     }
@@ -511,9 +546,9 @@ fn not_a_computed_property(text: &str) -> QueryError {
     QueryError::Plan(format!("'{text}' is not a computed property."))
 }
 
-/// Returns the message for a wrong number of arguments.
-fn wrong_arity(function: &Function) -> String {
-    let (name, (fewest, most)) = (function.names[0], function.arity);
+/// Returns the message for a wrong number of arguments of a function, whose name is written so.
+fn wrong_arity(function: &Function, name: &str) -> String {
+    let (fewest, most) = function.arity;
     match most {
         ANY => format!("The {name} function requires at least {fewest} argument(s)."),
         _ if fewest == most => format!("The {name} function requires {fewest} argument(s)."),

@@ -7,7 +7,7 @@ use crate::functions;
 use crate::syntax::ast::{self, Item, Kind, PathStep, Projection};
 use crate::syntax::{build, print};
 use orrery_model::json::Json;
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 impl Binder<'_> {
     /// Binds the SELECT list of a query.
@@ -21,12 +21,29 @@ impl Binder<'_> {
             Projection::Value(expr) => Ok(Output::Value(self.expression(expr)?)),
             Projection::List(items) => {
                 let names = item_names(items);
+                let mut seen = HashSet::with_capacity(items.len());
                 let mut members = Vec::with_capacity(items.len());
                 for (item, name) in items.iter().zip(names) {
-                    members.push((name, self.expression(&item.expr)?));
+                    let value = self.expression(&item.expr)?;
+                    self.check_member_name(&name, item.name_span, &mut seen);
+                    members.push((name, value));
                 }
-                Ok(Output::Members(last_of_each_name(members)))
+                Ok(Output::Members(members))
             }
+        }
+    }
+
+    /// Reports the name of a member that an earlier member of the same object has.
+    pub(super) fn check_member_name(
+        &mut self,
+        name: &str,
+        span: ast::Span,
+        seen: &mut HashSet<String>,
+    ) {
+        if !seen.insert(name.to_owned()) {
+            let message =
+                format!("Object creation error, property name '{name}' specified more than once.");
+            self.report("SC2022", message, span);
         }
     }
 
@@ -38,7 +55,7 @@ impl Binder<'_> {
                 return Err(QueryError::Plan(message.into()));
             }
             let message = "'SELECT *' is only valid with a single input set.";
-            self.report("SC2040", message.into(), span);
+            self.report("SC2042", message.into(), span);
             return Ok(Output::Value(Expr::Constant(None)));
         };
         // A source that is a plain name has no frame of its own; any other source has the last
@@ -52,11 +69,40 @@ impl Binder<'_> {
         Ok(Output::Value(Expr::Slot(self.hops_to(frame))))
     }
 
-    /// Binds the keys, aggregates and SELECT list of a grouped query. The first `outer_names` names
+    /// Binds the expressions of GROUP BY, which see the sources of the query.
+    pub(super) fn group_keys(&mut self, query: &ast::Query) -> Result<Vec<Expr>, QueryError> {
+        let mut keys = Vec::with_capacity(query.group_by.len());
+        for key in &query.group_by {
+            let errors_before = self.error_count;
+            if contains(key, &|part| is_aggregate(part) || is_subquery(part)) {
+                let message = "Cannot use an aggregate or a subquery in an expression used for the \
+                               group by list of a GROUP BY clause.";
+                self.report("SC2111", message.into(), span_of_key(key));
+            }
+            let has_reference = if self.error_count > errors_before {
+                keys.push(Expr::Constant(None));
+                contains(key, &|part| matches!(part.kind, Kind::Path { .. }))
+            } else {
+                let bound = self.expression(key)?;
+                let is_constant = matches!(bound, Expr::Constant(_));
+                keys.push(bound);
+                !is_constant
+            };
+            if !has_reference {
+                let message =
+                    "Each GROUP BY expression must contain at least one property reference.";
+                self.report("SC2110", message.into(), span_of_key(key));
+            }
+        }
+        Ok(keys)
+    }
+
+    /// Binds the aggregates and the SELECT list of a grouped query with these keys. The first `outer_names` names
     /// and `outer_frames` frames lie outside the query.
     pub(super) fn grouped(
         &mut self,
         query: &ast::Query,
+        keys: Vec<Expr>,
         outer_names: usize,
         outer_frames: usize,
     ) -> Result<(Grouping, Output), QueryError> {
@@ -68,11 +114,6 @@ impl Binder<'_> {
                 aggregates: Vec::new(),
             };
             return Ok((grouping, Output::Value(Expr::Constant(None))));
-        }
-        // The keys see the sources of the query.
-        let mut keys = Vec::with_capacity(query.group_by.len());
-        for key in &query.group_by {
-            keys.push(self.expression(key)?);
         }
         // The SELECT list sees one frame with keys and aggregates instead of the sources. Arguments
         // of aggregates see the sources, so their names and frames are kept in the context.
@@ -95,20 +136,18 @@ impl Binder<'_> {
     }
 }
 
-/// Removes duplicate member names: the last value of a name is kept, in the position of the first.
-pub(super) fn last_of_each_name(members: Vec<(String, Expr)>) -> Vec<(String, Expr)> {
-    let mut positions: HashMap<String, usize> = HashMap::with_capacity(members.len());
-    let mut kept: Vec<(String, Expr)> = Vec::with_capacity(members.len());
-    for (name, member) in members {
-        match positions.get(&name) {
-            Some(&position) => kept[position].1 = member,
-            None => {
-                positions.insert(name.clone(), kept.len());
-                kept.push((name, member));
-            }
-        }
+/// Returns true for a subquery.
+fn is_subquery(expr: &ast::Expr) -> bool {
+    matches!(expr.kind, Kind::Subquery(..))
+}
+
+/// Returns the span by which errors about a key of GROUP BY refer to the key: a scalar subquery
+/// without the parentheses.
+fn span_of_key(key: &ast::Expr) -> ast::Span {
+    match &key.kind {
+        Kind::Subquery(ast::SubqueryKind::Scalar, query) => query.span,
+        _ => key.span,
     }
-    kept
 }
 
 /// Returns the member names of a SELECT list: the alias, the last name of a path, or `$1`, `$2`,
@@ -178,7 +217,7 @@ fn normalise(expr: &mut ast::Expr) {
         }
         Kind::Unary(_, operand) => normalise(operand),
         Kind::Array(elements) => elements.iter_mut().for_each(normalise),
-        Kind::Object(members) => members.iter_mut().for_each(|(_, e)| normalise(e)),
+        Kind::Object(members) => members.iter_mut().for_each(|m| normalise(&mut m.value)),
         _ => {}
     }
 }
@@ -190,6 +229,29 @@ pub(crate) fn has_aggregate(projection: &Projection) -> bool {
         Projection::Value(expr) => contains(expr, &is_aggregate),
         Projection::List(items) => items.iter().any(|i| contains(&i.expr, &is_aggregate)),
     }
+}
+
+/// Returns the span of the first aggregate of a SELECT list. Subqueries are not entered.
+pub(super) fn first_aggregate(projection: &Projection) -> Option<ast::Span> {
+    let mut first = None;
+    match projection {
+        Projection::All(_) => {}
+        Projection::Value(expr) => aggregate_in(expr, &mut first),
+        Projection::List(items) => {
+            for item in items {
+                aggregate_in(&item.expr, &mut first);
+            }
+        }
+    }
+    first
+}
+
+/// Sets `first`, unless it is set, to the span of the first aggregate of an expression.
+fn aggregate_in(expr: &ast::Expr, first: &mut Option<ast::Span>) {
+    if first.is_none() && is_aggregate(expr) {
+        *first = Some(expr.span);
+    }
+    expr.for_each_operand(&mut |operand| aggregate_in(operand, first));
 }
 
 /// Returns true if a SELECT list has an aggregate that is only a part of an expression. Subqueries

@@ -18,6 +18,10 @@ use orrery_model::json::Json;
 /// The internal function that computes the score of a text; client plans call it.
 pub(crate) const FULL_TEXT_SCORE: &str = "_FULLTEXTSCORE";
 
+const INVALID_EXACT: &str = "The third argument provided in the VectorDistance function is invalid. This value must be a \
+     boolean value set to either \"true\" to execute an exact search or \"false\" to execute an \
+     efficient search leveraging the index.";
+
 /// The largest score, as the service writes it. Replaces an undefined score where low scores are
 /// best; its negative does so where high scores are best.
 pub(super) const MAX_SCORE: f64 = 1.797_69e308;
@@ -34,23 +38,13 @@ pub(super) fn built_in_call(expr: &ast::Expr) -> Option<(&'static Function, &[as
     }
 }
 
-/// Returns the name of a function in the case in which messages and plans show it.
-pub(super) fn display_name(function: &Function) -> &'static str {
-    match function.names[0] {
-        "FULLTEXTSCORE" => "FullTextScore",
-        "VECTORDISTANCE" => "VectorDistance",
-        name => name,
-    }
-}
-
 impl Binder<'_> {
     /// Binds a vector function with the arguments (vector, vector[, brute force[, options]]).
-    /// Returns the call and its distance function.
+    /// Returns the call and its distance function; after an invalid argument, any other ones.
     pub(super) fn vector(
         &mut self,
         function: &'static Function,
         arguments: &[ast::Expr],
-        span: ast::Span,
     ) -> Result<(Expr, DistanceFunction), QueryError> {
         let left = self.expression(&arguments[0])?;
         let right = self.expression(&arguments[1])?;
@@ -61,26 +55,18 @@ impl Binder<'_> {
             .cloned();
         // Brute force has no effect, since every distance is computed exactly, but must be valid.
         if let Some(brute_force) = arguments.get(2) {
+            let brute_force_span = brute_force.span;
             let brute_force = self.expression(brute_force)?;
             if !matches!(brute_force, Expr::Constant(Some(Json::Bool(_)))) {
-                let message = "The third argument of VectorDistance must be true or false.";
-                return Err(QueryError::Plan(message.into()));
+                self.report("SC2212", INVALID_EXACT.into(), brute_force_span);
+                return Ok((Expr::Constant(None), DistanceFunction::Cosine));
             }
         }
         let options = match arguments.get(3) {
             None => None,
-            Some(options) => match self.expression(options)? {
-                Expr::Constant(Some(options @ Json::Object(_))) => Some(options),
-                _ => {
-                    let message = "The options of VectorDistance must be a literal object.";
-                    return Err(QueryError::Plan(message.into()));
-                }
-            },
+            Some(options) => self.vector_options(options)?,
         };
         let options = options.as_ref().and_then(Json::as_object);
-        if let Some(options) = options {
-            self.check_vector_options(options, span)?;
-        }
         // An option takes precedence over the policy, and the policy over the default.
         let option = |name: &str| {
             let value = options?.get(name)?;
@@ -117,47 +103,26 @@ impl Binder<'_> {
             .find(|vector| vector.path == path)
     }
 
-    /// Checks the options of VectorDistance. Options that only affect a search in a vector index
-    /// are checked but have no effect.
-    fn check_vector_options(
-        &mut self,
-        options: &Object,
-        span: ast::Span,
-    ) -> Result<(), QueryError> {
-        for (name, value) in options.iter() {
-            let text = value.as_str();
-            let is_valid = match name {
-                "distanceFunction" => text.is_some_and(|t| DistanceFunction::parse(t).is_some()),
-                "dataType" => {
-                    text.is_some_and(|t| DATA_TYPES.iter().any(|d| d.eq_ignore_ascii_case(t)))
-                }
-                // An invalid multiplier is a compile error; the other options are plan errors.
-                "searchListSizeMultiplier" | "quantizedVectorListMultiplier" => {
-                    let is_in_range = value.as_i64().is_some_and(|n| (1..=100).contains(&n));
-                    if !is_in_range {
-                        let message = format!(
-                            "The '{name}' value {value} specified in the VectorDistance function \
-                             is outside the supported range. The value must be between 1 and 100."
-                        );
-                        self.report("SC2213", message, span);
-                    }
-                    true
-                }
-                "filterPriority" => value.as_f64().is_some_and(|n| (0.0..=1.0).contains(&n)),
-                _ => {
-                    let message = format!("The VectorDistance function has no option '{name}'.");
-                    return Err(QueryError::Plan(message));
-                }
-            };
-            if !is_valid {
-                let message = format!(
-                    "The '{name}' value {value} specified in the VectorDistance function is \
-                     invalid."
-                );
-                return Err(QueryError::Plan(message));
+    /// Binds the options of VectorDistance. Reports the first invalid one and returns `None`.
+    fn vector_options(&mut self, options: &ast::Expr) -> Result<Option<Json>, QueryError> {
+        let bound = match self.expression(options)? {
+            Expr::Constant(Some(bound @ Json::Object(_))) => bound,
+            _ => {
+                let message = "Options argument of VectorDistance function must be an object literal \
+                     expression.";
+                self.report("SC2210", message.into(), options.span);
+                return Ok(None);
             }
+        };
+        let members = bound.as_object().into_iter().flat_map(Object::iter);
+        let invalid = members
+            .filter_map(|(name, value)| invalid_vector_option(name, value))
+            .next();
+        if let Some((code, message)) = invalid {
+            self.report(code, message, options.span);
+            return Ok(None);
         }
-        Ok(())
+        Ok(Some(bound))
     }
 
     /// Binds a full-text function. The language of the text becomes the first argument.
@@ -191,10 +156,11 @@ impl Binder<'_> {
 
     /// Binds an ORDER BY key that is a score: VectorDistance, or one of the internal score
     /// functions of client plans. The best score comes first unless the query says ASC. Returns
-    /// `None` for any other key.
+    /// `None` for any other key. `clause` is the span of ORDER BY, which ends with the key.
     pub(super) fn order_by_score(
         &mut self,
         item: &ast::OrderItem,
+        clause: ast::Span,
     ) -> Result<Option<BoundOrder>, QueryError> {
         let Some((function, arguments)) = built_in_call(&item.expr) else {
             return Ok(None);
@@ -209,12 +175,14 @@ impl Binder<'_> {
             Implementation::Vector(_) => {
                 // Rows are sorted by the score of the vectors, which is larger for nearer ones.
                 let score = functions::find(VECTOR_SCORE).unwrap_or(function);
-                let (call, distance) = self.vector(score, arguments, item.expr.span)?;
+                let (call, distance) = self.vector(score, arguments)?;
                 let is_vector_distance = function.names[0] != VECTOR_SCORE;
                 if is_vector_distance && item.descending.is_some() {
                     let message = "Specifying a sorting order (ASC or DESC) with VectorDistance \
-                                   function is not supported.";
-                    self.report("SC2210", message.into(), item.expr.span);
+                                   function is not supported. VectorDistance will always sort in \
+                                   the order of most similar (first) to least similar (last).";
+                    let (start, _) = item.expr.span;
+                    self.report("SC2210", message.into(), (start, clause.1));
                 }
                 (call, Some(distance))
             }
@@ -241,6 +209,58 @@ impl Binder<'_> {
             },
             distance,
         }))
+    }
+}
+
+/// Returns the code and the message of the error for an invalid option of VectorDistance. Options
+/// that only affect a search in a vector index are checked and have no effect.
+fn invalid_vector_option(name: &str, value: &Json) -> Option<(&'static str, String)> {
+    let is_known_text = |text: &str| match name {
+        "distanceFunction" => DistanceFunction::parse(text).is_some(),
+        _ => DATA_TYPES
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(text)),
+    };
+    match name {
+        "distanceFunction" | "dataType" => match value.as_str() {
+            Some(text) if is_known_text(text) => None,
+            Some(text) => Some((
+                "SC2210",
+                format!(
+                    "VectorDistance function options argument property value '{text}' is not a \
+                     valid value for option '{name}'."
+                ),
+            )),
+            None => Some((
+                "SC2210",
+                format!(
+                    "VectorDistance function options argument property value of option '{name}' \
+                     must be a string literal."
+                ),
+            )),
+        },
+        "searchListSizeMultiplier" | "quantizedVectorListMultiplier" => {
+            let is_in_range = value.as_i64().is_some_and(|n| (1..=100).contains(&n));
+            let message = format!(
+                "The '{name}' value {value} specified in the VectorDistance function is outside \
+                 the supported range. The value must be between 1 and 100."
+            );
+            (!is_in_range).then_some(("SC2213", message))
+        }
+        "filterPriority" => {
+            let is_in_range = value.as_f64().is_some_and(|n| (0.0..=1.0).contains(&n));
+            let message = format!(
+                "The '{name}' value specified in the VectorDistance function must be a value \
+                 between 0 and 1."
+            );
+            (!is_in_range).then_some(("SC2215", message))
+        }
+        _ => Some((
+            "SC2210",
+            format!(
+                "'{name}' is not a valid option name for VectorDistance function options argument."
+            ),
+        )),
     }
 }
 

@@ -23,9 +23,10 @@ impl Binder<'_> {
                 .any(|n| n.name == name);
             if is_taken {
                 let message = format!(
-                    "The input alias '{name}' is specified more than once in the FROM clause."
+                    "The input set name or alias '{name}' is specified more than once in the FROM \
+                     clause."
                 );
-                self.report("SC2011", message, source.span);
+                self.report("SC2021", message, source.name_span);
             }
             self.names.push(Name { name, frame });
         }

@@ -90,10 +90,14 @@ pub(super) fn without_undefined(query: Query) -> Query {
     let source = Source {
         collection: Collection::Subquery(Box::new(query)),
         alias: Some(PART.to_owned()),
+        name_span: (0, 0),
         iterate: false,
+        collection_span: (0, 0),
         span: (0, 0),
     };
     Query {
+        span: (0, 0),
+        select_span: (0, 0),
         distinct: false,
         top: None,
         top_span: (0, 0),
@@ -101,6 +105,7 @@ pub(super) fn without_undefined(query: Query) -> Query {
         from: vec![source],
         filter: Some(build::call("IS_DEFINED", vec![value])),
         group_by: Vec::new(),
+        group_by_span: (0, 0),
         order_by: None,
         offset_limit: None,
     }
@@ -150,6 +155,7 @@ impl RowParts {
             rid: Item {
                 expr: rid,
                 alias: None,
+                name_span: (0, 0),
             },
             payload,
             is_defined,
@@ -247,7 +253,9 @@ fn name_root(query: &mut Query) -> Option<String> {
             steps: Vec::new(),
         },
         alias: None,
+        name_span: (0, 0),
         iterate: false,
+        collection_span: (0, 0),
         span: (0, 0),
     };
     query.from.insert(0, container);

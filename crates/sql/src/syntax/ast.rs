@@ -70,7 +70,7 @@ pub(crate) enum Kind {
     /// `[a, b, ...]`
     Array(Vec<Expr>),
     /// `{"name": a, ...}`
-    Object(Vec<(String, Expr)>),
+    Object(Vec<Member>),
     /// `(SELECT ...)`, `EXISTS(SELECT ...)`
     Subquery(SubqueryKind, Box<Query>),
     /// `LET name = value IN body`
@@ -168,9 +168,22 @@ pub(crate) const BINARY_OPERATORS: &[(&str, BinaryOp, u8)] = &[
 /// The precedence level of IN and LIKE, between AND and the comparisons.
 pub(crate) const PREDICATE_LEVEL: u8 = 3;
 
+/// A member of an object constructor.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub name: String,
+    /// The span of the name.
+    pub name_span: Span,
+    pub value: Expr,
+}
+
 /// A query or subquery.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
+    /// The span of the whole query, without parentheses around it.
+    pub span: Span,
+    /// The span of SELECT and its list.
+    pub select_span: Span,
     pub distinct: bool,
     pub top: Option<Count>,
     /// The span of `TOP n`, keyword and count.
@@ -179,6 +192,8 @@ pub(crate) struct Query {
     pub from: Vec<Source>,
     pub filter: Option<Expr>,
     pub group_by: Vec<Expr>,
+    /// The span of `GROUP BY` and its expressions.
+    pub group_by_span: Span,
     pub order_by: Option<OrderBy>,
     pub offset_limit: Option<OffsetLimit>,
 }
@@ -216,14 +231,20 @@ pub(crate) enum Projection {
 pub(crate) struct Item {
     pub expr: Expr,
     pub alias: Option<String>,
+    /// The span of the token that names the item: the alias, or the last name of a path.
+    pub name_span: Span,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub collection: Collection,
     pub alias: Option<String>,
+    /// The span of the token that names the source.
+    pub name_span: Span,
     /// `alias IN collection`
     pub iterate: bool,
+    /// The span of the collection, without its alias.
+    pub collection_span: Span,
     pub span: Span,
 }
 
@@ -250,6 +271,13 @@ pub(crate) struct OrderItem {
     pub expr: Expr,
     /// True for DESC, false for ASC, `None` if neither is written.
     pub descending: Option<bool>,
+}
+
+impl Query {
+    /// Returns true if the query has ORDER BY RANK.
+    pub(crate) fn is_ranked(&self) -> bool {
+        self.order_by.as_ref().is_some_and(|order| order.rank)
+    }
 }
 
 impl Expr {
@@ -294,7 +322,7 @@ impl Expr {
                 visit(value);
                 visit(pattern);
             }
-            Kind::Object(members) => members.iter().for_each(|(_, expr)| visit(expr)),
+            Kind::Object(members) => members.iter().for_each(|member| visit(&member.value)),
             Kind::Let { value, body, .. } => {
                 visit(value);
                 visit(body);

@@ -2,7 +2,7 @@
 //!
 //! All nodes have the span `(0, 0)`.
 
-use super::ast::{Count, CountValue, Expr, Item, Kind};
+use super::ast::{Count, CountValue, Expr, Item, Kind, Member};
 use orrery_model::json::Json;
 
 /// Makes an expression.
@@ -27,7 +27,12 @@ pub(crate) fn array(elements: Vec<Expr>) -> Expr {
 
 /// Makes an object constructor.
 pub(crate) fn object(members: Vec<(String, Expr)>) -> Expr {
-    expr(Kind::Object(members))
+    let member = |(name, value)| Member {
+        name,
+        name_span: (0, 0),
+        value,
+    };
+    expr(Kind::Object(members.into_iter().map(member).collect()))
 }
 
 /// Makes a call of a built-in function.
@@ -44,6 +49,7 @@ pub(crate) fn aliased(expr: Expr, alias: &str) -> Item {
     Item {
         expr,
         alias: Some(alias.to_owned()),
+        name_span: (0, 0),
     }
 }
 

@@ -1,8 +1,8 @@
 //! The grammar of clauses: SELECT, FROM, WHERE, GROUP BY, ORDER BY, OFFSET LIMIT.
 
 use super::ast::{
-    Collection, Count, CountValue, Item, OffsetLimit, OrderBy, OrderItem, PathStep, Projection,
-    Query, Source,
+    Collection, Count, CountValue, Expr, Item, Kind, OffsetLimit, OrderBy, OrderItem, PathStep,
+    Projection, Query, Source, Span,
 };
 use super::lexer::TokenKind;
 use super::parser::{ParseResult, Parser};
@@ -19,6 +19,7 @@ impl Parser<'_> {
 
     fn query_clauses(&mut self) -> ParseResult<Query> {
         // The clauses have a fixed order; all but SELECT are optional.
+        let start = self.start();
         self.expect_keyword("SELECT")?;
         let distinct = self.take_keyword("DISTINCT");
         let top_start = self.start();
@@ -29,6 +30,7 @@ impl Parser<'_> {
         };
         let top_span = self.span_from(top_start);
         let projection = self.projection()?;
+        let select_span = self.span_from(start);
         let from = if self.take_keyword("FROM") {
             self.sources()?
         } else {
@@ -39,7 +41,9 @@ impl Parser<'_> {
         } else {
             None
         };
+        let group_by_start = self.start();
         let group_by = self.group_by()?;
+        let group_by_span = self.span_from(group_by_start);
         let order_by = if self.is_keyword("ORDER") {
             Some(self.order_by()?)
         } else {
@@ -51,6 +55,8 @@ impl Parser<'_> {
             None
         };
         Ok(Query {
+            span: self.span_from(start),
+            select_span,
             distinct,
             top,
             top_span,
@@ -58,6 +64,7 @@ impl Parser<'_> {
             from,
             filter,
             group_by,
+            group_by_span,
             order_by,
             offset_limit,
         })
@@ -96,6 +103,7 @@ impl Parser<'_> {
 
     fn item(&mut self) -> ParseResult<Item> {
         let expr = self.expression()?;
+        let mut name_span = self.name_span_of(&expr);
         // AS is optional; after it an alias must follow.
         let has_as = self.take_keyword("AS");
         let alias = match self.token() {
@@ -106,8 +114,23 @@ impl Parser<'_> {
         };
         if alias.is_some() {
             self.advance();
+            name_span = self.last_span();
         }
-        Ok(Item { expr, alias })
+        Ok(Item {
+            expr,
+            alias,
+            name_span,
+        })
+    }
+
+    /// Returns the span of the token that names a path: its last name, without the brackets.
+    fn name_span_of(&self, expr: &Expr) -> Span {
+        if let Kind::Path { steps, .. } = &expr.kind
+            && let Some(PathStep::Bracket(name)) = steps.last()
+        {
+            return name.span;
+        }
+        self.last_span()
     }
 
     fn sources(&mut self) -> ParseResult<Vec<Source>> {
@@ -125,17 +148,22 @@ impl Parser<'_> {
             && matches!(self.peek(1), TokenKind::Keyword("IN"))
         {
             let alias = Some(self.identifier()?);
+            let name_span = self.last_span();
             self.advance();
+            let collection_start = self.start();
             let collection = self.collection()?;
             return Ok(Source {
                 collection,
                 alias,
+                name_span,
                 iterate: true,
+                collection_span: self.span_from(collection_start),
                 span: self.span_from(start),
             });
         }
         // `collection [[AS] alias]`
         let collection = self.collection()?;
+        let collection_span = self.span_from(start);
         let has_as = self.take_keyword("AS");
         let alias = if has_as || *self.token() == TokenKind::Identifier {
             Some(self.identifier()?)
@@ -145,7 +173,9 @@ impl Parser<'_> {
         Ok(Source {
             collection,
             alias,
+            name_span: self.last_span(),
             iterate: false,
+            collection_span,
             span: self.span_from(start),
         })
     }
@@ -178,7 +208,7 @@ impl Parser<'_> {
         }
     }
 
-    fn group_by(&mut self) -> ParseResult<Vec<super::ast::Expr>> {
+    fn group_by(&mut self) -> ParseResult<Vec<Expr>> {
         if !self.take_keyword("GROUP") {
             return Ok(Vec::new());
         }
@@ -196,15 +226,17 @@ impl Parser<'_> {
         self.expect_keyword("BY")?;
         // RANK is not a reserved word: `ORDER BY rank` sorts by a name, `ORDER BY RANK f(...)`
         // ranks.
-        let is_before_call =
-            *self.peek(1) == TokenKind::Identifier && *self.peek(2) == TokenKind::Symbol("(");
-        let rank = self.token_text().eq_ignore_ascii_case("RANK") && is_before_call;
+        let is_before_name = *self.peek(1) == TokenKind::Identifier;
+        let rank = self.token_text().eq_ignore_ascii_case("RANK") && is_before_name;
+        let mut keys = Vec::with_capacity(1);
         if rank {
             self.advance();
-        }
-        let mut keys = vec![self.order_item(rank)?];
-        while self.take_symbol(",") {
-            keys.push(self.order_item(rank)?);
+            keys.push(self.ranking()?);
+        } else {
+            keys.push(self.order_item()?);
+            while self.take_symbol(",") {
+                keys.push(self.order_item()?);
+            }
         }
         Ok(OrderBy {
             keys,
@@ -213,13 +245,22 @@ impl Parser<'_> {
         })
     }
 
-    /// Parses a key of ORDER BY. A key of ORDER BY RANK is a call, without operators around it.
-    fn order_item(&mut self, rank: bool) -> ParseResult<OrderItem> {
-        let expr = if rank {
-            self.postfix()?
-        } else {
-            self.expression()?
-        };
+    /// Parses the key of ORDER BY RANK: a call, without operators around it.
+    fn ranking(&mut self) -> ParseResult<OrderItem> {
+        let start = self.start();
+        let name = self.identifier()?;
+        let expr = self.call(start, name, false)?;
+        self.order_of(expr)
+    }
+
+    /// Parses a key of ORDER BY.
+    fn order_item(&mut self) -> ParseResult<OrderItem> {
+        let expr = self.expression()?;
+        self.order_of(expr)
+    }
+
+    /// Parses the order behind a key of ORDER BY.
+    fn order_of(&mut self, expr: Expr) -> ParseResult<OrderItem> {
         let descending = if self.take_keyword("DESC") {
             Some(true)
         } else {

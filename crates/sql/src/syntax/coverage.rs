@@ -334,9 +334,12 @@ impl Seen {
     fn query(&mut self, query: &Query) {
         // All members are named, so that a new clause does not compile until it is handled here.
         let Query {
+            span: _,
+            select_span: _,
             distinct,
             top,
             top_span: _,
+            group_by_span: _,
             projection,
             from,
             filter,
@@ -494,7 +497,7 @@ impl Seen {
             }
             Kind::Object(members) => {
                 self.form("object");
-                self.expressions(members.iter().map(|(_, member)| member));
+                self.expressions(members.iter().map(|member| &member.value));
             }
             Kind::Subquery(kind, query) => {
                 self.subquery(*kind);

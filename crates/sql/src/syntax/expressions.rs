@@ -6,7 +6,8 @@
 //! parentheses.
 
 use super::ast::{
-    BINARY_OPERATORS, BinaryOp, Expr, Kind, PREDICATE_LEVEL, PathStep, SubqueryKind, UnaryOp,
+    BINARY_OPERATORS, BinaryOp, Expr, Kind, Member, PREDICATE_LEVEL, PathStep, SubqueryKind,
+    UnaryOp,
 };
 use super::lexer::{TokenKind, number};
 use super::parser::{ParseResult, Parser};
@@ -170,13 +171,16 @@ impl Parser<'_> {
 
     /// The string of one character after ESCAPE.
     fn escape(&mut self) -> ParseResult<String> {
-        match self.token().clone() {
-            TokenKind::String(text) if text.chars().count() == 1 => {
-                self.advance();
-                Ok(text)
-            }
-            _ => Err(self.unexpected()),
+        let TokenKind::String(text) = self.token().clone() else {
+            return Err(self.unexpected());
+        };
+        if text.chars().count() != 1 {
+            let message =
+                format!("The invalid escape character '{text}' was specified in a LIKE predicate.");
+            return Err(self.error_at_token("SC2207", message));
         }
+        self.advance();
+        Ok(text)
     }
 
     /// `{- | + | ~ | NOT} postfix`
@@ -294,7 +298,7 @@ impl Parser<'_> {
     }
 
     /// The arguments of a call, in parentheses.
-    fn call(&mut self, start: usize, name: String, udf: bool) -> ParseResult<Expr> {
+    pub(super) fn call(&mut self, start: usize, name: String, udf: bool) -> ParseResult<Expr> {
         self.expect_symbol("(")?;
         let arguments = if self.take_symbol(")") {
             Vec::new()
@@ -349,8 +353,14 @@ impl Parser<'_> {
                     _ => return Err(self.unexpected()),
                 };
                 self.advance();
+                let name_span = self.last_span();
                 self.expect_symbol(":")?;
-                members.push((name, self.expression()?));
+                let value = self.expression()?;
+                members.push(Member {
+                    name,
+                    name_span,
+                    value,
+                });
                 if self.take_symbol("}") {
                     break;
                 }

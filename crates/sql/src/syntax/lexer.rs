@@ -106,8 +106,8 @@ pub(super) fn is_reserved(name: &str) -> bool {
 /// Returns all tokens of a text. The last token is `End`.
 ///
 /// # Errors
-/// [`QueryError::Compile`] with SC1010 for an invalid token, SC1002 for an unclosed string or
-/// comment.
+/// [`QueryError::Compile`] with SC1010 for an invalid token, SC1011 and SC1012 for an invalid number
+/// or string, SC1002 for an unclosed comment.
 pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, QueryError> {
     let mut lexer = Lexer {
         text,
@@ -198,7 +198,7 @@ impl Lexer<'_> {
             return Ok(TokenKind::Parameter);
         }
         if byte.is_ascii_digit() || (byte == b'.' && self.peek(1).is_ascii_digit()) {
-            return Ok(TokenKind::Number(self.number()));
+            return self.number();
         }
         if byte == b'"' || byte == b'\'' {
             return self.string(byte);
@@ -229,8 +229,20 @@ impl Lexer<'_> {
         }
     }
 
-    /// Reads a decimal or hexadecimal number.
-    fn number(&mut self) -> f64 {
+    /// Reads a decimal or hexadecimal number, behind which no word may follow at once.
+    fn number(&mut self) -> Result<TokenKind, QueryError> {
+        let start = self.at;
+        let value = self.digits();
+        let end = self.at;
+        self.skip_word();
+        if self.at > end || value.is_infinite() {
+            return Err(self.invalid(start, "SC1011", "numeric value token"));
+        }
+        Ok(TokenKind::Number(value))
+    }
+
+    /// Reads the digits of a number; too many become an infinity.
+    fn digits(&mut self) -> f64 {
         let start = self.at;
         // `0x1F`
         if self.peek(0) == b'0' && (self.peek(1) | 32) == b'x' && self.peek(2).is_ascii_hexdigit() {
@@ -243,8 +255,7 @@ impl Lexer<'_> {
             return value;
         }
         self.skip_digits();
-        // A dot after digits is always a decimal point. In `1.a` it could begin a path, but a path
-        // into a number is always undefined.
+        // A dot after digits is always a decimal point.
         if self.peek(0) == b'.' {
             self.at += 1;
             self.skip_digits();
@@ -254,7 +265,6 @@ impl Lexer<'_> {
             self.at += 1 + sign_length;
             self.skip_digits();
         }
-        // A literal that is too large becomes an infinity, as in the service.
         self.text[start..self.at].parse().unwrap_or(f64::INFINITY)
     }
 
@@ -271,7 +281,7 @@ impl Lexer<'_> {
             }
             value.push_str(&self.text[plain..self.at]);
             if self.at >= self.bytes.len() {
-                return Err(end_of_file(self.text));
+                return Err(self.invalid(start, "SC1012", "string literal token"));
             }
             let byte = self.peek(0);
             self.at += 1;
@@ -284,9 +294,23 @@ impl Lexer<'_> {
             }
             match self.escape() {
                 Some(c) => value.push(c),
-                None if self.at >= self.bytes.len() => return Err(end_of_file(self.text)),
-                None => return Err(self.invalid_token(start)),
+                None => {
+                    self.skip_string(quote);
+                    return Err(self.invalid(start, "SC1012", "string literal token"));
+                }
             }
+        }
+    }
+
+    /// Moves behind the end of a string with an invalid escape sequence.
+    fn skip_string(&mut self, quote: u8) {
+        while self.at < self.bytes.len() {
+            let byte = self.peek(0);
+            self.at += 1;
+            if byte == quote {
+                return;
+            }
+            self.at += usize::from(byte == b'\\');
         }
     }
 
@@ -344,13 +368,18 @@ impl Lexer<'_> {
 
     /// Makes the error SC1010 for the text from `start` to the current position.
     fn invalid_token(&self, start: usize) -> QueryError {
+        self.invalid(start, "SC1010", "token")
+    }
+
+    /// Makes an error for the text from `start` to the current position, which is no valid `what`.
+    fn invalid(&self, start: usize, code: &'static str, what: &str) -> QueryError {
         let mut end = self.at.min(self.text.len());
         while !self.text.is_char_boundary(end) {
             end += 1;
         }
         let token = &self.text[start..end];
-        let message = format!("Syntax error, invalid token '{token}'.");
-        QueryError::at("SC1010", message, character_range(self.text, (start, end)))
+        let message = format!("Syntax error, invalid {what} '{token}'.");
+        QueryError::at(code, message, character_range(self.text, (start, end)))
     }
 }
 

@@ -86,6 +86,14 @@ impl<'a> Parser<'a> {
         (start, end.max(start))
     }
 
+    /// Returns the span of the token taken last.
+    pub(super) fn last_span(&self) -> Span {
+        match self.at {
+            0 => (0, 0),
+            at => self.tokens[at - 1].span,
+        }
+    }
+
     /// Moves to the next token.
     pub(super) fn advance(&mut self) {
         self.at = (self.at + 1).min(self.tokens.len() - 1);
@@ -161,8 +169,13 @@ impl<'a> Parser<'a> {
 
     /// Makes the error SC1001 at the current token.
     fn syntax_error(&self, message: String) -> QueryError {
+        self.error_at_token("SC1001", message)
+    }
+
+    /// Makes an error at the current token.
+    pub(super) fn error_at_token(&self, code: &'static str, message: String) -> QueryError {
         let range = character_range(self.text, self.tokens[self.at].span);
-        QueryError::at("SC1001", message, range)
+        QueryError::at(code, message, range)
     }
 
     /// Runs a recursive part of the grammar, one level deeper.

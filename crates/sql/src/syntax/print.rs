@@ -5,7 +5,7 @@
 //! The printed text parses to the same tree.
 
 use super::ast::{
-    BINARY_OPERATORS, BinaryOp, Collection, Count, CountValue, Expr, Item, Kind, OrderItem,
+    BINARY_OPERATORS, BinaryOp, Collection, Count, CountValue, Expr, Item, Kind, Member, OrderItem,
     PathStep, Projection, Query, Source, SubqueryKind, UnaryOp,
 };
 use super::lexer::is_reserved;
@@ -236,10 +236,10 @@ fn write_conditional([condition, yes, no]: &[Expr; 3], out: &mut String) {
     add(out, format_args!("({condition} ? {yes} : {no})"));
 }
 
-fn write_object(members: &[(String, Expr)], out: &mut String) {
+fn write_object(members: &[Member], out: &mut String) {
     let texts: Vec<String> = members
         .iter()
-        .map(|(name, member)| format!("{}: {}", string(name), expression(member)))
+        .map(|member| format!("{}: {}", string(&member.name), expression(&member.value)))
         .collect();
     add(out, format_args!("{{{}}}", texts.join(", ")));
 }
