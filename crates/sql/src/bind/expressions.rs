@@ -411,15 +411,16 @@ impl<'a> Binder<'a> {
         })
     }
 
-    /// Reports a call, with this span, of a function that does not exist. The error covers the name.
+    /// Reports a call, with this span, of a function that does not exist. The error covers the
+    /// name.
     pub(super) fn report_unknown_function(&mut self, name: &str, span: Span) {
         let message = format!("'{name}' is not a recognized built-in function name.");
         let (start, _) = span;
         self.report("SC2005", message, (start, start + name.len()));
     }
 
-    /// Reports a call, with this span, that has too few or too many arguments. `name` is the name as
-    /// written. Returns true for a right number.
+    /// Reports a call, with this span, that has too few or too many arguments. `name` is the name
+    /// as written. Returns true for a right number.
     pub(super) fn check_arity(
         &mut self,
         function: &Function,

@@ -97,8 +97,8 @@ impl Binder<'_> {
         Ok(keys)
     }
 
-    /// Binds the aggregates and the SELECT list of a grouped query with these keys. The first `outer_names` names
-    /// and `outer_frames` frames lie outside the query.
+    /// Binds the aggregates and the SELECT list of a grouped query with these keys. The first
+    /// `outer_names` names and `outer_frames` frames lie outside the query.
     pub(super) fn grouped(
         &mut self,
         query: &ast::Query,

@@ -24,12 +24,15 @@ const UNDEFINED_TEXT_SCORE: f64 = -1.0;
 
 const NOT_A_SCORE: &str = "The ORDER BY RANK clause must be followed by a VectorDistance and/or a \
                            FullTextScore function call.";
-const INVALID_WEIGHTS: &str = "The last parameter of the RRF function is an optional array of weights. When present, it must \
-     be a literal array of numbers, one for each of the component scores used for the RRF function. \
-     The length of this array must be the same as the number of the component scores.";
-const INVALID_TERM: &str = "The second through last arguments of the 'FullTextScore' function must be literals of type \
-     string or object specifying the fuzzy search argument containing a 'term' property which is a \
-     string and a 'distance' property which is a number between 0 and 2 (inclusive).";
+const INVALID_WEIGHTS: &str = "The last parameter of the RRF function is an optional array of \
+                               weights. When present, it must be a literal array of numbers, one \
+                               for each of the component scores used for the RRF function. The \
+                               length of this array must be the same as the number of the \
+                               component scores.";
+const INVALID_TERM: &str = "The second through last arguments of the 'FullTextScore' function must \
+                            be literals of type string or object specifying the fuzzy search \
+                            argument containing a 'term' property which is a string and a \
+                            'distance' property which is a number between 0 and 2 (inclusive).";
 const TOO_FEW_SCORES: &str =
     "A score fusion function requires at least two component score functions.";
 
@@ -148,8 +151,8 @@ impl Binder<'_> {
         }
         for source in &query.from {
             if source.iterate {
-                let message = "The FROM clause with the IN operator is not allowed with the ORDER BY RANK \
-                     clause.";
+                let message = "The FROM clause with the IN operator is not allowed with the ORDER \
+                               BY RANK clause.";
                 self.report("SC2223", message.into(), source.span);
             }
             if matches!(source.collection, Collection::Subquery(_)) {
@@ -320,8 +323,8 @@ impl Binder<'_> {
         })
     }
 
-    /// Returns the weights of RRF; 1 for each score if the call has no weights. `clause` is the span
-    /// of ORDER BY RANK.
+    /// Returns the weights of RRF; 1 for each score if the call has no weights. `clause` is the
+    /// span of ORDER BY RANK.
     fn weights(
         &mut self,
         weights: Option<&ast::Expr>,

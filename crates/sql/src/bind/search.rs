@@ -18,9 +18,10 @@ use orrery_model::json::Json;
 /// The internal function that computes the score of a text; client plans call it.
 pub(crate) const FULL_TEXT_SCORE: &str = "_FULLTEXTSCORE";
 
-const INVALID_EXACT: &str = "The third argument provided in the VectorDistance function is invalid. This value must be a \
-     boolean value set to either \"true\" to execute an exact search or \"false\" to execute an \
-     efficient search leveraging the index.";
+const INVALID_EXACT: &str = "The third argument provided in the VectorDistance function is \
+                             invalid. This value must be a boolean value set to either \"true\" \
+                             to execute an exact search or \"false\" to execute an efficient \
+                             search leveraging the index.";
 
 /// The largest score, as the service writes it. Replaces an undefined score where low scores are
 /// best; its negative does so where high scores are best.
@@ -108,8 +109,8 @@ impl Binder<'_> {
         let bound = match self.expression(options)? {
             Expr::Constant(Some(bound @ Json::Object(_))) => bound,
             _ => {
-                let message = "Options argument of VectorDistance function must be an object literal \
-                     expression.";
+                let message = "Options argument of VectorDistance function must be an object \
+                               literal expression.";
                 self.report("SC2210", message.into(), options.span);
                 return Ok(None);
             }

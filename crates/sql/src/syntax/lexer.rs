@@ -106,8 +106,8 @@ pub(super) fn is_reserved(name: &str) -> bool {
 /// Returns all tokens of a text. The last token is `End`.
 ///
 /// # Errors
-/// [`QueryError::Compile`] with SC1010 for an invalid token, SC1011 and SC1012 for an invalid number
-/// or string, SC1002 for an unclosed comment.
+/// [`QueryError::Compile`] with SC1010 for an invalid token, SC1011 and SC1012 for an invalid
+/// number or string, SC1002 for an unclosed comment.
 pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, QueryError> {
     let mut lexer = Lexer {
         text,
