@@ -31,6 +31,9 @@ pub struct Policy {
     composites: Vec<Composite>,
     /// Included paths that name one scalar.
     explicit_scalars: Vec<Vec<String>>,
+    /// True for an automatic policy whose entries lack the items with the directive Exclude, as
+    /// earlier versions of the program left them out.
+    leaves_out_excluded: bool,
     spatial: Vec<SearchIndex>,
     /// The entries of `spatial` that have index entries.
     spatial_grids: Vec<SpatialIndex>,
@@ -203,6 +206,7 @@ impl Policy {
             composites: Vec::new(),
             explicit_scalars: Vec::new(),
             spatial: Vec::new(),
+            leaves_out_excluded: false,
             spatial_grids: Vec::new(),
             vectors: Vec::new(),
             full_text: Vec::new(),
@@ -263,6 +267,7 @@ impl Policy {
                 .collect(),
             spatial_grids: spatial.iter().filter_map(SpatialIndex::of).collect(),
             spatial,
+            leaves_out_excluded: false,
             vectors,
             full_text,
             body: shown,
@@ -284,13 +289,14 @@ impl Policy {
         self.is_automatic
     }
 
-    /// Returns true if the policy indexes an item whose last write had this directive.
+    /// Returns true if the policy indexes an item whose last write had this directive. An automatic
+    /// policy indexes all items.
     pub fn indexes(&self, directive: IndexingDirective) -> bool {
         self.is_consistent
             && match directive {
                 IndexingDirective::Default => self.is_automatic,
                 IndexingDirective::Include => true,
-                IndexingDirective::Exclude => false,
+                IndexingDirective::Exclude => self.is_automatic && !self.leaves_out_excluded,
             }
     }
 
@@ -303,6 +309,20 @@ impl Policy {
     }
 
     /// Returns true if a scalar at this path is indexed.
+    /// Returns true if the policy has no entries for items with the directive Exclude although the
+    /// policy is automatic.
+    pub(crate) fn leaves_out_excluded(&self) -> bool {
+        self.leaves_out_excluded
+    }
+
+    /// Returns the policy as earlier versions of the program followed it: items with the directive
+    /// Exclude have no entries.
+    pub(crate) fn leaving_out_excluded(&self) -> Policy {
+        let mut other = self.clone();
+        other.leaves_out_excluded = self.is_automatic;
+        other
+    }
+
     pub fn covers(&self, path: &[Step]) -> bool {
         let mut cursor = self.root();
         for step in path {
