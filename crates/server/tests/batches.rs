@@ -154,6 +154,12 @@ fn bulk_answers_each_operation_by_itself() {
         names(&entries(&answer)[4]),
         ["statusCode", "requestCharge", "eTag"]
     );
+    let etag = text(&entries(&answer)[0], "eTag").replace('"', "\\\"");
+    let known = client.call(&bulk(&format!(
+        r#"[{{"operationType":"Read","id":"a","partitionKey":"[\"p\"]","ifMatch":"{etag}"}},
+            {{"operationType":"Read","id":"a","partitionKey":"[\"p\"]","ifMatch":"\"stale\""}}]"#
+    )));
+    assert_eq!((known.status, statuses(&known)), (207, vec![304, 200]));
     let good = client.call(&bulk(
         r#"[{"operationType":"Delete","id":"a","partitionKey":"[\"q\"]"}]"#,
     ));
