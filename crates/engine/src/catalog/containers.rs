@@ -9,7 +9,7 @@ use super::offers::Offer;
 use super::ranges::{Lineage, RangeRecord, open_live_partitions};
 use super::records::{Kind, Meta, Record};
 use super::scripts::{Script, ScriptKey};
-use super::search::check_vector_indexes_kept;
+use super::search::{check_spatial_types, check_vector_indexes_kept};
 use super::settings::{Settings, check_computed_properties, unchangeable};
 use super::stored_policies::{excluded_since, read_policies};
 use super::{Catalog, RowChanges};
@@ -540,6 +540,7 @@ impl Catalog {
     ) -> Result<Resource> {
         let settings = Settings::from_body(body)?;
         check_computed_properties(&settings.computed_properties)?;
+        check_spatial_types(&settings.policy)?;
         let id = super::resource_id(body)?.to_owned();
         let _writing = lock(&self.write_lock);
 
@@ -695,6 +696,7 @@ impl Catalog {
         check_vector_indexes_kept(&policy, &container.settings().policy)?;
         let settings = Settings::from_body(body)?;
         check_computed_properties(&settings.computed_properties)?;
+        check_spatial_types(&settings.policy)?;
         let _writing = lock(&self.write_lock);
         if !self.is_current(container) {
             return Err(Error::not_found());

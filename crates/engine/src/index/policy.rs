@@ -15,7 +15,11 @@ use orrery_sql::Extent;
 use std::collections::HashMap;
 
 /// The lists of spatial, vector and full-text indexes in a policy.
-const SEARCH_INDEXES: [&str; 3] = ["spatialIndexes", "vectorIndexes", "fullTextIndexes"];
+const SEARCH_INDEXES: [&str; 3] = [SPATIAL_INDEXES, "vectorIndexes", "fullTextIndexes"];
+const SPATIAL_INDEXES: &str = "spatialIndexes";
+
+/// The types of geometries that a spatial index has, whichever of them the policy names.
+pub(crate) const GEOMETRY_TYPES: [&str; 4] = ["Point", "LineString", "Polygon", "MultiPolygon"];
 
 /// A path of an index or of ORDER BY, and true if it ascends.
 pub(crate) type OrderedPath = (Vec<Step>, bool);
@@ -27,13 +31,13 @@ pub struct Policy {
     is_consistent: bool,
     /// True if items without an indexing directive are indexed.
     is_automatic: bool,
+    /// True for an automatic policy whose entries lack the items with the directive Exclude, as
+    /// earlier versions of the program left them out.
+    leaves_out_excluded: bool,
     tree: Node,
     composites: Vec<Composite>,
     /// Included paths that name one scalar.
     explicit_scalars: Vec<Vec<String>>,
-    /// True for an automatic policy whose entries lack the items with the directive Exclude, as
-    /// earlier versions of the program left them out.
-    leaves_out_excluded: bool,
     spatial: Vec<SearchIndex>,
     /// The entries of `spatial` that have index entries.
     spatial_grids: Vec<SpatialIndex>,
@@ -202,11 +206,11 @@ impl Policy {
         Ok(Policy {
             is_consistent: false,
             is_automatic: false,
+            leaves_out_excluded: false,
             tree: Node::default(),
             composites: Vec::new(),
             explicit_scalars: Vec::new(),
             spatial: Vec::new(),
-            leaves_out_excluded: false,
             spatial_grids: Vec::new(),
             vectors: Vec::new(),
             full_text: Vec::new(),
@@ -250,8 +254,12 @@ impl Policy {
             match body.get(list) {
                 None | Some(Json::Null) => {}
                 Some(given) => {
-                    shown.push_new(list, given.clone());
                     *indexes = read_search_indexes(list, given)?;
+                    let shown_list = match list {
+                        SPATIAL_INDEXES => of_all_types(given),
+                        _ => given.clone(),
+                    };
+                    shown.push_new(list, shown_list);
                 }
             }
         }
@@ -259,6 +267,7 @@ impl Policy {
         Ok(Policy {
             is_consistent: true,
             is_automatic,
+            leaves_out_excluded: false,
             tree,
             composites,
             explicit_scalars: included
@@ -267,7 +276,6 @@ impl Policy {
                 .collect(),
             spatial_grids: spatial.iter().filter_map(SpatialIndex::of).collect(),
             spatial,
-            leaves_out_excluded: false,
             vectors,
             full_text,
             body: shown,
@@ -300,15 +308,6 @@ impl Policy {
             }
     }
 
-    /// Returns the cursor at the root of an item.
-    pub fn root(&self) -> PolicyCursor<'_> {
-        PolicyCursor {
-            node: Some(&self.tree),
-            inherited: self.is_consistent && self.tree.below.unwrap_or(false),
-        }
-    }
-
-    /// Returns true if a scalar at this path is indexed.
     /// Returns true if the policy has no entries for items with the directive Exclude although the
     /// policy is automatic.
     pub(crate) fn leaves_out_excluded(&self) -> bool {
@@ -323,6 +322,15 @@ impl Policy {
         other
     }
 
+    /// Returns the cursor at the root of an item.
+    pub fn root(&self) -> PolicyCursor<'_> {
+        PolicyCursor {
+            node: Some(&self.tree),
+            inherited: self.is_consistent && self.tree.below.unwrap_or(false),
+        }
+    }
+
+    /// Returns true if a scalar at this path is indexed.
     pub fn covers(&self, path: &[Step]) -> bool {
         let mut cursor = self.root();
         for step in path {
@@ -634,13 +642,13 @@ fn read_search_indexes(list: &str, given: &Json) -> Result<Vec<SearchIndex>> {
         let path = entry.get("path").and_then(Json::as_str);
         let path = path.ok_or_else(|| bad(&format!("an entry of '{list}' has no 'path'")))?;
         // A spatial path covers all values below it; a path of the other lists names one value.
-        let names = if list == "spatialIndexes" {
+        let names = if list == SPATIAL_INDEXES {
             parse_path(path).map(|_| Vec::new())
         } else {
             names_of(path)
         };
         let names = names.ok_or_else(|| {
-            let ending = if list == "spatialIndexes" { "/*" } else { "" };
+            let ending = if list == SPATIAL_INDEXES { "/*" } else { "" };
             bad_path(&format!("the path in '{list}'"), path, ending)
         })?;
         if indexes.iter().any(|index| index.path == path) {
@@ -653,6 +661,24 @@ fn read_search_indexes(list: &str, given: &Json) -> Result<Vec<SearchIndex>> {
         });
     }
     Ok(indexes)
+}
+
+/// Returns a list of spatial indexes as a container read shows it: each has all types.
+fn of_all_types(given: &Json) -> Json {
+    let mut list = given.clone();
+    let Json::Array(entries) = &mut list else {
+        return list;
+    };
+    for entry in entries {
+        if let Json::Object(index) = entry {
+            let mut types = Vec::new();
+            for name in GEOMETRY_TYPES {
+                types.push(Json::from(name));
+            }
+            index.set("types", types);
+        }
+    }
+    list
 }
 
 /// Returns a path as policies write it, without `/?` or `/*` at its end.
