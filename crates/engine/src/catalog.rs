@@ -34,6 +34,7 @@ pub(crate) mod settings;
 mod snapshots;
 mod state;
 mod storage_ids;
+mod stored_policies;
 
 pub use access_resources::{AccessResource, TokenSigner};
 pub use containers::Container;

@@ -198,7 +198,10 @@ impl Engine {
             read_body(operation, body).and_then(|body| check(container, operation, body, options));
         let write = match checked {
             Ok(write) => write,
-            Err(error) => return self.refuse(error, refusal),
+            Err(error) => {
+                let error = self.refusal_of_replace(error, container, operation, body, options);
+                return self.refuse(error, refusal);
+            }
         };
         let epk = container.partition_key().epk(&write.key);
         let request = PartitionRequest {
@@ -217,6 +220,30 @@ impl Engine {
                 false => self.write_alone(container, &write, attempt),
             },
         )
+    }
+
+    /// Returns the error for a replace that cannot be carried out: 404 if the item under the named
+    /// partition key is missing and the body is empty or has another key, else `error`.
+    fn refusal_of_replace(
+        &self,
+        error: Error,
+        container: &Container,
+        operation: &WriteOperation,
+        body: Option<&[u8]>,
+        options: &WriteOptions,
+    ) -> Error {
+        let (WriteOperation::Replace(id), Some(key)) = (operation, &options.partition_key) else {
+            return error;
+        };
+        let is_empty = body.is_none_or(<[u8]>::is_empty);
+        if !is_empty && error.kind() != Kind::PartitionKeyMismatch {
+            return error;
+        }
+        let read = self.read_item(container, key, Id::Name(id), None, None);
+        match read.wait().result {
+            Err(missing) if missing.kind() == Kind::NotFound => missing,
+            _ => error,
+        }
     }
 
     /// Carries out a write under the writer's lock, as a transaction of its own.

@@ -75,7 +75,7 @@ use crate::errors::{
     damaged, did_not_happen, gone_error, outcome_error, storage_failure, unknown_outcome,
 };
 use crate::index::generations::PolicyGenerations;
-use crate::index::paths::Paths;
+use crate::index::paths::{Paths, Step as PathStep};
 use crate::ownership::Owners;
 use crate::request::Position;
 use crate::throughput::Meter;
@@ -328,6 +328,21 @@ impl Partition {
                 .ok_or_else(|| damaged("the row of index generations")),
             None => Ok(PolicyGenerations::default()),
         }
+    }
+
+    /// Returns true if every item of a snapshot has index entries: an indexed item has an entry for
+    /// `_ts`, whatever paths the policy has.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read or a row is damaged.
+    pub(crate) fn indexes_all_items(&self, snapshot: &dyn Snapshot) -> Result<bool> {
+        let items = Partition::counters(snapshot)?.items;
+        let ts = PathStep::Name("_ts".to_owned());
+        let indexed = match self.paths(snapshot)?.find(&[ts]) {
+            Some(number) => Partition::entries_of(snapshot, number)?,
+            None => 0,
+        };
+        Ok(items == indexed)
     }
 
     /// Returns the LSN after which versions are kept in a snapshot, or `None` if none are kept.

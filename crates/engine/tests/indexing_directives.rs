@@ -4,6 +4,9 @@
 use crate::support::*;
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, Profile};
+use orrery_storage::{Commit, Direction, MemoryStore, PartitionId, Store};
+use std::ops::Bound;
+use std::sync::Arc;
 
 fn body(policy: &str) -> String {
     format!(r#"{{"id":"items","partitionKey":{{"paths":["/pk"]}},"indexingPolicy":{{{policy}}}}}"#)
@@ -89,13 +92,13 @@ fn queries_see_the_same_items_at_every_step_of_a_change_of_the_policy() {
     create_with(engine, &container, "d", IndexingDirective::Include);
     check_seen(engine, &container, &["a", "d"]);
     for (policy, seen) in [
-        (AUTOMATIC, &["a", "c", "d"][..]),
+        (AUTOMATIC, &["a", "b", "c", "d"][..]),
         (MANUAL, &["a", "d"]),
         (NONE, &["a", "b", "c", "d"]),
         (MANUAL, &["a", "d"]),
-        (AUTOMATIC, &["a", "c", "d"]),
+        (AUTOMATIC, &["a", "b", "c", "d"]),
         (NONE, &["a", "b", "c", "d"]),
-        (AUTOMATIC, &["a", "c", "d"]),
+        (AUTOMATIC, &["a", "b", "c", "d"]),
     ] {
         let replaced = engine.replace_container(&container, &object(&body(policy)), None);
         replaced.result.expect("replaced");
@@ -106,4 +109,89 @@ fn queries_see_the_same_items_at_every_step_of_a_change_of_the_policy() {
         check_seen(engine, &container, seen);
         check_counters(engine, &container);
     }
+}
+
+/// Rewrites the record of the container as an earlier version of the program had it under an
+/// automatic policy. In the container, whose policy is not automatic, that version had the same
+/// index entries: none for items with the directive Exclude.
+fn write_record_of_earlier_version(store: &dyn Store) {
+    const CATALOG: PartitionId = PartitionId(0);
+    let snapshot = store.snapshot(CATALOG).expect("a snapshot");
+    let mut puts = Vec::new();
+    for row in snapshot.scan((Bound::Unbounded, Bound::Unbounded), Direction::Forward) {
+        let (key, value) = row.expect("a row");
+        let text = String::from_utf8_lossy(&value);
+        if text.contains(r#""automatic":false"#) {
+            let text = text.replace(r#""automatic":false"#, r#""automatic":true"#);
+            let old = text.replace(r#","excludedSince":0"#, "");
+            assert_ne!(
+                old, text,
+                "the record names no generation for excluded items"
+            );
+            puts.push((key.to_vec(), old.into_bytes()));
+        }
+    }
+    assert_eq!(puts.len(), 1);
+    let lease = store.open(CATALOG).expect("a lease");
+    let lsn = snapshot.head().lsn;
+    let commit = Commit {
+        expect_lsn: lsn,
+        new_lsn: lsn + 1,
+        token: [7; 16],
+        puts,
+        ..Commit::default()
+    };
+    store.submit(&lease, commit).wait();
+    let head = store.snapshot(CATALOG).expect("a snapshot").head();
+    assert_eq!(head.lsn, lsn + 1, "the commit was refused");
+}
+
+#[test]
+fn items_that_an_earlier_version_left_out_are_found_at_every_step_of_the_reindex() {
+    const MANUAL: &str = r#""indexingMode":"consistent","automatic":false"#;
+    let store = Arc::new(MemoryStore::new());
+    let bench = Bench::on(Arc::clone(&store) as Arc<dyn Store>, Profile::Modern, 3);
+    let container = bench.container(&body(MANUAL), 1);
+    create_with(&bench.engine, &container, "a", IndexingDirective::Include);
+    create_with(&bench.engine, &container, "b", IndexingDirective::Exclude);
+    create_with(&bench.engine, &container, "c", IndexingDirective::Include);
+    create_with(&bench.engine, &container, "d", IndexingDirective::Exclude);
+    check_seen(&bench.engine, &container, &["a", "c"]);
+    drop((container, bench));
+
+    write_record_of_earlier_version(&*store);
+    let bench = Bench::on(Arc::clone(&store) as Arc<dyn Store>, Profile::Modern, 4);
+    let find = |engine: &Engine| engine.container(Id::Name("db"), Id::Name("items"));
+    let container = find(&bench.engine).expect("a container");
+    check_seen(&bench.engine, &container, &["a", "b", "c", "d"]);
+
+    // A write to an item that has no entries yet leaves none behind.
+    let delete = WriteOptions {
+        partition_key: Some(key(r#"["p"]"#)),
+        ..WriteOptions::default()
+    };
+    let operation = WriteOperation::Delete("d".to_owned());
+    let deleted = write(&bench.engine, &container, &operation, None, &delete);
+    deleted.result.expect("deleted");
+    check_seen(&bench.engine, &container, &["a", "b", "c"]);
+    while bench.engine.reindex_some(1).expect("a step") {
+        check_seen(&bench.engine, &container, &["a", "b", "c"]);
+        check_counters(&bench.engine, &container);
+    }
+    check_seen(&bench.engine, &container, &["a", "b", "c"]);
+    check_counters(&bench.engine, &container);
+    assert_eq!(
+        bench.engine.index_progress(&container).expect("progress"),
+        100
+    );
+
+    // The record is that of this version now: no reindex follows the next start.
+    drop((container, bench));
+    let bench = Bench::on(store, Profile::Modern, 5);
+    let container = find(&bench.engine).expect("a container");
+    assert_eq!(
+        bench.engine.index_progress(&container).expect("progress"),
+        100
+    );
+    check_seen(&bench.engine, &container, &["a", "b", "c"]);
 }

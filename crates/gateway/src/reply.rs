@@ -239,10 +239,13 @@ impl Reply {
         self
     }
 
-    /// Adds the headers that name the owner of the addressed resource.
+    /// Adds the headers that name the owner of the addressed resource. The answer about a missing
+    /// resource has no resource id of the owner, as in the service.
     pub(crate) fn owned_by(&mut self, owner: &Owner) {
         self.set("x-ms-alt-content-path", &owner.path);
-        self.set("x-ms-content-path", &owner.rid.to_string());
+        if self.status != 404 {
+            self.set("x-ms-content-path", &owner.rid.to_string());
+        }
     }
 
     /// Returns the parts of the charge, which add up to the charge.

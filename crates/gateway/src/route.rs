@@ -174,15 +174,19 @@ impl Path {
     }
 
     /// Parses the link of a resource, as a body or a parameter names it: a path that is not
-    /// percent-encoded.
+    /// percent-encoded. No resource lies below an item, so slashes after `docs/` belong to the id.
     pub(crate) fn from_link(link: &str) -> Self {
         let raw = link.trim_matches('/').to_owned();
-        let segments = if raw.is_empty() {
-            Vec::new()
-        } else {
-            raw.split('/').map(str::to_owned).collect()
-        };
-        Path { raw, segments }
+        let mut segments: Vec<String> = Vec::new();
+        if !raw.is_empty() {
+            segments = raw.split('/').map(str::to_owned).collect();
+        }
+        let mut path = Path { raw, segments };
+        if path.is_in_container() && path.has_word(4, "docs") && path.segments.len() > 6 {
+            let id = path.segments.split_off(5).join("/");
+            path.segments.push(id);
+        }
+        path
     }
 
     /// Returns the path in the parameter `$resolveFor` of a request for addresses, if `query` has
@@ -317,7 +321,8 @@ impl Path {
         }
         // A path by names signs the whole link, decoded or, by old clients, as sent.
         let decoded = segments.join("/");
-        let raw_segments: Vec<&str> = self.raw.split('/').take(segments.len()).collect();
+        let parts = self.raw.splitn(self.segments.len().max(1), '/');
+        let raw_segments: Vec<&str> = parts.take(segments.len()).collect();
         let raw = raw_segments.join("/");
         let is_encoded = raw != decoded;
         links.push(decoded);
@@ -426,6 +431,33 @@ mod tests {
     fn a_segment_is_decoded_once_and_plus_stays_plus() {
         let path = Path::parse("/dbs/d/colls/c/docs/a%20b%2Fc+d%2525").expect("a path");
         assert_eq!(path.id(2), "a b/c+d%25");
+    }
+
+    #[test]
+    fn a_slash_in_the_id_of_an_item_is_encoded_in_a_path_and_plain_in_a_link() {
+        let path = Path::parse("/dbs/d/colls/c/docs/a%2Fattachments%2Fb").expect("a path");
+        let link = Path::from_link("dbs/d/colls/c/docs/a/attachments/b/");
+        assert_eq!(
+            (path.id(2), link.id(2)),
+            ("a/attachments/b", "a/attachments/b")
+        );
+        for path in [&path, &link] {
+            let route = path.route().expect("a route");
+            assert_eq!(route.target, Target::Item);
+            assert_eq!(
+                path.signed_links(route)[0],
+                "dbs/d/colls/c/docs/a/attachments/b"
+            );
+            // No signature of an item covers another item.
+            for signed in path.signed_links(route) {
+                assert_ne!(signed, "dbs/d/colls/c/docs/a");
+            }
+        }
+        // A path or link of another kind gains no segments by a slash, encoded or not.
+        assert_eq!(target("/dbs/d/colls/c/docs/a/b"), None);
+        assert_eq!(target("/dbs/d%2Fcolls%2Fc"), Some(Target::Database));
+        assert!(Path::from_link("dbs/d/colls/c/sprocs/a/b").route().is_err());
+        assert!(Path::from_link("dbs/d/users/c/docs/a/b").route().is_err());
     }
 
     #[test]

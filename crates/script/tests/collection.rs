@@ -69,6 +69,10 @@ fn each_reading_function_sends_its_operation_with_its_options() {
             "coll.readDocument(alt + '/docs/with space & %41', e => {})",
             read(id("with space & %41"), None),
         ),
+        (
+            "coll.readDocument(alt + '/docs/a/attachments/b', e => {})",
+            read(id("a/attachments/b"), None),
+        ),
         ("coll.readDocuments(self)", feed(100, None)),
         (
             "coll.readDocuments(self, {pageSize: -1})",
@@ -190,7 +194,7 @@ fn wrong_arguments_are_refused_at_once_with_400() {
         "coll.readDocument()",
         "coll.readDocument(5)",
         "coll.readDocument(alt + '/docs/')",
-        "coll.readDocument(alt + '/docs/a/attachments/b')",
+        "coll.readDocument(self + 'docs/Ra/attachments/b')",
         "coll.readDocument(alt + '/docs/\\ud800')",
         "coll.readDocument(alt + '/docs/a', 5)",
         "coll.readDocument(alt + '/docs/a', {}, 'callback')",

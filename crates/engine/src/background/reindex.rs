@@ -12,7 +12,7 @@
 use crate::Engine;
 use crate::catalog::Container;
 use crate::errors::{damaged, storage_failure};
-use crate::index::generations::PolicyGenerations;
+use crate::index::generations::{Policies, PolicyGenerations};
 use crate::index::new_paths::{NewPaths, PathNumbers};
 use crate::index::policy::Policy;
 use crate::index::terms::Terms;
@@ -25,7 +25,7 @@ use crate::partition::{
 use bytes::Bytes;
 use orrery_model::json::parse;
 use orrery_model::{Error, Kind, Result};
-use orrery_storage::Direction;
+use orrery_storage::{Direction, Snapshot};
 
 /// The subject of the error for a damaged row.
 const ROW: &str = "a row";
@@ -127,6 +127,13 @@ impl Engine {
         let snapshot = snapshot.as_ref();
         let mut generations = writer.generations.clone();
         let mut step = Step::default();
+        if follows_without_changes(partition, snapshot, &policies, &generations)? {
+            generations.set_all(newest);
+            for commit in self.submit_step(partition, &mut writer, step, generations)? {
+                wait_durable(partition, commit)?;
+            }
+            return Ok(Progress::Done);
+        }
 
         // Items are visited by number from the frontier on: below it, all follow the newest policy.
         let mut next = None;
@@ -231,6 +238,27 @@ enum Progress {
     Done,
     /// Items are left that follow an older policy.
     More,
+}
+
+/// Returns true if the index entries of all items are those of the newest policy already: the
+/// policies before left out excluded items only, and no item of the partition is without entries.
+fn follows_without_changes(
+    partition: &Partition,
+    snapshot: &dyn Snapshot,
+    policies: &Policies,
+    generations: &PolicyGenerations,
+) -> Result<bool> {
+    let newest = &policies.newest.1;
+    for generation in generations.generations() {
+        let policy = policies.get(generation);
+        let policy = policy.ok_or_else(|| Error::internal("a policy in use is not known"))?;
+        let is_older = generation != policies.newest.0;
+        let is_same = policy.leaves_out_excluded() && policy.to_json() == newest.to_json();
+        if is_older && !is_same {
+            return Ok(false);
+        }
+    }
+    partition.indexes_all_items(snapshot)
 }
 
 /// Returns the terms of an item under two policies.

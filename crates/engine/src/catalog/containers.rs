@@ -7,10 +7,11 @@
 use super::databases::Database;
 use super::offers::Offer;
 use super::ranges::{Lineage, RangeRecord, open_live_partitions};
-use super::records::{Kind, Meta, Record, as_u32};
+use super::records::{Kind, Meta, Record};
 use super::scripts::{Script, ScriptKey};
-use super::search::check_vector_indexes_kept;
+use super::search::{check_spatial_types, check_vector_indexes_kept};
 use super::settings::{Settings, check_computed_properties, unchangeable};
+use super::stored_policies::{excluded_since, read_policies};
 use super::{Catalog, RowChanges};
 use crate::background::BackgroundTask;
 use crate::background::agenda::{Agenda, Subject};
@@ -474,6 +475,7 @@ impl Container {
             "created" => self.created,
             "generation" => policies.newest.0,
             "olderPolicies" => older_policies,
+            "excludedSince" => excluded_since(policies),
         };
         if let Some(throughput) = self.provision.decisions().kept() {
             internal.push_new("throughput", throughput);
@@ -485,37 +487,6 @@ impl Container {
             internal,
         }
     }
-}
-
-/// Reads the indexing policies of a container from the engine's members of its record.
-fn read_policies(internal: &Object, settings: &Settings) -> Result<Policies> {
-    let newest = Arc::clone(&settings.policy);
-    let generation = internal.get("generation");
-
-    // A record without a generation is from a version of the engine that wrote no entries for
-    // composite indexes, so a policy that has them is a new generation.
-    if generation.is_none() && !newest.composites().is_empty() {
-        let older = Arc::new(newest.without_composites());
-        return Ok(Policies {
-            newest: (1, newest),
-            older: vec![(0, older)],
-        });
-    }
-
-    let mut older = Vec::new();
-    let entries = internal.get("olderPolicies").and_then(Json::as_array);
-    for entry in entries.unwrap_or_default() {
-        let Some([number, policy]) = entry.as_array() else {
-            return Err(Record::damaged());
-        };
-        let policy = Policy::from_json(Some(policy))?;
-        let number = as_u32(number).ok_or_else(Record::damaged)?;
-        older.push((number, Arc::new(policy)));
-    }
-    Ok(Policies {
-        newest: (generation.and_then(as_u32).unwrap_or(0), newest),
-        older,
-    })
 }
 
 /// Returns the row of a partition of a new container.
@@ -569,6 +540,7 @@ impl Catalog {
     ) -> Result<Resource> {
         let settings = Settings::from_body(body)?;
         check_computed_properties(&settings.computed_properties)?;
+        check_spatial_types(&settings.policy)?;
         let id = super::resource_id(body)?.to_owned();
         let _writing = lock(&self.write_lock);
 
@@ -599,7 +571,7 @@ impl Catalog {
             kind: Kind::Container,
             meta: self.new_meta(rid),
             body: settings.body(&id),
-            internal: object! { "created" => now, "generation" => 0 },
+            internal: object! { "created" => now, "generation" => 0, "excludedSince" => 0 },
         };
         let offer = if is_shared {
             None
@@ -724,6 +696,7 @@ impl Catalog {
         check_vector_indexes_kept(&policy, &container.settings().policy)?;
         let settings = Settings::from_body(body)?;
         check_computed_properties(&settings.computed_properties)?;
+        check_spatial_types(&settings.policy)?;
         let _writing = lock(&self.write_lock);
         if !self.is_current(container) {
             return Err(Error::not_found());

@@ -5,7 +5,7 @@
 //! path has a distance function, each text path has a language. Vector and full-text indexes are
 //! checked and stored, but queries read the items instead.
 
-use crate::index::policy::{Policy, SearchIndex, names_of};
+use crate::index::policy::{GEOMETRY_TYPES, Policy, SearchIndex, names_of};
 use crate::request::properties::member;
 use orrery_model::json::deep_equal;
 use orrery_model::words::shortened;
@@ -22,7 +22,6 @@ const QUANTIZED_BYTES_MAX: i64 = 512;
 const DATA_TYPES: &[&str] = &["float32", "float16", "int8", "uint8"];
 const DISTANCE_FUNCTIONS: &[&str] = &["cosine", "dotproduct", "euclidean"];
 const INDEX_TYPES: &[&str] = &["flat", "quantizedFlat", "diskANN"];
-const SPATIAL_TYPES: &[&str] = &["Point", "LineString", "Polygon", "MultiPolygon"];
 
 /// The checked search settings.
 #[derive(Clone, Debug, Default)]
@@ -178,7 +177,7 @@ impl Search {
         for kind in types.unwrap_or_default() {
             if !kind
                 .as_str()
-                .is_some_and(|kind| SPATIAL_TYPES.contains(&kind))
+                .is_some_and(|kind| GEOMETRY_TYPES.contains(&kind))
             {
                 return Err(invalid(
                     "its types must be among Point, LineString, Polygon and MultiPolygon",
@@ -284,6 +283,25 @@ impl Search {
         }
         check_vector_indexes_kept(policy, old_policy)
     }
+}
+
+/// Checks that each spatial index of a new policy names a type. Policies of earlier versions may
+/// name none, so the check is not part of reading a policy.
+///
+/// # Errors
+/// 400 with the path of an index without types.
+pub(super) fn check_spatial_types(policy: &Policy) -> Result<()> {
+    for index in policy.spatial_indexes() {
+        let types = index.body.get("types").and_then(Json::as_array);
+        if types.is_none_or(<[Json]>::is_empty) {
+            let path = &index.path;
+            return Err(bad(format!(
+                "The spatial data types array cannot be empty. Spatial index path: '{path}'."
+            ))
+            .with_help("Name at least one of Point, LineString, Polygon and MultiPolygon."));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that a policy keeps each vector index of the old policy that is on a path of both.
@@ -510,7 +528,8 @@ mod tests {
         let texts = r#""fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[
             {"path":"/text"},{"path":"/german","language":"de-DE"}]}"#;
         let indexes = r#""indexingPolicy":{"includedPaths":[{"path":"/*"}],
-            "spatialIndexes":[{"path":"/at/*","types":["Point"]}],
+            "spatialIndexes":[{"path":"/at/*",
+                "types":["Point","LineString","Polygon","MultiPolygon"]}],
             "fullTextIndexes":[{"path":"/text"}],
             "vectorIndexes":[{"path":"/v1","type":"flat"},
                 {"path":"/a/v2","type":"diskANN","quantizationByteSize":512,

@@ -15,7 +15,11 @@ use orrery_sql::Extent;
 use std::collections::HashMap;
 
 /// The lists of spatial, vector and full-text indexes in a policy.
-const SEARCH_INDEXES: [&str; 3] = ["spatialIndexes", "vectorIndexes", "fullTextIndexes"];
+const SEARCH_INDEXES: [&str; 3] = [SPATIAL_INDEXES, "vectorIndexes", "fullTextIndexes"];
+const SPATIAL_INDEXES: &str = "spatialIndexes";
+
+/// The types of geometries that a spatial index has, whichever of them the policy names.
+pub(crate) const GEOMETRY_TYPES: [&str; 4] = ["Point", "LineString", "Polygon", "MultiPolygon"];
 
 /// A path of an index or of ORDER BY, and true if it ascends.
 pub(crate) type OrderedPath = (Vec<Step>, bool);
@@ -27,6 +31,9 @@ pub struct Policy {
     is_consistent: bool,
     /// True if items without an indexing directive are indexed.
     is_automatic: bool,
+    /// True for an automatic policy whose entries lack the items with the directive Exclude, as
+    /// earlier versions of the program left them out.
+    leaves_out_excluded: bool,
     tree: Node,
     composites: Vec<Composite>,
     /// Included paths that name one scalar.
@@ -199,6 +206,7 @@ impl Policy {
         Ok(Policy {
             is_consistent: false,
             is_automatic: false,
+            leaves_out_excluded: false,
             tree: Node::default(),
             composites: Vec::new(),
             explicit_scalars: Vec::new(),
@@ -246,8 +254,12 @@ impl Policy {
             match body.get(list) {
                 None | Some(Json::Null) => {}
                 Some(given) => {
-                    shown.push_new(list, given.clone());
                     *indexes = read_search_indexes(list, given)?;
+                    let shown_list = match list {
+                        SPATIAL_INDEXES => of_all_types(given),
+                        _ => given.clone(),
+                    };
+                    shown.push_new(list, shown_list);
                 }
             }
         }
@@ -255,6 +267,7 @@ impl Policy {
         Ok(Policy {
             is_consistent: true,
             is_automatic,
+            leaves_out_excluded: false,
             tree,
             composites,
             explicit_scalars: included
@@ -284,14 +297,29 @@ impl Policy {
         self.is_automatic
     }
 
-    /// Returns true if the policy indexes an item whose last write had this directive.
+    /// Returns true if the policy indexes an item whose last write had this directive. An automatic
+    /// policy indexes all items.
     pub fn indexes(&self, directive: IndexingDirective) -> bool {
         self.is_consistent
             && match directive {
                 IndexingDirective::Default => self.is_automatic,
                 IndexingDirective::Include => true,
-                IndexingDirective::Exclude => false,
+                IndexingDirective::Exclude => self.is_automatic && !self.leaves_out_excluded,
             }
+    }
+
+    /// Returns true if the policy has no entries for items with the directive Exclude although the
+    /// policy is automatic.
+    pub(crate) fn leaves_out_excluded(&self) -> bool {
+        self.leaves_out_excluded
+    }
+
+    /// Returns the policy as earlier versions of the program followed it: items with the directive
+    /// Exclude have no entries.
+    pub(crate) fn leaving_out_excluded(&self) -> Policy {
+        let mut other = self.clone();
+        other.leaves_out_excluded = self.is_automatic;
+        other
     }
 
     /// Returns the cursor at the root of an item.
@@ -614,13 +642,13 @@ fn read_search_indexes(list: &str, given: &Json) -> Result<Vec<SearchIndex>> {
         let path = entry.get("path").and_then(Json::as_str);
         let path = path.ok_or_else(|| bad(&format!("an entry of '{list}' has no 'path'")))?;
         // A spatial path covers all values below it; a path of the other lists names one value.
-        let names = if list == "spatialIndexes" {
+        let names = if list == SPATIAL_INDEXES {
             parse_path(path).map(|_| Vec::new())
         } else {
             names_of(path)
         };
         let names = names.ok_or_else(|| {
-            let ending = if list == "spatialIndexes" { "/*" } else { "" };
+            let ending = if list == SPATIAL_INDEXES { "/*" } else { "" };
             bad_path(&format!("the path in '{list}'"), path, ending)
         })?;
         if indexes.iter().any(|index| index.path == path) {
@@ -633,6 +661,24 @@ fn read_search_indexes(list: &str, given: &Json) -> Result<Vec<SearchIndex>> {
         });
     }
     Ok(indexes)
+}
+
+/// Returns a list of spatial indexes as a container read shows it: each has all types.
+fn of_all_types(given: &Json) -> Json {
+    let mut list = given.clone();
+    let Json::Array(entries) = &mut list else {
+        return list;
+    };
+    for entry in entries {
+        if let Json::Object(index) = entry {
+            let mut types = Vec::new();
+            for name in GEOMETRY_TYPES {
+                types.push(Json::from(name));
+            }
+            index.set("types", types);
+        }
+    }
+    list
 }
 
 /// Returns a path as policies write it, without `/?` or `/*` at its end.

@@ -553,11 +553,13 @@ impl Draft {
         match &self.action {
             BatchAction::Read(id) => {
                 let key = named_key(container, self.options.partition_key.as_ref())?;
+                let if_match = self.options.if_match.as_deref();
                 Ok(Checked {
                     address: definition.address(&key),
                     task: Task::Read {
                         id,
-                        if_none_match: self.if_none_match.as_deref(),
+                        // An etag in `ifMatch` of a read counts as one in `ifNoneMatch`.
+                        if_none_match: self.if_none_match.as_deref().or(if_match),
                     },
                 })
             }

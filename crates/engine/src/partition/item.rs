@@ -32,8 +32,8 @@ impl StoredItem {
 ///
 /// # Errors
 /// 400 if the id is missing, no string, empty, longer than [`limits::ITEM_ID_BYTES`] or contains
-/// `/`, `\` or a control character. The SDKs refuse more characters than the service does, which
-/// accepts tabs and line ends.
+/// `\` or a control character. The SDKs refuse more characters than the service does, which
+/// accepts slashes, tabs and line ends.
 pub(crate) fn item_id(item: &Object) -> Result<&str> {
     let missing =
         || {
@@ -66,15 +66,13 @@ pub(crate) fn item_id(item: &Object) -> Result<&str> {
             limits::ITEM_ID_BYTES + 1
         )));
     }
-    let is_refused =
-        |c: char| matches!(c, '/' | '\\') || c.is_control() && !matches!(c, '\t' | '\n' | '\r');
+    let is_refused = |c: char| c == '\\' || c.is_control() && !matches!(c, '\t' | '\n' | '\r');
     if id.contains(is_refused) {
         return Err(Error::bad(format!(
-            "The id '{}' is invalid: it contains one of the characters / \\ or a control \
-             character.",
+            "The id '{}' is invalid: it contains the character \\ or a control character.",
             shortened(id).escape_debug()
         ))
-        .with_help("Take - or _ instead; SDKs do not accept ? and # either."));
+        .with_help("Take - or _ instead; SDKs do not accept / ? and # either."));
     }
     Ok(id)
 }

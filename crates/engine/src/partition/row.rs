@@ -21,7 +21,7 @@ use orrery_model::{Object, Result, Rid};
 /// The properties of an item that mean something to the server. Every other property is the
 /// client's.
 const PROPERTIES: &[Property] = &[
-    stored("id", "kept: text of 1 to 1,023 bytes without `/` and `\\`"),
+    stored("id", "kept: text of 1 to 1,023 bytes without `\\`"),
     stored("ttl", "kept: -1, or 1 to 2,147,483,647 seconds"),
     server_set("_rid", "the server's own: a client's value is dropped"),
     server_set("_self", "the server's own: a client's value is dropped"),

@@ -36,11 +36,14 @@ impl<'a> IndexView<'a> {
         let Some(policies) = policies.of(facts.generations(snapshot)?) else {
             return Ok(None);
         };
-        if !policies
-            .iter()
-            .all(|policy| has_entries_for(policy, &newest))
-        {
-            return Ok(None);
+        for policy in &policies {
+            if !has_entries_for(policy, &newest) {
+                return Ok(None);
+            }
+            // The entries that a policy leaves out do not matter where no item lacks entries.
+            if policy.leaves_out_excluded() && !partition.indexes_all_items(snapshot)? {
+                return Ok(None);
+            }
         }
         Ok(Some(IndexView {
             policies,

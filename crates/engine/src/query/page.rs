@@ -541,9 +541,9 @@ impl PageRun<'_> {
             let mut visible = Visibility::with(deletions, moment, &opened.settings);
             let policy = &opened.policies.newest.1;
             if policy.is_consistent() && !self.request.is_read_feed {
-                // Only counts that do not load items need to know if some are hidden.
-                let is_certain = query.demand() != Demand::Count
-                    || (policy.is_automatic() && indexes_all_items(partition, snapshot)?);
+                // Only counts that do not load items need to know if some are hidden. An automatic
+                // policy hides none.
+                let is_certain = query.demand() != Demand::Count || policy.is_automatic();
                 visible.hide_unindexed(Arc::clone(policy), is_certain);
             }
             targets.push(Target {
@@ -612,19 +612,6 @@ impl PageRun<'_> {
         }
         Ok(())
     }
-}
-
-/// Returns true if every item of a partition is indexed: each indexed item has an entry for `_ts`.
-fn indexes_all_items(partition: &Partition, snapshot: &dyn Snapshot) -> Result<bool> {
-    let items = Partition::counters(snapshot)?.items;
-    let number = partition
-        .paths(snapshot)?
-        .find(&[PathStep::Name("_ts".to_owned())]);
-    let indexed = match number {
-        Some(number) => Partition::entries_of(snapshot, number)?,
-        None => 0,
-    };
-    Ok(items == indexed)
 }
 
 /// Translates a failure of a resume filter. The filter is no continuation token, so its own message

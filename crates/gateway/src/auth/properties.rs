@@ -754,6 +754,22 @@ fn a_permission_for_a_missing_resource_allows_nothing() {
 }
 
 #[test]
+fn a_token_of_an_item_with_slashes_in_its_id_reads_that_item_alone() {
+    let fixture = Fixture::new();
+    for link in ["dbs/x/colls/a/docs/i/j", "dbs/x/colls/a/docs/i/j/"] {
+        let permission = format!(r#"{{"id":"p","permissionMode":"Read","resource":"{link}"}}"#);
+        let token = fixture.permit(PRIMARY, &object(&permission));
+        let caller = fixture.authenticate(&token, None).expect("a token");
+        let path = "/dbs/x/colls/a/docs/i%2Fj";
+        assert_eq!(allowed(&fixture, &caller, "GET", path), Ok(()), "{link}");
+        for other in ["i", "j", "i%252Fj", "i%2Fj%2Fk", "i%2F"] {
+            let path = format!("/dbs/x/colls/a/docs/{other}");
+            assert_eq!(allowed(&fixture, &caller, "GET", &path), Err(403), "{path}");
+        }
+    }
+}
+
+#[test]
 fn a_link_may_be_percent_encoded() {
     let fixture = Fixture::new();
     let token = fixture.permit(

@@ -644,8 +644,8 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-indexing-directive",
-        "Exclude leaves an item out of the index; Include indexes an item whose container does not \
-         index automatically",
+        "Include indexes an item whose container does not index automatically; Exclude is the \
+         same as Default, because an automatic policy indexes every item",
         "not Default, Include or Exclude: 400",
         |a, v| {
             a.indexing = v.one_of(&[

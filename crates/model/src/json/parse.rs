@@ -40,24 +40,77 @@ impl fmt::Display for JsonError {
 
 impl std::error::Error for JsonError {}
 
-/// Parses one JSON value. Only white space may follow the value.
+/// Parses one JSON value. Only white space may follow the value. Strings may contain control
+/// characters that are not escaped, as in the service.
 ///
 /// # Errors
 /// Invalid syntax, bytes that are not UTF-8, a number beyond the range of a double, or more than
 /// [`limits::NESTING_DEPTH`] levels. The offset of a number out of range is 0.
 pub fn parse(text: &[u8]) -> Result<Json, JsonError> {
-    check_depth(text)?;
+    let has_raw_controls = check_depth(text)?;
     if text.iter().all(u8::is_ascii_whitespace) {
         return Err(JsonError {
             offset: text.len(),
             message: "the text is empty".into(),
         });
     }
-    let value: sonic_rs::Value = sonic_rs::from_slice(text).map_err(|e| JsonError {
-        offset: e.offset(),
+    let escaped = has_raw_controls.then(|| escape_raw_controls(text));
+    let checked = escaped.as_deref().unwrap_or(text);
+    let value: sonic_rs::Value = sonic_rs::from_slice(checked).map_err(|e| JsonError {
+        offset: match has_raw_controls {
+            true => offset_before_escaping(text, e.offset()),
+            false => e.offset(),
+        },
         message: syntax_message(&e),
     })?;
     convert(&value)
+}
+
+/// Bytes of the escape sequence of a control character, such as `\u0009`.
+const ESCAPED_CONTROL_BYTES: usize = 6;
+
+/// Returns the positions of the control characters in the strings of a text. A control character
+/// after a backslash is not listed: the two form no escape sequence, and the text is invalid.
+fn raw_controls(text: &[u8]) -> Vec<usize> {
+    let mut positions = Vec::new();
+    let (mut in_string, mut escaped) = (false, false);
+    for (offset, &byte) in text.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            0..=0x1F if in_string => positions.push(offset),
+            _ => {}
+        }
+    }
+    positions
+}
+
+/// Returns the text with the control characters in its strings as escape sequences.
+fn escape_raw_controls(text: &[u8]) -> Vec<u8> {
+    let positions = raw_controls(text);
+    let mut out = Vec::with_capacity(text.len() + positions.len() * ESCAPED_CONTROL_BYTES);
+    let mut copied = 0;
+    for position in positions {
+        out.extend_from_slice(&text[copied..position]);
+        out.extend_from_slice(format!("\\u{:04x}", text[position]).as_bytes());
+        copied = position + 1;
+    }
+    out.extend_from_slice(&text[copied..]);
+    out
+}
+
+/// Returns the offset in `text` of the byte at `offset` of the text that [`escape_raw_controls`]
+/// makes of `text`.
+fn offset_before_escaping(text: &[u8], offset: usize) -> usize {
+    let mut added = 0;
+    for position in raw_controls(text) {
+        if position + added >= offset {
+            break;
+        }
+        added += ESCAPED_CONTROL_BYTES - 1;
+    }
+    offset.saturating_sub(added)
 }
 
 /// Returns the first line of a sonic-rs error without its position. The other lines quote the
@@ -77,15 +130,17 @@ fn syntax_message(error: &sonic_rs::Error) -> String {
 }
 
 /// Checks the nesting depth before parsing, so that a deeply nested text costs one pass over its
-/// bytes and no stack.
-fn check_depth(text: &[u8]) -> Result<(), JsonError> {
+/// bytes and no stack. Returns true if a string contains a control character.
+fn check_depth(text: &[u8]) -> Result<bool, JsonError> {
     let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
+    let mut has_raw_controls = false;
     for (offset, &byte) in text.iter().enumerate() {
         if in_string {
             match byte {
                 _ if escaped => escaped = false,
                 b'\\' => escaped = true,
                 b'"' => in_string = false,
+                0..=0x1F => has_raw_controls = true,
                 _ => {}
             }
             continue;
@@ -103,7 +158,7 @@ fn check_depth(text: &[u8]) -> Result<(), JsonError> {
             _ => {}
         }
     }
-    Ok(())
+    Ok(has_raw_controls)
 }
 
 /// Converts a parsed value. sonic-rs has checked the syntax; the range of numbers and repeated

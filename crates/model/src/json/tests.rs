@@ -133,3 +133,28 @@ fn equality_is_deep_and_by_value() {
     assert!(!equal("1", r#""1""#));
     assert!(!equal("9007199254740993", "9007199254740992"));
 }
+
+#[test]
+fn strings_may_contain_control_characters_that_are_not_escaped() {
+    let text = "{\"a\tb\":\"x\r\ny\u{5}\u{0}\\\\\t\"}";
+    let json = parse(text.as_bytes()).expect("JSON");
+    assert_eq!(
+        json.get("a\tb").and_then(Json::as_str),
+        Some("x\r\ny\u{5}\u{0}\\\t")
+    );
+    assert_eq!(json.to_text(), r#"{"a\tb":"x\r\ny\u0005\u0000\\\t"}"#);
+    // Neither a backslash before one nor one between values is valid.
+    for bad in ["\"\\\t\"", "[1,\u{5}2]", "\"\t"] {
+        assert!(parse(bad.as_bytes()).is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn the_place_of_an_error_is_that_of_the_text_as_sent() {
+    let place = |text: &str| parse(text.as_bytes()).expect_err("an error").offset;
+    let (raw, plain) = (
+        "{\"a\":\"\t\t\",\"b\":x,\"c\":\"\t\"}",
+        r#"{"a":"..","b":x,"c":"."}"#,
+    );
+    assert_eq!(place(raw), place(plain));
+}

@@ -89,7 +89,7 @@ function documentLink(name, link) {
   if (!rest.startsWith('/docs/')) throw outsideCollection(name, link);
   let part = rest.slice('/docs/'.length);
   if (part.endsWith('/')) part = part.slice(0, -1);
-  if (part === '' || part.includes('/')) {
+  if (part === '' || byRid && part.includes('/')) {
     throw badRequest(
       `The documentLink parameter of '${name}', '${link}', does not name a document.`,
     );

@@ -274,9 +274,10 @@ impl Lexer<'_> {
         self.at += 1;
         let mut value = String::new();
         loop {
-            // Copy everything up to the next quote, escape sequence or control character.
+            // Copy everything up to the next quote or escape sequence, control characters included.
+            // `peek` returns 0 behind the end of the text too.
             let plain = self.at;
-            while !matches!(self.peek(0), b'\\' | 0..=0x1F) && self.peek(0) != quote {
+            while self.at < self.bytes.len() && self.peek(0) != b'\\' && self.peek(0) != quote {
                 self.at += 1;
             }
             value.push_str(&self.text[plain..self.at]);
@@ -287,10 +288,6 @@ impl Lexer<'_> {
             self.at += 1;
             if byte == quote {
                 return Ok(TokenKind::String(value));
-            }
-            // Control characters must be escaped.
-            if byte != b'\\' {
-                return Err(self.invalid_token(start));
             }
             match self.escape() {
                 Some(c) => value.push(c),
