@@ -16,6 +16,12 @@ pub trait World: Send + Sync {
         self.now_ms()
     }
 
+    /// Returns the microseconds of the clock of [`World::monotonic_ms`], to measure what takes less
+    /// than a millisecond. A world without a finer clock counts milliseconds.
+    fn monotonic_us(&self) -> u64 {
+        self.monotonic_ms().saturating_mul(1000)
+    }
+
     /// Returns a random number.
     fn random(&self) -> u64;
 
@@ -74,6 +80,12 @@ impl World for ShiftedWorld {
         self.inner
             .monotonic_ms()
             .saturating_add(self.ahead_seconds().saturating_mul(1000))
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        self.inner
+            .monotonic_us()
+            .saturating_add(self.ahead_seconds().saturating_mul(1_000_000))
     }
 
     fn random(&self) -> u64 {

@@ -34,22 +34,10 @@ fn some(text: &str) -> Option<String> {
 }
 
 #[test]
-fn each_reading_function_sends_its_operation_with_its_options() {
+fn a_document_is_read_by_its_id_or_its_resource_id() {
     let read = |link: DocumentLink, if_none_match| HostCall::Read {
         link,
         if_none_match,
-    };
-    let feed = |page_size, continuation| HostCall::ReadFeed {
-        page_size,
-        continuation,
-    };
-    let query = |text: &str, parameters: &str, page_size, continuation, flag| HostCall::Query {
-        text: text.into(),
-        parameters: parameters.into(),
-        page_size,
-        continuation,
-        enable_scan: flag,
-        enable_low_precision_order_by: flag,
     };
     let rid = DocumentLink::Rid("Ra".into());
     for (code, expected) in [
@@ -73,6 +61,26 @@ fn each_reading_function_sends_its_operation_with_its_options() {
             "coll.readDocument(alt + '/docs/a/attachments/b', e => {})",
             read(id("a/attachments/b"), None),
         ),
+    ] {
+        check_sent(code, expected);
+    }
+}
+
+#[test]
+fn each_reading_function_sends_its_operation_with_its_options() {
+    let feed = |page_size, continuation| HostCall::ReadFeed {
+        page_size,
+        continuation,
+    };
+    let query = |text: &str, parameters: &str, page_size, continuation, flag| HostCall::Query {
+        text: text.into(),
+        parameters: parameters.into(),
+        page_size,
+        continuation,
+        enable_scan: flag,
+        enable_low_precision_order_by: flag,
+    };
+    for (code, expected) in [
         ("coll.readDocuments(self)", feed(100, None)),
         (
             "coll.readDocuments(self, {pageSize: -1})",

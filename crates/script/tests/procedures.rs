@@ -484,11 +484,22 @@ fn a_script_has_no_access_to_the_system_and_no_clock() {
     )
     .unwrap_err();
     assert!(matches!(error, ScriptError::Thrown { .. }), "{error:?}");
+}
+
+#[test]
+fn a_script_runs_in_sloppy_mode_and_may_ask_for_strict_mode() {
+    let pool = pool();
+    let sloppy = main_of("undeclared = 1; with ({a: 010}) { put(a + undeclared); }");
+    check(&pool, &sloppy, "", "9");
+    let strict =
+        main_of("(() => { 'use strict'; try { other = 1; } catch (e) { put(e.name); } })();");
+    check(&pool, &strict, "", r#""ReferenceError""#);
+    // A global ends with the execution.
     check(
         &pool,
-        &main_of("try { undeclared = 1; put('sloppy'); } catch (e) { put(e.name); }"),
+        &main_of("put(typeof undeclared);"),
         "",
-        r#""ReferenceError""#,
+        r#""undefined""#,
     );
 }
 

@@ -52,6 +52,10 @@ impl World for SystemWorld {
         self.started.elapsed().as_millis() as u64
     }
 
+    fn monotonic_us(&self) -> u64 {
+        self.started.elapsed().as_micros() as u64
+    }
+
     fn random(&self) -> u64 {
         split_mix(self.state.fetch_add(SPLIT_MIX_STEP, Ordering::Relaxed))
     }

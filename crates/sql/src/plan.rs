@@ -47,10 +47,10 @@ pub struct ClientPlan {
     pub info: PlanInfo,
     /// The condition of the original query, from which the engine computes the EPK ranges.
     pub condition: Condition,
-    /// No client can merge the rows, so the rewritten query is one that the server answers as a
-    /// whole. The client has to send it to the first partition of the container only, see
-    /// [`is_merged_by_server`].
-    pub is_merged_by_server: bool,
+    /// The client has to send the query to the first partition of the container only: no client can
+    /// merge the rows, so the server answers the rewritten query as a whole (see
+    /// [`is_merged_by_server`]), or the query has no FROM, and so one row.
+    pub asks_first_partition_only: bool,
 }
 
 /// The member of the response that describes the merge, with all of its own members present.
@@ -103,7 +103,7 @@ pub fn client_plan(
         return Ok(ClientPlan {
             info: PlanInfo::HybridSearch(info),
             condition: query.condition().clone(),
-            is_merged_by_server: false,
+            asks_first_partition_only: false,
         });
     }
     // Within one logical partition the server sorts and counts the rows itself. Groups, aggregates
@@ -117,19 +117,23 @@ pub fn client_plan(
         request.scope
     };
     let mut builder = PlanBuilder::new(&tree, &query, request.support, scope);
-    if !is_pinned || merges_pages {
+    if tree.from.is_empty() {
+        // Without FROM there is one row, whichever partition is asked.
+        builder.asks_first_partition_only = scope == PlanScope::Container;
+    } else if !is_pinned || merges_pages {
         builder.add_merge()?;
     }
     builder.features.check(request.support)?;
     builder.check_rewritten()?;
     Ok(ClientPlan {
-        is_merged_by_server: builder.is_merged_by_server,
+        asks_first_partition_only: builder.asks_first_partition_only,
         info: PlanInfo::Query(builder.into_query_info()),
         condition: query.condition().clone(),
     })
 }
 
-/// Returns true for the rewritten query of a plan with [`ClientPlan::is_merged_by_server`].
+/// Returns true for the rewritten query of a plan that the server answers as a whole, see
+/// [`ClientPlan::asks_first_partition_only`].
 pub fn is_merged_by_server(text: &str) -> bool {
     // A text without the mark, which is nearly every text, is not parsed.
     if !text.contains(SERVER_MERGES) {
@@ -208,7 +212,7 @@ struct PlanBuilder<'q> {
     has_non_streaming_order: bool,
     /// The rewritten query; `None` while it is the original query.
     rewritten: Option<ast::Query>,
-    is_merged_by_server: bool,
+    asks_first_partition_only: bool,
 }
 
 impl<'q> PlanBuilder<'q> {
@@ -237,7 +241,7 @@ impl<'q> PlanBuilder<'q> {
             distinct_count_alias: None,
             has_non_streaming_order: false,
             rewritten: None,
-            is_merged_by_server: false,
+            asks_first_partition_only: false,
         }
     }
 
@@ -281,7 +285,7 @@ impl<'q> PlanBuilder<'q> {
                 let rewritten = self.rewritten();
                 let filter = rewritten.filter.take();
                 rewritten.filter = rewrite::conjunction([Some(mark), filter, None]);
-                self.is_merged_by_server = true;
+                self.asks_first_partition_only = true;
             }
             PlanScope::KeyPrefix => {
                 let message = "A query over such a subquery in FROM has no plan for a part of the \

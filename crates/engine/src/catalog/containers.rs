@@ -544,9 +544,7 @@ impl Catalog {
         let id = super::resource_id(body)?.to_owned();
         let _writing = lock(&self.write_lock);
 
-        // The database was looked up before the lock was taken.
-        let owner = self.state().database(database.rid()).cloned();
-        let owner = owner.ok_or_else(Error::owner_not_found)?;
+        let owner = self.existing_database(database)?;
         if database.container(&id).is_some() {
             return Err(Error::conflict().with_help(
                 "Read it, or use the method that creates a container only if it does not exist.",
@@ -602,6 +600,15 @@ impl Catalog {
             container.enter_work(BackgroundTask::Removal, 0);
         }
         Ok(container.resource(true))
+    }
+
+    /// Returns a database that was looked up before the lock was taken.
+    ///
+    /// # Errors
+    /// 404/1003 if the database was deleted meanwhile.
+    fn existing_database(&self, database: &Database) -> Result<Arc<Database>> {
+        let owner = self.state().database(database.rid()).cloned();
+        owner.ok_or_else(Error::owner_not_found)
     }
 
     /// Returns the throughput of a container whose creation states none: the default of the engine,

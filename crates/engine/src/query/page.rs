@@ -67,6 +67,8 @@ pub(super) struct PageRun<'a> {
 struct Prepared {
     query: Query,
     resume: Option<ResumePoint>,
+    /// Time of the compilation, in microseconds.
+    took_us: u64,
 }
 
 /// The partitions of a scope, one snapshot each by range id, and the settings to read them with.
@@ -88,9 +90,11 @@ struct Counts {
     work: Work,
     /// The work of each partition that was asked.
     partitions: Vec<PartitionWork>,
-    /// Time of the whole execution, in milliseconds.
-    took_ms: u64,
-    /// Time that planning and index lookups took.
+    /// Time of the compilation, in microseconds.
+    compile_us: u64,
+    /// Time of the whole execution, in microseconds.
+    execute_us: u64,
+    /// Time that planning and index lookups took, a part of the execution.
     lookup_time: Duration,
 }
 
@@ -244,6 +248,7 @@ impl PageRun<'_> {
 
     /// Compiles the text and reads the continuation.
     fn prepare(&self) -> Result<Prepared> {
+        let began_us = self.engine.world().monotonic_us();
         let request = self.request;
         let environment = environment(self.container);
         let mut query = compile(&request.text, &request.parameters, &environment)?;
@@ -257,7 +262,11 @@ impl PageRun<'_> {
             Some(continuation) => Some(token::read(continuation)?),
             None => None,
         };
-        Ok(Prepared { query, resume })
+        Ok(Prepared {
+            query,
+            resume,
+            took_us: self.engine.world().monotonic_us().saturating_sub(began_us),
+        })
     }
 
     /// Narrows the scope to the partitions that the query has to ask from its continuation on.
@@ -266,7 +275,7 @@ impl PageRun<'_> {
     /// 400 for a query that may not cross partitions or cannot be merged, and 400/1004 for one that
     /// its client has to merge or wants to divide.
     fn narrow(&self, reach: &mut Reach, prepared: &Prepared) -> Result<()> {
-        let Prepared { query, resume } = prepared;
+        let Prepared { query, resume, .. } = prepared;
         if query.demand() == Demand::Nothing {
             reach.clear();
         } else {
@@ -432,8 +441,9 @@ impl PageRun<'_> {
 
     /// Runs the query over the snapshots of its partitions.
     fn execute(&self, prepared: &Prepared, reach: &Reach, opened: &Opened) -> Result<Executed> {
-        let Prepared { query, resume } = prepared;
+        let Prepared { query, resume, .. } = prepared;
         let turn = self.begin_turn()?;
+        let began_us = self.engine.world().monotonic_us();
         let targets = self.targets(query, reach, opened)?;
         let began_ms = self.engine.world().now_ms();
         let check_point = || match is_time_over(self.engine.world(), began_ms, Some(&turn)) {
@@ -491,7 +501,8 @@ impl PageRun<'_> {
         let counts = Counts {
             work,
             partitions: source.work(),
-            took_ms: self.engine.world().now_ms().saturating_sub(began_ms),
+            compile_us: prepared.took_us,
+            execute_us: self.engine.world().monotonic_us().saturating_sub(began_us),
             lookup_time: source.lookup_time(),
         };
         Ok(Executed { page, counts })
@@ -579,14 +590,16 @@ impl PageRun<'_> {
         first_step: usize,
     ) -> Result<()> {
         let Counts {
-            work,
-            partitions,
-            took_ms,
-            ..
+            work, partitions, ..
         } = counts;
         let request = self.request;
         if request.metrics {
-            answer.metrics = Some(metrics::query_metrics(partitions, work, *took_ms));
+            let times = metrics::Times {
+                compile_us: counts.compile_us,
+                execute_us: counts.execute_us,
+                lookup_us: (counts.lookup_time.as_micros() as u64).min(counts.execute_us),
+            };
+            answer.metrics = Some(metrics::query_metrics(partitions, work, &times));
         }
         if request.metrics || charges.index_advice {
             // The partition key needs no index where the header names it.

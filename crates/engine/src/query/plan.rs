@@ -58,7 +58,7 @@ pub(super) fn document(
     key: Option<&PartitionKey>,
 ) -> Result<String> {
     // The partition with the smallest EPK, which is the first one, answers for all.
-    if plan.is_merged_by_server {
+    if plan.asks_first_partition_only {
         return Ok(plan_document(plan.info, vec![point_document(&Epk::min())]));
     }
     let query = compile(text, parameters, &environment(container))?;
