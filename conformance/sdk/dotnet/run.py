@@ -28,6 +28,9 @@ from plans import run_plans  # noqa: E402
 
 # With `--entra` the program skips the step that shows a server without directory identities.
 SKIPPED = {"entra/without the setting, tokens are 401"}
+# Steps that assert what the service does not do. The SDK's own suite asserts that a query finds an item with the
+# directive Exclude where the indexing policy is automatic.
+WRONG = frozenset({"items/indexing directive exclude hides an item from queries by property"})
 # The fewest steps of a whole run. A program that runs fewer is another one.
 STEPS_MIN = 550
 
@@ -123,14 +126,15 @@ def steps(program: Path, endpoint: str, run: Run, only: str, directory: Path) ->
 def surprises(results: list[dict], run: Run, *, whole: bool) -> list[str]:
     """Returns a line for each step that ended otherwise than expected."""
     found = []
+    failing = run.fails | WRONG
     for result in results:
         name = result["FullName"]
         if result["Skipped"]:
             if name not in SKIPPED:
                 found.append(f"{name}: skipped")
-        elif not result["Ok"] and name not in run.fails:
+        elif not result["Ok"] and name not in failing:
             found.append(f"{name}: {result['Problem']}")
-        elif result["Ok"] and name in run.fails:
+        elif result["Ok"] and name in failing:
             found.append(f"{name}: passed, and is expected to fail")
     if whole and len(results) < STEPS_MIN:
         found.append(f"only {len(results)} steps ran")
