@@ -49,9 +49,13 @@ overBothSchemes("searching", (world) => {
     const { resource } = await together.read();
     assert.deepEqual(resource.vectorEmbeddingPolicy, POLICIES.vectorEmbeddingPolicy);
     assert.deepEqual(resource.fullTextPolicy, POLICIES.fullTextPolicy);
-    for (const list of ["spatialIndexes", "vectorIndexes", "fullTextIndexes"]) {
+    for (const list of ["vectorIndexes", "fullTextIndexes"]) {
       assert.deepEqual(resource.indexingPolicy[list], POLICIES.indexingPolicy[list]);
     }
+    // A spatial index has all types, whichever the policy names.
+    const types = ["Point", "LineString", "Polygon", "MultiPolygon"];
+    const spatial = POLICIES.indexingPolicy.spatialIndexes.map(({ path }) => ({ path, types }));
+    assert.deepEqual(resource.indexingPolicy.spatialIndexes, spatial);
   });
 
   test("an order beside the nearest first is refused", async () => {

@@ -189,7 +189,7 @@ fn answers_that_are_never_read_stay_within_the_limit() {
         }
         // Requests that come later are served or refused after those of the silent clients.
         for _ in 0..20 {
-            let answer = server.client().call(&request);
+            let answer = server.client().with_patience().call(&request);
             assert!(
                 matches!(answer.status, 200 | 207 | 429),
                 "{}",

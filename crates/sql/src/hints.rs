@@ -93,7 +93,7 @@ impl Context<'_> {
             "SC1001" => self.of_unexpected_token(at),
             "SC1002" => Some(self.of_early_end()),
             "SC1010" => of_invalid_token(word).map(str::to_owned),
-            "SC1012" => Some("A string ends with the quote that begins it.".into()),
+            "SC1012" => of_invalid_text(word).map(str::to_owned),
             "SC2001" => Some(self.of_unknown_name(word, at)),
             "SC2005" => Some(self.of_unknown_function(word.split('(').next()?.trim())),
             "SC2006" => Some(self.of_unknown_user_function(word)),
@@ -371,6 +371,18 @@ fn of_clause(upper: &str) -> Option<&'static str> {
         "UNION" | "INTERSECT" | "EXCEPT" => "Run one query for each part and join the results.",
         _ => return None,
     })
+}
+
+/// Returns the remedy for a text in quotes that the lexer refused: it has no end, or an escape
+/// sequence that does not exist.
+fn of_invalid_text(word: &str) -> Option<&'static str> {
+    let quote = word.chars().next()?;
+    let inner = word.get(1..)?.strip_suffix(quote);
+    let is_closed = inner.is_some_and(|inner| !inner.ends_with('\\'));
+    match is_closed {
+        true => None,
+        false => Some("A text is not closed: add the missing quote."),
+    }
 }
 
 /// Returns the hint for a character that begins no token.

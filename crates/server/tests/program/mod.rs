@@ -278,6 +278,17 @@ impl Client {
         })
     }
 
+    /// Returns the client with a longer time limit, for a request that waits for hundreds of large
+    /// writes of other clients.
+    pub(crate) fn with_patience(self) -> Client {
+        let limit = Some(10 * TIMEOUT);
+        self.stream
+            .get_ref()
+            .set_read_timeout(limit)
+            .expect("a socket");
+        self
+    }
+
     /// Sends a request and returns the response. After an error it is not known whether the request
     /// was carried out.
     pub(crate) fn try_call(&mut self, request: &Request) -> io::Result<Answer> {
