@@ -188,14 +188,43 @@ fn installation_lock(directory: &Path) -> Result<File, String> {
 
 /// Compiles the Java sources of a suite into `output` and returns their class path.
 ///
-/// Maven fetches the packages, once for each `pom.xml`, and the compiler of the JDK compiles. The
-/// class path of the packages alone is kept in `output/class.path`.
+/// Maven fetches the packages, once for each `pom.xml`, and the compiler of the JDK compiles, once
+/// for each state of the sources: another suite may be loading the classes. The class path of the
+/// packages alone is kept in `output/class.path`.
 pub(crate) fn java_classes(suite: &Path, output: &Path) -> Result<String, String> {
-    const FETCH: &str = "org.apache.maven.plugins:maven-dependency-plugin:2.8:build-classpath";
     const NEEDS: &str = "the suite needs a JDK, 17 or newer";
     require_tool("javac", "-version", suite, NEEDS)?;
+    let _lock = installation_lock(output)?;
+    let libraries = java_packages(suite, output)?;
 
-    // Starting Maven takes seconds even when nothing is to be fetched, so its answer is kept.
+    let sources = files_in(&suite.join("src/orrery"))?;
+    let mut wanted = libraries.clone();
+    for source in &sources {
+        wanted.push_str(&read(source)?);
+    }
+    let stamp = Stamp {
+        file: output.join("compiled.stamp"),
+        wanted,
+    };
+    let classes = output.join("classes");
+    if !stamp.is_current() {
+        let mut compile = program("javac", suite);
+        compile
+            .args(["-nowarn", "-proc:none", "--release", "17"])
+            .args(["-cp", &libraries, "-d"])
+            .arg(&classes)
+            .args(sources);
+        must(&mut compile)?;
+        stamp.set()?;
+    }
+    Ok(format!("{}:{libraries}", classes.display()))
+}
+
+/// Fetches the packages that the `pom.xml` of a suite names and returns their class path.
+///
+/// Starting Maven takes seconds even when nothing is to be fetched, so its answer is kept.
+fn java_packages(suite: &Path, output: &Path) -> Result<String, String> {
+    const FETCH: &str = "org.apache.maven.plugins:maven-dependency-plugin:2.8:build-classpath";
     let class_path_file = output.join("class.path");
     let stamp = Stamp {
         file: output.join("fetched.stamp"),
@@ -211,17 +240,7 @@ pub(crate) fn java_classes(suite: &Path, output: &Path) -> Result<String, String
         stamp.set()?;
     }
     let libraries = read(&class_path_file)?;
-    let libraries = libraries.trim();
-
-    let classes = output.join("classes");
-    let mut compile = program("javac", suite);
-    compile
-        .args(["-nowarn", "-proc:none", "--release", "17"])
-        .args(["-cp", libraries, "-d"])
-        .arg(&classes)
-        .args(files_in(&suite.join("src/orrery"))?);
-    must(&mut compile)?;
-    Ok(format!("{}:{libraries}", classes.display()))
+    Ok(libraries.trim().to_owned())
 }
 
 /// Builds a program in Go, a module of its own with its own `go.sum`.
@@ -237,12 +256,14 @@ pub(crate) fn go_program(source: &Path, output: &Path) -> Outcome {
     must(&mut build).map_err(|error| format!("{error}; is the module proxy reachable?"))
 }
 
+/// Returns the paths of a directory, in the order of their names.
 fn files_in(directory: &Path) -> Result<Vec<PathBuf>, String> {
     let unreadable = |error| format!("cannot read {}: {error}", directory.display());
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).map_err(unreadable)? {
         files.push(entry.map_err(unreadable)?.path());
     }
+    files.sort();
     Ok(files)
 }
 
