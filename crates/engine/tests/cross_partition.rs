@@ -216,6 +216,9 @@ const OVER_SUBQUERIES: &[&str] = &[
     "SELECT VALUE x.id FROM (SELECT c.id, c.n FROM c WHERE c.pk IN ('key 1', 'key 2')) AS x \
         ORDER BY x.n",
     "SELECT VALUE x.id FROM (SELECT DISTINCT c.id, c.n FROM c WHERE c.pk = 'key 7') AS x",
+    "SELECT VALUE COUNT(1) FROM c GROUP BY c.text ORDER BY c.text",
+    "SELECT x.n, MAX(x.id) AS last FROM (SELECT VALUE c FROM c) AS x \
+        GROUP BY x.n ORDER BY x.n DESC",
 ];
 
 /// Runs the plan of a query that needs no merge of the client, as clients do: the rewritten query

@@ -171,9 +171,18 @@ struct GroupContext {
     frames: Vec<Mapping>,
     /// The names of the query's own sources, which the SELECT list must not use outside aggregates.
     source_names: Vec<String>,
-    /// The GROUP BY expressions as text, to recognize them in the SELECT list.
+    /// The GROUP BY expressions as text, to recognize them in SELECT and ORDER BY.
     keys: Vec<String>,
+    /// The clause that is being bound.
+    clause: GroupedClause,
     aggregates: Vec<(AggregateKind, Expr)>,
+}
+
+/// The clauses of a grouped query that see its groups in place of its sources.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum GroupedClause {
+    Select,
+    OrderBy,
 }
 
 /// The state of the binding of one query.
@@ -384,10 +393,9 @@ impl<'a> Binder<'a> {
                 return Ok(());
             }
         }
+        // The keys of a query with GROUP BY see its groups, see `group_order`.
         if !query.group_by.is_empty() {
-            return Err(QueryError::Plan(
-                "'ORDER BY' is not supported with 'GROUP BY'.".into(),
-            ));
+            return Ok(());
         }
         // A score such as VectorDistance may be the only key.
         if let [item] = order.keys.as_slice()

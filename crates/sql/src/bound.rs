@@ -147,6 +147,9 @@ pub(crate) struct Grouping {
     /// The GROUP BY expressions. If empty there is exactly one group, also for an empty input.
     pub keys: Vec<Expr>,
     pub aggregates: Vec<(AggregateKind, Expr)>,
+    /// ORDER BY with GROUP BY: expressions that see the frame of the group, each with true if it
+    /// descends.
+    pub order: Vec<(Expr, bool)>,
 }
 
 /// ORDER BY RANK: one score, or several that are fused by their ranks.
@@ -300,6 +303,9 @@ impl Block {
                 argument.walk(tuple, visit);
             }
             output = added + 1;
+            for (key, _) in &grouping.order {
+                key.walk(output, visit);
+            }
         }
         match &self.output {
             Output::Value(e) => e.walk(output, visit),

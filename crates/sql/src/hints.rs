@@ -60,10 +60,6 @@ pub(crate) fn help_of_sentence(sentence: &str) -> Option<&'static str> {
             "Write SELECT * FROM c.",
         ),
         (
-            "'ORDER BY' is not supported with 'GROUP BY'",
-            "Sort the groups in the application.",
-        ),
-        (
             "Order-by over correlated collections",
             "Sort by a property of the item, as in ORDER BY c.name, and sort the rows in the \
              application by what the array holds.",

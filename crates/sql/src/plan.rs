@@ -8,6 +8,7 @@
 //! ORDER BY       rows {_rid, orderByItems: [{item}, ..], payload}
 //! aggregates     rows [{item: ..}], AVG as {sum, count}, MIN and MAX with item2 {min | max, count}
 //! GROUP BY       rows {groupByItems: [{item}, ..], payload}
+//!   with ORDER BY  the rows of ORDER BY, with such a row as payload
 //! OFFSET LIMIT   OFFSET 0 LIMIT offset + limit
 //! DISTINCT       unchanged: the client removes duplicates, adjacent ones or with a set
 //! VectorDistance as ORDER BY, but the client reads all rows before it sorts
@@ -248,7 +249,9 @@ impl<'q> PlanBuilder<'q> {
     /// Adds all members that describe the merge of rows.
     fn add_merge(&mut self) -> Result<(), QueryError> {
         self.add_counts();
-        if self.query.has_blocking_subquery() && merges_in_subquery(self.tree) {
+        // Each partition has the rows of a subquery of constants.
+        let is_repeated = !self.query.reads_container || self.query.has_blocking_subquery();
+        if is_repeated && merges_in_subquery(self.tree) {
             let counts = self.support.includes("DCount") && self.support.includes("Distinct");
             return match distinct_count(self.tree).filter(|_| counts) {
                 Some((alias, inner)) => {
@@ -258,7 +261,16 @@ impl<'q> PlanBuilder<'q> {
                 None => self.leave_merge_to_server(),
             };
         }
-        if self.query.block.grouping.is_some() {
+        let is_ordered = self.tree.order_by.is_some();
+        if is_ordered && !self.tree.group_by.is_empty() {
+            // Clients keep groups with aggregates in the order in which they find them.
+            let parts = RowParts::of(self.tree).filter(|_| !self.query.is_aggregate());
+            let Some(parts) = parts else {
+                return self.leave_merge_to_server();
+            };
+            self.add_grouping()?;
+            self.add_order(parts.of_groups());
+        } else if self.query.block.grouping.is_some() {
             self.add_grouping()?;
         } else if !self.query.order.is_empty() {
             let Some(parts) = RowParts::of(self.tree) else {

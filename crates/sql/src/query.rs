@@ -208,8 +208,12 @@ impl Query {
     ///
     /// # Errors
     /// [`QueryError::Resume`] if the number of values in the filter is not the number of ORDER BY
-    /// keys.
+    /// keys, or if the query has GROUP BY.
     pub fn with_resume_filter(mut self, filter: ResumeFilter) -> Result<Self, QueryError> {
+        if self.has_group_by() {
+            let message = "A resume filter is not supported with GROUP BY.";
+            return Err(QueryError::Resume(message.into()));
+        }
         if filter.value_count() != self.order.len() || self.order.is_empty() {
             let message = "The resume filter does not have as many values as ORDER BY has keys.";
             return Err(QueryError::Resume(message.into()));

@@ -4,12 +4,13 @@
 use super::folding::folded;
 use super::projection::{canonical_text, contains, is_aggregate};
 use super::rank::FULL_TEXT_RANK;
-use super::{Binder, BoundExpr, Mapping, Name};
+use super::{Binder, BoundExpr, GroupedClause, Mapping, Name};
 use crate::bound::{Expr, LikePattern, Step};
 use crate::error::QueryError;
 use crate::functions::like::Pattern;
 use crate::functions::{self, ANY, AggregateKind, Function, Implementation};
 use crate::syntax::ast::{self, BinaryOp, Kind, PathStep, Span, SubqueryKind, UnaryOp};
+use crate::syntax::build;
 use crate::value::{digest, weight};
 use orrery_model::json::Json;
 use orrery_model::limits;
@@ -96,10 +97,15 @@ impl<'a> Binder<'a> {
         list.iter().map(|e| self.expression(e)).collect()
     }
 
-    /// Returns the GROUP BY key that an expression repeats, inside the SELECT list of a grouped
+    /// Returns the GROUP BY key that an expression repeats, inside SELECT or ORDER BY of a grouped
     /// query.
     fn group_key(&self, expr: &ast::Expr) -> Option<Expr> {
         let group = self.groups.last().filter(|g| !g.keys.is_empty())?;
+        // ORDER BY takes only paths.
+        let is_path = matches!(expr.kind, Kind::Identifier(_) | Kind::Path { .. });
+        if group.clause == GroupedClause::OrderBy && !is_path {
+            return None;
+        }
         // Constants are not looked up, although GROUP BY may contain them.
         if matches!(
             expr.kind,
@@ -145,11 +151,15 @@ impl<'a> Binder<'a> {
         {
             let (start, end) = span;
             let reference = self.text.get(start..end).unwrap_or(name).to_owned();
+            let (code, clause) = match group.clause {
+                GroupedClause::Select => ("SC2102", "select list"),
+                GroupedClause::OrderBy => ("SC2103", "ORDER BY clause"),
+            };
             let message = format!(
-                "Property reference '{reference}' is invalid in the select list because it is not \
+                "Property reference '{reference}' is invalid in the {clause} because it is not \
                  contained in either an aggregate function or the GROUP BY clause."
             );
-            self.report_grouping("SC2102", message, span);
+            self.report_grouping(code, message, span);
             return UNDEFINED;
         }
         match (frame, name) {
@@ -175,6 +185,9 @@ impl<'a> Binder<'a> {
         base: &ast::Expr,
         steps: &[PathStep],
     ) -> BoundExpr {
+        if let Some((key, rest)) = self.group_key_above(base, steps) {
+            return self.path(key, rest, whole.span);
+        }
         let Kind::Identifier(name) = &base.kind else {
             let base = self.expression(base)?;
             let path = self.path(base, steps, whole.span)?;
@@ -194,6 +207,30 @@ impl<'a> Binder<'a> {
         }
         let path = self.path(bound, steps, whole.span)?;
         Ok(folded(path, &mut self.folding_bytes_left))
+    }
+
+    /// Returns the longest GROUP BY key that a path begins with, and the steps below it.
+    fn group_key_above<'s>(
+        &self,
+        base: &ast::Expr,
+        steps: &'s [PathStep],
+    ) -> Option<(Expr, &'s [PathStep])> {
+        self.groups.last().filter(|g| !g.keys.is_empty())?;
+        for count in (0..steps.len()).rev() {
+            let (above, below) = steps.split_at(count);
+            let key = if above.is_empty() {
+                self.group_key(base)
+            } else {
+                self.group_key(&build::expr(Kind::Path {
+                    base: Box::new(base.clone()),
+                    steps: above.to_vec(),
+                }))
+            };
+            if let Some(key) = key {
+                return Some((key, below));
+            }
+        }
+        None
     }
 
     /// Binds the steps of a path. Names and indexes in brackets must be constants or parameters.
@@ -477,7 +514,12 @@ impl<'a> Binder<'a> {
     }
 
     /// Binds an aggregate, which is allowed only in the SELECT list of the current query.
-    fn aggregate(&mut self, kind: AggregateKind, argument: &ast::Expr, span: Span) -> BoundExpr {
+    pub(super) fn aggregate(
+        &mut self,
+        kind: AggregateKind,
+        argument: &ast::Expr,
+        span: Span,
+    ) -> BoundExpr {
         let is_misplaced = self.groups.last().is_none_or(|g| g.level != self.level);
         // A subquery in the argument has aggregates of its own, which are no nesting.
         if is_misplaced || contains(argument, &is_aggregate) {

@@ -1,9 +1,9 @@
 //! Binding of the SELECT list and GROUP BY.
 
-use super::{Binder, GroupContext, Mapping};
+use super::{Binder, GroupContext, GroupedClause, Mapping};
 use crate::bound::{Expr, Grouping, Output};
 use crate::error::QueryError;
-use crate::functions;
+use crate::functions::{self, AggregateKind};
 use crate::syntax::ast::{self, Item, Kind, PathStep, Projection};
 use crate::syntax::{build, print};
 use orrery_model::json::Json;
@@ -112,6 +112,7 @@ impl Binder<'_> {
             let grouping = Grouping {
                 keys: Vec::new(),
                 aggregates: Vec::new(),
+                order: Vec::new(),
             };
             return Ok((grouping, Output::Value(Expr::Constant(None))));
         }
@@ -125,15 +126,100 @@ impl Binder<'_> {
             names: self.names.clone(),
             frames: self.frames.clone(),
             keys: query.group_by.iter().map(canonical_text).collect(),
+            clause: GroupedClause::OrderBy,
             aggregates: Vec::new(),
         });
         self.names.truncate(outer_names);
         self.frames.truncate(outer_frames);
         self.frames.push(Mapping::Unknown);
-        let output = self.projection(&query.projection, query);
+        let order = self.group_order(query)?;
+        if let Some(group) = self.groups.last_mut() {
+            group.clause = GroupedClause::Select;
+        }
+        let output = if is_row_of_ordered_group(query) {
+            self.ordered_group_row(&query.projection)
+        } else {
+            self.projection(&query.projection, query)
+        };
         let aggregates = self.groups.pop().map(|g| g.aggregates).unwrap_or_default();
-        Ok((Grouping { keys, aggregates }, output?))
+        let grouping = Grouping {
+            keys,
+            aggregates,
+            order,
+        };
+        Ok((grouping, output?))
     }
+
+    /// Binds ORDER BY of the outermost query if it has GROUP BY. Each key is a path that GROUP BY
+    /// names, or a path below one.
+    fn group_order(&mut self, query: &ast::Query) -> Result<Vec<(Expr, bool)>, QueryError> {
+        let mut bound = Vec::new();
+        let is_ordered = self.level == 1 && !query.group_by.is_empty() && !query.is_ranked();
+        let Some(order) = query.order_by.as_ref().filter(|_| is_ordered) else {
+            return Ok(bound);
+        };
+        for item in &order.keys {
+            if contains(&item.expr, &is_aggregate) {
+                self.is_order_unsupported = true;
+                continue;
+            }
+            let key = self.expression(&item.expr)?;
+            self.is_order_unsupported |= !is_path_of_group(&key);
+            bound.push((key, item.descending == Some(true)));
+        }
+        Ok(bound)
+    }
+
+    /// Binds the SELECT list of a row of which [`is_row_of_ordered_group`] is true: the resource id
+    /// of a group is the least one of its items.
+    fn ordered_group_row(&mut self, projection: &Projection) -> Result<Output, QueryError> {
+        let Projection::List(items) = projection else {
+            return Ok(Output::Value(Expr::Constant(None)));
+        };
+        let names = item_names(items);
+        let mut members = Vec::with_capacity(items.len());
+        for (place, (item, name)) in items.iter().zip(names).enumerate() {
+            let value = if place == 0 {
+                self.aggregate(AggregateKind::Min, &item.expr, item.expr.span)?
+            } else {
+                self.expression(&item.expr)?
+            };
+            members.push((name, value));
+        }
+        Ok(Output::Members(members))
+    }
+}
+
+/// Returns true for a key of GROUP BY, and for a path below one.
+fn is_path_of_group(expr: &Expr) -> bool {
+    match expr {
+        Expr::GroupKey { .. } => true,
+        Expr::Path { base, .. } => matches!(**base, Expr::GroupKey { .. }),
+        _ => false,
+    }
+}
+
+/// Returns true for the rewritten form of a query with GROUP BY and ORDER BY, also in a plan that a
+/// client makes itself: its rows are `c._rid`, `orderByItems` and `payload`.
+fn is_row_of_ordered_group(query: &ast::Query) -> bool {
+    let Projection::List(items) = &query.projection else {
+        return false;
+    };
+    let [rid, order, payload] = items.as_slice() else {
+        return false;
+    };
+    let is_rid = match &rid.expr.kind {
+        Kind::Path { base, steps } => {
+            let names_rid = matches!(steps.as_slice(), [PathStep::Dot(name)] if name == "_rid");
+            names_rid && rid.alias.is_none() && matches!(base.kind, Kind::Identifier(_))
+        }
+        _ => false,
+    };
+    is_rid
+        && !query.group_by.is_empty()
+        && query.order_by.is_some()
+        && order.alias.as_deref() == Some("orderByItems")
+        && payload.alias.as_deref() == Some("payload")
 }
 
 /// Returns true for a subquery.

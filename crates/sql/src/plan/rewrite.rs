@@ -56,9 +56,8 @@ pub(super) fn partial_aggregate(
 /// `payload`.
 pub(super) fn grouped(query: &Query, payload: Expr, is_value: bool) -> Query {
     let projection = if !query.group_by.is_empty() {
-        let keys = query.group_by.iter().map(as_item).collect();
         Projection::List(vec![
-            build::aliased(build::array(keys), "groupByItems"),
+            build::aliased(group_by_items(query), "groupByItems"),
             build::aliased(payload, "payload"),
         ])
     } else if is_value {
@@ -73,6 +72,11 @@ pub(super) fn grouped(query: &Query, payload: Expr, is_value: bool) -> Query {
         order_by: None,
         ..query.clone()
     }
+}
+
+/// Makes the array of the GROUP BY keys of a group.
+fn group_by_items(query: &Query) -> Expr {
+    build::array(query.group_by.iter().map(as_item).collect())
 }
 
 /// Wraps a rewritten aggregate so that a partition without a value returns no row. The first
@@ -160,6 +164,19 @@ impl RowParts {
             payload,
             is_defined,
         })
+    }
+
+    /// Makes the payload that of a row of GROUP BY. A client drops a row without value itself.
+    pub(super) fn of_groups(self) -> Self {
+        let payload = object([
+            ("groupByItems", group_by_items(&self.query)),
+            ("payload", self.payload),
+        ]);
+        RowParts {
+            payload,
+            is_defined: None,
+            ..self
+        }
     }
 
     /// Makes the query whose rows have resource id, sort values and payload. Its filter contains

@@ -1,7 +1,7 @@
 //! Execution of one block, that is of one SELECT, for one chain of outer frames.
 //!
 //! ```text
-//! sources ─▶ filters ─▶ tuples ─▶ groups ─▶ output ─▶ distinct ─▶ values
+//! sources ─▶ filters ─▶ tuples ─▶ groups, in order ─▶ output ─▶ distinct ─▶ values
 //! ```
 //!
 //! Rows are pushed: each stage passes one row at a time to the next stage, and stops when the next
@@ -10,8 +10,9 @@
 
 use super::eval::eval_object;
 use super::frame::{Context, Scope};
-use super::groups::Groups;
-use crate::bound::{Block, Expr, Input, Output, Source};
+use super::groups::{Group, Groups};
+use super::sort::{Keys, compare_keys};
+use crate::bound::{Block, Expr, Grouping, Input, Output, Source};
 use crate::error::QueryError;
 use crate::value::{Value, digest, weight};
 use orrery_model::json::Json;
@@ -181,6 +182,36 @@ impl Output {
     }
 }
 
+/// Returns the groups in the order of ORDER BY; groups with equal sort values stay in the order in
+/// which they first appeared. The groups take `memory` bytes.
+///
+/// # Errors
+/// [`QueryError::Memory`] if groups and sort values do not fit into the memory of the query.
+fn in_order(
+    grouping: &Grouping,
+    groups: impl Iterator<Item = Group>,
+    memory: usize,
+    cx: &mut Context<'_>,
+    scope: &Scope<'_>,
+) -> Result<Vec<Group>, QueryError> {
+    let descending: Vec<bool> = grouping.order.iter().map(|(_, d)| *d).collect();
+    let mut memory = memory;
+    let mut keyed: Vec<(Keys, Group)> = Vec::new();
+    for group in groups {
+        let seen = scope.with_group(&group.keys, &group.results);
+        let mut sort_values = Keys::with_capacity(grouping.order.len());
+        for (expr, _) in &grouping.order {
+            let value = expr.eval(cx, &seen)?.map(Cow::into_owned);
+            memory += value.as_ref().map_or(0, weight);
+            sort_values.push(value);
+        }
+        cx.check_collected(memory)?;
+        keyed.push((sort_values, group));
+    }
+    keyed.sort_by(|(a, _), (b, _)| compare_keys(a, b, &descending));
+    Ok(keyed.into_iter().map(|(_, group)| group).collect())
+}
+
 /// The stages between the tuples of a block and its values: groups, output and DISTINCT.
 pub(crate) struct Collector<'q> {
     block: &'q Block,
@@ -222,11 +253,28 @@ impl<'q> Collector<'q> {
         scope: &Scope<'_>,
         sink: &mut ValueSink<'_>,
     ) -> Flow {
-        let Some(groups) = self.groups.take() else {
+        let (Some(groups), Some(grouping)) = (self.groups.take(), &self.block.grouping) else {
             return Ok(true);
         };
-        for (keys, aggregates) in groups.finish() {
-            if !self.emit(cx, &scope.with_group(&keys, &aggregates), sink)? {
+        if grouping.order.is_empty() {
+            return self.emit_groups(groups.finish(), cx, scope, sink);
+        }
+        let memory = groups.memory();
+        let sorted = in_order(grouping, groups.finish(), memory, cx, scope)?;
+        self.emit_groups(sorted.into_iter(), cx, scope, sink)
+    }
+
+    /// Passes the rows of groups to `sink`.
+    fn emit_groups(
+        &mut self,
+        groups: impl Iterator<Item = Group>,
+        cx: &mut Context<'_>,
+        scope: &Scope<'_>,
+        sink: &mut ValueSink<'_>,
+    ) -> Flow {
+        for group in groups {
+            let group = scope.with_group(&group.keys, &group.results);
+            if !self.emit(cx, &group, sink)? {
                 return Ok(false);
             }
         }

@@ -25,24 +25,32 @@ const MAX_SAVED_BYTES: usize = 256;
 pub(crate) struct Groups {
     /// The index in `groups`, by the digest of the keys.
     index_by_key: HashMap<u128, usize>,
-    groups: Vec<Group>,
+    groups: Vec<OpenGroup>,
     /// Bytes of keys and states.
     memory: usize,
 }
 
-struct Group {
+/// A group that takes further tuples.
+struct OpenGroup {
     keys: Vec<Option<Json>>,
     states: Vec<State>,
 }
 
-impl Group {
+/// A group after its last tuple.
+pub(crate) struct Group {
+    pub keys: Vec<Option<Json>>,
+    /// The results of the aggregates.
+    pub results: Vec<Option<Json>>,
+}
+
+impl OpenGroup {
     fn new(keys: Vec<Option<Json>>, grouping: &Grouping) -> Self {
         let states = grouping
             .aggregates
             .iter()
             .map(|(kind, _)| State::new(*kind))
             .collect();
-        Group { keys, states }
+        OpenGroup { keys, states }
     }
 }
 
@@ -54,7 +62,7 @@ impl Groups {
             memory: 0,
         };
         if grouping.keys.is_empty() {
-            groups.groups.push(Group::new(Vec::new(), grouping));
+            groups.groups.push(OpenGroup::new(Vec::new(), grouping));
         }
         groups
     }
@@ -117,7 +125,7 @@ impl Groups {
         let key_bytes: usize = keys.iter().flatten().map(weight).sum();
         self.memory += GROUP_OVERHEAD + key_bytes + STATE_BYTES * grouping.aggregates.len();
         let index = self.groups.len();
-        self.groups.push(Group::new(keys, grouping));
+        self.groups.push(OpenGroup::new(keys, grouping));
         self.index_by_key.insert(key_digest, index);
         Ok(index)
     }
@@ -128,10 +136,10 @@ impl Groups {
     }
 
     /// Returns the keys and the results of every group.
-    pub(crate) fn finish(self) -> impl Iterator<Item = (Vec<Option<Json>>, Vec<Option<Json>>)> {
-        self.groups.into_iter().map(|group| {
-            let results = group.states.into_iter().map(State::finish).collect();
-            (group.keys, results)
+    pub(crate) fn finish(self) -> impl Iterator<Item = Group> {
+        self.groups.into_iter().map(|group| Group {
+            keys: group.keys,
+            results: group.states.into_iter().map(State::finish).collect(),
         })
     }
 

@@ -254,7 +254,11 @@ impl SortPosition {
 }
 
 /// Compares sort values. Undefined is less than every value.
-fn compare_keys(a: &[Option<Json>], b: &[Option<Json>], descending: &[bool]) -> Ordering {
+pub(super) fn compare_keys(
+    a: &[Option<Json>],
+    b: &[Option<Json>],
+    descending: &[bool],
+) -> Ordering {
     for ((a, b), is_descending) in a.iter().zip(b).zip(descending) {
         let order = match (a, b) {
             (Some(a), Some(b)) => compare(a, b),
