@@ -16,10 +16,12 @@ fn create_ranged(client: &mut Client) -> Vec<String> {
             .body(body),
     );
     assert_eq!(made.status, 201, "{}", made.text());
-    for n in 0..40 {
-        let value = match n % 5 {
+    for n in 0..56 {
+        let value = match n % 7 {
             0 => String::new(),
             1 => r#","n":"x""#.to_owned(),
+            5 => format!(r#","n":[{}]"#, n % 3),
+            6 => format!(r#","n":{{"a":{}}}"#, n % 3),
             kind => format!(r#","n":{}"#, kind % 3),
         };
         let body = format!(r#"{{"id":"i{n}"{value}}}"#);
@@ -50,7 +52,8 @@ fn query_of_range(direction: &str, range: &str, filter: Option<&str>) -> Request
         ))
 }
 
-/// Returns a row's sort value in the form of a resume filter, in which undefined is an empty array.
+/// Returns a row's sort value in the form of a resume filter, in which undefined is an empty array,
+/// and an array or object its hash. Of a hash the type alone counts.
 fn resume_value(row: &Json) -> String {
     let item = row
         .get("orderByItems")
@@ -58,7 +61,12 @@ fn resume_value(row: &Json) -> String {
         .expect("sort keys")[0]
         .get("item")
         .cloned();
-    item.map_or("[]".to_owned(), |value| value.to_text())
+    match item {
+        None => "[]".to_owned(),
+        Some(Json::Array(_)) => r#"{"type":"array","low":1,"high":-2}"#.to_owned(),
+        Some(Json::Object(_)) => r#"{"type":"object","low":-3,"high":4}"#.to_owned(),
+        Some(scalar) => scalar.to_text(),
+    }
 }
 
 #[test]

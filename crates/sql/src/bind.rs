@@ -288,12 +288,15 @@ impl<'a> Binder<'a> {
         // SELECT is last: a grouping replaces the frames of the sources.
         self.check_ranked_distinct(query);
         let is_grouped = !query.group_by.is_empty() || has_aggregate(&query.projection);
-        let (grouping, output) = if is_grouped {
+        let (grouping, mut output) = if is_grouped {
             let (grouping, output) = self.grouped(query, keys, outer_names, outer_frames)?;
             (Some(grouping), output)
         } else {
             (None, self.projection(&query.projection, query)?)
         };
+        if self.level == 1 && projection::is_ordered_row(query) {
+            projection::to_sort_values(&mut output);
+        }
         self.check_ranked_aggregates(query);
         self.counts(query);
         self.names.truncate(outer_names);

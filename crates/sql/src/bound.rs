@@ -82,6 +82,8 @@ pub(crate) enum Expr {
     Array(Box<[Expr]>),
     Object(Box<[(String, Expr)]>),
     Subquery(SubqueryKind, Box<Block>),
+    /// The value by which ORDER BY sorts, see [`crate::value::sort_value`].
+    SortValue(Box<Expr>),
     /// LET: the body is evaluated in one more frame, which holds the value.
     Let {
         value: Box<Expr>,
@@ -238,7 +240,7 @@ impl Expr {
             | Expr::Coalesce(list)
             | Expr::Choose(list)
             | Expr::Array(list) => all(list),
-            Expr::Unary(_, operand) => operand.walk(added, visit),
+            Expr::Unary(_, operand) | Expr::SortValue(operand) => operand.walk(added, visit),
             Expr::Compare(_, both) => all(both.as_slice()),
             Expr::Conditional(three) => all(three.as_slice()),
             Expr::Chain { first, rest } => {

@@ -6,12 +6,13 @@
 //! come before the item with the resource id `rid`: ties are ordered by resource id, ascending, or
 //! descending if the first key of ORDER BY descends.
 //!
-//! Left out: sort values that are arrays or objects; such a filter is refused. Clients send a hash
-//! of such values, and this implementation sorts them by content.
+//! All arrays have equal sort values, and so have all objects; clients send such a value as a hash,
+//! of which only the type counts.
 
 use crate::bind::BoundOrder;
 use crate::error::QueryError;
 use crate::run::frame::{Context, Scope};
+use crate::value::sort_value;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use orrery_model::json::{Json, Object, compare};
@@ -34,7 +35,7 @@ impl ResumeFilter {
     /// array or object with this hash.
     ///
     /// # Errors
-    /// [`QueryError::Unsupported`] for hashes, [`QueryError::Resume`] for any other form.
+    /// [`QueryError::Resume`] for any other form.
     pub fn parse(json: &Json) -> Result<Self, QueryError> {
         let values = json
             .get("value")
@@ -85,6 +86,7 @@ impl ResumeFilter {
             let held_bytes = cx.held_bytes;
             let value = order.expr.eval(cx, tuple)?;
             cx.held_bytes = held_bytes;
+            let value = value.map(sort_value);
             let mut ordering = compare_values(value.as_deref(), resumed.as_ref());
             if order.key.descending {
                 ordering = ordering.reverse();
@@ -121,13 +123,11 @@ impl ResumeFilter {
 fn parse_value(value: &Json) -> Result<Option<Json>, QueryError> {
     match value {
         Json::Array(elements) if elements.is_empty() => Ok(None),
-        Json::Object(members) if is_hash(members) => {
-            let message = "A resume filter on the value of an array or object is not supported.";
-            Err(QueryError::Unsupported(message.into()))
-        }
-        Json::Array(_) | Json::Object(_) => {
-            Err(invalid("a value is neither a scalar, [] nor a hash"))
-        }
+        Json::Object(members) => match structure_of_hash(members) {
+            Some(structure) => Ok(Some(structure)),
+            None => Err(invalid("a value is neither a scalar, [] nor a hash")),
+        },
+        Json::Array(_) => Err(invalid("a value is neither a scalar, [] nor a hash")),
         scalar => Ok(Some(scalar.clone())),
     }
 }
@@ -136,11 +136,16 @@ fn invalid(reason: &str) -> QueryError {
     QueryError::Resume(format!("The resume filter is not valid: {reason}."))
 }
 
-/// Returns true if an object stands for an array or object by its 128-bit hash.
-fn is_hash(members: &Object) -> bool {
-    let kind = members.get("type").and_then(Json::as_str);
-    let is_integer = |name: &str| members.get(name).and_then(Json::as_i64).is_some();
-    matches!(kind, Some("array" | "object")) && is_integer("low") && is_integer("high")
+/// Returns the sort value of the array or object for which an object with its 128-bit hash stands.
+fn structure_of_hash(members: &Object) -> Option<Json> {
+    for half in ["low", "high"] {
+        members.get(half).and_then(Json::as_i64)?;
+    }
+    match members.get("type").and_then(Json::as_str)? {
+        "array" => Some(Json::Array(Vec::new())),
+        "object" => Some(Json::Object(Object::new())),
+        _ => None,
+    }
 }
 
 /// Returns the number of an item in its container: the last eight of the sixteen bytes of its

@@ -4,7 +4,7 @@
 //! `None` stands for an undefined value.
 
 use crate::syntax::ast::BinaryOp;
-use orrery_model::json::{Json, compare, deep_equal};
+use orrery_model::json::{Json, Object, compare, deep_equal};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
@@ -126,6 +126,19 @@ pub(crate) fn digest(value: Option<&Json>) -> u128 {
 /// Hashes bytes for [`digest`]; `kind` is the letter for the type of the value.
 fn hash(kind: u8, bytes: &[u8]) -> u128 {
     xxh3_128_with_seed(bytes, u64::from(kind))
+}
+
+/// Returns the value by which ORDER BY sorts: an array or an object without its content, because
+/// arrays have no order among each other, nor have objects. So the order is that of the index.
+///
+/// The service orders them by a hash of their content, which clients compute as well where they
+/// merge partitions; clients that get these values see rows of equal sort values.
+pub(crate) fn sort_value(value: Cow<'_, Json>) -> Cow<'_, Json> {
+    match *value {
+        Json::Array(_) => Cow::Owned(Json::Array(Vec::new())),
+        Json::Object(_) => Cow::Owned(Json::Object(Object::new())),
+        _ => value,
+    }
 }
 
 /// Estimates the memory that a value occupies, in bytes, for memory bounds.

@@ -199,9 +199,34 @@ fn is_path_of_group(expr: &Expr) -> bool {
     }
 }
 
-/// Returns true for the rewritten form of a query with GROUP BY and ORDER BY, also in a plan that a
-/// client makes itself: its rows are `c._rid`, `orderByItems` and `payload`.
+/// Replaces the values of `orderByItems` in rows of which [`is_ordered_row`] is true by the values
+/// by which ORDER BY sorts, so that clients merge and resume the rows in the server's order.
+pub(super) fn to_sort_values(output: &mut Output) {
+    let Output::Members(members) = output else {
+        return;
+    };
+    let Some((_, Expr::Array(items))) = members.get_mut(1) else {
+        return;
+    };
+    for item in items {
+        let Expr::Object(members) = item else {
+            continue;
+        };
+        for (_, value) in members {
+            let sorted = std::mem::replace(value, Expr::Constant(None));
+            *value = Expr::SortValue(Box::new(sorted));
+        }
+    }
+}
+
+/// Returns true for the rewritten form of a query with GROUP BY and ORDER BY.
 fn is_row_of_ordered_group(query: &ast::Query) -> bool {
+    !query.group_by.is_empty() && is_ordered_row(query)
+}
+
+/// Returns true for the rewritten form of a query with ORDER BY, also in a plan that a client makes
+/// itself: its rows are `c._rid`, `orderByItems` and `payload`.
+pub(super) fn is_ordered_row(query: &ast::Query) -> bool {
     let Projection::List(items) = &query.projection else {
         return false;
     };
@@ -216,7 +241,6 @@ fn is_row_of_ordered_group(query: &ast::Query) -> bool {
         _ => false,
     };
     is_rid
-        && !query.group_by.is_empty()
         && query.order_by.is_some()
         && order.alias.as_deref() == Some("orderByItems")
         && payload.alias.as_deref() == Some("payload")

@@ -14,7 +14,7 @@ use super::groups::{Group, Groups};
 use super::sort::{Keys, compare_keys};
 use crate::bound::{Block, Expr, Grouping, Input, Output, Source};
 use crate::error::QueryError;
-use crate::value::{Value, digest, weight};
+use crate::value::{Value, digest, sort_value, weight};
 use orrery_model::json::Json;
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -201,7 +201,7 @@ fn in_order(
         let seen = scope.with_group(&group.keys, &group.results);
         let mut sort_values = Keys::with_capacity(grouping.order.len());
         for (expr, _) in &grouping.order {
-            let value = expr.eval(cx, &seen)?.map(Cow::into_owned);
+            let value = expr.eval(cx, &seen)?.map(sort_value).map(Cow::into_owned);
             memory += value.as_ref().map_or(0, weight);
             sort_values.push(value);
         }

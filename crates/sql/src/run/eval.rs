@@ -18,7 +18,7 @@ use crate::error::QueryError;
 use crate::functions::like::Pattern;
 use crate::functions::{Arguments, Function, Implementation};
 use crate::syntax::ast::{BinaryOp, SubqueryKind, UnaryOp};
-use crate::value::{Value, binary, compared, digest, equal, number, to_i32, weight};
+use crate::value::{Value, binary, compared, digest, equal, number, sort_value, to_i32, weight};
 use orrery_model::json::{Json, Object};
 use std::borrow::Cow;
 
@@ -154,6 +154,8 @@ impl Expr {
 
             // {"a": x}: members with an undefined value are left out.
             Expr::Object(members) => eval_object(members, cx, scope),
+
+            Expr::SortValue(operand) => Ok(operand.eval(cx, scope)?.map(sort_value)),
 
             // LET name = value IN body.
             Expr::Let { value, body } => eval_let(value, body, cx, scope),

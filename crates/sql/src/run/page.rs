@@ -27,7 +27,7 @@ use crate::bound::{Block, Ranking};
 use crate::error::QueryError;
 use crate::query::Query;
 use crate::seams::{Bounds, Candidate, Functions, Page, ResumePoint, Source, Work};
-use crate::value::weight;
+use crate::value::{sort_value, weight};
 use bytes::Bytes;
 use orrery_model::json::Json;
 use std::borrow::Cow;
@@ -480,7 +480,8 @@ impl Query {
             }
             let mut keys: Keys = Vec::with_capacity(self.order.len());
             for order in &self.order {
-                keys.push(order.expr.eval(cx, tuple)?.map(Cow::into_owned));
+                let value = order.expr.eval(cx, tuple)?.map(sort_value);
+                keys.push(value.map(Cow::into_owned));
             }
             // The position counts every row, wanted or not.
             let is_behind_start = match start_position {

@@ -322,6 +322,9 @@ fn compare_items(paths: &[(&Path, bool)], a: &Json, b: &Json) -> Ordering {
     for (path, is_descending) in paths {
         let (a, b) = (values_at(path, a), values_at(path, b));
         let order = match (a.first(), b.first()) {
+            // Arrays have no order among each other, nor have objects.
+            (Some(Json::Array(_)), Some(Json::Array(_)))
+            | (Some(Json::Object(_)), Some(Json::Object(_))) => Ordering::Equal,
             (Some(a), Some(b)) => compare(a, b),
             (a, b) => a.is_some().cmp(&b.is_some()),
         };
