@@ -135,16 +135,8 @@ impl Expr {
             // a ?? b: the first operand that is defined. Null is defined.
             Expr::Coalesce(operands) => eval_coalesce(operands, cx, scope),
 
-            // IIF(condition, a, b) and condition ? a : b. A condition other than true, undefined
-            // included, chooses b. The other branch is not evaluated.
-            Expr::Conditional(parts) => {
-                let [condition, if_true, if_false] = parts.as_ref();
-                if condition.is_true(cx, scope)? {
-                    if_true.eval(cx, scope)
-                } else {
-                    if_false.eval(cx, scope)
-                }
-            }
+            // IIF(condition, a, b) and condition ? a : b.
+            Expr::Conditional(parts) => eval_conditional(parts, cx, scope),
 
             // CHOOSE(index, a, b, ...): counts from 1.
             Expr::Choose(parts) => eval_choose(parts, cx, scope),
@@ -403,6 +395,20 @@ pub(super) fn eval_object<'s>(
         object.push_new(name.as_str(), value.into_owned());
     }
     Ok(Some(Cow::Owned(Json::Object(object))))
+}
+
+/// Evaluates a conditional. A condition other than true, undefined included, chooses the last
+/// branch. The other branch is not evaluated.
+fn eval_conditional<'s>(
+    [condition, if_true, if_false]: &'s [Expr; 3],
+    cx: &mut Context<'_>,
+    scope: &'s Scope<'s>,
+) -> Evaluated<'s> {
+    if condition.is_true(cx, scope)? {
+        if_true.eval(cx, scope)
+    } else {
+        if_false.eval(cx, scope)
+    }
 }
 
 /// Evaluates LET: the value once, then the body with the value in one more frame.
