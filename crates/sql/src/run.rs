@@ -7,6 +7,7 @@ pub(crate) mod block;
 mod distinct;
 pub(crate) mod eval;
 pub(crate) mod frame;
+mod group_order;
 pub(crate) mod groups;
 pub(crate) mod item;
 pub(crate) mod page;

@@ -10,11 +10,11 @@
 
 use super::eval::eval_object;
 use super::frame::{Context, Scope};
+use super::group_order::{self, GroupPosition};
 use super::groups::{Group, Groups};
-use super::sort::{Keys, compare_keys};
-use crate::bound::{Block, Expr, Grouping, Input, Output, Source};
+use crate::bound::{Block, Expr, Input, Output, Source};
 use crate::error::QueryError;
-use crate::value::{Value, digest, sort_value, weight};
+use crate::value::{Value, digest, weight};
 use orrery_model::json::Json;
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -182,42 +182,16 @@ impl Output {
     }
 }
 
-/// Returns the groups in the order of ORDER BY; groups with equal sort values stay in the order in
-/// which they first appeared. The groups take `memory` bytes.
-///
-/// # Errors
-/// [`QueryError::Memory`] if groups and sort values do not fit into the memory of the query.
-fn in_order(
-    grouping: &Grouping,
-    groups: impl Iterator<Item = Group>,
-    memory: usize,
-    cx: &mut Context<'_>,
-    scope: &Scope<'_>,
-) -> Result<Vec<Group>, QueryError> {
-    let descending: Vec<bool> = grouping.order.iter().map(|(_, d)| *d).collect();
-    let mut memory = memory;
-    let mut keyed: Vec<(Keys, Group)> = Vec::new();
-    for group in groups {
-        let seen = scope.with_group(&group.keys, &group.results);
-        let mut sort_values = Keys::with_capacity(grouping.order.len());
-        for (expr, _) in &grouping.order {
-            let value = expr.eval(cx, &seen)?.map(sort_value).map(Cow::into_owned);
-            memory += value.as_ref().map_or(0, weight);
-            sort_values.push(value);
-        }
-        cx.check_collected(memory)?;
-        keyed.push((sort_values, group));
-    }
-    keyed.sort_by(|(a, _), (b, _)| compare_keys(a, b, &descending));
-    Ok(keyed.into_iter().map(|(_, group)| group).collect())
-}
-
 /// The stages between the tuples of a block and its values: groups, output and DISTINCT.
 pub(crate) struct Collector<'q> {
     block: &'q Block,
     groups: Option<Groups>,
     /// Digests of the values so far, for DISTINCT.
     seen: Option<HashSet<u128>>,
+    /// The position of an ordered group behind which the rows begin.
+    after: Option<GroupPosition>,
+    /// The position of the last ordered group whose row `sink` took.
+    last: Option<GroupPosition>,
 }
 
 impl<'q> Collector<'q> {
@@ -226,6 +200,8 @@ impl<'q> Collector<'q> {
             block,
             groups: block.grouping.as_ref().map(Groups::new),
             seen: block.distinct.then(HashSet::new),
+            after: None,
+            last: None,
         }
     }
 
@@ -257,28 +233,59 @@ impl<'q> Collector<'q> {
             return Ok(true);
         };
         if grouping.order.is_empty() {
-            return self.emit_groups(groups.finish(), cx, scope, sink);
+            for group in groups.finish() {
+                if !self.emit_group(&group, cx, scope, sink)? {
+                    return Ok(false);
+                }
+            }
+            return Ok(true);
         }
         let memory = groups.memory();
-        let sorted = in_order(grouping, groups.finish(), memory, cx, scope)?;
-        self.emit_groups(sorted.into_iter(), cx, scope, sink)
+        for (position, group) in
+            group_order::in_order(grouping, groups.finish(), memory, cx, scope)?
+        {
+            let is_before = |after| position.compare(after, grouping).is_le();
+            if self.after.as_ref().is_some_and(is_before) {
+                continue;
+            }
+            if !self.emit_group(&group, cx, scope, sink)? {
+                return Ok(false);
+            }
+            self.last = Some(position);
+        }
+        Ok(true)
     }
 
-    /// Passes the rows of groups to `sink`.
-    fn emit_groups(
+    /// Passes the row of a group to `sink`.
+    fn emit_group(
         &mut self,
-        groups: impl Iterator<Item = Group>,
+        group: &Group,
         cx: &mut Context<'_>,
         scope: &Scope<'_>,
         sink: &mut ValueSink<'_>,
     ) -> Flow {
-        for group in groups {
-            let group = scope.with_group(&group.keys, &group.results);
-            if !self.emit(cx, &group, sink)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        self.emit(cx, &scope.with_group(&group.keys, &group.results), sink)
+    }
+
+    /// Returns true if the collector can begin behind a group: its groups are ordered, and DISTINCT
+    /// does not need the rows before.
+    fn has_positions(&self) -> bool {
+        let grouping = self.block.grouping.as_ref();
+        self.seen.is_none() && grouping.is_some_and(|grouping| !grouping.order.is_empty())
+    }
+
+    /// Returns the position behind the rows so far, for a continuation. Returns `None` where the
+    /// next page must skip rows by their number.
+    pub(crate) fn position(&self) -> Option<Vec<u8>> {
+        self.last
+            .as_ref()
+            .filter(|_| self.has_positions())?
+            .encode()
+    }
+
+    /// Returns true if rows begin behind a group of an earlier page.
+    pub(crate) fn begins_behind_group(&self) -> bool {
+        self.after.is_some()
     }
 
     /// Returns the partial aggregates of a query without GROUP BY, for a continuation. Returns
@@ -292,9 +299,14 @@ impl<'q> Collector<'q> {
         }
     }
 
-    /// Continues from the partial aggregates of an earlier page. Returns `None` if the bytes
-    /// belong to another query.
+    /// Continues from the position or from the partial aggregates of an earlier page. Returns `None`
+    /// if the bytes belong to another query.
     pub(crate) fn restore(&mut self, saved: &[u8]) -> Option<()> {
+        if self.has_positions() {
+            let grouping = self.block.grouping.as_ref()?;
+            self.after = Some(GroupPosition::decode(saved, grouping)?);
+            return Some(());
+        }
         self.groups.as_mut()?.restore(saved)
     }
 

@@ -349,8 +349,13 @@ impl Query {
         let keeps_state = self.block.blocking_subquery().is_none() && collector.save().is_some();
         cx.grace_iterations = if keeps_state { GRACE_ITERATIONS } else { 0 };
 
-        // The rows of earlier pages are computed again and skipped by their number.
-        let rows_before = self.offset.saturating_add(start.rows_returned);
+        // The rows of earlier pages are computed again, and skipped by their number or, if groups are
+        // ordered, by the last group.
+        let rows_before = if collector.begins_behind_group() {
+            0
+        } else {
+            self.offset.saturating_add(start.rows_returned)
+        };
         let mut rows_seen = 0u64;
         let mut has_more = false;
         let mut sink = |cx: &mut Context<'_>, value: Cow<'_, Json>| {
@@ -389,7 +394,10 @@ impl Query {
         if goes_on {
             collector.finish(cx, &Scope::root(None), &mut sink)?;
         }
-        let resume = has_more.then(|| page.resume_point(Vec::new(), 0));
+        let resume = has_more.then(|| ResumePoint {
+            state: collector.position().unwrap_or_default(),
+            ..page.resume_point(Vec::new(), 0)
+        });
         Ok(page.finish(cx, resume))
     }
 

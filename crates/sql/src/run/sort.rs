@@ -13,7 +13,7 @@ use std::collections::BinaryHeap;
 
 /// Limit in bytes of the sort values in a [`SortPosition`], which travels in a continuation token.
 /// After a row with longer values the next page skips rows by their number instead.
-const POSITION_BYTES: usize = 256;
+pub(super) const POSITION_BYTES: usize = 256;
 
 /// Bytes of a kept row besides its text and its sort values.
 const ROW_OVERHEAD: usize = 104;
@@ -216,11 +216,7 @@ impl SortPosition {
         for number in [self.item_number, self.tied_rows, self.fingerprint] {
             out.extend_from_slice(&number.to_le_bytes());
         }
-        let keys = self
-            .keys
-            .iter()
-            .map(|key| Json::Array(key.iter().cloned().collect()));
-        out.extend_from_slice(Json::Array(keys.collect()).to_text().as_bytes());
+        out.extend_from_slice(keys_to_json(&self.keys).to_text().as_bytes());
         out
     }
 
@@ -231,16 +227,8 @@ impl SortPosition {
             let bytes = numbers.get(at..at + 8)?;
             Some(u64::from_le_bytes(bytes.try_into().ok()?))
         };
-        let mut decoded_keys = Keys::new();
-        for key in parse(keys).ok()?.as_array()? {
-            match key.as_array()? {
-                [] => decoded_keys.push(None),
-                [value] => decoded_keys.push(Some(value.clone())),
-                _ => return None,
-            }
-        }
         Some(SortPosition {
-            keys: decoded_keys,
+            keys: keys_from_json(&parse(keys).ok()?)?,
             item_number: number(0)?,
             tied_rows: number(8)?,
             fingerprint: number(16)?,
@@ -251,6 +239,27 @@ impl SortPosition {
     pub(crate) fn key_count(&self) -> usize {
         self.keys.len()
     }
+}
+
+/// Returns sort values as a JSON array, with `[value]` for a value and `[]` for undefined.
+pub(super) fn keys_to_json(keys: &Keys) -> Json {
+    let keys = keys
+        .iter()
+        .map(|key| Json::Array(key.iter().cloned().collect()));
+    Json::Array(keys.collect())
+}
+
+/// Reads the array of [`keys_to_json`]. Returns `None` for any other value.
+pub(super) fn keys_from_json(json: &Json) -> Option<Keys> {
+    let mut keys = Keys::new();
+    for key in json.as_array()? {
+        match key.as_array()? {
+            [] => keys.push(None),
+            [value] => keys.push(Some(value.clone())),
+            _ => return None,
+        }
+    }
+    Some(keys)
 }
 
 /// Compares sort values. Undefined is less than every value.
