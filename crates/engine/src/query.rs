@@ -37,6 +37,7 @@ mod composite_range;
 mod condition;
 mod contest;
 mod cursor;
+mod index_use;
 mod index_view;
 mod lookup;
 mod memory;

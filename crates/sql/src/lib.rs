@@ -68,6 +68,7 @@ mod fingerprint;
 mod full_text;
 mod functions;
 mod hints;
+mod index_use;
 mod language;
 mod oversights;
 mod plan;

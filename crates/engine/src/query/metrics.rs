@@ -10,6 +10,9 @@ use orrery_sql::{Condition, Path, Query, Test, Work};
 
 /// Maximum number of paths in each list of index metrics, which are sent in a header.
 const PATHS_NAMED: usize = 50;
+/// Maximum size of the entries of both versions of index metrics, in bytes of the encoded header.
+/// Clients refuse a header of 64 KiB.
+const HEADER_BYTES_MAX: usize = 60_000;
 /// Maximum number of partition key ranges that EXPLAIN lists, also in a header.
 const RANGES_LISTED: usize = 50;
 /// Maximum length of each text in EXPLAIN, in characters.
@@ -74,6 +77,34 @@ pub(crate) fn query_metrics(partitions: &[PartitionWork], work: &Work, times: &T
     parts.join(";")
 }
 
+/// The room for entries in a header.
+pub(crate) struct HeaderRoom {
+    left: usize,
+    /// Returns the size of a text in the encoding of the header.
+    encoded_size: fn(&str) -> usize,
+}
+
+impl HeaderRoom {
+    pub(crate) fn new(encoded_size: fn(&str) -> usize) -> Self {
+        HeaderRoom {
+            left: HEADER_BYTES_MAX,
+            encoded_size,
+        }
+    }
+
+    /// Adds an entry to a list that does not have it, if the list and the header have room.
+    pub(crate) fn add(&mut self, list: &mut Vec<Json>, entry: Json) {
+        if list.len() >= PATHS_NAMED || list.contains(&entry) {
+            return;
+        }
+        let size = (self.encoded_size)(&entry.to_text());
+        if size <= self.left {
+            self.left -= size;
+            list.push(entry);
+        }
+    }
+}
+
 /// A path that the query filters or orders by.
 struct PathUse<'q> {
     path: &'q Path,
@@ -103,8 +134,8 @@ impl<'q> PathUse<'q> {
     }
 }
 
-/// Returns the index metrics document: the indexes that the query used, and the indexes that would
-/// serve the query if the policy had them.
+/// Returns the index metrics document of the first version: the indexes that the query used, and
+/// the indexes that would serve the query if the policy had them.
 ///
 /// `key_paths`: the paths of the partition key, if the request names it. The filter on it uses its
 /// index as any other filter does.
@@ -120,6 +151,8 @@ pub(crate) fn index_metrics(
         uses.extend(key.path.as_ref().map(PathUse::whole));
     }
 
+    let mut room = HeaderRoom::new(|text| text.len().div_ceil(3) * 4);
+
     // Indexes of single paths.
     let mut used: Vec<Json> = Vec::new();
     let mut potential: Vec<Json> = Vec::new();
@@ -129,20 +162,14 @@ pub(crate) fn index_metrics(
         } else {
             &mut potential
         };
-        let document = Json::Object(path_use.document());
-        if list.len() < PATHS_NAMED && !list.contains(&document) {
-            list.push(document);
-        }
+        room.add(list, Json::Object(path_use.document()));
     }
 
     // Composite indexes. One is suggested only if none was used.
     let mut used_composites: Vec<Json> = Vec::new();
     for partition in partitions {
         if let Some(composite) = &partition.composite {
-            let document = composite_document(&composite.paths);
-            if !used_composites.contains(&document) {
-                used_composites.push(document);
-            }
+            room.add(&mut used_composites, composite_document(&composite.paths));
         }
     }
     let mut potential_composites: Vec<Json> = Vec::new();
@@ -150,7 +177,7 @@ pub(crate) fn index_metrics(
         && let Some(paths) = wanted_composite(query)
         && policy.orders_by(&paths).is_none()
     {
-        potential_composites.push(composite_document(&paths));
+        room.add(&mut potential_composites, composite_document(&paths));
     }
     let document = object! {
         "UtilizedSingleIndexes" => used,
@@ -227,7 +254,7 @@ fn wanted_composite(query: &Query) -> Option<Vec<OrderedPath>> {
 }
 
 /// Adds a path to those of a composite index, unless it is there already or leads through an array.
-fn add_path(paths: &mut Vec<OrderedPath>, path: &Path, ascending: bool) {
+pub(crate) fn add_path(paths: &mut Vec<OrderedPath>, path: &Path, ascending: bool) {
     let path = steps(path);
     let has_only_names = path.iter().all(|step| matches!(step, Step::Name(_)));
     if has_only_names && !paths.iter().any(|(known, _)| *known == path) {

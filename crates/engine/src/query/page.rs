@@ -1,6 +1,7 @@
 //! One page of a query over one or many partitions, from the text to the rows and the reports.
 
 use super::condition::steps;
+use super::index_use::index_use;
 use super::partition_query::PartitionQuery;
 use super::plan::{document, merge_plan};
 use super::position::QueryPosition;
@@ -32,8 +33,8 @@ use orrery_model::partition_key::Epk;
 use orrery_model::work::{QueryWork, Step};
 use orrery_model::{Error, Json, Kind, Result, object};
 use orrery_sql::{
-    Demand, MergeSupport, Query, QueryError, ResumeFilter, ResumePoint, Work, is_merged_by_server,
-    oversights, query_advice,
+    Demand, MergeSupport, Path, Query, QueryError, ResumeFilter, ResumePoint, Work,
+    is_merged_by_server, oversights, query_advice,
 };
 use orrery_storage::Snapshot;
 use std::cell::Cell;
@@ -578,6 +579,15 @@ impl PageRun<'_> {
         token::write(resume, limit_kb).map(Some)
     }
 
+    /// Returns the paths of the partition key if the request names the key. The filter on the key
+    /// uses its index as any other filter does.
+    fn named_key_paths(&self) -> Vec<Path> {
+        match self.scope {
+            Scope::Key(_) => key_paths(self.container),
+            _ => Vec::new(),
+        }
+    }
+
     /// Adds the reports that the request asks for to an answer. `first_step` is the index in
     /// `charges` of the first step of this page.
     fn report(
@@ -602,13 +612,13 @@ impl PageRun<'_> {
             answer.metrics = Some(metrics::query_metrics(partitions, work, &times));
         }
         if request.metrics || charges.index_advice {
-            // The partition key needs no index where the header names it.
-            let key_paths = match self.scope {
-                Scope::Key(_) => key_paths(self.container),
-                _ => Vec::new(),
-            };
+            let key_paths = self.named_key_paths();
             let report = metrics::index_metrics(query, policy, partitions, &key_paths);
             answer.index_metrics = Some(report);
+        }
+        if request.index_use && request.page.continuation.is_none() {
+            let key_paths = self.named_key_paths();
+            answer.index_use = Some(index_use(query, policy, &key_paths));
         }
         if request.explain {
             let mut prices = Vec::new();
