@@ -363,7 +363,7 @@ impl Query {
                 return Ok(false);
             }
             let mut row = Vec::new();
-            write::value(&value, &mut row)?;
+            write::value(&self.block.output, &self.item_slots, &value, &mut row)?;
             cx.work.projected += 1;
             has_more = !page.push(Bytes::from(row), true)?;
             Ok(!has_more)
@@ -494,7 +494,7 @@ impl Query {
             };
             if is_wanted && is_behind_start && sorter.would_keep(&keys) {
                 let mut row = Vec::new();
-                if write::row(&self.block.output, cx, tuple, &mut row)? {
+                if write::row(&self.block.output, &self.item_slots, cx, tuple, &mut row)? {
                     cx.work.projected += 1;
                     sorter.add(SortedRow {
                         keys,
@@ -540,7 +540,7 @@ impl Query {
             let scores = pool.scores(cx, tuple)?;
             if pool.would_keep(&scores) {
                 let mut row = Vec::new();
-                if write::row(&self.block.output, cx, tuple, &mut row)? {
+                if write::row(&self.block.output, &self.item_slots, cx, tuple, &mut row)? {
                     cx.work.projected += 1;
                     cx.check_collected(pool.add(scores, Bytes::from(row)))?;
                 }

@@ -270,8 +270,8 @@ impl CandidateRows {
             return Ok(true);
         }
         let mut row = Vec::with_capacity(128);
-        let output = &query.block.output;
-        let is_defined = cx.releasing(|cx| write::row(output, cx, tuple, &mut row))?;
+        let (output, items) = (&query.block.output, &query.item_slots);
+        let is_defined = cx.releasing(|cx| write::row(output, items, cx, tuple, &mut row))?;
         if !is_defined {
             return Ok(true);
         }
