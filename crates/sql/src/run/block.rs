@@ -215,6 +215,17 @@ impl<'q> Collector<'q> {
         Ok(true)
     }
 
+    /// Sorts the groups by their first key.
+    ///
+    /// # Errors
+    /// As [`Context::count_iterations`].
+    pub(crate) fn sort_groups(&mut self, cx: &mut Context<'_>) -> Result<(), QueryError> {
+        match &mut self.groups {
+            Some(groups) => cx.count_iterations(groups.sort() as u64),
+            None => Ok(()),
+        }
+    }
+
     /// Passes the rows of the groups to `sink`, after the last tuple.
     pub(crate) fn finish(
         &mut self,

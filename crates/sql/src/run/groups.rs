@@ -21,7 +21,7 @@ const DIGEST_BYTES: usize = 24;
 /// continuation token.
 const MAX_SAVED_BYTES: usize = 256;
 
-/// All groups, in the order in which they first appeared.
+/// All groups, in the order in which they first appeared until they are sorted.
 pub(crate) struct Groups {
     /// The index in `groups`, by the digest of the keys.
     index_by_key: HashMap<u128, usize>,
@@ -44,6 +44,10 @@ impl Group {
             .collect();
         Group { keys, states }
     }
+}
+
+fn first_key(group: &Group) -> Option<&Json> {
+    group.keys.first()?.as_ref()
 }
 
 impl Groups {
@@ -125,6 +129,18 @@ impl Groups {
     /// Returns the bytes that the groups hold.
     pub(crate) fn memory(&self) -> usize {
         self.memory
+    }
+
+    /// Sorts the groups by their first key, as ORDER BY would. Returns the number of groups.
+    pub(crate) fn sort(&mut self) -> usize {
+        self.groups.sort_by(|a, b| {
+            match (first_key(a), first_key(b)) {
+                (Some(a), Some(b)) => compare(a, b),
+                // Undefined comes before all values.
+                (a, b) => a.is_some().cmp(&b.is_some()),
+            }
+        });
+        self.groups.len()
     }
 
     /// Returns the keys and the results of every group.

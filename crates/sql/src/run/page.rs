@@ -392,6 +392,9 @@ impl Query {
         let resume = has_more.then(|| page.resume_point(Vec::new(), 0));
         Ok(page.finish(cx, resume))
     }
+            if self.orders_groups() {
+                collector.sort_groups(cx)?;
+            }
 
     /// Sorts the rows of all candidates and returns the rows of the page.
     fn run_sorted(
