@@ -33,7 +33,7 @@ use orrery_model::partition_key::Epk;
 use orrery_model::work::{QueryWork, Step};
 use orrery_model::{Error, Json, Kind, Result, object};
 use orrery_sql::{
-    Demand, MergeSupport, Path, Query, QueryError, ResumeFilter, ResumePoint, Work,
+    Clock, Demand, MergeSupport, Path, Query, QueryError, ResumeFilter, ResumePoint, Work,
     is_merged_by_server, oversights, query_advice,
 };
 use orrery_storage::Snapshot;
@@ -97,6 +97,8 @@ struct Counts {
     execute_us: u64,
     /// Time that planning and index lookups took, a part of the execution.
     lookup_time: Duration,
+    /// Microseconds for finding and loading items.
+    load_us: u64,
 }
 
 impl PageRun<'_> {
@@ -447,6 +449,8 @@ impl PageRun<'_> {
         let began_us = self.engine.world().monotonic_us();
         let targets = self.targets(query, reach, opened)?;
         let began_ms = self.engine.world().now_ms();
+        let monotonic_us = || self.engine.world().monotonic_us();
+        let clock = self.request.metrics.then_some(&monotonic_us as Clock<'_>);
         let check_point = || match is_time_over(self.engine.world(), began_ms, Some(&turn)) {
             true => Err(query_error(QueryError::Timeout)),
             false => Ok(()),
@@ -472,10 +476,8 @@ impl PageRun<'_> {
         };
         let after = resume.as_ref().map(|resume| &resume.position[..]);
         let short_positions = self.request.page.continuation_limit_kb.is_some();
-        let read_as_one = match &reach.merged_successors {
-            Some((_, count)) => *count,
-            None => 0,
-        };
+        let successors = reach.merged_successors.as_ref();
+        let read_as_one = successors.map_or(0, |(_, count)| *count);
         let mut source = Candidates::open(
             self.container,
             &targets,
@@ -484,6 +486,7 @@ impl PageRun<'_> {
             after,
             short_positions,
         )?;
+        source.measure_loads(clock);
         let mut functions = UserFunctions::new(self.engine, self.container, &turn);
         let mut work = Work::default();
         let page = run_page(
@@ -491,6 +494,7 @@ impl PageRun<'_> {
                 engine: self.engine,
                 turn: Some(&turn),
                 answer: self.options.answer,
+                clock,
             },
             query,
             &mut source,
@@ -505,6 +509,7 @@ impl PageRun<'_> {
             compile_us: prepared.took_us,
             execute_us: self.engine.world().monotonic_us().saturating_sub(began_us),
             lookup_time: source.lookup_time(),
+            load_us: source.load_us(),
         };
         Ok(Executed { page, counts })
     }
@@ -604,10 +609,14 @@ impl PageRun<'_> {
         } = counts;
         let request = self.request;
         if request.metrics {
+            // Parts that are measured by samples may come out longer than the whole.
+            let part_us = |us: u64| us.min(counts.execute_us);
             let times = metrics::Times {
                 compile_us: counts.compile_us,
                 execute_us: counts.execute_us,
-                lookup_us: (counts.lookup_time.as_micros() as u64).min(counts.execute_us),
+                lookup_us: part_us(counts.lookup_time.as_micros() as u64),
+                load_us: part_us(counts.load_us),
+                write_us: part_us(work.write_us),
             };
             answer.metrics = Some(metrics::query_metrics(partitions, work, &times));
         }

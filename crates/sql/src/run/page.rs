@@ -22,6 +22,7 @@ use super::item;
 use super::page_builder::{CandidateRows, PageBuilder, missing_text, row_digest};
 use super::rank::RankPool;
 use super::sort::{Keys, SortPosition, SortedRow, Sorter};
+use super::stopwatch::Stopwatch;
 use super::write;
 use crate::bound::{Block, Ranking};
 use crate::error::QueryError;
@@ -82,6 +83,7 @@ impl Query {
         if let Some(reserve) = &mut bounds.reserve_rows {
             page.reserve = Some(&mut **reserve);
         }
+        cx.writes = Stopwatch::new(bounds.clock);
         cx.now_ms = bounds.now_ms;
         cx.started_ms = bounds.started_ms;
         // Each page has random numbers of its own.
@@ -221,7 +223,10 @@ impl Query {
         if self.passes_through && (is_satisfied || self.block.filters.is_empty()) {
             cx.work.candidates += 1;
             let text = candidate.text.clone().ok_or_else(missing_text)?;
-            return rows.add_row(page, text, can_stop);
+            let lap = cx.writes.begin();
+            let added = rows.add_row(page, text, can_stop);
+            cx.writes.end(lap, 0);
+            return added;
         }
         self.with_root_frame(candidate, cx, &mut |cx, checks_filters, root| {
             self.block
@@ -387,14 +392,14 @@ impl Query {
             return Ok(page.finish(cx, Some(resume)));
         }
         if goes_on {
+            if self.orders_groups() {
+                collector.sort_groups(cx)?;
+            }
             collector.finish(cx, &Scope::root(None), &mut sink)?;
         }
         let resume = has_more.then(|| page.resume_point(Vec::new(), 0));
         Ok(page.finish(cx, resume))
     }
-            if self.orders_groups() {
-                collector.sort_groups(cx)?;
-            }
 
     /// Sorts the rows of all candidates and returns the rows of the page.
     fn run_sorted(

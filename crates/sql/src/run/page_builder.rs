@@ -207,6 +207,7 @@ impl<'q> PageBuilder<'q> {
     pub(super) fn finish(&mut self, cx: &mut Context<'_>, resume: Option<ResumePoint>) -> Page {
         cx.work.rows_out += self.rows.len() as u64;
         cx.work.bytes_out += self.bytes as u64;
+        cx.work.write_us += cx.writes.total_us();
         Page {
             rows: std::mem::take(&mut self.rows),
             resume: resume.filter(|_| !self.is_query_complete()),

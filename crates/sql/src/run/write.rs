@@ -98,6 +98,20 @@ pub(crate) fn row(
     scope: &Scope<'_>,
     out: &mut Vec<u8>,
 ) -> Result<bool, QueryError> {
+    let lap = cx.writes.begin();
+    let is_defined = evaluated_row(output, items, cx, scope, out)?;
+    cx.writes.end(lap, 0);
+    Ok(is_defined)
+}
+
+/// Evaluates and appends a row, as [`row`] does.
+fn evaluated_row(
+    output: &Output,
+    items: &ItemSlots,
+    cx: &mut Context<'_>,
+    scope: &Scope<'_>,
+    out: &mut Vec<u8>,
+) -> Result<bool, QueryError> {
     match output {
         Output::Value(expr) => {
             let Some(row) = expr.eval(cx, scope)? else {
