@@ -181,7 +181,7 @@ test("a number beyond 2^53 is asked, shown and exported with all its digits", as
   const container = freshName("exact");
   await admin.container(DATABASE, container);
   for (const [id, v] of [["near", "9007199254740992"], ["exact", exact]]) {
-    const body = `{"id":"${id}","pk":"a","v":${v},"nested":[12345678901234567890.5]}`;
+    const body = `{"id":"${id}","pk":"a","v":${v},"nested":[9007199254740995]}`;
     await admin.data("POST", `/dbs/${DATABASE}/colls/${container}/docs`, { body, headers });
   }
   const page = await person(t);
@@ -190,15 +190,15 @@ test("a number beyond 2^53 is asked, shown and exported with all its digits", as
   await run(page);
   const row = page.getByRole("grid", { name: "Rows" }).getByRole("row").nth(1);
   await row.getByRole("gridcell", { name: exact, exact: true }).waitFor();
-  await row.getByRole("gridcell", { name: "[12345678901234567890.5]", exact: true }).waitFor();
+  await row.getByRole("gridcell", { name: "[9007199254740995]", exact: true }).waitFor();
   await view(page, "JSON");
   await page.getByRole("textbox", { name: "Rows as JSON" }).getByText(`"v": ${exact}`).waitFor();
   await view(page, "Tree");
   await page.locator(".query-node").first().click();
   await page.locator(".query-leaf", { hasText: exact }).waitFor();
   for (const [item, expected] of [
-    ["Download JSON", /"v": 9007199254740993,\s+"nested": \[\s+12345678901234567890\.5\s/],
-    ["Download CSV", /^id,v,nested\r\nexact,9007199254740993,\[12345678901234567890\.5\]\r\n$/],
+    ["Download JSON", /"v": 9007199254740993,\s+"nested": \[\s+9007199254740995\s/],
+    ["Download CSV", /^id,v,nested\r\nexact,9007199254740993,\[9007199254740995\]\r\n$/],
   ]) {
     await page.getByRole("button", { name: "Copy or download" }).click();
     const download = page.waitForEvent("download");

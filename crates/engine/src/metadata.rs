@@ -388,6 +388,7 @@ impl Engine {
                 engine: self,
                 turn,
                 answer: None,
+                clock: None,
             };
             query_rows(place, &environment, &rows, query, &mut functions, &mut work)
         });

@@ -37,6 +37,7 @@ mod composite_range;
 mod condition;
 mod contest;
 mod cursor;
+mod index_use;
 mod index_view;
 mod lookup;
 mod memory;
@@ -79,7 +80,7 @@ use orrery_model::world::World;
 use orrery_model::{Error, Json, Result, limits};
 use orrery_script::{ScriptError, Ticket};
 use orrery_sql::{
-    Bounds, Environment, Functions, Path, Query, QueryError, ResumePoint, Source, Work,
+    Bounds, Clock, Environment, Functions, Path, Query, QueryError, ResumePoint, Source, Work,
 };
 use page::PageRun;
 
@@ -256,6 +257,8 @@ pub(crate) struct Workplace<'a> {
     pub turn: Option<&'a Turn<'a>>,
     /// The memory of the answer that the rows become; `None` for rows that are no answer.
     pub answer: Option<&'a AnswerMemory>,
+    /// The clock that measures the writing of rows; `None` if nobody asks for the time.
+    pub clock: Option<Clock<'a>>,
 }
 
 /// Runs one page of a query over any source of items, within the time, the memory and the slots of
@@ -276,6 +279,7 @@ pub(crate) fn run_page(
         engine,
         turn,
         answer,
+        clock,
     } = place;
     let world = engine.world();
     let now_ms = world.now_ms();
@@ -294,6 +298,7 @@ pub(crate) fn run_page(
     bounds.reserve = Some(&mut reserve);
     let mut reserve_rows = |bytes: usize| has_memory_for_rows(answer, bytes);
     bounds.reserve_rows = Some(&mut reserve_rows);
+    bounds.clock = clock;
     let result = query.run(source, functions, resume, &mut bounds, work);
     // A request with a script that was ended for others did not run out of time.
     match result {
@@ -342,6 +347,7 @@ fn bounds<'a>(
         reserve: None,
         reserve_rows: None,
         is_expired: expired,
+        clock: None,
         now_ms,
         started_ms: now_ms,
         random_seed: world.random(),

@@ -193,6 +193,8 @@ pub struct QueryRequest {
     pub plan_source: PlanSource,
     /// True if [`QueryPage::metrics`] is requested.
     pub metrics: bool,
+    /// True if [`QueryPage::index_use`] is requested, `x-ms-cosmos-populateindexmetrics-V2`.
+    pub index_use: bool,
     /// True if [`QueryPage::explanation`] is requested, `x-orrery-explain`.
     pub explain: bool,
     /// True if [`QueryPage::advice`] is requested, `x-ms-cosmos-populatequeryadvice`.
@@ -228,6 +230,7 @@ impl QueryRequest {
             fans_out: false,
             plan_source: PlanSource::OwnRequest,
             metrics: false,
+            index_use: false,
             explain: false,
             advice: false,
             resume_filter: None,
@@ -254,6 +257,9 @@ pub struct QueryPage {
     pub metrics: Option<String>,
     /// The index metrics document (JSON text) of the access path that the planner chose.
     pub index_metrics: Option<String>,
+    /// The index metrics document of the second version (JSON text), if requested. Only the first
+    /// page of a query has the document, which is the same for all pages.
+    pub index_use: Option<String>,
     /// The access path and the charge of each partition (JSON text).
     pub explanation: Option<String>,
     /// The numbers of the query advisor's rules that apply to the query, if requested.

@@ -26,6 +26,7 @@ mod ownership_ends;
 mod paging;
 mod patches;
 mod queries;
+mod query_metrics;
 mod read_many;
 mod refused_commits;
 mod scripts;

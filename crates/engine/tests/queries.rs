@@ -366,6 +366,7 @@ fn plain_rows(text: &str, items: &[Bytes]) -> Result<Vec<String>, QueryError> {
         reserve: None,
         reserve_rows: None,
         is_expired: &mut never,
+        clock: None,
         now_ms: START_MS,
         started_ms: START_MS,
         random_seed: 1,

@@ -161,11 +161,13 @@ pub(crate) struct RangeName {
     pub(crate) id: Option<u32>,
 }
 
-/// The encoding of index metrics in their header.
+/// The versions of index metrics. Each has a form and an encoding of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IndexMetrics {
-    Base64,
-    PercentEncoded,
+    /// Four lists, in base64.
+    V1,
+    /// The used and the potential indexes, percent-encoded.
+    V2,
 }
 
 /// The values of `x-ms-cosmos-read-consistency-strategy`.

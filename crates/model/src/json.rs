@@ -19,7 +19,7 @@ mod write;
 pub use number::Number;
 pub use order::{TypeRank, compare, deep_equal};
 pub use parse::{JsonError, parse};
-pub use write::{write_json, write_string};
+pub use write::{write_json, write_shortest, write_string};
 
 use std::fmt;
 

@@ -360,13 +360,10 @@ fn a_query_is_cut_at_its_bounds_and_continued_without_gaps() {
         assert!(answers > 1);
     }
     let mut session = Session::begun(&merging, &[]);
-    let narrow = json!({"query": "SELECT VALUE c.n FROM c WHERE c.n > @min",
+    let narrow = json!({"query": "SELECT * FROM c WHERE c.n > @min",
         "parameters": {"min": 1}, "partition_key": "ada"});
     let (text, _) = session.call("query", orders_with(narrow));
-    assert!(
-        text.starts_with("{\"rows\":[1.50],"),
-        "digits are kept: {text}"
-    );
+    assert!(text.contains("\"n\":1.50,"), "digits are kept: {text}");
     let mut small = Session::begun(&merging, &["--max-result-bytes", "10"]);
     let found = small.done("query", orders_with(json!({"query": "SELECT * FROM c"})));
     assert!(found["notes"].to_string().contains("left out"), "{found}");

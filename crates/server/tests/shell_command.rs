@@ -166,7 +166,7 @@ fn statements_of_the_command_line_run_in_their_order() {
     let output = command.args(statements).output().expect("it runs");
     let seen = stable(&text(&output.stdout), &server);
     assert!(
-        seen.starts_with("1.50\nhttp://HOST/\n/shop/orders\n{\"id\":\"1\""),
+        seen.starts_with("1.5\nhttp://HOST/\n/shop/orders\n{\"id\":\"1\""),
         "{seen}"
     );
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));

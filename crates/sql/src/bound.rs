@@ -149,8 +149,8 @@ pub(crate) struct Grouping {
     /// The GROUP BY expressions. If empty there is exactly one group, also for an empty input.
     pub keys: Vec<Expr>,
     pub aggregates: Vec<(AggregateKind, Expr)>,
-    /// ORDER BY with GROUP BY: expressions that see the frame of the group, each with true if it
-    /// descends.
+    /// The values by which the groups are sorted: expressions that see the frame of the group, each
+    /// with true if it descends. Those of ORDER BY, or the only path that the query reads.
     pub order: Vec<(Expr, bool)>,
 }
 

@@ -77,6 +77,23 @@ impl Query {
         })
     }
 
+    /// Returns true if GROUP BY has one path, and the query reads nothing else. The service serves
+    /// such groups from the index of the path, so they come in the order of its values.
+    pub(crate) fn has_groups_of_only_path(&self) -> bool {
+        let block = &self.block;
+        let Some(grouping) = &block.grouping else {
+            return false;
+        };
+        let [key] = &grouping.keys[..] else {
+            return false;
+        };
+        if !self.reads_container || !block.sources.is_empty() {
+            return false;
+        }
+        let path = self.only_path();
+        path.is_some_and(|path| is_path(unwrapped(key), &path))
+    }
+
     /// Returns the path of the item that the query reads, if it reads one path and nothing else.
     fn only_path(&self) -> Option<Path> {
         let mut found = None;
@@ -147,6 +164,16 @@ fn values_for_groups(grouping: &Grouping, path: &Path) -> Option<NeededValues> {
     } else {
         NeededValues::Counted
     })
+}
+
+/// Returns the value in a constructor of one value, as in `GROUP BY {"a": c.a}`; any other
+/// expression itself.
+fn unwrapped(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Object(members) if members.len() == 1 => unwrapped(&members[0].1),
+        Expr::Array(elements) if elements.len() == 1 => unwrapped(&elements[0]),
+        _ => expr,
+    }
 }
 
 /// Returns true if an expression over a single frame is this path.

@@ -44,6 +44,23 @@ pub(crate) fn derive(
     (derived.condition, derived.is_exact)
 }
 
+/// Returns the condition under which an expression is true. `frames` are the frames that it sees.
+pub(crate) fn condition_of_value(expr: &Expr, frames: &[Mapping]) -> Condition {
+    let deriver = Deriver {
+        frames: frames.to_vec(),
+    };
+    deriver.condition_for(expr, true).condition
+}
+
+/// Returns the path of the item that an expression stands for, unless it is the item itself.
+/// `frames` are the frames that it sees.
+pub(crate) fn path_of(expr: &Expr, frames: &[Mapping]) -> Option<Path> {
+    let deriver = Deriver {
+        frames: frames.to_vec(),
+    };
+    deriver.item_path(expr).map(|path| path.path())
+}
+
 /// Returns the condition that both conditions hold.
 pub(crate) fn conjunction(a: Condition, b: Condition) -> Condition {
     let exact = |condition| Derived {
@@ -643,6 +660,11 @@ fn range_or_never(path: &Path, lower: Bound<Json>, upper: Bound<Json>) -> Condit
 }
 
 impl Condition {
+    /// Returns the condition that a path has a value. It is not exact.
+    pub(crate) fn defined(path: Path) -> Self {
+        term(path, Test::Defined, false).condition
+    }
+
     /// Returns the condition with all terms marked as not exact.
     fn inexact(self) -> Self {
         match self {

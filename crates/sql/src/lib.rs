@@ -50,7 +50,7 @@
 //!   [`ResumePoint`] describes the cost of a continuation.
 //! - No text causes a panic, unbounded recursion, or a use of more memory than
 //!   [`Bounds::max_memory`]. Every loop checks the time limit.
-//! - A number that is not the result of a computation keeps its text.
+//! - The numbers of a whole item keep their text. Any other number of a row has its shortest form.
 //!
 //! Left out: the function HASH, which the service does not document. Spatial functions, vector
 //! search and full-text search are computed from the items; only a bounding box of a spatial
@@ -68,6 +68,7 @@ mod fingerprint;
 mod full_text;
 mod functions;
 mod hints;
+mod index_use;
 mod language;
 mod oversights;
 mod plan;
@@ -96,6 +97,7 @@ pub use plan::{
 pub use query::Query;
 pub use resume_filter::ResumeFilter;
 pub use run::item::read_members;
+pub use run::stopwatch::{Clock, Lap, Stopwatch};
 pub use seams::{
     Bounds, Candidate, Environment, Functions, Page, ResumePoint, Source, VectorPath, Work,
 };

@@ -11,6 +11,7 @@ use crate::rank_statistics::statistics_query;
 use crate::resume_filter::ResumeFilter;
 use crate::run::frame::{Context, Scope};
 use crate::run::item::NeededProperties;
+use crate::run::write::ItemSlots;
 use crate::seams::{Environment, ResumePoint};
 use crate::syntax::{parse, print};
 use orrery_model::json::Json;
@@ -45,6 +46,8 @@ pub struct Query {
     pub(crate) needed: NeededProperties,
     /// The properties of an item that the query reads if the item is known to pass the filters.
     pub(crate) needed_if_satisfied: NeededProperties,
+    /// The frames of the output that hold the whole item.
+    pub(crate) item_slots: ItemSlots,
     /// Every row is an item, and an item gives at most one row.
     pub(crate) passes_through: bool,
     /// The DISTINCT value is the only sort value, so equal rows are adjacent.
@@ -86,6 +89,14 @@ impl Query {
         query.order_fingerprint =
             fingerprint::of_ordered_query(&tree, parameters).unwrap_or(query.fingerprint);
         query.is_planar = environment.is_planar;
+        if query.has_groups_of_only_path()
+            && let Some(grouping) = &mut query.block.grouping
+            && grouping.order.is_empty()
+        {
+            grouping
+                .order
+                .push((Expr::GroupKey { up: 0, index: 0 }, false));
+        }
         query.composes_aggregates = bind::composes_aggregates(&tree.projection);
         if let Some(ranking) = &query.ranking {
             let scores_texts = ranking.components.iter().any(|c| c.text_index.is_some());
@@ -114,6 +125,7 @@ impl Query {
             (Condition::All, true)
         };
         let passes_through = returns_whole_items(&block);
+        let item_slots = ItemSlots::of(&block, &frames);
         // An item that is known to fulfil an exact condition has passed the filters: the properties
         // that only filters read need not be parsed.
         let mut sort_values: Vec<&Expr> = order.iter().map(|o| &o.expr).collect();
@@ -156,6 +168,7 @@ impl Query {
             demand,
             needed,
             needed_if_satisfied,
+            item_slots,
             passes_through,
             fingerprint,
             order_fingerprint: fingerprint,

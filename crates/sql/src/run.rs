@@ -15,4 +15,5 @@ mod page_builder;
 pub(crate) mod rank;
 mod resume;
 pub(crate) mod sort;
+pub(crate) mod stopwatch;
 pub(crate) mod write;

@@ -8,6 +8,7 @@
 
 use crate::condition::Path;
 use crate::error::QueryError;
+use crate::run::stopwatch::Clock;
 use bytes::Bytes;
 use orrery_model::json::Json;
 use std::collections::HashSet;
@@ -127,6 +128,8 @@ pub struct Bounds<'a> {
     /// Returns true if the time for this page is over. Called every few candidates, and not before
     /// the first candidate was evaluated.
     pub is_expired: &'a mut dyn FnMut() -> bool,
+    /// The clock that measures [`Work::write_us`]; `None` if nobody asks for the time.
+    pub clock: Option<Clock<'a>>,
     /// The current time in milliseconds since 1970.
     pub now_ms: u64,
     /// The time at which the query's first page began, in milliseconds since 1970; the functions
@@ -194,6 +197,9 @@ pub struct Work {
     pub rows_out: u64,
     /// Bytes of the rows returned.
     pub bytes_out: u64,
+    /// Microseconds for the rows: their values by the SELECT list, their texts, and their place in
+    /// the page. Measured by samples, if [`Bounds::clock`] is present.
+    pub write_us: u64,
     /// True if an aggregate was computed.
     pub has_aggregate: bool,
 }

@@ -280,6 +280,7 @@ fn on_a_failing_source(query: &Query) -> Result<Vec<String>, QueryError> {
         reserve: None,
         reserve_rows: None,
         is_expired: &mut never,
+        clock: None,
         now_ms: 0,
         started_ms: 0,
         random_seed: 1,

@@ -256,6 +256,7 @@ impl ScriptHost<'_, '_> {
                 engine: self.engine,
                 turn: Some(&turn),
                 answer: None,
+                clock: None,
             },
             &environment(container),
             &rows,

@@ -10,21 +10,22 @@ use orrery_sql::{Condition, Path, Query, Test, Work};
 
 /// Maximum number of paths in each list of index metrics, which are sent in a header.
 const PATHS_NAMED: usize = 50;
+/// Maximum size of the entries of both versions of index metrics, in bytes of the encoded header.
+/// Clients refuse a header of 64 KiB.
+const HEADER_BYTES_MAX: usize = 60_000;
 /// Maximum number of partition key ranges that EXPLAIN lists, also in a header.
 const RANGES_LISTED: usize = 50;
 /// Maximum length of each text in EXPLAIN, in characters.
 const TEXT_SHOWN: usize = 500;
 
-/// The times of the query metrics that are not measured. The compilation has no parts of its own,
-/// and items are loaded, calculated with and written row by row.
-const UNMEASURED_TIMES: [&str; 7] = [
+/// The times of the query metrics that are not measured: the compilation has no parts of its own,
+/// and functions are calls within expressions.
+const UNMEASURED_TIMES: [&str; 5] = [
     "queryLogicalPlanBuildTimeInMs",
     "queryPhysicalPlanBuildTimeInMs",
     "queryOptimizationTimeInMs",
-    "documentLoadTimeInMs",
     "systemFunctionExecuteTimeInMs",
     "userFunctionExecuteTimeInMs",
-    "writeOutputTimeInMs",
 ];
 
 /// The measured times of a page, in microseconds.
@@ -35,6 +36,10 @@ pub(crate) struct Times {
     pub(crate) execute_us: u64,
     /// The choice of access paths and the index lookups.
     pub(crate) lookup_us: u64,
+    /// The reads of items, with the reads of the index between two items.
+    pub(crate) load_us: u64,
+    /// The rows: their values by the SELECT list and their texts.
+    pub(crate) write_us: u64,
 }
 
 /// Returns the value of the header `x-ms-documentdb-query-metrics`. The total time is that of the
@@ -57,6 +62,8 @@ pub(crate) fn query_metrics(partitions: &[PartitionWork], work: &Work, times: &T
         ("queryCompileTimeInMs", times.compile_us),
         ("VMExecutionTimeInMs", times.execute_us),
         ("indexLookupTimeInMs", times.lookup_us),
+        ("documentLoadTimeInMs", times.load_us),
+        ("writeOutputTimeInMs", times.write_us),
     ];
     let mut parts = Vec::with_capacity(20);
     for (name, us) in measured {
@@ -72,6 +79,34 @@ pub(crate) fn query_metrics(partitions: &[PartitionWork], work: &Work, times: &T
     parts.push(format!("outputDocumentSize={}", work.bytes_out));
     parts.push(format!("indexUtilizationRatio={index_utilization:.2}"));
     parts.join(";")
+}
+
+/// The room for entries in a header.
+pub(crate) struct HeaderRoom {
+    left: usize,
+    /// Returns the size of a text in the encoding of the header.
+    encoded_size: fn(&str) -> usize,
+}
+
+impl HeaderRoom {
+    pub(crate) fn new(encoded_size: fn(&str) -> usize) -> Self {
+        HeaderRoom {
+            left: HEADER_BYTES_MAX,
+            encoded_size,
+        }
+    }
+
+    /// Adds an entry to a list that does not have it, if the list and the header have room.
+    pub(crate) fn add(&mut self, list: &mut Vec<Json>, entry: Json) {
+        if list.len() >= PATHS_NAMED || list.contains(&entry) {
+            return;
+        }
+        let size = (self.encoded_size)(&entry.to_text());
+        if size <= self.left {
+            self.left -= size;
+            list.push(entry);
+        }
+    }
 }
 
 /// A path that the query filters or orders by.
@@ -103,8 +138,8 @@ impl<'q> PathUse<'q> {
     }
 }
 
-/// Returns the index metrics document: the indexes that the query used, and the indexes that would
-/// serve the query if the policy had them.
+/// Returns the index metrics document of the first version: the indexes that the query used, and
+/// the indexes that would serve the query if the policy had them.
 ///
 /// `key_paths`: the paths of the partition key, if the request names it. The filter on it uses its
 /// index as any other filter does.
@@ -120,6 +155,8 @@ pub(crate) fn index_metrics(
         uses.extend(key.path.as_ref().map(PathUse::whole));
     }
 
+    let mut room = HeaderRoom::new(|text| text.len().div_ceil(3) * 4);
+
     // Indexes of single paths.
     let mut used: Vec<Json> = Vec::new();
     let mut potential: Vec<Json> = Vec::new();
@@ -129,20 +166,14 @@ pub(crate) fn index_metrics(
         } else {
             &mut potential
         };
-        let document = Json::Object(path_use.document());
-        if list.len() < PATHS_NAMED && !list.contains(&document) {
-            list.push(document);
-        }
+        room.add(list, Json::Object(path_use.document()));
     }
 
     // Composite indexes. One is suggested only if none was used.
     let mut used_composites: Vec<Json> = Vec::new();
     for partition in partitions {
         if let Some(composite) = &partition.composite {
-            let document = composite_document(&composite.paths);
-            if !used_composites.contains(&document) {
-                used_composites.push(document);
-            }
+            room.add(&mut used_composites, composite_document(&composite.paths));
         }
     }
     let mut potential_composites: Vec<Json> = Vec::new();
@@ -150,7 +181,7 @@ pub(crate) fn index_metrics(
         && let Some(paths) = wanted_composite(query)
         && policy.orders_by(&paths).is_none()
     {
-        potential_composites.push(composite_document(&paths));
+        room.add(&mut potential_composites, composite_document(&paths));
     }
     let document = object! {
         "UtilizedSingleIndexes" => used,
@@ -227,7 +258,7 @@ fn wanted_composite(query: &Query) -> Option<Vec<OrderedPath>> {
 }
 
 /// Adds a path to those of a composite index, unless it is there already or leads through an array.
-fn add_path(paths: &mut Vec<OrderedPath>, path: &Path, ascending: bool) {
+pub(crate) fn add_path(paths: &mut Vec<OrderedPath>, path: &Path, ascending: bool) {
     let path = steps(path);
     let has_only_names = path.iter().all(|step| matches!(step, Step::Name(_)));
     if has_only_names && !paths.iter().any(|(known, _)| *known == path) {

@@ -1,6 +1,7 @@
 //! One page of a query over one or many partitions, from the text to the rows and the reports.
 
 use super::condition::steps;
+use super::index_use::index_use;
 use super::partition_query::PartitionQuery;
 use super::plan::{document, merge_plan};
 use super::position::QueryPosition;
@@ -32,8 +33,8 @@ use orrery_model::partition_key::Epk;
 use orrery_model::work::{QueryWork, Step};
 use orrery_model::{Error, Json, Kind, Result, object};
 use orrery_sql::{
-    Demand, MergeSupport, Query, QueryError, ResumeFilter, ResumePoint, Work, is_merged_by_server,
-    oversights, query_advice,
+    Clock, Demand, MergeSupport, Path, Query, QueryError, ResumeFilter, ResumePoint, Work,
+    is_merged_by_server, oversights, query_advice,
 };
 use orrery_storage::Snapshot;
 use std::cell::Cell;
@@ -96,6 +97,8 @@ struct Counts {
     execute_us: u64,
     /// Time that planning and index lookups took, a part of the execution.
     lookup_time: Duration,
+    /// Microseconds for finding and loading items.
+    load_us: u64,
 }
 
 impl PageRun<'_> {
@@ -446,6 +449,8 @@ impl PageRun<'_> {
         let began_us = self.engine.world().monotonic_us();
         let targets = self.targets(query, reach, opened)?;
         let began_ms = self.engine.world().now_ms();
+        let monotonic_us = || self.engine.world().monotonic_us();
+        let clock = self.request.metrics.then_some(&monotonic_us as Clock<'_>);
         let check_point = || match is_time_over(self.engine.world(), began_ms, Some(&turn)) {
             true => Err(query_error(QueryError::Timeout)),
             false => Ok(()),
@@ -471,10 +476,8 @@ impl PageRun<'_> {
         };
         let after = resume.as_ref().map(|resume| &resume.position[..]);
         let short_positions = self.request.page.continuation_limit_kb.is_some();
-        let read_as_one = match &reach.merged_successors {
-            Some((_, count)) => *count,
-            None => 0,
-        };
+        let successors = reach.merged_successors.as_ref();
+        let read_as_one = successors.map_or(0, |(_, count)| *count);
         let mut source = Candidates::open(
             self.container,
             &targets,
@@ -483,6 +486,7 @@ impl PageRun<'_> {
             after,
             short_positions,
         )?;
+        source.measure_loads(clock);
         let mut functions = UserFunctions::new(self.engine, self.container, &turn);
         let mut work = Work::default();
         let page = run_page(
@@ -490,6 +494,7 @@ impl PageRun<'_> {
                 engine: self.engine,
                 turn: Some(&turn),
                 answer: self.options.answer,
+                clock,
             },
             query,
             &mut source,
@@ -504,6 +509,7 @@ impl PageRun<'_> {
             compile_us: prepared.took_us,
             execute_us: self.engine.world().monotonic_us().saturating_sub(began_us),
             lookup_time: source.lookup_time(),
+            load_us: source.load_us(),
         };
         Ok(Executed { page, counts })
     }
@@ -578,6 +584,15 @@ impl PageRun<'_> {
         token::write(resume, limit_kb).map(Some)
     }
 
+    /// Returns the paths of the partition key if the request names the key. The filter on the key
+    /// uses its index as any other filter does.
+    fn named_key_paths(&self) -> Vec<Path> {
+        match self.scope {
+            Scope::Key(_) => key_paths(self.container),
+            _ => Vec::new(),
+        }
+    }
+
     /// Adds the reports that the request asks for to an answer. `first_step` is the index in
     /// `charges` of the first step of this page.
     fn report(
@@ -594,21 +609,25 @@ impl PageRun<'_> {
         } = counts;
         let request = self.request;
         if request.metrics {
+            // Parts that are measured by samples may come out longer than the whole.
+            let part_us = |us: u64| us.min(counts.execute_us);
             let times = metrics::Times {
                 compile_us: counts.compile_us,
                 execute_us: counts.execute_us,
-                lookup_us: (counts.lookup_time.as_micros() as u64).min(counts.execute_us),
+                lookup_us: part_us(counts.lookup_time.as_micros() as u64),
+                load_us: part_us(counts.load_us),
+                write_us: part_us(work.write_us),
             };
             answer.metrics = Some(metrics::query_metrics(partitions, work, &times));
         }
         if request.metrics || charges.index_advice {
-            // The partition key needs no index where the header names it.
-            let key_paths = match self.scope {
-                Scope::Key(_) => key_paths(self.container),
-                _ => Vec::new(),
-            };
+            let key_paths = self.named_key_paths();
             let report = metrics::index_metrics(query, policy, partitions, &key_paths);
             answer.index_metrics = Some(report);
+        }
+        if request.index_use && request.page.continuation.is_none() {
+            let key_paths = self.named_key_paths();
+            answer.index_use = Some(index_use(query, policy, &key_paths));
         }
         if request.explain {
             let mut prices = Vec::new();

@@ -22,7 +22,7 @@ use crate::partition::{Facts, Partition};
 use orrery_model::partition_key::EpkRange;
 use orrery_model::work::QueryWork;
 use orrery_model::{Error, Result};
-use orrery_sql::{Candidate, QueryError, Source};
+use orrery_sql::{Candidate, Clock, QueryError, Source, Stopwatch};
 use orrery_storage::Snapshot;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -85,6 +85,7 @@ pub(crate) struct Candidates<'a> {
     copies: u64,
     short_positions: bool,
     lookup_time: Duration,
+    loads: Stopwatch<'a>,
 }
 
 impl<'a> Candidates<'a> {
@@ -123,6 +124,7 @@ impl<'a> Candidates<'a> {
             copies: 1,
             short_positions,
             lookup_time: Duration::ZERO,
+            loads: Stopwatch::default(),
         };
         // A merge compares the first candidates of all partitions, so all cursors are opened at
         // once.
@@ -140,6 +142,17 @@ impl<'a> Candidates<'a> {
     /// Reads of the index between two candidates are not included.
     pub(crate) fn lookup_time(&self) -> Duration {
         self.lookup_time
+    }
+
+    /// Measures the time of [`Candidates::load_us`] from now on.
+    pub(crate) fn measure_loads(&mut self, clock: Option<Clock<'a>>) {
+        self.loads = Stopwatch::new(clock);
+    }
+
+    /// Returns the microseconds for finding and loading items so far, without those of
+    /// [`Candidates::lookup_time`]. The time is measured by samples.
+    pub(crate) fn load_us(&self) -> u64 {
+        self.loads.total_us()
     }
 
     /// Opens the cursors of all targets for a merge. `was_sorted`: the page before sorted its
@@ -444,7 +457,11 @@ impl<'a> Candidates<'a> {
 
 impl Source for Candidates<'_> {
     fn next(&mut self) -> std::result::Result<Option<Candidate>, QueryError> {
+        let lap = self.loads.begin();
+        let lookups_before = self.lookup_time;
         let next = self.next_item();
+        let lookup_time = self.lookup_time.saturating_sub(lookups_before);
+        self.loads.end(lap, lookup_time.as_micros() as u64);
         let Some((target, item)) = next.map_err(|error| QueryError::Source(Box::new(error)))?
         else {
             return Ok(None);

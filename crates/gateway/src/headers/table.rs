@@ -328,18 +328,18 @@ static HEADERS: &[Header] = &[
         "neither true nor false: 400",
         |a, v| {
             if v.boolean()? {
-                a.index_metrics = Some(IndexMetrics::Base64);
+                a.index_metrics = Some(IndexMetrics::V1);
             }
             Ok(())
         },
     ),
     checked(
         "x-ms-cosmos-populateindexmetrics-v2",
-        "reports the use of the index, percent-encoded",
+        "reports on the first page which indexes serve or would serve the query",
         "neither true nor false: 400",
         |a, v| {
             if v.boolean()? {
-                a.index_metrics = Some(IndexMetrics::PercentEncoded);
+                a.index_metrics = Some(IndexMetrics::V2);
             }
             Ok(())
         },

@@ -105,7 +105,8 @@ pub(super) fn request(call: &Call) -> Result<QueryRequest> {
         cross_partition: headers.allows_cross_partition,
         fans_out: headers.fans_out,
         plan_source: plan_source(headers),
-        metrics: headers.wants_query_metrics || headers.index_metrics.is_some(),
+        metrics: headers.wants_query_metrics || headers.index_metrics == Some(IndexMetrics::V1),
+        index_use: headers.index_metrics == Some(IndexMetrics::V2),
         explain: headers.wants_explanation,
         advice: headers.wants_query_advice,
         resume_filter: query.resume_filter,
@@ -148,7 +149,8 @@ pub(super) fn page(
         let body = envelope(owner, kind, &page.rows);
         let mut reply =
             Reply::json(200, body).with_rows(page.rows.len(), page.continuation.as_deref());
-        // The engine makes both kinds of metrics if either is asked for.
+        // The engine makes query metrics and the first version of index metrics if either is
+        // asked for.
         if let Some(metrics) = result.metrics
             && call.headers.wants_query_metrics
         {
@@ -157,12 +159,12 @@ pub(super) fn page(
                 metrics.trim_end_matches(';'),
             );
         }
-        if let (Some(encoding), Some(metrics)) = (call.headers.index_metrics, result.index_metrics)
-        {
-            let text = match encoding {
-                IndexMetrics::Base64 => base64(&metrics),
-                IndexMetrics::PercentEncoded => percent_encode(&metrics),
-            };
+        let index_metrics = match call.headers.index_metrics {
+            None => None,
+            Some(IndexMetrics::V1) => result.index_metrics.as_deref().map(base64),
+            Some(IndexMetrics::V2) => result.index_use.as_deref().map(percent_encode),
+        };
+        if let Some(text) = index_metrics {
             reply.set("x-ms-cosmos-index-utilization", &text);
         }
         if let Some(explanation) = result.explanation {

@@ -70,6 +70,25 @@ impl Number {
         out
     }
 
+    /// Appends the text for JSON output to `out`, as [`Number::text`] returns it.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        match &self.0 {
+            Repr::Text(both) => out.extend_from_slice(both.1.as_bytes()),
+            _ => self.write_shortest(out),
+        }
+    }
+
+    /// Appends the shortest text of the number to `out`, whatever the original text.
+    pub(crate) fn write_shortest(&self, out: &mut Vec<u8>) {
+        let mut text = String::new();
+        match &self.0 {
+            Repr::Integer(i) => write!(text, "{i}").expect("writing to a string"),
+            Repr::Double(d) => write_double(*d, &mut text),
+            Repr::Text(both) => write_double(both.0, &mut text),
+        }
+        out.extend_from_slice(text.as_bytes());
+    }
+
     /// Returns true if JSON can represent the number, that is, if it is neither NaN nor infinite.
     pub fn is_finite(&self) -> bool {
         self.as_f64().is_finite()

@@ -1,14 +1,25 @@
 //! Output of compact JSON text.
 
-use super::Json;
+use super::{Json, Number};
 
 /// Appends `value` as compact JSON.
 pub fn write_json(value: &Json, out: &mut Vec<u8>) {
+    write(value, Number::write, out);
+}
+
+/// Appends a value as compact JSON text, with each number in its shortest form instead of its
+/// original text: `1.0` is written as `1`.
+pub fn write_shortest(value: &Json, out: &mut Vec<u8>) {
+    write(value, Number::write_shortest, out);
+}
+
+/// Appends a value, with its numbers as `write_number` writes them.
+fn write(value: &Json, write_number: fn(&Number, &mut Vec<u8>), out: &mut Vec<u8>) {
     match value {
         Json::Null => out.extend_from_slice(b"null"),
         Json::Bool(true) => out.extend_from_slice(b"true"),
         Json::Bool(false) => out.extend_from_slice(b"false"),
-        Json::Number(n) => out.extend_from_slice(n.text().as_bytes()),
+        Json::Number(n) => write_number(n, out),
         Json::String(s) => write_string(s, out),
         Json::Array(elements) => {
             out.push(b'[');
@@ -16,7 +27,7 @@ pub fn write_json(value: &Json, out: &mut Vec<u8>) {
                 if i > 0 {
                     out.push(b',');
                 }
-                write_json(element, out);
+                write(element, write_number, out);
             }
             out.push(b']');
         }
@@ -28,7 +39,7 @@ pub fn write_json(value: &Json, out: &mut Vec<u8>) {
                 }
                 write_string(name, out);
                 out.push(b':');
-                write_json(member, out);
+                write(member, write_number, out);
             }
             out.push(b'}');
         }

@@ -100,7 +100,9 @@ fn distance(a: Arguments<'_, '_>) -> Option<(DistanceFunction, f64)> {
         difference_square += (x - y) * (x - y);
     }
     let value = match function {
-        DistanceFunction::Cosine => product / (left_square.sqrt() * right_square.sqrt()),
+        // One root, as the service's last digits show. Components are within 1e39, so the product
+        // of the squares does not overflow.
+        DistanceFunction::Cosine => product / (left_square * right_square).sqrt(),
         DistanceFunction::DotProduct => product,
         DistanceFunction::Euclidean => difference_square.sqrt(),
     };

@@ -6,6 +6,7 @@
 //! - Memory. Values that are made for the current item are counted in [`Context::held_bytes`].
 //!   [`QueryError::Memory`] ends the query, see [`Context::check_memory`].
 
+use super::stopwatch::Stopwatch;
 use crate::error::QueryError;
 use crate::functions::compiled_regex::RegexCache;
 use crate::seams::{Functions, Work};
@@ -136,6 +137,8 @@ pub(crate) struct Context<'a> {
     pub item_number: Option<u64>,
     /// The number of items that the current one stands for, see [`crate::Source::copies`].
     pub copies: u64,
+    /// Measures [`crate::Work::write_us`].
+    pub writes: Stopwatch<'a>,
 }
 
 /// Iterations between two readings of the clock; about a millisecond.
@@ -173,6 +176,7 @@ impl<'a> Context<'a> {
             reserved_bytes: 0,
             item_number: None,
             copies: 1,
+            writes: Stopwatch::default(),
         }
     }
 }

@@ -22,6 +22,7 @@ use super::item;
 use super::page_builder::{CandidateRows, PageBuilder, missing_text, row_digest};
 use super::rank::RankPool;
 use super::sort::{Keys, SortPosition, SortedRow, Sorter};
+use super::stopwatch::Stopwatch;
 use super::write;
 use crate::bound::{Block, Ranking};
 use crate::error::QueryError;
@@ -82,6 +83,7 @@ impl Query {
         if let Some(reserve) = &mut bounds.reserve_rows {
             page.reserve = Some(&mut **reserve);
         }
+        cx.writes = Stopwatch::new(bounds.clock);
         cx.now_ms = bounds.now_ms;
         cx.started_ms = bounds.started_ms;
         // Each page has random numbers of its own.
@@ -221,7 +223,10 @@ impl Query {
         if self.passes_through && (is_satisfied || self.block.filters.is_empty()) {
             cx.work.candidates += 1;
             let text = candidate.text.clone().ok_or_else(missing_text)?;
-            return rows.add_row(page, text, can_stop);
+            let lap = cx.writes.begin();
+            let added = rows.add_row(page, text, can_stop);
+            cx.writes.end(lap, 0);
+            return added;
         }
         self.with_root_frame(candidate, cx, &mut |cx, checks_filters, root| {
             self.block
@@ -368,7 +373,7 @@ impl Query {
                 return Ok(false);
             }
             let mut row = Vec::new();
-            write::value(&value, &mut row)?;
+            write::value(&self.block.output, &self.item_slots, &value, &mut row)?;
             cx.work.projected += 1;
             has_more = !page.push(Bytes::from(row), true)?;
             Ok(!has_more)
@@ -503,7 +508,7 @@ impl Query {
             };
             if is_wanted && is_behind_start && sorter.would_keep(&keys) {
                 let mut row = Vec::new();
-                if write::row(&self.block.output, cx, tuple, &mut row)? {
+                if write::row(&self.block.output, &self.item_slots, cx, tuple, &mut row)? {
                     cx.work.projected += 1;
                     sorter.add(SortedRow {
                         keys,
@@ -549,7 +554,7 @@ impl Query {
             let scores = pool.scores(cx, tuple)?;
             if pool.would_keep(&scores) {
                 let mut row = Vec::new();
-                if write::row(&self.block.output, cx, tuple, &mut row)? {
+                if write::row(&self.block.output, &self.item_slots, cx, tuple, &mut row)? {
                     cx.work.projected += 1;
                     cx.check_collected(pool.add(scores, Bytes::from(row)))?;
                 }

@@ -207,6 +207,7 @@ impl<'q> PageBuilder<'q> {
     pub(super) fn finish(&mut self, cx: &mut Context<'_>, resume: Option<ResumePoint>) -> Page {
         cx.work.rows_out += self.rows.len() as u64;
         cx.work.bytes_out += self.bytes as u64;
+        cx.work.write_us += cx.writes.total_us();
         Page {
             rows: std::mem::take(&mut self.rows),
             resume: resume.filter(|_| !self.is_query_complete()),
@@ -270,8 +271,8 @@ impl CandidateRows {
             return Ok(true);
         }
         let mut row = Vec::with_capacity(128);
-        let output = &query.block.output;
-        let is_defined = cx.releasing(|cx| write::row(output, cx, tuple, &mut row))?;
+        let (output, items) = (&query.block.output, &query.item_slots);
+        let is_defined = cx.releasing(|cx| write::row(output, items, cx, tuple, &mut row))?;
         if !is_defined {
             return Ok(true);
         }

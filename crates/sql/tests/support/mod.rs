@@ -224,6 +224,7 @@ pub(crate) fn bounds(is_expired: &mut dyn FnMut() -> bool) -> Bounds<'_> {
         reserve: None,
         reserve_rows: None,
         is_expired,
+        clock: None,
         now_ms: 1_700_000_000_123,
         started_ms: 1_700_000_000_000,
         random_seed: 42,
