@@ -5,6 +5,7 @@
 //! transaction.
 
 pub(crate) mod batch;
+mod denied_scripts;
 mod fired_write;
 pub(crate) mod patch;
 mod script_host;
@@ -12,6 +13,8 @@ mod script_places;
 pub(crate) mod scripts;
 mod user_functions;
 
+pub(crate) use denied_scripts::DeniedScripts;
+pub use denied_scripts::ScriptDenial;
 pub(crate) use script_places::ScriptLocks;
 pub use script_places::ScriptPlace;
 pub(crate) use user_functions::UserFunctions;

@@ -96,6 +96,7 @@ scripts! {
     clock,
     cors,
     definitions,
+    denied_scripts,
     encryption_keys,
     hashed_keys,
     hosts,
