@@ -78,6 +78,8 @@ pub(crate) struct RequestHeaders {
     pub(crate) has_short_tokens: bool,
     /// True if the version of the protocol shows no key in containers without a partition key.
     pub(crate) hides_system_keys: bool,
+    /// True if the version of the protocol shows the kinds of indexes of each included path.
+    pub(crate) shows_index_kinds: bool,
     // Writes.
     pub(crate) pre_trigger: Option<String>,
     pub(crate) post_trigger: Option<String>,
