@@ -85,6 +85,8 @@ pub(crate) struct RequestHeaders {
     pub(crate) post_trigger: Option<String>,
     pub(crate) excluded_triggers: Vec<String>,
     pub(crate) indexing: IndexingDirective,
+    /// True if the item is stored without `_self` and `_attachments`, or read so.
+    pub(crate) leaves_out_links: bool,
     /// True if the client wants replies to writes without bodies.
     pub(crate) wants_minimal: bool,
     // Containers and offers.
@@ -320,6 +322,7 @@ impl RequestHeaders {
         ReadOptions {
             session: self.session(),
             admission: self.admission,
+            leaves_out_links: self.leaves_out_links,
             cancel: None,
             answer: None,
         }

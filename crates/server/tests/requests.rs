@@ -108,6 +108,7 @@ scripts! {
     resource_tokens,
     snapshots,
     statistics,
+    system_properties,
     throughput,
 }
 

@@ -214,12 +214,12 @@ impl Engine {
         }
         let Some(trigger) = &triggers.post else {
             let applied = apply(&mut host.transaction, host.view, request.write)?;
-            return Ok(applied.answer(host.container.rid()));
+            return Ok(applied.answer(host.container.rid(), request.write.options));
         };
         let before = FiredWrite::item_before(&host.transaction, host.view, request.write)?;
         let applied = apply(&mut host.transaction, host.view, request.write)?;
         host.fired = FiredWrite::new(before, &applied);
-        let mut written = applied.answer(host.container.rid());
+        let mut written = applied.answer(host.container.rid(), request.write.options);
         let response = written.item.as_ref();
         let response = response.map(|text| String::from_utf8_lossy(text).into_owned());
         let response = response.as_deref();

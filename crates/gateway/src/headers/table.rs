@@ -647,6 +647,16 @@ static HEADERS: &[Header] = &[
         },
     ),
     checked(
+        "x-ms-exclude-system-properties",
+        "stores an item without `_self` and `_attachments`, or reads an item so that was stored so",
+        "neither true nor false: 400; true on a list, a query, a change feed, a batch or a patch \
+         of items: 400 by name",
+        |a, v| {
+            a.leaves_out_links = v.boolean()?;
+            Ok(())
+        },
+    ),
+    checked(
         "x-ms-indexing-directive",
         "Include indexes an item whose container does not index automatically; Exclude is the \
          same as Default, because an automatic policy indexes every item",
