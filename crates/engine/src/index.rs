@@ -18,6 +18,7 @@
 pub(crate) mod cells;
 pub(crate) mod composite;
 pub(crate) mod generations;
+pub(crate) mod index_kinds;
 pub(crate) mod new_paths;
 pub(crate) mod paths;
 pub(crate) mod policy;

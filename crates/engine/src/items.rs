@@ -5,6 +5,7 @@
 //! transaction.
 
 pub(crate) mod batch;
+mod denied_scripts;
 mod fired_write;
 pub(crate) mod patch;
 mod script_host;
@@ -12,6 +13,8 @@ mod script_places;
 pub(crate) mod scripts;
 mod user_functions;
 
+pub(crate) use denied_scripts::DeniedScripts;
+pub use denied_scripts::ScriptDenial;
 pub(crate) use script_places::ScriptLocks;
 pub use script_places::ScriptPlace;
 pub(crate) use user_functions::UserFunctions;
@@ -143,7 +146,9 @@ impl Engine {
             |attempt| {
                 let found = self.read_stored(container, &address, id, options.session, attempt);
                 let stored = found.map_err(|error| explain_missing(error, id, key))?;
-                let (reply, step) = read_reply(container.rid(), &stored, if_none_match);
+                let leaves_out_links = options.leaves_out_links;
+                let (reply, step) =
+                    read_reply(container.rid(), &stored, if_none_match, leaves_out_links);
                 attempt.steps.push(step);
                 Ok(Done::read(reply))
             },
@@ -272,7 +277,7 @@ impl Engine {
         attempt.position = Some(partition.position(lsn, Some(lsn)));
         attempt.item = applied.stored.as_ref().map(|stored| stored.number);
         Ok(Done {
-            value: applied.answer(container.rid()),
+            value: applied.answer(container.rid(), write.options),
             commit,
         })
     }
@@ -304,12 +309,15 @@ pub(crate) fn read_reply(
     container: Rid,
     stored: &StoredItem,
     if_none_match: Option<&str>,
+    leaves_out_links: bool,
 ) -> (ReadReply, Step) {
     let etag = stored.row.etag_text();
     if if_none_match.is_some_and(|known| etag_matches(known, &etag)) {
         return (ReadReply::NotModified { etag }, Step::ReadNothing);
     }
-    let body = stored.row.text(container, stored.number);
+    let body = stored
+        .row
+        .text_for(container, stored.number, leaves_out_links);
     let bytes = stored.row.size();
     (ReadReply::Item { body, etag }, Step::Read { bytes })
 }
@@ -331,12 +339,15 @@ impl Applied {
     }
 
     /// Returns the answer to the write.
-    pub(crate) fn answer(self, container: Rid) -> Written {
+    pub(crate) fn answer(self, container: Rid, options: &WriteOptions) -> Written {
+        let leaves_out_links = options.leaves_out_links;
         Written {
             etag: self.stored.as_ref().map(|stored| stored.row.etag_text()),
-            item: self
-                .stored
-                .map(|stored| stored.row.text(container, stored.number)),
+            item: self.stored.map(|stored| {
+                stored
+                    .row
+                    .text_for(container, stored.number, leaves_out_links)
+            }),
             created: self.created,
         }
     }
@@ -355,6 +366,7 @@ pub(crate) fn apply(
     let options = ItemOptions {
         if_match: write.options.if_match.as_deref(),
         indexing: write.options.indexing,
+        leaves_out_links: write.options.leaves_out_links,
     };
     let key = &write.key;
     let (stored, created) = match &write.operation {

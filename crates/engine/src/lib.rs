@@ -89,7 +89,7 @@ pub use background::{BackgroundTask, ClockJump, ITEMS_PER_STEP};
 pub use catalog::{
     AccessResource, Container, Database, Grant, PermissionMode, TokenSigner, storage_ids,
 };
-pub use items::ScriptPlace;
+pub use items::{ScriptDenial, ScriptPlace};
 pub use metadata::Feed;
 pub use operator::{
     ClockRepair, DamagedBlock, DamagedBlockContents, DamagedPartition, LogicalPartitionSize,
@@ -115,7 +115,7 @@ use background::agenda::Agenda;
 use background::confirmed_clock::ConfirmedClock;
 use catalog::Catalog;
 use errors::storage_failure;
-use items::ScriptLocks;
+use items::{DeniedScripts, ScriptLocks};
 use orrery_model::memory::MemoryBudget;
 use orrery_model::work::Work;
 use orrery_model::world::World;
@@ -147,6 +147,8 @@ pub struct EngineOptions {
     pub cross_partition_queries: CrossPartitionQueries,
     /// Options of the script hosts.
     pub scripts: PoolOptions,
+    /// The rule by which a script that times out again and again is denied.
+    pub script_denial: ScriptDenial,
     /// Treatment of requests beyond the budget.
     pub throughput: ThroughputOptions,
     /// Memory for what all queries collect together: rows to be sorted, groups, lists.
@@ -174,6 +176,7 @@ impl EngineOptions {
             profile: Profile::default(),
             cross_partition_queries: CrossPartitionQueries::default(),
             scripts,
+            script_denial: ScriptDenial::default(),
             throughput: ThroughputOptions::default(),
             query_memory: MemoryBudget::unlimited(),
             partition_bytes: limits::PARTITION_BYTES,
@@ -195,6 +198,7 @@ pub struct Engine {
     cross_partition_queries: CrossPartitionQueries,
     throughput: ThroughputOptions,
     script_locks: ScriptLocks,
+    denied_scripts: DeniedScripts,
     slots: Slots,
     query_memory: QueryMemory,
     meters: Meters,
@@ -314,6 +318,7 @@ impl Engine {
             throughput: options.throughput,
             meters: Meters::new(),
             script_locks: ScriptLocks::default(),
+            denied_scripts: DeniedScripts::new(options.script_denial),
             slots: Slots::new(std::thread::available_parallelism().map_or(1, usize::from)),
             query_memory: QueryMemory::new(options.query_memory),
             partition_bytes: options.partition_bytes,
@@ -387,6 +392,11 @@ impl Engine {
     /// Returns the locks under which the scripts of a logical partition run one after the other.
     pub(crate) fn script_locks(&self) -> &ScriptLocks {
         &self.script_locks
+    }
+
+    /// Returns the scripts that are not run any more.
+    pub(crate) fn denied_scripts(&self) -> &DeniedScripts {
+        &self.denied_scripts
     }
 
     /// Returns an answer with the charge of its work.

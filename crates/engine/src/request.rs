@@ -347,6 +347,9 @@ pub struct WriteOptions {
     pub if_match: Option<String>,
     /// `x-ms-indexing-directive`.
     pub indexing: IndexingDirective,
+    /// `x-ms-exclude-system-properties`: true if the item is stored, and answered, without `_self`
+    /// and `_attachments`.
+    pub leaves_out_links: bool,
     /// The id of the pre-trigger, `x-ms-documentdb-pre-trigger-include`.
     pub pre_trigger: Option<String>,
     /// The id of the post-trigger, `x-ms-documentdb-post-trigger-include`.

@@ -4,7 +4,9 @@
 use crate::support::*;
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, Profile};
+use orrery_model::world::SeededWorld;
 use orrery_model::{Error, Json, Kind};
+use orrery_storage::MemoryStore;
 use std::sync::Arc;
 
 const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"]}}"#;
@@ -738,4 +740,129 @@ fn a_post_trigger_that_counts_the_others_and_adds_one_keeps_as_many_items_as_it_
     let oldest = query("SELECT VALUE MIN(c.n) FROM c");
     let oldest = rows(engine, &container, &Scope::Everything, &oldest, &[10]);
     assert_eq!(oldest.expect("the rows"), ["6"]);
+}
+
+/// The scripts of a container that denies a script after two time-outs, and their items.
+struct Denying {
+    bench: Bench,
+    container: Arc<Container>,
+}
+
+impl Denying {
+    fn new() -> Denying {
+        let world = Arc::new(SeededWorld::new(START_MS, 3));
+        let mut options = options(Profile::Modern);
+        options.scripts.time_ms = 400;
+        options.scripts.accept_ms = 300;
+        options.script_denial.timeouts = 2;
+        let store = Arc::new(MemoryStore::new());
+        let engine = Engine::open(store, options, world.clone()).expect("the engine opens");
+        let bench = Bench { engine, world };
+        let container = bench.container(BODY, 1);
+        create(&bench.engine, &container, r#"{"id":"a","pk":"p"}"#);
+        Denying { bench, container }
+    }
+
+    /// Creates a script that never ends, or one that ends at once, or replaces the script.
+    fn put(&self, kind: ScriptKind, ends: bool) {
+        let source = match ends {
+            true => "function () {}",
+            false => "function () { for (;;); }",
+        };
+        let extra = match kind {
+            ScriptKind::Trigger => r#","triggerType":"Pre","triggerOperation":"All""#,
+            _ => "",
+        };
+        script(
+            &self.bench.engine,
+            &self.container,
+            kind,
+            "slow",
+            source,
+            extra,
+        );
+    }
+
+    /// Returns the error of a request that runs the script of this kind.
+    fn error(&self, kind: ScriptKind) -> Option<Error> {
+        let engine = &self.bench.engine;
+        match kind {
+            ScriptKind::Procedure => {
+                let options = ExecuteOptions::default();
+                let key = key("[\"p\"]");
+                let ran = engine.execute(&self.container, Id::Name("slow"), &key, b"[]", options);
+                ran.wait().result.err()
+            }
+            ScriptKind::Trigger => {
+                let options = WriteOptions {
+                    partition_key: Some(key("[\"p\"]")),
+                    pre_trigger: Some("slow".into()),
+                    ..WriteOptions::default()
+                };
+                let body = Some(&br#"{"id":"b","pk":"p"}"#[..]);
+                let upsert = WriteOperation::Upsert;
+                let written = engine.write_item(&self.container, &upsert, body, &options);
+                written.wait().result.err()
+            }
+            ScriptKind::Function => {
+                let text = "SELECT VALUE udf.slow(c.id) FROM c";
+                rows(
+                    engine,
+                    &self.container,
+                    &Scope::Everything,
+                    &query(text),
+                    &[2],
+                )
+                .err()
+            }
+        }
+    }
+
+    /// Returns the status of the error of a request that runs the script, 0 if it succeeds.
+    fn status(&self, kind: ScriptKind) -> u16 {
+        self.error(kind).map_or(0, |error| error.status())
+    }
+}
+
+#[test]
+fn a_script_that_times_out_again_and_again_is_403_until_it_is_replaced() {
+    let denying = Denying::new();
+    for kind in ScriptKind::ALL {
+        denying.put(kind, false);
+        for expected in [408, 408, 403, 403] {
+            assert_eq!(denying.status(kind), expected, "{kind:?}");
+        }
+        // A busy machine may use up the time of the new script, which is not denied for that.
+        denying.put(kind, true);
+        let status = denying.status(kind);
+        assert!(matches!(status, 0 | 408), "{kind:?}: {status}");
+    }
+}
+
+#[test]
+fn time_outs_that_are_minutes_apart_deny_no_script() {
+    let denying = Denying::new();
+    denying.put(ScriptKind::Procedure, false);
+    for _ in 0..3 {
+        assert_eq!(denying.status(ScriptKind::Procedure), 408);
+        denying.bench.world.advance_ms(120_000);
+    }
+}
+
+#[test]
+fn a_script_that_is_deleted_and_created_again_is_not_denied() {
+    let denying = Denying::new();
+    denying.put(ScriptKind::Procedure, false);
+    for expected in [408, 408, 403] {
+        assert_eq!(denying.status(ScriptKind::Procedure), expected);
+    }
+    let deleted = denying.bench.engine.delete_script(
+        &denying.container,
+        ScriptKind::Procedure,
+        Id::Name("slow"),
+        None,
+    );
+    deleted.result.expect("the script is deleted");
+    denying.put(ScriptKind::Procedure, false);
+    assert_eq!(denying.status(ScriptKind::Procedure), 408);
 }

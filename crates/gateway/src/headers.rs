@@ -78,11 +78,15 @@ pub(crate) struct RequestHeaders {
     pub(crate) has_short_tokens: bool,
     /// True if the version of the protocol shows no key in containers without a partition key.
     pub(crate) hides_system_keys: bool,
+    /// True if the version of the protocol shows the kinds of indexes of each included path.
+    pub(crate) shows_index_kinds: bool,
     // Writes.
     pub(crate) pre_trigger: Option<String>,
     pub(crate) post_trigger: Option<String>,
     pub(crate) excluded_triggers: Vec<String>,
     pub(crate) indexing: IndexingDirective,
+    /// True if the item is stored without `_self` and `_attachments`, or read so.
+    pub(crate) leaves_out_links: bool,
     /// True if the client wants replies to writes without bodies.
     pub(crate) wants_minimal: bool,
     // Containers and offers.
@@ -320,6 +324,7 @@ impl RequestHeaders {
         ReadOptions {
             session: self.session(),
             admission: self.admission,
+            leaves_out_links: self.leaves_out_links,
             cancel: None,
             answer: None,
         }

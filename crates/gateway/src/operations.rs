@@ -20,8 +20,8 @@ mod access;
 mod batches;
 mod feeds;
 mod items;
-mod keyless;
 mod metadata;
+mod old_versions;
 mod queries;
 mod quota;
 mod ranges;
@@ -172,6 +172,15 @@ impl Form {
             Form::Put => &["PUT"],
             Form::Patch => &["PATCH"],
             Form::Delete => &["DELETE"],
+        }
+    }
+
+    /// Returns true for a read or a write of one whole item.
+    fn stores_or_reads_one(self, target: Target) -> bool {
+        match target {
+            Target::Item => self != Form::Patch,
+            Target::Items => matches!(self, Form::Post | Form::PostUpsert),
+            _ => false,
         }
     }
 
@@ -473,8 +482,9 @@ pub(crate) fn is_allowed(target: Target, method: &str) -> bool {
 /// Returns the operation of a request.
 ///
 /// # Errors
-/// 400 for an operation of the protocol that is not offered, for an answer in binary JSON, and for
-/// triggers on a write without triggers; 405 for a method that the target does not have.
+/// 400 for an operation of the protocol that is not offered, for an answer in binary JSON, for
+/// items without links where no record tells what they are, and for triggers on a write without
+/// triggers; 405 for a method that the target does not have.
 pub(crate) fn choose(
     target: Target,
     method: &str,
@@ -497,6 +507,15 @@ pub(crate) fn choose(
         return Err(Error::unsupported(
             "An answer in binary JSON (x-ms-cosmos-supported-serialization-formats must name \
              JsonText, and x-ms-documentdb-content-serialization-format nothing else)",
+        ));
+    }
+
+    // The records of the service tell what the header does to reads and writes of one item only.
+    let is_of_items = matches!(target, Target::Item | Target::Items);
+    if headers.leaves_out_links && is_of_items && !row.form.stores_or_reads_one(target) {
+        return Err(Error::unsupported(
+            "The header x-ms-exclude-system-properties on a list, a query, a change feed, a batch \
+             or a patch of items",
         ));
     }
 

@@ -43,6 +43,10 @@ pub const CONTAINER_RU_PER_SECOND: u32 = 400;
 pub const THROUGHPUT_RU_MAX: u32 = 1_000_000;
 /// Milliseconds that one request may run.
 pub const REQUEST_TIME_MS: u64 = 5_000;
+/// Time-outs of a script within [`SCRIPT_TIMEOUT_WINDOW_MS`] after which it is not run any more.
+pub const SCRIPT_TIMEOUTS: u32 = 5;
+/// Milliseconds within which [`SCRIPT_TIMEOUTS`] count.
+pub const SCRIPT_TIMEOUT_WINDOW_MS: u64 = 60_000;
 /// Milliseconds that the condition of a patch may take. The partition's other writes wait
 /// meanwhile.
 pub const CONDITION_TIME_MS: u64 = 100;

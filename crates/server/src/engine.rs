@@ -6,7 +6,7 @@ use crate::context::ServerContext;
 use crate::failure::Failure;
 use crate::memory::Memory;
 use crate::private_file;
-use orrery_engine::{Engine, EngineOptions, ThroughputOptions};
+use orrery_engine::{Engine, EngineOptions, ScriptDenial, ThroughputOptions};
 use orrery_model::world::World;
 use orrery_placement::is_incomplete_copy;
 use orrery_script::{HostCommand, PoolOptions};
@@ -78,6 +78,10 @@ pub(crate) fn engine_options(
         logical_partition_bytes: arguments.logical_partition_limit.0,
         partition_bytes: arguments.physical_partition_limit.0,
         container_ru: arguments.throughput,
+        script_denial: ScriptDenial {
+            timeouts: arguments.script_timeouts,
+            window_ms: u64::from(arguments.script_timeout_window) * 1_000,
+        },
         query_memory: memory.queries.clone(),
         ..EngineOptions::new(PoolOptions {
             max_processes: memory.script_requests,

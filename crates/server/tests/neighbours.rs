@@ -73,7 +73,7 @@ fn read(database: &str) -> Request {
 
 /// Starts a server with a kind database and some hostile ones.
 fn start_with(hostile: &[String]) -> (Server, Client) {
-    let server = start(&["--memory"]).expect("it starts");
+    let server = start(&["--memory", "--script-timeouts", "0"]).expect("it starts");
     let mut client = server.client();
     make(&mut client, "kind");
     for database in hostile {

@@ -96,6 +96,7 @@ scripts! {
     clock,
     cors,
     definitions,
+    denied_scripts,
     encryption_keys,
     hashed_keys,
     hosts,
@@ -107,6 +108,7 @@ scripts! {
     resource_tokens,
     snapshots,
     statistics,
+    system_properties,
     throughput,
 }
 

@@ -7,6 +7,7 @@
 //! if it is included.
 
 use super::cells::SpatialGrid;
+use super::index_kinds;
 use super::paths::Step;
 use crate::request::IndexingDirective;
 use orrery_model::words::shortened;
@@ -221,6 +222,7 @@ impl Policy {
     /// Reads a policy of the indexing mode `consistent`.
     fn consistent(body: &Object) -> Result<Self> {
         let (included, excluded) = completed_paths(body)?;
+        let old_spatial = index_kinds::spatial_paths(body)?;
 
         // The tree holds all decisions. `id` and `_ts` are indexed even under an excluded path.
         let mut tree = Node::default();
@@ -251,17 +253,22 @@ impl Policy {
         };
         let mut search_indexes = [Vec::new(), Vec::new(), Vec::new()];
         for (list, indexes) in SEARCH_INDEXES.into_iter().zip(&mut search_indexes) {
-            match body.get(list) {
-                None | Some(Json::Null) => {}
-                Some(given) => {
-                    *indexes = read_search_indexes(list, given)?;
-                    let shown_list = match list {
-                        SPATIAL_INDEXES => of_all_types(given),
-                        _ => given.clone(),
-                    };
-                    shown.push_new(list, shown_list);
-                }
-            }
+            let given = match list {
+                SPATIAL_INDEXES => index_kinds::add_spatial(body.get(list), &old_spatial),
+                _ => body
+                    .get(list)
+                    .filter(|given| **given != Json::Null)
+                    .cloned(),
+            };
+            let Some(given) = given else {
+                continue;
+            };
+            *indexes = read_search_indexes(list, &given)?;
+            let shown_list = match list {
+                SPATIAL_INDEXES => of_all_types(given),
+                _ => given,
+            };
+            shown.push_new(list, shown_list);
         }
         let [spatial, vectors, full_text] = search_indexes;
         Ok(Policy {
@@ -498,7 +505,7 @@ fn bad_path(what: &str, text: &str, ending: &str) -> Error {
     }
 }
 
-fn bad(problem: &str) -> Error {
+pub(super) fn bad(problem: &str) -> Error {
     Error::bad(format!("The indexing policy is invalid: {problem}."))
 }
 
@@ -664,8 +671,7 @@ fn read_search_indexes(list: &str, given: &Json) -> Result<Vec<SearchIndex>> {
 }
 
 /// Returns a list of spatial indexes as a container read shows it: each has all types.
-fn of_all_types(given: &Json) -> Json {
-    let mut list = given.clone();
+fn of_all_types(mut list: Json) -> Json {
     let Json::Array(entries) = &mut list else {
         return list;
     };

@@ -591,13 +591,13 @@ fn carry_out(
                     .with_help(format!("No item has the id '{}'.", shortened(id))));
             };
             let rid = transaction.container_rid();
-            let (reply, step) = read_reply(rid, &stored, *if_none_match);
+            let (reply, step) = read_reply(rid, &stored, *if_none_match, false);
             transaction.work.push(step);
             Ok(BatchReply::Read(reply))
         }
         Task::Write { write, minimal } => {
             let applied = apply(transaction, view, write)?;
-            let mut written = applied.answer(transaction.container_rid());
+            let mut written = applied.answer(transaction.container_rid(), write.options);
             if *minimal {
                 written.item = None;
             }

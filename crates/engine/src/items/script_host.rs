@@ -307,6 +307,7 @@ fn options(if_match: Option<&str>, index: IndexAction) -> ItemOptions<'_> {
             IndexAction::Include => IndexingDirective::Include,
             IndexAction::Exclude => IndexingDirective::Exclude,
         },
+        leaves_out_links: false,
     }
 }
 

@@ -34,7 +34,9 @@ use bytes::Bytes;
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::work::Step;
 use orrery_model::{Error, Json, Kind, Object, Result, limits};
-use orrery_script::{Ambient, ContainerLinks, Operation, Procedure, Quota, Trigger, TriggerTime};
+use orrery_script::{
+    Ambient, ContainerLinks, Operation, Procedure, Quota, ScriptError, Trigger, TriggerTime,
+};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -62,7 +64,7 @@ impl Engine {
     ///
     /// The outcome has 404 for an unknown procedure, 429 if the budget is spent, 400 for an
     /// exception of the procedure (its number is the sub-status), 408 for a procedure that runs too
-    /// long.
+    /// long, 403 for a procedure that did so again and again.
     pub fn execute(
         &self,
         container: &Container,
@@ -148,11 +150,8 @@ impl Engine {
             logging,
             ambient: self.ambient(),
         };
-        let outcome = self
-            .meters()
-            .script_seconds
-            .time(|| self.scripts().run_procedure(call, host))
-            .map_err(script_error)?;
+        let outcome =
+            self.run_unless_denied(script, || self.scripts().run_procedure(call, host))?;
         Ok(ProcedureReply {
             body: outcome.body,
             log: outcome.log,
@@ -215,12 +214,12 @@ impl Engine {
         }
         let Some(trigger) = &triggers.post else {
             let applied = apply(&mut host.transaction, host.view, request.write)?;
-            return Ok(applied.answer(host.container.rid()));
+            return Ok(applied.answer(host.container.rid(), request.write.options));
         };
         let before = FiredWrite::item_before(&host.transaction, host.view, request.write)?;
         let applied = apply(&mut host.transaction, host.view, request.write)?;
         host.fired = FiredWrite::new(before, &applied);
-        let mut written = applied.answer(host.container.rid());
+        let mut written = applied.answer(host.container.rid(), request.write.options);
         let response = written.item.as_ref();
         let response = response.map(|text| String::from_utf8_lossy(text).into_owned());
         let response = response.as_deref();
@@ -360,12 +359,26 @@ impl Engine {
             logging: false,
             ambient: self.ambient(),
         };
-        let outcome = self
-            .meters()
-            .script_seconds
-            .time(|| self.scripts().run_trigger(call, host))
-            .map_err(script_error)?;
+        let outcome = self.run_unless_denied(trigger, || self.scripts().run_trigger(call, host))?;
         Ok(outcome.body)
+    }
+
+    /// Runs a stored procedure or a trigger, unless it timed out too often, and notes a time-out.
+    ///
+    /// # Errors
+    /// 403 for a script that is denied; those of [`script_error`].
+    fn run_unless_denied<T>(
+        &self,
+        script: &Script,
+        run: impl FnOnce() -> std::result::Result<T, ScriptError>,
+    ) -> Result<T> {
+        self.denied_scripts().check(script)?;
+        let ran = self.meters().script_seconds.time(run);
+        if matches!(ran, Err(ScriptError::TimedOut)) {
+            let now_ms = self.world().now_ms();
+            self.denied_scripts().add_timeout(script, now_ms);
+        }
+        ran.map_err(script_error)
     }
 
     /// Returns time and randomness for one script execution.

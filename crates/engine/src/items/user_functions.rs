@@ -66,8 +66,17 @@ impl Functions for UserFunctions<'_> {
         for argument in arguments {
             texts.push(argument.as_ref().map(Json::to_text));
         }
+        let script = self.container.script(ScriptKind::Function, name);
+        if let Some(script) = &script {
+            let checked = self.engine.denied_scripts().check(script);
+            checked.map_err(|denied| QueryError::Source(Box::new(denied)))?;
+        }
         let turn = self.turn;
         let result = turn.pause(|| self.session()?.call(name, &texts));
+        if let (Err(ScriptError::TimedOut), Some(script)) = (&result, &script) {
+            let now_ms = self.engine.world().now_ms();
+            self.engine.denied_scripts().add_timeout(script, now_ms);
+        }
         match result.map_err(udf_error)? {
             Some(text) => parse(text.as_bytes())
                 .map(Some)

@@ -42,6 +42,8 @@ const VERSION: u8 = 1;
 /// Bits of the flags: the indexing directive of the last write, if it was not the default.
 const EXCLUDED: u8 = 1;
 const INCLUDED: u8 = 2;
+/// Bit of the flags: the item was stored without `_self` and `_attachments`.
+const NO_LINKS: u8 = 4;
 const HEADER: usize = 35;
 /// The place of the second in a row.
 pub(crate) const TS_AT: usize = 14;
@@ -66,6 +68,9 @@ pub(crate) struct Row {
     pub ttl: i32,
     /// The indexing directive of the last write.
     pub indexing: IndexingDirective,
+    /// True if the last write stored the item without `_self` and `_attachments`: an answer may
+    /// leave them out.
+    pub has_no_links: bool,
     /// The effective partition key.
     pub epk: Epk,
     /// Compact JSON, an object, without system properties.
@@ -87,11 +92,15 @@ impl Row {
         let epk = self.epk.as_bytes();
         let mut out = Vec::with_capacity(HEADER + epk.len() + self.body.len());
         out.push(VERSION);
-        out.push(match self.indexing {
+        let mut flags = match self.indexing {
             IndexingDirective::Default => 0,
             IndexingDirective::Include => INCLUDED,
             IndexingDirective::Exclude => EXCLUDED,
-        });
+        };
+        if self.has_no_links {
+            flags |= NO_LINKS;
+        }
+        out.push(flags);
         out.extend_from_slice(&self.lsn.to_be_bytes());
         out.extend_from_slice(&self.sequence.to_be_bytes());
         out.extend_from_slice(&self.ts.to_be_bytes());
@@ -130,6 +139,7 @@ impl Row {
             etag: number(22)?,
             ttl: i32::from_be_bytes(bytes.get(30..34)?.try_into().ok()?),
             indexing,
+            has_no_links: flags & NO_LINKS != 0,
             epk: Epk::from_bytes(bytes.get(HEADER..epk_end)?),
             body: bytes.slice(epk_end..),
         })
@@ -166,28 +176,48 @@ impl Row {
 
     /// Returns the text that clients read: the body and the system properties.
     pub(crate) fn text(&self, container: Rid, number: ItemNumber) -> Bytes {
-        self.text_with(container, number, None)
+        self.text_with(container, number, true, None)
+    }
+
+    /// Returns the text for a client that wants no links in items that were stored so.
+    pub(crate) fn text_for(
+        &self,
+        container: Rid,
+        number: ItemNumber,
+        leaves_out_links: bool,
+    ) -> Bytes {
+        let has_links = !(leaves_out_links && self.has_no_links);
+        self.text_with(container, number, has_links, None)
     }
 
     /// Returns the text with `_lsn`, as the change feed shows it.
     pub(crate) fn feed_text(&self, container: Rid, number: ItemNumber) -> Bytes {
-        self.text_with(container, number, Some(self.lsn))
+        self.text_with(container, number, true, Some(self.lsn))
     }
 
-    fn text_with(&self, container: Rid, number: ItemNumber, lsn: Option<u64>) -> Bytes {
+    fn text_with(
+        &self,
+        container: Rid,
+        number: ItemNumber,
+        has_links: bool,
+        lsn: Option<u64>,
+    ) -> Bytes {
         let rid = Rid::child(container, ChildKind::Item, number);
-        let database = container.database_part();
         let mut out = Vec::with_capacity(self.body.len() + 256);
         out.extend_from_slice(self.body.strip_suffix(b"}").unwrap_or(&self.body));
         if out.len() > 1 {
             out.push(b',');
         }
-        let system = format!(
-            "\"_rid\":\"{rid}\",\"_self\":\"dbs/{database}/colls/{container}/docs/{rid}/\",\"_etag\":\"\\\"{}\\\"\",\
-             \"_attachments\":\"attachments/\",\"_ts\":{}",
-            self.etag_inner(),
-            self.ts
-        );
+        let (etag, ts) = (self.etag_inner(), self.ts);
+        let system = if has_links {
+            let database = container.database_part();
+            format!(
+                "\"_rid\":\"{rid}\",\"_self\":\"dbs/{database}/colls/{container}/docs/{rid}/\",\
+                 \"_etag\":\"\\\"{etag}\\\"\",\"_attachments\":\"attachments/\",\"_ts\":{ts}"
+            )
+        } else {
+            format!("\"_rid\":\"{rid}\",\"_etag\":\"\\\"{etag}\\\"\",\"_ts\":{ts}")
+        };
         out.extend_from_slice(system.as_bytes());
         if let Some(lsn) = lsn {
             out.extend_from_slice(format!(",\"_lsn\":{lsn}").as_bytes());
@@ -218,6 +248,12 @@ pub(crate) fn body_text(item: &Object) -> Bytes {
     }
     out.push(b'}');
     Bytes::from(out)
+}
+
+/// Returns the size in bytes that an item has once it is stored, system properties included.
+pub(crate) fn size_once_stored(item: &Object) -> usize {
+    const SYSTEM_PROPERTIES: usize = 205;
+    body_text(item).len() + SYSTEM_PROPERTIES
 }
 
 /// Cuts an encoded row into the first value and the further chunks.
@@ -252,6 +288,7 @@ mod tests {
             etag: 0x1234_5678_9ABC_DEF0,
             ttl: -1,
             indexing: IndexingDirective::Exclude,
+            has_no_links: true,
             epk: Epk::from_hex("0102").expect("hex"),
             body: Bytes::copy_from_slice(body.as_bytes()),
         }
@@ -290,6 +327,28 @@ mod tests {
                 Some("AAAAAYAAAAEFAAAAAAAAAA==")
             );
             assert_eq!(text.len(), row.size(), "{}", String::from_utf8_lossy(&text));
+        }
+    }
+
+    #[test]
+    fn only_an_item_that_was_stored_without_links_is_answered_without_them() {
+        let container = Rid::container(Rid::database(1), 1);
+        for (is_stored_so, is_asked_so) in [(true, true), (true, false), (false, true)] {
+            let mut row = row(r#"{"id":"a"}"#);
+            row.has_no_links = is_stored_so;
+            let text = row.text_for(container, 5, is_asked_so);
+            let json = parse(&text).expect("JSON");
+            let has_links = !(is_stored_so && is_asked_so);
+            for (name, is_there) in [
+                ("_self", has_links),
+                ("_attachments", has_links),
+                ("_rid", true),
+                ("_etag", true),
+                ("_ts", true),
+            ] {
+                assert_eq!(json.get(name).is_some(), is_there, "{name}");
+            }
+            assert_eq!(row.text(container, 5).len(), row.size());
         }
     }
 

@@ -166,6 +166,7 @@ mod tests {
             etag: 0,
             ttl,
             indexing: IndexingDirective::Default,
+            has_no_links: false,
             epk: Epk::from_bytes(b"abc"),
             body: Bytes::from_static(b"{}"),
         }

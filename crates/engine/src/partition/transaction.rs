@@ -75,6 +75,8 @@ pub(crate) struct ItemOptions<'a> {
     pub if_match: Option<&'a str>,
     /// The request about index entries of the item.
     pub indexing: IndexingDirective,
+    /// True if the item is stored without `_self` and `_attachments`.
+    pub leaves_out_links: bool,
 }
 
 /// The rows that a transaction sees below its own changes.
@@ -362,7 +364,7 @@ impl<'a> Transaction<'a> {
         if let Some(old) = self.find_by_id(view, address.epk(), id)? {
             if self.is_visible(view, &old.row)? {
                 let terms = self.terms(item, self.ts, options.indexing)?.units();
-                let bytes = size_once_stored(item);
+                let bytes = row::size_once_stored(item);
                 self.work.push(Step::Refused { bytes, terms });
                 return Err(match old.row.is_of(&address) {
                     true => item_id_taken(id, key),
@@ -402,7 +404,7 @@ impl<'a> Transaction<'a> {
             let definition = self.key_definition();
             return Err(definition.change_refused(&definition.extract(&old.item()?)?, key));
         }
-        self.check_etag(old, size_once_stored(item), options.if_match)?;
+        self.check_etag(old, row::size_once_stored(item), options.if_match)?;
         let before = self.state_of(&old.row)?;
 
         // A new id must be free, or held only by an item that clients do not see any more.
@@ -415,7 +417,7 @@ impl<'a> Transaction<'a> {
             };
             let released = self.release(view, &holder, taken);
             if released.is_err() {
-                let bytes = size_once_stored(item);
+                let bytes = row::size_once_stored(item);
                 self.work.push(Step::Refused { bytes, terms: 0 });
             }
             released?;
@@ -679,6 +681,7 @@ impl<'a> Transaction<'a> {
             etag: self.world.random(),
             ttl,
             indexing: options.indexing,
+            has_no_links: options.leaves_out_links,
             epk: epk.clone(),
             body: row::body_text(item),
         };
@@ -891,10 +894,4 @@ fn change_of_versions_floor(keeps_versions: bool, writer: &Writer) -> Option<Opt
         (false, Some(_)) => Some(None),
         _ => None,
     }
-}
-
-/// Returns the size in bytes that an item has once it is stored, system properties included.
-fn size_once_stored(item: &Object) -> usize {
-    const SYSTEM_PROPERTIES: usize = 205;
-    row::body_text(item).len() + SYSTEM_PROPERTIES
 }

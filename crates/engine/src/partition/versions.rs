@@ -309,6 +309,7 @@ mod tests {
             etag: 5,
             ttl: 0,
             indexing: IndexingDirective::Default,
+            has_no_links: false,
             epk: Epk::from_bytes(b"abc"),
             body: Bytes::from_static(br#"{"id":"a"}"#),
         }

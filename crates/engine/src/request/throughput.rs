@@ -117,6 +117,9 @@ pub struct ReadOptions<'a> {
     pub session: Option<&'a str>,
     /// The priority and the budget of the request.
     pub admission: AdmissionOptions,
+    /// `x-ms-exclude-system-properties`: true if a read of an item that was stored without `_self`
+    /// and `_attachments` is answered without them.
+    pub leaves_out_links: bool,
     /// Ends a query whose client no longer waits.
     pub cancel: Option<&'a Cancel>,
     /// The memory of the answer, which grows with its rows; `None` if nothing counts it.

@@ -110,6 +110,10 @@ const VERSIONS: &[&str] = &[
 /// The first version that shows a partition key in containers that were created without one.
 const SYSTEM_KEY_VERSION: &str = "2018-12-31";
 
+/// The first version whose indexing policies have no kinds of indexes at the included paths, and
+/// lists of composite and spatial indexes in their place.
+const INDEX_LISTS_VERSION: &str = "2018-09-17";
+
 /// The first version whose clients ask for the plan of a query in a request of its own.
 const PLAN_REQUEST_VERSION: &str = "2018-12-31";
 
@@ -643,6 +647,16 @@ static HEADERS: &[Header] = &[
         },
     ),
     checked(
+        "x-ms-exclude-system-properties",
+        "stores an item without `_self` and `_attachments`, or reads an item so that was stored so",
+        "neither true nor false: 400; true on a list, a query, a change feed, a batch or a patch \
+         of items: 400 by name",
+        |a, v| {
+            a.leaves_out_links = v.boolean()?;
+            Ok(())
+        },
+    ),
+    checked(
         "x-ms-indexing-directive",
         "Include indexes an item whose container does not index automatically; Exclude is the \
          same as Default, because an automatic policy indexes every item",
@@ -723,15 +737,17 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-version",
-        "a version of the service; before 2018-06-18 session tokens have the short form, and \
-         before 2018-12-31 containers without a partition key show none, and a query that the \
-         client cannot merge is refused without the sub-status 1004",
+        "a version of the service; before 2018-06-18 session tokens have the short form, before \
+         2018-09-17 included paths show kinds of indexes, and before 2018-12-31 containers without \
+         a partition key show none, and a query that the client cannot merge is refused \
+         without the sub-status 1004",
         "not a version of the service: 400",
         |a, v| {
             if VERSIONS.contains(&v.text) {
                 // Dates sort as text.
                 a.has_short_tokens = v.text < LONG_TOKEN_VERSION;
                 a.hides_system_keys = v.text < SYSTEM_KEY_VERSION;
+                a.shows_index_kinds = v.text < INDEX_LISTS_VERSION;
                 a.takes_plan_from_refusal = v.text < PLAN_REQUEST_VERSION;
                 return Ok(());
             }

@@ -1,6 +1,6 @@
 //! Feeds without a query: lists of resources, items in natural order, and change feeds.
 
-use super::{Progress, keyless};
+use super::{Progress, old_versions};
 use crate::call::Call;
 use crate::feed::{FeedKind, envelope};
 use crate::headers::FeedMode;
@@ -28,7 +28,7 @@ pub(super) fn list_containers(
 ) -> Result<Progress> {
     let outcome = engine.list(Feed::Containers(database), &call.page());
     let outcome = outcome.map(|mut page| {
-        keyless::show_rows(call, &mut page.rows);
+        old_versions::show_rows(call, &mut page.rows);
         page
     });
     let reply = page(Some(database.rid()), FeedKind::Containers, outcome);

@@ -87,6 +87,7 @@ fn write(
         by_rid: call.by_rid(engine),
         if_match: headers.if_match.clone(),
         indexing: headers.indexing,
+        leaves_out_links: headers.leaves_out_links,
         pre_trigger: headers.pre_trigger.clone(),
         post_trigger: headers.post_trigger.clone(),
         admission: headers.admission,

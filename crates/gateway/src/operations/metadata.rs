@@ -1,6 +1,6 @@
 //! The account, databases, containers and offers as single resources.
 
-use super::{Progress, keyless, quota};
+use super::{Progress, old_versions, quota};
 use crate::account;
 use crate::call::Call;
 use crate::reply::Reply;
@@ -73,7 +73,9 @@ pub(super) fn create_container(
 ) -> Result<Progress> {
     let throughput = call.headers.throughput();
     let outcome = engine.create_container(database, &call.object()?, throughput);
-    Ok(Progress::Complete(resource(keyless::shown(call, outcome))))
+    Ok(Progress::Complete(resource(old_versions::shown(
+        call, outcome,
+    ))))
 }
 
 pub(super) fn read_container(
@@ -86,7 +88,7 @@ pub(super) fn read_container(
     } else {
         engine.read_container(container)
     };
-    let mut reply = read(call, keyless::shown(call, outcome));
+    let mut reply = read(call, old_versions::shown(call, outcome));
     if call.headers.wants_quota && reply.error.is_none() {
         let progress = engine.index_progress(container)?;
         let (quota, usage) = engine.quota(container);
@@ -106,7 +108,9 @@ pub(super) fn replace_container(
 ) -> Result<Progress> {
     let if_match = call.headers.if_match.as_deref();
     let outcome = engine.replace_container(container, &call.object()?, if_match);
-    Ok(Progress::Complete(resource(keyless::shown(call, outcome))))
+    Ok(Progress::Complete(resource(old_versions::shown(
+        call, outcome,
+    ))))
 }
 
 pub(super) fn delete_container(

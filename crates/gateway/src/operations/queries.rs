@@ -1,6 +1,6 @@
 //! Queries of feeds, and query plans.
 
-use super::{Progress, keyless};
+use super::{Progress, old_versions};
 use crate::call::Call;
 use crate::feed::{FeedKind, envelope};
 use crate::headers::{IndexMetrics, RequestHeaders};
@@ -41,7 +41,7 @@ pub(super) fn query_containers(
     let _text = engine.hold_query_text(call.body.len())?;
     let outcome = engine.query_feed(Feed::Containers(database), &request(call)?);
     let outcome = outcome.map(|mut result| {
-        keyless::show_rows(call, &mut result.page.rows);
+        old_versions::show_rows(call, &mut result.page.rows);
         result
     });
     let reply = page(call, Some(database.rid()), FeedKind::Containers, outcome);

@@ -8,6 +8,7 @@ use crate::memory::MemoryLimit;
 use crate::sizes::PartitionSize;
 use clap::{Args, Parser, ValueEnum};
 use orrery_gateway::{Cors, LogFormat, LogLevel};
+use orrery_model::limits;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -314,6 +315,26 @@ pub(crate) struct StartArguments {
         default_value = "50GB"
     )]
     pub(crate) physical_partition_limit: PartitionSize,
+    /// Time-outs within --script-timeout-window after which a stored procedure, a trigger or a
+    /// user-defined function is not run any more: 403 until it is replaced; at most 100, and 0 for
+    /// no such limit
+    #[arg(
+        long,
+        value_name = "N",
+        env = "ORRERY_SCRIPT_TIMEOUTS",
+        default_value_t = limits::SCRIPT_TIMEOUTS,
+        value_parser = clap::value_parser!(u32).range(..=100)
+    )]
+    pub(crate) script_timeouts: u32,
+    /// Seconds within which --script-timeouts count
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        env = "ORRERY_SCRIPT_TIMEOUT_WINDOW",
+        default_value_t = (limits::SCRIPT_TIMEOUT_WINDOW_MS / 1_000) as u32,
+        value_parser = clap::value_parser!(u32).range(1..=86_400)
+    )]
+    pub(crate) script_timeout_window: u32,
     /// Memory that the server may use, such as 2GiB; at least 256MiB. It is divided into shares for
     /// the cache, queries, bodies and scripts [default: half of the memory of the machine or its
     /// control group]

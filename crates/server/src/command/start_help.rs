@@ -68,6 +68,8 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "disk-reserve",
             "logical-partition-limit",
             "physical-partition-limit",
+            "script-timeouts",
+            "script-timeout-window",
             "memory-limit",
             "scrub-rate",
         ],
