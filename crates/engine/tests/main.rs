@@ -6,6 +6,7 @@
 mod support;
 
 mod access_paths;
+mod account_versions;
 mod background_work;
 mod batches;
 mod charges;

@@ -1,14 +1,14 @@
 //! Versions of items, for the change feed with all versions and deletes.
 //!
-//! A container with a `changeFeedPolicy` and a retention gets a row for each change that a commit
-//! makes: the item after the change, or before a deletion. Versions are part of the commit that
-//! makes the change, so no version is missing and none is too many. All writes of a transaction to
-//! one item are one change.
+//! A container with a retention, by its `changeFeedPolicy` or by the account, gets a row for each
+//! change that a commit makes: the item after the change, or before a deletion. Versions are part
+//! of the commit that makes the change, so no version is missing and none is too many. All writes
+//! of a transaction to one item are one change.
 //!
 //! The row `versions_floor` holds the LSN after which every version is kept. The row is written
-//! when the container gets its policy, or by the first commit that keeps versions; it is raised
+//! when the container gets its retention, or by the first commit that keeps versions; it is raised
 //! when old versions are removed, and removed by the first commit that keeps none. A reader that
-//! begins at or above the floor misses nothing. A container without such a policy writes and reads
+//! begins at or above the floor misses nothing. A container without a retention writes and reads
 //! no row for it.
 //!
 //! ```text
@@ -106,9 +106,11 @@ impl Version {
     pub(crate) fn put(&self, lsn: u64, sequence: u32, out: &mut CommitChanges) {
         let (first, rest) = row::split(self.encode());
         let chunks = std::iter::once(first).chain(rest);
-        let key = |chunk| keys::version(lsn, sequence, self.number, chunk);
-        out.puts
-            .extend((0..).zip(chunks).map(|(chunk, bytes)| (key(chunk), bytes)));
+        for (chunk, bytes) in (0..).zip(chunks) {
+            let key = keys::version(lsn, sequence, self.number, chunk);
+            out.version_bytes += (key.len() + bytes.len()) as u64;
+            out.puts.push((key, bytes));
+        }
     }
 
     fn encode(&self) -> Vec<u8> {
