@@ -25,6 +25,7 @@ mod encryption;
 mod item_numbers;
 mod offers;
 mod permissions;
+pub(crate) mod previous_images;
 mod ranges;
 mod records;
 mod row_sets;

@@ -26,6 +26,7 @@ mod ownership;
 mod ownership_ends;
 mod paging;
 mod patches;
+mod previous_images;
 mod queries;
 mod read_many;
 mod refused_commits;

@@ -102,6 +102,7 @@ scripts! {
     offers,
     old_versions,
     permissions,
+    previous_images,
     query_headers,
     ranges,
     resource_tokens,

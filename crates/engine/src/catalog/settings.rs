@@ -2,6 +2,7 @@
 //! replace.
 
 use super::encryption::EncryptionPolicy;
+use super::previous_images::PreviousImages;
 use super::search::{Search, check_text_settings};
 use crate::AccountVersions;
 use crate::index::policy::Policy;
@@ -36,6 +37,8 @@ pub struct Settings {
     pub version_bytes_max: Option<u64>,
     /// True if the container has a change feed policy of its own, which goes before the account.
     has_own_retention: bool,
+    /// The changes whose versions have the item before the change.
+    pub(crate) previous_images: PreviousImages,
     /// The paths that clients encrypt.
     pub encryption: Option<EncryptionPolicy>,
     /// The body as clients read it, without `id` and system properties. Containers that differ in
@@ -91,6 +94,12 @@ const PROPERTIES: &[Property] = &[
         "changeFeedPolicy",
         "kept: `retentionDuration` of 0 to 43,200 minutes, for which every version of an item is \
          kept; 0 keeps only the latest, whatever the account keeps",
+    ),
+    stored(
+        "previousImageRetentionPolicy",
+        "kept: the `mode` of `supportedFeatures.allVersionsAndDeletes`, 0 to 3, for which changes \
+         a kept version has the item before the change; `includedPaths` and other features are \
+         refused by name; absent: deletions",
     ),
     stored(
         "vectorEmbeddingPolicy",
@@ -187,6 +196,10 @@ impl Settings {
             let policy = object! { "retentionDuration" => minutes };
             shown.push_new("changeFeedPolicy", Json::Object(policy));
         }
+        let previous_images = PreviousImages::from_body(body)?;
+        if let Some(policy) = member(body, "previousImageRetentionPolicy") {
+            shown.push_new("previousImageRetentionPolicy", policy.clone());
+        }
         if !computed_properties.is_empty() {
             let list = body.get("computedProperties").cloned();
             shown.push_new("computedProperties", list.unwrap_or(Json::Null));
@@ -206,6 +219,7 @@ impl Settings {
             retention_seconds,
             version_bytes_max: None,
             has_own_retention: retention_minutes.is_some(),
+            previous_images,
             encryption,
             shown,
         })
