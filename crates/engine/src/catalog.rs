@@ -25,6 +25,7 @@ mod encryption;
 mod item_numbers;
 mod offers;
 mod permissions;
+pub(crate) mod previous_images;
 mod ranges;
 mod records;
 mod row_sets;
@@ -47,6 +48,7 @@ pub(crate) use scripts::Script;
 pub(crate) use snapshots::HighWaterMarks;
 pub use storage_ids::storage_ids;
 
+use crate::AccountVersions;
 use crate::background::BackgroundTask;
 use crate::background::agenda::{Agenda, Subject};
 use crate::errors::storage_failure;
@@ -87,6 +89,8 @@ pub(crate) struct Catalog {
     gigabyte_bytes: u64,
     /// RU/s of a container whose creation states none.
     container_ru: u32,
+    /// Versions that are kept in containers without a policy.
+    account_versions: Option<AccountVersions>,
     key_limit: Arc<KeyLimit>,
     /// Budgets of databases with their own throughput, by database. Their containers share them.
     shared_budgets: Mutex<HashMap<Rid, SharedBudget>>,
@@ -150,8 +154,9 @@ impl Catalog {
         owners: Arc<dyn Owners>,
         world: Arc<dyn World>,
         throughput: ThroughputOptions,
+        account_versions: Option<AccountVersions>,
     ) -> Result<Self> {
-        let catalog = Catalog::empty(store, owners, world, throughput);
+        let catalog = Catalog::empty(store, owners, world, throughput, account_versions);
 
         // An interrupted restoration leaves rows of a set that never became current.
         catalog.use_row_set(catalog.stored_row_set()?);
@@ -185,6 +190,7 @@ impl Catalog {
         owners: Arc<dyn Owners>,
         world: Arc<dyn World>,
         throughput: ThroughputOptions,
+        account_versions: Option<AccountVersions>,
     ) -> Self {
         let store_is_remote = store.capabilities().remote;
         let partition = Partition::new(
@@ -203,6 +209,7 @@ impl Catalog {
             bursts: throughput.burst_capacity,
             gigabyte_bytes: limits::GIGABYTE,
             container_ru: limits::CONTAINER_RU_PER_SECOND,
+            account_versions,
             key_limit: Arc::default(),
             shared_budgets: Mutex::default(),
             partition,

@@ -139,6 +139,17 @@ pub enum CrossPartitionQueries {
     Refuse,
 }
 
+/// Versions of items that the account keeps in containers without a `changeFeedPolicy`, for the
+/// change feed with all versions and deletes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccountVersions {
+    /// The seconds for which a version is kept.
+    pub retention_seconds: u64,
+    /// Bytes that the versions of a physical partition may take; the oldest go first. `None` for no
+    /// bound but the retention.
+    pub partition_bytes: Option<u64>,
+}
+
 /// Options of an engine.
 pub struct EngineOptions {
     /// Pricing model for request charges.
@@ -165,6 +176,8 @@ pub struct EngineOptions {
     /// RU/s of a container whose creation states no throughput and whose database has none. The
     /// service gives [`limits::CONTAINER_RU_PER_SECOND`].
     pub container_ru: u32,
+    /// Versions that are kept in containers without a policy; `None` for no versions.
+    pub account_versions: Option<AccountVersions>,
     /// The processes that own the partitions.
     pub owners: Arc<dyn Owners>,
 }
@@ -183,6 +196,7 @@ impl EngineOptions {
             logical_partition_bytes: limits::LOGICAL_PARTITION_BYTES,
             gigabyte: limits::GIGABYTE,
             container_ru: limits::CONTAINER_RU_PER_SECOND,
+            account_versions: None,
             owners: Arc::new(SoleOwner),
         }
     }
@@ -245,6 +259,7 @@ impl Engine {
             Arc::clone(&options.owners),
             Arc::clone(&world),
             options.throughput,
+            options.account_versions,
         )?;
         let engine = Engine::on_catalog(catalog, store, options, scripts, world);
         engine.begin_confirmed_clock()?;
@@ -267,8 +282,13 @@ impl Engine {
         let replica = Arc::new(ReplicaStore::new(copies));
         let store: Arc<dyn Store> = replica.clone();
         let owners = Arc::clone(&options.owners);
-        let throughput = options.throughput;
-        let catalog = Catalog::empty(Arc::clone(&store), owners, Arc::clone(&world), throughput);
+        let catalog = Catalog::empty(
+            Arc::clone(&store),
+            owners,
+            Arc::clone(&world),
+            options.throughput,
+            options.account_versions,
+        );
         let mut engine = Engine::on_catalog(catalog, store, options, scripts, world);
         engine.replica = Some(replica);
         engine.refresh_replica()?;
@@ -285,8 +305,13 @@ impl Engine {
     ) -> Engine {
         let scripts = Arc::new(ScriptPool::new(options.scripts.clone()));
         let owners = Arc::clone(&options.owners);
-        let throughput = options.throughput;
-        let catalog = Catalog::empty(Arc::clone(&store), owners, Arc::clone(&world), throughput);
+        let catalog = Catalog::empty(
+            Arc::clone(&store),
+            owners,
+            Arc::clone(&world),
+            options.throughput,
+            options.account_versions,
+        );
         Engine::on_catalog(catalog, store, options, scripts, world)
     }
 

@@ -67,7 +67,8 @@ pub(crate) use counts::{Counters, summary_rows};
 pub(crate) use dictionary::PathsRef;
 pub(crate) use facts::Facts;
 pub(crate) use writer::{
-    Attempt, CommitChanges, SubmittedCommit, WriteBlock, Writer, WriterGuard, newest_ts, token_of,
+    Attempt, CommitChanges, NOT_LOOKED_AT, SubmittedCommit, VERSION_LOOKS, WriteBlock, Writer,
+    WriterGuard, newest_ts, token_of,
 };
 
 use crate::catalog::CATALOG_PARTITION;

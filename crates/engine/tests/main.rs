@@ -6,6 +6,7 @@
 mod support;
 
 mod access_paths;
+mod account_versions;
 mod background_work;
 mod batches;
 mod charges;
@@ -25,6 +26,7 @@ mod ownership;
 mod ownership_ends;
 mod paging;
 mod patches;
+mod previous_images;
 mod queries;
 mod query_metrics;
 mod read_many;

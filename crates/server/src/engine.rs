@@ -6,13 +6,17 @@ use crate::context::ServerContext;
 use crate::failure::Failure;
 use crate::memory::Memory;
 use crate::private_file;
-use orrery_engine::{Engine, EngineOptions, ScriptDenial, ThroughputOptions};
+use orrery_engine::{AccountVersions, Engine, EngineOptions, ScriptDenial, ThroughputOptions};
 use orrery_model::world::World;
 use orrery_placement::is_incomplete_copy;
 use orrery_script::{HostCommand, PoolOptions};
 use orrery_storage::{LocalOptions, LocalStore, MemoryStore, Store, StoreError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Bytes that the versions of a physical partition may take where they are kept in memory or by a
+/// server in the place of the emulator, which nobody gave a retention.
+const VERSION_BYTES_MAX: u64 = 64 << 20;
 
 /// Opens the engine on the clusters, on the store in the data directory, or on a store in memory if
 /// there is neither.
@@ -82,12 +86,23 @@ pub(crate) fn engine_options(
             timeouts: arguments.script_timeouts,
             window_ms: u64::from(arguments.script_timeout_window) * 1_000,
         },
+        account_versions: account_versions(arguments),
         query_memory: memory.queries.clone(),
         ..EngineOptions::new(PoolOptions {
             max_processes: memory.script_requests,
             memory_bytes: memory.script_bytes,
             ..PoolOptions::new(script_host()?)
         })
+    })
+}
+
+/// Returns the versions that containers without a policy of their own keep.
+fn account_versions(arguments: &StartArguments) -> Option<AccountVersions> {
+    let retention = arguments.all_versions_and_deletes?;
+    let is_bounded = arguments.memory || arguments.emulator.is_some();
+    Some(AccountVersions {
+        retention_seconds: retention.0?,
+        partition_bytes: is_bounded.then_some(VERSION_BYTES_MAX),
     })
 }
 

@@ -81,6 +81,7 @@ mod reader;
 #[cfg(test)]
 mod reference;
 mod repair;
+mod retention;
 mod rotation;
 mod settings;
 mod shell;

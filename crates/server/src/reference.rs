@@ -125,10 +125,17 @@ fn synopsis(option: &Arg) -> String {
     let values: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
     let values = values.join(" ");
     match option.get_long() {
+        Some(long) if may_lack_value(option) => format!("--{long} [{values}]"),
         Some(long) if option.get_action().takes_values() => format!("--{long} {values}"),
         Some(long) => format!("--{long}"),
         None => values,
     }
+}
+
+/// Returns true if an option stands with a value or without one.
+fn may_lack_value(option: &Arg) -> bool {
+    let values = option.get_num_args();
+    option.get_action().takes_values() && values.is_some_and(|values| values.min_values() == 0)
 }
 
 fn variable(option: &Arg) -> String {

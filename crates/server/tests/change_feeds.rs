@@ -349,3 +349,41 @@ fn etags_resume_at_their_position_after_a_restart() {
     );
     assert_eq!(client.call(&begin(&end).1).status, 304);
 }
+
+#[test]
+fn the_account_may_keep_versions_where_no_policy_does() {
+    let plain = "/dbs/blog/colls/plain/docs";
+    let make = |client: &mut Client| {
+        client.create("/dbs", r#"{"id":"blog"}"#);
+        client.create(
+            "/dbs/blog/colls",
+            r#"{"id":"plain","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#,
+        );
+    };
+    // Without a value the option stands for seven days.
+    for option in [
+        &["--memory", "--all-versions-and-deletes"][..],
+        &["--memory", "--all-versions-and-deletes", "12h"],
+    ] {
+        let server = start(option).expect("it starts");
+        let mut client = server.client();
+        make(&mut client);
+        let begin = etag(&client.call(&feed(plain, "Full-Fidelity Feed", "*")));
+        put(
+            &mut client,
+            "POST",
+            plain,
+            r#"["p"]"#,
+            r#"{"id":"1","pk":"p"}"#,
+        );
+        put(&mut client, "DELETE", &format!("{plain}/1"), r#"["p"]"#, "");
+        let request = |at: &str| feed(plain, "Full-Fidelity Feed", at);
+        let (changes, _) = follow(&mut client, request, &begin);
+        assert_eq!(changes.len(), 2, "{changes:?}");
+    }
+    for (value, problem) in [("31d", "at most 30d"), ("7", "30m, 12h or 7d")] {
+        let refused = start(&["--memory", "--all-versions-and-deletes", value]);
+        let refused = refused.err().expect("it is refused").stderr;
+        assert!(refused.contains(problem), "{refused}");
+    }
+}

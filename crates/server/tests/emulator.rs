@@ -217,6 +217,33 @@ fn the_public_key_is_of_use_to_names_of_the_server_only() {
 }
 
 #[test]
+fn every_container_has_all_versions_and_deletes() {
+    let status = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let (_emulator, ready) = start_json(arguments, variables);
+        let key = ready.get("key").and_then(Json::as_str).expect("a key");
+        let mut client = Client::connect(&address(&ready, "endpoint"), key).expect("it listens");
+        client.create("/dbs", r#"{"id":"d"}"#);
+        client.create(
+            "/dbs/d/colls",
+            r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#,
+        );
+        let feed = Request::new("GET", "/dbs/d/colls/c/docs")
+            .header("A-IM", "Full-Fidelity Feed")
+            .header("x-ms-cosmos-changefeed-wire-format-version", "2021-09-15")
+            .header("If-None-Match", "*");
+        client.call(&feed).status
+    };
+    let option = "--all-versions-and-deletes";
+    let variable = "ORRERY_ALL_VERSIONS_AND_DELETES";
+    assert_eq!(status(&[], &[]), 304);
+    assert_eq!(status(&[option, "30m"], &[]), 304);
+    assert_eq!(status(&[option, "off"], &[]), 400);
+    assert_eq!(status(&[], &[(variable, "off")]), 400);
+    let refused = refusal(&[option, "soon"], &[]);
+    assert!(refused.contains("30m, 12h or 7d"), "{refused}");
+}
+
+#[test]
 fn settings_of_the_vendor_change_the_account() {
     let variables = [
         (

@@ -103,6 +103,7 @@ scripts! {
     offers,
     old_versions,
     permissions,
+    previous_images,
     query_headers,
     ranges,
     resource_tokens,

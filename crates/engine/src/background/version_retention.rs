@@ -1,5 +1,6 @@
 //! The beginning and the end of kept versions: marks the LSN after which a partition keeps
-//! versions, and removes versions that are older than the container keeps them.
+//! versions, and removes versions that are older than the container keeps them, or the oldest of
+//! more bytes than the account keeps.
 
 use super::work::Removed;
 use crate::Engine;
@@ -8,7 +9,9 @@ use crate::errors::damaged;
 use crate::partition::keys;
 use crate::partition::stamps::is_ahead;
 use crate::partition::versions::{ROW, crts_of, floor};
-use crate::partition::{CommitChanges, Partition, scan, skip_if_moved, wait_durable};
+use crate::partition::{
+    CommitChanges, NOT_LOOKED_AT, Partition, VERSION_LOOKS, scan, skip_if_moved, wait_durable,
+};
 use orrery_model::Result;
 use orrery_storage::{Direction, Snapshot};
 
@@ -78,6 +81,25 @@ impl Engine {
         container: &Container,
         partition: &Partition,
     ) -> Result<Removed> {
+        let bytes_max = container.settings().version_bytes_max;
+        let cut = match bytes_max {
+            Some(bytes_max) => cut_by_size(partition, bytes_max)?,
+            None => 0,
+        };
+        let removed = self.remove_versions_up_to(container, partition, cut);
+        if removed.is_err() && cut > 0 {
+            partition.lock()?.version_bytes = NOT_LOOKED_AT;
+        }
+        removed
+    }
+
+    /// Removes some versions of one partition that are too old or not after the LSN `cut`.
+    fn remove_versions_up_to(
+        &self,
+        container: &Container,
+        partition: &Partition,
+        cut: u64,
+    ) -> Result<Removed> {
         let now = self.confirmed_seconds();
         // A container that keeps no versions any more keeps none of the old ones either.
         let retention = container.settings().retention_seconds;
@@ -86,7 +108,8 @@ impl Engine {
             None => u64::MAX,
         };
         let snapshot = partition.snapshot_of_accepted()?;
-        let obsolete = find_obsolete(snapshot.as_ref(), oldest_kept, now)?;
+        let floor = floor(snapshot.as_ref())?.max(cut);
+        let obsolete = find_obsolete(snapshot.as_ref(), floor, oldest_kept, now)?;
         drop(snapshot);
         if obsolete.keys.is_empty() {
             let oldest = obsolete.next_second.zip(retention);
@@ -100,7 +123,7 @@ impl Engine {
         // Readers from before the new floor are told that they miss versions.
         let versions_after = writer
             .versions_after
-            .map(|after| Some(after.max(obsolete.last_lsn)));
+            .map(|after| Some(after.max(obsolete.last_lsn).max(cut)));
         let changes = CommitChanges {
             deletes: obsolete.keys,
             counters: writer.counters,
@@ -132,11 +155,55 @@ struct Obsolete {
     next_second: Option<u64>,
 }
 
-/// Returns the oldest version rows, as far as they are from before second `oldest_kept` or below
-/// the floor, and as many as one commit should remove. A version that is dated far later than `now`
-/// is as old as the next one with a date that can be right.
-fn find_obsolete(snapshot: &dyn Snapshot, oldest_kept: u64, now: u64) -> Result<Obsolete> {
-    let floor = floor(snapshot)?;
+/// Returns the LSN up to which versions go because all of them take more than about `bytes_max`
+/// bytes; 0 if none has to go. Counts only if enough versions were written since the last count.
+fn cut_by_size(partition: &Partition, bytes_max: u64) -> Result<u64> {
+    let mut writer = partition.lock()?;
+    if !writer.asks_for_look_at_versions(bytes_max) {
+        return Ok(0);
+    }
+    // What is written from here on counts for the next look.
+    writer.version_bytes = 0;
+    drop(writer);
+    let cut = find_cut(partition, bytes_max);
+    if cut.is_err() {
+        partition.lock()?.version_bytes = NOT_LOOKED_AT;
+    }
+    cut
+}
+
+/// Returns the LSN of the newest version that does not fit into `bytes_max` bytes together with all
+/// that are newer and with what is written until the next look; 0 if all fit.
+fn find_cut(partition: &Partition, bytes_max: u64) -> Result<u64> {
+    let snapshot = partition.snapshot_of_accepted()?;
+    let rows = scan(
+        snapshot.as_ref(),
+        &keys::versions_after(0),
+        Direction::Reverse,
+    );
+    let mut bytes_left = bytes_max - bytes_max / VERSION_LOOKS;
+    for entry in rows {
+        let (key, value) = entry?;
+        match bytes_left.checked_sub((key.len() + value.len()) as u64) {
+            Some(left) => bytes_left = left,
+            None => {
+                let ((lsn, ..), _) = keys::read_version(&key).ok_or_else(|| damaged(ROW))?;
+                return Ok(lsn);
+            }
+        }
+    }
+    Ok(0)
+}
+
+/// Returns the oldest version rows, as far as they are from before second `oldest_kept` or not
+/// above `floor`, and as many as one commit should remove. A version that is dated far later than
+/// `now` is as old as the next one with a date that can be right.
+fn find_obsolete(
+    snapshot: &dyn Snapshot,
+    floor: u64,
+    oldest_kept: u64,
+    now: u64,
+) -> Result<Obsolete> {
     let mut obsolete = Obsolete {
         keys: Vec::new(),
         last_lsn: 0,

@@ -676,7 +676,8 @@ impl Catalog {
         if let Some(shared) = lock(&self.shared_settings).get(&rest) {
             return Ok(Arc::clone(shared));
         }
-        let settings = Arc::new(Settings::from_stored(body)?);
+        let settings = Settings::from_stored(body)?;
+        let settings = Arc::new(settings.with_account_versions(self.account_versions));
         let mut shared = lock(&self.shared_settings);
         if shared.len() >= SHARED_SETTINGS {
             shared.clear();
@@ -701,7 +702,7 @@ impl Catalog {
         // A changed vector index is named even if its embedding is left out as well.
         let policy = Policy::from_json(body.get("indexingPolicy"))?;
         check_vector_indexes_kept(&policy, &container.settings().policy)?;
-        let settings = Settings::from_body(body)?;
+        let settings = Settings::from_body(body)?.with_account_versions(self.account_versions);
         check_computed_properties(&settings.computed_properties)?;
         check_spatial_types(&settings.policy)?;
         let _writing = lock(&self.write_lock);

@@ -2,7 +2,9 @@
 //! replace.
 
 use super::encryption::EncryptionPolicy;
+use super::previous_images::PreviousImages;
 use super::search::{Search, check_text_settings};
+use crate::AccountVersions;
 use crate::index::policy::Policy;
 use crate::partition::row::is_system;
 use crate::request::properties::{self, Property, member, server_set, stored, unsupported};
@@ -31,6 +33,12 @@ pub struct Settings {
     pub search: Search,
     /// The seconds for which all versions of an item are kept; `None` if only the latest is kept.
     pub retention_seconds: Option<u64>,
+    /// Bytes that the versions of a physical partition may take, if that is bounded.
+    pub version_bytes_max: Option<u64>,
+    /// True if the container has a change feed policy of its own, which goes before the account.
+    has_own_retention: bool,
+    /// The changes whose versions have the item before the change.
+    pub(crate) previous_images: PreviousImages,
     /// The paths that clients encrypt.
     pub encryption: Option<EncryptionPolicy>,
     /// The body as clients read it, without `id` and system properties. Containers that differ in
@@ -85,7 +93,13 @@ const PROPERTIES: &[Property] = &[
     stored(
         "changeFeedPolicy",
         "kept: `retentionDuration` of 0 to 43,200 minutes, for which every version of an item is \
-         kept; 0 keeps only the latest",
+         kept; 0 keeps only the latest, whatever the account keeps",
+    ),
+    stored(
+        "previousImageRetentionPolicy",
+        "kept: the `mode` of `supportedFeatures.allVersionsAndDeletes`, 0 to 3, for which changes \
+         a kept version has the item before the change; `includedPaths` and other features are \
+         refused by name; absent: deletions",
     ),
     stored(
         "vectorEmbeddingPolicy",
@@ -182,6 +196,10 @@ impl Settings {
             let policy = object! { "retentionDuration" => minutes };
             shown.push_new("changeFeedPolicy", Json::Object(policy));
         }
+        let previous_images = PreviousImages::from_body(body)?;
+        if let Some(policy) = member(body, "previousImageRetentionPolicy") {
+            shown.push_new("previousImageRetentionPolicy", policy.clone());
+        }
         if !computed_properties.is_empty() {
             let list = body.get("computedProperties").cloned();
             shown.push_new("computedProperties", list.unwrap_or(Json::Null));
@@ -199,9 +217,25 @@ impl Settings {
             computed_properties,
             search,
             retention_seconds,
+            version_bytes_max: None,
+            has_own_retention: retention_minutes.is_some(),
+            previous_images,
             encryption,
             shown,
         })
+    }
+
+    /// Returns the same settings with the versions of the account, unless the container has a
+    /// change feed policy of its own.
+    pub(crate) fn with_account_versions(self, account: Option<AccountVersions>) -> Settings {
+        if self.has_own_retention {
+            return self;
+        }
+        Settings {
+            retention_seconds: account.map(|versions| versions.retention_seconds),
+            version_bytes_max: account.and_then(|versions| versions.partition_bytes),
+            ..self
+        }
     }
 
     /// Returns the body of a container as clients read it, without system properties.

@@ -378,6 +378,7 @@ impl Catalog {
                 Arc::clone(&self.owners),
                 Arc::clone(&self.world),
                 options,
+                self.account_versions,
             )
         }
     }

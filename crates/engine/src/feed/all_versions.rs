@@ -60,13 +60,15 @@ fn versions_after(
 fn versions_not_kept() -> Error {
     Error::bad(
         "The change feed mode All Versions and Deletes must be enabled: set a 'changeFeedPolicy' with a \
-         'retentionDuration' (in minutes) on the container.",
+         'retentionDuration' (in minutes) on the container, or start the server with \
+         --all-versions-and-deletes for all containers that have no such policy.",
     )
 }
 
 fn versions_are_gone() -> Error {
     Error::bad(
         "The continuation of the change feed in the mode All Versions and Deletes is older than the versions that are \
-         kept: changes since then are beyond the retention of the container. Start again from now.",
+         kept: changes since then are beyond the retention of the container, or more than the \
+         account keeps. Start again from now.",
     )
 }

@@ -31,6 +31,11 @@ impl Effects<'_> {
             let at_ms = second.saturating_mul(1000);
             self.container.enter_work(BackgroundTask::Removal, at_ms);
         }
+        let version_bytes_max = self.container.settings().version_bytes_max;
+        if version_bytes_max.is_some_and(|max| writer.asks_for_look_at_versions(max)) {
+            self.container
+                .enter_work(BackgroundTask::Removal, self.now_ms);
+        }
         writer.report_key_sizes(self.container, passed, self.now_ms);
         if self.partition.asks_for_look_at_size(writer.counters.bytes) {
             self.container

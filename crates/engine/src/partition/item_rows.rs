@@ -69,17 +69,12 @@ impl ItemChange {
     }
 
     /// Returns the change as a version for the change feed with all versions and deletes, or `None`
-    /// if nothing changed. `ts` is the second of the commit; `moment` and the container's
-    /// `default_ttl` tell an expiry from a deletion.
-    pub(crate) fn version(
-        &self,
-        ts: u64,
-        moment: Moment,
-        default_ttl: Option<i32>,
-    ) -> Option<Version> {
+    /// if nothing changed. `ts` is the second of the commit; `moment` and the time to live in
+    /// `settings` tell an expiry from a deletion.
+    pub(crate) fn version(&self, ts: u64, moment: Moment, settings: &Settings) -> Option<Version> {
         let old = self.old.as_ref().map(|state| &state.row);
         let new = self.new.as_ref().map(|state| &state.row);
-        Version::between(self.number, old, new, ts, moment, default_ttl)
+        Version::between(self.number, old, new, ts, moment, settings)
     }
 
     /// Turns the change into rows of a commit.

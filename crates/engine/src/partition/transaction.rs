@@ -870,8 +870,7 @@ impl<'a> Transaction<'a> {
         for (mut change, sequence) in self.changes.into_iter().zip(0..) {
             change.set_feed_position(lsn, sequence);
             if keeps_versions
-                && let Some(version) =
-                    change.version(self.ts, self.moment, self.settings.default_ttl)
+                && let Some(version) = change.version(self.ts, self.moment, &self.settings)
             {
                 version.put(lsn, sequence, &mut changes);
             }

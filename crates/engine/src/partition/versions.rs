@@ -1,21 +1,26 @@
 //! Versions of items, for the change feed with all versions and deletes.
 //!
-//! A container with a `changeFeedPolicy` and a retention gets a row for each change that a commit
-//! makes: the item after the change, or before a deletion. Versions are part of the commit that
-//! makes the change, so no version is missing and none is too many. All writes of a transaction to
-//! one item are one change.
+//! A container with a retention, by its `changeFeedPolicy` or by the account, gets a row for each
+//! change that a commit makes: the item after the change, or before a deletion. Versions are part
+//! of the commit that makes the change, so no version is missing and none is too many. All writes
+//! of a transaction to one item are one change.
 //!
 //! The row `versions_floor` holds the LSN after which every version is kept. The row is written
-//! when the container gets its policy, or by the first commit that keeps versions; it is raised
+//! when the container gets its retention, or by the first commit that keeps versions; it is raised
 //! when old versions are removed, and removed by the first commit that keeps none. A reader that
-//! begins at or above the floor misses nothing. A container without such a policy writes and reads
+//! begins at or above the floor misses nothing. A container without a retention writes and reads
 //! no row for it.
 //!
 //! ```text
 //! row: format·1 operation·1 flags·1 second·8 number·8 previous LSN·8  item row
+//!      and in format 2: item row before the change, length of that row·4
 //! ```
+//!
+//! Format 2 is that of a replace in a container that asks for previous images. The policy at the
+//! time of the change decides.
 
 use crate::catalog::Container;
+use crate::catalog::settings::Settings;
 use crate::errors::damaged;
 use crate::partition::keys::{self, ItemNumber};
 use crate::partition::row::{self, Row};
@@ -32,7 +37,11 @@ use std::iter::Peekable;
 pub(crate) const ROW: &str = "a version of an item";
 
 const FORMAT: u8 = 1;
+const FORMAT_WITH_PREVIOUS: u8 = 2;
+/// Flag of a deletion because the time to live was over.
 const EXPIRED: u8 = 1;
+/// Flag of a deletion whose version does not show the item before.
+const IS_HIDDEN: u8 = 2;
 const HEADER: usize = 27;
 /// The place of the second of the change.
 const CRTS_AT: usize = 3;
@@ -63,6 +72,8 @@ pub(crate) struct Version {
     operation: Operation,
     /// True for a deletion because the time to live was over.
     expired: bool,
+    /// True for a deletion whose item readers do not see.
+    is_hidden: bool,
     /// Second of the change.
     pub crts: u64,
     number: ItemNumber,
@@ -70,11 +81,13 @@ pub(crate) struct Version {
     previous_lsn: u64,
     /// The item after the change, or before a deletion.
     pub row: Row,
+    /// The item before a replace, if the container asks for it.
+    previous: Option<Row>,
 }
 
 impl Version {
     /// Returns the change between two states of an item, which is stamped with second `crts`, or
-    /// `None` if neither state exists. `moment` and the container's `default_ttl` tell an expiry
+    /// `None` if neither state exists. `moment` and the time to live in `settings` tell an expiry
     /// from a deletion.
     pub(crate) fn between(
         number: ItemNumber,
@@ -82,7 +95,7 @@ impl Version {
         new: Option<&Row>,
         crts: u64,
         moment: Moment,
-        default_ttl: Option<i32>,
+        settings: &Settings,
     ) -> Option<Version> {
         let (operation, row) = match (old, new) {
             (None, None) => return None,
@@ -90,15 +103,23 @@ impl Version {
             (Some(_), Some(new)) => (Operation::Replace, new),
             (Some(old), None) => (Operation::Delete, old),
         };
-        let expired = operation == Operation::Delete && !moment.has(row, default_ttl);
+        let is_deletion = operation == Operation::Delete;
+        let expired = is_deletion && !moment.has(row, settings.default_ttl);
         let previous_lsn = old.map_or(0, |old| old.lsn);
+        let images = settings.previous_images;
+        let previous = match operation {
+            Operation::Replace if images.of_replaces => old.cloned(),
+            _ => None,
+        };
         Some(Version {
             operation,
             expired,
+            is_hidden: is_deletion && !images.of_deletions,
             crts,
             number,
             previous_lsn,
             row: row.clone(),
+            previous,
         })
     }
 
@@ -106,51 +127,76 @@ impl Version {
     pub(crate) fn put(&self, lsn: u64, sequence: u32, out: &mut CommitChanges) {
         let (first, rest) = row::split(self.encode());
         let chunks = std::iter::once(first).chain(rest);
-        let key = |chunk| keys::version(lsn, sequence, self.number, chunk);
-        out.puts
-            .extend((0..).zip(chunks).map(|(chunk, bytes)| (key(chunk), bytes)));
+        for (chunk, bytes) in (0..).zip(chunks) {
+            let key = keys::version(lsn, sequence, self.number, chunk);
+            out.version_bytes += (key.len() + bytes.len()) as u64;
+            out.puts.push((key, bytes));
+        }
     }
 
     fn encode(&self) -> Vec<u8> {
         let row = self.row.encode();
-        let mut out = Vec::with_capacity(HEADER + row.len());
-        out.extend([
-            FORMAT,
-            self.operation as u8,
-            if self.expired { EXPIRED } else { 0 },
-        ]);
+        let previous = self.previous.as_ref().map(Row::encode);
+        let format = match previous {
+            Some(_) => FORMAT_WITH_PREVIOUS,
+            None => FORMAT,
+        };
+        let mut flags = 0;
+        if self.expired {
+            flags |= EXPIRED;
+        }
+        if self.is_hidden {
+            flags |= IS_HIDDEN;
+        }
+        let length = HEADER + row.len() + previous.as_ref().map_or(0, |row| row.len() + 4);
+        let mut out = Vec::with_capacity(length);
+        out.extend([format, self.operation as u8, flags]);
         [self.crts, self.number, self.previous_lsn]
             .iter()
             .for_each(|n| out.extend(n.to_be_bytes()));
         out.extend(row);
+        if let Some(previous) = previous {
+            let length = previous.len() as u32;
+            out.extend(previous);
+            out.extend(length.to_be_bytes());
+        }
         out
     }
 
     fn decode(bytes: &Bytes) -> Result<Version> {
+        Version::read(bytes)?.ok_or_else(|| damaged(ROW))
+    }
+
+    /// Reads an encoded version; `None` if the bytes around its rows are none of a version.
+    fn read(bytes: &Bytes) -> Result<Option<Version>> {
         let number = |at: usize| keys::number(bytes.get(at..at + 8)?);
-        let header = || -> Option<(Operation, bool, u64, ItemNumber, u64)> {
-            let [FORMAT, operation, flags] = *bytes.get(..3)? else {
-                return None;
-            };
-            let operation = *Operation::ALL.get(usize::from(operation))?;
-            Some((
-                operation,
-                flags & EXPIRED != 0,
-                number(3)?,
-                number(11)?,
-                number(19)?,
-            ))
+        let header = || Some((number(CRTS_AT)?, number(11)?, number(19)?));
+        let (Some(&[format, operation, flags]), Some((crts, item, previous_lsn))) =
+            (bytes.first_chunk(), header())
+        else {
+            return Ok(None);
         };
-        let (operation, expired, crts, number, previous_lsn) =
-            header().ok_or_else(|| damaged(ROW))?;
-        Ok(Version {
+        let Some(&operation) = Operation::ALL.get(usize::from(operation)) else {
+            return Ok(None);
+        };
+        let Some((row, previous)) = split_rows(format, bytes) else {
+            return Ok(None);
+        };
+        let mut previous = previous.map(|row| Row::decode(&row)).transpose()?;
+        // A clock that was ahead may have dated the write before later than this change.
+        if let Some(previous) = &mut previous {
+            previous.ts = previous.ts.min(crts);
+        }
+        Ok(Some(Version {
             operation,
-            expired,
+            expired: flags & EXPIRED != 0,
+            is_hidden: flags & IS_HIDDEN != 0,
             crts,
-            number,
+            number: item,
             previous_lsn,
-            row: Row::decode(&bytes.slice(HEADER..))?,
-        })
+            row: Row::decode(&row)?,
+            previous,
+        }))
     }
 
     /// Returns the effective partition key of a version from its first chunk.
@@ -171,26 +217,47 @@ impl Version {
             "timeToLiveExpired" => self.expired,
         };
         let image = self.row.text(container.rid(), self.number);
-        let (current, previous): (&[u8], &[u8]) = match self.operation {
-            Operation::Create | Operation::Replace => (&image, b""),
+        let text_of = |row: &Row| row.text(container.rid(), self.number);
+        let (current, previous) = match self.operation {
+            Operation::Create | Operation::Replace => (image, self.previous.as_ref().map(text_of)),
             Operation::Delete => {
                 let body = parse(&self.row.body).map_err(|_| damaged(ROW))?;
                 metadata.push_new("id", body.get("id").cloned().ok_or_else(|| damaged(ROW))?);
                 metadata.push_new("partitionKey", Json::Object(key_members(container, &body)));
-                (b"{}", &image)
+                (
+                    Bytes::from_static(b"{}"),
+                    (!self.is_hidden).then_some(image),
+                )
             }
         };
-        let mut out = Vec::with_capacity(image.len() + 256);
+        let previous = previous.unwrap_or_default();
+        let mut out = Vec::with_capacity(current.len() + previous.len() + 256);
         out.extend_from_slice(b"{\"current\":");
-        out.extend_from_slice(current);
+        out.extend_from_slice(&current);
         if !previous.is_empty() {
             out.extend_from_slice(b",\"previous\":");
-            out.extend_from_slice(previous);
+            out.extend_from_slice(&previous);
         }
         out.extend_from_slice(b",\"metadata\":");
         out.extend_from_slice(Json::Object(metadata).to_text().as_bytes());
         out.push(b'}');
         Ok(Bytes::from(out))
+    }
+}
+
+/// Returns the encoded rows of an encoded version: that of the item, and the one before a replace
+/// if the version has it. `None` if the lengths do not fit or the format is unknown.
+fn split_rows(format: u8, bytes: &Bytes) -> Option<(Bytes, Option<Bytes>)> {
+    match format {
+        FORMAT => Some((bytes.slice(HEADER..), None)),
+        FORMAT_WITH_PREVIOUS => {
+            let length_at = bytes.len().checked_sub(4)?;
+            let length = u32::from_be_bytes(bytes[length_at..].try_into().ok()?);
+            let previous_at = length_at.checked_sub(length as usize)?;
+            let row = (previous_at >= HEADER).then(|| bytes.slice(HEADER..previous_at))?;
+            Some((row, Some(bytes.slice(previous_at..length_at))))
+        }
+        _ => None,
     }
 }
 
@@ -315,6 +382,19 @@ mod tests {
         }
     }
 
+    fn settings(rest: &str) -> Settings {
+        let body = format!(r#"{{"id":"c","partitionKey":{{"paths":["/pk"]}}{rest}}}"#);
+        let body = parse(body.as_bytes()).expect("JSON");
+        Settings::from_body(body.as_object().expect("an object")).expect("settings")
+    }
+
+    fn images(mode: u8) -> Settings {
+        settings(&format!(
+            r#","previousImageRetentionPolicy":{{"supportedFeatures":
+                {{"allVersionsAndDeletes":{{"mode":{mode}}}}}}}"#
+        ))
+    }
+
     #[test]
     fn versions_read_back_and_cut_ones_do_not() {
         for (old, new) in [
@@ -322,32 +402,51 @@ mod tests {
             (Some(row(1)), Some(row(2))),
             (Some(row(1)), None),
         ] {
-            let version = Version::between(7, old.as_ref(), new.as_ref(), 100, at(100), Some(50));
-            let version = version.expect("a change");
-            let bytes = Bytes::from(version.encode());
-            assert_eq!(Version::decode(&bytes).expect("a version"), version);
-            assert_eq!(crts_of(&bytes).expect("a second"), 100);
-            assert_eq!(dated_anew(&bytes, 100).expect("a version"), None);
-            let anew = dated_anew(&bytes, 70)
-                .expect("a version")
-                .expect("it is later");
-            let anew = Version::decode(&anew.into()).expect("a version");
-            assert_eq!((anew.crts, anew.row.ts), (70, 70));
-            let header = HEADER + 35;
-            assert!((0..header).all(|end| Version::decode(&bytes.slice(..end)).is_err()));
+            for mode in 0..4 {
+                let settings = images(mode);
+                let (old, new) = (old.as_ref(), new.as_ref());
+                let version = Version::between(7, old, new, 100, at(100), &settings);
+                let version = version.expect("a change");
+                let has_previous = mode & 1 == 1 && old.is_some() && new.is_some();
+                assert_eq!(version.previous.is_some(), has_previous);
+                assert_eq!(version.is_hidden, mode & 2 == 0 && new.is_none());
+                check_reads_back(&version);
+            }
         }
-        assert_eq!(Version::between(7, None, None, 100, at(100), None), None);
+        let none = Version::between(7, None, None, 100, at(100), &images(3));
+        assert_eq!(none, None);
+    }
+
+    #[track_caller]
+    fn check_reads_back(version: &Version) {
+        let bytes = Bytes::from(version.encode());
+        assert_eq!(&Version::decode(&bytes).expect("a version"), version);
+        assert_eq!(crts_of(&bytes).expect("a second"), 100);
+        assert_eq!(dated_anew(&bytes, 100).expect("a version"), None);
+        let anew = dated_anew(&bytes, 70)
+            .expect("a version")
+            .expect("it is later");
+        let anew = Version::decode(&anew.into()).expect("a version");
+        assert_eq!((anew.crts, anew.row.ts), (70, 70));
+        assert!(anew.previous.is_none_or(|previous| previous.ts == 70));
+        let header = HEADER + 35;
+        assert!((0..header).all(|end| Version::decode(&bytes.slice(..end)).is_err()));
+        if version.previous.is_some() {
+            let wrong = [&bytes[..bytes.len() - 4], &[255; 4]].concat();
+            assert!(Version::decode(&wrong.into()).is_err());
+        }
     }
 
     #[test]
     fn a_deletion_is_told_apart_from_an_end_of_time() {
-        let deleted = |now, ttl| {
-            Version::between(7, Some(&row(1)), None, now, at(now), ttl)
+        let deleted = |now, ttl: &str| {
+            Version::between(7, Some(&row(1)), None, now, at(now), &settings(ttl))
                 .expect("a change")
                 .expired
         };
-        assert!(!deleted(149, Some(50)));
-        assert!(deleted(150, Some(50)));
-        assert!(!deleted(150, None));
+        let ttl = r#","defaultTtl":50"#;
+        assert!(!deleted(149, ttl));
+        assert!(deleted(150, ttl));
+        assert!(!deleted(150, ""));
     }
 }

@@ -26,6 +26,11 @@ use std::sync::MutexGuard;
 /// Logical partitions that are remembered as recently written.
 const RECENT_EPK_PREFIXES: usize = 8192;
 
+/// A number of bytes of versions that is above all bounds, for versions that nobody has counted.
+pub(crate) const NOT_LOOKED_AT: u64 = u64::MAX / 2;
+/// The part of a bound on the bytes of versions that is written between two looks at their size.
+pub(crate) const VERSION_LOOKS: u64 = 8;
+
 /// The writer of a partition. A process has at most one, and the store stops writers of other
 /// processes and of earlier leases.
 pub struct Writer {
@@ -38,6 +43,9 @@ pub struct Writer {
     pub generations: PolicyGenerations,
     /// The LSN after which versions are kept, if they are kept, after the last accepted commit.
     pub versions_after: Option<u64>,
+    /// Bytes of the versions that commits have written since the last look at the size of all
+    /// versions; [`NOT_LOOKED_AT`] and more before the first look.
+    pub version_bytes: u64,
     /// Index entries by path.
     entry_counts: EntryCounts,
     pending: PendingRows,
@@ -88,6 +96,8 @@ pub struct CommitChanges {
     pub generations: Option<PolicyGenerations>,
     /// The LSN after which versions are kept (`None`: they are not kept), if it changes.
     pub versions_after: Option<Option<u64>>,
+    /// Bytes of the rows of versions that the commit writes.
+    pub version_bytes: u64,
     /// The commit deletes more than it writes: it is accepted although the disk is nearly full.
     pub may_use_reserve: bool,
 }
@@ -171,6 +181,7 @@ impl Writer {
             counters: Partition::counters(snapshot)?,
             generations: Partition::generations(snapshot)?,
             versions_after: Partition::versions_after(snapshot)?,
+            version_bytes: NOT_LOOKED_AT,
             entry_counts: EntryCounts::load(snapshot)?,
             pending: PendingRows::default(),
             key_sizes: KeySizes::load(snapshot)?,
@@ -190,6 +201,12 @@ impl Writer {
             Some((_, row)) => Ok(row.clone()),
             None => snapshot.get(key).map_err(storage_failure),
         }
+    }
+
+    /// Returns true if so many versions were written that their size is to be looked at, where they
+    /// may take `bytes_max` bytes.
+    pub fn asks_for_look_at_versions(&self, bytes_max: u64) -> bool {
+        self.version_bytes > bytes_max / VERSION_LOOKS
     }
 
     /// Returns true if a logical partition was written after `lsn`. A forgotten write counts as
@@ -317,6 +334,7 @@ impl Writer {
         if let Some(after) = changes.versions_after {
             self.versions_after = after;
         }
+        self.version_bytes += changes.version_bytes;
         self.key_sizes.apply(&changes.key_changes);
         if let Some(finished) = changes.key_count {
             self.key_sizes.end_count(finished);

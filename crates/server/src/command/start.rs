@@ -5,6 +5,7 @@ use crate::address::Listen;
 use crate::certificate::parse_name;
 use crate::emulator::{EmulatorSettings, Secret};
 use crate::memory::MemoryLimit;
+use crate::retention::VersionRetention;
 use crate::sizes::PartitionSize;
 use clap::{Args, Parser, ValueEnum};
 use orrery_gateway::{Cors, LogFormat, LogLevel};
@@ -267,6 +268,18 @@ pub(crate) struct StartArguments {
     /// Refuse requests of low priority (x-ms-cosmos-priority-level) first if throughput is short
     #[arg(long, env = "ORRERY_PRIORITY_BASED_EXECUTION")]
     pub(crate) priority_based_execution: bool,
+    /// Keep all versions of items for the change feed mode All Versions and Deletes, in every
+    /// container without a changeFeedPolicy of its own, for minutes, hours or days such as 30m, 12h
+    /// or 7d, at most 30d; without a value 7d. With --memory the oldest also go when those of a
+    /// physical partition take more than 64 MiB [default: off]
+    #[arg(
+        long,
+        value_name = "RETENTION",
+        env = "ORRERY_ALL_VERSIONS_AND_DELETES",
+        num_args = 0..=1,
+        default_missing_value = "7d"
+    )]
+    pub(crate) all_versions_and_deletes: Option<VersionRetention>,
     /// Default consistency level; requests may ask for a weaker one. Reads return the last commit
     /// at every level
     #[arg(

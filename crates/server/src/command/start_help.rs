@@ -58,6 +58,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "enforce-throughput",
             "burst-capacity",
             "priority-based-execution",
+            "all-versions-and-deletes",
             "consistency",
             "region",
         ],

@@ -10,6 +10,7 @@ use crate::command::{
     throughput,
 };
 use crate::failure::Failure;
+use crate::retention::VersionRetention;
 use orrery_gateway::LogLevel;
 use std::path::{Path, PathBuf};
 
@@ -283,7 +284,7 @@ fn is_writable(directory: &Path) -> bool {
     }
 }
 
-/// Sets consistency, throughput and identities.
+/// Sets consistency, versions, throughput and identities.
 fn set_account(start: &mut StartArguments, values: &Values) -> Result<(), Failure> {
     if let Some(level) = values.text("consistency") {
         start.consistency = match level.to_lowercase().as_str() {
@@ -299,6 +300,12 @@ fn set_account(start: &mut StartArguments, values: &Values) -> Result<(), Failur
             }
         };
     }
+    let option = "all-versions-and-deletes";
+    start.all_versions_and_deletes = match values.text(option).map(str::parse) {
+        None => Some(VersionRetention::STANDARD),
+        Some(Ok(retention)) => Some(retention),
+        Some(Err(problem)) => return Err(values.invalid(option, &problem)),
+    };
     // The value has no effect; one that is no number is a mistake all the same.
     let _: Option<u32> = values.parse("partition-count", "a number")?;
     let partitions = values.parse::<u32>("default-partition-count", "a number from 1 to 100")?;

@@ -247,6 +247,15 @@ pub(crate) const SETTINGS: &[Setting] = &[
          throughput and its data need",
     ),
     honoured(
+        "all-versions-and-deletes",
+        "RETENTION|off",
+        &["ORRERY_ALL_VERSIONS_AND_DELETES"],
+        &[],
+        "Time for which containers without a changeFeedPolicy keep all versions of items for the \
+         change feed mode All Versions and Deletes, such as 12h, up to 64 MiB for a physical \
+         partition [default: 7d]",
+    ),
+    honoured(
         "consistency",
         "LEVEL",
         &["AZURE_COSMOS_EMULATOR_DEFAULT_CONSISTENCY"],

@@ -91,6 +91,9 @@ pub struct ContainerDefinition {
     /// Retention of the change feed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change_feed_policy: Option<Value>,
+    /// Previous images in the change feed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous_image_retention_policy: Option<Value>,
     /// Conflict resolution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conflict_resolution_policy: Option<Value>,
@@ -139,7 +142,7 @@ pub struct Trigger {
 
 impl ContainerDefinition {
     /// Returns the settings beside id and throughput, by the service's names.
-    pub(super) fn settings(&mut self) -> [(&'static str, &mut Option<Value>); 10] {
+    pub(super) fn settings(&mut self) -> [(&'static str, &mut Option<Value>); 11] {
         [
             ("partitionKey", &mut self.partition_key),
             ("indexingPolicy", &mut self.indexing_policy),
@@ -149,6 +152,10 @@ impl ContainerDefinition {
             ("vectorEmbeddingPolicy", &mut self.vector_embedding_policy),
             ("fullTextPolicy", &mut self.full_text_policy),
             ("changeFeedPolicy", &mut self.change_feed_policy),
+            (
+                "previousImageRetentionPolicy",
+                &mut self.previous_image_retention_policy,
+            ),
             (
                 "conflictResolutionPolicy",
                 &mut self.conflict_resolution_policy,
