@@ -299,8 +299,8 @@ impl<'q> Collector<'q> {
         }
     }
 
-    /// Continues from the position or from the partial aggregates of an earlier page. Returns `None`
-    /// if the bytes belong to another query.
+    /// Continues from the position or from the partial aggregates of an earlier page. Returns
+    /// `None` if the bytes belong to another query.
     pub(crate) fn restore(&mut self, saved: &[u8]) -> Option<()> {
         if self.has_positions() {
             let grouping = self.block.grouping.as_ref()?;

@@ -57,8 +57,8 @@ impl GroupPosition {
 /// Returns the groups in order, with their positions. The groups take `memory` bytes.
 ///
 /// # Errors
-/// [`QueryError::Memory`] if groups and positions do not fit into the memory of the query, and those
-/// of the evaluation.
+/// [`QueryError::Memory`] if groups and positions do not fit into the memory of the query, and
+/// those of the evaluation.
 pub(super) fn in_order(
     grouping: &Grouping,
     groups: impl Iterator<Item = Group>,

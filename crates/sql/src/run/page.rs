@@ -354,8 +354,8 @@ impl Query {
         let keeps_state = self.block.blocking_subquery().is_none() && collector.save().is_some();
         cx.grace_iterations = if keeps_state { GRACE_ITERATIONS } else { 0 };
 
-        // The rows of earlier pages are computed again, and skipped by their number or, if groups are
-        // ordered, by the last group.
+        // The rows of earlier pages are computed again, and skipped by their number or, if groups
+        // are ordered, by the last group.
         let rows_before = if collector.begins_behind_group() {
             0
         } else {
