@@ -271,7 +271,14 @@ fn run_beside(steps: &[&Step], before: &[&'static str]) -> Vec<(Report, PathBuf)
     reports
 }
 
+/// Variable of pytest: the directory below which a run makes its temporary ones.
+const PYTEST_DIRECTORY: &str = "PYTEST_DEBUG_TEMPROOT";
+
 /// Runs one step in a process of this program, which writes to the file.
+///
+/// A run of pytest closes the directory that all runs of a user share to other users, such as that
+/// of a PostgreSQL server of a run beside it. So each step has a directory of its own, which stays
+/// if the step fails.
 fn run_in_process(step: &str, output: &Path) -> Outcome {
     let text = |error: std::io::Error| format!("cannot write {}: {error}", output.display());
     if let Some(directory) = output.parent() {
@@ -279,7 +286,20 @@ fn run_in_process(step: &str, output: &Path) -> Outcome {
     }
     let file = File::create(output).map_err(text)?;
     let errors = file.try_clone().map_err(text)?;
-    must(step_process(step)?.stdout(file).stderr(errors))
+    let name = format!(
+        "orrery-ci-{}-{}",
+        std::process::id(),
+        step.replace(' ', "-")
+    );
+    let directory = std::env::temp_dir().join(name);
+    let unusable = |error: std::io::Error| format!("{}: {error}", directory.display());
+    fs::create_dir_all(&directory).map_err(unusable)?;
+    let mut process = step_process(step)?;
+    process.env(PYTEST_DIRECTORY, &directory);
+    must(process.stdout(file).stderr(errors))?;
+    // A directory that cannot be removed yet says nothing about the step.
+    let _ = fs::remove_dir_all(&directory);
+    Ok(())
 }
 
 /// Creates the command that runs one step in a process of this program, with the server program of
