@@ -281,14 +281,7 @@ impl Engine {
         let scripts = Arc::new(ScriptPool::new(options.scripts.clone()));
         let replica = Arc::new(ReplicaStore::new(copies));
         let store: Arc<dyn Store> = replica.clone();
-        let owners = Arc::clone(&options.owners);
-        let catalog = Catalog::empty(
-            Arc::clone(&store),
-            owners,
-            Arc::clone(&world),
-            options.throughput,
-            options.account_versions,
-        );
+        let catalog = empty_catalog(&store, &options, &world);
         let mut engine = Engine::on_catalog(catalog, store, options, scripts, world);
         engine.replica = Some(replica);
         engine.refresh_replica()?;
@@ -304,14 +297,7 @@ impl Engine {
         world: Arc<dyn World>,
     ) -> Engine {
         let scripts = Arc::new(ScriptPool::new(options.scripts.clone()));
-        let owners = Arc::clone(&options.owners);
-        let catalog = Catalog::empty(
-            Arc::clone(&store),
-            owners,
-            Arc::clone(&world),
-            options.throughput,
-            options.account_versions,
-        );
+        let catalog = empty_catalog(&store, &options, &world);
         Engine::on_catalog(catalog, store, options, scripts, world)
     }
 
@@ -438,4 +424,19 @@ impl Engine {
             position,
         }
     }
+}
+
+/// Returns the catalog of a store before anything was read of it.
+fn empty_catalog(
+    store: &Arc<dyn Store>,
+    options: &EngineOptions,
+    world: &Arc<dyn World>,
+) -> Catalog {
+    Catalog::empty(
+        Arc::clone(store),
+        Arc::clone(&options.owners),
+        Arc::clone(world),
+        options.throughput,
+        options.account_versions,
+    )
 }

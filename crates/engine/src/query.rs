@@ -257,7 +257,7 @@ pub(crate) struct Workplace<'a> {
     pub turn: Option<&'a Turn<'a>>,
     /// The memory of the answer that the rows become; `None` for rows that are no answer.
     pub answer: Option<&'a AnswerMemory>,
-    /// The clock that measures the writing of rows; `None` if nobody asks for the time.
+    /// The clock that measures the writing of rows; `None` where the request asks for no metrics.
     pub clock: Option<Clock<'a>>,
 }
 

@@ -14,8 +14,8 @@ use orrery_storage::{LocalOptions, LocalStore, MemoryStore, Store, StoreError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes that the versions of a physical partition may take where they are kept in memory or by a
-/// server in the place of the emulator, which nobody gave a retention.
+/// Bytes that the versions of a physical partition may take in a server that keeps its data in
+/// memory, and in one that stands in for the emulator.
 const VERSION_BYTES_MAX: u64 = 64 << 20;
 
 /// Opens the engine on the clusters, on the store in the data directory, or on a store in memory if

@@ -22,7 +22,7 @@ mod rank;
 mod search;
 mod sources;
 
-pub(crate) use mapping::{ItemPath, Mapping, mapping_of, mapping_of_source};
+pub(crate) use mapping::{ItemPath, Mapping, frames_of, mapping_of, mapping_of_source};
 pub(crate) use projection::{
     composes_aggregates, contains, has_aggregate, is_aggregate, item_names,
 };

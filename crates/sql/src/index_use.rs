@@ -3,7 +3,7 @@
 //! Promises: paths of the item only, traced through aliases and FROM subqueries. Leaves out paths
 //! that a row only contains, and those inside subqueries of the SELECT list.
 
-use crate::bind::{Mapping, mapping_of_source};
+use crate::bind::{Mapping, frames_of};
 use crate::bound::{Block, Expr, Input, Output};
 use crate::condition::{Condition, Path};
 use crate::derive::{condition_of_value, path_of};
@@ -26,7 +26,7 @@ impl Query {
         let Some(grouping) = &self.block.grouping else {
             return Vec::new();
         };
-        let frames = frames_of(&self.block);
+        let frames = frames_of(&self.block, &[Mapping::root()]);
         let keys = grouping.keys.iter();
         keys.filter_map(|key| path_of(key, &frames)).collect()
     }
@@ -34,7 +34,7 @@ impl Query {
 
 /// Adds the conditions of a block, then those of the FROM subquery that reads the container.
 fn add_computed(block: &Block, conditions: &mut Vec<Condition>) {
-    let frames = frames_of(block);
+    let frames = frames_of(block, &[Mapping::root()]);
     if let Some(grouping) = &block.grouping {
         for (_, argument) in &grouping.aggregates {
             conditions.extend(path_of(argument, &frames).map(Condition::defined));
@@ -56,13 +56,4 @@ fn add_computed(block: &Block, conditions: &mut Vec<Condition>) {
     {
         add_computed(inner, conditions);
     }
-}
-
-/// Returns the mappings of the item and of the sources of a block.
-fn frames_of(block: &Block) -> Vec<Mapping> {
-    let mut frames = vec![Mapping::root()];
-    for source in &block.sources {
-        frames.push(mapping_of_source(source, &frames));
-    }
-    frames
 }

@@ -398,11 +398,7 @@ fn condition_of(block: &Block, frames: &[Mapping]) -> (Condition, bool) {
     if !inner.reads_container {
         return own;
     }
-    let mut inner_frames = vec![Mapping::root()];
-    for source in &inner.sources {
-        inner_frames.push(bind::mapping_of_source(source, &inner_frames));
-    }
-    let (inner_condition, _) = condition_of(inner, &inner_frames);
+    let (inner_condition, _) = condition_of(inner, &bind::frames_of(inner, &[Mapping::root()]));
     // The outer filters of a blocking subquery apply to groups or distinct values, not to items.
     if block.blocking_subquery().is_some() {
         return (inner_condition, false);

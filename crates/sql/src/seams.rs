@@ -128,7 +128,7 @@ pub struct Bounds<'a> {
     /// Returns true if the time for this page is over. Called every few candidates, and not before
     /// the first candidate was evaluated.
     pub is_expired: &'a mut dyn FnMut() -> bool,
-    /// The clock that measures [`Work::write_us`]; `None` if nobody asks for the time.
+    /// The clock that measures [`Work::write_us`]; `None` where the request asks for no metrics.
     pub clock: Option<Clock<'a>>,
     /// The current time in milliseconds since 1970.
     pub now_ms: u64,

@@ -689,12 +689,17 @@ fn of_all_types(mut list: Json) -> Json {
 
 /// Returns a path as policies write it, without `/?` or `/*` at its end.
 pub(crate) fn path_text(steps: &[Step]) -> String {
+    path_text_with_quotes(steps, needs_no_quotes)
+}
+
+/// Returns a path as [`path_text`] does, with quotes around the names that need them.
+pub(crate) fn path_text_with_quotes(steps: &[Step], needs_none: fn(&str) -> bool) -> String {
     let mut text = String::new();
     for step in steps {
         text.push('/');
         match step {
             Step::Element => text.push_str("[]"),
-            Step::Name(name) if needs_no_quotes(name) => text.push_str(name),
+            Step::Name(name) if needs_none(name) => text.push_str(name),
             Step::Name(name) => text.push_str(&Json::from(name.as_str()).to_text()),
         }
     }

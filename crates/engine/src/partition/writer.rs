@@ -26,7 +26,7 @@ use std::sync::MutexGuard;
 /// Logical partitions that are remembered as recently written.
 const RECENT_EPK_PREFIXES: usize = 8192;
 
-/// A number of bytes of versions that is above all bounds, for versions that nobody has counted.
+/// Marks versions whose bytes have not been counted: a number above all bounds.
 pub(crate) const NOT_LOOKED_AT: u64 = u64::MAX / 2;
 /// The part of a bound on the bytes of versions that is written between two looks at their size.
 pub(crate) const VERSION_LOOKS: u64 = 8;

@@ -13,7 +13,7 @@
 use super::condition::{conjuncts, is_answerable, steps};
 use super::metrics::{HeaderRoom, add_path};
 use crate::index::paths::Step;
-use crate::index::policy::{OrderedPath, Policy};
+use crate::index::policy::{OrderedPath, Policy, path_text_with_quotes};
 use orrery_model::{Json, Object, object};
 use orrery_sql::{Condition, OrderKey, Path, Query, Test};
 
@@ -188,16 +188,7 @@ fn composite_json(paths: &[OrderedPath]) -> Json {
 /// Returns a path as this report writes it. Unlike a policy, the report has letters and digits of
 /// all scripts without quotes.
 fn spec_text(steps: &[Step]) -> String {
-    let mut text = String::new();
-    for step in steps {
-        text.push('/');
-        match step {
-            Step::Element => text.push_str("[]"),
-            Step::Name(name) if needs_no_quotes(name) => text.push_str(name),
-            Step::Name(name) => text.push_str(&Json::from(name.as_str()).to_text()),
-        }
-    }
-    text
+    path_text_with_quotes(steps, needs_no_quotes)
 }
 
 fn needs_no_quotes(name: &str) -> bool {

@@ -111,14 +111,20 @@ pub(crate) fn mapping_of_block(block: &Block, frames: &[Mapping]) -> Mapping {
     if block.grouping.is_some() {
         return Mapping::Unknown;
     }
-    let mut inner = frames.to_vec();
-    for source in &block.sources {
-        inner.push(mapping_of_source(source, &inner));
-    }
+    let inner = frames_of(block, frames);
     match &block.output {
         Output::Value(value) => mapping_of(value, &inner),
         Output::Members(members) => mapping_of_members(members, &inner),
     }
+}
+
+/// Returns the mappings of the frames outside a block, then those of its sources.
+pub(crate) fn frames_of(block: &Block, outer: &[Mapping]) -> Vec<Mapping> {
+    let mut frames = outer.to_vec();
+    for source in &block.sources {
+        frames.push(mapping_of_source(source, &frames));
+    }
+    frames
 }
 
 /// Returns the mapping of the frame of a source.

@@ -241,10 +241,11 @@ impl<'q> Collector<'q> {
             return Ok(true);
         }
         let memory = groups.memory();
+        let directions = group_order::directions(grouping);
         for (position, group) in
             group_order::in_order(grouping, groups.finish(), memory, cx, scope)?
         {
-            let is_before = |after| position.compare(after, grouping).is_le();
+            let is_before = |after| position.compare(after, &directions).is_le();
             if self.after.as_ref().is_some_and(is_before) {
                 continue;
             }

@@ -10,47 +10,37 @@ use super::sort::{Keys, POSITION_BYTES, compare_keys, keys_from_json, keys_to_js
 use crate::bound::Grouping;
 use crate::error::QueryError;
 use crate::value::{sort_value, weight};
-use orrery_model::json::{Json, parse};
+use orrery_model::json::parse;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// The position of a group in the order of the groups.
-pub(super) struct GroupPosition {
-    sort_values: Keys,
-    /// The keys of the group.
-    keys: Keys,
+/// The position of a group in the order of the groups: its sort values, then its keys.
+pub(super) struct GroupPosition(Keys);
+
+/// Returns true for each value of a position that descends. Keys ascend.
+pub(super) fn directions(grouping: &Grouping) -> Vec<bool> {
+    let sorted = grouping.order.iter().map(|(_, descends)| *descends);
+    sorted.chain(grouping.keys.iter().map(|_| false)).collect()
 }
 
 impl GroupPosition {
-    /// Compares two positions; `grouping` has the directions of the sort values.
-    pub(super) fn compare(&self, other: &GroupPosition, grouping: &Grouping) -> Ordering {
-        let descending: Vec<bool> = grouping.order.iter().map(|(_, d)| *d).collect();
-        let ascending = vec![false; grouping.keys.len()];
-        compare_keys(&self.sort_values, &other.sort_values, &descending)
-            .then_with(|| compare_keys(&self.keys, &other.keys, &ascending))
+    /// Compares two positions of the same [`directions`].
+    pub(super) fn compare(&self, other: &GroupPosition, directions: &[bool]) -> Ordering {
+        compare_keys(&self.0, &other.0, directions)
     }
 
-    /// Encodes the position as a JSON array of both lists of values, for a continuation. Returns
-    /// `None` for a position that is too long for one.
+    /// Encodes the position as a JSON array, for a continuation. Returns `None` for a position that
+    /// is too long for one.
     pub(super) fn encode(&self) -> Option<Vec<u8>> {
-        let lists = vec![keys_to_json(&self.sort_values), keys_to_json(&self.keys)];
-        let encoded = Json::Array(lists).to_text().into_bytes();
+        let encoded = keys_to_json(&self.0).to_text().into_bytes();
         (encoded.len() <= POSITION_BYTES).then_some(encoded)
     }
 
     /// Decodes the bytes of [`GroupPosition::encode`]. Returns `None` for any other bytes.
     pub(super) fn decode(bytes: &[u8], grouping: &Grouping) -> Option<GroupPosition> {
-        let parsed = parse(bytes).ok()?;
-        let [sort_values, keys] = parsed.as_array()? else {
-            return None;
-        };
-        let position = GroupPosition {
-            sort_values: keys_from_json(sort_values)?,
-            keys: keys_from_json(keys)?,
-        };
-        let fits = position.sort_values.len() == grouping.order.len()
-            && position.keys.len() == grouping.keys.len();
-        fits.then_some(position)
+        let values = keys_from_json(&parse(bytes).ok()?)?;
+        let fits = values.len() == grouping.order.len() + grouping.keys.len();
+        fits.then_some(GroupPosition(values))
     }
 }
 
@@ -69,17 +59,17 @@ pub(super) fn in_order(
     let mut sorted = Vec::new();
     for group in groups {
         let seen = scope.with_group(&group.keys, &group.results);
-        let mut sort_values = Keys::with_capacity(grouping.order.len());
+        let mut values = Keys::with_capacity(grouping.order.len() + group.keys.len());
         for (expr, _) in &grouping.order {
             let value = expr.eval(cx, &seen)?.map(sort_value).map(Cow::into_owned);
-            sort_values.push(value);
+            values.push(value);
         }
-        let keys = group.keys.clone();
-        let values = sort_values.iter().chain(&keys).flatten();
-        memory += values.map(weight).sum::<usize>();
+        values.extend(group.keys.iter().cloned());
+        memory += values.iter().flatten().map(weight).sum::<usize>();
         cx.check_collected(memory)?;
-        sorted.push((GroupPosition { sort_values, keys }, group));
+        sorted.push((GroupPosition(values), group));
     }
-    sorted.sort_by(|(a, _), (b, _)| a.compare(b, grouping));
+    let directions = directions(grouping);
+    sorted.sort_by(|(a, _), (b, _)| a.compare(b, &directions));
     Ok(sorted)
 }
