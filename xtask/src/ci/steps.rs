@@ -104,11 +104,7 @@ pub(super) type Lane = &'static [Step];
 /// The whole CI: its phases, each with its lanes. The lanes of a phase run at the same time, and a
 /// later phase begins when all of them have ended. Tests and suites often wait for a process, the
 /// disk or a clock, so one lane leaves half of two cores idle.
-pub(super) const PHASES: &[&[Lane]] = &[
-    &[BUILD],
-    &[TESTS, SDK_SUITES, PROGRAM_SUITES, PAGES_AND_CHECKS],
-    &[PACKAGES],
-];
+pub(super) const PHASES: &[&[Lane]] = &[&[BUILD], &[TESTS, SUITES, PAGES_AND_CHECKS], &[PACKAGES]];
 
 /// The build of everything that the later steps run.
 const BUILD: Lane = &[
@@ -124,30 +120,19 @@ const TESTS: Lane = &[
     Step::with_server(TEST, || checks::test(&[])),
 ];
 
-/// The suites that send the same requests through the official SDKs.
-const SDK_SUITES: Lane = &[
+/// The suites of the SDKs and of other clients.
+const SUITES: Lane = &[
+    Step::with_server("users of the blog, short", checks::blog_users),
     Step::with_server("conformance python", || conformance::python(&[])),
     Step::with_server("python on PostgreSQL", conformance::python_on_postgres),
+    Step::with_server("conformance regions", || conformance::regions(&[])),
+    Step::with_server("conformance hot-key", || conformance::hot_key(&[])),
+    Step::with_server("conformance telemetry", || conformance::telemetry(&[])),
     Step::with_server("conformance sql-cases", || {
         conformance::sql_cases(&["--require".to_owned()])
     }),
     Step::with_server("official python, quick", conformance::official_python_quick),
     Step::with_server("conformance javascript", || conformance::javascript(&[])),
-    Step::with_server("scenarios", || scenarios::judge(&[])),
-    Step::with_server("scenarios go", || scenarios::go(&[])),
-    Step::with_server("scenarios java", || scenarios::java(&[])),
-    Step::with_server("scenarios rust", || scenarios::rust(&[])),
-    Step::with_server("scenarios python", || scenarios::python(&[])),
-    Step::with_server("scenarios javascript", || scenarios::javascript(&[])),
-    Step::with_server("mistakes", || scenarios::mistakes(&[])),
-];
-
-/// The suites of whole programs: several nodes, load, other clients, and what documents show.
-const PROGRAM_SUITES: Lane = &[
-    Step::with_server("conformance regions", || conformance::regions(&[])),
-    Step::with_server("users of the blog, short", checks::blog_users),
-    Step::with_server("conformance hot-key", || conformance::hot_key(&[])),
-    Step::with_server("conformance telemetry", || conformance::telemetry(&[])),
     Step::with_server_and_needs("conformance dotnet", conformance::has_dotnet, || {
         conformance::dotnet(&[])
     }),
@@ -159,6 +144,13 @@ const PROGRAM_SUITES: Lane = &[
     .second(),
     Step::with_server("assistants", || conformance::mcp(&[])),
     Step::with_server("mixed workload, small", || conformance::splits(&[])),
+    Step::with_server("scenarios", || scenarios::judge(&[])),
+    Step::with_server("scenarios go", || scenarios::go(&[])),
+    Step::with_server("scenarios java", || scenarios::java(&[])),
+    Step::with_server("scenarios rust", || scenarios::rust(&[])),
+    Step::with_server("scenarios python", || scenarios::python(&[])),
+    Step::with_server("scenarios javascript", || scenarios::javascript(&[])),
+    Step::with_server("mistakes", || scenarios::mistakes(&[])),
     Step::with_server("clients, quick", clients::quick),
     Step::with_server("code in documents", || conformance::book(&[])),
     Step::with_server("first item, Python", || {
