@@ -68,7 +68,6 @@ KNOWN = {
     ),
     "the server checks an inner query and its outer query together": re.compile(r"^SELECT c\.b, \("),
     "the server sorts by the distance to any vector": re.compile(r'VectorDistance\(c\.v, "a"\)'),
-    "the server knows its user-defined functions": re.compile(r"udf\.f"),
     "the server knows the parameters of the request": re.compile(r"@p"),
     "the server folds the constant in the brackets": re.compile(r"c\[1 \+ 1\]"),
     "counts of rows fit 31 bits": re.compile(r"RANK .* LIMIT 2147483647"),

@@ -349,7 +349,7 @@ fn proposal(call: &Call) -> Result<Proposal, Problem> {
             ));
         }
         (Some(ru), None) => Some(Throughput::manual(ru)?),
-        (None, Some(max)) => Some(Throughput::autoscale(max, 0)?),
+        (None, Some(max)) => Some(Throughput::autoscale(max, None)?),
         (None, None) => None,
     };
     let given = call.list("queries");

@@ -290,7 +290,7 @@ fn offer_change(call: &Call) -> Result<OfferChange, Problem> {
     }
     match (manual, autoscale, mode) {
         (Some(ru), None, None) => Ok(OfferChange::manual(ru)),
-        (None, Some(max), None) => Ok(OfferChange::autoscale(max, increment_percent.unwrap_or(0))),
+        (None, Some(max), None) => Ok(OfferChange::autoscale(max, increment_percent)),
         (None, None, Some("autoscale")) => Ok(OfferChange::ToAutoscale),
         (None, None, Some(_)) => Ok(OfferChange::ToManual),
         _ => Err(Problem::bad_request(
@@ -422,7 +422,7 @@ fn set_provisioned(throughput: Throughput, json: &mut Object) {
             increment_percent, ..
         } => {
             json.set("mode", "autoscale");
-            json.set("incrementPercent", increment_percent);
+            json.set("incrementPercent", increment_percent.unwrap_or(0));
         }
     }
 }

@@ -120,6 +120,13 @@ impl Engine {
         self.metadata_resource(body, created)
     }
 
+    /// Returns true if a container spends the throughput of its database.
+    pub fn shares_throughput(&self, container: Rid) -> bool {
+        let catalog = self.catalog();
+        catalog.offer_of(container).is_none()
+            && catalog.offer_of(container.database_part()).is_some()
+    }
+
     /// Begins to keep versions if the container asks for them. A failure is no failure of the
     /// request: [`Engine::remove_old_versions`] tries again.
     fn keep_versions(&self, container: &Container) {
@@ -390,7 +397,12 @@ impl Engine {
                 answer: None,
                 clock: None,
             };
-            query_rows(place, &environment, &rows, query, &mut functions, &mut work)
+            let mut page =
+                query_rows(place, &environment, &rows, query, &mut functions, &mut work)?;
+            if !has_rows_after(place, &rows, query, &page)? {
+                page.continuation = None;
+            }
+            Ok(page)
         });
         let counted = QueryWork {
             loaded_items,
@@ -408,6 +420,8 @@ impl Engine {
 
     /// Returns the query plan document (JSON text) for clients that merge by themselves. `features`
     /// is the comma-separated list of the merges that the client can do.
+    ///
+    /// A plan reads no item, takes nothing from a budget and is charged nothing.
     pub fn query_plan(
         &self,
         container: &Container,
@@ -418,8 +432,39 @@ impl Engine {
     ) -> Outcome<String> {
         let support = MergeSupport::Listed(features);
         let plan = client_plan(container, text, parameters, support, key);
-        self.metadata_read(plan)
+        self.outcome(plan, Work::default(), None)
     }
+}
+
+/// Returns true if a query over a list may have rows after a page. A list is small, so the page with
+/// the last row is the last page. The rows that are looked at are in no answer and in no charge.
+fn has_rows_after(
+    place: Workplace<'_>,
+    rows: &[ListedRow],
+    query: &QueryRequest,
+    page: &Page,
+) -> Result<bool> {
+    if page.continuation.is_none() {
+        return Ok(false);
+    }
+    let mut next = query.clone();
+    next.page.continuation = page.continuation.clone();
+    next.page.max_items = Some(1);
+    let environment = Environment::default();
+    let mut work = orrery_sql::Work::default();
+    let place = Workplace {
+        answer: None,
+        ..place
+    };
+    let after = query_rows(
+        place,
+        &environment,
+        rows,
+        &next,
+        &mut NoFunctions,
+        &mut work,
+    )?;
+    Ok(!after.rows.is_empty() || after.continuation.is_some())
 }
 
 /// Returns the rows of a feed, each with the key that keeps its place in the list.

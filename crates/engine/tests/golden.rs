@@ -91,7 +91,7 @@ fn throughput(request: &mut &str) -> Option<Throughput> {
         .or_else(|| {
             take_option(request, "max").map(|n| Throughput::Autoscale {
                 max: number(n),
-                increment_percent: 0,
+                increment_percent: Some(0),
             })
         })
 }

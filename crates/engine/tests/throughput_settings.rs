@@ -100,7 +100,7 @@ fn create_autoscale(engine: &Engine, id: &str, max: Option<u32>) -> Arc<Containe
     let database = engine.database(Id::Name("db")).expect("the database");
     let throughput = max.map(|max| Throughput::Autoscale {
         max,
-        increment_percent: 0,
+        increment_percent: Some(0),
     });
     engine
         .create_container(&database, &object(&BODY.replace("items", id)), throughput)
@@ -228,7 +228,7 @@ fn a_shared_autoscale_maximum_rises_with_the_bytes_of_all_its_containers() {
     let engine = &bench.engine;
     let shared = Throughput::Autoscale {
         max: 1_000,
-        increment_percent: 0,
+        increment_percent: Some(0),
     };
     engine
         .create_database(&object(r#"{"id":"db"}"#), Some(shared))

@@ -13,6 +13,7 @@
 //! up = 2            up = 1            up = 0        as seen from WHERE and SELECT
 //! ```
 
+use crate::error::Diagnostic;
 use crate::functions::like::Pattern;
 use crate::functions::{AggregateKind, Function};
 use crate::syntax::ast::{BinaryOp, SubqueryKind, UnaryOp};
@@ -50,6 +51,9 @@ pub(crate) enum Expr {
     Udf {
         name: String,
         arguments: Box<[Expr]>,
+        /// The error of the call, if the container has no such function: a query that evaluates
+        /// the call for no row has no error.
+        missing: Option<Box<Diagnostic>>,
     },
     Unary(UnaryOp, Box<Expr>),
     And(Box<[Expr]>),

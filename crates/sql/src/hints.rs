@@ -92,7 +92,6 @@ impl Context<'_> {
             "SC1012" => of_invalid_text(word).map(str::to_owned),
             "SC2001" => Some(self.of_unknown_name(word, at)),
             "SC2005" => Some(self.of_unknown_function(word.split('(').next()?.trim())),
-            "SC2006" => Some(self.of_unknown_user_function(word)),
             "SC2050" => form_of(word.split('(').next()?.trim()),
             "SC2042" => Some("Name what each row has, as in SELECT c.id, t.name.".into()),
             "SC2101" => Some("Aggregates stand in the SELECT list: SELECT COUNT(1) FROM c.".into()),
@@ -329,17 +328,18 @@ impl Context<'_> {
             ),
         }
     }
+}
 
-    fn of_unknown_user_function(&self, word: &str) -> String {
-        let name = word.split(['.', '(']).nth(1).unwrap_or(word).trim();
-        let mut known: Vec<&str> = Vec::new();
-        known.extend(self.environment.user_functions.iter().map(String::as_str));
-        known.sort_unstable();
-        match (nearest(name, known.iter().copied()), &known[..]) {
-            (Some(near), _) => format!("Did you mean udf.{near}? Upper and lower case count."),
-            (None, []) => "The container has no user-defined functions: create it first.".into(),
-            (None, _) => format!("The container has {}.", listed(&known)),
-        }
+/// Returns the hint for the name of a user-defined function that the container does not have. The
+/// query compiles, because the call is an error only for a row.
+pub(crate) fn of_unknown_user_function(name: &str, environment: &Environment) -> String {
+    let mut known: Vec<&str> = Vec::new();
+    known.extend(environment.user_functions.iter().map(String::as_str));
+    known.sort_unstable();
+    match (nearest(name, known.iter().copied()), &known[..]) {
+        (Some(near), _) => format!("Did you mean udf.{near}? Upper and lower case count."),
+        (None, []) => "The container has no user-defined functions: create it first.".into(),
+        (None, _) => format!("The container has {}.", listed(&known)),
     }
 }
 

@@ -17,6 +17,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+/// Milliseconds of a second: lists are ordered by milliseconds, and clients read seconds.
+const MILLISECONDS_PER_SECOND: u64 = 1_000;
+
 /// Makes the token (`_token`) that a response shows for a permission.
 #[derive(Clone, Copy)]
 pub struct TokenSigner<'a>(pub &'a dyn Fn(&Grant) -> String);
@@ -178,10 +181,13 @@ impl AccessResource {
         if let Some(token) = &token {
             kind_properties.push(("_token", token));
         }
+        let mut body = self.body.clone();
+        if self.kind == AccessResourceKind::EncryptionKey {
+            // Clients show the second in which a key was made; a new wrapping does not change it.
+            body.set("_cts", self.created / MILLISECONDS_PER_SECOND);
+        }
         Resource {
-            body: self
-                .meta
-                .text(&self.body, &self.self_link(), &kind_properties),
+            body: self.meta.text(&body, &self.self_link(), &kind_properties),
             etag: self.meta.etag_text(),
             rid: self.meta.rid,
             created,

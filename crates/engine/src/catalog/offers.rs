@@ -18,7 +18,8 @@ use crate::request::properties::{
     self, Property, immutable, limited_to, member, server_set, stored,
 };
 use crate::request::{
-    OfferChange, Offered, Resource, Throughput, increment_percent, throughput_out_of_range,
+    OfferChange, Offered, Resource, Throughput, autoscale_settings, increment_percent,
+    throughput_out_of_range,
 };
 use crate::throughput::{Given, new_shared};
 use orrery_model::sync::{lock, write};
@@ -64,7 +65,7 @@ impl Offer {
         let throughput = match number("autoscale") {
             Some(max) => Throughput::Autoscale {
                 max,
-                increment_percent: number("incrementPercent").unwrap_or(0),
+                increment_percent: number("incrementPercent"),
             },
             None => Throughput::Manual(number("manual")?),
         };
@@ -90,7 +91,9 @@ impl Offer {
                 increment_percent,
             } => {
                 internal.set("autoscale", max);
-                internal.set("incrementPercent", increment_percent);
+                if let Some(percent) = increment_percent {
+                    internal.set("incrementPercent", percent);
+                }
             }
         }
         Record {
@@ -121,9 +124,7 @@ impl Offer {
                 max,
                 increment_percent,
             } => {
-                let increment = object! { "incrementPercent" => increment_percent };
-                let policy = object! { "throughputPolicy" => increment };
-                let settings = object! { "maxThroughput" => max, "autoUpgradePolicy" => policy };
+                let settings = autoscale_settings(max.into(), increment_percent.map(i64::from));
                 object! { "offerThroughput" => max / 10, "offerAutopilotSettings" => settings }
             }
         };
@@ -211,10 +212,10 @@ fn ru_min(mode: Throughput, highest_ru: u32, load: Load) -> u32 {
 }
 
 /// Returns the maximum of an autoscale offer after it was raised to pay for the stored bytes: in
-/// steps of `increment_percent`, or directly to the required RU/s if the percentage is 0.
+/// steps of `increment_percent`, or directly to the required RU/s if the percentage is 0 or absent.
 ///
 /// The service documents 0.1 GB of storage for each RU/s of the maximum.
-fn raised_max(max: u32, increment_percent: u32, load: Load) -> u32 {
+fn raised_max(max: u32, increment_percent: Option<u32>, load: Load) -> u32 {
     let mode = Throughput::Autoscale {
         max,
         increment_percent,
@@ -223,8 +224,8 @@ fn raised_max(max: u32, increment_percent: u32, load: Load) -> u32 {
     let mut raised = u64::from(max);
     while raised < required {
         raised = match increment_percent {
-            0 => required,
-            percent => raised + (raised * u64::from(percent)).div_ceil(100),
+            None | Some(0) => required,
+            Some(percent) => raised + (raised * u64::from(percent)).div_ceil(100),
         };
         raised = raised.next_multiple_of(u64::from(mode.ru_step()));
     }
@@ -583,11 +584,11 @@ impl Offer {
                 // offer.
                 let mode = Throughput::Autoscale {
                     max: 0,
-                    increment_percent: 0,
+                    increment_percent: None,
                 };
                 let rounded = ru.next_multiple_of(mode.ru_step());
                 let max = ru_min(mode, self.highest_ru, load).max(rounded);
-                Throughput::autoscale(i64::from(max), 0)
+                Throughput::autoscale(i64::from(max), None)
             }
             (OfferChange::ToManual, Throughput::Autoscale { max, .. }) => {
                 Throughput::manual(i64::from(max))
@@ -707,7 +708,7 @@ mod tests {
     const MANUAL: Throughput = Throughput::Manual(400);
     const AUTOSCALE: Throughput = Throughput::Autoscale {
         max: 1_000,
-        increment_percent: 0,
+        increment_percent: None,
     };
 
     fn stored(gigabytes: u64) -> Load {
@@ -752,18 +753,18 @@ mod tests {
 
     #[test]
     fn the_maximum_of_autoscale_rises_with_the_stored_bytes() {
-        assert_eq!(raised_max(1_000, 0, stored(0)), 1_000);
-        assert_eq!(raised_max(1_000, 0, stored(100)), 1_000);
+        assert_eq!(raised_max(1_000, None, stored(0)), 1_000);
+        assert_eq!(raised_max(1_000, None, stored(100)), 1_000);
         let above = Load {
             bytes: 100 * limits::GIGABYTE + 1,
             ..stored(0)
         };
-        assert_eq!(raised_max(1_000, 0, above), 2_000);
-        assert_eq!(raised_max(1_000, 0, stored(650)), 7_000);
-        assert_eq!(raised_max(10_000, 20, stored(1_050)), 12_000);
-        assert_eq!(raised_max(10_000, 20, stored(1_300)), 15_000);
+        assert_eq!(raised_max(1_000, None, above), 2_000);
+        assert_eq!(raised_max(1_000, None, stored(650)), 7_000);
+        assert_eq!(raised_max(10_000, Some(20), stored(1_050)), 12_000);
+        assert_eq!(raised_max(10_000, Some(20), stored(1_300)), 15_000);
         assert_eq!(
-            raised_max(999_000, 20, stored(1_000_000)),
+            raised_max(999_000, Some(20), stored(1_000_000)),
             1_000_000,
             "the highest throughput that an offer may have"
         );

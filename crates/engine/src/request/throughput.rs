@@ -18,8 +18,9 @@ pub enum Throughput {
         /// The maximum in RU/s.
         max: u32,
         /// The percentage by which the maximum rises when more bytes are stored than it allows, 0
-        /// to 100; 0 raises it to the required value.
-        increment_percent: u32,
+        /// to 100; 0 raises it to the required value, and so does `None`, a throughput whose
+        /// settings have no policy.
+        increment_percent: Option<u32>,
     },
 }
 
@@ -46,12 +47,22 @@ impl OfferChange {
 
     /// Creates the change to an autoscale maximum in RU/s, with the percentage by which it rises
     /// when more bytes are stored than it allows.
-    pub fn autoscale(max: i64, increment_percent: i64) -> Self {
-        let policy =
-            object! { "throughputPolicy" => object! { "incrementPercent" => increment_percent } };
-        let settings = object! { "maxThroughput" => max, "autoUpgradePolicy" => policy };
+    pub fn autoscale(max: i64, increment_percent: Option<i64>) -> Self {
+        let settings = autoscale_settings(max, increment_percent);
         OfferChange::To(object! { "content" => object! { "offerAutopilotSettings" => settings } })
     }
+}
+
+/// Returns the settings of autoscale as clients send and read them: with a policy if there is a
+/// percentage.
+pub(crate) fn autoscale_settings(max: i64, increment_percent: Option<i64>) -> Object {
+    let mut settings = object! { "maxThroughput" => max };
+    if let Some(percent) = increment_percent {
+        let increment = object! { "incrementPercent" => percent };
+        let policy = object! { "throughputPolicy" => increment };
+        settings.push_new("autoUpgradePolicy", policy);
+    }
+    settings
 }
 
 /// An offer as clients read it.
@@ -269,14 +280,15 @@ impl Throughput {
         Ok(Throughput::Manual(ru))
     }
 
-    /// Creates an autoscale throughput. `max` is in RU/s, `increment_percent` 0 to 100.
+    /// Creates an autoscale throughput. `max` is in RU/s, `increment_percent` 0 to 100 or `None`.
     ///
     /// # Errors
     /// 400 if the number is outside the service's limits or no multiple of the step.
-    pub fn autoscale(max: i64, increment_percent: i64) -> Result<Self> {
-        let increment_percent = match u32::try_from(increment_percent) {
-            Ok(percent) if percent <= 100 => percent,
-            _ => {
+    pub fn autoscale(max: i64, increment_percent: Option<i64>) -> Result<Self> {
+        let increment_percent = match increment_percent.map(u32::try_from) {
+            None => None,
+            Some(Ok(percent)) if percent <= 100 => Some(percent),
+            Some(_) => {
                 return Err(Error::bad(
                     "The 'incrementPercent' of an autoscale policy is between 0 and 100.",
                 ));
@@ -368,18 +380,18 @@ pub(crate) fn throughput_out_of_range(ru: i64, min: u32, max: u32, step: u32) ->
     ))
 }
 
-/// Returns `autoUpgradePolicy.throughputPolicy.incrementPercent` of autoscale settings; 0 if it is
-/// absent.
+/// Returns `autoUpgradePolicy.throughputPolicy.incrementPercent` of autoscale settings; `None` if
+/// it is absent.
 ///
 /// # Errors
 /// 400 if the value is no whole number.
-pub fn increment_percent(settings: &Json) -> Result<i64> {
+pub fn increment_percent(settings: &Json) -> Result<Option<i64>> {
     let policy = settings.get("autoUpgradePolicy");
     let policy = policy.and_then(|policy| policy.get("throughputPolicy"));
     let percent = policy.and_then(|policy| policy.get("incrementPercent"));
     match percent {
-        None | Some(Json::Null) => Ok(0),
-        Some(percent) => percent.as_i64().ok_or_else(|| {
+        None | Some(Json::Null) => Ok(None),
+        Some(percent) => percent.as_i64().map(Some).ok_or_else(|| {
             Error::bad("The 'incrementPercent' of an autoscale policy is no whole number.")
         }),
     }

@@ -10,7 +10,7 @@ use crate::options::Consistency;
 use orrery_engine::request::{Bucket, IndexingDirective, Priority, Throughput, increment_percent};
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Epk, PartitionKey};
-use orrery_model::{Json, Result, limits};
+use orrery_model::{Error, Json, Result, limits};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -623,8 +623,7 @@ static HEADERS: &[Header] = &[
         "limits the size of continuations, in KiB",
         "below 1: 400; smaller than the continuation: 400",
         |a, v| {
-            a.continuation_limit_kb =
-                Some(usize::try_from(v.number(1, i64::from(i32::MAX))?).unwrap_or(usize::MAX));
+            a.continuation_limit_kb = Some(continuation_limit_kb(v)?);
             Ok(())
         },
     ),
@@ -789,6 +788,25 @@ fn range_name(v: &Value<'_>) -> Result<RangeName> {
         container,
         id: number.parse().ok(),
     })
+}
+
+/// Parses the size that a continuation may have, in KiB. Clients look for the service's words about
+/// a size of 0, in which no continuation has room, and about a negative one.
+fn continuation_limit_kb(v: &Value<'_>) -> Result<usize> {
+    match v.text.parse::<i32>() {
+        Ok(0) => Err(Error::bad(
+            "The continuation token limit specified is not large enough. Set the header \
+             'x-ms-documentdb-responsecontinuationtokenlimitinkb' to 1 or more.",
+        )),
+        Ok(negative) if negative < 0 => Err(v.invalid(
+            "Please pass in a valid continuation token size limit which must be a positive \
+             integer.",
+        )),
+        _ => {
+            let kilobytes = v.number(1, i64::from(i32::MAX))?;
+            Ok(usize::try_from(kilobytes).unwrap_or(usize::MAX))
+        }
+    }
 }
 
 /// Parses manual throughput, in request units per second.

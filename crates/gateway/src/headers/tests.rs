@@ -233,14 +233,14 @@ fn throughput_follows_the_steps_of_the_service() {
         autoscale(settings).expect("it parses"),
         Some(Throughput::Autoscale {
             max: 4000,
-            increment_percent: 0
+            increment_percent: Some(0)
         })
     );
     let rising =
         r#"{"maxThroughput":1000,"autoUpgradePolicy":{"throughputPolicy":{"incrementPercent":3}}}"#;
     let risen = Throughput::Autoscale {
         max: 1000,
-        increment_percent: 3,
+        increment_percent: Some(3),
     };
     assert_eq!(autoscale(rising).expect("it parses"), Some(risen));
     let too_low = autoscale(r#"{"maxThroughput":-200}"#).expect_err("it is too low");

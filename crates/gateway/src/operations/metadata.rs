@@ -73,9 +73,13 @@ pub(super) fn create_container(
 ) -> Result<Progress> {
     let throughput = call.headers.throughput();
     let outcome = engine.create_container(database, &call.object()?, throughput);
-    Ok(Progress::Complete(resource(old_versions::shown(
-        call, outcome,
-    ))))
+    let created = outcome.result.as_ref().ok();
+    let is_sharing = created.is_some_and(|created| engine.shares_throughput(created.rid));
+    let mut reply = resource(old_versions::shown(call, outcome));
+    if is_sharing {
+        reply.set("x-ms-share-throughput", "true");
+    }
+    Ok(Progress::Complete(reply))
 }
 
 pub(super) fn read_container(

@@ -18,7 +18,7 @@ pub(super) const TOKEN: &str = "_token";
 /// Text in a resource token before the part that differs.
 const SIGNATURE: &str = "&sig=";
 /// Members of bodies with times.
-const TIMES: &[&str] = &["_ts", "crts", "nowSeconds", "takenMilliseconds"];
+const TIMES: &[&str] = &["_ts", "_cts", "crts", "nowSeconds", "takenMilliseconds"];
 /// Headers with such values.
 const HEADERS: &[(&str, &str)] = &[
     ("x-ms-content-path", "rid"),

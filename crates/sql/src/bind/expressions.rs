@@ -4,11 +4,12 @@
 use super::folding::folded;
 use super::projection::{canonical_text, contains, is_aggregate};
 use super::rank::FULL_TEXT_RANK;
-use super::{Binder, BoundExpr, GroupedClause, Mapping, Name};
+use super::{Binder, BoundExpr, GroupedClause, Mapping, Name, diagnostic};
 use crate::bound::{Expr, LikePattern, Step};
-use crate::error::QueryError;
+use crate::error::{Diagnostic, QueryError};
 use crate::functions::like::Pattern;
 use crate::functions::{self, ANY, AggregateKind, Function, Implementation};
+use crate::hints;
 use crate::syntax::ast::{self, BinaryOp, Kind, PathStep, Span, SubqueryKind, UnaryOp};
 use crate::syntax::build;
 use crate::value::{digest, weight};
@@ -424,10 +425,7 @@ impl<'a> Binder<'a> {
 
     fn udf(&mut self, name: &str, arguments: &[ast::Expr], span: Span) -> BoundExpr {
         let arguments = self.expressions(arguments)?;
-        if !self.environment.user_functions.contains(name) {
-            let message = format!("'{name}' is not a recognized user-defined function name.");
-            self.report("SC2006", message, span);
-        }
+        let is_known = self.environment.user_functions.contains(name);
         // The first call above the limit is reported; further ones would add nothing.
         let limit = limits::UDF_CALLS_PER_QUERY;
         self.udf_calls += 1;
@@ -439,13 +437,23 @@ impl<'a> Binder<'a> {
             self.report("SC3005", message, span);
         }
         // A query above the limit is refused, so the names of further functions are not needed.
-        if self.udf_calls <= limit && !self.udfs.iter().any(|n| n == name) {
+        if is_known && self.udf_calls <= limit && !self.udfs.iter().any(|n| n == name) {
             self.udfs.push(name.to_owned());
         }
         Ok(Expr::Udf {
             name: name.to_owned(),
             arguments,
+            missing: (!is_known).then(|| Box::new(self.missing_function(name, span))),
         })
+    }
+
+    /// Returns the error of a call, with this span, of a user-defined function that the container
+    /// does not have.
+    fn missing_function(&self, name: &str, span: Span) -> Diagnostic {
+        let message = format!("'{name}' is not a recognized user-defined function name.");
+        let mut error = diagnostic(self.text, "SC2006", message, span);
+        error.hint = Some(hints::of_unknown_user_function(name, self.environment));
+        error
     }
 
     /// Reports a call, with this span, of a function that does not exist. The error covers the

@@ -1,5 +1,6 @@
 //! Each mistake of a table gets the hint beside it, and no hint ever makes compiling fail.
 
+use super::of_unknown_user_function;
 use crate::{Environment, Query, QueryError};
 use orrery_model::Json;
 
@@ -102,7 +103,6 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     ("SELECT LENGHT(c.name) FROM c", "Did you mean LENGTH?"),
     ("SELECT TAX(c.price) FROM c", "call it as udf.tax(…)"),
-    ("SELECT udf.Tax(c.price) FROM c", "Did you mean udf.tax?"),
     ("SELECT SUBSTRING(c.name) FROM c", "Form: SUBSTRING("),
     ("SELECT c.id, COUNT(1) FROM c", "Add c.id to GROUP BY"),
     (
@@ -133,6 +133,21 @@ fn the_words_of_the_service_come_first() {
 fn the_remedy_for_having_is_a_query_that_compiles() {
     let query = "SELECT * FROM (SELECT c.a, COUNT(1) AS n FROM c GROUP BY c.a) AS g WHERE g.n > 1";
     assert_eq!(told(query, &[]), "");
+}
+
+#[test]
+fn the_hint_for_an_unknown_user_function_names_those_that_there_are() {
+    let mut environment = Environment::default();
+    let hint = of_unknown_user_function("Tax", &environment);
+    assert_eq!(
+        hint,
+        "The container has no user-defined functions: create it first."
+    );
+    environment.user_functions = ["tax".to_owned()].into();
+    let hint = of_unknown_user_function("Tax", &environment);
+    assert_eq!(hint, "Did you mean udf.tax? Upper and lower case count.");
+    let hint = of_unknown_user_function("discount", &environment);
+    assert_eq!(hint, "The container has 'tax'.");
 }
 
 #[test]

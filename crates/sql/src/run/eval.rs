@@ -159,7 +159,13 @@ impl Expr {
             } => eval_call(function, arguments, cx, scope),
 
             // udf.name(...): undefined arguments are passed on as undefined.
-            Expr::Udf { name, arguments } => eval_udf(name, arguments, cx, scope),
+            Expr::Udf {
+                missing: Some(error),
+                ..
+            } => Err(QueryError::Compile(vec![(**error).clone()])),
+            Expr::Udf {
+                name, arguments, ..
+            } => eval_udf(name, arguments, cx, scope),
 
             // (SELECT ...), EXISTS, ARRAY, ALL, FIRST and LAST of a subquery.
             Expr::Subquery(kind, block) => {
