@@ -5,8 +5,8 @@
 //! request runs next; this file adds the clock, the threads and the refusals:
 //!
 //! * A request that runs for more than [`YOUNG`] becomes long, if its processes have used processor
-//!   time in the meantime, and its processes get the lowest priority of the system. One that waited
-//!   becomes long after [`YOUNG_IDLE`], and keeps its priority until its processes have worked.
+//!   time in the meantime, and its processes get a low priority. One that waited becomes long after
+//!   [`YOUNG_IDLE`], and keeps its priority until its processes have worked.
 //! * A request that runs for more than [`OLD`] is old, and may have to end for any group.
 //! * A request that must end loses its processes. Its answer is 429, and nothing of it took effect.
 //! * A request that waits for more than [`WAIT`], or finds the queue full, is answered with 429.

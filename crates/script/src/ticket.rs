@@ -7,8 +7,8 @@
 //! meantime belongs to the ticket.
 //!
 //! The holder of the other end can do two things while the request runs: [`Ticket::lower`] gives
-//! its processes the lowest priority of the system, and [`Ticket::end`] ends them. Nothing of an
-//! ended request takes effect, because its transaction is not committed.
+//! its processes a low priority, and [`Ticket::end`] ends them. Nothing of an ended request takes
+//! effect, because its transaction is not committed.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -58,8 +58,8 @@ impl Ticket {
         work()
     }
 
-    /// Gives the processes of the request the lowest priority, also those that it uses later. Such
-    /// a process is not used again, because its priority cannot be raised.
+    /// Gives the processes of the request a low priority, also those that it uses later. Such a
+    /// process is not used again, because its priority cannot be raised.
     pub fn lower(&self) {
         let mut state = self.lock();
         state.is_lowered = true;
