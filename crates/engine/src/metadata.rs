@@ -436,8 +436,9 @@ impl Engine {
     }
 }
 
-/// Returns true if a query over a list may have rows after a page. A list is small, so the page with
-/// the last row is the last page. The rows that are looked at are in no answer and in no charge.
+/// Returns true if a query over a list may have rows after a page. A list is small, so the page
+/// with the last row is the last page. The rows that are looked at are in no answer and in no
+/// charge.
 fn has_rows_after(
     place: Workplace<'_>,
     rows: &[ListedRow],

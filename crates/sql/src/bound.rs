@@ -48,13 +48,7 @@ pub(crate) enum Expr {
         arguments: Box<[Expr]>,
     },
     /// A call of a user-defined function.
-    Udf {
-        name: String,
-        arguments: Box<[Expr]>,
-        /// The error of the call, if the container has no such function: a query that evaluates
-        /// the call for no row has no error.
-        missing: Option<Box<Diagnostic>>,
-    },
+    Udf(Box<UdfCall>),
     Unary(UnaryOp, Box<Expr>),
     And(Box<[Expr]>),
     Or(Box<[Expr]>),
@@ -93,6 +87,16 @@ pub(crate) enum Expr {
         value: Box<Expr>,
         body: Box<Expr>,
     },
+}
+
+/// A call of a user-defined function.
+#[derive(Debug)]
+pub(crate) struct UdfCall {
+    pub(crate) name: String,
+    pub(crate) arguments: Box<[Expr]>,
+    /// The error of the call, if the container has no such function: a query that evaluates the
+    /// call for no row has no error.
+    pub(crate) missing: Option<Diagnostic>,
 }
 
 /// One step of a path.
@@ -238,7 +242,8 @@ impl Expr {
         match self {
             Expr::Constant(_) | Expr::Slot(_) | Expr::GroupKey { .. } | Expr::Aggregate { .. } => {}
             Expr::Path { base, .. } => base.walk(added, visit),
-            Expr::Call { arguments, .. } | Expr::Udf { arguments, .. } => all(arguments),
+            Expr::Call { arguments, .. } => all(arguments),
+            Expr::Udf(call) => all(&call.arguments),
             Expr::And(list)
             | Expr::Or(list)
             | Expr::Coalesce(list)

@@ -5,7 +5,7 @@ use super::folding::folded;
 use super::projection::{canonical_text, contains, is_aggregate};
 use super::rank::FULL_TEXT_RANK;
 use super::{Binder, BoundExpr, GroupedClause, Mapping, Name, diagnostic};
-use crate::bound::{Expr, LikePattern, Step};
+use crate::bound::{Expr, LikePattern, Step, UdfCall};
 use crate::error::{Diagnostic, QueryError};
 use crate::functions::like::Pattern;
 use crate::functions::{self, ANY, AggregateKind, Function, Implementation};
@@ -440,11 +440,11 @@ impl<'a> Binder<'a> {
         if is_known && self.udf_calls <= limit && !self.udfs.iter().any(|n| n == name) {
             self.udfs.push(name.to_owned());
         }
-        Ok(Expr::Udf {
+        Ok(Expr::Udf(Box::new(UdfCall {
             name: name.to_owned(),
             arguments,
-            missing: (!is_known).then(|| Box::new(self.missing_function(name, span))),
-        })
+            missing: (!is_known).then(|| self.missing_function(name, span)),
+        })))
     }
 
     /// Returns the error of a call, with this span, of a user-defined function that the container

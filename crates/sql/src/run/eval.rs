@@ -13,7 +13,7 @@
 //! result is undefined.
 
 use super::frame::{Context, Scope};
-use crate::bound::{Block, Expr, LikePattern, Step};
+use crate::bound::{Block, Expr, LikePattern, Step, UdfCall};
 use crate::error::QueryError;
 use crate::functions::like::Pattern;
 use crate::functions::{Arguments, Function, Implementation};
@@ -159,13 +159,7 @@ impl Expr {
             } => eval_call(function, arguments, cx, scope),
 
             // udf.name(...): undefined arguments are passed on as undefined.
-            Expr::Udf {
-                missing: Some(error),
-                ..
-            } => Err(QueryError::Compile(vec![(**error).clone()])),
-            Expr::Udf {
-                name, arguments, ..
-            } => eval_udf(name, arguments, cx, scope),
+            Expr::Udf(call) => eval_udf(call, cx, scope),
 
             // (SELECT ...), EXISTS, ARRAY, ALL, FIRST and LAST of a subquery.
             Expr::Subquery(kind, block) => {
@@ -488,18 +482,16 @@ fn eval_call<'s>(
 }
 
 /// Calls a user-defined function.
-fn eval_udf<'s>(
-    name: &str,
-    arguments: &'s [Expr],
-    cx: &mut Context<'_>,
-    scope: &'s Scope<'s>,
-) -> Evaluated<'s> {
-    let mut values = Vec::with_capacity(arguments.len());
-    for argument in arguments {
+fn eval_udf<'s>(call: &'s UdfCall, cx: &mut Context<'_>, scope: &'s Scope<'s>) -> Evaluated<'s> {
+    if let Some(error) = &call.missing {
+        return Err(QueryError::Compile(vec![error.clone()]));
+    }
+    let mut values = Vec::with_capacity(call.arguments.len());
+    for argument in &call.arguments {
         values.push(argument.eval(cx, scope)?.map(Cow::into_owned));
     }
     cx.work.udf_calls += 1;
-    Ok(cx.functions.call(name, &values)?.map(Cow::Owned))
+    Ok(cx.functions.call(&call.name, &values)?.map(Cow::Owned))
 }
 
 /// Runs a subquery for the current row. Rows with an undefined value are no rows.
