@@ -300,11 +300,20 @@ pub(crate) fn run_page(
     bounds.reserve_rows = Some(&mut reserve_rows);
     bounds.clock = clock;
     let result = query.run(source, functions, resume, &mut bounds, work);
-    // A request with a script that was ended for others did not run out of time.
     match result {
+        // A request with a script that was ended for others did not run out of time.
         Err(QueryError::Timeout) if is_ended() => Err(QueryError::Source(Box::new(script_error(
             ScriptError::Evicted,
         )))),
+        // A client that sent this query again would be refused again.
+        Err(QueryError::MemoryTaken) if memory.exceeds_budget() => {
+            let mebibytes = engine.query_memory.budget().limit() >> 20;
+            Err(QueryError::Memory(format!(
+                "The query needs more than the {mebibytes} MiB of memory that all queries have. \
+                 Filter more items, group by fewer values, or start the server with a larger \
+                 --memory-limit."
+            )))
+        }
         other => other,
     }
 }

@@ -16,6 +16,12 @@ const MEMORY_MB: u64 = 800;
 fn server() -> (Server, Client) {
     let server = start(&["--memory"]).expect("it starts");
     let mut client = server.client();
+    create_posts(&mut client);
+    (server, client)
+}
+
+/// Creates the container of the items.
+fn create_posts(client: &mut Client) {
     client.create("/dbs", r#"{"id":"blog"}"#);
     // Items of this size have more index terms than one write may create.
     let excluded = ["wide", "names", "again"]
@@ -27,7 +33,6 @@ fn server() -> (Server, Client) {
         "/dbs/blog/colls",
         &format!(r#"{{"id":"posts","partitionKey":{key},"indexingPolicy":{policy}}}"#),
     );
-    (server, client)
 }
 
 fn insert(client: &mut Client, id: &str, members: &str) {
@@ -605,4 +610,26 @@ fn other_requests_are_served_during_expensive_queries() {
             );
         }
     });
+}
+
+#[test]
+fn a_query_that_needs_more_memory_than_all_queries_have_is_400() {
+    let server = start(&["--memory", "--memory-limit", "256MiB"]).expect("it starts");
+    let mut client = server.client();
+    create_posts(&mut client);
+    for n in 0..14 {
+        let text = "a".repeat(1_900_000);
+        insert(&mut client, &n.to_string(), &format!(r#""s":"{n}{text}""#));
+    }
+    let groups = "SELECT COUNT(1) AS n, c.s FROM c GROUP BY c.s";
+    let answer = client.call(&Request::query(ITEMS, groups));
+    // Clients send a query again after 429, and this one would be refused again.
+    assert_eq!(answer.status, 400, "{}", answer.text());
+    assert!(
+        answer.text().contains("--memory-limit"),
+        "{}",
+        answer.text()
+    );
+    let one = "SELECT COUNT(1) AS n, c.s FROM c WHERE c.id = '1' GROUP BY c.s";
+    assert_eq!(client.call(&Request::query(ITEMS, one)).rows().len(), 1);
 }

@@ -4,8 +4,10 @@
 //! others give memory back, and every other page that wants to grow is refused. Without this order,
 //! large pages would take each other's last bytes, and none of them would end. Pages up to
 //! [`SMALL_BYTES`] are not part of the order: they are refused only by the budget itself.
+//!
+//! A page that needs more than the whole budget is refused at once, because no wait would help it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -57,6 +59,7 @@ impl QueryMemory {
         PageMemory {
             memory: self,
             state: RefCell::default(),
+            exceeds_budget: Cell::new(false),
         }
     }
 
@@ -94,6 +97,7 @@ impl Drop for TextMemory<'_> {
 pub(crate) struct PageMemory<'a> {
     memory: &'a QueryMemory,
     state: RefCell<PageState>,
+    exceeds_budget: Cell<bool>,
 }
 
 #[derive(Default)]
@@ -109,6 +113,10 @@ impl PageMemory<'_> {
         let mut state = self.state.borrow_mut();
         if bytes <= SMALL_BYTES {
             return self.grow(&mut state, bytes);
+        }
+        if bytes > self.memory.budget.limit() {
+            self.exceeds_budget.set(true);
+            return false;
         }
         let place = self.enter(&mut state);
         let is_first = {
@@ -129,6 +137,12 @@ impl PageMemory<'_> {
         let mut has_grown = false;
         pause(&mut || has_grown = self.wait(&mut state, bytes));
         has_grown
+    }
+
+    /// Returns true if the page wanted more than the memory of all queries: it would be refused
+    /// also if it were alone.
+    pub(crate) fn exceeds_budget(&self) -> bool {
+        self.exceeds_budget.get()
     }
 
     /// Waits until the memory is there, as the first page.
@@ -218,6 +232,16 @@ mod tests {
         drop(first);
         assert_eq!(memory.budget().used(), 0);
         assert!(memory.page().reserve(10 * MIB, no_wait));
+    }
+
+    #[test]
+    fn a_page_that_needs_more_than_the_budget_does_not_wait() {
+        let memory = QueryMemory::new(MemoryBudget::new(10 * MIB));
+        let page = memory.page();
+        assert!(page.reserve(10 * MIB, no_wait));
+        assert!(!page.exceeds_budget());
+        assert!(!page.reserve(11 * MIB, no_wait));
+        assert!(page.exceeds_budget());
     }
 
     #[test]
