@@ -116,6 +116,11 @@ const PROPERTIES: &[Property] = &[
         "kept and checked: what clients encrypt, and with which key; cannot be changed",
     ),
     unsupported("analyticalStorageTtl", "refused by name"),
+    unsupported(
+        "ttlPropertyPath",
+        "refused by name: the .NET SDK alone has it and marks it as obsolete, and items expire in \
+         the order of their changes",
+    ),
     unsupported("materializedViewDefinition", "refused by name"),
     unsupported("globalSecondaryIndexDefinition", "refused by name"),
     unsupported("dataMaskingPolicy", "refused by name"),
@@ -515,6 +520,10 @@ mod tests {
     fn an_unsupported_setting_is_refused_by_name() {
         for (member, named) in [
             (r#""analyticalStorageTtl":-1"#, "analyticalStorageTtl"),
+            (
+                r#""defaultTtl":5,"ttlPropertyPath":"/made""#,
+                "ttlPropertyPath",
+            ),
             (
                 r#""changeFeedPolicy":{"retentionDuration":-1}"#,
                 "change feed policy",

@@ -699,7 +699,7 @@ static HEADERS: &[Header] = &[
     ),
     header(
         "x-ms-offer-type",
-        "nothing: throughput is a number",
+        "nothing: the levels S1 to S3 are retired, and throughput is a number",
         FREE_HINT,
     ),
     checked(
