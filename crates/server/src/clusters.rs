@@ -1,8 +1,9 @@
 //! The store in PostgreSQL clusters, for `orrery start --store postgres`.
 //!
 //! Several servers, the *nodes*, may be started with the same clusters. One node at a time holds
-//! the lease of the account and serves requests; the others wait for the lease. A node that loses
-//! the lease ends at once, so that its supervisor starts it again as one that waits.
+//! the lease of the account, and grants single partitions to others (`grants.rs`). The others wait
+//! for the lease, own the partitions that were granted to them, and send other requests on. A node
+//! that loses the lease ends at once, so that its supervisor starts it again as one that waits.
 
 use crate::command::{StartArguments, StoreKind};
 use crate::context::ServerContext;
