@@ -1,27 +1,27 @@
 //! The account that clients see: endpoint, consistency level and regions.
 
-use crate::command::StartArguments;
+use crate::config::ServerConfig;
 use crate::failure::Failure;
 use orrery_gateway::Account;
 
 /// Name of the account of the vendor's newest emulator, which tests of client libraries compare.
 const EMULATOR_ACCOUNT: &str = "cosmosdev";
 
-/// Returns the account that the arguments describe.
+/// Returns the account that the configuration describes.
 ///
 /// # Errors
 /// [`Failure::Usage`] if a region has no name or two regions have the same name.
-pub(crate) fn account(arguments: &StartArguments) -> Result<Account, Failure> {
+pub(crate) fn account(config: &ServerConfig) -> Result<Account, Failure> {
     let mut account = Account {
-        endpoint: arguments.endpoint.clone(),
-        consistency: arguments.consistency.into(),
+        endpoint: config.account.endpoint.clone(),
+        consistency: config.account.consistency,
         ..Account::default()
     };
-    if arguments.emulator.is_some() {
+    if config.emulator.is_some() {
         account.name = EMULATOR_ACCOUNT.to_owned();
     }
-    if !arguments.regions.is_empty() {
-        account.regions = parse_regions(&arguments.regions)?;
+    if !config.account.regions.is_empty() {
+        account.regions = parse_regions(&config.account.regions)?;
     }
     Ok(account)
 }

@@ -4,7 +4,7 @@
 //! finished, so that it can report recovery and shutdown.
 
 use crate::address::{self, Listen, reachable};
-use crate::command::{AdminListen, ConsoleMode, StartArguments};
+use crate::config::ServerConfig;
 use crate::context::ServerContext;
 use crate::descriptors::ADMIN_CONNECTIONS;
 use crate::failure::Failure;
@@ -12,7 +12,7 @@ use crate::hosts::hosts;
 use crate::private_file;
 use orrery_admin::{Admin, AdminKeys, Components, Fleet, Options};
 use orrery_client::files::read_text;
-use orrery_console::{Access, Base, Console, Database, WithConsole};
+use orrery_console::{Base, Console, Database, WithConsole};
 use orrery_gateway::{ConnectionLimits, Patience, Port, serve};
 use std::io;
 use std::net::SocketAddr;
@@ -45,27 +45,27 @@ pub(crate) struct AdminServer {
 }
 
 impl AdminServer {
-    /// Starts the management API; returns `None` if the arguments switch it off.
+    /// Starts the management API; returns `None` if the configuration switches it off.
     ///
     /// # Errors
     /// The address cannot be used, or there is no usable key.
     pub(crate) async fn start(
-        arguments: &StartArguments,
+        config: &ServerConfig,
         context: &ServerContext,
     ) -> Result<Option<Self>, Failure> {
-        let AdminListen::At(listen) = arguments.admin_listen else {
+        let Some(listen) = config.admin.listen else {
             return Ok(None);
         };
         let keys = load_keys(
-            arguments.admin_key_file.as_deref(),
+            config.admin.key_file.as_deref(),
             context.data_dir.as_deref(),
         )?;
 
         // The port is open by default, so the user may not know of it. The message therefore names
         // the option that changes it.
-        let is_emulator = arguments.emulator.is_some();
+        let is_emulator = config.emulator.is_some();
         let cannot_listen = |(listen, error)| cannot_listen(listen, &error, is_emulator);
-        let listeners = address::listen(&[listen], arguments.takes_free_admin_port).await;
+        let listeners = address::listen(&[listen], config.admin.takes_free_port).await;
         let listeners = listeners.map_err(cannot_listen)?;
         let address =
             address::first_of(&listeners).map_err(|error| cannot_listen((listen, error)))?;
@@ -74,9 +74,9 @@ impl AdminServer {
             keys: keys.keys.clone(),
             world: context.world.clone(),
             log: context.log.clone(),
-            hosts: hosts(arguments),
+            hosts: hosts(config),
         }));
-        let console = console(arguments, &admin);
+        let console = console(config, &admin);
         let service = WithConsole::new(admin.clone(), console.clone(), Base::Root);
         let (stop, stopped) = oneshot::channel::<()>();
         let shutdown = async {
@@ -188,14 +188,10 @@ fn cannot_listen(listen: Listen, error: &io::Error, is_emulator: bool) -> Failur
     address::cannot_listen(listen, subject, error, remedy)
 }
 
-/// Creates the console, unless the arguments switch it off.
-fn console(arguments: &StartArguments, admin: &Arc<Admin>) -> Option<Arc<Console>> {
-    let access = match arguments.console {
-        ConsoleMode::On => Access::Full,
-        ConsoleMode::ReadOnly => Access::ReadOnly,
-        ConsoleMode::Off => return None,
-    };
-    let open = match &arguments.emulator {
+/// Creates the console, unless the configuration switches it off.
+fn console(config: &ServerConfig, admin: &Arc<Admin>) -> Option<Arc<Console>> {
+    let access = config.admin.console?;
+    let open = match &config.emulator {
         Some(emulator) => emulator.is_open(),
         None => false,
     };
@@ -203,8 +199,8 @@ fn console(arguments: &StartArguments, admin: &Arc<Admin>) -> Option<Arc<Console
         admin: admin.clone(),
         access,
         open,
-        hosts: hosts(arguments),
-        files: arguments.console_files.clone(),
+        hosts: hosts(config),
+        files: config.admin.console_files.clone(),
         version: env!("CARGO_PKG_VERSION"),
     })))
 }

@@ -5,7 +5,7 @@
 //! for the lease, own the partitions that were granted to them, and send other requests on. A node
 //! that loses the lease ends at once, so that its supervisor starts it again as one that waits.
 
-use crate::command::{StartArguments, StoreKind};
+use crate::config::ServerConfig;
 use crate::context::ServerContext;
 use crate::failure::Failure;
 use crate::grants::{Grantor, GrantorOptions};
@@ -236,12 +236,12 @@ impl PreparedClusters {
 ///
 /// # Errors
 /// [`Failure::Usage`] for a file that cannot be used, [`Failure::Data`] if a cluster cannot.
-pub(crate) fn open_for_owner(arguments: &StartArguments) -> Result<Vec<NamedStore>, Failure> {
+pub(crate) fn open_for_owner(config: &ServerConfig) -> Result<Vec<NamedStore>, Failure> {
     let options = StoreOptions {
         owns_opened: true,
         ..StoreOptions::default()
     };
-    let configs = match &arguments.cluster_file {
+    let configs = match config.cluster_file() {
         Some(file) => read_file(file)?,
         None => Vec::new(),
     };
@@ -274,23 +274,14 @@ pub(crate) fn open_for_lease(config: &ClusterConfig) -> Result<Arc<dyn Store>, F
     Ok(Arc::new(store))
 }
 
-/// Checks the options about the place of the data, and the cluster file. Nothing is created.
+/// Checks the cluster file of a node. Nothing is created.
 ///
 /// # Errors
-/// [`Failure::Usage`] if the options contradict each other or the file cannot be used.
-pub(crate) fn check(arguments: &StartArguments) -> Result<(), Failure> {
-    let wrong = |text: &str| Err(Failure::Usage(text.to_owned()));
-    match (arguments.store, &arguments.cluster_file) {
-        (StoreKind::Directory, None) => Ok(()),
-        (StoreKind::Directory, Some(_)) => wrong("--cluster-file is for --store postgres"),
-        (StoreKind::Postgres, None) => wrong("--store postgres needs --cluster-file"),
-        (StoreKind::Postgres, Some(_)) if arguments.memory => {
-            wrong("--store postgres and --memory exclude each other")
-        }
-        (StoreKind::Postgres, Some(_)) if arguments.regions.len() > 1 => {
-            wrong("a node is in one region: give --region once")
-        }
-        (StoreKind::Postgres, Some(file)) => read_file(file).map(|_| ()),
+/// [`Failure::Usage`] if the file cannot be used.
+pub(crate) fn check(config: &ServerConfig) -> Result<(), Failure> {
+    match config.cluster_file() {
+        Some(file) => read_file(file).map(|_| ()),
+        None => Ok(()),
     }
 }
 

@@ -18,6 +18,7 @@ mod keys;
 mod mcp;
 mod migrate_store;
 mod query;
+mod server_config;
 mod shell;
 mod shell_files;
 mod start;
@@ -29,7 +30,7 @@ pub(crate) use blog::{
     BlogAction, BlogCommand, DriftArguments, MigrateArguments, RunningBlog, ServeArguments,
     WorkerArguments,
 };
-pub(crate) use definition::{DumpArguments, DumpFormat, InitArguments, InitMode};
+pub(crate) use definition::{DumpArguments, DumpFormat, InitArguments};
 pub(crate) use export::ExportArguments;
 pub(crate) use fleet::{
     ClustersAction, ClustersArguments, ManagementArguments, NodesAction, NodesArguments,
@@ -47,10 +48,7 @@ pub(crate) use migrate_store::MigrateStoreArguments;
 pub(crate) use query::QueryArguments;
 pub(crate) use shell::ShellArguments;
 pub(crate) use shell_files::{CompletionsArguments, ManArguments};
-pub(crate) use start::{
-    AdminListen, Balance, Consistency, ConsoleMode, CrossPartitionQueries, Entra, Level, Profile,
-    StandbyReads, StartArguments, StoreKind, Switch, throughput,
-};
+pub(crate) use start::{AdminListen, Level, Profile, StartArguments, StoreKind, throughput};
 
 pub(crate) use start_help::summary as summary_of_start;
 #[cfg(test)]
@@ -242,6 +240,8 @@ pub(crate) struct HealthcheckArguments {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use orrery_engine::CrossPartitionQueries;
+    use orrery_gateway::Consistency;
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -253,13 +253,18 @@ mod tests {
         let Command::Start(start) = Program::parse_from(["orrery", "start"]).command else {
             panic!("not a start")
         };
-        assert!(start.listen.iter().all(|listen| listen.is_loopback()));
-        assert!(matches!(start.admin_listen, AdminListen::At(listen) if listen.is_loopback()));
-        assert_eq!(start.profile, Profile::Modern);
-        assert_eq!(start.cross_partition_queries, CrossPartitionQueries::Merge);
-        assert_eq!(start.consistency, Consistency::Session);
-        assert_eq!(start.enforce_throughput, Switch::Off);
-        assert!(start.regions.is_empty());
+        let config = start.into_config().expect("a configuration");
+        let listen = config.clients.listen.iter().chain(&config.admin.listen);
+        assert!(listen.clone().count() == 2 && listen.clone().all(|listen| listen.is_loopback()));
+        assert_eq!(config.engine.profile, orrery_engine::Profile::Modern);
+        assert_eq!(
+            config.engine.cross_partition_queries,
+            CrossPartitionQueries::Merge
+        );
+        assert_eq!(config.account.consistency, Consistency::Session);
+        assert!(!config.engine.throughput.enforce);
+        assert!(config.account.regions.is_empty());
+        assert!(config.fleet.is_none());
     }
 
     #[test]

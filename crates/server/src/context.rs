@@ -1,7 +1,7 @@
 //! The parts of a server that exist before its data is open.
 
 use crate::allocator;
-use crate::command::StartArguments;
+use crate::config::ServerConfig;
 use crate::data_dir;
 use crate::descriptors::{self, Shares};
 use crate::failure::Failure;
@@ -48,30 +48,26 @@ impl ServerContext {
     /// # Errors
     /// Those of [`descriptors::share_out`], [`data_dir::prepare`], [`tls::from_files`] and
     /// [`tls::self_signed`].
-    pub(crate) fn new(arguments: &StartArguments) -> Result<Self, Failure> {
+    pub(crate) fn new(config: &ServerConfig) -> Result<Self, Failure> {
         let started = Instant::now();
-        let memory = Memory::new(arguments.memory_limit);
+        let memory = Memory::new(config.memory_limit);
         allocator::keep_within(memory.limit);
-        let descriptors =
-            descriptors::share_out(arguments.max_connections, arguments.reserved_descriptors)?;
-        let data_dir = data_dir::prepare(arguments)?;
-        let tls = match &arguments.tls_cert {
+        let (wanted, reserved) = (
+            config.clients.max_connections,
+            config.clients.reserved_descriptors,
+        );
+        let descriptors = descriptors::share_out(wanted, reserved)?;
+        let data_dir = data_dir::prepare(config)?;
+        let tls = match &config.tls.certificate {
             Some(certificate) => tls::from_files(UserCertificate {
                 certificate,
-                key: arguments.tls_key.as_deref(),
-                password_file: arguments.tls_password_file.as_deref(),
-                password: arguments
-                    .tls_password
-                    .as_ref()
-                    .map(|secret| secret.0.as_str()),
+                key: config.tls.key.as_deref(),
+                password_file: config.tls.password_file.as_deref(),
+                password: config.tls.password.as_ref().map(|secret| secret.0.as_str()),
             })?,
-            None => tls::self_signed(data_dir.as_deref(), &arguments.cert_hosts)?,
+            None => tls::self_signed(data_dir.as_deref(), &config.tls.hosts)?,
         };
-        let log = Log::new(
-            arguments.log_level.into(),
-            arguments.log_format.into(),
-            io::stderr(),
-        );
+        let log = Log::new(config.log.level, config.log.format, io::stderr());
         let (log, world) = (Arc::new(log), Arc::new(SystemWorld::new()));
         library_log::collect(log.clone(), world.clone());
         Ok(ServerContext {

@@ -1,25 +1,25 @@
 //! The data directory of a server.
 
-use crate::command::StartArguments;
+use crate::config::ServerConfig;
 use crate::failure::Failure;
 use crate::private_file;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Returns the data directory that the arguments select and creates it if it is missing; `None` if
+/// Returns the data directory that the configuration selects and creates it if it is missing; `None` if
 /// the data is to be kept in memory.
 ///
 /// # Errors
 /// [`Failure::Usage`] if no directory is given and the user has no home directory;
 /// [`Failure::Data`] if the directory cannot be created.
-pub(crate) fn prepare(arguments: &StartArguments) -> Result<Option<PathBuf>, Failure> {
-    if arguments.memory {
+pub(crate) fn prepare(config: &ServerConfig) -> Result<Option<PathBuf>, Failure> {
+    if config.data.in_memory {
         return Ok(None);
     }
-    let directory = locate(arguments.data_dir.as_deref(), SERVER)?;
+    let directory = locate(config.data.directory.as_deref(), SERVER)?;
     private_file::create_directory(&directory)
         .map_err(|error| cannot_create(&directory, &error))?;
-    refuse_foreign(&directory, &named_files(arguments))?;
+    refuse_foreign(&directory, &config.files())?;
     refuse_read_only(&directory)?;
     Ok(Some(directory))
 }
@@ -33,23 +33,6 @@ pub(crate) fn prepare_copy(directory: &Path, named: &[&Path]) -> Result<(), Fail
     private_file::create_directory(directory).map_err(|error| cannot_create(directory, &error))?;
     refuse_foreign(directory, named)?;
     refuse_read_only(directory)
-}
-
-/// Returns the files that the arguments name.
-fn named_files(arguments: &StartArguments) -> Vec<&Path> {
-    let named = [
-        &arguments.config,
-        &arguments.cluster_file,
-        &arguments.key_file,
-        &arguments.admin_key_file,
-        &arguments.entra_keys,
-        &arguments.tls_cert,
-        &arguments.tls_key,
-        &arguments.tls_password_file,
-        &arguments.init,
-    ];
-    let named = named.into_iter().flatten();
-    named.map(PathBuf::as_path).collect()
 }
 
 /// The files that the program makes in a data directory before its data exists, or beside it.

@@ -1,11 +1,12 @@
 //! `orrery init`, `orrery dump`, and the definition that a server applies before it is ready.
 
-use crate::command::{DumpArguments, DumpFormat, InitArguments, InitMode, StartArguments};
+use crate::command::{DumpArguments, DumpFormat, InitArguments};
+use crate::config::ServerConfig;
 use crate::failure::Failure;
 use orrery_client::{Client, ClientError, Connection, Secret, Trust};
 use orrery_gateway::{Gateway, Port, serve};
 use orrery_tools::connection;
-use orrery_tools::definition::{self, Definition, DefinitionError, Done};
+use orrery_tools::definition::{self, Definition, DefinitionError, Done, ExistingMode};
 use std::io::Write;
 
 /// Applies a definition to an account.
@@ -57,7 +58,7 @@ pub(crate) fn run_dump(arguments: &DumpArguments) -> Result<(), Failure> {
 /// The definition of a server's options.
 pub(crate) struct Stated {
     definition: Definition,
-    mode: InitMode,
+    mode: ExistingMode,
     /// True for the first data of the emulator, which an account with containers does not get.
     is_first_data: bool,
     /// Lines for the log.
@@ -68,8 +69,8 @@ pub(crate) struct Stated {
 ///
 /// # Errors
 /// [`Failure::Usage`] if it cannot be read or is wrong.
-pub(crate) fn of_server(arguments: &StartArguments) -> Result<Option<Stated>, Failure> {
-    let seeds = arguments.emulator.as_ref();
+pub(crate) fn of_server(config: &ServerConfig) -> Result<Option<Stated>, Failure> {
+    let seeds = config.emulator.as_ref();
     if let Some(folder) = seeds.and_then(|emulator| emulator.seeds.as_deref()) {
         let (definition, others) = definition::read_seeds(folder).map_err(usage)?;
         let mut notes = Vec::new();
@@ -81,17 +82,17 @@ pub(crate) fn of_server(arguments: &StartArguments) -> Result<Option<Stated>, Fa
         }
         return Ok(Some(Stated {
             definition,
-            mode: InitMode::Keep,
+            mode: ExistingMode::Keep,
             is_first_data: true,
             notes,
         }));
     }
-    let Some(path) = arguments.init.as_deref() else {
+    let Some(wanted) = &config.definition else {
         return Ok(None);
     };
     Ok(Some(Stated {
-        definition: definition::read(path).map_err(usage)?,
-        mode: arguments.init_mode,
+        definition: definition::read(&wanted.path).map_err(usage)?,
+        mode: wanted.mode,
         is_first_data: false,
         notes: Vec::new(),
     }))
@@ -131,7 +132,7 @@ pub(crate) async fn apply(
         container: None,
     })
     .map_err(client_failure)?;
-    let applied = definition::apply(&client, stated.definition, stated.mode.into()).await;
+    let applied = definition::apply(&client, stated.definition, stated.mode).await;
     // The port waits for open connections, so the client goes first.
     drop(client);
     drop(stop);

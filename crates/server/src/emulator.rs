@@ -3,7 +3,7 @@
 //! ```text
 //! table     settings of the vendor's emulators, with what becomes of each
 //! values    their values: options, switches, variables of the environment
-//! plan      the arguments of the server that follow from the values
+//! plan      the configuration of the server that follows from the values
 //! announce  the lines that programs wait for
 //! ```
 //!
@@ -77,15 +77,15 @@ impl EmulatorSettings {
 pub(crate) fn run(arguments: &EmulatorArguments) -> Result<(), Failure> {
     let environment = environment(std::env::vars_os())?;
     let values = values::Values::read(&arguments.options, &arguments.switches, &environment)?;
-    let start = plan::plan(arguments, &values)?;
-    let settings = start.emulator.clone();
+    let config = plan::plan(arguments, &values)?;
+    let settings = config.emulator.clone();
     let ready_json = arguments.ready_json;
     let announce = |announcement: &crate::announce::Announcement<'_>| match settings {
         Some(settings) => announce::write(&settings, announcement, ready_json),
         None => Ok(()),
     };
     let stopped = || signals::shutdown().map_err(cannot_catch);
-    start::run_inside(start, stopped, announce)
+    start::run_inside(config, stopped, announce)
 }
 
 /// Returns the variables of the environment that are text.

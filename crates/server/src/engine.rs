@@ -1,12 +1,12 @@
 //! Opens the engine on its store.
 
 use crate::clusters::Clusters;
-use crate::command::{CrossPartitionQueries, Profile, StartArguments, Switch};
+use crate::config::ServerConfig;
 use crate::context::ServerContext;
 use crate::failure::Failure;
 use crate::memory::Memory;
 use crate::private_file;
-use orrery_engine::{AccountVersions, Engine, EngineOptions, ScriptDenial, ThroughputOptions};
+use orrery_engine::{Engine, EngineOptions};
 use orrery_model::world::World;
 use orrery_placement::is_incomplete_copy;
 use orrery_script::{HostCommand, PoolOptions};
@@ -14,17 +14,13 @@ use orrery_storage::{LocalOptions, LocalStore, MemoryStore, Store, StoreError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes that the versions of a physical partition may take in a server that keeps its data in
-/// memory, and in one that stands in for the emulator.
-const VERSION_BYTES_MAX: u64 = 64 << 20;
-
 /// Opens the engine on the clusters, on the store in the data directory, or on a store in memory if
 /// there is neither.
 ///
 /// # Errors
 /// [`Failure::Data`] if the data cannot be opened.
 pub(crate) fn open_engine(
-    arguments: &StartArguments,
+    config: &ServerConfig,
     context: &ServerContext,
     memory: &Memory,
     clusters: Option<&Clusters>,
@@ -37,8 +33,8 @@ pub(crate) fn open_engine(
             let options = LocalOptions {
                 cache_bytes: memory.cache_bytes,
                 memtable_bytes: memory.memtable_bytes,
-                reserve_bytes: u64::from(arguments.disk_reserve) << 20,
-                scrub_bytes_per_second: u64::from(arguments.scrub_rate) << 20,
+                reserve_bytes: config.data.reserve_bytes,
+                scrub_bytes_per_second: config.data.scrub_bytes_per_second,
                 open_tables: context.descriptors.store_tables,
                 ..LocalOptions::default()
             };
@@ -46,7 +42,7 @@ pub(crate) fn open_engine(
         }
     };
     refuse_incomplete_copy(&*store)?;
-    let mut options = engine_options(arguments, memory)?;
+    let mut options = engine_options(config, memory)?;
     if let Some(clusters) = clusters {
         options.owners = clusters.grantor.clone();
     }
@@ -62,47 +58,24 @@ pub(crate) fn open_engine(
 /// # Errors
 /// The path of this program is not known.
 pub(crate) fn engine_options(
-    arguments: &StartArguments,
+    config: &ServerConfig,
     memory: &Memory,
 ) -> Result<EngineOptions, Failure> {
     Ok(EngineOptions {
-        profile: match arguments.profile {
-            Profile::Modern => orrery_engine::Profile::Modern,
-            Profile::Y2019 => orrery_engine::Profile::Y2019,
-        },
-        cross_partition_queries: match arguments.cross_partition_queries {
-            CrossPartitionQueries::Merge => orrery_engine::CrossPartitionQueries::Merge,
-            CrossPartitionQueries::Refuse => orrery_engine::CrossPartitionQueries::Refuse,
-        },
-        throughput: ThroughputOptions {
-            enforce: arguments.enforce_throughput == Switch::On,
-            burst_capacity: arguments.burst_capacity,
-            priorities: arguments.priority_based_execution,
-        },
-        logical_partition_bytes: arguments.logical_partition_limit.0,
-        partition_bytes: arguments.physical_partition_limit.0,
-        container_ru: arguments.throughput,
-        script_denial: ScriptDenial {
-            timeouts: arguments.script_timeouts,
-            window_ms: u64::from(arguments.script_timeout_window) * 1_000,
-        },
-        account_versions: account_versions(arguments),
+        profile: config.engine.profile,
+        cross_partition_queries: config.engine.cross_partition_queries,
+        throughput: config.engine.throughput,
+        logical_partition_bytes: config.engine.logical_partition_bytes,
+        partition_bytes: config.engine.physical_partition_bytes,
+        container_ru: config.engine.container_ru,
+        script_denial: config.engine.script_denial,
+        account_versions: config.account_versions(),
         query_memory: memory.queries.clone(),
         ..EngineOptions::new(PoolOptions {
             max_processes: memory.script_requests,
             memory_bytes: memory.script_bytes,
             ..PoolOptions::new(script_host()?)
         })
-    })
-}
-
-/// Returns the versions that containers without a policy of their own keep.
-fn account_versions(arguments: &StartArguments) -> Option<AccountVersions> {
-    let retention = arguments.all_versions_and_deletes?;
-    let is_bounded = arguments.memory || arguments.emulator.is_some();
-    Some(AccountVersions {
-        retention_seconds: retention.0?,
-        partition_bytes: is_bounded.then_some(VERSION_BYTES_MAX),
     })
 }
 

@@ -5,7 +5,7 @@
 //! port of their own, from before the data is open. The answers say nothing but the state.
 
 use crate::address;
-use crate::command::StartArguments;
+use crate::config::ServerConfig;
 use crate::context::ServerContext;
 use crate::descriptors::ADMIN_CONNECTIONS;
 use crate::failure::Failure;
@@ -135,11 +135,11 @@ impl HealthPort {
     /// # Errors
     /// The address cannot be used.
     pub(crate) async fn start(
-        arguments: &StartArguments,
+        config: &ServerConfig,
         context: &ServerContext,
         health: &Arc<Health>,
     ) -> Result<Option<Self>, Failure> {
-        let wanted = arguments
+        let wanted = config
             .emulator
             .as_ref()
             .and_then(|emulator| emulator.health);

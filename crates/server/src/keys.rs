@@ -9,7 +9,8 @@
 //! ```
 
 use crate::address::{Listen, reachable_by_others};
-use crate::command::{KeyKind, StartArguments};
+use crate::command::KeyKind;
+use crate::config::ServerConfig;
 use crate::failure::Failure;
 use orrery_client::files::read_text;
 use orrery_gateway::{Keys, KeysError, WELL_KNOWN_KEY};
@@ -67,10 +68,10 @@ pub(crate) fn load(
 ///
 /// # Errors
 /// Those of [`load`], and a key in a variable of the environment that is no key.
-pub(crate) fn of_server(arguments: &StartArguments) -> Result<AccountKeys, Failure> {
-    let Some(emulator) = &arguments.emulator else {
-        let reachable = reachable_by_others(&arguments.listen);
-        return load(arguments.key_file.as_deref(), reachable);
+pub(crate) fn of_server(config: &ServerConfig) -> Result<AccountKeys, Failure> {
+    let Some(emulator) = &config.emulator else {
+        let reachable = reachable_by_others(&config.clients.listen);
+        return load(config.account.key_file.as_deref(), reachable);
     };
     match &emulator.key {
         Some(key) => parse(&key.0).map_err(|cause| {
@@ -78,7 +79,7 @@ pub(crate) fn of_server(arguments: &StartArguments) -> Result<AccountKeys, Failu
                 "the variable AZURE_COSMOS_EMULATOR_KEY, or the switch /key, is not usable: {cause}"
             ))
         }),
-        None => load(arguments.key_file.as_deref(), None),
+        None => load(config.account.key_file.as_deref(), None),
     }
 }
 

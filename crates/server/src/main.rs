@@ -46,6 +46,7 @@ mod cert;
 mod certificate;
 mod clusters;
 mod command;
+mod config;
 mod context;
 mod data_dir;
 mod definition;
@@ -110,7 +111,7 @@ fn main() -> ExitCode {
     };
     warn_of_variables(&program.command);
     let result = match program.command {
-        Command::Start(arguments) => start::run(*arguments),
+        Command::Start(arguments) => arguments.into_config().and_then(start::run),
         Command::Cert(arguments) => cert::run(&arguments),
         Command::Emulator(arguments) => emulator::run(&arguments),
         Command::Healthcheck(arguments) => healthcheck::run(&arguments),

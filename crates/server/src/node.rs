@@ -3,7 +3,7 @@
 
 use crate::address::{Listen, first_of, listen};
 use crate::clusters::machine_name;
-use crate::command::{StartArguments, StoreKind};
+use crate::config::{FleetConfig, ServerConfig};
 use crate::context::ServerContext;
 use crate::failure::Failure;
 use crate::forwarding::{
@@ -211,24 +211,24 @@ impl NodePort {
     /// [`Failure::Failed`] if the port cannot be used, [`Failure::Usage`] if the address for other
     /// nodes is not known.
     pub(crate) async fn open(
-        arguments: &StartArguments,
+        config: &ServerConfig,
         context: &ServerContext,
         health: &Arc<Health>,
     ) -> Result<Option<NodePort>, Failure> {
-        if arguments.store != StoreKind::Postgres {
+        let Some(fleet) = &config.fleet else {
             return Ok(None);
-        }
-        let listeners = listen(&arguments.listen, arguments.takes_free_port).await;
-        let failed = |(wanted, error)| cannot_listen(arguments, wanted, &error);
+        };
+        let listeners = listen(&config.clients.listen, config.clients.takes_free_port).await;
+        let failed = |(wanted, error)| cannot_listen(config, wanted, &error);
         let listeners = listeners.map_err(failed)?;
         let first = first_of(&listeners).map_err(|error| failed((Listen::Localhost(0), error)))?;
         let addresses = listeners.iter().filter_map(|one| one.local_addr().ok());
         let addresses = addresses.collect();
         let node = Node {
-            name: arguments.node.clone().unwrap_or_else(machine_name),
-            address: address_for_nodes(arguments, first)?,
+            name: fleet.node.clone().unwrap_or_else(machine_name),
+            address: address_for_nodes(fleet, &config.clients.listen, first)?,
         };
-        let region = arguments.regions.first();
+        let region = config.account.regions.first();
         let own = NodeFacts {
             name: node.name.clone(),
             region: region.map(|name| name.trim().to_owned()),
@@ -259,9 +259,9 @@ impl NodePort {
         let port = Port {
             service: service.clone(),
             tls: Some(context.tls.config.clone()),
-            limits: connection_limits(arguments, context),
+            limits: connection_limits(config, context),
             patience: Patience::default(),
-            spin: Duration::from_micros(arguments.spin),
+            spin: config.clients.spin,
             drain: DRAIN_TIMEOUT,
         };
         let (stop, stopped) = oneshot::channel();
@@ -490,11 +490,15 @@ impl Service for NodeService {
 }
 
 /// Returns the address at which other nodes reach this one, as a URL.
-fn address_for_nodes(arguments: &StartArguments, first: SocketAddr) -> Result<String, Failure> {
-    if let Some(url) = &arguments.advertise {
+fn address_for_nodes(
+    fleet: &FleetConfig,
+    listen: &[Listen],
+    first: SocketAddr,
+) -> Result<String, Failure> {
+    if let Some(url) = &fleet.advertise {
         return Ok(url.clone());
     }
-    if first.ip().is_unspecified() || arguments.listen.len() > 1 {
+    if first.ip().is_unspecified() || listen.len() > 1 {
         return Err(Failure::Usage(
             "a node that listens on all interfaces or on several addresses needs --advertise URL: \
              the address at which the other nodes reach this one, such as http://10.0.0.1:8081"

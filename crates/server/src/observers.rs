@@ -3,7 +3,7 @@
 
 use crate::admin::AdminServer;
 use crate::announce::Announcement;
-use crate::command::StartArguments;
+use crate::config::ServerConfig;
 use crate::context::ServerContext;
 use crate::failure::Failure;
 use crate::health::{Health, HealthPort};
@@ -27,13 +27,13 @@ impl Observers {
     /// # Errors
     /// A port cannot be used, or there is no usable key of the management API.
     pub(crate) async fn start(
-        arguments: &StartArguments,
+        config: &ServerConfig,
         context: &ServerContext,
     ) -> Result<Observers, Failure> {
         let health = Arc::new(Health::new(context));
         Ok(Observers {
-            health_port: HealthPort::start(arguments, context, &health).await?,
-            admin: AdminServer::start(arguments, context).await?,
+            health_port: HealthPort::start(config, context, &health).await?,
+            admin: AdminServer::start(config, context).await?,
             health,
         })
     }

@@ -6,7 +6,7 @@
 use crate::account::account;
 use crate::announce::Announcement;
 use crate::clusters::{self, Clusters, FleetOfNode};
-use crate::command::{StandbyReads, StartArguments};
+use crate::config::ServerConfig;
 use crate::context::ServerContext;
 use crate::engine::open_engine;
 use crate::entra;
@@ -22,9 +22,7 @@ use crate::reader::{Reader, open_when_possible};
 use crate::telemetry::Telemetry;
 use orrery_admin::Fleet;
 use orrery_engine::Engine;
-use orrery_gateway::{
-    ConnectionCounters, Cors, Field, Gateway, Keys, LogLevel, Options, SlowRequests,
-};
+use orrery_gateway::{ConnectionCounters, Cors, Field, Gateway, Keys, LogLevel, Options};
 use orrery_model::world::ShiftedWorld;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -54,7 +52,7 @@ pub(crate) struct Server {
 /// A server whose data is to be opened.
 pub(crate) struct Opening<'a> {
     /// The options.
-    pub(crate) arguments: Arc<StartArguments>,
+    pub(crate) config: Arc<ServerConfig>,
     /// Everything that does not need the data.
     pub(crate) context: &'a ServerContext,
     /// The parts that tell others the state.
@@ -94,12 +92,12 @@ impl Opening<'_> {
     {
         // Opening the data reads and writes files for a long time. It runs on a thread for blocking
         // work, because the management API needs the worker threads in the meantime.
-        let (arguments, context) = (self.arguments.clone(), self.context.clone());
+        let (config, context) = (self.config.clone(), self.context.clone());
         let seat = self
             .node
             .map(|node| (node.seat.clone(), node.connections()));
         let opening =
-            tokio::task::spawn_blocking(move || open_server(&arguments, context, telemetry, seat));
+            tokio::task::spawn_blocking(move || open_server(&config, context, telemetry, seat));
         let Some(node) = self.node else {
             let server = joined(opening.await)?;
             let stopped = Box::pin(stopped()?);
@@ -178,30 +176,36 @@ impl Opening<'_> {
     /// # Errors
     /// [`Failure::Usage`] for a cluster file that cannot be used.
     async fn read_standbys(&self, node: &NodePort) -> Result<Option<Reader>, Failure> {
-        let Some(file) = &self.arguments.cluster_file else {
+        let Some(fleet) = self
+            .config
+            .fleet
+            .as_ref()
+            .filter(|fleet| fleet.reads_standbys)
+        else {
             return Ok(None);
         };
-        let clusters = clusters::read_file(file)?;
+        let clusters = clusters::read_file(&fleet.cluster_file)?;
         let first = clusters.into_iter().next();
         // A cluster of one server has no standby.
         let first = first.filter(|cluster| cluster.hosts.len() > 1);
-        let (Some(first), StandbyReads::On) = (first, self.arguments.standby_reads) else {
+        let Some(first) = first else {
             return Ok(None);
         };
         node.has_holder().await;
-        let (arguments, context) = (self.arguments.clone(), self.context.clone());
-        Ok(Some(open_when_possible(arguments, first, context).await))
+        let (config, context) = (self.config.clone(), self.context.clone());
+        Ok(Some(open_when_possible(config, first, context).await))
     }
 
     /// Owns the partitions that the holder gives, once another node holds the lease. Never returns.
     async fn own_partitions(&self, node: &NodePort) {
         // The connections of a node that owns nothing would be of no use.
-        if self.arguments.spread_load.0.is_none() {
+        let fleet = self.config.fleet.as_ref();
+        if fleet.is_none_or(|fleet| fleet.spread_load_ru.is_none()) {
             return std::future::pending().await;
         }
         node.has_holder().await;
-        let (arguments, seat) = (self.arguments.clone(), node.seat.clone());
-        let owner = grants::open_when_possible(arguments, seat, self.context.clone()).await;
+        let (config, seat) = (self.config.clone(), node.seat.clone());
+        let owner = grants::open_when_possible(config, seat, self.context.clone()).await;
         node.seat.begin_owning(owner.clone());
         if let Some(admin) = &self.observers.admin {
             admin.begin_owning(owner.components(self.context, self.fleet(node)));
@@ -223,7 +227,7 @@ impl Opening<'_> {
         R: FnOnce(&Announcement<'_>) -> Result<(), Failure>,
     {
         self.observers.begin_forwarding(self.fleet(node));
-        let keys = keys::of_server(&self.arguments)?;
+        let keys = keys::of_server(&self.config)?;
         let announcement = self.observers.announcement(
             self.context,
             &node.addresses,
@@ -246,17 +250,17 @@ fn namesake_error(seat: &Seat, address: &str) -> Failure {
 /// Reads the keys, opens the data and creates the gateway. A node has a seat; it waits while
 /// another node holds the lease, and `None` is returned if the wait was cancelled.
 fn open_server(
-    arguments: &StartArguments,
+    config: &ServerConfig,
     context: ServerContext,
     mut telemetry: Telemetry,
     seat: Option<(Arc<Seat>, Arc<ConnectionCounters>)>,
 ) -> Result<Option<Server>, Failure> {
     // The rest of the configuration is checked first, because opening the data may take long and
     // creates files.
-    let account_keys = keys::of_server(arguments)?;
-    warn_of_readable_keys(arguments, &context);
+    let account_keys = keys::of_server(config)?;
+    warn_of_readable_keys(config, &context);
     let memory = context.memory.clone();
-    let options = gateway_options(arguments, &context, &memory, account_keys.keys)?;
+    let options = gateway_options(config, &context, &memory, account_keys.keys)?;
 
     // The management API may move the clock of the data. Signatures, tokens and log lines need the
     // real time and therefore use the clock of the context.
@@ -268,20 +272,13 @@ fn open_server(
         context.log(LogLevel::Warn, message);
     }
     let mut clusters = None;
-    if let (Some(file), Some((seat, _))) = (&arguments.cluster_file, &seat) {
-        let least_load = arguments.spread_load.0;
-        clusters = Clusters::open(file, least_load, seat, &context)?;
+    if let (Some(fleet), Some((seat, _))) = (&config.fleet, &seat) {
+        clusters = Clusters::open(&fleet.cluster_file, fleet.spread_load_ru, seat, &context)?;
         if clusters.is_none() {
             return Ok(None);
         }
     }
-    let engine = open_engine(
-        arguments,
-        &context,
-        &memory,
-        clusters.as_ref(),
-        clock.clone(),
-    )?;
+    let engine = open_engine(config, &context, &memory, clusters.as_ref(), clock.clone())?;
     report_damage(&engine, &context);
     let gateway = Gateway::behind(
         seat.map(|(_, connections)| connections).unwrap_or_default(),
@@ -289,7 +286,7 @@ fn open_server(
         options,
     );
     let gateway = gateway
-        .reporting_slow(slow_requests(arguments))
+        .reporting_slow(config.log.slow_requests)
         .recording_spans(telemetry.recorder())
         .with_query_threads(memory.query_threads);
     let gateway = match clusters {
@@ -315,20 +312,20 @@ fn open_server(
 /// # Errors
 /// Those of the options of the account and of its directory.
 pub(crate) fn gateway_options(
-    arguments: &StartArguments,
+    config: &ServerConfig,
     context: &ServerContext,
     memory: &Memory,
     keys: Keys,
 ) -> Result<Options, Failure> {
     Ok(Options {
         keys,
-        account: account(arguments)?,
-        directory: entra::directory(arguments)?,
+        account: account(config)?,
+        directory: entra::directory(config)?,
         world: context.world.clone(),
         log: context.log.clone(),
         memory: memory.bodies.clone(),
-        hosts: hosts(arguments),
-        cors: Cors::new(arguments.cors.iter().cloned()),
+        hosts: hosts(config),
+        cors: Cors::new(config.clients.cors.iter().cloned()),
     })
 }
 
@@ -342,20 +339,12 @@ fn joined(
     opening.map_err(|error| Failure::Failed(format!("opening the data failed: {error}")))?
 }
 
-/// Returns the settings of the slow-request log; `None` if it is switched off.
-fn slow_requests(arguments: &StartArguments) -> Option<SlowRequests> {
-    (arguments.slow_request_ms > 0).then(|| SlowRequests {
-        min_microseconds: u64::from(arguments.slow_request_ms) * 1000,
-        shows_values: arguments.log_parameters,
-    })
-}
-
 /// Warns of every file with a key that users other than its owner may read.
-fn warn_of_readable_keys(arguments: &StartArguments, context: &ServerContext) {
+fn warn_of_readable_keys(config: &ServerConfig, context: &ServerContext) {
     let files = [
-        arguments.key_file.clone(),
-        arguments.admin_key_file.clone(),
-        arguments.tls_key.clone(),
+        config.account.key_file.clone(),
+        config.admin.key_file.clone(),
+        config.tls.key.clone(),
         context.data_dir.as_ref().map(|dir| dir.join("admin.key")),
         context.data_dir.as_ref().map(|dir| dir.join("tls/key.pem")),
     ];

@@ -8,7 +8,7 @@
 //!
 //! Budgets of throughput are those of this node: the service too gives each region the full budget.
 
-use crate::command::StartArguments;
+use crate::config::ServerConfig;
 use crate::context::ServerContext;
 use crate::engine::engine_options;
 use crate::failure::Failure;
@@ -47,17 +47,17 @@ impl Reader {
     /// # Errors
     /// [`Failure::Data`] if no standby can be read now, and those of the options.
     pub(crate) fn open(
-        arguments: &StartArguments,
+        config: &ServerConfig,
         first: &ClusterConfig,
         context: &ServerContext,
     ) -> Result<Reader, Failure> {
         let memory = &context.memory;
-        let keys = keys::of_server(arguments)?.keys;
-        let gateway_options = gateway_options(arguments, context, memory, keys)?;
+        let keys = keys::of_server(config)?.keys;
+        let gateway_options = gateway_options(config, context, memory, keys)?;
         let store = PostgresStore::open(first.clone());
         let store = store.map_err(|error| Failure::Data(error.to_string()))?;
         let copies = StandbyCopies::new(Arc::new(store), &first.name);
-        let options = engine_options(arguments, memory)?;
+        let options = engine_options(config, memory)?;
         let engine = Engine::open_replica(Arc::new(copies), options, context.world.clone());
         let engine = Arc::new(engine.map_err(|error| Failure::Data(error.cause_chain()))?);
         let level = gateway_options.account.consistency.name();
@@ -100,15 +100,15 @@ impl Reader {
 
 /// Opens the standbys, and tries again until there is one.
 pub(crate) async fn open_when_possible(
-    arguments: Arc<StartArguments>,
+    config: Arc<ServerConfig>,
     first: ClusterConfig,
     context: ServerContext,
 ) -> Reader {
     let mut has_told = false;
     loop {
-        let (options, config, own) = (arguments.clone(), first.clone(), context.clone());
+        let (own, cluster, parts) = (config.clone(), first.clone(), context.clone());
         let opened =
-            tokio::task::spawn_blocking(move || Reader::open(&options, &config, &own)).await;
+            tokio::task::spawn_blocking(move || Reader::open(&own, &cluster, &parts)).await;
         match opened {
             Ok(Ok(reader)) => {
                 let message = "this node answers reads of items from standbys";

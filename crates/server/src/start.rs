@@ -23,7 +23,7 @@ use crate::announce::Announcement;
 use crate::background;
 use crate::certificate;
 use crate::clusters::{self, Clusters};
-use crate::command::{Balance, StartArguments};
+use crate::config::ServerConfig;
 use crate::context::ServerContext;
 use crate::definition;
 use crate::failure::Failure;
@@ -59,8 +59,8 @@ pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// See [`Failure`], which also gives the exit code.
-pub(crate) fn run(arguments: StartArguments) -> Result<(), Failure> {
-    let ready_json = arguments.ready_json;
+pub(crate) fn run(config: ServerConfig) -> Result<(), Failure> {
+    let ready_json = config.ready_json;
     let announce = |announcement: &Announcement<'_>| -> Result<(), Failure> {
         let written = announcement.write(ready_json);
         written.map_err(|error| {
@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: StartArguments) -> Result<(), Failure> {
             notify::stopping();
         })
     };
-    run_inside(arguments, stopped, announce)
+    run_inside(config, stopped, announce)
 }
 
 /// Runs a server until the future that `stopped` returns completes. `stopped` is called in the
@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: StartArguments) -> Result<(), Failure> {
 /// # Errors
 /// See [`Failure`]; the errors of `stopped` and `ready` end the server.
 pub(crate) fn run_inside<S: Future<Output = ()>>(
-    arguments: StartArguments,
+    config: ServerConfig,
     stopped: impl FnOnce() -> Result<S, Failure>,
     ready: impl FnOnce(&Announcement<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -94,14 +94,14 @@ pub(crate) fn run_inside<S: Future<Output = ()>>(
     private_file::restrict_new_files();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     // A node waits for other machines on many threads.
-    if arguments.cluster_file.is_none() {
-        runtime.max_blocking_threads(Memory::new(arguments.memory_limit).blocking_threads());
+    if config.fleet.is_none() {
+        runtime.max_blocking_threads(Memory::new(config.memory_limit).blocking_threads());
     }
     let runtime = runtime
         .enable_all()
         .build()
         .map_err(|error| Failure::Failed(format!("cannot start worker threads: {error}")))?;
-    let Some((server, node)) = runtime.block_on(run_server(arguments, stopped, ready))? else {
+    let Some((server, node)) = runtime.block_on(run_server(config, stopped, ready))? else {
         // A node that was stopped while another one served.
         runtime.shutdown_background();
         return Ok(());
@@ -160,30 +160,30 @@ fn cannot_close(error: impl fmt::Display) -> Failure {
 /// if the server was a node and was stopped while another node served, and the open port of a node
 /// that served.
 async fn run_server<S: Future<Output = ()>>(
-    arguments: StartArguments,
+    config: ServerConfig,
     stopped: impl FnOnce() -> Result<S, Failure>,
     ready: impl FnOnce(&Announcement<'_>) -> Result<(), Failure>,
 ) -> Result<Option<(Server, Option<NodePort>)>, Failure> {
     // Wrong options, a wrong cluster file and a wrong definition end the start before any file is
     // created.
-    clusters::check(&arguments)?;
-    let definition = definition::of_server(&arguments)?;
-    let telemetry = Telemetry::read(&arguments)?;
-    let context = ServerContext::new(&arguments)?;
+    clusters::check(&config)?;
+    let definition = definition::of_server(&config)?;
+    let telemetry = Telemetry::read(&config)?;
+    let context = ServerContext::new(&config)?;
     // Before the announcement: a supervisor may send a signal as soon as the server is ready, and
     // an uncaught signal would kill the process. The task runs until the process ends.
-    let reloader = key_reloader(&arguments, &context);
+    let reloader = key_reloader(&config, &context);
     reloader.start().map_err(cannot_catch)?;
     let ready = noting_announcement(ready, &context);
-    log_notes(&arguments, &context);
-    write_certificate(&arguments, &context)?;
-    let observers = Observers::start(&arguments, &context).await?;
+    log_notes(&config, &context);
+    write_certificate(&config, &context)?;
+    let observers = Observers::start(&config, &context).await?;
 
     // Other nodes may serve for long, and this one sends requests on to them meanwhile.
-    let node_port = NodePort::open(&arguments, &context, &observers.health).await?;
-    let arguments = Arc::new(arguments);
+    let node_port = NodePort::open(&config, &context, &observers.health).await?;
+    let config = Arc::new(config);
     let opening = Opening {
-        arguments: arguments.clone(),
+        config: config.clone(),
         context: &context,
         observers: &observers,
         node: node_port.as_ref(),
@@ -220,7 +220,7 @@ async fn run_server<S: Future<Output = ()>>(
     if let Some(admin) = &observers.admin {
         admin.begin_serving(components(&server));
     }
-    let node = serve_clients(&server, &arguments, &observers, node_port, stopped, ready).await?;
+    let node = serve_clients(&server, &config, &observers, node_port, stopped, ready).await?;
     observers.stop().await;
     // The spans of the last requests are in the queue, and the metrics read the engine.
     if let Some(exporter) = exporter {
@@ -247,15 +247,12 @@ fn components(server: &Server) -> Components {
 
 /// Writes the settings file, the effects of variables of the emulator, variables without an effect
 /// and an expired certificate to the log.
-fn log_notes(arguments: &StartArguments, context: &ServerContext) {
-    if let Some(file) = &arguments.config {
+fn log_notes(config: &ServerConfig, context: &ServerContext) {
+    if let Some(file) = &config.settings_file {
         let message = format!("settings read from {}", file.display());
         context.log(LogLevel::Info, &message);
     }
-    let notes = arguments
-        .emulator
-        .iter()
-        .flat_map(|emulator| &emulator.notes);
+    let notes = config.emulator.iter().flat_map(|emulator| &emulator.notes);
     for (level, note) in notes {
         context.log(*level, note);
     }
@@ -273,8 +270,8 @@ fn log_notes(arguments: &StartArguments, context: &ServerContext) {
 
 /// Writes the certificate to the file from which programs copy it out of a container of the
 /// vendor's emulator. A folder that cannot be made is no failure, unless the user named the file.
-fn write_certificate(arguments: &StartArguments, context: &ServerContext) -> Result<(), Failure> {
-    let Some(emulator) = &arguments.emulator else {
+fn write_certificate(config: &ServerConfig, context: &ServerContext) -> Result<(), Failure> {
+    let Some(emulator) = &config.emulator else {
         return Ok(());
     };
     let Some(file) = &emulator.certificate_file else {
@@ -314,12 +311,12 @@ where
 }
 
 /// Returns the part of a server that reads the key file again.
-fn key_reloader(arguments: &StartArguments, context: &ServerContext) -> KeyReloader {
+fn key_reloader(config: &ServerConfig, context: &ServerContext) -> KeyReloader {
     KeyReloader {
-        key_file: arguments.key_file.clone(),
-        reachable_by_others: match arguments.emulator {
+        key_file: config.account.key_file.clone(),
+        reachable_by_others: match config.emulator {
             Some(_) => None,
-            None => reachable_by_others(&arguments.listen),
+            None => reachable_by_others(&config.clients.listen),
         },
         context: context.clone(),
     }
@@ -330,13 +327,13 @@ fn key_reloader(arguments: &StartArguments, context: &ServerContext) -> KeyReloa
 /// of a node, which stays open.
 async fn serve_clients<S: Future<Output = ()>>(
     server: &Server,
-    arguments: &StartArguments,
+    config: &ServerConfig,
     observers: &Observers,
     node: Option<NodePort>,
     stopped: Pin<Box<S>>,
     ready: Option<impl FnOnce(&Announcement<'_>) -> Result<(), Failure>>,
 ) -> Result<Option<NodePort>, Failure> {
-    let mut port = ClientPort::open(arguments, node).await?;
+    let mut port = ClientPort::open(config, node).await?;
 
     // The port is open, so the system queues the connections of clients that react to the
     // announcement at once. Nothing after the announcement can fail.
@@ -348,7 +345,7 @@ async fn serve_clients<S: Future<Output = ()>>(
     )?;
     begin_serving(server, observers, announcement.address);
     if let (ClientPort::OfNode(node), Some(clusters)) = (&mut port, &server.clusters) {
-        let service = client_service(server, arguments, observers);
+        let service = client_service(server, config, observers);
         let grantor = clusters.grantor.clone();
         server.gateway.set_take_back(Arc::new(move |partition| {
             // If that fails, the next attempt finds the same owner again.
@@ -362,7 +359,7 @@ async fn serve_clients<S: Future<Output = ()>>(
     }
 
     // Periodic tasks start after the announcement, so that they do not delay it.
-    let tasks = start_tasks(server, arguments);
+    let tasks = start_tasks(server, config);
     // Load balancers poll the readiness, so it must change before the port closes.
     let shutdown = async {
         stopped.await;
@@ -377,8 +374,8 @@ async fn serve_clients<S: Future<Output = ()>>(
             (node.end_serving().await, Some(*node))
         }
         ClientPort::Opened(listeners) => {
-            let service = client_service(server, arguments, observers);
-            let port = client_port(server, arguments, service);
+            let service = client_service(server, config, observers);
+            let port = client_port(server, config, service);
             (serve(port, listeners, shutdown).await, None)
         }
     };
@@ -417,16 +414,13 @@ enum ClientPort {
 }
 
 impl ClientPort {
-    async fn open(
-        arguments: &StartArguments,
-        node: Option<NodePort>,
-    ) -> Result<ClientPort, Failure> {
+    async fn open(config: &ServerConfig, node: Option<NodePort>) -> Result<ClientPort, Failure> {
         if let Some(node) = node {
             return Ok(ClientPort::OfNode(Box::new(node)));
         }
-        let listeners = listen(&arguments.listen, arguments.takes_free_port).await;
+        let listeners = listen(&config.clients.listen, config.clients.takes_free_port).await;
         let listeners =
-            listeners.map_err(|(wanted, error)| cannot_listen(arguments, wanted, &error))?;
+            listeners.map_err(|(wanted, error)| cannot_listen(config, wanted, &error))?;
         Ok(ClientPort::Opened(listeners))
     }
 
@@ -442,23 +436,19 @@ impl ClientPort {
 }
 
 /// Starts the periodic tasks of a server.
-fn start_tasks(server: &Server, arguments: &StartArguments) -> Vec<JoinHandle<()>> {
+fn start_tasks(server: &Server, config: &ServerConfig) -> Vec<JoinHandle<()>> {
     let context = &server.context;
     let mut tasks = background::start(&server.engine, context);
     tasks.push(write_watch::start(&server.engine, context));
-    if arguments.balance == Balance::On {
+    if config.fleet.as_ref().is_some_and(|fleet| fleet.balances) {
         tasks.push(background::balance(components(server), context));
     }
     tasks
 }
 
 /// Returns the failure of the port for clients, with the option that changes the port.
-pub(crate) fn cannot_listen(
-    arguments: &StartArguments,
-    wanted: Listen,
-    error: &io::Error,
-) -> Failure {
-    let remedy = format!("choose another port with {}", arguments.listen_option);
+pub(crate) fn cannot_listen(config: &ServerConfig, wanted: Listen, error: &io::Error) -> Failure {
+    let remedy = format!("choose another port with {}", config.clients.listen_option);
     address::cannot_listen(wanted, "clients", error, &remedy)
 }
 
@@ -468,14 +458,10 @@ pub(crate) fn cannot_catch(error: io::Error) -> Failure {
 }
 
 /// Returns the service of the port for clients.
-fn client_service(
-    server: &Server,
-    arguments: &StartArguments,
-    observers: &Observers,
-) -> ClientService {
+fn client_service(server: &Server, config: &ServerConfig, observers: &Observers) -> ClientService {
     let console = observers.admin.as_ref().and_then(AdminServer::console);
     let console = console.cloned();
-    let stands_in_for_console = console.is_none() && arguments.emulator.is_some();
+    let stands_in_for_console = console.is_none() && config.emulator.is_some();
     let service = WithConsole::new(server.gateway.clone(), console, Base::Explorer);
     PublicPaths {
         inner: Arc::new(service),
@@ -488,15 +474,15 @@ fn client_service(
 /// Returns the port for clients.
 fn client_port(
     server: &Server,
-    arguments: &StartArguments,
+    config: &ServerConfig,
     service: ClientService,
 ) -> Port<ClientService> {
     Port {
         service: Arc::new(service),
         tls: Some(server.context.tls.config.clone()),
-        limits: connection_limits(arguments, &server.context),
+        limits: connection_limits(config, &server.context),
         patience: Patience::default(),
-        spin: Duration::from_micros(arguments.spin),
+        spin: config.clients.spin,
         drain: DRAIN_TIMEOUT,
     }
 }
@@ -521,11 +507,11 @@ fn private_port(server: &Server) -> Port<Gateway> {
 /// One address may have half of all connections: clients behind a proxy share its address, and the
 /// other half stays for others. A client that opens more gives up its own idle connections first.
 pub(crate) fn connection_limits(
-    arguments: &StartArguments,
+    config: &ServerConfig,
     context: &ServerContext,
 ) -> ConnectionLimits {
     let total = context.descriptors.connections;
-    let per_address = arguments.max_connections_per_address;
+    let per_address = config.clients.max_connections_per_address;
     ConnectionLimits {
         total,
         per_address: per_address.unwrap_or(total.div_ceil(2)).min(total),

@@ -5,7 +5,7 @@
 //! once. The recorder of spans belongs to the gateway, and the other end of its queue waits here
 //! until the server is ready.
 
-use crate::command::StartArguments;
+use crate::config::ServerConfig;
 use crate::context::ServerContext;
 use crate::failure::Failure;
 use crate::world::now_ns;
@@ -26,14 +26,11 @@ impl Telemetry {
     ///
     /// # Errors
     /// [`Failure::Usage`] that names the option or variable.
-    pub(crate) fn read(arguments: &StartArguments) -> Result<Self, Failure> {
-        let endpoint = arguments.otlp_endpoint.as_deref();
+    pub(crate) fn read(config: &ServerConfig) -> Result<Self, Failure> {
+        let endpoint = config.otlp_endpoint.as_deref();
         let switches = Switches {
             endpoint: endpoint.map(|text| ("--otlp-endpoint", text)),
-            is_on: arguments
-                .emulator
-                .as_ref()
-                .and_then(|emulator| emulator.otlp),
+            is_on: config.emulator.as_ref().and_then(|emulator| emulator.otlp),
         };
         let variable = |name: &str| std::env::var_os(name)?.into_string().ok();
         let settings = Settings::read(&switches, &variable).map_err(Failure::Usage)?;

@@ -3,7 +3,7 @@
 use crate::address::reachable;
 use crate::admin::AdminServer;
 use crate::announce::Announcement;
-use crate::command::StartArguments;
+use crate::config::ServerConfig;
 use crate::failure::Failure;
 use crate::start;
 use std::net::SocketAddr;
@@ -68,7 +68,7 @@ impl ServerInside {
     ///
     /// # Errors
     /// Those of [`start::run_inside`].
-    pub(super) fn start(arguments: StartArguments) -> Result<Self, Failure> {
+    pub(super) fn start(config: ServerConfig) -> Result<Self, Failure> {
         let (stop, stopped) = oneshot::channel();
         let (announce, announced) = mpsc::channel();
         let thread = std::thread::spawn(move || {
@@ -83,7 +83,7 @@ impl ServerInside {
                 let _ = announce.send(Facts::of(announcement));
                 Ok(())
             };
-            start::run_inside(arguments, stopped, ready)
+            start::run_inside(config, stopped, ready)
         });
         match announced.recv() {
             Ok(facts) => Ok(ServerInside {

@@ -15,7 +15,8 @@ use super::port::{self, DRAIN_TIMEOUT};
 use super::report::Report;
 use super::{CONNECTIONS, failure, filling, runtime};
 use crate::address::{Listen, cannot_listen, reachable};
-use crate::command::{AdminListen, KeyArguments, ServeArguments, StartArguments, Switch};
+use crate::command::{AdminListen, KeyArguments, ServeArguments, StartArguments};
+use crate::config::ServerConfig;
 use crate::data_dir::{self, BLOG};
 use crate::descriptors;
 use crate::failure::Failure;
@@ -50,7 +51,7 @@ pub(super) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     let runtime = runtime()?;
     let server = match &arguments.endpoint {
         Some(_) => None,
-        None => Some(ServerInside::start(server_arguments(arguments)?)?),
+        None => Some(ServerInside::start(server_config(arguments)?)?),
     };
     let facts = server.as_ref().map(|server| server.facts.clone());
     let served = runtime.block_on(serve(arguments, facts.as_ref()));
@@ -63,37 +64,39 @@ pub(super) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     served.and(stopped)
 }
 
-/// Returns the arguments of the server in this process.
-fn server_arguments(arguments: &ServeArguments) -> Result<StartArguments, Failure> {
-    let defaults = StartArguments::defaults().map_err(Failure::Usage)?;
+/// Returns the configuration of the server in this process.
+fn server_config(arguments: &ServeArguments) -> Result<ServerConfig, Failure> {
+    let mut config = StartArguments::defaults()
+        .map_err(Failure::Usage)?
+        .into_config()?;
     let data_dir = match arguments.memory {
         true => None,
         false => Some(data_dir::locate(arguments.data_dir.as_deref(), BLOG)?),
     };
-    Ok(StartArguments {
-        data_dir,
-        memory: arguments.memory,
-        listen: vec![
-            arguments
-                .database_listen
-                .unwrap_or(Listen::At(database_default())),
-        ],
-        admin_listen: arguments
-            .admin_listen
-            .unwrap_or(AdminListen::At(Listen::At(admin_default()))),
-        listen_option: "--database-listen",
-        takes_free_port: arguments.database_listen.is_none(),
-        takes_free_admin_port: arguments.admin_listen.is_none(),
-        key_file: arguments.key_file.clone(),
-        profile: arguments.profile,
-        enforce_throughput: Switch::On,
-        logical_partition_limit: arguments.logical_partition_limit,
-        physical_partition_limit: arguments.physical_partition_limit,
-        log_level: arguments.log_level,
-        // The connections of visitors, and both ends of those of the application.
-        reserved_descriptors: descriptors::for_visitors() + 2 * CONNECTIONS,
-        ..defaults
-    })
+    config.data.directory = data_dir;
+    config.data.in_memory = arguments.memory;
+    config.clients.listen = vec![
+        arguments
+            .database_listen
+            .unwrap_or(Listen::At(database_default())),
+    ];
+    config.clients.listen_option = "--database-listen";
+    config.clients.takes_free_port = arguments.database_listen.is_none();
+    // The connections of visitors, and both ends of those of the application.
+    config.clients.reserved_descriptors = descriptors::for_visitors() + 2 * CONNECTIONS;
+    config.admin.listen = match arguments.admin_listen {
+        Some(AdminListen::Off) => None,
+        Some(AdminListen::At(listen)) => Some(listen),
+        None => Some(Listen::At(admin_default())),
+    };
+    config.admin.takes_free_port = arguments.admin_listen.is_none();
+    config.account.key_file = arguments.key_file.clone();
+    config.engine.profile = arguments.profile.into();
+    config.engine.throughput.enforce = true;
+    config.engine.logical_partition_bytes = arguments.logical_partition_limit.0;
+    config.engine.physical_partition_bytes = arguments.physical_partition_limit.0;
+    config.log.level = arguments.log_level.into();
+    Ok(config)
 }
 
 fn database_default() -> SocketAddr {

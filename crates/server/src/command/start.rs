@@ -3,7 +3,6 @@
 use super::definition::InitMode;
 use crate::address::Listen;
 use crate::certificate::parse_name;
-use crate::emulator::{EmulatorSettings, Secret};
 use crate::memory::MemoryLimit;
 use crate::retention::VersionRetention;
 use crate::sizes::PartitionSize;
@@ -53,9 +52,6 @@ Exit codes:
   1  the server failed
   2  wrong options
   4  the data directory cannot be opened";
-
-/// Option that names the port for clients, with its variable.
-pub(crate) const LISTEN_OPTION: &str = "--listen (ORRERY_LISTEN)";
 
 /// Arguments of `orrery start`.
 #[derive(Debug, Args)]
@@ -464,25 +460,6 @@ pub(crate) struct StartArguments {
         default_value = "10"
     )]
     pub(crate) spread_load: SpreadLoad,
-    /// Option that names the port for clients, for messages. Set by other commands only.
-    #[arg(skip = LISTEN_OPTION)]
-    pub(crate) listen_option: &'static str,
-    /// True if a free port replaces a port for clients that is in use. Set by other commands only.
-    #[arg(skip)]
-    pub(crate) takes_free_port: bool,
-    /// The same for the port of the management API.
-    #[arg(skip)]
-    pub(crate) takes_free_admin_port: bool,
-    /// Descriptors that the process needs for something else than the server. Set by other commands
-    /// only.
-    #[arg(skip)]
-    pub(crate) reserved_descriptors: usize,
-    /// Password of the PFX file. Set by the command of the emulator only.
-    #[arg(skip)]
-    pub(crate) tls_password: Option<Secret>,
-    /// Settings that only a server in the place of the emulator has.
-    #[arg(skip)]
-    pub(crate) emulator: Option<EmulatorSettings>,
 }
 
 /// The arguments of `orrery start` alone, for [`StartArguments::defaults`].

@@ -1,17 +1,15 @@
-//! The arguments of the server that follow from the settings of the emulator.
+//! The configuration of the server that follows from the settings of the emulator.
 
 use super::table::{Effect, SETTINGS};
 use super::values::Values;
 use super::{EmulatorSettings, Secret};
 use crate::address::Listen;
 use crate::certificate::parse_name;
-use crate::command::{
-    AdminListen, Consistency, ConsoleMode, EmulatorArguments, Entra, Level, StartArguments, Switch,
-    throughput,
-};
+use crate::command::{EmulatorArguments, StartArguments, throughput};
+use crate::config::ServerConfig;
 use crate::failure::Failure;
 use crate::retention::VersionRetention;
-use orrery_gateway::LogLevel;
+use orrery_gateway::{Consistency, LogLevel};
 use std::path::{Path, PathBuf};
 
 /// Port for clients.
@@ -32,35 +30,37 @@ const SEEDS: &str = "/init";
 /// RU/s of one physical partition.
 const PARTITION_RU: u32 = 6_000;
 
-/// Returns the arguments of the server.
+/// Returns the configuration of the server.
 ///
 /// # Errors
 /// [`Failure::Usage`] for a value that is not valid, with its source.
 pub(super) fn plan(
     arguments: &EmulatorArguments,
     values: &Values,
-) -> Result<StartArguments, Failure> {
-    let mut start = StartArguments::defaults().map_err(Failure::Usage)?;
-    start.ready_json = arguments.ready_json;
+) -> Result<ServerConfig, Failure> {
+    let mut config = StartArguments::defaults()
+        .map_err(Failure::Usage)?
+        .into_config()?;
+    config.ready_json = arguments.ready_json;
     // The settings file is that of `start`.
-    start.config = None;
+    config.settings_file = None;
     // A wrong port is told even if --listen makes it needless.
     let port_for_clients = port(values, "port")?.unwrap_or(PORT);
-    start.listen = match arguments.listen.is_empty() {
+    config.clients.listen = match arguments.listen.is_empty() {
         true => vec![Listen::Everywhere(port_for_clients)],
         false => arguments.listen.clone(),
     };
     if arguments.listen.is_empty() {
-        start.listen_option = "--port (PORT)";
+        config.clients.listen_option = "--port (PORT)";
     }
-    start.cert_hosts = arguments.cert_hosts.clone();
-    start.allow_hosts = arguments.allow_hosts.clone();
-    start.cors = arguments.cors.clone();
+    config.tls.hosts = arguments.cert_hosts.clone();
+    config.clients.allowed_hosts = arguments.allow_hosts.clone();
+    config.clients.cors = arguments.cors.clone();
     let (schemes, explorer_scheme) = schemes(values)?;
     let mut settings = EmulatorSettings {
         key: values.text("key").map(|key| Secret(key.to_owned())),
         has_own_key: values.text("key").is_some() || values.text("key-file").is_some(),
-        health: health(values, clients(&start))?,
+        health: health(values, clients(&config))?,
         schemes,
         explorer_scheme,
         certificate_file: Some(CERTIFICATE_FILE.into()),
@@ -77,20 +77,20 @@ pub(super) fn plan(
     if values.text("key").is_some() && values.text("key-file").is_some() {
         return Err(values.invalid("key-file", "there is a key in a variable too; give one"));
     }
-    start.key_file = values.text("key-file").map(PathBuf::from);
-    set_explorer(&mut start, values)?;
-    set_names(&mut start, values)?;
-    set_certificate(&mut start, values);
-    set_data(&mut start, values, &mut settings)?;
-    set_account(&mut start, values)?;
-    set_log(&mut start, values)?;
-    start.emulator = Some(settings);
-    Ok(start)
+    config.account.key_file = values.text("key-file").map(PathBuf::from);
+    set_explorer(&mut config, values)?;
+    set_names(&mut config, values)?;
+    set_certificate(&mut config, values);
+    set_data(&mut config, values, &mut settings)?;
+    set_account(&mut config, values)?;
+    set_log(&mut config, values)?;
+    config.emulator = Some(settings);
+    Ok(config)
 }
 
 /// Returns the first listen address for clients.
-fn clients(start: &StartArguments) -> Listen {
-    let first = start.listen.first();
+fn clients(config: &ServerConfig) -> Listen {
+    let first = config.clients.listen.first();
     first.copied().unwrap_or(Listen::Everywhere(PORT))
 }
 
@@ -172,24 +172,21 @@ fn notes(values: &Values) -> Vec<(LogLevel, String)> {
 
 /// Sets the listen address of the console, which is that of the management API: the interfaces are
 /// those of the clients.
-fn set_explorer(start: &mut StartArguments, values: &Values) -> Result<(), Failure> {
+fn set_explorer(config: &mut ServerConfig, values: &Values) -> Result<(), Failure> {
     let port = port(values, "explorer-port")?.unwrap_or(EXPLORER_PORT);
     let has_own_address = std::env::var_os("ORRERY_ADMIN_LISTEN").is_some();
     let is_on = values.flag("enable-explorer")?.unwrap_or(true);
     if !has_own_address || values.text("explorer-port").is_some() {
-        start.admin_listen = match is_on {
-            true => AdminListen::At(clients(start).with_port(port)),
-            false => AdminListen::Off,
-        };
+        config.admin.listen = is_on.then(|| clients(config).with_port(port));
     }
     if !is_on {
-        start.console = ConsoleMode::Off;
+        config.admin.console = None;
     }
     Ok(())
 }
 
 /// Sets the address in the account document, and the names of the certificate.
-fn set_names(start: &mut StartArguments, values: &Values) -> Result<(), Failure> {
+fn set_names(config: &mut ServerConfig, values: &Values) -> Result<(), Failure> {
     let mut names = Vec::new();
     if let Some(endpoint) = values.text("gateway-endpoint") {
         let (scheme, rest) = match endpoint.split_once("://") {
@@ -207,7 +204,8 @@ fn set_names(start: &mut StartArguments, values: &Values) -> Result<(), Failure>
         let port: u16 = match port.map(str::parse) {
             Some(Ok(port)) => port,
             Some(Err(_)) => return Err(values.invalid("gateway-endpoint", "its port is none")),
-            None => start
+            None => config
+                .clients
                 .listen
                 .first()
                 .map_or(PORT, |listen| listen.first().port()),
@@ -220,29 +218,29 @@ fn set_names(start: &mut StartArguments, values: &Values) -> Result<(), Failure>
             true => format!("[{host}]"),
             false => host.clone(),
         };
-        start.endpoint = Some(format!("{scheme}//{shown}:{port}"));
+        config.account.endpoint = Some(format!("{scheme}//{shown}:{port}"));
         names.push(host);
     }
     if let Some(host) = values.text("ip-address-override") {
         let option = "ip-address-override";
         names.push(parse_name(host).map_err(|cause| values.invalid(option, &cause))?);
     }
-    start.cert_hosts.extend(names);
+    config.tls.hosts.extend(names);
     Ok(())
 }
 
-fn set_certificate(start: &mut StartArguments, values: &Values) {
-    start.tls_cert = values.text("cert-path").map(PathBuf::from);
-    start.tls_key = values.text("cert-key-path").map(PathBuf::from);
-    start.tls_password = values
+fn set_certificate(config: &mut ServerConfig, values: &Values) {
+    config.tls.certificate = values.text("cert-path").map(PathBuf::from);
+    config.tls.key = values.text("cert-key-path").map(PathBuf::from);
+    config.tls.password = values
         .text("cert-secret")
         .map(|text| Secret(text.to_owned()));
-    start.tls_password_file = values.text("cert-secret-file").map(PathBuf::from);
+    config.tls.password_file = values.text("cert-secret-file").map(PathBuf::from);
 }
 
 /// Sets the data directory, or memory.
 fn set_data(
-    start: &mut StartArguments,
+    config: &mut ServerConfig,
     values: &Values,
     settings: &mut EmulatorSettings,
 ) -> Result<(), Failure> {
@@ -253,15 +251,15 @@ fn set_data(
         return Err(values.invalid("data-path", problem));
     }
     let standard = Path::new(DATA);
-    start.data_dir = match (path, persistence) {
+    config.data.directory = match (path, persistence) {
         (Some(path), _) => Some(path),
         (None, Some(false)) => None,
         (None, _) if is_writable(standard) => Some(standard.to_owned()),
         (None, Some(true)) => Some(CLASSIC_DATA.into()),
         (None, None) => None,
     };
-    start.memory = start.data_dir.is_none();
-    if persistence.is_none() && start.memory && standard.is_dir() {
+    config.data.in_memory = config.data.directory.is_none();
+    if persistence.is_none() && config.data.in_memory && standard.is_dir() {
         let note = format!("{DATA} cannot be written by this user: data is kept in memory only");
         settings.notes.push((LogLevel::Warn, note));
     }
@@ -285,11 +283,11 @@ fn is_writable(directory: &Path) -> bool {
 }
 
 /// Sets consistency, versions, throughput and identities.
-fn set_account(start: &mut StartArguments, values: &Values) -> Result<(), Failure> {
+fn set_account(config: &mut ServerConfig, values: &Values) -> Result<(), Failure> {
     if let Some(level) = values.text("consistency") {
-        start.consistency = match level.to_lowercase().as_str() {
+        config.account.consistency = match level.to_lowercase().as_str() {
             "strong" => Consistency::Strong,
-            "boundedstaleness" => Consistency::Bounded,
+            "boundedstaleness" => Consistency::BoundedStaleness,
             "session" => Consistency::Session,
             "consistentprefix" => Consistency::ConsistentPrefix,
             "eventual" => Consistency::Eventual,
@@ -301,17 +299,18 @@ fn set_account(start: &mut StartArguments, values: &Values) -> Result<(), Failur
         };
     }
     let option = "all-versions-and-deletes";
-    start.all_versions_and_deletes = match values.text(option).map(str::parse) {
-        None => Some(VersionRetention::STANDARD),
-        Some(Ok(retention)) => Some(retention),
+    let retention = match values.text(option).map(str::parse) {
+        None => VersionRetention::STANDARD,
+        Some(Ok(retention)) => retention,
         Some(Err(problem)) => return Err(values.invalid(option, &problem)),
     };
+    config.engine.version_seconds = retention.0;
     // The value has no effect; one that is no number is a mistake all the same.
     let _: Option<u32> = values.parse("partition-count", "a number")?;
     let partitions = values.parse::<u32>("default-partition-count", "a number from 1 to 100")?;
     match partitions {
         None => {}
-        Some(count @ 1..=100) => start.throughput = throughput_of(count),
+        Some(count @ 1..=100) => config.engine.container_ru = throughput_of(count),
         Some(_) => {
             let problem = "expected a number from 1 to 100";
             return Err(values.invalid("default-partition-count", problem));
@@ -319,7 +318,8 @@ fn set_account(start: &mut StartArguments, values: &Values) -> Result<(), Failur
     }
     if let Some(text) = values.text("default-throughput") {
         let parsed = throughput(text);
-        start.throughput = parsed.map_err(|cause| values.invalid("default-throughput", &cause))?;
+        config.engine.container_ru =
+            parsed.map_err(|cause| values.invalid("default-throughput", &cause))?;
     }
     let enabled = values.flag("enable-rate-limiting")?;
     let disabled = values.flag("disable-rate-limiting")?;
@@ -328,12 +328,12 @@ fn set_account(start: &mut StartArguments, values: &Values) -> Result<(), Failur
             let problem = "--disable-rate-limiting asks for the opposite";
             return Err(values.invalid("enable-rate-limiting", problem));
         }
-        (Some(true), _) | (None, Some(false)) => start.enforce_throughput = Switch::On,
-        (Some(false), _) | (None, Some(true)) => start.enforce_throughput = Switch::Off,
+        (Some(true), _) | (None, Some(false)) => config.engine.throughput.enforce = true,
+        (Some(false), _) | (None, Some(true)) => config.engine.throughput.enforce = false,
         (None, None) => {}
     }
     if values.flag("enable-aad-authentication")? == Some(true) {
-        start.entra = Some(Entra::AcceptAny);
+        config.account.entra.get_or_insert_default().verifies = false;
     }
     Ok(())
 }
@@ -346,20 +346,20 @@ fn throughput_of(partitions: u32) -> u32 {
     }
 }
 
-fn set_log(start: &mut StartArguments, values: &Values) -> Result<(), Failure> {
-    start.log_level = match values.text("log-level").map(str::to_lowercase).as_deref() {
-        None => start.log_level,
-        Some("quiet" | "error") => Level::Error,
-        Some("warn" | "warning") => Level::Warn,
-        Some("info") => Level::Info,
-        Some("debug" | "trace") => Level::Debug,
+fn set_log(config: &mut ServerConfig, values: &Values) -> Result<(), Failure> {
+    config.log.level = match values.text("log-level").map(str::to_lowercase).as_deref() {
+        None => config.log.level,
+        Some("quiet" | "error") => LogLevel::Error,
+        Some("warn" | "warning") => LogLevel::Warn,
+        Some("info") => LogLevel::Info,
+        Some("debug" | "trace") => LogLevel::Debug,
         Some(_) => {
             let levels = "expected quiet, error, warn, info, debug or trace";
             return Err(values.invalid("log-level", levels));
         }
     };
     if values.flag("verbose")? == Some(true) {
-        start.log_level = Level::Debug;
+        config.log.level = LogLevel::Debug;
     }
     Ok(())
 }

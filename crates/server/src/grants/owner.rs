@@ -16,7 +16,7 @@ use super::passing::is_of_partition;
 use super::routed_store::RoutedStore;
 use crate::background;
 use crate::clusters;
-use crate::command::StartArguments;
+use crate::config::ServerConfig;
 use crate::context::ServerContext;
 use crate::engine::engine_options;
 use crate::failure::Failure;
@@ -162,14 +162,14 @@ impl OwnerNode {
     /// # Errors
     /// [`Failure::Data`] if a cluster cannot be used now, and those of the options.
     fn open(
-        arguments: &StartArguments,
+        config: &ServerConfig,
         context: &ServerContext,
         seat: Arc<Seat>,
     ) -> Result<OwnerNode, Failure> {
-        let memory = Memory::new(arguments.memory_limit);
-        let keys = keys::of_server(arguments)?.keys;
-        let gateway_options = gateway_options(arguments, context, &memory, keys)?;
-        let store = Arc::new(RoutedStore::new(clusters::open_for_owner(arguments)?));
+        let memory = Memory::new(config.memory_limit);
+        let keys = keys::of_server(config)?.keys;
+        let gateway_options = gateway_options(config, context, &memory, keys)?;
+        let store = Arc::new(RoutedStore::new(clusters::open_for_owner(config)?));
         let world = context.world.clone();
         let validity = Arc::new(Validity::ended(world.clone()));
         let partitions = Arc::new(OwnPartitions {
@@ -178,7 +178,7 @@ impl OwnerNode {
         });
         let options = EngineOptions {
             owners: partitions.clone(),
-            ..engine_options(arguments, &memory)?
+            ..engine_options(config, &memory)?
         };
         let leased = Arc::new(LeasedStore::new(store.clone(), validity));
         let engine = Arc::new(Engine::open_owner(leased, options, world.clone()));
@@ -576,13 +576,13 @@ fn may_have_changed(status: StatusCode) -> bool {
 
 /// Opens the clusters, and tries again until all answer.
 pub(crate) async fn open_when_possible(
-    arguments: Arc<StartArguments>,
+    config: Arc<ServerConfig>,
     seat: Arc<Seat>,
     context: ServerContext,
 ) -> Arc<OwnerNode> {
     let mut has_told = false;
     loop {
-        let (options, own, place) = (arguments.clone(), context.clone(), seat.clone());
+        let (options, own, place) = (config.clone(), context.clone(), seat.clone());
         let opened = tokio::task::spawn_blocking(move || OwnerNode::open(&options, &own, place));
         match opened.await {
             Ok(Ok(node)) => {
