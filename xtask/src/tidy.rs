@@ -10,6 +10,7 @@
 mod arrows;
 mod ci_time;
 mod compat;
+mod decisions;
 mod doc_openings;
 mod documents;
 mod figures;
@@ -62,6 +63,10 @@ const RULES: &[Rule] = &[
     (
         "the compat document has the tables of the code",
         compat::stale_tables,
+    ),
+    (
+        "each record of a decision has one link in the index",
+        decisions::complaints,
     ),
 ];
 
