@@ -1,8 +1,9 @@
 //! The configuration of one server.
 //!
 //! The command line, the settings file, variables of the environment and the table of the emulator
-//! all end in a [`ServerConfig`], and every other part of a server reads this alone. Values have the
-//! types of the parts that they configure. Files are named here; the parts that need them read them.
+//! all end in a [`ServerConfig`], and every other part of a server reads this alone. Values have
+//! the types of the parts that they configure. Files are named here; the parts that need them read
+//! them.
 //!
 //! Left out: parsing, defaults and the names of options, see `command`.
 

@@ -6,8 +6,8 @@ use crate::private_file;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Returns the data directory that the configuration selects and creates it if it is missing; `None` if
-/// the data is to be kept in memory.
+/// Returns the data directory that the configuration selects, and creates it if it is missing;
+/// `None` if the data is to be kept in memory.
 ///
 /// # Errors
 /// [`Failure::Usage`] if no directory is given and the user has no home directory;

@@ -25,36 +25,14 @@ impl StartArguments {
     pub(crate) fn into_config(self) -> Result<ServerConfig, Failure> {
         Ok(ServerConfig {
             fleet: self.fleet()?,
+            engine: self.engine(),
+            log: self.log(),
+            admin: self.admin(),
             data: DataConfig {
                 in_memory: self.memory,
                 reserve_bytes: u64::from(self.disk_reserve) << 20,
                 scrub_bytes_per_second: u64::from(self.scrub_rate) << 20,
                 directory: self.data_dir,
-            },
-            engine: EngineConfig {
-                profile: self.profile.into(),
-                cross_partition_queries: self.cross_partition_queries.into(),
-                throughput: ThroughputOptions {
-                    enforce: self.enforce_throughput == Switch::On,
-                    burst_capacity: self.burst_capacity,
-                    priorities: self.priority_based_execution,
-                },
-                container_ru: self.throughput,
-                logical_partition_bytes: self.logical_partition_limit.0,
-                physical_partition_bytes: self.physical_partition_limit.0,
-                script_denial: ScriptDenial {
-                    timeouts: self.script_timeouts,
-                    window_ms: u64::from(self.script_timeout_window) * 1_000,
-                },
-                version_seconds: self.all_versions_and_deletes.and_then(|kept| kept.0),
-            },
-            log: LogConfig {
-                level: self.log_level.into(),
-                format: self.log_format.into(),
-                slow_requests: (self.slow_request_ms > 0).then(|| SlowRequests {
-                    min_microseconds: u64::from(self.slow_request_ms) * 1_000,
-                    shows_values: self.log_parameters,
-                }),
             },
             clients: ClientsConfig {
                 listen: self.listen,
@@ -66,20 +44,6 @@ impl StartArguments {
                 spin: Duration::from_micros(self.spin),
                 allowed_hosts: [self.allow_hosts, self.console_hosts].concat(),
                 cors: self.cors,
-            },
-            admin: AdminConfig {
-                listen: match self.admin_listen {
-                    AdminListen::Off => None,
-                    AdminListen::At(listen) => Some(listen),
-                },
-                takes_free_port: false,
-                key_file: self.admin_key_file,
-                console: match self.console {
-                    ConsoleMode::On => Some(Access::Full),
-                    ConsoleMode::ReadOnly => Some(Access::ReadOnly),
-                    ConsoleMode::Off => None,
-                },
-                console_files: self.console_files,
             },
             tls: TlsConfig {
                 certificate: self.tls_cert,
@@ -110,6 +74,57 @@ impl StartArguments {
             ready_json: self.ready_json,
             emulator: None,
         })
+    }
+
+    /// Returns the options of the engine.
+    fn engine(&self) -> EngineConfig {
+        EngineConfig {
+            profile: self.profile.into(),
+            cross_partition_queries: self.cross_partition_queries.into(),
+            throughput: ThroughputOptions {
+                enforce: self.enforce_throughput == Switch::On,
+                burst_capacity: self.burst_capacity,
+                priorities: self.priority_based_execution,
+            },
+            container_ru: self.throughput,
+            logical_partition_bytes: self.logical_partition_limit.0,
+            physical_partition_bytes: self.physical_partition_limit.0,
+            script_denial: ScriptDenial {
+                timeouts: self.script_timeouts,
+                window_ms: u64::from(self.script_timeout_window) * 1_000,
+            },
+            version_seconds: self.all_versions_and_deletes.and_then(|kept| kept.0),
+        }
+    }
+
+    /// Returns the settings of the log.
+    fn log(&self) -> LogConfig {
+        LogConfig {
+            level: self.log_level.into(),
+            format: self.log_format.into(),
+            slow_requests: (self.slow_request_ms > 0).then(|| SlowRequests {
+                min_microseconds: u64::from(self.slow_request_ms) * 1_000,
+                shows_values: self.log_parameters,
+            }),
+        }
+    }
+
+    /// Returns the settings of the management API and the console.
+    fn admin(&self) -> AdminConfig {
+        AdminConfig {
+            listen: match self.admin_listen {
+                AdminListen::Off => None,
+                AdminListen::At(listen) => Some(listen),
+            },
+            takes_free_port: false,
+            key_file: self.admin_key_file.clone(),
+            console: match self.console {
+                ConsoleMode::On => Some(Access::Full),
+                ConsoleMode::ReadOnly => Some(Access::ReadOnly),
+                ConsoleMode::Off => None,
+            },
+            console_files: self.console_files.clone(),
+        }
     }
 
     /// Returns the settings of a node; `None` for a server with data of its own.
