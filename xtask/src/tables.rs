@@ -58,7 +58,7 @@ const SOURCES: &[Source] = &[
         columns: &["header", "what it does", "how it is refused"],
     },
     properties("crates/engine/src/catalog/databases.rs"),
-    properties("crates/engine/src/catalog/settings.rs"),
+    properties("crates/engine/src/container/settings.rs"),
     properties("crates/engine/src/partition/row.rs"),
     properties("crates/engine/src/catalog/scripts.rs"),
     properties("crates/engine/src/catalog/offers.rs"),

@@ -35,7 +35,7 @@ mod split;
 mod version_retention;
 mod work;
 
-pub use agenda::BackgroundTask;
+use crate::container::tasks::BackgroundTask;
 pub use confirmed_clock::ClockJump;
 pub use reindex::ITEMS_PER_STEP;
 pub(crate) use split::RangeChanges;

@@ -21,17 +21,14 @@ mod chunks;
 mod confirmed_time;
 mod containers;
 mod databases;
-mod encryption;
+mod encryption_keys;
 mod item_numbers;
 mod offers;
 mod permissions;
-pub(crate) mod previous_images;
 mod ranges;
 mod records;
 mod row_sets;
 mod scripts;
-mod search;
-pub(crate) mod settings;
 mod snapshots;
 mod state;
 mod storage_ids;
@@ -49,11 +46,13 @@ pub(crate) use snapshots::HighWaterMarks;
 pub use storage_ids::storage_ids;
 
 use crate::AccountVersions;
-use crate::background::BackgroundTask;
 use crate::background::agenda::{Agenda, Subject};
+use crate::container::owners::Owners;
+use crate::container::settings::Settings;
+use crate::container::tasks::BackgroundTask;
 use crate::errors::storage_failure;
-use crate::ownership::Owners;
 use crate::partition::key_limit::KeyLimit;
+use crate::partition::keys::CATALOG_PARTITION;
 use crate::partition::staging::StagingWriter;
 use crate::partition::stamps::stamp;
 use crate::partition::{CommitChanges, Partition, Phase, keys, scan, wait_durable};
@@ -65,12 +64,11 @@ use orrery_model::partition_key::EpkRange;
 use orrery_model::sync::{lock, pause, read, write};
 use orrery_model::words::{did_you_mean, shortened};
 use orrery_model::world::World;
-use orrery_model::{Error, Json, Kind as ErrorKind, Object, Result, Rid, limits};
+use orrery_model::{Error, Json, Kind as ErrorKind, Result, Rid, limits};
 use orrery_storage::{CommitOutcome, Direction, PartitionId, Snapshot, Store};
 use ranges::{Lineage, RANGE};
 use records::{Kind, Record};
 use row_sets::current_set;
-use settings::Settings;
 use state::State;
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -128,8 +126,6 @@ struct RowChanges {
     records: Vec<Vec<u8>>,
 }
 
-/// The partition of the store with the rows of the catalog.
-pub(crate) const CATALOG_PARTITION: PartitionId = PartitionId(0);
 /// Records that one commit of a repair writes: each is as large as a script at most.
 const RECORDS_PER_COMMIT: usize = 4;
 /// Rows that one commit deletes from a key space that is destroyed.
@@ -732,59 +728,6 @@ fn missing<'a, N: Iterator<Item = &'a str>>(
         "{owner} has no {kind} '{}'{others}{guess}",
         shortened(wanted)
     ))
-}
-
-/// Returns the `id` of a body after checking the service's rules for ids.
-///
-/// # Errors
-/// 400 if the id is missing, is no string, is empty, has more than
-/// [`limits::RESOURCE_ID_CHARS`] characters, ends with a space, or contains `/`, `\`, `?`, `#` or a
-/// control character.
-pub(crate) fn resource_id(body: &Object) -> Result<&str> {
-    let missing = || {
-        Error::bad(
-            "The input content is invalid because the required properties - 'id; ' - are missing",
-        )
-        .with_help("The 'id' is the name of the database, container, script or user.")
-    };
-    let id = match body.get("id") {
-        None | Some(Json::Null) => return Err(missing()),
-        Some(id) => id
-            .as_str()
-            .ok_or_else(|| Error::bad("The id is invalid: it must be a string."))?,
-    };
-    if id.is_empty() {
-        return Err(missing());
-    }
-    if id.chars().count() > limits::RESOURCE_ID_CHARS {
-        let beginning: String = id.chars().take(20).collect();
-        return Err(Error::bad(format!(
-            "The input name '{beginning}...' is invalid. Ensure to provide a unique non-empty \
-             string less than '{}' characters.",
-            limits::RESOURCE_ID_CHARS
-        )));
-    }
-    // Ids are segments of paths, where these characters and a space at the end would be lost.
-    if id.contains(['/', '\\', '?', '#']) || id.contains(char::is_control) || id.ends_with(' ') {
-        return Err(Error::bad(format!(
-            "The id '{}' is invalid: it holds one of the characters / \\ ? #, a control character, \
-             or ends in a blank.",
-            shortened(id).escape_debug()
-        ))
-        .with_help("Take - or _ instead."));
-    }
-    Ok(id)
-}
-
-/// Returns the `id` of a stored body. The rules for ids were checked when the resource was created,
-/// and may have been wider then.
-///
-/// # Errors
-/// 500 if the body has no id.
-pub(crate) fn stored_id(body: &Object) -> Result<&str> {
-    body.get("id")
-        .and_then(Json::as_str)
-        .ok_or_else(Record::damaged)
 }
 
 /// Parses JSON that the engine wrote.

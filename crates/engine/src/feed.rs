@@ -12,9 +12,9 @@ mod several;
 
 use crate::Engine;
 use crate::catalog::Container;
-use crate::errors::{damaged, gone_error, no_memory_for_answer};
+use crate::errors::{gone_error, no_memory_for_answer};
 use crate::partition::Partition;
-use crate::partition::keys::{self, EpkPrefix, ItemNumber};
+use crate::partition::keys::{self, EpkPrefix};
 use crate::partition::row::Row;
 use crate::partition::session::check_session;
 use crate::partition::stamps::Moment;
@@ -386,16 +386,6 @@ impl<'a> FeedPageBuilder<'a> {
             cut: false,
         }
     }
-}
-
-/// Reads LSN, item number and EPK prefix of a row of the change feed.
-///
-/// # Errors
-/// 500 if the row is damaged.
-pub(crate) fn read_change(key: &[u8], value: &[u8]) -> Result<(u64, ItemNumber, EpkPrefix)> {
-    let (lsn, number) = keys::read_feed(key).ok_or_else(|| damaged(ROW))?;
-    let epk_prefix = value.try_into().map_err(|_| damaged(ROW))?;
-    Ok((lsn, number, epk_prefix))
 }
 
 /// Returns the one partition that a change feed reads, and the filter for its items.

@@ -67,6 +67,7 @@
 
 mod background;
 mod catalog;
+mod container;
 mod errors;
 mod feed;
 mod index;
@@ -85,10 +86,12 @@ pub mod request;
 mod throughput;
 mod traffic;
 
-pub use background::{BackgroundTask, ClockJump, ITEMS_PER_STEP};
+pub use background::{ClockJump, ITEMS_PER_STEP};
 pub use catalog::{
     AccessResource, Container, Database, Grant, PermissionMode, TokenSigner, storage_ids,
 };
+pub use container::owners::{Owners, SoleOwner};
+pub use container::tasks::BackgroundTask;
 pub use items::{ScriptDenial, ScriptPlace};
 pub use metadata::Feed;
 pub use operator::{
@@ -97,9 +100,7 @@ pub use operator::{
 };
 pub use orrery_script::Ticket;
 pub use orrery_sql::{ClauseInfo, FunctionInfo, Language, PropertyInfo, language};
-pub use ownership::{
-    GrantedPartition, HolderWork, NUMBERS_PER_GRANT, Owners, PartitionShare, SoleOwner,
-};
+pub use ownership::{GrantedPartition, HolderWork, NUMBERS_PER_GRANT, PartitionShare};
 pub use partition::key_limit::LargeKey;
 pub use partition::stamps::is_unset_clock;
 pub use pending::{Pending, PendingBatch};

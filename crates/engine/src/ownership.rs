@@ -26,75 +26,22 @@
 //! Statistics of traffic (heat map, top keys, query forms) stay in the process that counted them.
 
 use crate::Engine;
-use crate::background::BackgroundTask;
-use crate::catalog::{CATALOG_PARTITION, Container};
+use crate::catalog::Container;
+use crate::container::tasks::BackgroundTask;
+use crate::container::view::ContainerView;
 use crate::errors::storage_failure;
 use crate::partition::Partition;
-use crate::partition::container_view::ContainerView;
+use crate::partition::keys::CATALOG_PARTITION;
 use crate::throughput::{MeterReport, Standing};
 use orrery_model::sync::lock;
 use orrery_model::{Error, Kind, Result, Rid};
-use orrery_storage::{PartitionId, StoreError};
+use orrery_storage::PartitionId;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, TryLockError};
 
 /// The item numbers of one grant. A partition that has used them up goes back to the holder.
 pub const NUMBERS_PER_GRANT: u64 = 1 << 24;
-
-/// The processes that own the partitions, as one process knows them. All calls may come from any
-/// thread.
-pub trait Owners: Send + Sync {
-    /// Returns true if this process owns a partition. Called for each request.
-    fn owns(&self, partition: PartitionId) -> bool;
-
-    /// Returns true if this process may read the partitions of other owners.
-    fn reads_all(&self) -> bool;
-
-    /// Makes this process the owner of a partition. Waits until the other owner has given the
-    /// partition back, or can have it no longer.
-    ///
-    /// # Errors
-    /// When this process cannot become the owner.
-    fn recall(&self, partition: PartitionId) -> std::result::Result<(), StoreError>;
-
-    /// Makes this process the owner of all partitions.
-    ///
-    /// # Errors
-    /// As for [`Owners::recall`].
-    fn recall_all(&self) -> std::result::Result<(), StoreError>;
-
-    /// Returns true if requests that are refused because another process owns a partition are sent
-    /// to that process.
-    fn are_passed_on(&self) -> bool {
-        true
-    }
-}
-
-/// The owners of a store that one process alone uses.
-pub struct SoleOwner;
-
-impl Owners for SoleOwner {
-    fn owns(&self, _partition: PartitionId) -> bool {
-        true
-    }
-
-    fn reads_all(&self) -> bool {
-        true
-    }
-
-    fn recall(&self, _partition: PartitionId) -> std::result::Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn recall_all(&self) -> std::result::Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn are_passed_on(&self) -> bool {
-        false
-    }
-}
 
 /// A physical partition and its load.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -41,7 +41,6 @@
 //! Left out: the catalog, which knows the partitions of a container, and the network.
 
 pub(crate) mod change_capture;
-pub(crate) mod container_view;
 mod counts;
 mod dictionary;
 mod effects;
@@ -71,18 +70,18 @@ pub(crate) use writer::{
     WriterGuard, newest_ts, token_of,
 };
 
-use crate::catalog::CATALOG_PARTITION;
+use crate::container::owners::Owners;
+use crate::container::view::ContainerView;
 use crate::errors::{
     damaged, did_not_happen, gone_error, outcome_error, storage_failure, unknown_outcome,
 };
 use crate::index::generations::PolicyGenerations;
 use crate::index::paths::{Paths, Step as PathStep};
-use crate::ownership::Owners;
+use crate::partition::keys::CATALOG_PARTITION;
 use crate::request::Position;
-use crate::throughput::Meter;
+use crate::throughput::meter::Meter;
 use bytes::Bytes;
 use change_capture::{CapturedCommit, ChangeCapture};
-use container_view::ContainerView;
 use keys::ItemNumber;
 use orrery_model::partition_key::EpkRange;
 use orrery_model::sync::{lock, read, write};

@@ -10,8 +10,8 @@
 //! for any snapshot.
 
 use crate::Engine;
-use crate::catalog::CATALOG_PARTITION;
 use crate::errors::storage_failure;
+use crate::partition::keys::CATALOG_PARTITION;
 
 use orrery_model::sync::lock;
 use orrery_storage::{

@@ -6,6 +6,7 @@
 
 mod batch;
 mod etag;
+pub(crate) mod ids;
 mod indexing;
 pub mod properties;
 mod snapshot;

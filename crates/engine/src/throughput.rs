@@ -20,7 +20,7 @@
 mod admission;
 mod breakdown;
 mod budget;
-mod meter;
+pub(crate) mod meter;
 mod partition_charges;
 mod prices;
 mod provision;
@@ -30,7 +30,7 @@ pub(crate) use admission::{Ran, RequestTarget, is_throttled};
 pub(crate) use budget::Budget;
 pub use budget::Standing;
 pub use meter::MeterReport;
-pub(crate) use meter::{Meter, Reading, SharedBudget, new_shared};
+pub(crate) use meter::{Reading, SharedBudget, new_shared};
 pub(crate) use partition_charges::PartitionCharges;
 pub use prices::Profile;
 pub(crate) use provision::{Decisions, Given, Provision};

@@ -13,39 +13,11 @@
 //! The agenda is kept in memory only. After a start the survey visits every container once
 //! (`survey.rs`) and finds what was left to do.
 
+use crate::container::tasks::BackgroundTask;
 use orrery_model::Rid;
 use orrery_model::sync::lock;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, OnceLock};
-
-/// A kind of background work. Each runs beside the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BackgroundTask {
-    /// Removal of expired items, of old versions, and of the key spaces of deleted containers.
-    Removal = 0,
-    /// Removal of the items of deleted logical partitions.
-    KeyDeletion = 1,
-    /// Splits that throughput or size ask for, and raises of autoscale throughput.
-    Splits = 2,
-    /// Reindexing.
-    Reindexing = 3,
-    /// The first visit of each container after a start.
-    Survey = 4,
-    /// Counts of the sizes of logical partitions.
-    KeySizes = 5,
-}
-
-impl BackgroundTask {
-    /// All tasks.
-    pub const ALL: [BackgroundTask; 6] = [
-        BackgroundTask::Removal,
-        BackgroundTask::KeyDeletion,
-        BackgroundTask::Splits,
-        BackgroundTask::Reindexing,
-        BackgroundTask::Survey,
-        BackgroundTask::KeySizes,
-    ];
-}
 
 /// The object of a piece of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

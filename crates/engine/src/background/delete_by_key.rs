@@ -12,7 +12,7 @@
 use super::BackgroundTask;
 use crate::Engine;
 use crate::catalog::Container;
-use crate::partition::container_view::ContainerView;
+use crate::container::view::ContainerView;
 use crate::partition::key_deletion::KeyDeletion;
 use crate::partition::keys::{self, ItemNumber};
 use crate::partition::row_reader::rows_of_epk_prefix;

@@ -12,7 +12,7 @@
 use super::{BackgroundTask, wait_durable};
 use crate::Engine;
 use crate::catalog::Container;
-use crate::partition::container_view::ContainerView;
+use crate::container::view::ContainerView;
 use crate::partition::key_sizes::{bytes_of, find_large};
 use crate::partition::{Partition, wait_while_moved};
 use orrery_model::Result;

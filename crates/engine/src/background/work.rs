@@ -8,7 +8,7 @@ use super::confirmed_clock::Clocks;
 use super::{BackgroundTask, ClockJump, ITEMS_PER_STEP};
 use crate::Engine;
 use crate::catalog::Container;
-use crate::partition::container_view::ContainerView;
+use crate::container::view::ContainerView;
 use crate::partition::{Partition, wait_while_moved};
 use orrery_model::sync::lock;
 use orrery_model::{Result, Rid};

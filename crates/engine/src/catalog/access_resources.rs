@@ -8,7 +8,8 @@
 
 use super::permissions::Grant;
 use super::records::{Kind, Meta, Record};
-use super::{Catalog, RowChanges, State, permissions, resource_id};
+use super::{Catalog, RowChanges, State, permissions};
+use crate::request::ids::resource_id;
 use crate::request::properties::member;
 use crate::request::{AccessResourceKind, Id, Resource};
 use orrery_model::sync::{lock, write};
@@ -86,8 +87,8 @@ const KINDS: [KindRow; 3] = [
         segment: "clientencryptionkeys",
         kind_properties: &[],
         count_max: limits::ENCRYPTION_KEYS_PER_DATABASE,
-        check: super::encryption::checked_key,
-        check_replaces: super::encryption::check_key_replaces,
+        check: super::encryption_keys::checked_key,
+        check_replaces: super::encryption_keys::check_key_replaces,
     },
 ];
 

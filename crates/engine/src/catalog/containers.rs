@@ -9,21 +9,22 @@ use super::offers::Offer;
 use super::ranges::{Lineage, RangeRecord, open_live_partitions};
 use super::records::{Kind, Meta, Record};
 use super::scripts::{Script, ScriptKey};
-use super::search::{check_spatial_types, check_vector_indexes_kept};
-use super::settings::{Settings, check_computed_properties, unchangeable};
 use super::stored_policies::{excluded_since, read_policies};
 use super::{Catalog, RowChanges};
-use crate::background::BackgroundTask;
 use crate::background::agenda::{Agenda, Subject};
+use crate::container::owners::Owners;
+use crate::container::search::{check_spatial_types, check_vector_indexes_kept};
+use crate::container::settings::{Settings, check_computed_properties, unchangeable};
+use crate::container::tasks::BackgroundTask;
+use crate::container::view::ContainerView;
 use crate::errors::{gone_error, storage_failure};
 use crate::index::generations::{Generation, Policies};
 use crate::index::policy::Policy;
-use crate::ownership::Owners;
-use crate::partition::container_view::ContainerView;
 use crate::partition::key_limit::{KeyLimit, LargeKey};
 use crate::partition::staging::wait_all_durable;
 use crate::partition::{Counters, Partition, retry_if_moved};
 use crate::quota::RecentUsage;
+use crate::request::ids::{resource_id, stored_id};
 use crate::request::{RangeInfo, Resource, ScriptKind, Throughput};
 use crate::throughput::{Decisions, Given, Provision};
 use crate::traffic::Traffic;
@@ -149,7 +150,7 @@ impl Container {
             open_live_partitions((&catalog.store, &catalog.owners), &lineage, created)?;
 
         let container = Container {
-            id: super::stored_id(&record.body)?.to_owned(),
+            id: stored_id(&record.body)?.to_owned(),
             rid: record.meta.rid,
             created,
             first_settings: Arc::clone(&settings),
@@ -541,7 +542,7 @@ impl Catalog {
         let settings = Settings::from_body(body)?;
         check_computed_properties(&settings.computed_properties)?;
         check_spatial_types(&settings.policy)?;
-        let id = super::resource_id(body)?.to_owned();
+        let id = resource_id(body)?.to_owned();
         let _writing = lock(&self.write_lock);
 
         let owner = self.existing_database(database)?;
@@ -711,7 +712,7 @@ impl Catalog {
         }
         let (old_meta, old_settings, mut policies) = container.state();
         old_meta.check_if_match(if_match)?;
-        if super::resource_id(body)? != container.id {
+        if resource_id(body)? != container.id {
             return Err(unchangeable("id"));
         }
         settings.check_replaces(&old_settings)?;

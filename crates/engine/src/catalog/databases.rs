@@ -1,7 +1,8 @@
 //! Databases.
 
 use super::records::{Kind, Meta, Record};
-use super::{Catalog, RowChanges, resource_id, stored_id};
+use super::{Catalog, RowChanges};
+use crate::request::ids::{resource_id, stored_id};
 use crate::request::properties::{self, Property, stored};
 use crate::request::{Resource, Throughput};
 use orrery_model::sync::{lock, read, write};

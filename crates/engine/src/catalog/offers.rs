@@ -12,8 +12,8 @@
 
 use super::records::{Kind, Meta, Record, as_u32};
 use super::{Catalog, Container, RowChanges};
-use crate::background::BackgroundTask;
-use crate::partition::container_view::ContainerView;
+use crate::container::tasks::BackgroundTask;
+use crate::container::view::ContainerView;
 use crate::request::properties::{
     self, Property, immutable, limited_to, member, server_set, stored,
 };

@@ -6,8 +6,8 @@
 
 use super::records::{Record, as_u32, as_u64};
 use super::{Catalog, Container, RowChanges, orphan_key, parse_stored};
+use crate::container::owners::Owners;
 use crate::errors::{gone_error, storage_failure};
-use crate::ownership::Owners;
 use crate::partition::{Partition, Phase, WriterGuard};
 use orrery_model::partition_key::{Epk, EpkRange};
 use orrery_model::sync::lock;

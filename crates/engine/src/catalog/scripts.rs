@@ -4,7 +4,8 @@
 
 use super::containers::Container;
 use super::records::{Kind, Meta, Record};
-use super::{Catalog, RowChanges, resource_id};
+use super::{Catalog, RowChanges};
+use crate::request::ids::resource_id;
 use crate::request::properties::{self, Property, stored};
 use crate::request::{Id, Resource, ScriptKind};
 use orrery_model::rid::{CHILD_NUMBERS, ChildKind};

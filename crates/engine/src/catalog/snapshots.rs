@@ -15,8 +15,8 @@
 use super::ranges::{RANGE, RangeRecord};
 use super::records::{Kind, Record, as_u64};
 use super::{Catalog, RECORD, Row, RowChanges, chunks, orphan_key, parse_stored};
+use crate::container::view::ContainerView;
 use crate::errors::storage_failure;
-use crate::partition::container_view::ContainerView;
 use crate::partition::keys;
 use crate::partition::{Partition, Phase, WriteBlock, scan};
 use crate::request::SnapshotInfo;

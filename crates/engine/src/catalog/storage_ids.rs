@@ -1,11 +1,11 @@
 //! The key spaces of a store that the catalog uses, read without an engine: for tools that copy
 //! whole stores.
 
-use super::CATALOG_PARTITION;
 use super::ranges::RANGE;
 use super::row_sets::{current_set, key_prefix};
 use super::snapshots::{live_partition, rows_of_snapshots};
 use crate::errors::storage_failure;
+use crate::partition::keys::CATALOG_PARTITION;
 use crate::partition::{keys, scan};
 use orrery_model::Result;
 use orrery_storage::{Direction, PartitionId, Store};

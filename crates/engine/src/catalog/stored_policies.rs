@@ -6,7 +6,7 @@
 //! the partitions hold (`index/generations.rs`).
 
 use super::records::{Record, as_u32};
-use super::settings::Settings;
+use crate::container::settings::Settings;
 use crate::index::generations::{Generation, Policies};
 use crate::index::policy::Policy;
 use orrery_model::{Json, Object, Result};

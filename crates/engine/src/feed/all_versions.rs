@@ -50,7 +50,13 @@ fn versions_after(
         if !page.reaches(lsn) {
             return Ok(page.cut());
         }
-        if reader.filter.has(&version.row) && !page.add(version.text(reader.container, lsn)?)? {
+        if reader.filter.has(&version.row)
+            && !page.add(version.text(
+                reader.container.rid(),
+                reader.container.partition_key(),
+                lsn,
+            )?)?
+        {
             return Ok(page.cut());
         }
     }

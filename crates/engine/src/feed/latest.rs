@@ -1,10 +1,11 @@
 //! The change feed of latest versions: each item once, at its last change, in the order of LSNs.
 
 use super::several::not_of_one_partition;
-use super::{FeedPageBuilder, FeedReader, ROW, read_change};
+use super::{FeedPageBuilder, FeedReader, ROW};
 use crate::errors::{damaged, storage_failure};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
 use crate::partition::row::Row;
+use crate::partition::row_reader::read_change;
 use crate::partition::row_reader::read_row;
 use crate::partition::scan;
 use crate::partition::visibility::Visibility;

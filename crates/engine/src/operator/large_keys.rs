@@ -2,7 +2,7 @@
 
 use crate::Engine;
 use crate::catalog::Container;
-use crate::partition::container_view::ContainerView;
+use crate::container::view::ContainerView;
 use crate::partition::key_limit::LargeKey;
 use crate::partition::key_sizes::large_of;
 use crate::partition::keys;

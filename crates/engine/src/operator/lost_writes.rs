@@ -1,7 +1,7 @@
 //! The names of lost writes: containers and item ids of commits that the store describes as keys.
 
 use crate::Engine;
-use crate::catalog::CATALOG_PARTITION;
+use crate::partition::keys::CATALOG_PARTITION;
 use crate::partition::keys::{self, ItemNumber};
 use orrery_storage::{LostCommit, PartitionId};
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,8 +4,8 @@
 //! if it is refused.
 
 use super::{Partition, Writer};
-use crate::background::BackgroundTask;
-use crate::partition::container_view::ContainerView;
+use crate::container::tasks::BackgroundTask;
+use crate::container::view::ContainerView;
 use orrery_model::partition_key::Epk;
 
 /// The effects of a commit.

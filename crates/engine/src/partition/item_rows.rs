@@ -5,7 +5,7 @@
 //! natural order, a row in the change feed, index terms, and, where the container asks for them, an
 //! expiry row and unique key rows. `keys.rs` draws all of them.
 
-use crate::catalog::settings::Settings;
+use crate::container::settings::Settings;
 use crate::index::terms::Terms;
 use crate::index::value;
 use crate::partition::CommitChanges;

@@ -19,9 +19,9 @@
 //! limit is exact whatever the state of the background count is, and the count only saves time.
 //! Splits and merges do not copy the rows: their successors are counted anew.
 
-use crate::background::BackgroundTask;
+use crate::container::tasks::BackgroundTask;
+use crate::container::view::ContainerView;
 use crate::errors::{damaged, storage_failure};
-use crate::partition::container_view::ContainerView;
 use crate::partition::key_limit::KeyLimit;
 use crate::partition::keys;
 use crate::partition::row_reader::{complete_row, rows_of_epk_prefix};

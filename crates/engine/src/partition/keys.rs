@@ -31,6 +31,10 @@
 //! Tags from 90 up are index entries; the store keeps them apart (see `orrery_storage`).
 
 use orrery_model::partition_key::Epk;
+use orrery_storage::PartitionId;
+
+/// The partition of the store with the rows of the catalog.
+pub(crate) const CATALOG_PARTITION: PartitionId = PartitionId(0);
 
 /// The number of an item in its container.
 pub(crate) type ItemNumber = u64;

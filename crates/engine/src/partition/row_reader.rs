@@ -4,8 +4,8 @@
 //! A large item is stored as a first row and further chunks; the functions here put them together.
 //! Readers outside a transaction use [`ItemReader`], which holds no lock and keeps no changes.
 
-use crate::catalog::settings::Settings;
-use crate::errors::storage_failure;
+use crate::container::settings::Settings;
+use crate::errors::{self, storage_failure};
 use crate::partition::item::{StoredItem, damaged};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
 use crate::partition::row::{self, Row};
@@ -18,6 +18,19 @@ use orrery_model::partition_key::KeyAddress;
 use orrery_model::rid::ChildKind;
 use orrery_model::{Result, Rid};
 use orrery_storage::{Direction, Snapshot};
+
+/// The subject of the error for a damaged row of the change feed.
+const CHANGE: &str = "a row of the change feed";
+
+/// Reads LSN, item number and EPK prefix of a row of the change feed.
+///
+/// # Errors
+/// 500 if the row is damaged.
+pub(crate) fn read_change(key: &[u8], value: &[u8]) -> Result<(u64, ItemNumber, EpkPrefix)> {
+    let (lsn, number) = keys::read_feed(key).ok_or_else(|| errors::damaged(CHANGE))?;
+    let epk_prefix = value.try_into().map_err(|_| errors::damaged(CHANGE))?;
+    Ok((lsn, number, epk_prefix))
+}
 
 /// Reads the row of an item with all its chunks through `get`. Returns `None` if there is no row.
 ///

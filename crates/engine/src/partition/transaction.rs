@@ -32,7 +32,8 @@
 //! Left out: transactions over several physical partitions, and isolation levels; there is only
 //! serializable.
 
-use crate::catalog::settings::{Settings, read_ttl, ttl_invalid};
+use crate::container::settings::{Settings, read_ttl, ttl_invalid};
+use crate::container::view::ContainerView;
 use crate::errors::{
     conflicting_write, etag_differs, hashed_key_conflict, item_id_taken, storage_failure,
 };
@@ -40,7 +41,6 @@ use crate::index::generations::{Policies, PolicyGenerations};
 use crate::index::new_paths::{NewPaths, PathNumbers};
 use crate::index::policy::Policy;
 use crate::index::terms::Terms;
-use crate::partition::container_view::ContainerView;
 use crate::partition::effects::Effects;
 use crate::partition::envelope::Size;
 use crate::partition::item::{StoredItem, damaged, item_id};

@@ -19,8 +19,7 @@
 //! Format 2 is that of a replace in a container that asks for previous images. The policy at the
 //! time of the change decides.
 
-use crate::catalog::Container;
-use crate::catalog::settings::Settings;
+use crate::container::settings::Settings;
 use crate::errors::damaged;
 use crate::partition::keys::{self, ItemNumber};
 use crate::partition::row::{self, Row};
@@ -28,8 +27,8 @@ use crate::partition::stamps::Moment;
 use crate::partition::{CommitChanges, Partition, scan};
 use bytes::Bytes;
 use orrery_model::json::parse;
-use orrery_model::partition_key::Epk;
-use orrery_model::{Json, Object, Result, object};
+use orrery_model::partition_key::{Definition, Epk};
+use orrery_model::{Json, Object, Result, Rid, object};
 use orrery_storage::{Direction, Snapshot};
 use std::iter::Peekable;
 
@@ -208,7 +207,7 @@ impl Version {
     ///
     /// # Errors
     /// 500 for a row that is no item.
-    pub(crate) fn text(&self, container: &Container, lsn: u64) -> Result<Bytes> {
+    pub(crate) fn text(&self, container: Rid, key: &Definition, lsn: u64) -> Result<Bytes> {
         let mut metadata = object! {
             "operationType" => self.operation.name(),
             "lsn" => lsn,
@@ -216,14 +215,14 @@ impl Version {
             "previousImageLSN" => self.previous_lsn,
             "timeToLiveExpired" => self.expired,
         };
-        let image = self.row.text(container.rid(), self.number);
-        let text_of = |row: &Row| row.text(container.rid(), self.number);
+        let image = self.row.text(container, self.number);
+        let text_of = |row: &Row| row.text(container, self.number);
         let (current, previous) = match self.operation {
             Operation::Create | Operation::Replace => (image, self.previous.as_ref().map(text_of)),
             Operation::Delete => {
                 let body = parse(&self.row.body).map_err(|_| damaged(ROW))?;
                 metadata.push_new("id", body.get("id").cloned().ok_or_else(|| damaged(ROW))?);
-                metadata.push_new("partitionKey", Json::Object(key_members(container, &body)));
+                metadata.push_new("partitionKey", Json::Object(key_members(key, &body)));
                 (
                     Bytes::from_static(b"{}"),
                     (!self.is_hidden).then_some(image),
@@ -262,9 +261,9 @@ fn split_rows(format: u8, bytes: &Bytes) -> Option<(Bytes, Option<Bytes>)> {
 }
 
 /// Returns the values of an item's partition key, each under its path without the first slash.
-fn key_members(container: &Container, item: &Json) -> Object {
+fn key_members(key: &Definition, item: &Json) -> Object {
     let mut members = Object::default();
-    for path in container.partition_key().paths() {
+    for path in key.paths() {
         if let Some(value) = path.iter().try_fold(item, |at, name| at.get(name)) {
             members.push_new(path.join("/"), value.clone());
         }

@@ -6,7 +6,7 @@
 //! Readers of many items build a [`Visibility`] for a snapshot; readers
 //! of one item use [`is_deleted_by_key`].
 
-use crate::catalog::settings::Settings;
+use crate::container::settings::Settings;
 use crate::errors::damaged;
 use crate::index::policy::Policy;
 use crate::partition::key_deletion::{KeyDeletion, ROW, hides};

@@ -13,7 +13,7 @@ use super::{
     page_rows, rows_of, rows_wanted, run_page, token,
 };
 use crate::catalog::Container;
-use crate::catalog::settings::Settings;
+use crate::container::settings::Settings;
 use crate::errors::query_error;
 use crate::index::generations::Policies;
 use crate::index::paths::Step as PathStep;

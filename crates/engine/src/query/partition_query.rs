@@ -1,6 +1,6 @@
 //! The parameters of a query in one partition.
 
-use crate::catalog::settings::Settings;
+use crate::container::settings::Settings;
 use crate::index::generations::Policies;
 use crate::partition::Facts;
 use crate::partition::visibility::Visibility;

@@ -18,11 +18,11 @@
 
 use super::routing::Routing;
 use crate::catalog::Container;
+use crate::container::view::ContainerView;
 use crate::errors::{damaged, storage_failure};
 use crate::index::generations::PolicyGenerations;
 use crate::index::paths::{Paths, ROOT};
 use crate::partition::change_capture::CapturedCommit;
-use crate::partition::container_view::ContainerView;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, Kept, PathNumber};
 use crate::partition::row_reader::complete_row;
 use crate::partition::staging::StagingWriter;

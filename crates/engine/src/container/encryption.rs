@@ -1,82 +1,15 @@
-//! Client-side encryption: the keys that a database stores for clients, and the policy that names
-//! the encrypted paths of a container.
+//! Client-side encryption: the policy that names the encrypted paths of a container.
 //!
-//! The server stores wrapped keys and encrypted values and can decrypt neither. It checks their
-//! form and that a policy names existing keys. A policy never changes.
+//! The server stores encrypted values and cannot decrypt them. It checks the form of the policy,
+//! which never changes; the catalog checks that the keys exist.
 
-use super::Catalog;
-use super::access_resources::checked_members;
 use crate::request::properties::member;
-use crate::request::{AccessResourceKind, Id};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use orrery_model::partition_key::Definition;
-use orrery_model::{Error, Json, Object, Result, Rid};
+use orrery_model::{Error, Json, Object, Result};
 
 /// The only encryption algorithm of the service's clients.
-const ALGORITHM: &str = "AEAD_AES_256_CBC_HMAC_SHA256";
-/// The required members of a key body besides the id.
-const KEY_MEMBERS: &[&str] = &[
-    "encryptionAlgorithm",
-    "wrappedDataEncryptionKey",
-    "keyWrapMetadata",
-];
-/// The required members of `keyWrapMetadata`.
-const WRAP_MEMBERS: &[&str] = &["type", "name", "value", "algorithm"];
-
-/// Returns the members of a client encryption key body after checking them.
-///
-/// # Errors
-/// 400.
-pub(super) fn checked_key(body: &Object) -> Result<Object> {
-    let checked = checked_members(body, "client encryption key", KEY_MEMBERS)?;
-    check_algorithm(checked.get("encryptionAlgorithm"))?;
-
-    let wrapped = checked
-        .get("wrappedDataEncryptionKey")
-        .and_then(Json::as_str);
-    let wrapped = wrapped.and_then(|text| STANDARD.decode(text).ok());
-    if wrapped.is_none_or(|bytes| bytes.is_empty()) {
-        return Err(Error::bad(
-            "The wrappedDataEncryptionKey of a client encryption key must be base64 text.",
-        ));
-    }
-
-    // Clients need every member to unwrap the key, so each must be there, and no other.
-    let metadata = checked.get("keyWrapMetadata").and_then(Json::as_object);
-    let metadata = metadata.ok_or_else(|| Error::bad("The keyWrapMetadata must be an object."))?;
-    for name in WRAP_MEMBERS {
-        let text = metadata.get(name).and_then(Json::as_str);
-        if text.is_none_or(str::is_empty) {
-            return Err(Error::bad(format!(
-                "The member '{name}' of the keyWrapMetadata must be text."
-            )));
-        }
-    }
-    for (name, _) in metadata.iter() {
-        if !WRAP_MEMBERS.contains(&name) {
-            return Err(Error::bad(format!(
-                "The member '{name}' of the keyWrapMetadata is unknown."
-            )));
-        }
-    }
-    Ok(checked)
-}
-
-/// Checks that a key body may replace another. A key can be wrapped again, but keeps its id.
-///
-/// # Errors
-/// 400 if the id differs.
-pub(super) fn check_key_replaces(old: &Object, new: &Object) -> Result<()> {
-    if old.get("id").map(Json::to_text) == new.get("id").map(Json::to_text) {
-        return Ok(());
-    }
-    Err(Error::bad(
-        "The id of a client encryption key cannot be changed.",
-    ))
-}
-
-fn check_algorithm(value: Option<&Json>) -> Result<()> {
+pub(crate) const ALGORITHM: &str = "AEAD_AES_256_CBC_HMAC_SHA256";
+pub(crate) fn check_algorithm(value: Option<&Json>) -> Result<()> {
     match value.and_then(Json::as_str) {
         Some(ALGORITHM) => Ok(()),
         _ => Err(Error::bad(format!(
@@ -213,29 +146,6 @@ impl<'a> IncludedPath<'a> {
     }
 }
 
-impl Catalog {
-    /// Checks that the policy of a new container names existing keys of its database.
-    ///
-    /// # Errors
-    /// 400 for a key that does not exist.
-    pub(super) fn check_encryption_keys(
-        &self,
-        database: Rid,
-        policy: Option<&EncryptionPolicy>,
-    ) -> Result<()> {
-        for key in policy.iter().flat_map(|policy| &policy.keys) {
-            let found =
-                self.access_resource(database, AccessResourceKind::EncryptionKey, Id::Name(key));
-            if found.is_err() {
-                return Err(invalid(format!(
-                    "ClientEncryptionKey with id '[{key}]' does not exist"
-                )));
-            }
-        }
-        Ok(())
-    }
-}
-
 fn check_members_known(object: &Object, known: &[&str]) -> Result<()> {
     for (name, _) in object.iter() {
         if !known.contains(&name) {
@@ -245,7 +155,7 @@ fn check_members_known(object: &Object, known: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn invalid(reason: impl std::fmt::Display) -> Error {
+pub(crate) fn invalid(reason: impl std::fmt::Display) -> Error {
     Error::bad(format!("The clientEncryptionPolicy is invalid: {reason}."))
 }
 
@@ -347,35 +257,5 @@ mod tests {
                 .expect_err(named);
             assert!(error.message().contains(named), "{error}");
         }
-    }
-
-    #[test]
-    fn a_key_is_checked_and_keeps_its_id() {
-        let key = object(&format!(
-            r#"{{"id":"k","encryptionAlgorithm":"{ALGORITHM}","wrappedDataEncryptionKey":"AAEC",
-                "keyWrapMetadata":{{"type":"t","name":"n","value":"v","algorithm":"RSA-OAEP"}}}}"#
-        ));
-        let kept = checked_key(&key).expect("a key");
-        for (member, value) in [
-            ("encryptionAlgorithm", Json::from("ROT13")),
-            ("wrappedDataEncryptionKey", Json::from("?")),
-            ("wrappedDataEncryptionKey", Json::from("")),
-            ("keyWrapMetadata", Json::from("m")),
-            (
-                "keyWrapMetadata",
-                Json::Object(object(r#"{"type":"t","name":"n","value":"v"}"#)),
-            ),
-            ("wheels", Json::from(4)),
-        ] {
-            let mut wrong = key.clone();
-            wrong.set(member, value);
-            assert_eq!(checked_key(&wrong).expect_err(member).status(), 400);
-        }
-        let mut renamed = kept.clone();
-        renamed.set("id", "other");
-        assert!(
-            check_key_replaces(&kept, &renamed).is_err()
-                && check_key_replaces(&kept, &kept).is_ok()
-        );
     }
 }

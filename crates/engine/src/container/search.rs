@@ -290,7 +290,7 @@ impl Search {
 ///
 /// # Errors
 /// 400 with the path of an index without types.
-pub(super) fn check_spatial_types(policy: &Policy) -> Result<()> {
+pub(crate) fn check_spatial_types(policy: &Policy) -> Result<()> {
     for index in policy.spatial_indexes() {
         let types = index.body.get("types").and_then(Json::as_array);
         if types.is_none_or(<[Json]>::is_empty) {
@@ -505,7 +505,7 @@ fn check_shard_key(value: &Json) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use crate::catalog::settings::Settings;
+    use crate::container::settings::Settings;
     use orrery_model::json::parse;
     use orrery_model::{Json, Result};
 

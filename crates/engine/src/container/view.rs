@@ -4,8 +4,8 @@
 //! and policies, which can change at run time, and takes item numbers, which are unique in the
 //! container.
 
-use crate::background::BackgroundTask;
-use crate::catalog::settings::Settings;
+use crate::container::settings::Settings;
+use crate::container::tasks::BackgroundTask;
 use crate::index::generations::Policies;
 use crate::partition::key_limit::KeyLimit;
 use crate::partition::keys::ItemNumber;

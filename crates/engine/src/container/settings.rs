@@ -7,6 +7,7 @@ use super::search::{Search, check_text_settings};
 use crate::AccountVersions;
 use crate::index::policy::Policy;
 use crate::partition::row::is_system;
+use crate::request::ids::{resource_id, stored_id};
 use crate::request::properties::{self, Property, member, server_set, stored, unsupported};
 use orrery_model::partition_key::{Component, Definition, PartitionKey};
 use orrery_model::words::shortened;
@@ -43,7 +44,7 @@ pub struct Settings {
     pub encryption: Option<EncryptionPolicy>,
     /// The body as clients read it, without `id` and system properties. Containers that differ in
     /// their ids only share their settings.
-    pub(super) shown: Object,
+    pub(crate) shown: Object,
 }
 
 /// The maximum number of unique keys of a container, a limit of the service.
@@ -145,7 +146,7 @@ impl Settings {
     /// # Errors
     /// 400 that names the member.
     pub fn from_body(body: &Object) -> Result<Settings> {
-        super::resource_id(body)?;
+        resource_id(body)?;
         // The only member of which `null` does not count as absent, as in the service.
         if let Some(null @ Json::Null) = body.get("defaultTtl") {
             return Err(ttl_invalid("defaultTtl", null));
@@ -161,7 +162,7 @@ impl Settings {
     /// As [`Settings::from_body`], except for the id.
     pub fn from_stored(body: &Object) -> Result<Settings> {
         properties::check("container", body, PROPERTIES, None)?;
-        super::stored_id(body)?;
+        stored_id(body)?;
         let partition_key = match member(body, "partitionKey") {
             Some(definition) => Definition::from_json(definition)?,
             None => Definition::system_key(),
@@ -479,7 +480,7 @@ fn conflict_resolution_policy(body: &Object) -> Result<Json> {
 }
 
 /// Returns the error for a property of a container that a replace may not change.
-pub(super) fn unchangeable(name: &str) -> Error {
+pub(crate) fn unchangeable(name: &str) -> Error {
     Error::bad(format!(
         "The container property '{name}' cannot be changed."
     ))
