@@ -35,6 +35,22 @@ pub enum Feed<'a> {
     Conflicts(&'a Container),
 }
 
+impl Feed<'_> {
+    /// Returns bytes that no other list has.
+    fn name(&self) -> Vec<u8> {
+        let (kind, owner) = match self {
+            Feed::Databases => ("databases".to_owned(), None),
+            Feed::Containers(database) => ("containers".to_owned(), Some(database.rid())),
+            Feed::Scripts(container, kind) => (format!("{kind:?}"), Some(container.rid())),
+            Feed::Offers => ("offers".to_owned(), None),
+            Feed::AccessResources(kind, owner, _) => (format!("{kind:?}"), Some(*owner)),
+            Feed::Conflicts(container) => ("conflicts".to_owned(), Some(container.rid())),
+        };
+        let owner = owner.as_ref().map_or(&[][..], Rid::as_bytes);
+        [kind.as_bytes(), owner].concat()
+    }
+}
+
 /// Charges.
 impl Engine {
     fn metadata_read<T>(&self, result: Result<T>) -> Outcome<T> {
@@ -386,6 +402,7 @@ impl Engine {
         turn: Option<&Turn<'_>>,
     ) -> Outcome<QueryPage> {
         let mut work = orrery_sql::Work::default();
+        let list = feed.name();
         let rows = listed_rows(self.catalog(), feed);
         let loaded_items = rows.as_ref().map_or(0, Vec::len) as u64;
         let page = rows.and_then(|rows| {
@@ -397,9 +414,16 @@ impl Engine {
                 answer: None,
                 clock: None,
             };
-            let mut page =
-                query_rows(place, &environment, &rows, query, &mut functions, &mut work)?;
-            if !has_rows_after(place, &rows, query, &page)? {
+            let mut page = query_rows(
+                place,
+                &list,
+                &environment,
+                &rows,
+                query,
+                &mut functions,
+                &mut work,
+            )?;
+            if !has_rows_after(place, &list, &rows, query, &page)? {
                 page.continuation = None;
             }
             Ok(page)
@@ -441,6 +465,7 @@ impl Engine {
 /// charge.
 fn has_rows_after(
     place: Workplace<'_>,
+    list: &[u8],
     rows: &[ListedRow],
     query: &QueryRequest,
     page: &Page,
@@ -459,6 +484,7 @@ fn has_rows_after(
     };
     let after = query_rows(
         place,
+        list,
         &environment,
         rows,
         &next,

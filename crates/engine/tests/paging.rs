@@ -3,6 +3,7 @@
 //! another query.
 
 use crate::support::{self, *};
+use bytes::Bytes;
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, Profile};
 use orrery_storage::MemoryStore;
@@ -255,6 +256,99 @@ fn a_page_continues_after_a_deleted_item() {
     assert_eq!(rest, (10..30).map(|n| n.to_string()).collect::<Vec<_>>());
 }
 
+/// Each query returns 12 rows that end with the last four characters of a long value. True if they
+/// ascend.
+const BY_LONG_VALUES: &[(&str, bool)] = &[
+    ("SELECT VALUE RIGHT(c.a, 4) FROM c ORDER BY c.a", true),
+    ("SELECT VALUE RIGHT(c.a, 4) FROM c ORDER BY c.a DESC", false),
+    (
+        "SELECT VALUE RIGHT(c.a, 4) FROM c ORDER BY c.a, c.b DESC, c.c, c.d",
+        true,
+    ),
+    ("SELECT DISTINCT VALUE c.a FROM c ORDER BY c.a", true),
+    (
+        "SELECT VALUE RIGHT(c.a, 4) FROM c GROUP BY c.a ORDER BY c.a",
+        true,
+    ),
+    (
+        "SELECT VALUE RIGHT(c.a, 4) FROM c GROUP BY c.a ORDER BY c.a DESC",
+        false,
+    ),
+];
+
+#[test]
+fn a_page_continues_after_a_deleted_item_with_a_long_value() {
+    for (text, ascends) in BY_LONG_VALUES {
+        let bench = Bench::new(Profile::Modern, 1);
+        let container = bench.container(BODY, 1);
+        for n in 0..12 {
+            let item = format!(
+                r#"{{"id":"i{n}","pk":"p","a":"{}","b":1,"c":1,"d":1}}"#,
+                long(n)
+            );
+            create(&bench.engine, &container, &item);
+        }
+        let first = page(&bench.engine, &container, &request(text, 3, None, None));
+        // The items of the first page go, also the one that the continuation names.
+        for at in 0..3 {
+            let gone = if *ascends { at } else { 11 - at };
+            let options = WriteOptions {
+                partition_key: Some(key("[\"p\"]")),
+                ..WriteOptions::default()
+            };
+            let deletion = WriteOperation::Delete(format!("i{gone}"));
+            let outcome = write(&bench.engine, &container, &deletion, None, &options);
+            outcome.result.expect("deleted");
+        }
+        let request = request(text, 100, first.continuation, None);
+        let rest = page(&bench.engine, &container, &request);
+        let end_of = |row: &Bytes| support::text(row)[row.len() - 5..row.len() - 1].to_owned();
+        let rest: Vec<String> = rest.rows.iter().map(end_of).collect();
+        let mut expected: Vec<usize> = (3..12).collect();
+        if !ascends {
+            expected = (0..9).rev().collect();
+        }
+        let expected: Vec<String> = expected.iter().map(|n| format!("{n:04}")).collect();
+        assert_eq!(rest, expected, "{text}");
+    }
+}
+
+#[test]
+fn a_continuation_is_no_longer_than_its_limit_asks() {
+    let bench = Bench::new(Profile::Modern, 1);
+    let container = bench.container(BODY, 1);
+    fill(&bench.engine, &container, 30);
+    let text = "SELECT VALUE c.n FROM c ORDER BY c.a";
+    let token = |limit_kb| {
+        let answer = page(&bench.engine, &container, &request(text, 3, None, limit_kb));
+        answer.continuation.expect("more pages")
+    };
+    let whole = token(None);
+    assert!(whole.len() > 2_000, "{}", whole.len());
+    assert_eq!(token(Some(16)), whole, "a token that fits is not shortened");
+    assert!(token(Some(1)).len() < 1_000);
+}
+
+#[test]
+fn a_continuation_of_another_container_is_refused() {
+    let bench = Bench::new(Profile::Modern, 1);
+    let one = bench.container(BODY, 1);
+    let other = bench.container(&BODY.replace("items", "others"), 1);
+    fill(&bench.engine, &one, 8);
+    fill(&bench.engine, &other, 8);
+    let text = "SELECT VALUE c.n FROM c";
+    let first = page(&bench.engine, &one, &request(text, 3, None, None));
+    let request = request(text, 3, first.continuation, None);
+    page(&bench.engine, &one, &request);
+    let everything = &Scope::Everything;
+    let refused = bench
+        .engine
+        .query(&other, everything, &request, None)
+        .result;
+    let error = refused.expect_err("the token of another container");
+    assert!(error.message().contains("Invalid Continuation Token"));
+}
+
 #[test]
 fn a_shortened_continuation_is_refused_after_its_item_changed() {
     let bench = Bench::new(Profile::Modern, 1);
@@ -273,7 +367,7 @@ fn a_shortened_continuation_is_refused_after_its_item_changed() {
             .result
             .is_err()
     );
-    let text = "SELECT VALUE c.id FROM c ORDER BY c.d";
+    let text = "SELECT VALUE c.id FROM c ORDER BY c.a";
     let first = page(&bench.engine, &container, &request(text, 3, None, Some(1)));
     let last = json(&support::text(&first.rows[2]));
     let id = last.as_str().expect("an id").to_owned();

@@ -258,6 +258,7 @@ impl ScriptHost<'_, '_> {
                 answer: None,
                 clock: None,
             },
+            &[b"script", container.rid().as_bytes()].concat(),
             &environment(container),
             &rows,
             request,

@@ -160,7 +160,7 @@ impl PageRun<'_> {
             (None, Some(part)) => Some(query.resume_at(QueryPosition::start_of(&part))),
             (None, None) => None,
         };
-        let continuation = self.continuation(resume.as_ref())?;
+        let continuation = self.continuation(&prepared.query, resume.as_ref())?;
         let mut answer = QueryPage {
             page: Page {
                 rows: page.rows,
@@ -262,7 +262,7 @@ impl PageRun<'_> {
                 .map_err(resume_filter_error)?;
         }
         let resume = match &request.page.continuation {
-            Some(continuation) => Some(token::read(continuation)?),
+            Some(continuation) => Some(token::read(continuation, self.container.rid().as_bytes())?),
             None => None,
         };
         Ok(Prepared {
@@ -475,7 +475,6 @@ impl PageRun<'_> {
             order: None,
         };
         let after = resume.as_ref().map(|resume| &resume.position[..]);
-        let short_positions = self.request.page.continuation_limit_kb.is_some();
         let successors = reach.merged_successors.as_ref();
         let read_as_one = successors.map_or(0, |(_, count)| *count);
         let mut source = Candidates::open(
@@ -484,7 +483,6 @@ impl PageRun<'_> {
             read_as_one,
             partition_query,
             after,
-            short_positions,
         )?;
         source.measure_loads(clock);
         let mut functions = UserFunctions::new(self.engine, self.container, &turn);
@@ -576,12 +574,19 @@ impl PageRun<'_> {
     }
 
     /// Writes the continuation of the next page, within the size that the request allows.
-    fn continuation(&self, resume: Option<&ResumePoint>) -> Result<Option<String>> {
+    fn continuation(&self, query: &Query, resume: Option<&ResumePoint>) -> Result<Option<String>> {
         let Some(resume) = resume else {
             return Ok(None);
         };
         let limit_kb = self.request.page.continuation_limit_kb;
-        token::write(resume, limit_kb).map(Some)
+        let shorten = |resume: &ResumePoint| {
+            let mut short = query.shortened(resume);
+            if let Ok(position) = QueryPosition::shortened(&short.position) {
+                short.position = position;
+            }
+            short
+        };
+        token::write(resume, self.container.rid().as_bytes(), limit_kb, shorten).map(Some)
     }
 
     /// Returns the paths of the partition key if the request names the key. The filter on the key

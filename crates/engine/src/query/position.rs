@@ -6,6 +6,9 @@
 //! 2  range·4 number·8 index·4  0           along an index: behind this item, which lacks the path
 //! 2  range·4 number·8 index·4  1 value     along an index: behind this item with this value
 //! 2  range·4 number·8 index·4  2 digest·8  the same; the value is read from the item
+//! 2  range·4 number·8 index·4  3 length·4 value values
+//!                                          the same, in a run of equal encodings; the values are
+//!                                          JSON, `[v]` for each and `[]` for a missing one
 //! 3  range·4                               before all items of this range
 //! 4  length·1 epk  one of 1 to 3           the same in the part of the range from this EPK on
 //! ```
@@ -14,16 +17,21 @@
 //! for a range that holds, because of a merge, items that an earlier page returned.
 //!
 //! `index` is the id of the index in whose order candidates come. A long value is replaced by its
-//! digest only for clients that limit the length of their tokens. Such a position is invalid if the
-//! item has changed.
+//! digest only for clients that limit the length of their tokens, if the position does not fit
+//! otherwise. Such a position is invalid if the item has changed. So is a position in a run whose
+//! values are longer than [`RUN_VALUES_BYTES`] and so left out.
 
 use super::posting::IndexPosition;
 use crate::partition::keys::{self, ItemNumber};
+use orrery_model::json::parse;
 use orrery_model::partition_key::{Epk, murmur3_128};
-use orrery_model::{Error, Result};
+use orrery_model::{Error, Json, Result};
 
 /// Maximum length of a value in a short position, in bytes.
 const SHORT_VALUE_BYTES: usize = 256;
+/// Maximum length of the values of a run in a position, in bytes. Clients accept headers of 16 KiB
+/// in all.
+const RUN_VALUES_BYTES: usize = 4096;
 
 /// A part of a partition key range.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,8 +51,11 @@ pub(crate) struct QueryPosition {
     pub number: ItemNumber,
     /// Id of the index in whose order candidates come; `None` in natural order.
     pub index: Option<u32>,
-    /// The encoded value in the index.
+    /// The encoded value in the index; in a run, the encoding that all values of the run begin
+    /// with.
     pub value: Option<Vec<u8>>,
+    /// In a run: the values themselves, unless they are long.
+    pub run_values: Option<Vec<Option<Json>>>,
     /// True if the digest replaces the value.
     pub is_short: bool,
     /// The digest of the value in a short position.
@@ -82,16 +93,32 @@ impl QueryPosition {
             number: position.number,
             index,
             value: position.value,
+            run_values: position
+                .run_values
+                .map(|values| values.into_iter().map(|(value, _)| value).collect()),
             ..QueryPosition::default()
         }
     }
 
-    /// Returns a hash of a value; 0 for a missing value.
-    pub(crate) fn digest_of(value: Option<&[u8]>) -> u64 {
-        match value {
-            Some(value) => keys::number(&murmur3_128(value)[..8]).unwrap_or(0),
-            None => 0,
+    /// Returns the bytes of a position in a shorter form, whose value is read from the item.
+    ///
+    /// # Errors
+    /// 400 for bytes that are no position.
+    pub(crate) fn shortened(bytes: &[u8]) -> Result<Vec<u8>> {
+        match Self::read(bytes)? {
+            Some(position) => Ok(position.write(true)),
+            None => Ok(bytes.to_vec()),
         }
+    }
+
+    /// Returns a hash of the value and of the values in a run; 0 for a missing value.
+    pub(crate) fn value_digest(&self) -> u64 {
+        let Some(value) = &self.value else { return 0 };
+        let mut bytes = value.clone();
+        if let Some(values) = &self.run_values {
+            bytes.extend_from_slice(values_text(values).as_bytes());
+        }
+        keys::number(&murmur3_128(&bytes)[..8]).unwrap_or(0)
     }
 
     /// Returns the bytes of the position. `is_short`: the digest replaces a long value.
@@ -109,12 +136,20 @@ impl QueryPosition {
             None => out.push(0),
             Some(value) if is_short && value.len() > SHORT_VALUE_BYTES => {
                 out.push(2);
-                out.extend_from_slice(&Self::digest_of(Some(value)).to_be_bytes());
+                out.extend_from_slice(&self.value_digest().to_be_bytes());
             }
-            Some(value) => {
-                out.push(1);
-                out.extend_from_slice(value);
-            }
+            Some(value) => match self.run_values.as_deref().map(values_text) {
+                Some(values) if values.len() <= RUN_VALUES_BYTES => {
+                    out.push(3);
+                    out.extend_from_slice(&(value.len() as u32).to_be_bytes());
+                    out.extend_from_slice(value);
+                    out.extend_from_slice(values.as_bytes());
+                }
+                _ => {
+                    out.push(1);
+                    out.extend_from_slice(value);
+                }
+            },
         }
         out
     }
@@ -179,6 +214,17 @@ impl QueryPosition {
                 value: Some(value.to_vec()),
                 ..position
             }),
+            [3, rest @ ..] => {
+                let (length, rest) = rest.split_first_chunk::<4>()?;
+                let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
+                let (value, values) = rest.split_at_checked(length)?;
+                Some(QueryPosition {
+                    index,
+                    value: Some(value.to_vec()),
+                    run_values: Some(read_values(values)?),
+                    ..position
+                })
+            }
             [2, digest @ ..] => {
                 let digest = u64::from_be_bytes(digest.try_into().ok()?);
                 Some(QueryPosition {
@@ -197,6 +243,27 @@ impl QueryPosition {
         Error::bad("Invalid Continuation Token: it does not belong to this container or query.")
             .with_help(crate::errors::TOKEN_HELP)
     }
+}
+
+/// Returns values as JSON text, `[v]` for each and `[]` for a missing one.
+fn values_text(values: &[Option<Json>]) -> String {
+    let values = values
+        .iter()
+        .map(|value| Json::Array(value.iter().cloned().collect()));
+    Json::Array(values.collect()).to_text()
+}
+
+/// Reads the text of [`values_text`]. Returns `None` for any other bytes.
+fn read_values(text: &[u8]) -> Option<Vec<Option<Json>>> {
+    let mut values = Vec::new();
+    for value in parse(text).ok()?.as_array()? {
+        match value.as_array()? {
+            [] => values.push(None),
+            [value] => values.push(Some(value.clone())),
+            _ => return None,
+        }
+    }
+    Some(values)
 }
 
 #[cfg(test)]
@@ -227,7 +294,12 @@ mod tests {
             is_start: true,
             ..QueryPosition::default()
         };
-        for position in [natural, without_path, valued.clone(), start] {
+        let in_run = QueryPosition {
+            run_values: Some(vec![Some(Json::from("x")), None]),
+            ..valued.clone()
+        };
+        assert_ne!(in_run.value_digest(), valued.value_digest());
+        for position in [natural, without_path, valued.clone(), in_run, start] {
             for from in [None, Some(Epk::from_bytes(b"abc"))] {
                 let mut position = position.clone();
                 position.part.from = from;
@@ -243,9 +315,10 @@ mod tests {
             .expect("a position")
             .expect("not the beginning");
         assert_eq!((read.is_short, read.value), (true, None));
+        assert_eq!(read.digest, valued.value_digest());
         assert_eq!(
-            read.digest,
-            QueryPosition::digest_of(valued.value.as_deref())
+            QueryPosition::shortened(&valued.write(false)).expect("a position"),
+            short
         );
     }
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use orrery_model::Result;
 use orrery_model::world::World;
 use orrery_model::{Error, Json, Kind, limits};
-use orrery_sql::{Candidate, Environment, Functions, Query, QueryError, Source, Work};
+use orrery_sql::{Candidate, Environment, Functions, Query, QueryError, ResumePoint, Source, Work};
 
 /// A row of a list.
 #[derive(Clone, Debug)]
@@ -27,6 +27,21 @@ struct ListSource<'a> {
     rows: &'a [ListedRow],
     /// Index of the next row.
     next: usize,
+    /// True if the first key of ORDER BY descends; `None` without ORDER BY.
+    descends: Option<bool>,
+}
+
+impl ListedRow {
+    /// Returns the number by which a sort orders rows with equal sort values: the first bytes of
+    /// the key. In a descending order the numbers descend, since the rows come as before.
+    fn number(&self, descends: bool) -> u64 {
+        let mut bytes = [0; 8];
+        for (byte, of_key) in bytes.iter_mut().zip(&self.key) {
+            *byte = *of_key;
+        }
+        let number = u64::from_be_bytes(bytes);
+        if descends { !number } else { number }
+    }
 }
 
 impl Source for ListSource<'_> {
@@ -38,7 +53,7 @@ impl Source for ListSource<'_> {
         Ok(Some(Candidate {
             text: Some(row.text.clone()),
             condition_holds: false,
-            item_number: None,
+            item_number: self.descends.map(|descends| row.number(descends)),
         }))
     }
 
@@ -54,12 +69,14 @@ impl Source for ListSource<'_> {
     }
 }
 
-/// Runs one page of a query over a list whose rows are sorted by their keys.
+/// Runs one page of a query over a list whose rows are sorted by their keys. `list` names the list:
+/// its continuations are no others'.
 ///
 /// # Errors
 /// 400 as for any query.
 pub(crate) fn query_rows(
     place: Workplace<'_>,
+    list: &[u8],
     environment: &Environment,
     rows: &[ListedRow],
     request: &QueryRequest,
@@ -69,7 +86,7 @@ pub(crate) fn query_rows(
     let page = &request.page;
     let query = compile(&request.text, &request.parameters, environment)?;
     let resume = match &page.continuation {
-        Some(continuation) => Some(token::read(continuation)?),
+        Some(continuation) => Some(token::read(continuation, list)?),
         None => None,
     };
     // The page begins behind the last row by its key, even if that row is gone.
@@ -77,7 +94,11 @@ pub(crate) fn query_rows(
         Some(resume) => rows.partition_point(|row| row.key <= resume.position),
         None => 0,
     };
-    let mut source = ListSource { rows, next };
+    let mut source = ListSource {
+        rows,
+        next,
+        descends: query.order().first().map(|key| key.descending),
+    };
     let out = run_page(
         place,
         &query,
@@ -89,7 +110,11 @@ pub(crate) fn query_rows(
     )
     .map_err(query_error)?;
     let continuation = match &out.resume {
-        Some(resume) => Some(token::write(resume, page.continuation_limit_kb)?),
+        Some(resume) => {
+            let limit_kb = page.continuation_limit_kb;
+            let shorten = |resume: &ResumePoint| query.shortened(resume);
+            Some(token::write(resume, list, limit_kb, shorten)?)
+        }
         None => None,
     };
     Ok(Page {
@@ -113,6 +138,7 @@ pub(crate) fn has_row(world: &dyn World, query: &Query, item: Bytes) -> Result<b
     let mut source = ListSource {
         rows: &[row],
         next: 0,
+        descends: None,
     };
     let mut work = Work::default();
     let page = query.run(&mut source, &mut NoFunctions, None, &mut bounds, &mut work);

@@ -83,7 +83,6 @@ pub(crate) struct Candidates<'a> {
     last: Option<QueryPosition>,
     /// Items that the last candidate stands for.
     copies: u64,
-    short_positions: bool,
     lookup_time: Duration,
     loads: Stopwatch<'a>,
 }
@@ -103,7 +102,6 @@ impl<'a> Candidates<'a> {
         merged_successors: usize,
         query: PartitionQuery<'a>,
         after: Option<&[u8]>,
-        short_positions: bool,
     ) -> Result<Self> {
         let last = match after {
             Some(bytes) => QueryPosition::read(bytes)?,
@@ -122,7 +120,6 @@ impl<'a> Candidates<'a> {
             current: 0,
             last,
             copies: 1,
-            short_positions,
             lookup_time: Duration::ZERO,
             loads: Stopwatch::default(),
         };
@@ -214,11 +211,11 @@ impl<'a> Candidates<'a> {
         Ok(())
     }
 
-    /// Returns the index position of the last candidate. In a run, and for a shortened position,
-    /// the position is computed from the item itself.
+    /// Returns the index position of the last candidate. A shortened position, and one in a run
+    /// without its values, is computed from the item itself.
     fn index_position(&self, last: &QueryPosition, paths: &[AccessPath]) -> Result<IndexPosition> {
         let target = self.target_of(last)?;
-        let written = IndexPosition {
+        let mut written = IndexPosition {
             value: last.value.clone(),
             run_values: None,
             number: last.number,
@@ -230,6 +227,11 @@ impl<'a> Candidates<'a> {
             return Ok(written);
         };
         if !last.is_short && !walk.is_in_run(&written) {
+            return Ok(written);
+        }
+
+        if let Some(values) = &last.run_values {
+            written.run_values = Some(walk.order_values(values)?);
             return Ok(written);
         }
 
@@ -245,22 +247,18 @@ impl<'a> Candidates<'a> {
         };
 
         // The position is valid only if the item still has the value.
-        if last.is_short {
-            return match found {
-                Some(found) if last.digest == QueryPosition::digest_of(found.value.as_deref()) => {
-                    Ok(found)
-                }
-                _ => Err(Error::bad(
-                    "Invalid Continuation Token: it was shortened to fit its limit, and the item \
-                     that it names has changed. Start the query again.",
-                )),
-            };
-        }
-        match found {
-            Some(found) if found.value == written.value => Ok(found),
-            // The item has changed. Its number is a position in the run too, though not the same
-            // one.
-            _ => Ok(written),
+        let Some(found) = found else {
+            return Err(changed_item());
+        };
+        let part = last.part.clone();
+        let position = QueryPosition::behind(part, last.index, found.clone());
+        let is_same = match last.is_short {
+            true => last.digest == position.value_digest(),
+            false => last.value == position.value,
+        };
+        match is_same {
+            true => Ok(found),
+            false => Err(changed_item()),
         }
     }
 
@@ -488,7 +486,7 @@ impl Source for Candidates<'_> {
     fn position(&self) -> Vec<u8> {
         match &self.last {
             None => QueryPosition::BEGINNING.to_vec(),
-            Some(last) => last.write(self.short_positions),
+            Some(last) => last.write(false),
         }
     }
 
@@ -503,4 +501,12 @@ impl Source for Candidates<'_> {
             .flatten()
             .any(|cursor| profile.is_a_full_page(&cursor.work))
     }
+}
+
+/// Returns the error for a position without the value of its item, which has changed.
+fn changed_item() -> Error {
+    Error::bad(
+        "Invalid Continuation Token: it holds a part of a long value, and the item that it names \
+         has changed. Start the query again.",
+    )
 }

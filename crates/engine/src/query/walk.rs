@@ -19,6 +19,7 @@ use super::composite_range::{composite_range, tests_on};
 use super::condition::{steps, value_ranges};
 use super::index_view::IndexView;
 use super::lookup::count_keys;
+use super::position::QueryPosition;
 use super::posting::{
     Entries, IndexPosition, KeyRange, OrderValue, Posting, Postings, damaged_row, entries,
     read_natural_row,
@@ -271,6 +272,24 @@ impl OrderWalk {
             Some(value) => self.run_of(value).is_some(),
             None => false,
         }
+    }
+
+    /// Returns values of a position in a run with their directions.
+    ///
+    /// # Errors
+    /// 400 if the position belongs to another index.
+    pub(crate) fn order_values(&self, values: &[Option<Json>]) -> Result<Vec<OrderValue>> {
+        let directions: Vec<bool> = match &self.index {
+            WalkedIndex::Path(_) => vec![true],
+            WalkedIndex::Composite(composite) => {
+                let paths = composite.paths.iter();
+                paths.map(|(_, ascending)| *ascending).collect()
+            }
+        };
+        if directions.len() != values.len() {
+            return Err(QueryPosition::mismatch_error());
+        }
+        Ok(values.iter().cloned().zip(directions).collect())
     }
 
     /// Computes the position of an item from the item itself. Returns `None` if the item is gone.

@@ -6,6 +6,7 @@ use crate::query::Cancel;
 use crate::throughput::Reading;
 use orrery_model::limits::{PARTITION_RU_PER_SECOND, THROUGHPUT_RU_MAX};
 use orrery_model::memory::AnswerMemory;
+use orrery_model::words::shortened;
 use orrery_model::{Error, Json, Object, Result, object};
 
 /// The provisioned throughput of a container or database.
@@ -384,15 +385,40 @@ pub(crate) fn throughput_out_of_range(ru: i64, min: u32, max: u32, step: u32) ->
 /// it is absent.
 ///
 /// # Errors
-/// 400 if the value is no whole number.
+/// 400 if the value is no whole number, or if the settings have a member that is unknown.
 pub fn increment_percent(settings: &Json) -> Result<Option<i64>> {
-    let policy = settings.get("autoUpgradePolicy");
-    let policy = policy.and_then(|policy| policy.get("throughputPolicy"));
-    let percent = policy.and_then(|policy| policy.get("incrementPercent"));
-    match percent {
-        None | Some(Json::Null) => Ok(None),
+    let Some(policy) = only_member(settings, "autoUpgradePolicy", &["maxThroughput"])? else {
+        return Ok(None);
+    };
+    let Some(policy) = only_member(policy, "throughputPolicy", &[])? else {
+        return Ok(None);
+    };
+    match only_member(policy, "incrementPercent", &[])? {
+        None => Ok(None),
         Some(percent) => percent.as_i64().map(Some).ok_or_else(|| {
             Error::bad("The 'incrementPercent' of an autoscale policy is no whole number.")
         }),
     }
+}
+
+/// Returns the member `name` of settings that have no other members than this and `others`; `None`
+/// if the member is absent or `null`.
+fn only_member<'a>(settings: &'a Json, name: &str, others: &[&str]) -> Result<Option<&'a Json>> {
+    let members = settings.as_object().ok_or_else(|| {
+        Error::bad(format!(
+            "The settings of autoscale with '{name}' must be an object."
+        ))
+    })?;
+    for (member, value) in members.iter() {
+        if member != name && !others.contains(&member) && !matches!(value, Json::Null) {
+            return Err(Error::bad(format!(
+                "The member '{}' of the settings of autoscale is unknown; beside it may stand \
+                 '{name}'.",
+                shortened(member)
+            )));
+        }
+    }
+    Ok(members
+        .get(name)
+        .filter(|value| !matches!(value, Json::Null)))
 }

@@ -270,7 +270,7 @@ impl<'q> Collector<'q> {
 
     /// Returns true if the collector can begin behind a group: its groups are ordered, and DISTINCT
     /// does not need the rows before.
-    fn has_positions(&self) -> bool {
+    pub(crate) fn has_positions(&self) -> bool {
         let grouping = self.block.grouping.as_ref();
         self.seen.is_none() && grouping.is_some_and(|grouping| !grouping.order.is_empty())
     }

@@ -490,7 +490,7 @@ fn eval_udf<'s>(call: &'s UdfCall, cx: &mut Context<'_>, scope: &'s Scope<'s>) -
     for argument in &call.arguments {
         values.push(argument.eval(cx, scope)?.map(Cow::into_owned));
     }
-    cx.work.udf_calls += 1;
+    cx.count_call()?;
     Ok(cx.functions.call(&call.name, &values)?.map(Cow::Owned))
 }
 

@@ -97,6 +97,10 @@ impl<'a> Scope<'a> {
     }
 }
 
+/// Iterations as which a call of a user-defined function counts: so the clock is read at each call,
+/// and the last item of an aggregate may make 64 calls after the time is over.
+const CALL_ITERATIONS: u64 = 1 << 14;
+
 /// The state of one page: its limits, its inputs besides the items, and caches.
 pub(crate) struct Context<'a> {
     /// Runs user-defined functions.
@@ -210,6 +214,15 @@ impl Context<'_> {
         }
     }
 
+    /// Counts a call of a user-defined function, which may take as long as very many iterations.
+    ///
+    /// # Errors
+    /// As [`Context::count_iterations`].
+    pub(crate) fn count_call(&mut self) -> Result<(), QueryError> {
+        self.work.udf_calls += 1;
+        self.count_iterations(CALL_ITERATIONS)
+    }
+
     /// Counts bytes that are read or copied.
     ///
     /// # Errors
@@ -219,9 +232,10 @@ impl Context<'_> {
     }
 
     /// Returns true if the clock should be read before the next item, because it would otherwise be
-    /// read soon after the item has begun.
+    /// read soon after the item has begun, or because the time is known to be over.
     pub(crate) fn is_clock_check_due(&self) -> bool {
-        self.iterations.saturating_add(CLOCK_INTERVAL / 2) >= self.next_clock_check
+        self.expired_at.is_some()
+            || self.iterations.saturating_add(CLOCK_INTERVAL / 2) >= self.next_clock_check
     }
 
     /// Reads the clock between two items. Returns true if the time is over.

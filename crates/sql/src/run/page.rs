@@ -118,6 +118,21 @@ impl Query {
             || (has_position && resume.query_hash == self.order_fingerprint)
     }
 
+    /// Returns a resume point that needs less room in a token: where the point names the last row
+    /// by its sort values, the next page skips rows by their number instead.
+    pub fn shortened(&self, resume: &ResumePoint) -> ResumePoint {
+        let mut short = resume.clone();
+        if self.block.grouping.is_some() {
+            if Collector::new(&self.block).has_positions() {
+                short.state.clear();
+            }
+        } else if let Some(fingerprint) = SortPosition::query_of(&resume.state) {
+            short.query_hash = fingerprint;
+            short.state.clear();
+        }
+        short
+    }
+
     /// Runs a query whose rows come from constants and arrays only.
     fn run_without_container(
         &self,

@@ -12,8 +12,9 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 /// Limit in bytes of the sort values in a [`SortPosition`], which travels in a continuation token.
-/// After a row with longer values the next page skips rows by their number instead.
-pub(super) const POSITION_BYTES: usize = 256;
+/// After a row with longer values the next page skips rows by their number instead, and so may lose
+/// or repeat rows if rows before were added or deleted. Clients accept headers of 16 KiB in all.
+pub(super) const POSITION_BYTES: usize = 4096;
 
 /// Bytes of a kept row besides its text and its sort values.
 const ROW_OVERHEAD: usize = 104;
@@ -235,6 +236,14 @@ impl SortPosition {
         })
     }
 
+    /// Returns the fingerprint of the one query that returned all pages so far, from the bytes of
+    /// [`SortPosition::encode`]. Returns `None` if these were several queries, and for any other
+    /// bytes.
+    pub(crate) fn query_of(bytes: &[u8]) -> Option<u64> {
+        let fingerprint = SortPosition::decode(bytes)?.fingerprint;
+        (fingerprint != 0).then_some(fingerprint)
+    }
+
     /// Returns the number of sort values.
     pub(crate) fn key_count(&self) -> usize {
         self.keys.len()
@@ -343,7 +352,7 @@ mod tests {
     #[test]
     fn rows_with_long_values_or_without_item_number_have_no_position() {
         let long = SortedRow {
-            keys: vec![Some(Json::from("x".repeat(1_000)))],
+            keys: vec![Some(Json::from("x".repeat(POSITION_BYTES)))],
             item_number: Some(1),
             row: Bytes::new(),
         };
