@@ -26,7 +26,8 @@ def with_header(answer, name, value):
 
 def test_good_answers_break_no_rule():
     free = with_header(GOOD, "x-ms-request-charge", "0") | {"path": "/"}
-    assert broken_rules([GOOD, ERROR, free]) == []
+    plan = with_header(GOOD, "x-ms-request-charge", "0") | {"method": "POST"}
+    assert broken_rules([GOOD, ERROR, free, plan]) == []
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,7 @@ def test_good_answers_break_no_rule():
     [
         (with_header(GOOD, "x-ms-request-charge", "1e-3"), "has no charge"),
         (with_header(GOOD, "x-ms-request-charge", "0"), "is free"),
+        (with_header(with_header(GOOD, "x-ms-request-charge", "0"), "x-ms-session-token", "0:1") | {"method": "POST"}, "is free"),
         (GOOD | {"headers": {"x-ms-request-charge": "1", "x-ms-item-count": "1"}}, "has no activity id"),
         (with_header(GOOD, "etag", ""), "has an empty header"),
         (GOOD | {"status": 304}, "has a body without content"),
