@@ -27,6 +27,8 @@
 
 use crate::Engine;
 use crate::catalog::Container;
+#[cfg(doc)]
+use crate::container::owners::Owners;
 use crate::container::tasks::BackgroundTask;
 use crate::container::view::ContainerView;
 use crate::errors::storage_failure;

@@ -82,6 +82,12 @@ impl Transaction<'_> {
             });
         })?;
         let key = self.key_definition().extract(&item)?;
+        // A request cannot patch the properties of the server, so the item stays stored with them
+        // or without them.
+        let options = ItemOptions {
+            leaves_out_links: old.row.has_no_links,
+            ..options
+        };
         let stored = self.replace(view, old, &key, &item, options)?;
         // A patch is charged as the replacement that it is, and for each operation in it.
         if let Some(Step::Replace {
