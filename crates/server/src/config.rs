@@ -8,8 +8,8 @@
 //! Left out: parsing, defaults and the names of options, see `command`.
 
 use crate::address::Listen;
-use crate::emulator::{EmulatorSettings, Secret};
 use crate::memory::MemoryLimit;
+use orrery_client::Secret;
 use orrery_console::Access;
 use orrery_engine::{
     AccountVersions, CrossPartitionQueries, Profile, ScriptDenial, ThroughputOptions,
@@ -179,6 +179,38 @@ pub(crate) struct FleetConfig {
     pub(crate) reads_standbys: bool,
     /// The load in RU/s from which on another node may own a partition; `None` for never.
     pub(crate) spread_load_ru: Option<u64>,
+}
+
+/// Settings that only a server in the place of the emulator has.
+#[derive(Clone, Debug)]
+pub(crate) struct EmulatorSettings {
+    /// Primary key of the account, from a variable.
+    pub(crate) key: Option<Secret>,
+    /// True if the user chose the account's key.
+    pub(crate) has_own_key: bool,
+    /// Listen address of the port for probes of health.
+    pub(crate) health: Option<Listen>,
+    /// Schemes that the announcement names.
+    pub(crate) schemes: &'static [&'static str],
+    /// Scheme of the console's address in the announcement.
+    pub(crate) explorer_scheme: &'static str,
+    /// File to which the certificate is written.
+    pub(crate) certificate_file: Option<PathBuf>,
+    /// True if a failure to write that file ends the start: the user named the file.
+    pub(crate) needs_certificate_file: bool,
+    /// Folder with scripts and definitions that are applied to an empty account.
+    pub(crate) seeds: Option<PathBuf>,
+    /// True to export by OpenTelemetry, false never to; `None` if the address decides.
+    pub(crate) otlp: Option<bool>,
+    /// Lines for the log.
+    pub(crate) notes: Vec<(LogLevel, String)>,
+}
+
+impl EmulatorSettings {
+    /// Returns true if the account has the key that is known to all.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.has_own_key
+    }
 }
 
 /// Bytes that the versions of a physical partition may take in a server that keeps its data in

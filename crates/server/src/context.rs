@@ -10,6 +10,7 @@ use crate::library_log;
 use crate::memory::Memory;
 use crate::tls::{self, ServerTls, UserCertificate};
 use crate::world::SystemWorld;
+use orrery_client::Secret;
 use orrery_gateway::{Field, Log, LogLevel};
 use orrery_model::world::World;
 use std::io;
@@ -63,7 +64,7 @@ impl ServerContext {
                 certificate,
                 key: config.tls.key.as_deref(),
                 password_file: config.tls.password_file.as_deref(),
-                password: config.tls.password.as_ref().map(|secret| secret.0.as_str()),
+                password: config.tls.password.as_ref().map(Secret::reveal),
             })?,
             None => tls::self_signed(data_dir.as_deref(), &config.tls.hosts)?,
         };

@@ -18,57 +18,12 @@ pub(crate) mod plan;
 pub(crate) mod table;
 pub(crate) mod values;
 
-use crate::address::Listen;
 use crate::command::EmulatorArguments;
 use crate::failure::Failure;
 use crate::signals;
-use crate::start::{self, cannot_catch};
-use orrery_gateway::LogLevel;
+use crate::signals::cannot_catch;
+use crate::start;
 use std::ffi::OsString;
-use std::fmt;
-use std::path::PathBuf;
-
-/// A text that is not shown.
-#[derive(Clone)]
-pub(crate) struct Secret(pub(crate) String);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("…")
-    }
-}
-
-/// Settings that only a server in the place of the emulator has.
-#[derive(Clone, Debug)]
-pub(crate) struct EmulatorSettings {
-    /// Primary key of the account, from a variable.
-    pub(crate) key: Option<Secret>,
-    /// True if the user chose the account's key.
-    pub(crate) has_own_key: bool,
-    /// Listen address of the port for probes of health.
-    pub(crate) health: Option<Listen>,
-    /// Schemes that the announcement names.
-    pub(crate) schemes: &'static [&'static str],
-    /// Scheme of the console's address in the announcement.
-    pub(crate) explorer_scheme: &'static str,
-    /// File to which the certificate is written.
-    pub(crate) certificate_file: Option<PathBuf>,
-    /// True if a failure to write that file ends the start: the user named the file.
-    pub(crate) needs_certificate_file: bool,
-    /// Folder with scripts and definitions that are applied to an empty account.
-    pub(crate) seeds: Option<PathBuf>,
-    /// True to export by OpenTelemetry, false never to; `None` if the address decides.
-    pub(crate) otlp: Option<bool>,
-    /// Lines for the log.
-    pub(crate) notes: Vec<(LogLevel, String)>,
-}
-
-impl EmulatorSettings {
-    /// Returns true if the account has the key that is known to all.
-    pub(crate) fn is_open(&self) -> bool {
-        !self.has_own_key
-    }
-}
 
 /// Runs a server in the place of the emulator until SIGTERM or Ctrl-C.
 ///

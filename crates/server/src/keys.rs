@@ -74,7 +74,7 @@ pub(crate) fn of_server(config: &ServerConfig) -> Result<AccountKeys, Failure> {
         return load(config.account.key_file.as_deref(), reachable);
     };
     match &emulator.key {
-        Some(key) => parse(&key.0).map_err(|cause| {
+        Some(key) => parse(key.reveal()).map_err(|cause| {
             Failure::Usage(format!(
                 "the variable AZURE_COSMOS_EMULATOR_KEY, or the switch /key, is not usable: {cause}"
             ))

@@ -2,6 +2,7 @@
 //! the account, while it holds the lease, and until its end.
 
 use crate::address::{Listen, first_of, listen};
+use crate::client_port::{DRAIN_TIMEOUT, cannot_listen, connection_limits};
 use crate::clusters::machine_name;
 use crate::config::{FleetConfig, ServerConfig};
 use crate::context::ServerContext;
@@ -14,7 +15,6 @@ use crate::health::Health;
 use crate::members::{HELLO_PATH, Members, say_hello};
 use crate::public_paths::PublicPaths;
 use crate::reader::Reader;
-use crate::start::{DRAIN_TIMEOUT, cannot_listen, connection_limits};
 use bytes::Bytes;
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response, Version};

@@ -3,18 +3,15 @@
 //! A node has opened its client port before, and sends the requests of clients on to the node that
 //! holds the lease. So such a node is announced as ready before its own data is open.
 
-use crate::account::account;
 use crate::announce::Announcement;
 use crate::clusters::{self, Clusters, FleetOfNode};
 use crate::config::ServerConfig;
 use crate::context::ServerContext;
 use crate::engine::open_engine;
-use crate::entra;
 use crate::failure::Failure;
+use crate::gateway_options::gateway_options;
 use crate::grants;
-use crate::hosts::hosts;
 use crate::keys;
-use crate::memory::Memory;
 use crate::node::{NodePort, Seat};
 use crate::observers::Observers;
 use crate::private_file;
@@ -22,7 +19,7 @@ use crate::reader::{Reader, open_when_possible};
 use crate::telemetry::Telemetry;
 use orrery_admin::Fleet;
 use orrery_engine::Engine;
-use orrery_gateway::{ConnectionCounters, Cors, Field, Gateway, Keys, LogLevel, Options};
+use orrery_gateway::{ConnectionCounters, Field, Gateway, LogLevel};
 use orrery_model::world::ShiftedWorld;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -305,28 +302,6 @@ fn open_server(
         has_well_known_key: account_keys.has_well_known_key,
         telemetry,
     }))
-}
-
-/// Reads the options of a gateway with these account keys.
-///
-/// # Errors
-/// Those of the options of the account and of its directory.
-pub(crate) fn gateway_options(
-    config: &ServerConfig,
-    context: &ServerContext,
-    memory: &Memory,
-    keys: Keys,
-) -> Result<Options, Failure> {
-    Ok(Options {
-        keys,
-        account: account(config)?,
-        directory: entra::directory(config)?,
-        world: context.world.clone(),
-        log: context.log.clone(),
-        memory: memory.bodies.clone(),
-        hosts: hosts(config),
-        cors: Cors::new(config.clients.cors.iter().cloned()),
-    })
 }
 
 /// Returns the server that a thread has opened.

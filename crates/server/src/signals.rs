@@ -2,12 +2,18 @@
 
 use crate::address::Listen;
 use crate::context::ServerContext;
+use crate::failure::Failure;
 use crate::keys;
 #[cfg(unix)]
 use crate::notify;
 use orrery_gateway::LogLevel;
 use std::io;
 use std::path::PathBuf;
+
+/// Returns the failure of a signal handler.
+pub(crate) fn cannot_catch(error: io::Error) -> Failure {
+    Failure::Failed(format!("cannot install a signal handler: {error}"))
+}
 
 /// Returns a future that completes at SIGTERM or SIGINT (Ctrl-C). The signals are caught from the
 /// return of this function on, not from the first poll of the future.

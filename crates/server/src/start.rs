@@ -17,11 +17,12 @@
 //! Standard output of `orrery start` carries the announcement and nothing else; the log goes to
 //! standard error.
 
-use crate::address::{self, Listen, listen, reachable, reachable_by_others};
+use crate::address::{listen, reachable, reachable_by_others};
 use crate::admin::AdminServer;
 use crate::announce::Announcement;
 use crate::background;
 use crate::certificate;
+use crate::client_port::{DRAIN_TIMEOUT, cannot_listen, connection_limits};
 use crate::clusters::{self, Clusters};
 use crate::config::ServerConfig;
 use crate::context::ServerContext;
@@ -35,7 +36,7 @@ use crate::opening::{Opened, Opening, Server};
 use crate::private_file;
 use crate::public_file;
 use crate::public_paths::PublicPaths;
-use crate::signals::{self, KeyReloader};
+use crate::signals::{self, KeyReloader, cannot_catch};
 use crate::telemetry::Telemetry;
 use crate::variables;
 use crate::write_watch;
@@ -43,7 +44,6 @@ use orrery_admin::Components;
 use orrery_console::{Base, Database, WithConsole};
 use orrery_gateway::{ConnectionLimits, Gateway, LogLevel, Patience, Port, serve};
 use std::fmt;
-use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -51,9 +51,6 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
-
-/// Time that requests in progress get to finish after a signal to stop.
-pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs a server until SIGTERM or Ctrl-C.
 ///
@@ -446,17 +443,6 @@ fn start_tasks(server: &Server, config: &ServerConfig) -> Vec<JoinHandle<()>> {
     tasks
 }
 
-/// Returns the failure of the port for clients, with the option that changes the port.
-pub(crate) fn cannot_listen(config: &ServerConfig, wanted: Listen, error: &io::Error) -> Failure {
-    let remedy = format!("choose another port with {}", config.clients.listen_option);
-    address::cannot_listen(wanted, "clients", error, &remedy)
-}
-
-/// Returns the failure of a signal handler.
-pub(crate) fn cannot_catch(error: io::Error) -> Failure {
-    Failure::Failed(format!("cannot install a signal handler: {error}"))
-}
-
 /// Returns the service of the port for clients.
 fn client_service(server: &Server, config: &ServerConfig, observers: &Observers) -> ClientService {
     let console = observers.admin.as_ref().and_then(AdminServer::console);
@@ -499,21 +485,5 @@ fn private_port(server: &Server) -> Port<Gateway> {
         patience: Patience::default(),
         spin: Duration::ZERO,
         drain: DRAIN_TIMEOUT,
-    }
-}
-
-/// Returns the limits of the clients' connections.
-///
-/// One address may have half of all connections: clients behind a proxy share its address, and the
-/// other half stays for others. A client that opens more gives up its own idle connections first.
-pub(crate) fn connection_limits(
-    config: &ServerConfig,
-    context: &ServerContext,
-) -> ConnectionLimits {
-    let total = context.descriptors.connections;
-    let per_address = config.clients.max_connections_per_address;
-    ConnectionLimits {
-        total,
-        per_address: per_address.unwrap_or(total.div_ceil(2)).min(total),
     }
 }

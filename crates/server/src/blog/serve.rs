@@ -21,7 +21,7 @@ use crate::data_dir::{self, BLOG};
 use crate::descriptors;
 use crate::failure::Failure;
 use crate::signals;
-use crate::start::cannot_catch;
+use crate::signals::cannot_catch;
 use crate::world::SystemWorld;
 use orrery_blog::Site;
 use orrery_blog::dataset::Dataset;

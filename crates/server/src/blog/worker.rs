@@ -17,7 +17,7 @@ pub(super) fn run(arguments: &WorkerArguments) -> Result<(), Failure> {
 }
 
 async fn work(arguments: &WorkerArguments, place: &Place) -> Result<(), Failure> {
-    let stopped = signals::shutdown().map_err(crate::start::cannot_catch)?;
+    let stopped = signals::shutdown().map_err(signals::cannot_catch)?;
     let site = place.open().await?;
     let workers = pipelines::Workers::start(&site, arguments.workers);
     write_out(&match arguments.ready_json {

@@ -3,10 +3,10 @@
 //! Programs wait for these lines on standard output: `Now listening on: `, the legacy line of the
 //! vendor's emulator, and `Started` with a carriage return at the end of all output.
 
-use super::EmulatorSettings;
 use crate::address::reachable;
 use crate::admin::AdminServer;
 use crate::announce::Announcement;
+use crate::config::EmulatorSettings;
 use crate::failure::Failure;
 use std::io::{self, Write};
 

@@ -2,13 +2,13 @@
 
 use super::table::{Effect, SETTINGS};
 use super::values::Values;
-use super::{EmulatorSettings, Secret};
 use crate::address::Listen;
 use crate::certificate::parse_name;
 use crate::command::{EmulatorArguments, StartArguments, throughput};
-use crate::config::ServerConfig;
+use crate::config::{EmulatorSettings, ServerConfig};
 use crate::failure::Failure;
 use crate::retention::VersionRetention;
+use orrery_client::Secret;
 use orrery_gateway::{Consistency, LogLevel};
 use std::path::{Path, PathBuf};
 
@@ -54,11 +54,12 @@ pub(super) fn plan(
         config.clients.listen_option = "--port (PORT)";
     }
     config.tls.hosts = arguments.cert_hosts.clone();
-    config.clients.allowed_hosts = arguments.allow_hosts.clone();
+    let allowed = arguments.allow_hosts.iter().cloned();
+    config.clients.allowed_hosts.extend(allowed);
     config.clients.cors = arguments.cors.clone();
     let (schemes, explorer_scheme) = schemes(values)?;
     let mut settings = EmulatorSettings {
-        key: values.text("key").map(|key| Secret(key.to_owned())),
+        key: values.text("key").map(Secret::new),
         has_own_key: values.text("key").is_some() || values.text("key-file").is_some(),
         health: health(values, clients(&config))?,
         schemes,
@@ -232,9 +233,7 @@ fn set_names(config: &mut ServerConfig, values: &Values) -> Result<(), Failure> 
 fn set_certificate(config: &mut ServerConfig, values: &Values) {
     config.tls.certificate = values.text("cert-path").map(PathBuf::from);
     config.tls.key = values.text("cert-key-path").map(PathBuf::from);
-    config.tls.password = values
-        .text("cert-secret")
-        .map(|text| Secret(text.to_owned()));
+    config.tls.password = values.text("cert-secret").map(Secret::new);
     config.tls.password_file = values.text("cert-secret-file").map(PathBuf::from);
 }
 
