@@ -54,7 +54,11 @@ RUNS = {
     "https": Run(scheme="https"),
     "refuse": Run(server=("--cross-partition-queries", "refuse")),
     # All containers have ten physical partitions.
-    "partitions": Run(server=("--throughput", "60000", "--physical-partition-limit", "1MB")),
+    "partitions": Run(
+        server=("--throughput", "60000", "--physical-partition-limit", "1MB"),
+        # The step reads one page, and the error belongs to a row: the first partition has none that calls the function.
+        fails=frozenset({"scripts/unknown function in a query is 400"}),
+    ),
     # The client makes the plans of queries itself.
     "client-plans": Run(variables={"AZURE_COSMOS_USE_QUERY_PLAN_INTEROP_LINUX": "true"}),
     "binary": Run(
