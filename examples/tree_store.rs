@@ -4,7 +4,7 @@
 //! in place if no snapshot holds it, and copies it otherwise. One lock guards everything, so a
 //! commit and the comparison with the head are one step.
 //!
-//! `crates/storage/tests/contract.rs` runs the contract on this store.
+//! `core/storage/tests/contract.rs` runs the contract on this store.
 //! Leaves out: durability. "Durable" means "in memory" here, as for `MemoryStore`.
 
 use std::collections::{BTreeMap, HashMap};

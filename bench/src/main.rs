@@ -45,7 +45,7 @@ mod random;
 mod record;
 mod recording;
 mod report;
-#[path = "../../crates/storage-postgres/tests/support/mod.rs"]
+#[path = "../../fleet/storage-postgres/tests/support/mod.rs"]
 mod servers;
 mod splits;
 mod throughput;

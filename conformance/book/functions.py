@@ -3,7 +3,7 @@
     python functions.py          checks the page
     python functions.py --write  writes it
 
-The names and arguments come from `crates/sql/src/functions/signatures.rs`, the examples stand below, and the results
+The names and arguments come from `core/sql/src/functions/signatures.rs`, the examples stand below, and the results
 are what the program answers. A result that differs from call to call is not shown.
 
 Promises: every function with a signature has an example, and every example belongs to a function.
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from run import DATA_SET, ROOT, World, query
 
-SIGNATURES = ROOT / "crates" / "sql" / "src" / "functions" / "signatures.rs"
+SIGNATURES = ROOT / "core" / "sql" / "src" / "functions" / "signatures.rs"
 PAGE = ROOT / "docs" / "reference" / "functions.md"
 
 POINT = '{"type": "Point", "coordinates": [%s]}'

@@ -47,7 +47,7 @@ async function outputs() {
 
 export const blog = {
   name: "blog",
-  directory: "../apps/blog-web/dist",
+  directory: "../apps/blog/web/dist",
   budgetBytes: 40 * 1024,
   outputs,
 };

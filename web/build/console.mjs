@@ -114,7 +114,7 @@ async function page(names, preloaded) {
 
 export const console = {
   name: "console",
-  directory: "../crates/console/dist",
+  directory: "../operator/console/dist",
   budgetBytes: 260 * 1024,
   outputs,
 };

@@ -135,7 +135,7 @@ pub(crate) fn reference(arguments: &[String]) -> Outcome {
 /// Returns the help text of [`reference()`].
 pub(crate) fn reference_help() -> String {
     "The pages are made from the definition of the command line in\n\
-     crates/server/src/command.rs. A test of orrery-server fails if they are out of date.\n"
+     program/server/src/command.rs. A test of orrery-server fails if they are out of date.\n"
         .to_owned()
 }
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! code      checked("x-ms-max-item-count", "rows of a page", "below -1: 400", |a, v| …)
-//! document  <!-- from crates/gateway/src/headers/table.rs by `cargo xtask compat` -->
+//! document  <!-- from core/gateway/src/headers/table.rs by `cargo xtask compat` -->
 //!           | `x-ms-max-item-count` | rows of a page | below -1: 400 |
 //!           <!-- end -->
 //! ```
@@ -34,7 +34,7 @@ struct Source {
     columns: &'static [&'static str],
 }
 
-/// The functions of `crates/engine/src/request/properties.rs` that make a row.
+/// The functions of `core/engine/src/request/properties.rs` that make a row.
 const PROPERTY: &[&str] = &[
     "stored",
     "server_set",
@@ -53,15 +53,15 @@ const fn properties(path: &'static str) -> Source {
 
 const SOURCES: &[Source] = &[
     Source {
-        path: "crates/gateway/src/headers/table.rs",
+        path: "core/gateway/src/headers/table.rs",
         makers: &["header", "checked"],
         columns: &["header", "what it does", "how it is refused"],
     },
-    properties("crates/engine/src/catalog/databases.rs"),
-    properties("crates/engine/src/container/settings.rs"),
-    properties("crates/engine/src/partition/row.rs"),
-    properties("crates/engine/src/catalog/scripts.rs"),
-    properties("crates/engine/src/catalog/offers.rs"),
+    properties("core/engine/src/catalog/databases.rs"),
+    properties("core/engine/src/container/settings.rs"),
+    properties("core/engine/src/partition/row.rs"),
+    properties("core/engine/src/catalog/scripts.rs"),
+    properties("core/engine/src/catalog/offers.rs"),
 ];
 
 /// Writes the tables into the document.

@@ -1,7 +1,7 @@
 //! The style sheets and scripts of the blog and the console: their types, and their built files.
 //!
-//! The sources are in `web/`. The built files are committed in `apps/blog-web/dist` and
-//! `crates/console/dist`, so that building the program needs no Node.js.
+//! The sources are in `web/`. The built files are committed in `apps/blog/web/dist` and
+//! `operator/console/dist`, so that building the program needs no Node.js.
 //!
 //! Promises: `check` fails unless the committed files are what the sources give.
 //! Leaves out: the pages in a browser; `conformance blog` and `conformance console` test them.
@@ -38,8 +38,8 @@ fn build(arguments: &[&str]) -> Outcome {
 
 /// Returns the help text of the command.
 pub(crate) fn help() -> String {
-    "Without arguments, checks the types of the scripts in web/ and that apps/blog-web/dist and\n\
-     crates/console/dist are what the sources give. With --write, writes these files.\n"
+    "Without arguments, checks the types of the scripts in web/ and that apps/blog/web/dist and\n\
+     operator/console/dist are what the sources give. With --write, writes these files.\n"
         .to_owned()
 }
 

@@ -192,7 +192,7 @@ mod tests {
 
     fn judged(name: &str, dependencies: &str) -> Vec<String> {
         let manifest = format!("[package]\nname = \"{name}\"\n\n{dependencies}");
-        complaints(&Tree::of(&[("crates/x/Cargo.toml", manifest.as_str())]))
+        complaints(&Tree::of(&[("core/x/Cargo.toml", manifest.as_str())]))
     }
 
     #[test]

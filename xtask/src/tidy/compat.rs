@@ -1,7 +1,7 @@
 //! `docs/compat.md` says what works and shows the test that proves it.
 //!
 //! ```text
-//! | feature | yes     | `crates/engine/tests/items.rs::a_stale_etag_is_refused` |
+//! | feature | yes     | `core/engine/tests/items.rs::a_stale_etag_is_refused` |
 //! | feature | partial | what is missing; `conformance/sdk/python/test_wire.py::test_…` |
 //! | feature | no      | the reason |
 //! ```
@@ -108,7 +108,7 @@ mod tests {
         complaints(&Tree::of(&[
             (TABLE, table),
             (
-                "crates/a/tests/items.rs",
+                "core/a/tests/items.rs",
                 "#[test]\nfn a_stale_etag_is_refused() {}\n",
             ),
             (
@@ -128,7 +128,7 @@ mod tests {
                 "with program.operation(\"items go\"):\n",
             ),
             (
-                "crates/a/tests/requests/items.txt",
+                "core/a/tests/requests/items.txt",
                 "# Items.\n\n== An item is read\n\nGET /\n",
             ),
         ]))
@@ -137,13 +137,13 @@ mod tests {
     #[test]
     fn rows_that_name_real_tests_pass() {
         let table = "| feature | status | test |\n|---|---|---|\n\
-            | etags | yes | `crates/a/tests/items.rs::a_stale_etag_is_refused` |\n\
+            | etags | yes | `core/a/tests/items.rs::a_stale_etag_is_refused` |\n\
             | order | **partial** | ties; \
             `conformance/sdk/python/test_a.py::TestAll::test_order` |\n\
             | items | yes | `conformance/sdk/javascript/a.test.js::items are kept` |\n\
             | stays | yes | `conformance/sdk/scenarios/table/a.toml::items stay` |\n\
             | goes | yes | `conformance/clients/a/program.py::items go` |\n\
-            | read | yes | `crates/a/tests/requests/items.txt::An item is read` |\n\
+            | read | yes | `core/a/tests/requests/items.txt::An item is read` |\n\
             | media | no | retired |\n";
         assert_eq!(judged(table), Vec::<String>::new());
     }
@@ -158,18 +158,16 @@ mod tests {
     #[test]
     fn a_test_that_does_not_exist_is_a_complaint() {
         assert!(
-            judged("| a | yes | `crates/a/tests/items.rs::another` |")[0]
+            judged("| a | yes | `core/a/tests/items.rs::another` |")[0]
                 .contains("has no test `another`")
         );
-        assert!(
-            judged("| a | yes | `crates/b/tests/items.rs::one` |")[0].contains("does not exist")
-        );
+        assert!(judged("| a | yes | `core/b/tests/items.rs::one` |")[0].contains("does not exist"));
         // A longer name is another name.
         assert_eq!(
-            judged("| a | yes | `crates/a/tests/items.rs::a_stale_etag` |").len(),
+            judged("| a | yes | `core/a/tests/items.rs::a_stale_etag` |").len(),
             1
         );
-        let part_of_fact = "| a | yes | `crates/a/tests/requests/items.txt::An item` |";
+        let part_of_fact = "| a | yes | `core/a/tests/requests/items.txt::An item` |";
         assert_eq!(judged(part_of_fact).len(), 1);
     }
 

@@ -3,14 +3,14 @@
 //! A piece of text in backticks is judged by its form:
 //!
 //! ```text
-//! `crates/sql/src/lib.rs`, `lib.rs`    a path below one of our directories, or the name of a
+//! `core/sql/src/lib.rs`, `lib.rs`      a path below one of our directories, or the name of a
 //!                                      source file: it exists
-//! `crates/sql/tests/a.rs::name`        the file exists and has the word `name`
+//! `core/sql/tests/a.rs::name`          the file exists and has the word `name`
 //! `Engine::query`, `a::b::c`           a Rust name: one file defines `query` and mentions
 //!                                      `Engine`, or mentions `query` and defines `Engine`
 //! `open_engine()`                      a function of Rust, Python or JavaScript, in lower case
 //! `Committer`, `max_pages`             one identifier: it occurs in a source file
-//! `check` in `crates/a/src/items.rs`   the file defines the name; several names may stand before
+//! `check` in `core/a/src/items.rs`     the file defines the name; several names may stand before
 //!                                      `in`, divided by commas, `and` and `or`
 //! ```
 //!
@@ -26,8 +26,14 @@ use super::markdown;
 use super::tree::Tree;
 use crate::rust_text::{code_only, words};
 
+/// The directories whose subdirectories are crates with the name of the subdirectory.
+const CRATE_DIRECTORIES: &[&str] = &["core/", "fleet/", "operator/", "program/", "clients/"];
 const OUR_DIRECTORIES: &[&str] = &[
-    "crates/",
+    "core/",
+    "fleet/",
+    "operator/",
+    "program/",
+    "clients/",
     "apps/",
     "docs/",
     "conformance/",
@@ -264,10 +270,13 @@ impl<'t> RustFile<'t> {
 
     /// Returns true if the file belongs to the crate of this name, such as `orrery_sql`.
     fn is_in_crate(&self, name: &str) -> bool {
-        match name.strip_prefix("orrery_") {
-            Some(folder) => is_below(self.path, &format!("crates/{folder}")),
-            None => false,
-        }
+        let Some(folder) = name.strip_prefix("orrery_") else {
+            return false;
+        };
+        let folder = folder.replace('_', "-");
+        CRATE_DIRECTORIES
+            .iter()
+            .any(|street| is_below(self.path, &format!("{street}{folder}")))
     }
 }
 
@@ -362,9 +371,9 @@ mod tests {
             ("docs/map.md", text),
             ("README.md", ""),
             ("Cargo.toml", "[dependencies]\nring-buffer = \"1\"\n"),
-            ("crates/engine/src/lib.rs", ENGINE),
+            ("core/engine/src/lib.rs", ENGINE),
             (
-                "crates/engine/src/query/walk.rs",
+                "core/engine/src/query/walk.rs",
                 "fn walk_index() { Phase::Gone; }\n",
             ),
             ("conformance/run.py", "def start(port):\n    pass\n"),
@@ -373,17 +382,17 @@ mod tests {
 
     #[test]
     fn names_that_exist_pass() {
-        let text = "See `crates/engine/`, `crates/engine/src/lib.rs:12`, `walk.rs`, `README.md`,\n\
+        let text = "See `core/engine/`, `core/engine/src/lib.rs:12`, `walk.rs`, `README.md`,\n\
                     `Engine::query`, `Engine::query()`, `Phase::Gone`, `walk::walk_index`,\n\
                     `orrery_engine::Engine`, `walk_index()`, `start()`, `Engine`, `port`,\n\
-                    `query` in `crates/engine/src/lib.rs`, [the first](../README.md#top),\n\
-                    `crates/engine/src/lib.rs::query`.\n";
+                    `query` in `core/engine/src/lib.rs`, [the first](../README.md#top),\n\
+                    `core/engine/src/lib.rs::query`.\n";
         assert_eq!(judged(text), Vec::<String>::new());
     }
 
     #[test]
     fn text_that_names_nothing_of_ours_passes() {
-        let text = "`cargo test -p x`, `x-ms-version`, `{\"a\": 1}`, `crates/*/src`,\n\
+        let text = "`cargo test -p x`, `x-ms-version`, `{\"a\": 1}`, `core/*/src`,\n\
                     `docs/<date>.md`,\n\
                     `COUNT(1)`, `getContext()`, `std::process::Command`, `ring_buffer::Ring`,\n\
                     [site](https://example.org), [here](#top)\n```\n`NoSuchName`\n```\n";
@@ -392,14 +401,14 @@ mod tests {
 
     #[test]
     fn a_path_that_does_not_exist_is_a_complaint() {
-        let found = judged("line\nthe file `crates/attic/src/lib.rs` is long");
+        let found = judged("line\nthe file `core/attic/src/lib.rs` is long");
         assert_eq!(
             found,
-            ["docs/map.md:2: `crates/attic/src/lib.rs`: there is no such path"]
+            ["docs/map.md:2: `core/attic/src/lib.rs`: there is no such path"]
         );
         assert_eq!(judged("`attic.rs`").len(), 1);
         assert_eq!(judged("[link](attic.md)").len(), 1);
-        assert_eq!(judged("`crates/engine/src/lib.rs::no_test`").len(), 1);
+        assert_eq!(judged("`core/engine/src/lib.rs::no_test`").len(), 1);
     }
 
     #[test]
@@ -418,9 +427,9 @@ mod tests {
 
     #[test]
     fn a_name_is_looked_for_where_the_text_says_it_is() {
-        let place = "in `crates/engine/src/query/walk.rs`";
+        let place = "in `core/engine/src/query/walk.rs`";
         assert!(judged(&format!("`walk_index` {place}")).is_empty());
-        assert!(judged("`walk_index` in `crates/engine/src/query`").is_empty());
+        assert!(judged("`walk_index` in `core/engine/src/query`").is_empty());
         assert_eq!(judged(&format!("`query` {place}")).len(), 1);
         assert_eq!(
             judged(&format!("`query`, `Engine` and `walk_index` {place}")).len(),

@@ -4,7 +4,7 @@
 //! then begin with the value of the constant.
 //!
 //! ```text
-//! | text of a query | 512 KiB | 400 | `QUERY_TEXT_BYTES` in `crates/model/src/limits.rs` |
+//! | text of a query | 512 KiB | 400 | `QUERY_TEXT_BYTES` in `core/model/src/limits.rs` |
 //! ```
 //!
 //! Figures: `1,023`, `30 million`, `512 KiB`, `4 MiB`, `1 GiB`, and `5 s` for a constant whose name

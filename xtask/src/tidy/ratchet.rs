@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! # Rust functions over 70 lines: `path function lines`.
-//! crates/sql/src/bind.rs bind_select 84
+//! core/sql/src/bind.rs bind_select 84
 //! ```
 
 use std::collections::BTreeMap;

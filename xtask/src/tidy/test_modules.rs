@@ -51,25 +51,25 @@ mod tests {
     #[test]
     fn a_file_of_tests_that_is_no_module_is_named() {
         let tree = Tree::of(&[
-            ("crates/a/Cargo.toml", "autotests = false\n"),
-            ("crates/a/tests/main.rs", "//! Tests.\n\nmod items;\n"),
-            ("crates/a/tests/items.rs", ""),
-            ("crates/a/tests/feeds.rs", ""),
-            ("crates/a/tests/support/mod.rs", ""),
-            ("crates/b/Cargo.toml", "[package]\n"),
+            ("core/a/Cargo.toml", "autotests = false\n"),
+            ("core/a/tests/main.rs", "//! Tests.\n\nmod items;\n"),
+            ("core/a/tests/items.rs", ""),
+            ("core/a/tests/feeds.rs", ""),
+            ("core/a/tests/support/mod.rs", ""),
+            ("core/b/Cargo.toml", "[package]\n"),
         ]);
         assert_eq!(
             complaints(&tree),
-            ["crates/a/tests/main.rs lacks `mod feeds;`"]
+            ["core/a/tests/main.rs lacks `mod feeds;`"]
         );
     }
 
     #[test]
     fn a_crate_with_a_second_binary_of_tests_is_named() {
-        let alone = ("crates/a/tests/alone.rs", "");
-        let main = ("crates/a/tests/main.rs", "\nmod alone;\n");
-        let both = ("crates/a/Cargo.toml", "[package]\n");
-        let one = ("crates/a/Cargo.toml", "[package]\nautotests = false\n");
+        let alone = ("core/a/tests/alone.rs", "");
+        let main = ("core/a/tests/main.rs", "\nmod alone;\n");
+        let both = ("core/a/Cargo.toml", "[package]\n");
+        let one = ("core/a/Cargo.toml", "[package]\nautotests = false\n");
         assert_eq!(complaints(&Tree::of(&[both, alone])).len(), 1);
         assert_eq!(complaints(&Tree::of(&[both, alone, main])).len(), 1);
         assert_eq!(complaints(&Tree::of(&[one, alone])).len(), 1);

@@ -2,7 +2,7 @@
  *
  * Promises: `problemsOfForm` names each problem by the field that has it, and `bodyOf` of a form
  * without problems is the container that the form shows. The limits are those of the server
- * (crates/model/src/limits.rs, crates/engine/src/catalog/settings.rs).
+ * (core/model/src/limits.rs, core/engine/src/catalog/settings.rs).
  *
  * Leaves out: rules that only the server knows; its refusals are assigned to fields by
  * `fieldOfRefusal`. */

@@ -14,7 +14,7 @@ export interface PolicyProblem {
   message: string;
 }
 
-/** Limits of the server, see crates/model/src/limits.rs. */
+/** Limits of the server, see core/model/src/limits.rs. */
 const PATHS_MAX = 1_500;
 const COMPOSITE_PATHS_MAX = 8;
 const COMPOSITE_PATHS_TOTAL = 100;

@@ -1,0 +1,37 @@
+//! Partitions that nodes without the lease own.
+//!
+//! The holder of the lease gives partitions with load to the other nodes, so that the nodes share
+//! the requests. `fleet/node/src/grants.rs` has the rules of a grant, and
+//! `core/engine/src/ownership.rs` the way of a partition from one process to the other.
+//!
+//! - `messages.rs`: the messages between holder and owners, and their signatures;
+//! - `grantor.rs`: the side of the holder; `recaller.rs`: its thread that takes partitions back;
+//! - `owner.rs`: the side of an owner; `routed_store.rs`: the way to the rows of its partitions;
+//! - `passing.rs`: the way of a request to the owner of its partition.
+//!
+//! ```text
+//! owner ── POST /_nodes/grants, every half second ──▶ holder   what it owns, has counted, has
+//! found
+//!       ◀── the partitions that it owns for 3 seconds ──        and who owns the others
+//! holder ── POST /_nodes/recall ──▶ owner                       when the catalog changes, …
+//! ```
+//!
+//! Promises:
+//! 1. One process at a time carries out the requests of a partition, and each answers only while
+//!    the partition is its own. Safety of commits rests on the store besides: each compares the
+//!    epoch of the partition.
+//! 2. An owner that does not answer holds a partition up for four seconds at most.
+//! 3. A request is passed on only if it was not carried out. A write whose answer is lost on the
+//!    way gets 408/1900.
+
+mod grantor;
+mod messages;
+mod owner;
+mod passing;
+mod recaller;
+mod routed_store;
+
+pub(crate) use grantor::{Grantor, GrantorOptions};
+pub(crate) use messages::{POLL_PATH, RECALL_PATH};
+pub(crate) use owner::{OwnerNode, Tried, open_when_possible};
+pub(crate) use passing::{Passing, Recalls};
