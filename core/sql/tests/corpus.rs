@@ -7,12 +7,12 @@ use orrery_sql::function_reference;
 use std::path::{Path, PathBuf};
 
 fn fuzz_folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
 }
 
 #[test]
 fn every_text_of_the_corpus_passes_the_checks_of_the_fuzz_targets() {
-    let corpus = std::fs::read_to_string(fuzz_folder().join("corpus.jsonl")).expect("the corpus");
+    let corpus = std::fs::read_to_string(fuzz_folder().join("corpus/sql.jsonl")).expect("the corpus");
     assert!(
         corpus.len() < 1_000_000,
         "the corpus is kept below 1 MB: see its README"

@@ -2,9 +2,9 @@
 
 #![no_main]
 
-#[path = "../../tests/support/oracle.rs"]
+#[path = "../../core/sql/tests/support/oracle.rs"]
 mod oracle;
-#[path = "../../tests/support/mod.rs"]
+#[path = "../../core/sql/tests/support/mod.rs"]
 mod support;
 
 libfuzzer_sys::fuzz_target!(|text: &str| oracle::check_compile_plan_and_print(text));

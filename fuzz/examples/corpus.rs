@@ -17,7 +17,7 @@ const PACKED_BYTES: usize = 900_000;
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus.jsonl");
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/sql.jsonl");
     match arguments[..] {
         ["unpack", folder] => unpack(&corpus, Path::new(folder)),
         ["pack", folder] => pack(Path::new(folder), &corpus),
