@@ -70,6 +70,8 @@ mod catalog;
 mod container;
 mod errors;
 mod feed;
+#[doc(hidden)]
+pub mod fuzzing;
 mod index;
 mod items;
 mod metadata;

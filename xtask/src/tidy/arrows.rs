@@ -9,7 +9,7 @@
 //! client <- blog <- blog-web <- server
 //! client, model <- tools <- server
 //! client, admin <- telemetry <- server
-//! bench uses all of them; examples use model, storage, script and engine
+//! bench uses all of them; examples use model, storage, script and engine; fuzz also sql, gateway
 //! test-wait <- the tests of every crate
 //! ```
 //!
@@ -39,6 +39,7 @@ const BLOG: &str = "orrery-blog";
 const BLOG_WEB: &str = "orrery-blog-web";
 const BENCH: &str = "orrery-bench";
 const EXAMPLES: &str = "orrery-examples";
+const FUZZ: &str = "orrery-fuzz";
 const XTASK: &str = "xtask";
 /// A crate that the tests of every crate may use.
 const TEST_WAIT: &str = "orrery-test-wait";
@@ -108,8 +109,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (EXAMPLES, &[MODEL, STORAGE, SCRIPT, ENGINE]),
     (XTASK, &[]),
     (TEST_WAIT, &[]),
-    // A workspace of its own, for a nightly compiler.
-    ("orrery-sql-fuzz", &[MODEL, SQL]),
+    (FUZZ, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE, GATEWAY]),
     // A workspace of its own: it uses the vendor's SDK and no crate of ours.
     ("orrery-scenarios", &[]),
     ("first-item", &[]),
