@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// Limit in bytes of a file.
 const PACKED_BYTES: usize = 900_000;
 
-/// What [`pack`] did.
+/// The result of [`pack`].
 #[derive(Debug)]
 pub struct Packed {
     /// Inputs in the file.

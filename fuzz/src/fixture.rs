@@ -76,9 +76,8 @@ fn item(number: usize) -> String {
         5 => String::new(),
         other => format!("\"n\":{other},"),
     };
-    format!(
-        r#"{{"id":"i{number}","pk":"p{key}",{n}"s":{s},"list":[1,"x",{number}],"o":{{"a":{number}.5}}}}"#
-    )
+    let o = format!(r#"{{"a":{number}.5}}"#);
+    format!(r#"{{"id":"i{number}","pk":"p{key}",{n}"s":{s},"list":[1,"x",{number}],"o":{o}}}"#)
 }
 
 /// Returns the key of one of the logical partitions.

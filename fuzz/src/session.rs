@@ -13,7 +13,7 @@ static FIXTURE: LazyLock<(Fixture, Position)> = LazyLock::new(|| {
     (fixture, position)
 });
 
-/// What a token asks of the partition that answers.
+/// The answer to a token.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Accepted,

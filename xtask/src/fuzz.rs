@@ -44,7 +44,7 @@ struct Target {
     corpus: String,
 }
 
-/// What a run of a target did.
+/// The figures of the run of a target.
 struct Report {
     name: String,
     seconds: f64,

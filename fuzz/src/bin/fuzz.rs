@@ -1,8 +1,9 @@
-//! The program that libFuzzer drives, for all targets: `cargo xtask long fuzz` builds and starts it.
+//! The program that libFuzzer drives, for all targets: `cargo xtask long fuzz` builds and starts
+//! it.
 //!
-//! `ORRERY_FUZZ_TARGET` names the target; `list` prints the targets, each with its corpus. If `ORRERY_FUZZ_SEEDS` names a folder, the committed
-//! corpus of the target is written there first, one file for each input. The arguments are those of
-//! libFuzzer.
+//! `ORRERY_FUZZ_TARGET` names the target; `list` prints the targets, each with its corpus. If
+//! `ORRERY_FUZZ_SEEDS` names a folder, the committed corpus of the target is written there first,
+//! one file for each input. The arguments are those of libFuzzer.
 
 #![no_main]
 #![allow(unsafe_code)] // the macro makes functions that libFuzzer finds by their names
