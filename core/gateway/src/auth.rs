@@ -24,7 +24,7 @@ pub use keys::{Keys, KeysError};
 pub(crate) use rights::{AccessRequest, Rights, check};
 pub(crate) use tokens::check_link;
 
-use crate::gateway::TrustedAccess;
+use crate::connection::TrustedAccess;
 use orrery_engine::{Engine, Grant};
 use orrery_model::sync::{read, write};
 use orrery_model::{Error, Kind, Result};

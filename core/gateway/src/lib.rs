@@ -28,6 +28,7 @@ mod auth;
 mod binary_json;
 pub mod body;
 mod call;
+mod connection;
 mod connections;
 mod cors;
 mod date;
@@ -57,25 +58,27 @@ mod serve;
 mod slow;
 mod spans;
 mod spin;
+mod trusted;
 
-pub use account::{AccountRegion, AccountRegions};
+pub use account::{Account, AccountRegion, AccountRegions, Consistency};
 pub use activity::{CloseReason, Patience};
 pub use auth::{Directory, DirectoryError, Keys, KeysError};
+pub use connection::{Connection, Scheme, TrustedAccess};
 pub use connections::ConnectionLimits;
 pub use cors::{Cors, CorsError};
 pub use faults::{
     ArmedFault, FaultAnswer, FaultOutcome, FaultRule, FaultTime, Faults, Unanswered, known_statuses,
 };
-pub use gateway::{Connection, Gateway, Scheme, TrustedAccess};
+pub use gateway::Gateway;
 pub use headers::{Header, known_headers};
 pub use held::{BodyMemory, HEADS_PART};
 pub use hosts::{Hosts, WrongHost, host_of_url};
 pub use known_routes::{KnownRoute, known_routes};
 pub use live::{ContainerName, ContainerSeries, LiveSample, LiveSelection, LiveView};
 pub use log::{Field, Log, LogFormat, LogLevel};
-pub use metrics::{ConnectionCounters, Metrics, RequestCounts, RequestKind};
+pub use metrics::{ConnectionCounters, Metrics, RequestCounts, RequestKind, SpanCounters};
 pub use operations::Operation;
-pub use options::{Account, Consistency, Options};
+pub use options::Options;
 pub use ownership::{NotOwned, TakeBack};
 pub use placement::{Pool, catch_panics};
 pub use reply::error_response;
@@ -86,7 +89,7 @@ pub use request_log::{
 };
 pub use serve::{Port, Service, serve};
 pub use slow::SlowRequests;
-pub use spans::{RequestSpan, SpanCounters, SpanQueue, SpanRecorder, SpanSampler};
+pub use spans::{RequestSpan, SpanQueue, SpanRecorder, SpanSampler};
 
 /// The key that the vendor's emulator uses and every client documents. The key is public and
 /// protects nothing.

@@ -7,9 +7,10 @@
 //! (`connections.rs`), and the wait at shutdown.
 
 use crate::activity::{Activity, Check, CloseReason, HeldRequest, PacedStream, Patience, Stage};
+use crate::connection::{Connection, NoMemoryForHead, Scheme};
 use crate::connections::{ConnectionLimits, Connections, NoPlace, Place};
 use crate::faults::Unanswered;
-use crate::gateway::{Connection, Gateway, NoMemoryForHead, Scheme};
+use crate::gateway::Gateway;
 use crate::held::BodyMemory;
 use crate::log::{Field, Log, LogLevel};
 use crate::metrics::ConnectionCounters;
@@ -39,9 +40,9 @@ use tokio_rustls::rustls::ServerConfig;
 
 /// The bytes of a request's head that are read at most. The limit is twice that of the gateway, so
 /// that the gateway refuses all that an honest client may send, and refuses it in JSON.
-const HEAD_BYTES: usize = 2 * crate::gateway::HEAD_BYTES;
+const HEAD_BYTES: usize = 2 * crate::connection::HEAD_BYTES;
 /// The headers of a request that are read at most; twice the limit of the gateway.
-const HEADERS: usize = 2 * crate::gateway::HEADERS;
+const HEADERS: usize = 2 * crate::connection::HEADERS;
 /// The largest number of concurrent requests of one HTTP/2 connection.
 const STREAMS: u32 = 128;
 /// The bytes of a request body, and of all bodies of a connection, that HTTP/2 takes before the

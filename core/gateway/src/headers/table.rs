@@ -5,8 +5,8 @@ use super::value::Value;
 use super::{
     Content, FeedMode, Format, IndexMetrics, MaxItems, RangeName, RequestHeaders, Strategy,
 };
+use crate::account::Consistency;
 use crate::date;
-use crate::options::Consistency;
 use orrery_engine::request::{Bucket, IndexingDirective, Priority, Throughput, increment_percent};
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Epk, PartitionKey};
