@@ -10,7 +10,7 @@
 //! item that changes, the old version or the new is there; an item that is created or deleted
 //! meanwhile may or may not be.
 
-use super::import::TransferError;
+use super::ending::TransferError;
 use super::ledger::{CHECKPOINT_BYTES_MAX, write_whole};
 use super::progress::{Progress, State};
 use super::rows::{OutputFormat, assemble, push_line};

@@ -6,13 +6,13 @@
 //! a second import of the same file gives the same ids.
 
 use super::input::Record;
-use super::ledger::Place;
 use crate::fault;
 use bytes::Bytes;
 use orrery_client::PartitionKey as KeyText;
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Component, Definition, Epk, murmur3_128};
 use orrery_model::{Json, limits};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -23,6 +23,19 @@ pub(super) struct Rules {
     pub(super) definition: Definition,
     /// True if items without a property of the partition key are imported.
     pub(super) allows_missing_key: bool,
+}
+
+/// The place of a record.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Place {
+    /// Number of the file or partition, from 0.
+    pub(super) part: usize,
+    /// Record in the part, from 1, counted from `mark`.
+    pub(super) number: u64,
+    /// Line of the record; 0 without lines.
+    pub(super) line: u64,
+    /// Position in a part without record numbers.
+    pub(super) mark: Option<String>,
 }
 
 /// An item that is ready to be sent.

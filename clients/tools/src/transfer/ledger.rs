@@ -10,7 +10,8 @@
 //! therefore names a record beyond which nothing was sent ([`Ledger::allowed`]): up to there, a
 //! conflict may be with an item that the interrupted run stored.
 
-use super::import::TransferError;
+use super::ending::TransferError;
+use super::item::Place;
 use super::send::Verdict;
 use orrery_client::files::read_bounded;
 use serde::{Deserialize, Serialize};
@@ -43,19 +44,6 @@ pub struct Counts {
     pub refused: u64,
     /// Items whose id was made from the name of the file, their number and their text.
     pub made_ids: u64,
-}
-
-/// The place of a record.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Place {
-    /// Number of the file or partition, from 0.
-    pub(super) part: usize,
-    /// Record in the part, from 1, counted from `mark`.
-    pub(super) number: u64,
-    /// Line of the record; 0 without lines.
-    pub(super) line: u64,
-    /// Position in a part without record numbers.
-    pub(super) mark: Option<String>,
 }
 
 /// A checkpoint.

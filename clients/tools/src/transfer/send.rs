@@ -14,8 +14,9 @@
 //! If the first refused item ends the import, the server stops at it too, and items behind it are
 //! not sent from then on; those that were on the way may be stored.
 
-use super::import::{Mode, TransferError};
+use super::ending::TransferError;
 use super::item::Item;
+use super::options::Mode;
 use super::pace::Pace;
 use super::router::Router;
 use crate::fault;
