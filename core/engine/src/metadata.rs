@@ -375,7 +375,7 @@ impl Engine {
             .catalog()
             .access_resource(user, kind, Id::Rid(permission))
             .ok()?;
-        Grant::of(&found)
+        found.grant()
     }
 }
 

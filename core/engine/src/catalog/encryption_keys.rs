@@ -4,8 +4,8 @@
 //! of a new container names existing keys.
 
 use super::Catalog;
-use super::access_resources::checked_members;
 use crate::container::encryption::{EncryptionPolicy, check_algorithm, invalid};
+use crate::request::properties::checked_members;
 use crate::request::{AccessResourceKind, Id};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

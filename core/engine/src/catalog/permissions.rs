@@ -7,9 +7,7 @@
 //! The link is not resolved here and may name a resource that does not exist, by ids or by resource
 //! ids. The gateway resolves the link when a request presents the token.
 
-use super::access_resources::{AccessResource, checked_members};
-use crate::request::AccessResourceKind;
-use crate::request::properties::member;
+use crate::request::properties::{checked_members, member};
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::{Error, Json, Object, Result, Rid, limits};
 
@@ -106,18 +104,14 @@ fn read_key(key: &Json) -> Result<PartitionKey> {
 }
 
 impl Grant {
-    /// Returns the content of a permission, or `None` for a resource of another kind.
-    pub fn of(resource: &AccessResource) -> Option<Grant> {
-        if resource.kind != AccessResourceKind::Permission {
-            return None;
-        }
-        let body = resource.body();
+    /// Returns the content of a permission from its body; `None` if the body has no usable content.
+    pub(super) fn of(permission: Rid, body: &Object) -> Option<Grant> {
         let partition_key = match body.get(PARTITION_KEY) {
             Some(key) => Some(read_key(key).ok()?),
             None => None,
         };
         Some(Grant {
-            permission: resource.meta.rid,
+            permission,
             mode: PermissionMode::from_name(text_member(body, "permissionMode"))?,
             resource: text_member(body, "resource").trim_matches('/').to_owned(),
             partition_key,

@@ -7,12 +7,11 @@
 //! merged by item number.
 
 use super::access::{AccessPath, Counting};
-use super::contest::{Compared, Found};
-use super::cursor::{Cursor, CursorItem};
+use super::cursor::{Compared, Cursor, CursorItem};
 use super::merge::Merge;
 use super::partition_query::{FixedOrder, PartitionQuery};
 use super::position::{QueryPosition, RangePart};
-use super::posting::IndexPosition;
+use super::posting::{IndexPosition, Posting};
 use crate::catalog::Container;
 use crate::errors::storage_failure;
 use crate::index::policy::Composite;
@@ -58,6 +57,16 @@ pub(crate) struct PartitionWork {
     pub explanation: String,
     /// The composite index that was used, if any.
     pub composite: Option<Composite>,
+}
+
+/// The next posting of a merge.
+pub(super) enum Found {
+    /// The index has not checked the posting yet.
+    Unchecked(Posting),
+    /// The posting passed the checks.
+    Checked(Posting),
+    /// The item was needed for a test and passed it.
+    Item(CursorItem),
 }
 
 /// The candidates of several partitions.
