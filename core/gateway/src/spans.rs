@@ -16,7 +16,6 @@ use crate::metrics::{RequestKind, SpanCounters};
 use crate::request_log::{Finished, container_names, partition_count, returned_rows};
 use http::HeaderMap;
 use orrery_engine::Engine;
-use orrery_model::metrics::Counter;
 use orrery_model::world::World;
 use orrery_model::{Error, Kind};
 use std::net::SocketAddr;
