@@ -5,7 +5,7 @@
 //! Promises: nothing here writes to the store, and nothing is charged to a container, counted in
 //! its traffic or taken from its budget.
 //!
-//! Left out: the prediction itself, which is the crate `orrery-what-if`.
+//! Left out: the prediction itself, which is the crate `orrery-prediction`.
 
 use crate::catalog::Container;
 use crate::errors::storage_failure;

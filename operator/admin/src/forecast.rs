@@ -10,7 +10,7 @@ use crate::what_if::{
 };
 use orrery_engine::request::Throughput;
 use orrery_model::{Json, Object, object};
-use orrery_what_if::{
+use orrery_prediction::{
     Column, Forecast, ForecastClass, ForecastSide, GivenQuery, LargestKey, Proposal,
     key_candidates, predict,
 };

@@ -9,7 +9,7 @@ use crate::problem::Problem;
 use crate::schema::{COUNT, Member, Schema, ValueType, optional, required};
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::{Json, Object, limits, object};
-use orrery_what_if::{
+use orrery_prediction::{
     Failure, Reason, SAMPLE_ITEMS_MAX, SampleSummary, TrialQuery, TrialSide, explain, try_policy,
 };
 
