@@ -14,7 +14,7 @@ import { area as queries } from "./areas/queries/index.ts";
 import { area as query } from "./areas/query/index.ts";
 import { area as requests } from "./areas/requests/index.ts";
 import { area as settings } from "./areas/settings/index.ts";
-import { area as whatIf } from "./areas/what-if/index.ts";
+import { area as whatIf } from "./areas/prediction/index.ts";
 import type { Command } from "./commands.ts";
 import type { IconName } from "./ui/icons.tsx";
 

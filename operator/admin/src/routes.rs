@@ -9,9 +9,9 @@ use crate::route::Handler::{AnyStage, EachNode, Serving};
 use crate::route::{ResponseBody, Route, delete, get, post, put};
 use crate::stage::Stage;
 use crate::{
-    balancing, clock, clusters, faults, feed_consumers, forecast, health, language, live, metrics,
-    nodes, openapi, operations, partitions, requests, snapshots, status, throughput, traffic,
-    what_if,
+    balancing, clock, clusters, faults, feed_consumers, health, language, live, metrics, nodes,
+    openapi, operations, partitions, predictions, query_predictions, requests, snapshots, status,
+    throughput, traffic,
 };
 
 const PARTITIONS: &str = "/dbs/{db}/colls/{coll}/partitions";
@@ -162,50 +162,50 @@ pub(crate) static ROUTES: &[Route] = &[
     post(
         "/dbs/{db}/colls/{coll}/what-if",
         "predict",
-        Serving(forecast::forecast),
+        Serving(predictions::forecast),
     )
     .summary(
         "Predicts the recorded requests of a container under another partition key, throughput or \
          indexing policy, on copies of its items.",
     )
     .measures()
-    .takes(&forecast::PROPOSAL)
-    .returns(&forecast::FORECAST),
+    .takes(&predictions::PROPOSAL)
+    .returns(&predictions::FORECAST),
     get(
         "/dbs/{db}/colls/{coll}/what-if/keys",
         "listKeyCandidates",
-        Serving(forecast::candidates),
+        Serving(predictions::candidates),
     )
     .summary(
         "Lists the properties in a sample of items that could be the partition key, with the \
          number of their values.",
     )
     .measures()
-    .returns(&forecast::CANDIDATES),
+    .returns(&predictions::CANDIDATES),
     post(
         "/dbs/{db}/colls/{coll}/what-if/query",
         "tryIndexingPolicy",
-        Serving(what_if::query),
+        Serving(query_predictions::query),
     )
     .summary(
         "Measures a query on copies of the items, with the indexing policy as it is and as \
          proposed.",
     )
     .measures()
-    .takes(&what_if::TRIAL)
-    .returns(&what_if::COMPARISON),
+    .takes(&query_predictions::TRIAL)
+    .returns(&query_predictions::COMPARISON),
     post(
         "/dbs/{db}/colls/{coll}/what-if/why",
         "explainQuery",
-        Serving(what_if::why),
+        Serving(query_predictions::why),
     )
     .summary(
         "Measures a query without a charge to the container, and returns the reasons for its \
          charge in words.",
     )
     .measures()
-    .takes(&what_if::QUESTION)
-    .returns(&what_if::SIDE),
+    .takes(&query_predictions::QUESTION)
+    .returns(&query_predictions::SIDE),
     get(
         "/dbs/{db}/colls/{coll}/feed-consumers",
         "listFeedConsumers",

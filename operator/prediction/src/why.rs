@@ -3,7 +3,7 @@
 //! The reasons are the parts of the charge, as the engine counts them, so their request units add
 //! up to the charge except for rounding. A part is joined with what the plan says about its cause.
 
-use crate::trial::{TrialQuery, TrialSide, query_works};
+use crate::query_prediction::{TrialQuery, TrialSide, query_works};
 use orrery_engine::request::{Charge, ChargePart};
 use orrery_engine::{Container, Engine};
 use orrery_model::work::{QueryWork, Work};

@@ -1,6 +1,6 @@
 //! The sentences of a prediction: what changes, and why.
 
-use crate::forecast::{Forecast, ForecastClass, ForecastSide};
+use crate::prediction::{Forecast, ForecastClass, ForecastSide};
 use crate::replay::GroupRun;
 use orrery_engine::request::OperationKind;
 use orrery_model::words::plural;

@@ -3,11 +3,11 @@
 
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
-use crate::schema::{COUNT, Schema, ValueType, optional, required};
-use crate::what_if::{
+use crate::query_predictions::{
     AMOUNT, PARAMETER, SAMPLE, SAMPLE_ITEMS, parameters, partition_key, problem, rounded,
     sample_json,
 };
+use crate::schema::{COUNT, Schema, ValueType, optional, required};
 use orrery_engine::request::Throughput;
 use orrery_model::{Json, Object, object};
 use orrery_prediction::{
