@@ -104,7 +104,7 @@ pub use ownership::{GrantedPartition, HolderWork, NUMBERS_PER_GRANT, PartitionSh
 pub use partition::key_limit::LargeKey;
 pub use partition::stamps::is_unset_clock;
 pub use pending::{Pending, PendingBatch};
-pub use prediction::{Arrival, RehearsalTurn, SampledItem, Sampling, Served};
+pub use prediction::{Arrival, PredictionTurn, SampledItem, Sampling, Served};
 pub use query::{Cancel, TextMemory};
 pub use quota::Counted;
 pub use request::etag_matches;
@@ -226,7 +226,7 @@ pub struct Engine {
     /// Containers that the survey has not visited yet.
     unvisited: Mutex<Vec<Rid>>,
     /// Locked while a prediction runs.
-    rehearsal: Mutex<()>,
+    prediction_turn: Mutex<()>,
     /// The copies that the engine reads, if another process writes the data.
     replica: Option<Arc<ReplicaStore>>,
     owners: Arc<dyn Owners>,
@@ -315,7 +315,7 @@ impl Engine {
             confirmed_clock: ConfirmedClock::default(),
             stored_time_ms: AtomicU64::new(0),
             unvisited: Mutex::default(),
-            rehearsal: Mutex::default(),
+            prediction_turn: Mutex::default(),
             replica: None,
             owners: options.owners,
             holder_work: HolderWork::default(),

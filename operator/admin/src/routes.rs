@@ -160,19 +160,20 @@ pub(crate) static ROUTES: &[Route] = &[
     .returns(&traffic::QUERIES),
     // Predictions
     post(
-        "/dbs/{db}/colls/{coll}/what-if",
+        "/dbs/{db}/colls/{coll}/prediction",
         "predict",
-        Serving(predictions::forecast),
+        Serving(predictions::run),
     )
     .summary(
         "Predicts the recorded requests of a container under another partition key, throughput or \
          indexing policy, on copies of its items.",
     )
+    .formerly("/dbs/{db}/colls/{coll}/what-if")
     .measures()
     .takes(&predictions::PROPOSAL)
-    .returns(&predictions::FORECAST),
+    .returns(&predictions::PREDICTION),
     get(
-        "/dbs/{db}/colls/{coll}/what-if/keys",
+        "/dbs/{db}/colls/{coll}/prediction/keys",
         "listKeyCandidates",
         Serving(predictions::candidates),
     )
@@ -180,22 +181,24 @@ pub(crate) static ROUTES: &[Route] = &[
         "Lists the properties in a sample of items that could be the partition key, with the \
          number of their values.",
     )
+    .formerly("/dbs/{db}/colls/{coll}/what-if/keys")
     .measures()
     .returns(&predictions::CANDIDATES),
     post(
-        "/dbs/{db}/colls/{coll}/what-if/query",
-        "tryIndexingPolicy",
-        Serving(query_predictions::query),
+        "/dbs/{db}/colls/{coll}/prediction/query",
+        "predictQuery",
+        Serving(query_predictions::run),
     )
     .summary(
         "Measures a query on copies of the items, with the indexing policy as it is and as \
          proposed.",
     )
+    .formerly("/dbs/{db}/colls/{coll}/what-if/query")
     .measures()
-    .takes(&query_predictions::TRIAL)
-    .returns(&query_predictions::COMPARISON),
+    .takes(&query_predictions::PROPOSAL)
+    .returns(&query_predictions::PREDICTION),
     post(
-        "/dbs/{db}/colls/{coll}/what-if/why",
+        "/dbs/{db}/colls/{coll}/prediction/why",
         "explainQuery",
         Serving(query_predictions::why),
     )
@@ -203,8 +206,9 @@ pub(crate) static ROUTES: &[Route] = &[
         "Measures a query without a charge to the container, and returns the reasons for its \
          charge in words.",
     )
+    .formerly("/dbs/{db}/colls/{coll}/what-if/why")
     .measures()
-    .takes(&query_predictions::QUESTION)
+    .takes(&query_predictions::QUERY)
     .returns(&query_predictions::SIDE),
     get(
         "/dbs/{db}/colls/{coll}/feed-consumers",
@@ -503,6 +507,23 @@ mod tests {
             committed == description,
             "web/console/api/openapi.json differs from the routes: write it with ORRERY_BLESS=1"
         );
+    }
+
+    #[test]
+    fn a_former_path_finds_its_route_and_is_not_described() {
+        let described = openapi::document(ROUTES);
+        let paths = described.get("paths").expect("paths");
+        for route in ROUTES {
+            let Some(former) = route.former_path else {
+                continue;
+            };
+            let found = find(route.method, former).expect("the route exists");
+            assert_eq!(found.route.operation_id, route.operation_id, "{route:?}");
+            assert!(paths.get(former).is_none(), "{former}");
+        }
+        let found = find("POST", "/dbs/a/colls/b/what-if").expect("the route exists");
+        assert_eq!(found.route.operation_id, "predict");
+        assert_eq!(found.path_parameters, ["a", "b"]);
     }
 
     #[test]

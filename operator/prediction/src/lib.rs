@@ -45,9 +45,11 @@ mod workload;
 pub use candidates::{KeyCandidate, KeyCandidates, key_candidates};
 pub use limits::{Failure, SAMPLE_ITEMS_DEFAULT, SAMPLE_ITEMS_MAX, TIME_MS};
 pub use prediction::{
-    Column, Forecast, ForecastClass, ForecastSide, KeyProfile, LargestKey, Proposal, predict,
+    Column, KeyProfile, LargestKey, Prediction, PredictionClass, PredictionSide, Proposal, predict,
 };
-pub use query_prediction::{QueryTrial, TrialQuery, TrialSide, explain, try_policy};
+pub use query_prediction::{
+    MeasuredQuery, QueryPrediction, QueryToMeasure, explain, predict_query,
+};
 pub use sample::SampleSummary;
 pub use why::{Reason, Remedy};
 pub use workload::GivenQuery;

@@ -3,7 +3,7 @@
 //! The reasons are the parts of the charge, as the engine counts them, so their request units add
 //! up to the charge except for rounding. A part is joined with what the plan says about its cause.
 
-use crate::query_prediction::{TrialQuery, TrialSide, query_works};
+use crate::query_prediction::{MeasuredQuery, QueryToMeasure, query_works};
 use orrery_engine::request::{Charge, ChargePart};
 use orrery_engine::{Container, Engine};
 use orrery_model::work::{QueryWork, Work};
@@ -55,7 +55,7 @@ struct Case<'a> {
     parts: Vec<ChargePart>,
     work: QueryWork,
     asked: u64,
-    side: &'a TrialSide,
+    side: &'a MeasuredQuery,
     index: Option<Remedy>,
     key_paths: String,
     names_key: bool,
@@ -65,8 +65,8 @@ struct Case<'a> {
 pub(crate) fn reasons(
     engine: &Engine,
     container: &Container,
-    query: &TrialQuery,
-    side: &TrialSide,
+    query: &QueryToMeasure,
+    side: &MeasuredQuery,
     work: &Work,
 ) -> Vec<Reason> {
     let mut sum = QueryWork::default();
@@ -147,7 +147,7 @@ impl Case<'_> {
             false => Some(Remedy::of_text(format!(
                 "Add a condition on {key}, or send the partition key with the request; if most \
                  queries filter by another property, try that property as the partition key in \
-                 a what-if."
+                 a prediction."
             ))),
         };
         Reason {

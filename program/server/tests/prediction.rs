@@ -11,7 +11,9 @@ use orrery_engine::{Cancel, Container, Engine, EngineOptions};
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::world::{SeededWorld, split_mix};
 use orrery_model::{Json, Object, object};
-use orrery_prediction::{Failure, Forecast, Proposal, TrialQuery, explain, predict, try_policy};
+use orrery_prediction::{
+    Failure, Prediction, Proposal, QueryToMeasure, explain, predict, predict_query,
+};
 use orrery_script::{HostCommand, PoolOptions};
 use orrery_storage::MemoryStore;
 use std::collections::BTreeMap;
@@ -342,12 +344,12 @@ struct Deviations {
     hottest: f64,
 }
 
-fn compare(case: &Case, forecast: &Forecast, truth: &Charges, hottest: f64) -> Deviations {
+fn compare(case: &Case, prediction: &Prediction, truth: &Charges, hottest: f64) -> Deviations {
     let mut table = String::new();
     let mut class_most = 0.0;
     let (mut predicted_sum, mut true_sum) = (0.0, 0.0);
     for (name, (ru, count)) in truth {
-        let class = forecast
+        let class = prediction
             .classes
             .iter()
             .find(|class| match class.text.is_empty() {
@@ -370,13 +372,13 @@ fn compare(case: &Case, forecast: &Forecast, truth: &Charges, hottest: f64) -> D
         );
     }
     let total = predicted_sum / true_sum - 1.0;
-    let points = (forecast.proposed.hottest_share() - hottest) * 100.0;
+    let points = (prediction.proposed.hottest_share() - hottest) * 100.0;
     let _ = writeln!(
         table,
         "  {:<70} {:>5} {:>9.0} {predicted_sum:>9.0} {true_sum:>9.0} {:>+6.1} %",
         "all requests",
         "",
-        forecast.current.ru,
+        prediction.current.ru,
         total * 100.0
     );
     let _ = writeln!(
@@ -384,8 +386,8 @@ fn compare(case: &Case, forecast: &Forecast, truth: &Charges, hottest: f64) -> D
         "  {:<70} {:>5} {:>8.1}% {:>8.1}% {:>8.1}% {points:>+6.1} points",
         "busiest physical partition",
         "",
-        forecast.current.hottest_share() * 100.0,
-        forecast.proposed.hottest_share() * 100.0,
+        prediction.current.hottest_share() * 100.0,
+        prediction.proposed.hottest_share() * 100.0,
         hottest * 100.0
     );
     Deviations {
@@ -406,7 +408,7 @@ fn judge(case: &Case) -> Deviations {
         uses_recorded: true,
         ..Proposal::default()
     };
-    let forecast = predict(
+    let prediction = predict(
         &first.engine,
         &first.container,
         &proposal,
@@ -415,8 +417,8 @@ fn judge(case: &Case) -> Deviations {
     .expect("a prediction");
     let mut second = place(case.second);
     let (charges, hottest) = truth(&mut second, case, true);
-    let mut deviations = compare(case, &forecast, &charges, hottest);
-    for sentence in &forecast.words {
+    let mut deviations = compare(case, &prediction, &charges, hottest);
+    for sentence in &prediction.words {
         let _ = writeln!(deviations.table, "  - {sentence}");
     }
     deviations
@@ -690,10 +692,10 @@ fn a_prediction_leaves_no_trace_in_the_container_and_is_repeatable() {
         )
     };
     let before = state();
-    let forecasts = [0, 1]
+    let predictions = [0, 1]
         .map(|_| predict(engine, container, &proposal, &Cancel::default()).expect("a prediction"));
     assert_eq!(state(), before);
-    let [one, other] = forecasts.map(|forecast| format!("{forecast:?}"));
+    let [one, other] = predictions.map(|prediction| format!("{prediction:?}"));
     assert_eq!(one, other);
     assert_eq!(engine.query_memory().used(), 0);
 }
@@ -704,7 +706,7 @@ fn one_prediction_runs_at_a_time_and_a_wrong_proposal_is_refused() {
     let Place {
         engine, container, ..
     } = &place;
-    let turn = engine.begin_rehearsal().expect("no prediction runs");
+    let turn = engine.begin_prediction().expect("no prediction runs");
     let refused =
         predict(engine, container, &proposal, &Cancel::default()).expect_err("one runs already");
     assert!(matches!(refused, Failure::Busy), "{refused}");
@@ -748,36 +750,36 @@ fn a_query_is_measured_with_another_policy_before_it_is_applied() {
         engine, container, ..
     } = &place;
     let user = blog()[0].get("userId").expect("a user").clone();
-    let query = TrialQuery {
+    let query = QueryToMeasure {
         text: "SELECT TOP 50 c.id FROM c WHERE c.userId = @user ORDER BY c.creationDate DESC"
             .into(),
         parameters: vec![("@user".to_owned(), user)],
         pages: 1,
-        ..TrialQuery::default()
+        ..QueryToMeasure::default()
     };
     let policy = r#"{"compositeIndexes": [[
         {"path": "/userId", "order": "ascending"},
         {"path": "/creationDate", "order": "descending"}]]}"#;
     let policy = orrery_model::json::parse(policy.as_bytes()).expect("JSON");
-    let trial =
-        try_policy(engine, container, &query, &policy, None, &Cancel::default()).expect("a trial");
-    assert_eq!((trial.now.rows, trial.proposed.rows), (50, 50));
-    let (now, proposed) = (trial.now.charge, trial.proposed.charge);
+    let prediction = predict_query(engine, container, &query, &policy, None, &Cancel::default())
+        .expect("a prediction");
+    assert_eq!((prediction.now.rows, prediction.proposed.rows), (50, 50));
+    let (now, proposed) = (prediction.now.charge, prediction.proposed.charge);
     assert!(proposed <= now, "{proposed} after {now}");
-    assert!(trial.proposed.index_bytes > trial.now.index_bytes);
+    assert!(prediction.proposed.index_bytes > prediction.now.index_bytes);
 
     // An order by two paths is refused without a composite index.
-    let two = TrialQuery {
+    let two = QueryToMeasure {
         text: "SELECT TOP 5 * FROM c ORDER BY c.userId, c.creationDate DESC".into(),
         ..query.clone()
     };
-    let trial =
-        try_policy(engine, container, &two, &policy, None, &Cancel::default()).expect("a trial");
-    assert!(trial.now.error.is_some() && trial.proposed.error.is_none());
-    assert_eq!(trial.proposed.rows, 5);
+    let prediction = predict_query(engine, container, &two, &policy, None, &Cancel::default())
+        .expect("a prediction");
+    assert!(prediction.now.error.is_some() && prediction.proposed.error.is_none());
+    assert_eq!(prediction.proposed.rows, 5);
 
     // The reasons add up to the charge, and one of them proposes the composite index.
-    let query = TrialQuery {
+    let query = QueryToMeasure {
         text: "SELECT TOP 5 * FROM c WHERE c.type = 'like' ORDER BY c.creationDate DESC".into(),
         ..query
     };

@@ -99,6 +99,6 @@ function fannedOut({ partitions, queries }: ContainerFigures): Finding {
     text: isMisaligned
       ? "Most queries do not name the partition key. Another partition key may fit them better."
       : "Name the partition key in these queries, or keep a copy of the data under another key.",
-    tab: isMisaligned ? "what-if" : "queries",
+    tab: isMisaligned ? "prediction" : "queries",
   };
 }
