@@ -243,7 +243,7 @@ impl Gateway {
         self.sampler.view(selection)
     }
 
-    /// Returns the log of slow, dear and failed requests.
+    /// Returns the log of slow, expensive and failed requests.
     pub fn request_log(&self) -> &RequestLog {
         &self.request_log
     }
@@ -721,7 +721,7 @@ impl Gateway {
         }
     }
 
-    /// Adds a request to the log of slow, dear and failed requests, if it is one of them.
+    /// Adds a request to the log of slow, expensive and failed requests, if it is one of them.
     fn record(&self, finished: &Finished<'_>) {
         let (status, charge) = (finished.reply.status, finished.reply.charge);
         let now_ms = || self.now_ms();

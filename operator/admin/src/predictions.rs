@@ -264,7 +264,7 @@ pub(crate) const PREDICTION: Schema = Schema {
         required(
             "classes",
             ValueType::ObjectList(&CLASS),
-            "kinds of requests, the dearest in total first",
+            "kinds of requests, the most expensive in total first",
         ),
         required(
             "words",

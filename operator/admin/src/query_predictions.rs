@@ -187,7 +187,7 @@ pub(crate) const SIDE: Schema = Schema {
         required(
             "why",
             ValueType::ObjectList(&REASON),
-            "reasons for the charge, the dearest first; they add up to the charge except for \
+            "reasons for the charge, the most expensive first; they add up to the charge except for \
              rounding",
         ),
     ],

@@ -55,7 +55,7 @@ pub(crate) static ROUTES: &[Route] = &[
         .query(&live::QUERY)
         .returns(&live::LIVE),
     get("/requests", "listRequests", EachNode(requests::list))
-        .summary("Lists the last slow, dear, throttled and failed requests.")
+        .summary("Lists the last slow, expensive, throttled and failed requests.")
         .query(&requests::QUERY)
         .returns(&requests::LIST),
     get(

@@ -64,7 +64,7 @@ pub struct Prediction {
     pub current: PredictionSide,
     /// The proposed settings.
     pub proposed: PredictionSide,
-    /// The kinds of requests, queries by their form; the dearest in total first.
+    /// The kinds of requests, queries by their form; the most expensive in total first.
     pub classes: Vec<PredictionClass>,
     /// The prediction in sentences, the most important first.
     pub words: Vec<String>,

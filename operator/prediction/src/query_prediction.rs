@@ -70,7 +70,7 @@ pub struct MeasuredQuery {
     pub index_metrics: Option<Json>,
     /// Bytes of the index entries.
     pub index_bytes: u64,
-    /// The reasons for the charge, the dearest first.
+    /// The reasons for the charge, the most expensive first.
     pub why: Vec<Reason>,
 }
 

@@ -61,7 +61,7 @@ struct Case<'a> {
     names_key: bool,
 }
 
-/// Returns the reasons for the charge of a query, the dearest first.
+/// Returns the reasons for the charge of a query, the most expensive first.
 pub(crate) fn reasons(
     engine: &Engine,
     container: &Container,

@@ -268,8 +268,8 @@ impl<'a> Candidates<'a> {
     /// would have to read the same items and pass all entries.
     fn has_few_matches(&self, sort: &mut Sort<'a>, limit: u64) -> Result<bool> {
         let profile = self.query.profile;
-        let builds_dearly = profile.cost_of_building() > profile.cost_of_walking(1);
-        if builds_dearly || self.query.may_continue {
+        let building_costs_more = profile.cost_of_building() > profile.cost_of_walking(1);
+        if building_costs_more || self.query.may_continue {
             return Ok(false);
         }
         let rows_wanted = self.query.rows_wanted as u64;

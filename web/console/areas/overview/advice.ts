@@ -48,7 +48,7 @@ function throttled({ partitions }: ContainerFigures): Finding {
   return {
     kind: "throttled",
     title: `${percent(share)} of the requests were refused with 429`,
-    text: `That is ${plural(refused, "request")} since the server started. Raise the throughput, or make the dearest query cheaper.`,
+    text: `That is ${plural(refused, "request")} since the server started. Raise the throughput, or make the most expensive query cheaper.`,
     tab: "partitions",
   };
 }
