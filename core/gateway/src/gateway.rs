@@ -26,7 +26,7 @@ use crate::notices::Notices;
 use crate::operations::{self, Lane, Operation};
 use crate::options::{Account, Options};
 use crate::ownership::{NotOwned, TakeBack};
-use crate::placement::{Pool, QUERIES, catch_panics};
+use crate::pools::{Pool, QUERIES, catch_panics};
 use crate::reply::Reply;
 use crate::request_log::{Finished, RecordReason, RequestLog, RequestRecord};
 use crate::route::{Path, Route, Target};

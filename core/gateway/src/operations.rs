@@ -52,7 +52,7 @@ pub struct Operation {
     name: &'static str,
     target: Target,
     rights: Rights,
-    placement: Placement,
+    runs_on: RunsOn,
     triggers: Triggers,
     is_query: bool,
     /// The operation is a patch.
@@ -62,7 +62,7 @@ pub struct Operation {
 
 /// The thread on which an operation starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Placement {
+enum RunsOn {
     /// The worker thread that read the request: the operation is short whatever the data.
     Worker,
     /// The bounded pool: the operation may take long, and must not delay other requests.
@@ -207,7 +207,7 @@ const fn worker(
     rights: Rights,
     function: Function,
 ) -> Row {
-    offered(form, target, name, rights, Placement::Worker, function)
+    offered(form, target, name, rights, RunsOn::Worker, function)
 }
 
 /// Creates a row for an operation that starts on the pool.
@@ -218,7 +218,7 @@ const fn pool(
     rights: Rights,
     function: Function,
 ) -> Row {
-    offered(form, target, name, rights, Placement::Pool, function)
+    offered(form, target, name, rights, RunsOn::Pool, function)
 }
 
 /// Creates a row for an operation that runs a script.
@@ -229,7 +229,7 @@ const fn scripted(
     rights: Rights,
     function: Function,
 ) -> Row {
-    offered(form, target, name, rights, Placement::Scripts, function)
+    offered(form, target, name, rights, RunsOn::Scripts, function)
 }
 
 /// Creates a row for an operation. A row that makes no sense stops the build, because the compiler
@@ -239,7 +239,7 @@ const fn offered(
     target: Target,
     name: &'static str,
     rights: Rights,
-    placement: Placement,
+    runs_on: RunsOn,
     function: Function,
 ) -> Row {
     // A caller that may only read must be able to send every form of read.
@@ -270,7 +270,7 @@ const fn offered(
         name,
         target,
         rights,
-        placement,
+        runs_on,
         triggers: Triggers::None,
         is_query: matches!(form, Form::PostQuery | Form::PostQueryPlan),
         is_patch: matches!(form, Form::Patch),
@@ -330,7 +330,7 @@ const PERMISSION: Target = Target::AccessResource(AccessResourceKind::Permission
 const KEYS: Target = Target::AccessResources(AccessResourceKind::EncryptionKey);
 const KEY: Target = Target::AccessResource(AccessResourceKind::EncryptionKey);
 
-/// The table: form, target, name, rights, function; the row's constructor names the placement.
+/// The table: form, target, name, rights, function; the row's constructor says where the function runs.
 ///
 /// [`choose`] takes the first row that matches a request. The code relies on these properties,
 /// which the tests check:
@@ -591,12 +591,12 @@ impl Operation {
         let runs_trigger = self.triggers == Triggers::Run && call.headers.names_trigger();
         let runs_function =
             self.is_query && self.target == Target::Items && may_call_functions(&call.body);
-        if self.placement == Placement::Scripts || runs_trigger || runs_function {
+        if self.runs_on == RunsOn::Scripts || runs_trigger || runs_function {
             Lane::Script
         } else if self.is_query || (self.is_patch && may_have_condition(&call.body)) {
             // The condition of a patch is a query over its item.
             Lane::Query
-        } else if self.placement == Placement::Pool || call.body.len() > POOL_BODY_BYTES {
+        } else if self.runs_on == RunsOn::Pool || call.body.len() > POOL_BODY_BYTES {
             Lane::Pool
         } else {
             Lane::Worker

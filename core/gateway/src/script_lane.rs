@@ -12,7 +12,7 @@
 //! * A request that waits for more than [`WAIT`], or finds the queue full, is answered with 429.
 
 use crate::fair_queue::{Entry, FairQueue, Places};
-use crate::placement::{RETRY_AFTER_MS, on_thread};
+use crate::pools::{RETRY_AFTER_MS, on_thread};
 use orrery_engine::{Engine, ScriptPlace, Ticket};
 use orrery_model::sync::lock;
 use orrery_model::{Error, Kind, Result, Rid, limits};
