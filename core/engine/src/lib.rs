@@ -88,7 +88,8 @@ mod traffic;
 
 pub use background::{ClockJump, ITEMS_PER_STEP};
 pub use catalog::{
-    AccessResource, Container, Database, Grant, PermissionMode, TokenSigner, storage_ids,
+    AccessResource, Container, Database, PermissionContent, PermissionMode, TokenSigner,
+    storage_ids,
 };
 pub use container::owners::{Owners, SoleOwner};
 pub use container::tasks::BackgroundTask;

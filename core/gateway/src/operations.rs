@@ -122,10 +122,10 @@ enum Function {
 struct Row {
     form: Form,
     target: Target,
-    entry: Entry,
+    entry: TableEntry,
 }
 
-enum Entry {
+enum TableEntry {
     Offered(Operation),
     /// The protocol has such an operation and this server does not. The text is the subject of the
     /// sentence that refuses the request.
@@ -279,7 +279,7 @@ const fn offered(
     Row {
         form,
         target,
-        entry: Entry::Offered(operation),
+        entry: TableEntry::Offered(operation),
     }
 }
 
@@ -288,7 +288,7 @@ const fn not_offered(form: Form, target: Target, subject: &'static str) -> Row {
     Row {
         form,
         target,
-        entry: Entry::NotOffered(subject),
+        entry: TableEntry::NotOffered(subject),
     }
 }
 
@@ -296,18 +296,18 @@ impl Row {
     /// Returns the row with triggers that run around the operation.
     const fn with_triggers(self) -> Row {
         match self.entry {
-            Entry::Offered(operation) => {
+            TableEntry::Offered(operation) => {
                 assert!(operation.rights.includes_writes(), "triggers of a read");
                 Row {
                     form: self.form,
                     target: self.target,
-                    entry: Entry::Offered(Operation {
+                    entry: TableEntry::Offered(Operation {
                         triggers: Triggers::Run,
                         ..operation
                     }),
                 }
             }
-            Entry::NotOffered(_) => panic!("triggers of what is not offered"),
+            TableEntry::NotOffered(_) => panic!("triggers of what is not offered"),
         }
     }
 }
@@ -497,8 +497,8 @@ pub(crate) fn choose(
     });
     let row = row.ok_or_else(|| method_not_allowed(method))?;
     let operation = match &row.entry {
-        Entry::Offered(operation) => operation,
-        Entry::NotOffered(subject) => return Err(Error::unsupported(subject)),
+        TableEntry::Offered(operation) => operation,
+        TableEntry::NotOffered(subject) => return Err(Error::unsupported(subject)),
     };
 
     // Only queries of items are ever answered in binary JSON: for other requests the service
@@ -539,8 +539,8 @@ impl Operation {
     /// Returns all operations, in the order of the table.
     pub fn all() -> impl Iterator<Item = &'static Operation> {
         ROWS.iter().filter_map(|row| match &row.entry {
-            Entry::Offered(operation) => Some(operation),
-            Entry::NotOffered(_) => None,
+            TableEntry::Offered(operation) => Some(operation),
+            TableEntry::NotOffered(_) => None,
         })
     }
 

@@ -7,7 +7,7 @@
 //! (`connections.rs`), and the wait at shutdown.
 
 use crate::activity::{Activity, Check, CloseReason, HeldRequest, PacedStream, Patience, Stage};
-use crate::connections::{ConnectionLimits, Connections, NoPlace, Place};
+use crate::connections::{ConnectionLimits, ConnectionSlot, Connections, NoPlace};
 use crate::faults::Unanswered;
 use crate::gateway::{Connection, Gateway, NoMemoryForHead, Scheme};
 use crate::held::BodyMemory;
@@ -242,7 +242,7 @@ fn spawn_connection(
     shared: Arc<Shared>,
     stream: TcpStream,
     peer: SocketAddr,
-    place: Place,
+    place: ConnectionSlot,
     watcher: Watcher,
     stopping: watch::Receiver<()>,
 ) {
@@ -316,7 +316,10 @@ impl Door {
     }
 
     /// Accepts the next connection that gets a place.
-    async fn accept(&mut self, service: &dyn AnyService) -> (TcpStream, SocketAddr, Place) {
+    async fn accept(
+        &mut self,
+        service: &dyn AnyService,
+    ) -> (TcpStream, SocketAddr, ConnectionSlot) {
         loop {
             let (stream, peer) = match self.accept_any().await {
                 Ok(accepted) => accepted,
@@ -338,7 +341,11 @@ impl Door {
 
     /// Returns a place for a connection of `peer`; `None` if the connection is refused. Waits while
     /// no connection waits for its client, because one of the requests in progress will end.
-    async fn place(&mut self, peer: SocketAddr, service: &dyn AnyService) -> Option<Place> {
+    async fn place(
+        &mut self,
+        peer: SocketAddr,
+        service: &dyn AnyService,
+    ) -> Option<ConnectionSlot> {
         loop {
             match self.connections.admit(peer.ip(), Instant::now()) {
                 Ok(place) => return Some(place),
@@ -374,7 +381,7 @@ impl Shared {
         &self,
         stream: TcpStream,
         peer: SocketAddr,
-        mut place: Place,
+        mut place: ConnectionSlot,
         watcher: Watcher,
         stopping: watch::Receiver<()>,
     ) -> Result<(), BoxError> {

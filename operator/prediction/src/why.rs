@@ -51,7 +51,7 @@ impl Remedy {
 }
 
 /// Facts about a query when its reasons are written.
-struct Case<'a> {
+struct ChargeFacts<'a> {
     parts: Vec<ChargePart>,
     work: QueryWork,
     asked: u64,
@@ -85,7 +85,7 @@ pub(crate) fn reasons(
     for path in container.partition_key().paths() {
         paths.push(format!("/{}", path.join("/")));
     }
-    let case = Case {
+    let case = ChargeFacts {
         parts: engine.charge_parts(work, side.charge),
         work: sum,
         asked: side.partitions,
@@ -101,7 +101,7 @@ pub(crate) fn reasons(
     reasons
 }
 
-impl Case<'_> {
+impl ChargeFacts<'_> {
     /// Returns the request units of parts of the charge.
     fn ru(&self, names: &[&str]) -> f64 {
         let mut fine = 0;

@@ -31,7 +31,7 @@ const PARTITIONS: u32 = 4;
 type Charges = BTreeMap<String, (f64, u64)>;
 
 /// A container with one of the keys.
-struct Place {
+struct TestContainer {
     store: Arc<MemoryStore>,
     engine: Engine,
     world: Arc<SeededWorld>,
@@ -40,7 +40,7 @@ struct Place {
 
 /// The requests of an application, which knows its items.
 struct Application<'a> {
-    place: &'a Place,
+    place: &'a TestContainer,
     items: Vec<Object>,
     charges: Charges,
     drawn: u64,
@@ -84,7 +84,7 @@ fn open(store: &Arc<MemoryStore>, world: &Arc<SeededWorld>) -> Engine {
     Engine::open(Arc::clone(store) as _, options, Arc::clone(world) as _).expect("it opens")
 }
 
-fn place(key: &[&str]) -> Place {
+fn place(key: &[&str]) -> TestContainer {
     let world = Arc::new(SeededWorld::new(START_MS, 1));
     let store = Arc::new(MemoryStore::new());
     let engine = open(&store, &world);
@@ -95,7 +95,7 @@ fn place(key: &[&str]) -> Place {
     let throughput = Throughput::Manual(PARTITIONS * 6_000);
     let created = engine.create_container(&database, &body, Some(throughput));
     created.result.expect("a container");
-    Place {
+    TestContainer {
         container: container(&engine),
         store,
         engine,
@@ -108,7 +108,7 @@ fn container(engine: &Engine) -> Arc<Container> {
     found.expect("the container")
 }
 
-impl Place {
+impl TestContainer {
     /// Opens the engine again, so that recorded traffic begins anew.
     fn forget_traffic(&mut self) {
         self.engine = open(&self.store, &self.world);
@@ -290,7 +290,7 @@ impl Application<'_> {
 }
 
 /// Creates the items of a case.
-fn load(place: &Place, items: &[Object]) {
+fn load(place: &TestContainer, items: &[Object]) {
     for item in items {
         let text = Json::Object(item.clone()).to_text();
         let options = WriteOptions::default();
@@ -307,7 +307,7 @@ fn load(place: &Place, items: &[Object]) {
 }
 
 /// Returns the charges of each physical partition so far.
-fn charged(place: &Place) -> Vec<f64> {
+fn charged(place: &TestContainer) -> Vec<f64> {
     let throughput = place.engine.throughput_of(&place.container);
     let partitions = throughput.partitions.iter();
     partitions
@@ -317,7 +317,7 @@ fn charged(place: &Place) -> Vec<f64> {
 
 /// Runs the requests of a case with a key. Returns the charges, and the share of the busiest
 /// partition.
-fn truth(place: &mut Place, case: &Case, is_second: bool) -> (Charges, f64) {
+fn truth(place: &mut TestContainer, case: &Case, is_second: bool) -> (Charges, f64) {
     load(place, &case.items);
     place.forget_traffic();
     let mut application = Application {
@@ -664,7 +664,7 @@ fn five_pairs_of_keys_are_predicted_within_a_tenth_and_five_points() {
 }
 
 /// Returns a container with recorded requests, and the proposal of another key.
-fn used_container() -> (Place, Proposal) {
+fn used_container() -> (TestContainer, Proposal) {
     let case = &cases()[2];
     let mut first = place(case.first);
     truth(&mut first, case, false);
@@ -680,7 +680,7 @@ fn used_container() -> (Place, Proposal) {
 #[test]
 fn a_prediction_leaves_no_trace_in_the_container_and_is_repeatable() {
     let (place, proposal) = used_container();
-    let Place {
+    let TestContainer {
         engine, container, ..
     } = &place;
     let state = || {
@@ -703,7 +703,7 @@ fn a_prediction_leaves_no_trace_in_the_container_and_is_repeatable() {
 #[test]
 fn one_prediction_runs_at_a_time_and_a_wrong_proposal_is_refused() {
     let (place, proposal) = used_container();
-    let Place {
+    let TestContainer {
         engine, container, ..
     } = &place;
     let turn = engine.begin_prediction().expect("no prediction runs");
@@ -746,7 +746,7 @@ fn a_sample_predicts_the_charge_within_a_tenth() {
 #[test]
 fn a_query_is_measured_with_another_policy_before_it_is_applied() {
     let (place, _) = used_container();
-    let Place {
+    let TestContainer {
         engine, container, ..
     } = &place;
     let user = blog()[0].get("userId").expect("a user").clone();

@@ -3,7 +3,7 @@
 
 use super::input::{CsvRules, Input, InputFormat, Record};
 use super::item::{Fault, Item, Rules, place_of, prepare};
-use super::ledger::Place;
+use super::ledger::RecordPlace;
 use super::origin::Origin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -22,7 +22,7 @@ pub(super) enum Incoming {
     /// A record that cannot be imported.
     Faulty {
         name: Arc<str>,
-        place: Place,
+        place: RecordPlace,
         fault: Fault,
         text: Vec<u8>,
         /// Room of the text in the memory of the import.
@@ -37,12 +37,12 @@ pub(super) struct Feed {
     rules: Arc<Rules>,
     read: Arc<AtomicU64>,
     /// The last settled record of an earlier run.
-    settled: Place,
+    settled: RecordPlace,
     room: Arc<Semaphore>,
 }
 
 impl Feed {
-    pub(super) fn new(rules: Arc<Rules>, read: Arc<AtomicU64>, settled: Place) -> Self {
+    pub(super) fn new(rules: Arc<Rules>, read: Arc<AtomicU64>, settled: RecordPlace) -> Self {
         Self {
             rules,
             read,
@@ -78,7 +78,7 @@ impl Feed {
     }
 
     /// Returns the last settled record of an earlier run.
-    pub(super) fn settled(&self) -> &Place {
+    pub(super) fn settled(&self) -> &RecordPlace {
         &self.settled
     }
 

@@ -6,7 +6,7 @@
 //! a second import of the same file gives the same ids.
 
 use super::input::Record;
-use super::ledger::Place;
+use super::ledger::RecordPlace;
 use crate::fault;
 use bytes::Bytes;
 use orrery_client::PartitionKey as KeyText;
@@ -42,7 +42,7 @@ pub(super) struct Item {
     /// Name of the file.
     pub(super) name: Arc<str>,
     /// Place of the record.
-    pub(super) place: Place,
+    pub(super) place: RecordPlace,
     /// Room of the item in the memory of the import.
     pub(super) room: Option<OwnedSemaphorePermit>,
 }
@@ -69,8 +69,8 @@ impl From<&str> for Fault {
 }
 
 /// Returns the place of a record in part `part` of the input.
-pub(super) fn place_of(part: usize, record: &Record) -> Place {
-    Place {
+pub(super) fn place_of(part: usize, record: &Record) -> RecordPlace {
+    RecordPlace {
         part,
         number: record.number,
         line: record.line,

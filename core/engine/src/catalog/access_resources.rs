@@ -6,7 +6,7 @@
 //!
 //! Left out: the format of permission tokens. The caller passes a [`TokenSigner`].
 
-use super::permissions::Grant;
+use super::permissions::PermissionContent;
 use super::records::{Kind, Meta, Record};
 use super::{Catalog, RowChanges, State, permissions};
 use crate::request::ids::resource_id;
@@ -23,7 +23,7 @@ const MILLISECONDS_PER_SECOND: u64 = 1_000;
 
 /// Makes the token (`_token`) that a response shows for a permission.
 #[derive(Clone, Copy)]
-pub struct TokenSigner<'a>(pub &'a dyn Fn(&Grant) -> String);
+pub struct TokenSigner<'a>(pub &'a dyn Fn(&PermissionContent) -> String);
 
 impl fmt::Debug for TokenSigner<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -177,7 +177,7 @@ impl AccessResource {
 
     /// Returns the resource as clients read it, with a token if the resource is a permission.
     pub fn resource(&self, token_signer: TokenSigner<'_>, created: bool) -> Resource {
-        let token = Grant::of(self).map(|grant| token_signer.0(&grant));
+        let token = PermissionContent::of(self).map(|content| token_signer.0(&content));
         let mut kind_properties = self.kind.row().kind_properties.to_vec();
         if let Some(token) = &token {
             kind_properties.push(("_token", token));
@@ -494,14 +494,16 @@ impl Catalog {
     /// # Errors
     /// 409.
     fn check_grant_is_unique(&self, new: &AccessResource) -> Result<()> {
-        let Some(new_grant) = Grant::of(new) else {
+        let Some(new_content) = PermissionContent::of(new) else {
             return Ok(());
         };
         for other in self.state().access_resources_of(new.owner(), new.kind) {
             if other.meta.rid == new.meta.rid {
                 continue;
             }
-            if Grant::of(other).is_some_and(|grant| grant.has_same_target(&new_grant)) {
+            if PermissionContent::of(other)
+                .is_some_and(|content| content.has_same_target(&new_content))
+            {
                 return Err(Error::conflict());
             }
         }

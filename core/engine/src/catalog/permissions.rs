@@ -42,9 +42,9 @@ impl PermissionMode {
 
 /// The content of a permission.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Grant {
-    /// The permission's resource id.
-    pub permission: Rid,
+pub struct PermissionContent {
+    /// The resource id.
+    pub rid: Rid,
     /// The rights on the resource.
     pub mode: PermissionMode,
     /// The link of the resource as the client wrote it, without slashes around it.
@@ -105,9 +105,9 @@ fn read_key(key: &Json) -> Result<PartitionKey> {
     PartitionKey::from_header(&key.to_text()).map_err(|_| invalid())
 }
 
-impl Grant {
+impl PermissionContent {
     /// Returns the content of a permission, or `None` for a resource of another kind.
-    pub fn of(resource: &AccessResource) -> Option<Grant> {
+    pub fn of(resource: &AccessResource) -> Option<PermissionContent> {
         if resource.kind != AccessResourceKind::Permission {
             return None;
         }
@@ -116,8 +116,8 @@ impl Grant {
             Some(key) => Some(read_key(key).ok()?),
             None => None,
         };
-        Some(Grant {
-            permission: resource.meta.rid,
+        Some(PermissionContent {
+            rid: resource.meta.rid,
             mode: PermissionMode::from_name(text_member(body, "permissionMode"))?,
             resource: text_member(body, "resource").trim_matches('/').to_owned(),
             partition_key,
@@ -125,7 +125,7 @@ impl Grant {
     }
 
     /// Returns true if both permissions are for the same resource and partition key.
-    pub(super) fn has_same_target(&self, other: &Grant) -> bool {
+    pub(super) fn has_same_target(&self, other: &PermissionContent) -> bool {
         self.resource == other.resource && self.partition_key == other.partition_key
     }
 }

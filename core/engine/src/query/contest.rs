@@ -67,7 +67,7 @@ pub(crate) struct Compared {
 }
 
 /// The next posting of a merge.
-pub(super) enum Found {
+pub(super) enum MergedPosting {
     /// The index has not checked the posting yet.
     Unchecked(Posting),
     /// The posting passed the checks.
@@ -315,7 +315,8 @@ impl<'a> Candidates<'a> {
                 continue;
             }
             if cursor.access().tests.is_empty() {
-                self.found.push_back((target, Found::Checked(posting)));
+                self.found
+                    .push_back((target, MergedPosting::Checked(posting)));
                 continue;
             }
             // The tests need the item.
@@ -323,7 +324,7 @@ impl<'a> Candidates<'a> {
             if let Some(item) = cursor.load(posting)? {
                 walk.items_found += 1;
                 walk.bytes += item.text.as_ref().map_or(0, |text| text.len());
-                self.found.push_back((target, Found::Item(item)));
+                self.found.push_back((target, MergedPosting::Item(item)));
             }
         }
         Ok(true)
