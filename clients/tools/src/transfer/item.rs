@@ -12,7 +12,7 @@ use bytes::Bytes;
 use orrery_client::PartitionKey as KeyText;
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Component, Definition, Epk, murmur3_128};
-use orrery_model::{Json, limits};
+use orrery_model::{Json, hex, limits};
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -198,10 +198,7 @@ fn made_id(name: &str, record: &Record) -> String {
     seed.push(0);
     seed.extend_from_slice(&record.number.to_le_bytes());
     seed.extend_from_slice(&record.text);
-    murmur3_128(&seed)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hex::encode(&murmur3_128(&seed))
 }
 
 /// Inserts the id as the first member. `text` is a JSON object, `id` needs no escapes.
