@@ -175,7 +175,8 @@ fn measure(server: &Server, line: Line, callers: usize, seconds: u64) -> Result<
     })
 }
 
-/// Calls `call` from several threads for a time. Returns calls a second, and the milliseconds of each.
+/// Calls `call` from several threads for a time. Returns calls a second, and the milliseconds of
+/// each.
 fn repeat(callers: usize, time: Duration, call: impl Fn(usize) + Sync) -> (f64, Vec<f64>) {
     let (is_over, times) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let started = Instant::now();
