@@ -104,7 +104,7 @@ async fn show_refusal(readings: &Container) -> Result<()> {
     )?;
     text(&format!(
         "A query that names no device asks every physical partition and pays in each of them, \
-         so it becomes dearer as the container grows. The request has to allow this with a \
+         so it becomes more expensive as the container grows. The request has to allow this with a \
          header; without it the answer is {}:",
         refused.status
     ));

@@ -6,6 +6,7 @@
 //! request, answer, error                            one request, its answer, its failure
 //! options, connection_string                        endpoint and key from options, environment
 //! pool, tls, signature                              HTTP connections, certificates, signatures
+//! sync           a lock that survives a panic
 //! files          the files that options name, within bounds
 //! ```
 //!
@@ -30,6 +31,7 @@ pub mod queries;
 pub mod request;
 pub mod resources;
 pub mod signature;
+pub mod sync;
 pub mod throughput;
 pub mod tls;
 

@@ -7,6 +7,7 @@
 //!
 //! With `https`, the certificates that are accepted are in [`Trust`]. Left out: HTTP/2 and proxies.
 
+use crate::sync::lock;
 use crate::tls::{Trust, tls_for};
 use bytes::Bytes;
 use http::response::Parts;
@@ -15,7 +16,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -224,12 +225,6 @@ async fn handshake<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     // Errors of the connection also reach the request that uses it, so they are dropped here.
     tokio::spawn(async move { connection.await.ok() });
     Ok(sender)
-}
-
-/// Locks a mutex, poisoned or not: each update of the list is a single insertion or removal, so a
-/// panic leaves no half-changed list.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

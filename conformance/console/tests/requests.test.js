@@ -62,7 +62,7 @@ test("time and partition of a cell of the heat map are filters that can be remov
   assert.doesNotMatch(page.url(), /from=/);
 });
 
-test("thresholds are changed on the page, and a dear query is recorded", async (t) => {
+test("thresholds are changed on the page, and an expensive query is recorded", async (t) => {
   const me = await owner();
   const database = await posts(me, { items: 20 });
   const page = await person(t, { path: logOf(database) });

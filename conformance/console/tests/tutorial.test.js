@@ -1,5 +1,5 @@
 /**
- * The walk through `docs/tutorial.md`: a new user finds the dearest query of a prepared database and makes the query ten
+ * The walk through `docs/tutorial.md`: a new user finds the most expensive query of a prepared database and makes the query ten
  * times cheaper. Each step is the step of the document; with `ORRERY_PICTURES` naming a directory, the test writes the
  * document's pictures into it.
  */
@@ -21,7 +21,7 @@ async function picture(page, name) {
   await page.screenshot({ path: `${directory}/console-${name}.png` });
 }
 
-test("a new user makes the dearest query of the tutorial's database ten times cheaper", async (t) => {
+test("a new user makes the most expensive query of the tutorial's database ten times cheaper", async (t) => {
   const page = await person(t, { height: 900 });
 
   // 1. Load the database, found by the palette.
@@ -34,7 +34,7 @@ test("a new user makes the dearest query of the tutorial's database ten times ch
   await assertAccessible(page, "the tutorial");
   await picture(page, "tutorial");
 
-  // 2. Find the dearest query: the first form of the list.
+  // 2. Find the most expensive query: the first form of the list.
   await page.getByRole("link", { name: "Open the queries" }).click();
   const forms = page.getByRole("grid", { name: "Query forms" });
   await forms.getByRole("row").nth(1).click();

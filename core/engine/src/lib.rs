@@ -54,7 +54,7 @@
 //! | `throughput` | prices, budgets, admission |
 //! | `traffic` | heat map, top keys, query forms |
 //! | `background` | expiry, delete by key, reindexing, splits and merges |
-//! | `rehearsal` | what a prediction needs: an engine in memory, a sample of items, budgets |
+//! | `prediction` | what a prediction needs: an engine in memory, a sample of items, budgets |
 //! | `ownership` | partitions that other processes own, and the way from one owner to the next |
 //! | `operator` | inventory, statistics, meters, snapshots, damage |
 //! | `errors` | failures of other layers as errors for clients |
@@ -78,9 +78,9 @@ mod ownership;
 mod partition;
 mod partition_request;
 mod pending;
+mod prediction;
 mod query;
 mod quota;
-mod rehearsal;
 mod replica;
 pub mod request;
 mod throughput;
@@ -88,7 +88,8 @@ mod traffic;
 
 pub use background::{ClockJump, ITEMS_PER_STEP};
 pub use catalog::{
-    AccessResource, Container, Database, Grant, PermissionMode, TokenSigner, storage_ids,
+    AccessResource, Container, Database, PermissionContent, PermissionMode, TokenSigner,
+    storage_ids,
 };
 pub use container::owners::{Owners, SoleOwner};
 pub use container::tasks::BackgroundTask;
@@ -104,9 +105,9 @@ pub use ownership::{GrantedPartition, HolderWork, NUMBERS_PER_GRANT, PartitionSh
 pub use partition::key_limit::LargeKey;
 pub use partition::stamps::is_unset_clock;
 pub use pending::{Pending, PendingBatch};
+pub use prediction::{Arrival, PredictionTurn, SampledItem, Sampling, Served};
 pub use query::{Cancel, TextMemory};
 pub use quota::Counted;
-pub use rehearsal::{Arrival, RehearsalTurn, SampledItem, Sampling, Served};
 pub use request::etag_matches;
 pub use throughput::{MeterReport, Profile, Standing, ThroughputOptions};
 pub use traffic::{Replacement, Seen, Traffic, query_form};
@@ -226,7 +227,7 @@ pub struct Engine {
     /// Containers that the survey has not visited yet.
     unvisited: Mutex<Vec<Rid>>,
     /// Locked while a prediction runs.
-    rehearsal: Mutex<()>,
+    prediction_turn: Mutex<()>,
     /// The copies that the engine reads, if another process writes the data.
     replica: Option<Arc<ReplicaStore>>,
     owners: Arc<dyn Owners>,
@@ -315,7 +316,7 @@ impl Engine {
             confirmed_clock: ConfirmedClock::default(),
             stored_time_ms: AtomicU64::new(0),
             unvisited: Mutex::default(),
-            rehearsal: Mutex::default(),
+            prediction_turn: Mutex::default(),
             replica: None,
             owners: options.owners,
             holder_work: HolderWork::default(),

@@ -66,8 +66,8 @@ pub(crate) use counts::{Counters, summary_rows};
 pub(crate) use dictionary::PathsRef;
 pub(crate) use facts::Facts;
 pub(crate) use writer::{
-    Attempt, CommitChanges, NOT_LOOKED_AT, SubmittedCommit, VERSION_LOOKS, WriteBlock, Writer,
-    WriterGuard, newest_ts, token_of,
+    CommitAttempt, CommitChanges, NOT_LOOKED_AT, SubmittedCommit, VERSION_LOOKS, WriteBlock,
+    Writer, WriterGuard, newest_ts, token_of,
 };
 
 use crate::container::owners::Owners;
@@ -561,7 +561,7 @@ impl Partition {
     /// 408 if the outcome stays unknown: the only error after which the commit may have taken
     /// place. If a newer lease or the log says that it did not: 503 for another process where
     /// requests are passed on, else 449. 413, 429, 503 and 507 if the store refused it.
-    pub fn settle(&self, outcome: CommitOutcome, attempt: Attempt) -> Result<()> {
+    pub fn settle(&self, outcome: CommitOutcome, attempt: CommitAttempt) -> Result<()> {
         let Some(error) = outcome_error(&outcome) else {
             return Ok(());
         };
@@ -600,7 +600,7 @@ impl Partition {
     ///
     /// # Errors
     /// When the partition is gone or the store fails: the outcome stays unknown.
-    fn is_committed(&self, attempt: Attempt) -> Result<bool> {
+    fn is_committed(&self, attempt: CommitAttempt) -> Result<bool> {
         // The log of a partition that is gone says nothing any more; a client that is sent to the
         // successor would write twice.
         drop(self.lock()?);

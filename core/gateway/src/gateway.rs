@@ -27,7 +27,7 @@ use crate::notices::Notices;
 use crate::operations::{self, Lane, Operation};
 use crate::options::Options;
 use crate::ownership::{NotOwned, TakeBack};
-use crate::placement::{Pool, QUERIES, catch_panics};
+use crate::pools::{Pool, QUERIES, catch_panics};
 use crate::reply::{Reply, guid};
 use crate::request_log::{Finished, RecordReason, RequestLog, RequestRecord};
 use crate::route::{Path, Route, Target};
@@ -193,7 +193,7 @@ impl Gateway {
         self.sampler.view(selection)
     }
 
-    /// Returns the log of slow, dear and failed requests.
+    /// Returns the log of slow, expensive and failed requests.
     pub fn request_log(&self) -> &RequestLog {
         &self.request_log
     }
@@ -671,7 +671,7 @@ impl Gateway {
         }
     }
 
-    /// Adds a request to the log of slow, dear and failed requests, if it is one of them.
+    /// Adds a request to the log of slow, expensive and failed requests, if it is one of them.
     fn record(&self, finished: &Finished<'_>) {
         let (status, charge) = (finished.reply.status, finished.reply.charge);
         let now_ms = || self.now_ms();

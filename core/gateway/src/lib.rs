@@ -11,7 +11,7 @@
 //! auth        credentials -> caller, and the rights of the caller
 //! headers     request headers -> typed options, by one table of all known headers
 //! operations  method, headers and resource -> one row of the table of operations, and its function
-//! placement   the bounded pool for operations that may take long
+//! pools       the bounded pools for operations that may take long
 //! reply       result -> status, body and the headers that clients read
 //! ```
 //!
@@ -48,7 +48,7 @@ mod notices;
 mod operations;
 mod options;
 mod ownership;
-mod placement;
+mod pools;
 mod reply;
 mod request_body;
 mod request_log;
@@ -80,7 +80,7 @@ pub use metrics::{ConnectionCounters, Metrics, RequestCounts, RequestKind, SpanC
 pub use operations::Operation;
 pub use options::Options;
 pub use ownership::{NotOwned, TakeBack};
-pub use placement::{Pool, catch_panics};
+pub use pools::{Pool, catch_panics};
 pub use reply::error_response;
 pub use request_body::RequestBody;
 pub use request_log::{

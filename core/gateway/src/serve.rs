@@ -8,7 +8,7 @@
 
 use crate::activity::{Activity, Check, CloseReason, HeldRequest, PacedStream, Patience, Stage};
 use crate::connection::{Connection, NoMemoryForHead, Scheme};
-use crate::connections::{ConnectionLimits, Connections, NoPlace, Place};
+use crate::connections::{ConnectionLimits, ConnectionSlot, Connections, NoPlace};
 use crate::faults::Unanswered;
 use crate::gateway::Gateway;
 use crate::held::BodyMemory;
@@ -243,7 +243,7 @@ fn spawn_connection(
     shared: Arc<Shared>,
     stream: TcpStream,
     peer: SocketAddr,
-    place: Place,
+    place: ConnectionSlot,
     watcher: Watcher,
     stopping: watch::Receiver<()>,
 ) {
@@ -317,7 +317,10 @@ impl Door {
     }
 
     /// Accepts the next connection that gets a place.
-    async fn accept(&mut self, service: &dyn AnyService) -> (TcpStream, SocketAddr, Place) {
+    async fn accept(
+        &mut self,
+        service: &dyn AnyService,
+    ) -> (TcpStream, SocketAddr, ConnectionSlot) {
         loop {
             let (stream, peer) = match self.accept_any().await {
                 Ok(accepted) => accepted,
@@ -339,7 +342,11 @@ impl Door {
 
     /// Returns a place for a connection of `peer`; `None` if the connection is refused. Waits while
     /// no connection waits for its client, because one of the requests in progress will end.
-    async fn place(&mut self, peer: SocketAddr, service: &dyn AnyService) -> Option<Place> {
+    async fn place(
+        &mut self,
+        peer: SocketAddr,
+        service: &dyn AnyService,
+    ) -> Option<ConnectionSlot> {
         loop {
             match self.connections.admit(peer.ip(), Instant::now()) {
                 Ok(place) => return Some(place),
@@ -375,7 +382,7 @@ impl Shared {
         &self,
         stream: TcpStream,
         peer: SocketAddr,
-        mut place: Place,
+        mut place: ConnectionSlot,
         watcher: Watcher,
         stopping: watch::Receiver<()>,
     ) -> Result<(), BoxError> {

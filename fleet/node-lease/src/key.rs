@@ -4,6 +4,7 @@
 //! lease. So every program that can read the store can sign, and no client can.
 
 use hmac::{Hmac, KeyInit, Mac};
+use orrery_model::hex;
 use sha2::Sha256;
 use std::fmt;
 
@@ -39,13 +40,13 @@ impl NodesKey {
 
     /// Returns the signature of a list of texts, as hexadecimal digits.
     pub fn sign(&self, texts: &[&str]) -> String {
-        hex(&self.mac(texts).finalize().into_bytes())
+        hex::encode(&self.mac(texts).finalize().into_bytes())
     }
 
     /// Returns true if `signature` is that of a list of texts. The time of the call says nothing
     /// about the right signature.
     pub fn verify(&self, texts: &[&str], signature: &str) -> bool {
-        let Some(signature) = from_hex(signature) else {
+        let Some(signature) = hex::decode(signature) else {
             return false;
         };
         self.mac(texts).verify_slice(&signature).is_ok()
@@ -63,26 +64,13 @@ impl NodesKey {
 
     /// Returns the form in the row of the lease.
     pub(crate) fn to_hex(&self) -> String {
-        hex(&self.0)
+        hex::encode(&self.0)
     }
 
     /// Reads the form in the row of the lease.
     pub(crate) fn from_hex(text: &str) -> Option<NodesKey> {
-        from_hex(text)?.try_into().ok().map(NodesKey)
+        hex::decode(text)?.try_into().ok().map(NodesKey)
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    if !text.len().is_multiple_of(2) || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    let pairs = text.as_bytes().chunks_exact(2);
-    let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
-    pairs.map(byte).collect()
 }
 
 #[cfg(test)]

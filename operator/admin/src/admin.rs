@@ -27,7 +27,7 @@ use orrery_model::json::parse;
 use orrery_model::memory::MemoryBudget;
 use orrery_model::world::World;
 use orrery_model::{Json, Object, sync};
-use orrery_what_if::TIME_MS;
+use orrery_prediction::TIME_MS;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::{Arc, RwLock};

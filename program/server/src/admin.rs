@@ -277,7 +277,7 @@ fn new_key() -> Result<String, Failure> {
             "cannot get random numbers from the system for an admin key: {error}"
         ))
     })?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(orrery_model::hex::encode(&bytes))
 }
 
 #[cfg(test)]

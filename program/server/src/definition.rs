@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use orrery_client::{Client, ClientError, Connection, Secret, Trust};
 use orrery_gateway::{Gateway, Port, serve};
 use orrery_tools::connection;
-use orrery_tools::definition::{self, Definition, DefinitionError, Done, ExistingMode};
+use orrery_tools::definition::{self, AppliedChanges, Definition, DefinitionError, ExistingMode};
 use std::io::Write;
 
 /// Applies a definition to an account.
@@ -144,7 +144,7 @@ pub(crate) async fn apply(
 }
 
 /// Says what was done, a line for each resource.
-fn lines(done: &Done) -> Vec<String> {
+fn lines(done: &AppliedChanges) -> Vec<String> {
     let created = done.created.iter().map(|name| format!("created {name}"));
     let changed = done.changed.iter().map(|name| format!("changed {name}"));
     let mut lines: Vec<String> = created.chain(changed).collect();

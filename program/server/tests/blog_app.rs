@@ -470,7 +470,7 @@ fn the_meter_shows_every_charge_of_a_page_and_of_a_write() {
         let rows = shown.meter_rows("Requests of this page");
         assert_eq!(rows.iter().sum::<u64>(), shown.meter_sum(), "{model}");
     }
-    // Comments are dearer where a procedure raises a count.
+    // Comments are more expensive where a procedure raises a count.
     let (v1, v3) = (
         comment_price(&mut browser, &post, "v1"),
         comment_price(&mut browser, &post, "v3"),

@@ -364,7 +364,7 @@ fn a_read_only_console_reads_everything_and_changes_nothing() {
         assert_eq!(code(&refused), (403, "ReadOnly".into()), "{path}");
     }
     let question = r#"{"text":"SELECT * FROM c"}"#;
-    let path = "api/manage/dbs/blog/colls/posts/what-if/why";
+    let path = "api/manage/dbs/blog/colls/posts/prediction/why";
     let answer = browser.send("POST", path, &[], question);
     assert_eq!(answer.status, 200, "{}", answer.text());
 }

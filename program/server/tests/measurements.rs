@@ -10,7 +10,7 @@ use std::time::Duration;
 /// A query that would run for hours: all combinations of five elements.
 const ENDLESS: &str = "SELECT VALUE COUNT(1) FROM c JOIN a IN c.a JOIN b IN c.a JOIN d IN c.a \
                        JOIN e IN c.a WHERE a + b + d + e < 0";
-const WHAT_IF: &str = "/dbs/blog/colls/posts/what-if";
+const PREDICTION: &str = "/dbs/blog/colls/posts/prediction";
 /// A prediction of some milliseconds.
 const SMALL: &str = r#"{"recorded":false,"queries":[{"text":"SELECT * FROM c"}]}"#;
 
@@ -45,15 +45,15 @@ fn endless_prediction() -> String {
 /// Starts a prediction that does not end and returns its connection. The prediction has begun when
 /// another one is refused.
 fn begin_endless_prediction(server: &Server, manager: &mut Manager) -> TcpStream {
-    let mut stream = send(server, WHAT_IF, &endless_prediction());
+    let mut stream = send(server, PREDICTION, &endless_prediction());
     wait_until("the endless prediction", || {
-        let status = manager.call("POST", WHAT_IF, SMALL).status;
+        let status = manager.call("POST", PREDICTION, SMALL).status;
         if status == 429 {
             return Ok(());
         }
         // The endless prediction is refused itself if it arrives while the small one runs.
         if is_refused(&stream) {
-            stream = send(server, WHAT_IF, &endless_prediction());
+            stream = send(server, PREDICTION, &endless_prediction());
         }
         Err(status)
     });
@@ -70,7 +70,7 @@ fn is_refused(stream: &TcpStream) -> bool {
 
 /// Asks for a small prediction until the answer has another status than 429.
 fn small_prediction(manager: &mut Manager) -> u16 {
-    let status = || manager.call("POST", WHAT_IF, SMALL).status;
+    let status = || manager.call("POST", PREDICTION, SMALL).status;
     wait_for("a prediction", status, |status| *status != 429)
 }
 
@@ -88,7 +88,7 @@ fn a_probe_is_answered_while_measurements_wait_for_each_other() {
     let server = server_with_a_long_list();
     let mut manager = server.manager();
     let question = format!(r#"{{"text":"{ENDLESS}"}}"#);
-    let path = format!("{WHAT_IF}/why");
+    let path = format!("{PREDICTION}/why");
     let mut waiting = Vec::new();
     for _ in 0..14 {
         waiting.push(send(&server, &path, &question));

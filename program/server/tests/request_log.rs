@@ -1,4 +1,4 @@
-//! The log of slow, dear, throttled and failed requests, through the management API.
+//! The log of slow, expensive, throttled and failed requests, through the management API.
 
 use crate::program::{
     Client, ITEMS, Manager, Request, Server, item, number, start_with_posts, text,
@@ -72,7 +72,7 @@ fn a_failed_request_is_recorded_with_its_resource_and_its_client() {
 }
 
 #[test]
-fn a_dear_query_is_recorded_by_its_form_with_the_parts_of_its_charge() {
+fn an_expensive_query_is_recorded_by_its_form_with_the_parts_of_its_charge() {
     let (_server, mut client, mut manager) = start_quiet();
     manager.ok("PUT", "/requests/settings", r#"{"minRu":2.5}"#);
     for n in 0..5 {
@@ -86,7 +86,7 @@ fn a_dear_query_is_recorded_by_its_form_with_the_parts_of_its_charge() {
     let found = requests(&mut manager, &format!("after={after}"));
     assert_eq!(found.len(), 1);
     let record = &found[0];
-    assert_eq!(text(record, "reason"), "dear");
+    assert_eq!(text(record, "reason"), "expensive");
     assert_eq!(
         text(&member(record, &["query"]), "form"),
         "SELECT c.id FROM c WHERE c.n < ? AND c.title != ?"

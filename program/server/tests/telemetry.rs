@@ -7,6 +7,7 @@
 
 use crate::program::{self, Client, ITEMS, Request, Server, item};
 use crate::receiver::{Receiver, Reply};
+use orrery_model::hex;
 use orrery_telemetry::wire::{KeyValue, Metric, MetricData, Span, Value};
 use std::collections::BTreeMap;
 
@@ -39,10 +40,6 @@ fn texts(attributes: &[KeyValue]) -> BTreeMap<&str, String> {
         .collect()
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[test]
 fn a_span_continues_the_callers_trace_and_has_the_figures_of_the_answer() {
     let receiver = Receiver::start();
@@ -57,8 +54,8 @@ fn a_span_continues_the_callers_trace_and_has_the_figures_of_the_answer() {
     assert_eq!(answer.status, 201);
     let span = receiver.span(|span| span.name == "create_item posts");
 
-    assert_eq!(hexadecimal(&span.trace_id), TRACE);
-    assert_eq!(hexadecimal(&span.parent_span_id), "b7ad6b7169203331");
+    assert_eq!(hex::encode(&span.trace_id), TRACE);
+    assert_eq!(hex::encode(&span.parent_span_id), "b7ad6b7169203331");
     assert_eq!(
         (span.kind, span.trace_state.as_str(), &span.status),
         (2, "vendor=1", &None)

@@ -393,7 +393,7 @@ export interface MeasuredQuery {
   readonly plan?: { readonly [name: string]: unknown } | undefined;
   /** used and possible indexes, as in x-ms-cosmos-index-utilization */
   readonly indexMetrics?: { readonly [name: string]: unknown } | undefined;
-  /** reasons for the charge, the dearest first; they add up to the charge except for rounding */
+  /** reasons for the charge, the most expensive first; they add up to the charge except for rounding */
   readonly why: readonly (ChargeReason)[];
 }
 
@@ -499,7 +499,7 @@ export interface WhatIfAnswer {
   readonly current: WhatIfSide;
   /** proposed settings */
   readonly proposed: WhatIfSide;
-  /** kinds of requests, the dearest in total first */
+  /** kinds of requests, the most expensive in total first */
   readonly classes: readonly (WhatIfClass)[];
   /** the prediction in sentences, the most important first */
   readonly words: readonly (string)[];
@@ -906,7 +906,7 @@ export interface RecordedRequest {
   /** number of the request in the log */
   readonly number: number;
   /** first reason for which the request was recorded */
-  readonly reason: "throttled" | "failed" | "dear" | "slow" | "followed";
+  readonly reason: "throttled" | "failed" | "expensive" | "slow" | "followed";
   /** time of the answer in milliseconds */
   readonly time: number;
   /** name of the operation */
@@ -1120,7 +1120,7 @@ export async function readLive(query: { from?: number | undefined; to?: number |
   return (await manage(`/live${suffix(query)}`, { ...options })).json() as Live;
 }
 
-/** Lists the last slow, dear, throttled and failed requests. */
+/** Lists the last slow, expensive, throttled and failed requests. */
 export async function listRequests(query: { after?: number | undefined; limit?: number | undefined; db?: string | undefined; coll?: string | undefined; status?: number | undefined; minRu?: number | undefined; minMs?: number | undefined; all?: boolean | undefined } = {}, options: Options = {}): Promise<RecordedRequests> {
   return (await manage(`/requests${suffix(query)}`, { ...options })).json() as RecordedRequests;
 }

@@ -4,7 +4,7 @@
 //! model <- storage <- storage-postgres <- placement
 //! model <- storage <- node-lease
 //! model <- node
-//! model <- storage, placement, sql, script <- engine <- gateway, what-if <- admin <- console
+//! model <- storage, placement, sql, script <- engine <- gateway, prediction <- admin <- console
 //! admin, console, storage-postgres, placement, node-lease, node <- server
 //! client <- blog <- blog-web <- server
 //! client, model <- tools <- server
@@ -27,7 +27,7 @@ const NODE: &str = "orrery-node";
 const SQL: &str = "orrery-sql";
 const SCRIPT: &str = "orrery-script";
 const ENGINE: &str = "orrery-engine";
-const WHAT_IF: &str = "orrery-what-if";
+const PREDICTION: &str = "orrery-prediction";
 const GATEWAY: &str = "orrery-gateway";
 const ADMIN: &str = "orrery-admin";
 const CONSOLE: &str = "orrery-console";
@@ -55,10 +55,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (SCRIPT, &[MODEL]),
     (ENGINE, &[MODEL, STORAGE, PLACEMENT, SQL, SCRIPT]),
     (GATEWAY, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE]),
-    (WHAT_IF, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE]),
+    (PREDICTION, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE]),
     (
         ADMIN,
-        &[MODEL, STORAGE, PLACEMENT, SCRIPT, ENGINE, WHAT_IF, GATEWAY],
+        &[
+            MODEL, STORAGE, PLACEMENT, SCRIPT, ENGINE, PREDICTION, GATEWAY,
+        ],
     ),
     (CONSOLE, &[MODEL, GATEWAY, ADMIN]),
     (TELEMETRY, &[CLIENT, MODEL, ENGINE, GATEWAY, ADMIN]),
@@ -74,7 +76,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             SQL,
             SCRIPT,
             ENGINE,
-            WHAT_IF,
+            PREDICTION,
             GATEWAY,
             ADMIN,
             CONSOLE,

@@ -536,7 +536,7 @@ impl Client {
         if let Some(name) = post_trigger {
             headers.push(("x-ms-documentdb-post-trigger-include", name.to_owned()));
         }
-        // The trigger is the dearest part of such a write, so the record names the trigger.
+        // The trigger is the most expensive part of such a write, so the record names the trigger.
         let text = match post_trigger {
             Some(name) => name,
             None => item["id"].as_str().unwrap_or_default(),

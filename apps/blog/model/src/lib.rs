@@ -52,7 +52,6 @@ mod random;
 mod report;
 mod resumption;
 pub mod site;
-mod sync;
 pub mod writes;
 
 pub use client::Client;
@@ -62,6 +61,7 @@ pub use load::{Copies, Estimate, Fill, Filled, estimate, fill};
 pub use meter::{Charge, Measurement, Meter, Operation, RequestRecord};
 pub use models::{Blog, Model, Request, Throughput};
 pub use options::{Format, Load, Options, Profile};
+pub use orrery_client::sync;
 pub use paging::{ListPage, PAGE_ROWS};
 pub use pipelines::{Pipeline, Pipelines};
 pub use progress::{Progress, on_stderr};

@@ -31,7 +31,7 @@ pub enum ExistingMode {
 
 /// The work of one application.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Done {
+pub struct AppliedChanges {
     /// Resources that were created, for example `container shop/orders`; without items.
     pub created: Vec<String>,
     /// Resources that were changed.
@@ -50,11 +50,11 @@ pub async fn apply(
     client: &Client,
     definition: Definition,
     mode: ExistingMode,
-) -> Result<Done, DefinitionError> {
+) -> Result<AppliedChanges, DefinitionError> {
     let mut application = Application {
         client,
         mode,
-        done: Done::default(),
+        done: AppliedChanges::default(),
     };
     for database in definition.databases {
         application.database(database).await?;
@@ -65,7 +65,7 @@ pub async fn apply(
 struct Application<'a> {
     client: &'a Client,
     mode: ExistingMode,
-    done: Done,
+    done: AppliedChanges,
 }
 
 impl Application<'_> {

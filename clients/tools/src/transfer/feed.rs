@@ -2,7 +2,7 @@
 //! 64 MB ahead.
 
 use super::input::{CsvRules, Input, InputFormat, Record};
-use super::item::{Fault, Item, Place, Rules, place_of, prepare};
+use super::item::{Fault, Item, RecordPlace, Rules, place_of, prepare};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use tokio::runtime::Handle;
@@ -20,7 +20,7 @@ pub(super) enum Incoming {
     /// A record that cannot be imported.
     Faulty {
         name: Arc<str>,
-        place: Place,
+        place: RecordPlace,
         fault: Fault,
         text: Vec<u8>,
         /// Room of the text in the memory of the import.
@@ -35,12 +35,12 @@ pub(super) struct Feed {
     rules: Arc<Rules>,
     read: Arc<AtomicU64>,
     /// The last settled record of an earlier run.
-    settled: Place,
+    settled: RecordPlace,
     room: Arc<Semaphore>,
 }
 
 impl Feed {
-    pub(super) fn new(rules: Arc<Rules>, read: Arc<AtomicU64>, settled: Place) -> Self {
+    pub(super) fn new(rules: Arc<Rules>, read: Arc<AtomicU64>, settled: RecordPlace) -> Self {
         Self {
             rules,
             read,
@@ -76,7 +76,7 @@ impl Feed {
     }
 
     /// Returns the last settled record of an earlier run.
-    pub(super) fn settled(&self) -> &Place {
+    pub(super) fn settled(&self) -> &RecordPlace {
         &self.settled
     }
 

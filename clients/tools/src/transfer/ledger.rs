@@ -11,7 +11,7 @@
 //! conflict may be with an item that the interrupted run stored.
 
 use super::ending::TransferError;
-use super::item::Place;
+use super::item::RecordPlace;
 use super::send::Verdict;
 use orrery_client::files::read_bounded;
 use serde::{Deserialize, Serialize};
@@ -56,7 +56,7 @@ pub(super) struct Checkpoint {
     /// True after the last record.
     pub(super) is_complete: bool,
     /// The last settled record.
-    pub(super) settled: Place,
+    pub(super) settled: RecordPlace,
     /// Counts of the settled records.
     pub(super) counts: Counts,
     /// Number of the last record that may have been sent.
@@ -85,7 +85,7 @@ enum Slot {
 
 /// A finished record.
 pub(super) struct Finished {
-    pub(super) place: Place,
+    pub(super) place: RecordPlace,
     pub(super) name: Arc<str>,
     pub(super) verdict: Verdict,
     /// Lines that show the place of a fault in the record; empty if there is no such place.
@@ -125,7 +125,7 @@ impl Ledger {
             version: 1,
             import,
             is_complete: false,
-            settled: Place::default(),
+            settled: RecordPlace::default(),
             counts: Counts::default(),
             allowed: 0,
             dead_letter_bytes: 0,
@@ -299,7 +299,7 @@ impl Ledger {
 }
 
 /// Returns the name of a record for messages.
-fn record_name(file: &str, place: &Place) -> String {
+fn record_name(file: &str, place: &RecordPlace) -> String {
     match place.line {
         0 => format!("{file}, record {}", place.number),
         line => format!("{file}, record {}, line {line}", place.number),
@@ -374,9 +374,9 @@ mod tests {
 
     fn finished(number: u64, verdict: Verdict) -> Finished {
         Finished {
-            place: Place {
+            place: RecordPlace {
                 number,
-                ..Place::default()
+                ..RecordPlace::default()
             },
             name: "a.jsonl".into(),
             verdict,

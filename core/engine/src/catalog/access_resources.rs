@@ -6,7 +6,7 @@
 //!
 //! Left out: the format of permission tokens. The caller passes a [`TokenSigner`].
 
-use super::permissions::Grant;
+use super::permissions::PermissionContent;
 use super::records::{Kind, Meta, Record};
 use super::{Catalog, RowChanges, State, permissions};
 use crate::request::ids::resource_id;
@@ -23,7 +23,7 @@ const MILLISECONDS_PER_SECOND: u64 = 1_000;
 
 /// Makes the token (`_token`) that a response shows for a permission.
 #[derive(Clone, Copy)]
-pub struct TokenSigner<'a>(pub &'a dyn Fn(&Grant) -> String);
+pub struct TokenSigner<'a>(pub &'a dyn Fn(&PermissionContent) -> String);
 
 impl fmt::Debug for TokenSigner<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -149,16 +149,18 @@ impl AccessResource {
     }
 
     /// Returns the content of a permission, or `None` for a resource of another kind.
-    pub fn grant(&self) -> Option<Grant> {
+    pub fn permission_content(&self) -> Option<PermissionContent> {
         match self.kind {
-            AccessResourceKind::Permission => Grant::of(self.meta.rid, self.body()),
+            AccessResourceKind::Permission => PermissionContent::of(self.meta.rid, self.body()),
             AccessResourceKind::User | AccessResourceKind::EncryptionKey => None,
         }
     }
 
     /// Returns the resource as clients read it, with a token if the resource is a permission.
     pub fn resource(&self, token_signer: TokenSigner<'_>, created: bool) -> Resource {
-        let token = self.grant().map(|grant| token_signer.0(&grant));
+        let token = self
+            .permission_content()
+            .map(|content| token_signer.0(&content));
         let mut kind_properties = self.kind.row().kind_properties.to_vec();
         if let Some(token) = &token {
             kind_properties.push(("_token", token));
@@ -475,7 +477,7 @@ impl Catalog {
     /// # Errors
     /// 409.
     fn check_grant_is_unique(&self, new: &AccessResource) -> Result<()> {
-        let Some(new_grant) = new.grant() else {
+        let Some(new_content) = new.permission_content() else {
             return Ok(());
         };
         for other in self.state().access_resources_of(new.owner(), new.kind) {
@@ -483,8 +485,8 @@ impl Catalog {
                 continue;
             }
             if other
-                .grant()
-                .is_some_and(|grant| grant.has_same_target(&new_grant))
+                .permission_content()
+                .is_some_and(|content| content.has_same_target(&new_content))
             {
                 return Err(Error::conflict());
             }

@@ -99,15 +99,7 @@ impl Catalog {
 mod tests {
     use super::*;
     use crate::container::encryption::ALGORITHM;
-    use orrery_model::json::parse;
-
-    fn object(text: &str) -> Object {
-        parse(text.as_bytes())
-            .expect("JSON")
-            .as_object()
-            .expect("an object")
-            .clone()
-    }
+    use crate::container::encryption::tests::object;
 
     #[test]
     fn a_key_is_checked_and_keeps_its_id() {

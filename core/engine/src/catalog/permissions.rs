@@ -40,9 +40,9 @@ impl PermissionMode {
 
 /// The content of a permission.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Grant {
-    /// The permission's resource id.
-    pub permission: Rid,
+pub struct PermissionContent {
+    /// The resource id.
+    pub rid: Rid,
     /// The rights on the resource.
     pub mode: PermissionMode,
     /// The link of the resource as the client wrote it, without slashes around it.
@@ -103,15 +103,15 @@ fn read_key(key: &Json) -> Result<PartitionKey> {
     PartitionKey::from_header(&key.to_text()).map_err(|_| invalid())
 }
 
-impl Grant {
+impl PermissionContent {
     /// Returns the content of a permission from its body; `None` if the body has no usable content.
-    pub(super) fn of(permission: Rid, body: &Object) -> Option<Grant> {
+    pub(super) fn of(rid: Rid, body: &Object) -> Option<PermissionContent> {
         let partition_key = match body.get(PARTITION_KEY) {
             Some(key) => Some(read_key(key).ok()?),
             None => None,
         };
-        Some(Grant {
-            permission,
+        Some(PermissionContent {
+            rid,
             mode: PermissionMode::from_name(text_member(body, "permissionMode"))?,
             resource: text_member(body, "resource").trim_matches('/').to_owned(),
             partition_key,
@@ -119,7 +119,7 @@ impl Grant {
     }
 
     /// Returns true if both permissions are for the same resource and partition key.
-    pub(super) fn has_same_target(&self, other: &Grant) -> bool {
+    pub(super) fn has_same_target(&self, other: &PermissionContent) -> bool {
         self.resource == other.resource && self.partition_key == other.partition_key
     }
 }

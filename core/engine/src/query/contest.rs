@@ -28,7 +28,7 @@ use super::access::{AccessMethod, AccessPath, Counting};
 use super::cursor::Cursor;
 use super::merge::Merge;
 use super::partition_query::FixedOrder;
-use super::source::{Candidates, Found, Target};
+use super::source::{Candidates, MergedPosting, Target};
 use orrery_model::{Result, limits};
 
 /// Entries that the walk passes before the first comparison, and in addition for each partition.
@@ -246,8 +246,8 @@ impl<'a> Candidates<'a> {
     /// would have to read the same items and pass all entries.
     fn has_few_matches(&self, sort: &mut Sort<'a>, limit: u64) -> Result<bool> {
         let profile = self.query.profile;
-        let builds_dearly = profile.cost_of_building() > profile.cost_of_walking(1);
-        if builds_dearly || self.query.may_continue {
+        let building_costs_more = profile.cost_of_building() > profile.cost_of_walking(1);
+        if building_costs_more || self.query.may_continue {
             return Ok(false);
         }
         let rows_wanted = self.query.rows_wanted as u64;
@@ -293,7 +293,8 @@ impl<'a> Candidates<'a> {
                 continue;
             }
             if cursor.access().tests.is_empty() {
-                self.found.push_back((target, Found::Checked(posting)));
+                self.found
+                    .push_back((target, MergedPosting::Checked(posting)));
                 continue;
             }
             // The tests need the item.
@@ -301,7 +302,7 @@ impl<'a> Candidates<'a> {
             if let Some(item) = cursor.load(posting)? {
                 walk.items_found += 1;
                 walk.bytes += item.text.as_ref().map_or(0, |text| text.len());
-                self.found.push_back((target, Found::Item(item)));
+                self.found.push_back((target, MergedPosting::Item(item)));
             }
         }
         Ok(true)

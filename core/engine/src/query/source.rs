@@ -60,7 +60,7 @@ pub(crate) struct PartitionWork {
 }
 
 /// The next posting of a merge.
-pub(super) enum Found {
+pub(super) enum MergedPosting {
     /// The index has not checked the posting yet.
     Unchecked(Posting),
     /// The posting passed the checks.
@@ -80,7 +80,7 @@ pub(crate) struct Candidates<'a> {
     /// The merge of the targets that are read together.
     pub(super) merge: Merge,
     /// The next candidates, if a contest found them.
-    pub(super) found: VecDeque<(usize, Found)>,
+    pub(super) found: VecDeque<(usize, MergedPosting)>,
     /// True if all targets are merged.
     is_merged: bool,
     pub(super) descending: bool,
@@ -443,7 +443,7 @@ impl<'a> Candidates<'a> {
             let (target, found) = match self.found.pop_front() {
                 Some(found) => found,
                 None => match self.merge.next(&mut self.cursors)? {
-                    Some((target, posting)) => (target, Found::Unchecked(posting)),
+                    Some((target, posting)) => (target, MergedPosting::Unchecked(posting)),
                     None => return Ok(None),
                 },
             };
@@ -451,9 +451,9 @@ impl<'a> Candidates<'a> {
                 continue;
             };
             let posting = match found {
-                Found::Item(item) => return Ok(Some((target, item))),
-                Found::Unchecked(posting) if !cursor.admits(&posting)? => continue,
-                Found::Unchecked(posting) | Found::Checked(posting) => posting,
+                MergedPosting::Item(item) => return Ok(Some((target, item))),
+                MergedPosting::Unchecked(posting) if !cursor.admits(&posting)? => continue,
+                MergedPosting::Unchecked(posting) | MergedPosting::Checked(posting) => posting,
             };
             if let Some(item) = cursor.load(posting)? {
                 return Ok(Some((target, item)));

@@ -162,7 +162,6 @@ impl Store for RoutedStore {
         Capabilities {
             durable: true,
             long_snapshots: false,
-            watch: false,
             followers: false,
             remote: true,
         }

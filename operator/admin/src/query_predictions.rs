@@ -1,5 +1,5 @@
-//! Trials: the cost of a query or of a container's requests under other settings, measured on a
-//! copy in memory, and the reasons for the charge of a query.
+//! Predictions for a query: its cost with the indexing policy as it is and as proposed, measured on
+//! copies in memory; and the reasons for its charge.
 //!
 //! Charges are in request units. The handlers read the container from snapshots: nothing is charged
 //! to the container, and nothing is written.
@@ -9,8 +9,9 @@ use crate::problem::Problem;
 use crate::schema::{COUNT, Member, Schema, ValueType, optional, required};
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::{Json, Object, limits, object};
-use orrery_what_if::{
-    Failure, Reason, SAMPLE_ITEMS_MAX, SampleSummary, TrialQuery, TrialSide, explain, try_policy,
+use orrery_prediction::{
+    Failure, MeasuredQuery, QueryToMeasure, Reason, SAMPLE_ITEMS_MAX, SampleSummary, explain,
+    predict_query,
 };
 
 pub(crate) const AMOUNT: ValueType = ValueType::Number(0.0, f64::MAX);
@@ -18,7 +19,7 @@ pub(crate) const SAMPLE_ITEMS: ValueType = ValueType::Integer(1, SAMPLE_ITEMS_MA
 
 /// A parameter of a query.
 pub(crate) const PARAMETER: Schema = Schema {
-    name: "WhatIfParameter",
+    name: "QueryParameter",
     members: &[
         required("name", ValueType::Text, "name with its @"),
         required("value", ValueType::Anything, "value"),
@@ -52,14 +53,14 @@ const QUERY_MEMBERS: [Member; 5] = [
 ];
 
 /// Body of [`why`].
-pub(crate) const QUESTION: Schema = Schema {
-    name: "WhyQuestion",
+pub(crate) const QUERY: Schema = Schema {
+    name: "QueryToMeasure",
     members: &QUERY_MEMBERS,
 };
 
-/// Body of [`query`].
-pub(crate) const TRIAL: Schema = Schema {
-    name: "WhatIfQuery",
+/// Body of [`run`].
+pub(crate) const PROPOSAL: Schema = Schema {
+    name: "QueryProposal",
     members: &[
         QUERY_MEMBERS[0],
         QUERY_MEMBERS[1],
@@ -81,7 +82,7 @@ pub(crate) const TRIAL: Schema = Schema {
 
 /// The items on which figures were measured.
 pub(crate) const SAMPLE: Schema = Schema {
-    name: "WhatIfSample",
+    name: "PredictionSample",
     members: &[
         required("items", COUNT, "copied items"),
         required("containerItems", COUNT, "items of the container"),
@@ -186,15 +187,15 @@ pub(crate) const SIDE: Schema = Schema {
         required(
             "why",
             ValueType::ObjectList(&REASON),
-            "reasons for the charge, the dearest first; they add up to the charge except for \
+            "reasons for the charge, the most expensive first; they add up to the charge except for \
              rounding",
         ),
     ],
 };
 
-/// Response of [`query`].
-pub(crate) const COMPARISON: Schema = Schema {
-    name: "WhatIfQueryAnswer",
+/// Response of [`run`].
+pub(crate) const PREDICTION: Schema = Schema {
+    name: "QueryPrediction",
     members: &[
         required(
             "sample",
@@ -215,14 +216,14 @@ pub(crate) const COMPARISON: Schema = Schema {
 };
 
 /// Measures a query with the indexing policy as it is and as proposed.
-pub(crate) fn query(call: &Call) -> Result<Answer, Problem> {
+pub(crate) fn run(call: &Call) -> Result<Answer, Problem> {
     let container = call.container()?;
     let policy = call.arguments.get("indexingPolicy").cloned();
     let policy = policy.unwrap_or_else(|| Object::new().into());
-    let trial = try_policy(
+    let prediction = predict_query(
         call.engine(),
         &container,
-        &trial_query(call)?,
+        &query_to_measure(call)?,
         &policy,
         call.unsigned("sampleItems"),
         &call.cancel,
@@ -231,9 +232,9 @@ pub(crate) fn query(call: &Call) -> Result<Answer, Problem> {
     Answer::json(
         200,
         object! {
-            "sample" => sample_json(&trial.sample),
-            "now" => side_json(&trial.now),
-            "proposed" => side_json(&trial.proposed),
+            "sample" => sample_json(&prediction.sample),
+            "now" => side_json(&prediction.now),
+            "proposed" => side_json(&prediction.proposed),
         },
     )
 }
@@ -241,17 +242,22 @@ pub(crate) fn query(call: &Call) -> Result<Answer, Problem> {
 /// Measures a query on the container and returns the reasons for its charge.
 pub(crate) fn why(call: &Call) -> Result<Answer, Problem> {
     let container = call.container()?;
-    let side = explain(call.engine(), &container, &trial_query(call)?, &call.cancel)?;
+    let side = explain(
+        call.engine(),
+        &container,
+        &query_to_measure(call)?,
+        &call.cancel,
+    )?;
     Answer::json(200, side_json(&side))
 }
 
 /// Reads a query from the arguments.
-fn trial_query(call: &Call) -> Result<TrialQuery, Problem> {
+fn query_to_measure(call: &Call) -> Result<QueryToMeasure, Problem> {
     let size = |name| {
         call.unsigned(name)
             .and_then(|size| usize::try_from(size).ok())
     };
-    Ok(TrialQuery {
+    Ok(QueryToMeasure {
         text: call.text("text").unwrap_or_default().to_owned(),
         parameters: parameters(call.list("parameters")),
         partition_key: call.text("partitionKey").map(partition_key).transpose()?,
@@ -309,7 +315,7 @@ pub(crate) fn sample_json(sample: &SampleSummary) -> Object {
 }
 
 /// Returns the JSON form of a measured query.
-fn side_json(side: &TrialSide) -> Object {
+fn side_json(side: &MeasuredQuery) -> Object {
     let why: Vec<Json> = side
         .why
         .iter()

@@ -1,4 +1,4 @@
-/** The form of a what-if: another partition key, throughput, number of partitions, indexing policy, and
+/** The form of a prediction: another partition key, throughput, number of partitions, indexing policy, and
  * a query that has not run yet. */
 
 import type { JSX } from "preact";
@@ -40,9 +40,9 @@ export function ProposalForm(props: FormProps): JSX.Element {
     if (!isRunning) props.onRun();
   };
   return (
-    <form class="card whatif-form" noValidate onSubmit={run} aria-label="Proposed settings">
+    <form class="card prediction-form" noValidate onSubmit={run} aria-label="Proposed settings">
       <KeyFields {...props} error={errorOf("key")} />
-      <div class="whatif-pair">
+      <div class="prediction-pair">
         <SelectField
           label="Throughput"
           value={proposal.throughput}
@@ -96,7 +96,7 @@ export function ProposalForm(props: FormProps): JSX.Element {
         {(control) => (
           <textarea
             {...control}
-            class="mono whatif-query"
+            class="mono prediction-query"
             rows={2}
             spellcheck={false}
             placeholder="SELECT * FROM c WHERE c.status = 'open'"
@@ -128,7 +128,7 @@ function KeyFields(props: FormProps & { readonly error: string | undefined }): J
     onChange({ keys: keys.map((key, at) => (at === level ? text : key)) });
   const drop = (level: number): void => onChange({ keys: keys.filter((_, at) => at !== level) });
   return (
-    <fieldset class="whatif-keys">
+    <fieldset class="prediction-keys">
       <legend>Partition key</legend>
       <datalist id={list}>
         {candidates.map(({ path }) => (
@@ -136,7 +136,7 @@ function KeyFields(props: FormProps & { readonly error: string | undefined }): J
         ))}
       </datalist>
       {keys.map((key, level) => (
-        <div class="whatif-level" key={level}>
+        <div class="prediction-level" key={level}>
           <Field
             label={keys.length > 1 ? `Level ${level + 1}` : "Path"}
             hideLabel={keys.length === 1}
@@ -175,14 +175,14 @@ function Candidates(props: FormProps & { readonly onUse: (path: string) => void 
   const { candidates, sampled, onUse } = props;
   if (candidates.length === 0) return null;
   return (
-    <div class="whatif-candidates">
+    <div class="prediction-candidates">
       <p class="help">
         Paths in {plural(sampled, "item")}, with the number of values and the share of the most frequent one
       </p>
       <ul>
         {candidates.slice(0, LISTED).map(({ path, values, largest, present }) => (
           <li key={path}>
-            <button type="button" class="quiet whatif-candidate" onClick={() => onUse(path)}>
+            <button type="button" class="quiet prediction-candidate" onClick={() => onUse(path)}>
               <code>{path}</code>
               <span class="soft">
                 {plural(values, "value")}, {percent(largest)}

@@ -11,9 +11,11 @@ use orrery_engine::{Cancel, Container, Engine, EngineOptions};
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::world::{SeededWorld, split_mix};
 use orrery_model::{Json, Object, object};
+use orrery_prediction::{
+    Failure, Prediction, Proposal, QueryToMeasure, explain, predict, predict_query,
+};
 use orrery_script::{HostCommand, PoolOptions};
 use orrery_storage::MemoryStore;
-use orrery_what_if::{Failure, Forecast, Proposal, TrialQuery, explain, predict, try_policy};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -29,7 +31,7 @@ const PARTITIONS: u32 = 4;
 type Charges = BTreeMap<String, (f64, u64)>;
 
 /// A container with one of the keys.
-struct Place {
+struct TestContainer {
     store: Arc<MemoryStore>,
     engine: Engine,
     world: Arc<SeededWorld>,
@@ -38,7 +40,7 @@ struct Place {
 
 /// The requests of an application, which knows its items.
 struct Application<'a> {
-    place: &'a Place,
+    place: &'a TestContainer,
     items: Vec<Object>,
     charges: Charges,
     drawn: u64,
@@ -82,7 +84,7 @@ fn open(store: &Arc<MemoryStore>, world: &Arc<SeededWorld>) -> Engine {
     Engine::open(Arc::clone(store) as _, options, Arc::clone(world) as _).expect("it opens")
 }
 
-fn place(key: &[&str]) -> Place {
+fn place(key: &[&str]) -> TestContainer {
     let world = Arc::new(SeededWorld::new(START_MS, 1));
     let store = Arc::new(MemoryStore::new());
     let engine = open(&store, &world);
@@ -93,7 +95,7 @@ fn place(key: &[&str]) -> Place {
     let throughput = Throughput::Manual(PARTITIONS * 6_000);
     let created = engine.create_container(&database, &body, Some(throughput));
     created.result.expect("a container");
-    Place {
+    TestContainer {
         container: container(&engine),
         store,
         engine,
@@ -106,7 +108,7 @@ fn container(engine: &Engine) -> Arc<Container> {
     found.expect("the container")
 }
 
-impl Place {
+impl TestContainer {
     /// Opens the engine again, so that recorded traffic begins anew.
     fn forget_traffic(&mut self) {
         self.engine = open(&self.store, &self.world);
@@ -288,7 +290,7 @@ impl Application<'_> {
 }
 
 /// Creates the items of a case.
-fn load(place: &Place, items: &[Object]) {
+fn load(place: &TestContainer, items: &[Object]) {
     for item in items {
         let text = Json::Object(item.clone()).to_text();
         let options = WriteOptions::default();
@@ -305,7 +307,7 @@ fn load(place: &Place, items: &[Object]) {
 }
 
 /// Returns the charges of each physical partition so far.
-fn charged(place: &Place) -> Vec<f64> {
+fn charged(place: &TestContainer) -> Vec<f64> {
     let throughput = place.engine.throughput_of(&place.container);
     let partitions = throughput.partitions.iter();
     partitions
@@ -315,7 +317,7 @@ fn charged(place: &Place) -> Vec<f64> {
 
 /// Runs the requests of a case with a key. Returns the charges, and the share of the busiest
 /// partition.
-fn truth(place: &mut Place, case: &Case, is_second: bool) -> (Charges, f64) {
+fn truth(place: &mut TestContainer, case: &Case, is_second: bool) -> (Charges, f64) {
     load(place, &case.items);
     place.forget_traffic();
     let mut application = Application {
@@ -342,12 +344,12 @@ struct Deviations {
     hottest: f64,
 }
 
-fn compare(case: &Case, forecast: &Forecast, truth: &Charges, hottest: f64) -> Deviations {
+fn compare(case: &Case, prediction: &Prediction, truth: &Charges, hottest: f64) -> Deviations {
     let mut table = String::new();
     let mut class_most = 0.0;
     let (mut predicted_sum, mut true_sum) = (0.0, 0.0);
     for (name, (ru, count)) in truth {
-        let class = forecast
+        let class = prediction
             .classes
             .iter()
             .find(|class| match class.text.is_empty() {
@@ -370,13 +372,13 @@ fn compare(case: &Case, forecast: &Forecast, truth: &Charges, hottest: f64) -> D
         );
     }
     let total = predicted_sum / true_sum - 1.0;
-    let points = (forecast.proposed.hottest_share() - hottest) * 100.0;
+    let points = (prediction.proposed.hottest_share() - hottest) * 100.0;
     let _ = writeln!(
         table,
         "  {:<70} {:>5} {:>9.0} {predicted_sum:>9.0} {true_sum:>9.0} {:>+6.1} %",
         "all requests",
         "",
-        forecast.current.ru,
+        prediction.current.ru,
         total * 100.0
     );
     let _ = writeln!(
@@ -384,8 +386,8 @@ fn compare(case: &Case, forecast: &Forecast, truth: &Charges, hottest: f64) -> D
         "  {:<70} {:>5} {:>8.1}% {:>8.1}% {:>8.1}% {points:>+6.1} points",
         "busiest physical partition",
         "",
-        forecast.current.hottest_share() * 100.0,
-        forecast.proposed.hottest_share() * 100.0,
+        prediction.current.hottest_share() * 100.0,
+        prediction.proposed.hottest_share() * 100.0,
         hottest * 100.0
     );
     Deviations {
@@ -406,7 +408,7 @@ fn judge(case: &Case) -> Deviations {
         uses_recorded: true,
         ..Proposal::default()
     };
-    let forecast = predict(
+    let prediction = predict(
         &first.engine,
         &first.container,
         &proposal,
@@ -415,8 +417,8 @@ fn judge(case: &Case) -> Deviations {
     .expect("a prediction");
     let mut second = place(case.second);
     let (charges, hottest) = truth(&mut second, case, true);
-    let mut deviations = compare(case, &forecast, &charges, hottest);
-    for sentence in &forecast.words {
+    let mut deviations = compare(case, &prediction, &charges, hottest);
+    for sentence in &prediction.words {
         let _ = writeln!(deviations.table, "  - {sentence}");
     }
     deviations
@@ -662,7 +664,7 @@ fn five_pairs_of_keys_are_predicted_within_a_tenth_and_five_points() {
 }
 
 /// Returns a container with recorded requests, and the proposal of another key.
-fn used_container() -> (Place, Proposal) {
+fn used_container() -> (TestContainer, Proposal) {
     let case = &cases()[2];
     let mut first = place(case.first);
     truth(&mut first, case, false);
@@ -678,7 +680,7 @@ fn used_container() -> (Place, Proposal) {
 #[test]
 fn a_prediction_leaves_no_trace_in_the_container_and_is_repeatable() {
     let (place, proposal) = used_container();
-    let Place {
+    let TestContainer {
         engine, container, ..
     } = &place;
     let state = || {
@@ -690,10 +692,10 @@ fn a_prediction_leaves_no_trace_in_the_container_and_is_repeatable() {
         )
     };
     let before = state();
-    let forecasts = [0, 1]
+    let predictions = [0, 1]
         .map(|_| predict(engine, container, &proposal, &Cancel::default()).expect("a prediction"));
     assert_eq!(state(), before);
-    let [one, other] = forecasts.map(|forecast| format!("{forecast:?}"));
+    let [one, other] = predictions.map(|prediction| format!("{prediction:?}"));
     assert_eq!(one, other);
     assert_eq!(engine.query_memory().used(), 0);
 }
@@ -701,10 +703,10 @@ fn a_prediction_leaves_no_trace_in_the_container_and_is_repeatable() {
 #[test]
 fn one_prediction_runs_at_a_time_and_a_wrong_proposal_is_refused() {
     let (place, proposal) = used_container();
-    let Place {
+    let TestContainer {
         engine, container, ..
     } = &place;
-    let turn = engine.begin_rehearsal().expect("no prediction runs");
+    let turn = engine.begin_prediction().expect("no prediction runs");
     let refused =
         predict(engine, container, &proposal, &Cancel::default()).expect_err("one runs already");
     assert!(matches!(refused, Failure::Busy), "{refused}");
@@ -744,40 +746,40 @@ fn a_sample_predicts_the_charge_within_a_tenth() {
 #[test]
 fn a_query_is_measured_with_another_policy_before_it_is_applied() {
     let (place, _) = used_container();
-    let Place {
+    let TestContainer {
         engine, container, ..
     } = &place;
     let user = blog()[0].get("userId").expect("a user").clone();
-    let query = TrialQuery {
+    let query = QueryToMeasure {
         text: "SELECT TOP 50 c.id FROM c WHERE c.userId = @user ORDER BY c.creationDate DESC"
             .into(),
         parameters: vec![("@user".to_owned(), user)],
         pages: 1,
-        ..TrialQuery::default()
+        ..QueryToMeasure::default()
     };
     let policy = r#"{"compositeIndexes": [[
         {"path": "/userId", "order": "ascending"},
         {"path": "/creationDate", "order": "descending"}]]}"#;
     let policy = orrery_model::json::parse(policy.as_bytes()).expect("JSON");
-    let trial =
-        try_policy(engine, container, &query, &policy, None, &Cancel::default()).expect("a trial");
-    assert_eq!((trial.now.rows, trial.proposed.rows), (50, 50));
-    let (now, proposed) = (trial.now.charge, trial.proposed.charge);
+    let prediction = predict_query(engine, container, &query, &policy, None, &Cancel::default())
+        .expect("a prediction");
+    assert_eq!((prediction.now.rows, prediction.proposed.rows), (50, 50));
+    let (now, proposed) = (prediction.now.charge, prediction.proposed.charge);
     assert!(proposed <= now, "{proposed} after {now}");
-    assert!(trial.proposed.index_bytes > trial.now.index_bytes);
+    assert!(prediction.proposed.index_bytes > prediction.now.index_bytes);
 
     // An order by two paths is refused without a composite index.
-    let two = TrialQuery {
+    let two = QueryToMeasure {
         text: "SELECT TOP 5 * FROM c ORDER BY c.userId, c.creationDate DESC".into(),
         ..query.clone()
     };
-    let trial =
-        try_policy(engine, container, &two, &policy, None, &Cancel::default()).expect("a trial");
-    assert!(trial.now.error.is_some() && trial.proposed.error.is_none());
-    assert_eq!(trial.proposed.rows, 5);
+    let prediction = predict_query(engine, container, &two, &policy, None, &Cancel::default())
+        .expect("a prediction");
+    assert!(prediction.now.error.is_some() && prediction.proposed.error.is_none());
+    assert_eq!(prediction.proposed.rows, 5);
 
     // The reasons add up to the charge, and one of them proposes the composite index.
-    let query = TrialQuery {
+    let query = QueryToMeasure {
         text: "SELECT TOP 5 * FROM c WHERE c.type = 'like' ORDER BY c.creationDate DESC".into(),
         ..query
     };

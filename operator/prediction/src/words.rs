@@ -1,6 +1,6 @@
 //! The sentences of a prediction: what changes, and why.
 
-use crate::forecast::{Forecast, ForecastClass, ForecastSide};
+use crate::prediction::{Prediction, PredictionClass, PredictionSide};
 use crate::replay::GroupRun;
 use orrery_engine::request::OperationKind;
 use orrery_model::words::plural;
@@ -13,14 +13,14 @@ const NEAR_LIMIT: f64 = 0.5;
 const DOUBTFUL: f64 = 0.3;
 
 /// Returns the sentences of a prediction, the most important first.
-pub(crate) fn sentences(forecast: &Forecast) -> Vec<String> {
-    let Forecast {
+pub(crate) fn sentences(prediction: &Prediction) -> Vec<String> {
+    let Prediction {
         current,
         proposed,
         classes,
         sample,
         ..
-    } = forecast;
+    } = prediction;
     let mut said = Vec::new();
     said.extend(total(current, proposed));
     said.extend(conflicts(proposed));
@@ -79,7 +79,7 @@ pub(crate) fn kept_note(reason: &str, ratio: f64) -> String {
     }
 }
 
-fn total(current: &ForecastSide, proposed: &ForecastSide) -> Option<String> {
+fn total(current: &PredictionSide, proposed: &PredictionSide) -> Option<String> {
     if current.ru <= 0.0 {
         return None;
     }
@@ -100,7 +100,7 @@ fn total(current: &ForecastSide, proposed: &ForecastSide) -> Option<String> {
 }
 
 /// Says which items cannot be stored.
-fn conflicts(proposed: &ForecastSide) -> Vec<String> {
+fn conflicts(proposed: &PredictionSide) -> Vec<String> {
     let mut said = Vec::new();
     let key = proposed.key_paths.join(", ");
     if proposed.conflicts > 0 {
@@ -121,11 +121,11 @@ fn conflicts(proposed: &ForecastSide) -> Vec<String> {
 
 /// Says which forms of queries ask more or fewer partitions, and why.
 fn fan_out(
-    current: &ForecastSide,
-    proposed: &ForecastSide,
-    classes: &[ForecastClass],
+    current: &PredictionSide,
+    proposed: &PredictionSide,
+    classes: &[PredictionClass],
 ) -> Vec<String> {
-    let queries: Vec<&ForecastClass> = classes
+    let queries: Vec<&PredictionClass> = classes
         .iter()
         .filter(|class| class.kind == OperationKind::Query && class.repeated > 0)
         .collect();
@@ -172,11 +172,11 @@ fn fan_out(
 
 /// Says that point reads and writes need the new key.
 fn point_reads(
-    current: &ForecastSide,
-    proposed: &ForecastSide,
-    classes: &[ForecastClass],
+    current: &PredictionSide,
+    proposed: &PredictionSide,
+    classes: &[PredictionClass],
 ) -> Option<String> {
-    let needs_key = |class: &&ForecastClass| {
+    let needs_key = |class: &&PredictionClass| {
         let kinds = [
             OperationKind::PointRead,
             OperationKind::Replace,
@@ -203,7 +203,7 @@ fn point_reads(
     ))
 }
 
-fn hottest(current: &ForecastSide, proposed: &ForecastSide) -> Option<String> {
+fn hottest(current: &PredictionSide, proposed: &PredictionSide) -> Option<String> {
     if current.ru <= 0.0 || proposed.ru_shares.len() < 2 {
         return None;
     }
@@ -225,7 +225,7 @@ fn hottest(current: &ForecastSide, proposed: &ForecastSide) -> Option<String> {
     ))
 }
 
-fn throttled(current: &ForecastSide, proposed: &ForecastSide) -> Option<String> {
+fn throttled(current: &PredictionSide, proposed: &PredictionSide) -> Option<String> {
     let (now, then) = (current.throttled?, proposed.throttled?);
     let rate = proposed.ru_per_second?;
     if now < 0.0005 && then < 0.0005 {
@@ -241,7 +241,7 @@ fn throttled(current: &ForecastSide, proposed: &ForecastSide) -> Option<String> 
     ))
 }
 
-fn largest(proposed: &ForecastSide) -> Option<String> {
+fn largest(proposed: &PredictionSide) -> Option<String> {
     let largest = proposed.keys.largest.first()?;
     let limit = proposed.keys.limit_bytes.max(1);
     let of_limit = largest.bytes as f64 / limit as f64;
@@ -270,7 +270,7 @@ fn largest(proposed: &ForecastSide) -> Option<String> {
     ))
 }
 
-fn index(current: &ForecastSide, proposed: &ForecastSide) -> Option<String> {
+fn index(current: &PredictionSide, proposed: &PredictionSide) -> Option<String> {
     let (before, after) = (current.index_bytes as f64, proposed.index_bytes as f64);
     if before <= 0.0 || (after / before - 1.0).abs() < NOTABLE {
         return None;
@@ -283,7 +283,7 @@ fn index(current: &ForecastSide, proposed: &ForecastSide) -> Option<String> {
 }
 
 /// Says how charges of writes change, and where the repetition is doubtful.
-fn writes(classes: &[ForecastClass]) -> Vec<String> {
+fn writes(classes: &[PredictionClass]) -> Vec<String> {
     let mut said = Vec::new();
     for class in classes {
         let Some(recorded) = class.recorded_ru else {
@@ -306,7 +306,7 @@ fn writes(classes: &[ForecastClass]) -> Vec<String> {
     said
 }
 
-fn count(classes: &[&ForecastClass], is_counted: impl Fn(&ForecastClass) -> bool) -> usize {
+fn count(classes: &[&PredictionClass], is_counted: impl Fn(&PredictionClass) -> bool) -> usize {
     classes.iter().filter(|class| is_counted(class)).count()
 }
 

@@ -3,15 +3,15 @@
 
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
-use crate::schema::{COUNT, Schema, ValueType, optional, required};
-use crate::what_if::{
+use crate::query_predictions::{
     AMOUNT, PARAMETER, SAMPLE, SAMPLE_ITEMS, parameters, partition_key, problem, rounded,
     sample_json,
 };
+use crate::schema::{COUNT, Schema, ValueType, optional, required};
 use orrery_engine::request::Throughput;
 use orrery_model::{Json, Object, object};
-use orrery_what_if::{
-    Column, Forecast, ForecastClass, ForecastSide, GivenQuery, LargestKey, Proposal,
+use orrery_prediction::{
+    Column, GivenQuery, LargestKey, Prediction, PredictionClass, PredictionSide, Proposal,
     key_candidates, predict,
 };
 
@@ -20,7 +20,7 @@ const PARTITIONS: ValueType = ValueType::Integer(1, 100);
 
 /// A query to judge beside the recorded ones.
 const QUERY: Schema = Schema {
-    name: "WhatIfGivenQuery",
+    name: "PredictionGivenQuery",
     members: &[
         required("text", ValueType::Text, "SQL text of the query"),
         optional(
@@ -42,9 +42,9 @@ const QUERY: Schema = Schema {
     ],
 };
 
-/// Body of [`forecast`].
+/// Body of [`run`].
 pub(crate) const PROPOSAL: Schema = Schema {
-    name: "WhatIf",
+    name: "PredictionProposal",
     members: &[
         optional(
             "partitionKey",
@@ -97,7 +97,7 @@ const QUERIES_MAX: usize = 50;
 
 /// A large logical partition.
 const LARGEST: Schema = Schema {
-    name: "WhatIfLargestKey",
+    name: "PredictionLargestKey",
     members: &[
         required(
             "key",
@@ -115,7 +115,7 @@ const LARGEST: Schema = Schema {
 
 /// A container under some settings.
 const SIDE: Schema = Schema {
-    name: "WhatIfSide",
+    name: "PredictionSide",
     members: &[
         required(
             "partitionKey",
@@ -184,7 +184,7 @@ const SIDE: Schema = Schema {
 
 /// The mean of repeated requests.
 const COLUMN: Schema = Schema {
-    name: "WhatIfColumn",
+    name: "PredictionColumn",
     members: &[
         required("ru", AMOUNT, "mean charge of the repeated requests"),
         required(
@@ -197,7 +197,7 @@ const COLUMN: Schema = Schema {
 
 /// The requests of one kind.
 const CLASS: Schema = Schema {
-    name: "WhatIfClass",
+    name: "PredictionClass",
     members: &[
         required(
             "kind",
@@ -250,9 +250,9 @@ const CLASS: Schema = Schema {
     ],
 };
 
-/// Response of [`forecast`].
-pub(crate) const FORECAST: Schema = Schema {
-    name: "WhatIfAnswer",
+/// Response of [`run`].
+pub(crate) const PREDICTION: Schema = Schema {
+    name: "Prediction",
     members: &[
         required(
             "sample",
@@ -264,7 +264,7 @@ pub(crate) const FORECAST: Schema = Schema {
         required(
             "classes",
             ValueType::ObjectList(&CLASS),
-            "kinds of requests, the dearest in total first",
+            "kinds of requests, the most expensive in total first",
         ),
         required(
             "words",
@@ -330,11 +330,12 @@ pub(crate) fn candidates(call: &Call) -> Result<Answer, Problem> {
 }
 
 /// Predicts a container under proposed settings.
-pub(crate) fn forecast(call: &Call) -> Result<Answer, Problem> {
+pub(crate) fn run(call: &Call) -> Result<Answer, Problem> {
     let container = call.container()?;
     let proposal = proposal(call)?;
-    let forecast = predict(call.engine(), &container, &proposal, &call.cancel).map_err(problem)?;
-    Answer::json(200, forecast_json(&forecast))
+    let prediction =
+        predict(call.engine(), &container, &proposal, &call.cancel).map_err(problem)?;
+    Answer::json(200, prediction_json(&prediction))
 }
 
 /// Reads the proposal from the arguments.
@@ -391,26 +392,26 @@ fn given_query(query: &Json) -> Result<GivenQuery, Problem> {
     })
 }
 
-fn forecast_json(forecast: &Forecast) -> Object {
-    let mut classes: Vec<Json> = Vec::with_capacity(forecast.classes.len());
-    for class in &forecast.classes {
+fn prediction_json(prediction: &Prediction) -> Object {
+    let mut classes: Vec<Json> = Vec::with_capacity(prediction.classes.len());
+    for class in &prediction.classes {
         classes.push(class_json(class).into());
     }
-    let words: Vec<Json> = forecast
+    let words: Vec<Json> = prediction
         .words
         .iter()
         .map(|sentence| sentence.as_str().into())
         .collect();
     object! {
-        "sample" => sample_json(&forecast.sample),
-        "current" => side_json(&forecast.current),
-        "proposed" => side_json(&forecast.proposed),
+        "sample" => sample_json(&prediction.sample),
+        "current" => side_json(&prediction.current),
+        "proposed" => side_json(&prediction.proposed),
         "classes" => classes,
         "words" => words,
     }
 }
 
-fn side_json(side: &ForecastSide) -> Object {
+fn side_json(side: &PredictionSide) -> Object {
     let paths: Vec<Json> = side
         .key_paths
         .iter()
@@ -465,7 +466,7 @@ fn largest_json(key: &LargestKey) -> Object {
     }
 }
 
-fn class_json(class: &ForecastClass) -> Object {
+fn class_json(class: &PredictionClass) -> Object {
     let mut json = object! {
         "kind" => class.kind.name(),
         "count" => rounded(class.count),

@@ -1,11 +1,11 @@
-/** The what-if tab: proposing other settings, the prediction in two columns, mistakes, refusals. */
+/** The prediction tab: proposing other settings, the prediction in two columns, mistakes, refusals. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { assertAccessible, freshName, looksRight, owner, person } from "../world.js";
 
-/** Makes a container of posts with some requests to it. Returns the address of its what-if tab. */
+/** Makes a container of posts with some requests to it. Returns the address of its prediction tab. */
 async function preparedTab(query = "") {
   const account = await owner();
   const database = freshName("what 'if' \"ÄÖ\" 🦉");
@@ -33,7 +33,7 @@ async function preparedTab(query = "") {
       { name: "@user", value: `u${n % 5}` },
     ]);
   }
-  return `#/data/${encodeURIComponent(database)}/posts/what-if${query}`;
+  return `#/data/${encodeURIComponent(database)}/posts/prediction${query}`;
 }
 
 async function queryOf(account, docs, query, parameters) {
@@ -111,8 +111,8 @@ test("a query that has not run is predicted beside the recorded ones, by keyboar
 
 test("the tab is accessible at every width and in every theme", async (t) => {
   const path = await preparedTab("?key=%2FpostId");
-  await looksRight(t, "what-if", path, predicted);
-  await looksRight(t, "what-if-empty", path, async (page) => {
+  await looksRight(t, "prediction", path, predicted);
+  await looksRight(t, "prediction-empty", path, async (page) => {
     await page.getByText("What would the recorded requests cost?").waitFor();
     await page.getByRole("button", { name: /^\/author\/name/ }).waitFor();
   });

@@ -3,7 +3,7 @@
 //! The reasons are the parts of the charge, as the engine counts them, so their request units add
 //! up to the charge except for rounding. A part is joined with what the plan says about its cause.
 
-use crate::trial::{TrialQuery, TrialSide, query_works};
+use crate::query_prediction::{MeasuredQuery, QueryToMeasure, query_works};
 use orrery_engine::request::{Charge, ChargePart};
 use orrery_engine::{Container, Engine};
 use orrery_model::work::{QueryWork, Work};
@@ -51,22 +51,22 @@ impl Remedy {
 }
 
 /// Facts about a query when its reasons are written.
-struct Case<'a> {
+struct ChargeFacts<'a> {
     parts: Vec<ChargePart>,
     work: QueryWork,
     asked: u64,
-    side: &'a TrialSide,
+    side: &'a MeasuredQuery,
     index: Option<Remedy>,
     key_paths: String,
     names_key: bool,
 }
 
-/// Returns the reasons for the charge of a query, the dearest first.
+/// Returns the reasons for the charge of a query, the most expensive first.
 pub(crate) fn reasons(
     engine: &Engine,
     container: &Container,
-    query: &TrialQuery,
-    side: &TrialSide,
+    query: &QueryToMeasure,
+    side: &MeasuredQuery,
     work: &Work,
 ) -> Vec<Reason> {
     let mut sum = QueryWork::default();
@@ -85,7 +85,7 @@ pub(crate) fn reasons(
     for path in container.partition_key().paths() {
         paths.push(format!("/{}", path.join("/")));
     }
-    let case = Case {
+    let case = ChargeFacts {
         parts: engine.charge_parts(work, side.charge),
         work: sum,
         asked: side.partitions,
@@ -101,7 +101,7 @@ pub(crate) fn reasons(
     reasons
 }
 
-impl Case<'_> {
+impl ChargeFacts<'_> {
     /// Returns the request units of parts of the charge.
     fn ru(&self, names: &[&str]) -> f64 {
         let mut fine = 0;
@@ -147,7 +147,7 @@ impl Case<'_> {
             false => Some(Remedy::of_text(format!(
                 "Add a condition on {key}, or send the partition key with the request; if most \
                  queries filter by another property, try that property as the partition key in \
-                 a what-if."
+                 a prediction."
             ))),
         };
         Reason {

@@ -6,9 +6,9 @@
 //! named becomes a condition of the filter, so that the rows stay the same.
 
 use crate::limits::{Failure, Run};
+use crate::query_prediction::query_works;
 use crate::sample::Sample;
 use crate::scratch::{Placed, Scratch};
-use crate::trial::query_works;
 use crate::why::asking_ru;
 use crate::workload::{Action, Group, QueryAction};
 use orrery_engine::request::{

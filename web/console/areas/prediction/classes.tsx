@@ -2,12 +2,12 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import type { WhatIfClass } from "../../api/management.ts";
+import type { PredictionClass } from "../../api/management.ts";
 import { Button } from "../../ui/button.tsx";
 import { count, plural, ruNumber } from "../../ui/format.ts";
 import { Change } from "./figures.tsx";
 
-const NAMES: Readonly<Record<WhatIfClass["kind"], string>> = {
+const NAMES: Readonly<Record<PredictionClass["kind"], string>> = {
   pointRead: "Point read",
   create: "Create",
   upsert: "Upsert",
@@ -24,13 +24,13 @@ const NAMES: Readonly<Record<WhatIfClass["kind"], string>> = {
 const FIRST = 12;
 
 /** Draws the kinds of requests. */
-export function Classes({ classes }: { readonly classes: readonly WhatIfClass[] }): JSX.Element {
+export function Classes({ classes }: { readonly classes: readonly PredictionClass[] }): JSX.Element {
   const [showsAll, setShowsAll] = useState(false);
   const shown = showsAll ? classes : classes.slice(0, FIRST);
   const most = Math.max(0.01, ...classes.map((one) => Math.max(nowOf(one), one.predictedRu)));
   return (
     <>
-      <ul class="whatif-classes">
+      <ul class="prediction-classes">
         {shown.map((one) => (
           <OneClass key={`${one.kind} ${one.text ?? ""}`} one={one} most={most} />
         ))}
@@ -43,25 +43,25 @@ export function Classes({ classes }: { readonly classes: readonly WhatIfClass[] 
 }
 
 /** The charge with the settings as they are: the recorded one, or that of a given query. */
-function nowOf(one: WhatIfClass): number {
+function nowOf(one: PredictionClass): number {
   return one.recordedRu ?? one.current.ru;
 }
 
-function OneClass({ one, most }: { readonly one: WhatIfClass; readonly most: number }): JSX.Element {
+function OneClass({ one, most }: { readonly one: PredictionClass; readonly most: number }): JSX.Element {
   const now = nowOf(one);
   const then = one.predictedRu;
   const asked = one.repeated > 0 ? partitionsText(one) : null;
   return (
     <li>
-      <div class="whatif-class-head">
+      <div class="prediction-class-head">
         <strong>{NAMES[one.kind]}</strong>
         <span class="soft">{one.recordedRu === undefined ? "not run yet" : `× ${count(one.count)}`}</span>
         {asked && <span class="soft">{asked}</span>}
-        <span class="whatif-class-change">
+        <span class="prediction-class-change">
           <Change now={now} then={then} isLowerBetter />
         </span>
       </div>
-      {one.text && <code class="whatif-text">{one.text}</code>}
+      {one.text && <code class="prediction-text">{one.text}</code>}
       <Bar label="Now" value={now} most={most} />
       <Bar label="Proposed" value={then} most={most} isProposed />
       {one.note && <p class="help">{one.note}</p>}
@@ -69,7 +69,7 @@ function OneClass({ one, most }: { readonly one: WhatIfClass; readonly most: num
   );
 }
 
-function partitionsText({ current, proposed }: WhatIfClass): string {
+function partitionsText({ current, proposed }: PredictionClass): string {
   const now = Math.round(current.partitions * 10) / 10;
   const then = Math.round(proposed.partitions * 10) / 10;
   if (now === then) return plural(now, "partition");
@@ -85,10 +85,10 @@ interface BarProps {
 
 function Bar({ label, value, most, isProposed }: BarProps): JSX.Element {
   return (
-    <div class="whatif-class-bar">
+    <div class="prediction-class-bar">
       <span class="soft">{label}</span>
-      <span class="whatif-bar" aria-hidden="true">
-        <span class={isProposed ? "whatif-then" : undefined} style={{ width: `${Math.max((value / most) * 100, 0.5)}%` }} />
+      <span class="prediction-bar" aria-hidden="true">
+        <span class={isProposed ? "prediction-then" : undefined} style={{ width: `${Math.max((value / most) * 100, 0.5)}%` }} />
       </span>
       <span class="number">{ruNumber(value)} RU</span>
     </div>

@@ -57,22 +57,22 @@ pub struct Proposal {
 
 /// A prediction.
 #[derive(Clone, Debug)]
-pub struct Forecast {
+pub struct Prediction {
     /// The items that were copied.
     pub sample: SampleSummary,
     /// The settings as they are.
-    pub current: ForecastSide,
+    pub current: PredictionSide,
     /// The proposed settings.
-    pub proposed: ForecastSide,
-    /// The kinds of requests, queries by their form; the dearest in total first.
-    pub classes: Vec<ForecastClass>,
+    pub proposed: PredictionSide,
+    /// The kinds of requests, queries by their form; the most expensive in total first.
+    pub classes: Vec<PredictionClass>,
     /// The prediction in sentences, the most important first.
     pub words: Vec<String>,
 }
 
 /// A container under some settings.
 #[derive(Clone, Debug, Default)]
-pub struct ForecastSide {
+pub struct PredictionSide {
     /// The paths of the partition key.
     pub key_paths: Vec<String>,
     /// RU/s, of autoscale the maximum; `None` without an offer of its own.
@@ -128,7 +128,7 @@ pub struct LargestKey {
 
 /// The requests of one kind, or of one form of queries.
 #[derive(Clone, Debug)]
-pub struct ForecastClass {
+pub struct PredictionClass {
     /// The kind.
     pub kind: OperationKind,
     /// The text of a query; empty for other kinds.
@@ -169,7 +169,7 @@ pub fn predict(
     container: &Container,
     proposal: &Proposal,
     cancel: &Cancel,
-) -> Result<Forecast, Failure> {
+) -> Result<Prediction, Failure> {
     let mut run = Run::begin(engine, cancel)?;
     let traffic = proposal
         .uses_recorded
@@ -178,8 +178,8 @@ pub fn predict(
     let most = proposal.sample_items.unwrap_or(SAMPLE_ITEMS_DEFAULT);
     let sample = Sample::read(&mut run, container, most, wanted)?;
     let design = Design::of(&run, container)?;
-    let mut current = ForecastSide::of(&run, container, None);
-    let mut proposed = ForecastSide::of(&run, container, proposal.throughput);
+    let mut current = PredictionSide::of(&run, container, None);
+    let mut proposed = PredictionSide::of(&run, container, proposal.throughput);
     let plan = proposed_design(
         &run,
         container,
@@ -214,15 +214,15 @@ pub fn predict(
     current.throttled = arrivals.throttled(&current, false);
     proposed.throttled = arrivals.throttled(&proposed, true);
     classes.sort_by(|a, b| (b.count * b.predicted_ru).total_cmp(&(a.count * a.predicted_ru)));
-    let mut forecast = Forecast {
+    let mut prediction = Prediction {
         sample: sample.summary,
         current,
         proposed,
         classes,
         words: Vec::new(),
     };
-    forecast.words = words::sentences(&forecast);
-    Ok(forecast)
+    prediction.words = words::sentences(&prediction);
+    Ok(prediction)
 }
 
 /// Returns the proposed settings, with the physical partitions that data and throughput need.
@@ -231,7 +231,7 @@ fn proposed_design(
     container: &Container,
     design: &Design,
     proposal: &Proposal,
-    side: &ForecastSide,
+    side: &PredictionSide,
     sample: &SampleSummary,
 ) -> Result<Design, Failure> {
     let partition_key = proposal.partition_key.clone();
@@ -273,17 +273,17 @@ fn proposed_design(
     })
 }
 
-impl ForecastSide {
+impl PredictionSide {
     /// Creates a side with a throughput, or with that of the container.
-    fn of(run: &Run<'_>, container: &Container, throughput: Option<Throughput>) -> ForecastSide {
+    fn of(run: &Run<'_>, container: &Container, throughput: Option<Throughput>) -> PredictionSide {
         let provisioned = run.engine.throughput_of(container).provisioned;
         // A throughput that containers share is not that of one of them.
         let own = provisioned.filter(|provisioned| !provisioned.shared);
         let throughput = throughput.or(own.map(|provisioned| provisioned.throughput));
-        ForecastSide {
+        PredictionSide {
             ru_per_second: throughput.map(Throughput::ru_max),
             is_autoscale: matches!(throughput, Some(Throughput::Autoscale { .. })),
-            ..ForecastSide::default()
+            ..PredictionSide::default()
         }
     }
 
@@ -350,7 +350,7 @@ impl ForecastSide {
         &mut self,
         workload: &Workload,
         runs: &[GroupRun],
-        classes: &[ForecastClass],
+        classes: &[PredictionClass],
         side: fn(&(Observed, Observed, f64)) -> &Observed,
         is_proposed: bool,
     ) {
@@ -388,7 +388,7 @@ impl ForecastSide {
     }
 }
 
-impl ForecastClass {
+impl PredictionClass {
     /// Returns the ratio of the recorded or predicted charge to that of the repetition.
     fn factor(&self, is_proposed: bool) -> f64 {
         let column = if is_proposed {
@@ -433,7 +433,7 @@ impl ForecastClass {
 }
 
 /// Returns the classes: those of the groups in their order, then those that are not repeated.
-fn classes(workload: &Workload, runs: &[GroupRun]) -> Vec<ForecastClass> {
+fn classes(workload: &Workload, runs: &[GroupRun]) -> Vec<PredictionClass> {
     let mut classes = Vec::with_capacity(runs.len() + workload.kept.len());
     for (group, run) in workload.groups.iter().zip(runs) {
         classes.push(class_of(group, run));
@@ -445,7 +445,7 @@ fn classes(workload: &Workload, runs: &[GroupRun]) -> Vec<ForecastClass> {
     classes
 }
 
-fn class_of(group: &Group, run: &GroupRun) -> ForecastClass {
+fn class_of(group: &Group, run: &GroupRun) -> PredictionClass {
     let (mut current, mut proposed) = (Column::default(), Column::default());
     let mut weights = 0.0;
     for (now, then, weight) in &run.pairs {
@@ -461,7 +461,7 @@ fn class_of(group: &Group, run: &GroupRun) -> ForecastClass {
         column.asking_ru /= f64::max(weights, f64::MIN_POSITIVE);
         column.partitions /= f64::max(weights, f64::MIN_POSITIVE);
     }
-    let mut class = ForecastClass {
+    let mut class = PredictionClass {
         kind: group.kind,
         text: group.text.clone(),
         count: group.count,
@@ -480,7 +480,7 @@ fn class_of(group: &Group, run: &GroupRun) -> ForecastClass {
 }
 
 /// Returns the ratio of the predicted to the recorded charge of all writes; 1 without writes.
-fn write_ratio(classes: &[ForecastClass]) -> f64 {
+fn write_ratio(classes: &[PredictionClass]) -> f64 {
     let (mut before, mut after) = (0.0, 0.0);
     for class in classes {
         if !matches!(class.kind, OperationKind::Query | OperationKind::PointRead) {
@@ -491,10 +491,10 @@ fn write_ratio(classes: &[ForecastClass]) -> f64 {
     if before > 0.0 { after / before } else { 1.0 }
 }
 
-fn kept_class(kept: &KeptGroup, write_ratio: f64) -> ForecastClass {
+fn kept_class(kept: &KeptGroup, write_ratio: f64) -> PredictionClass {
     let is_write = matches!(kept.kind, OperationKind::Batch | OperationKind::Script);
     let ratio = if is_write { write_ratio } else { 1.0 };
-    ForecastClass {
+    PredictionClass {
         kind: kept.kind,
         text: kept.text.clone(),
         count: kept.count,
@@ -520,7 +520,7 @@ impl Arrivals {
         container: &Container,
         workload: &Workload,
         runs: &[GroupRun],
-        classes: &[ForecastClass],
+        classes: &[PredictionClass],
     ) -> Arrivals {
         let mut arrivals = Arrivals {
             sides: [Vec::new(), Vec::new()],
@@ -573,7 +573,7 @@ impl Arrivals {
     }
 
     /// Returns the share of the requests that the budgets of a side refuse.
-    fn throttled(&self, side: &ForecastSide, is_proposed: bool) -> Option<f64> {
+    fn throttled(&self, side: &PredictionSide, is_proposed: bool) -> Option<f64> {
         let ru = f64::from(side.ru_per_second?);
         let arrivals = &self.sides[usize::from(is_proposed)];
         if arrivals.is_empty() {
@@ -594,7 +594,7 @@ struct Draw {
 }
 
 impl Draw {
-    fn new(runs: &[GroupRun], classes: &[ForecastClass]) -> Draw {
+    fn new(runs: &[GroupRun], classes: &[PredictionClass]) -> Draw {
         let mut sums = Vec::new();
         let mut sum = 0.0;
         for (group, (run, class)) in runs.iter().zip(classes).enumerate() {

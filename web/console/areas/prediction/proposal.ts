@@ -3,7 +3,7 @@
  * Leaves out: checks that only the server can make; its message is shown. */
 
 import type { JsonObject } from "../../api/data.ts";
-import type { WhatIf } from "../../api/management.ts";
+import type { PredictionProposal } from "../../api/management.ts";
 
 export type ThroughputKind = "keep" | "manual" | "autoscale";
 
@@ -22,7 +22,7 @@ export interface ProposalText {
 export const LEVELS = 3;
 
 /** Returns the request, or the text of a mistake and the field that it is in. */
-export function requestOf(proposal: ProposalText, currentKeys: readonly string[]): { request: WhatIf } | Mistake {
+export function requestOf(proposal: ProposalText, currentKeys: readonly string[]): { request: PredictionProposal } | Mistake {
   const keys = proposal.keys.map((key) => key.trim()).filter((key) => key !== "");
   for (const key of keys) {
     if (!key.startsWith("/")) return { field: "key", message: `“${key}” is not a path. A path starts with /, such as /userId.` };

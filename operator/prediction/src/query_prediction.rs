@@ -15,12 +15,12 @@ use orrery_model::work::{QueryWork, Step, Work};
 use orrery_model::{Json, Result};
 use std::collections::HashSet;
 
-/// Pages that a trial reads at most.
+/// Pages that a prediction reads at most.
 pub(crate) const PAGES_MAX: usize = 20;
 
 /// A query to be measured.
 #[derive(Clone, Debug, Default)]
-pub struct TrialQuery {
+pub struct QueryToMeasure {
     /// The SQL text.
     pub text: String,
     /// The name (with `@`) and the value of each parameter.
@@ -36,18 +36,18 @@ pub struct TrialQuery {
 
 /// A query under two indexing policies.
 #[derive(Clone, Debug)]
-pub struct QueryTrial {
+pub struct QueryPrediction {
     /// The items on which both were measured.
     pub sample: SampleSummary,
     /// The query as the policy is.
-    pub now: TrialSide,
+    pub now: MeasuredQuery,
     /// The query with the proposed policy.
-    pub proposed: TrialSide,
+    pub proposed: MeasuredQuery,
 }
 
 /// The measurement of a query.
 #[derive(Clone, Debug, Default)]
-pub struct TrialSide {
+pub struct MeasuredQuery {
     /// The reason for which the query was refused; the figures are then 0.
     pub error: Option<String>,
     /// The sum of the charges.
@@ -70,7 +70,7 @@ pub struct TrialSide {
     pub index_metrics: Option<Json>,
     /// Bytes of the index entries.
     pub index_bytes: u64,
-    /// The reasons for the charge, the dearest first.
+    /// The reasons for the charge, the most expensive first.
     pub why: Vec<Reason>,
 }
 
@@ -79,14 +79,14 @@ pub struct TrialSide {
 ///
 /// # Errors
 /// [`Failure`]: another prediction runs, a bound is reached, or the policy is wrong.
-pub fn try_policy(
+pub fn predict_query(
     engine: &Engine,
     container: &Container,
-    query: &TrialQuery,
+    query: &QueryToMeasure,
     policy: &Json,
     sample_items: Option<u64>,
     cancel: &Cancel,
-) -> std::result::Result<QueryTrial, Failure> {
+) -> std::result::Result<QueryPrediction, Failure> {
     let mut run = Run::begin(engine, cancel)?;
     let most = sample_items.unwrap_or(SAMPLE_ITEMS_DEFAULT);
     let design = Design::of(&run, container)?;
@@ -105,7 +105,7 @@ pub fn try_policy(
     }
     let proposed = sides.pop().unwrap_or_default();
     let now = sides.pop().unwrap_or_default();
-    Ok(QueryTrial {
+    Ok(QueryPrediction {
         sample: sample.summary,
         now,
         proposed,
@@ -120,9 +120,9 @@ pub fn try_policy(
 pub fn explain(
     engine: &Engine,
     container: &Container,
-    query: &TrialQuery,
+    query: &QueryToMeasure,
     cancel: &Cancel,
-) -> Result<TrialSide> {
+) -> Result<MeasuredQuery> {
     measure(engine, container, query, cancel)
 }
 
@@ -130,21 +130,21 @@ pub fn explain(
 fn measure(
     engine: &Engine,
     container: &Container,
-    query: &TrialQuery,
+    query: &QueryToMeasure,
     cancel: &Cancel,
-) -> Result<TrialSide> {
+) -> Result<MeasuredQuery> {
     let scope = match &query.partition_key {
         Some(key) => Scope::Key(key.clone()),
         None => Scope::Everything,
     };
     let inventory = engine.partition_inventory(container)?;
-    let mut side = TrialSide {
+    let mut side = MeasuredQuery {
         partitions_of_container: inventory.len() as u64,
         index_bytes: inventory
             .iter()
             .map(|partition| partition.index_bytes)
             .sum(),
-        ..TrialSide::default()
+        ..MeasuredQuery::default()
     };
     let mut work = Work::default();
     let mut continuation = None;
@@ -169,8 +169,12 @@ fn measure(
     Ok(side)
 }
 
-/// Returns the request for a page of a trial.
-fn request_of(query: &TrialQuery, continuation: Option<String>, is_first: bool) -> QueryRequest {
+/// Returns the request for a page of a prediction.
+fn request_of(
+    query: &QueryToMeasure,
+    continuation: Option<String>,
+    is_first: bool,
+) -> QueryRequest {
     let page = PageRequest {
         max_items: query.max_items,
         continuation,
@@ -184,7 +188,7 @@ fn request_of(query: &TrialQuery, continuation: Option<String>, is_first: bool) 
     }
 }
 
-impl TrialSide {
+impl MeasuredQuery {
     /// Adds a page. Returns the continuation of the next one.
     fn add(&mut self, outcome: Outcome<QueryPage>) -> Result<Option<String>> {
         let works = query_works(&outcome.work);

@@ -1,4 +1,4 @@
-/** The what-if tab: proposes other settings of a container, and shows what the recorded requests would
+/** The prediction tab: proposes other settings of a container, and shows what the recorded requests would
  * cost under them.
  *
  * The address holds partition key, throughput and number of partitions. The server predicts on copies
@@ -9,7 +9,7 @@ import { useRef, useState } from "preact/hooks";
 import type { ContainerProps } from "../../areas.ts";
 import { asApiError, isAborted, type ApiError } from "../../api/client.ts";
 import { containers, type Container } from "../../api/data.ts";
-import { listKeyCandidates, predict, type WhatIfAnswer } from "../../api/management.ts";
+import { listKeyCandidates, predict, type Prediction } from "../../api/management.ts";
 import { useParameter } from "../../router.ts";
 import { ErrorView } from "../../ui/error-view.tsx";
 import { count, plural } from "../../ui/format.ts";
@@ -21,7 +21,7 @@ import { ProposalForm } from "./form.tsx";
 import { requestOf, type Mistake, type ProposalText, type ThroughputKind } from "./proposal.ts";
 
 /** Draws the tab. */
-export default function WhatIfTab({ database, container }: ContainerProps): JSX.Element {
+export default function PredictionTab({ database, container }: ContainerProps): JSX.Element {
   const definition = useResource(async (signal) => readDefinition(database, container, signal), [database, container]);
   if (definition.value) return <Loaded database={database} definition={definition.value} />;
   if (definition.error) {
@@ -38,7 +38,7 @@ type State =
   | { readonly kind: "none" }
   | { readonly kind: "running" }
   | { readonly kind: "failed"; readonly error: ApiError }
-  | { readonly kind: "done"; readonly answer: WhatIfAnswer };
+  | { readonly kind: "done"; readonly answer: Prediction };
 
 function Loaded({ database, definition }: { readonly database: string; readonly definition: Container }): JSX.Element {
   const current = definition.partitionKey.paths;
@@ -65,7 +65,7 @@ function Loaded({ database, definition }: { readonly database: string; readonly 
     }
   };
   return (
-    <div class="whatif">
+    <div class="prediction">
       <ProposalForm
         proposal={proposal}
         onChange={change}
@@ -76,7 +76,7 @@ function Loaded({ database, definition }: { readonly database: string; readonly 
         onRun={() => void run()}
         onStop={() => running.current?.abort()}
       />
-      <div class="whatif-answer" aria-live="polite">
+      <div class="prediction-answer" aria-live="polite">
         <Answer state={state} onRetry={() => void run()} />
       </div>
     </div>
@@ -138,16 +138,16 @@ function Answer({ state, onRetry }: { readonly state: State; readonly onRetry: (
   }
 }
 
-function Done({ answer }: { readonly answer: WhatIfAnswer }): JSX.Element {
+function Done({ answer }: { readonly answer: Prediction }): JSX.Element {
   const { current, proposed, classes, words, sample } = answer;
   const [first, ...rest] = words;
   const hasRequests = classes.length > 0;
   return (
     <>
-      <section class="card stack" aria-labelledby="whatif-words">
-        <h2 id="whatif-words">{first}</h2>
+      <section class="card stack" aria-labelledby="prediction-words">
+        <h2 id="prediction-words">{first}</h2>
         {rest.length > 0 && (
-          <ul class="whatif-words">
+          <ul class="prediction-words">
             {rest.map((sentence) => (
               <li key={sentence}>{sentence}</li>
             ))}
@@ -164,18 +164,18 @@ function Done({ answer }: { readonly answer: WhatIfAnswer }): JSX.Element {
         </Banner>
       )}
       <section class="card" aria-label="Figures">
-        <div class="whatif-scroll" role="region" aria-label="Figures of both settings" tabIndex={0}>
+        <div class="prediction-scroll" role="region" aria-label="Figures of both settings" tabIndex={0}>
           <Figures current={current} proposed={proposed} />
         </div>
       </section>
       {hasRequests && (
         <>
-          <section class="card stack" aria-labelledby="whatif-partitions">
-            <h3 id="whatif-partitions">Request units at each physical partition</h3>
+          <section class="card stack" aria-labelledby="prediction-partitions">
+            <h3 id="prediction-partitions">Request units at each physical partition</h3>
             <PartitionBars current={current} proposed={proposed} />
           </section>
-          <section class="card stack" aria-labelledby="whatif-classes">
-            <h3 id="whatif-classes">Charge of a request</h3>
+          <section class="card stack" aria-labelledby="prediction-classes">
+            <h3 id="prediction-classes">Charge of a request</h3>
             <Classes classes={classes} />
           </section>
         </>

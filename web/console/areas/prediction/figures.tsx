@@ -2,17 +2,17 @@
  * partition as bars. */
 
 import type { JSX } from "preact";
-import type { WhatIfSide } from "../../api/management.ts";
+import type { PredictionSide } from "../../api/management.ts";
 import { bytes, count, percent, ruNumber } from "../../ui/format.ts";
 
 export interface SidesProps {
-  readonly current: WhatIfSide;
-  readonly proposed: WhatIfSide;
+  readonly current: PredictionSide;
+  readonly proposed: PredictionSide;
 }
 
 interface Figure {
   readonly label: string;
-  readonly value: (side: WhatIfSide) => number | undefined;
+  readonly value: (side: PredictionSide) => number | undefined;
   readonly format: (value: number) => string;
   /** True if a lower value is better, false if a higher one is; absent if neither. */
   readonly isLowerBetter?: boolean;
@@ -34,14 +34,14 @@ function ratio(value: number): string {
   return value.toLocaleString("en", { minimumFractionDigits: 1, maximumFractionDigits: 2 });
 }
 
-function largest(side: WhatIfSide): number | undefined {
+function largest(side: PredictionSide): number | undefined {
   return side.largestKeys[0]?.bytes;
 }
 
 /** Draws the figures of both sides. */
 export function Figures({ current, proposed }: SidesProps): JSX.Element {
   return (
-    <table class="whatif-figures">
+    <table class="prediction-figures">
       <caption class="visually-hidden">The settings as they are, and as proposed</caption>
       <thead>
         <tr>
@@ -93,13 +93,13 @@ export interface ChangeProps {
 /** Draws a difference as per cent; with a word for what is better, so that colour is not all. */
 export function Change({ now, then, isLowerBetter }: ChangeProps): JSX.Element {
   if (Math.abs(then - now) <= Math.abs(now) * 0.01) return <span class="soft">same</span>;
-  if (now === 0) return <span class={isLowerBetter ? "whatif-worse" : ""}>new</span>;
+  if (now === 0) return <span class={isLowerBetter ? "prediction-worse" : ""}>new</span>;
   const change = then / now - 1;
   const text = Math.abs(change) >= 10 ? `× ${ratio(then / now)}` : `${change < 0 ? "−" : "+"}${percent(Math.abs(change))}`;
   const isBetter = isLowerBetter === undefined ? undefined : change < 0 === isLowerBetter;
   if (isBetter === undefined) return <span>{text}</span>;
   return (
-    <span class={isBetter ? "whatif-better" : "whatif-worse"}>
+    <span class={isBetter ? "prediction-better" : "prediction-worse"}>
       {text} <span class="visually-hidden">{isBetter ? "better" : "worse"}</span>
     </span>
   );
@@ -112,24 +112,24 @@ const DRAWN = 32;
 export function PartitionBars({ current, proposed }: SidesProps): JSX.Element {
   const most = Math.max(current.hottestShare, proposed.hottestShare, 0.01);
   return (
-    <div class="whatif-sides">
+    <div class="prediction-sides">
       <Bars title="Now" side={current} most={most} />
       <Bars title="Proposed" side={proposed} most={most} />
     </div>
   );
 }
 
-function Bars({ title, side, most }: { readonly title: string; readonly side: WhatIfSide; readonly most: number }): JSX.Element {
+function Bars({ title, side, most }: { readonly title: string; readonly side: PredictionSide; readonly most: number }): JSX.Element {
   const shares = side.ruShares.slice(0, DRAWN);
   const rest = side.ruShares.length - shares.length;
   return (
     <div>
       <h4>{title}</h4>
-      <ol class="whatif-bars" aria-label={`${title}: share of RU at each physical partition`}>
+      <ol class="prediction-bars" aria-label={`${title}: share of RU at each physical partition`}>
         {shares.map((share, at) => (
           <li key={at}>
             <span class="soft mono">{at}</span>
-            <span class="whatif-bar" aria-hidden="true">
+            <span class="prediction-bar" aria-hidden="true">
               <span style={{ width: `${(share / most) * 100}%` }} />
             </span>
             <span class="number">{percent(share)}</span>

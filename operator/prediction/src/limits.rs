@@ -1,6 +1,6 @@
 //! The bounds of a prediction: one at a time, so many items and bytes, so much memory and time.
 
-use orrery_engine::{Cancel, Engine, RehearsalTurn};
+use orrery_engine::{Cancel, Engine, PredictionTurn};
 use orrery_model::Error;
 use orrery_model::memory::Reservation;
 use std::fmt;
@@ -64,7 +64,7 @@ pub(crate) struct Run<'a> {
     pub cancel: &'a Cancel,
     ends_ms: u64,
     memory: Reservation,
-    _turn: RehearsalTurn<'a>,
+    _turn: PredictionTurn<'a>,
 }
 
 impl<'a> Run<'a> {
@@ -73,7 +73,7 @@ impl<'a> Run<'a> {
     /// # Errors
     /// [`Failure::Busy`] while another prediction runs.
     pub(crate) fn begin(engine: &'a Engine, cancel: &'a Cancel) -> Result<Run<'a>, Failure> {
-        let turn = engine.begin_rehearsal().ok_or(Failure::Busy)?;
+        let turn = engine.begin_prediction().ok_or(Failure::Busy)?;
         let memory = engine.query_memory().reserve(0).ok_or(Failure::Memory)?;
         Ok(Run {
             engine,

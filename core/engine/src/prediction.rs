@@ -5,7 +5,7 @@
 //! Promises: nothing here writes to the store, and nothing is charged to a container, counted in
 //! its traffic or taken from its budget.
 //!
-//! Left out: the prediction itself, which is the crate `orrery-what-if`.
+//! Left out: the prediction itself, which is the crate `orrery-prediction`.
 
 use crate::catalog::Container;
 use crate::errors::storage_failure;
@@ -30,7 +30,7 @@ use std::sync::{Arc, MutexGuard, TryLockError};
 const ROWS_PER_CHECK: usize = 1_024;
 
 /// The right to run a prediction, until it is dropped.
-pub struct RehearsalTurn<'a> {
+pub struct PredictionTurn<'a> {
     _guard: MutexGuard<'a, ()>,
 }
 
@@ -110,10 +110,10 @@ impl Served {
 
 impl Engine {
     /// Returns the right to run a prediction, or `None` while another one runs.
-    pub fn begin_rehearsal(&self) -> Option<RehearsalTurn<'_>> {
-        match self.rehearsal.try_lock() {
-            Ok(guard) => Some(RehearsalTurn { _guard: guard }),
-            Err(TryLockError::Poisoned(poisoned)) => Some(RehearsalTurn {
+    pub fn begin_prediction(&self) -> Option<PredictionTurn<'_>> {
+        match self.prediction_turn.try_lock() {
+            Ok(guard) => Some(PredictionTurn { _guard: guard }),
+            Err(TryLockError::Poisoned(poisoned)) => Some(PredictionTurn {
                 _guard: poisoned.into_inner(),
             }),
             Err(TryLockError::WouldBlock) => None,
@@ -126,7 +126,7 @@ impl Engine {
     ///
     /// # Errors
     /// 500 if the engine does not open.
-    pub fn scratch(&self, world: Arc<dyn World>) -> Result<Engine> {
+    pub fn scratch_engine(&self, world: Arc<dyn World>) -> Result<Engine> {
         let options = EngineOptions {
             profile: self.profile,
             throughput: ThroughputOptions::default(),

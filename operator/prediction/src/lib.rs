@@ -8,7 +8,7 @@
 //!                                      │
 //!                  replay.rs ◀─────────┘ runs them on both containers, by the real engine
 //!                      │
-//!                  forecast.rs ──▶ charges, partitions, sizes, 429 ── words.rs ──▶ sentences
+//!                  prediction.rs ──▶ charges, partitions, sizes, 429 ── words.rs ──▶ sentences
 //! ```
 //!
 //! | module | holds |
@@ -18,9 +18,9 @@
 //! | `scratch` | a container in memory with given settings |
 //! | `workload` | requests to repeat, made from recorded traffic and given queries |
 //! | `replay` | the requests on a scratch container, with the charge at each physical partition |
-//! | `forecast` | the prediction of a container under proposed settings |
+//! | `prediction` | the prediction of a container under proposed settings |
 //! | `words` | the sentences of a prediction |
-//! | `trial` | one query, now and with another indexing policy |
+//! | `query_prediction` | one query, now and with another indexing policy |
 //! | `why` | the reasons for the charge of a query |
 //! | `candidates` | properties that could be a partition key |
 //!
@@ -32,22 +32,24 @@
 //! operations are not recorded; their recorded charge is kept or scaled, and a sentence says so.
 
 mod candidates;
-mod forecast;
 mod limits;
+mod prediction;
+mod query_prediction;
 mod replay;
 mod sample;
 mod scratch;
-mod trial;
 mod why;
 mod words;
 mod workload;
 
 pub use candidates::{KeyCandidate, KeyCandidates, key_candidates};
-pub use forecast::{
-    Column, Forecast, ForecastClass, ForecastSide, KeyProfile, LargestKey, Proposal, predict,
-};
 pub use limits::{Failure, SAMPLE_ITEMS_DEFAULT, SAMPLE_ITEMS_MAX, TIME_MS};
+pub use prediction::{
+    Column, KeyProfile, LargestKey, Prediction, PredictionClass, PredictionSide, Proposal, predict,
+};
+pub use query_prediction::{
+    MeasuredQuery, QueryPrediction, QueryToMeasure, explain, predict_query,
+};
 pub use sample::SampleSummary;
-pub use trial::{QueryTrial, TrialQuery, TrialSide, explain, try_policy};
 pub use why::{Reason, Remedy};
 pub use workload::GivenQuery;
