@@ -112,7 +112,7 @@ mod tests {
             (PAGE, &page),
             (
                 MAP,
-                "`core/sql/src/lib.rs`, [engine](core/engine/), `docs`\n",
+                "`core/sql/src/lib.rs`, [engine](core/engine/), `docs/`\n",
             ),
             ("core/sql/src/lib.rs", "//! `core/sql/src/far.rs`\n"),
             ("core/sql/src/far.rs", ""),
