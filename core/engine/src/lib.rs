@@ -72,7 +72,7 @@
 //! | `feed` | read feed and change feeds |
 //! | `throughput` | prices, budgets, admission, parts of a charge |
 //! | `traffic` | heat map, top keys, kinds of requests, query forms |
-//! | `background` | expiry, delete by key, reindexing, old versions, splits and merges |
+//! | `background` | expiry, delete by key, reindexing, splits and merges |
 //! | `rehearsal` | what a prediction needs: an engine in memory, a sample of items, budgets |
 //! | `ownership` | partitions that other processes own, and the way from one owner to the next |
 //! | `replica` | an engine on a copy of data that another process writes |

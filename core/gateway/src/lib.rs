@@ -12,9 +12,9 @@
 //! auth        credentials -> caller, and the rights of the caller
 //! headers     request headers -> typed options, by one table of all known headers
 //! operations  method, headers and resource -> one row of the table of operations, and its function
-//! placement   the bounded pools for operations that may take long
-//! held        the memory of bodies, and of answers that are not sent yet
+//! placement   the bounded pool for operations that may take long
 //! reply       result -> status, body and the headers that clients read
+//! held        the memory of bodies, and of answers that are not sent yet
 //! live, request_log, slow, spans   what operators see of requests, bounded and in memory
 //! spin        short waits for the next request of a fast client
 //! hybrid_row, binary_json   the binary forms of batches and of bodies
