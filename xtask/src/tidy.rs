@@ -18,7 +18,9 @@ mod file_length;
 mod function_length;
 mod line_width;
 mod markdown;
+mod questions;
 mod ratchet;
+mod readmes;
 mod retired;
 mod test_modules;
 mod tree;
@@ -67,6 +69,14 @@ const RULES: &[Rule] = &[
     (
         "each record of a decision has one link in the index",
         decisions::complaints,
+    ),
+    (
+        "the map and the crates' READMEs are short",
+        readmes::complaints,
+    ),
+    (
+        "the map leads to the answers of the twelve questions",
+        questions::complaints,
     ),
 ];
 
