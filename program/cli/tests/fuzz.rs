@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! ORRERY_FUZZ_REQUESTS=1000000 ORRERY_FUZZ_SEED=7 \
-//!     cargo test -p orrery-server --test server fuzz:: -- --nocapture
+//!     cargo test -p orrery-cli --test cli fuzz:: -- --nocapture
 //! ```
 //!
 //! Every request gets a response. Its status and sub-status are in the table of errors; an error

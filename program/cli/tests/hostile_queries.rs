@@ -1,7 +1,7 @@
 //! Hostile queries: texts that are deeply nested or very long, joins with too many combinations,
 //! values that multiply, patterns that backtrack. Each is answered within the time limit of a
 //! request and within bounded memory, with rows or with an error, and other requests are served
-//! meanwhile. `docs/limits.md` has the figures; `cargo test -p orrery-server --test server
+//! meanwhile. `docs/limits.md` has the figures; `cargo test -p orrery-cli --test cli
 //! hostile_queries:: -- --nocapture` prints them.
 
 use crate::program::{Answer, Client, ITEMS, Request, Server, item, start, text};

@@ -2,7 +2,7 @@
 //!
 //! All are one test binary, because each binary links the whole program's libraries again. The
 //! tests of the module `wire` are run alone with
-//! `cargo test -p orrery-server --test server wire::`.
+//! `cargo test -p orrery-cli --test cli wire::`.
 
 mod application;
 mod blog_users;

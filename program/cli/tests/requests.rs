@@ -119,7 +119,7 @@ fn folder() -> PathBuf {
 
 /// Returns the path of a script as messages name it.
 fn file_of(name: &str) -> String {
-    format!("program/server/tests/requests/{name}.txt")
+    format!("program/cli/tests/requests/{name}.txt")
 }
 
 /// Runs a script and compares its answers, or rewrites them with `ORRERY_BLESS`.
@@ -146,7 +146,7 @@ fn complaint(name: &str, text: &str, answered: &str) -> Option<String> {
     let lines = difference(&file_of(name), text, answered)?;
     Some(format!(
         "the answers (+) are not those of the script (-):\n{lines}\
-         If the new answers are right, `ORRERY_BLESS=1 cargo test -p orrery-server --test server \
+         If the new answers are right, `ORRERY_BLESS=1 cargo test -p orrery-cli --test cli \
          requests::{name}` writes them."
     ))
 }
@@ -192,7 +192,7 @@ fn a_wrong_answer_fails_with_its_line_and_the_remedy() {
     let wrong = answered.replace("content-type: application/json", "content-type: text/plain");
     let message = complaint("planted", &wrong, &answered).expect("a difference");
     for part in [
-        "program/server/tests/requests/planted.txt:9\n",
+        "program/cli/tests/requests/planted.txt:9\n",
         "  - content-type: text/plain\n  + content-type: application/json\n",
         "ORRERY_BLESS=1",
     ] {
@@ -208,7 +208,7 @@ fn a_wrong_answer_fails_with_its_line_and_the_remedy() {
 fn a_given_request_that_fails_ends_the_script() {
     let text = "== A\n\ngiven GET /dbs/${db}\n";
     let message = replay("planted", text).expect_err("it fails");
-    let start = "program/server/tests/requests/planted.txt:3: the given request fails: 404";
+    let start = "program/cli/tests/requests/planted.txt:3: the given request fails: 404";
     assert!(message.starts_with(start), "{message}");
 }
 
