@@ -100,7 +100,7 @@ fn server_program() -> Result<PathBuf> {
         return Ok(beside);
     }
     Err(format!(
-        "there is no server program at {}; build it with `cargo build -p orrery-server`, name one \
+        "there is no server program at {}; build it with `cargo build -p orrery-cli`, name one \
          in ORRERY_BIN, or name a running server with --endpoint and --key",
         beside.display()
     )

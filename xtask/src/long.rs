@@ -81,7 +81,7 @@ const RUNS: &[Run] = &[
         name: "requests",
         summary: "1,000,000 generated requests, valid and damaged, against a server",
         work: Work::Test {
-            package: "orrery-server",
+            package: "orrery-cli",
             module: "fuzz",
             settings: &[("ORRERY_FUZZ_REQUESTS", "1000000")],
         },
@@ -90,7 +90,7 @@ const RUNS: &[Run] = &[
         name: "slow-clients",
         summary: "1,100 half heads and 250 clients that never read, against a server",
         work: Work::Test {
-            package: "orrery-server",
+            package: "orrery-cli",
             module: "connections",
             settings: &[("ORRERY_SLOW_CLIENTS", "1100")],
         },
@@ -99,7 +99,7 @@ const RUNS: &[Run] = &[
         name: "slow-visitors",
         summary: "the same against the blog: visitors are served meanwhile",
         work: Work::Test {
-            package: "orrery-server",
+            package: "orrery-cli",
             module: "blog_port",
             settings: &[("ORRERY_SLOW_CLIENTS", "1100")],
         },
@@ -108,7 +108,7 @@ const RUNS: &[Run] = &[
         name: "memory-limit",
         summary: "largest resident memory under 1,000 clients that read slowly or never",
         work: Work::Test {
-            package: "orrery-server",
+            package: "orrery-cli",
             module: "memory_limit",
             settings: &[("ORRERY_MEMORY_CLIENTS", "1000")],
         },
@@ -117,7 +117,7 @@ const RUNS: &[Run] = &[
         name: "kills",
         summary: "200 rounds of acknowledged writes and SIGKILL",
         work: Work::Test {
-            package: "orrery-server",
+            package: "orrery-cli",
             module: "kill9",
             settings: &[("ORRERY_KILL9_ROUNDS", "200")],
         },
@@ -126,7 +126,7 @@ const RUNS: &[Run] = &[
         name: "neighbours",
         summary: "times of requests beside 40 hostile callers of scripts and 64 of queries",
         work: Work::Test {
-            package: "orrery-server",
+            package: "orrery-cli",
             module: "neighbours",
             settings: &[("ORRERY_NEIGHBOURS", "40")],
         },
@@ -135,7 +135,7 @@ const RUNS: &[Run] = &[
         name: "full-disk",
         summary: "a file system of 192 MB that becomes full; mounts it, which takes root",
         work: Work::Test {
-            package: "orrery-server",
+            package: "orrery-cli",
             module: "full_disk",
             settings: &[("ORRERY_FULL_DISK_MB", "192")],
         },
@@ -144,7 +144,7 @@ const RUNS: &[Run] = &[
         name: "many-containers",
         summary: "start and idle time of a server with 100,000 containers",
         work: Work::Test {
-            package: "orrery-server",
+            package: "orrery-cli",
             module: "many_containers",
             settings: &[
                 ("ORRERY_MANY_CONTAINERS", "100000"),

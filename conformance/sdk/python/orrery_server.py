@@ -48,7 +48,7 @@ def program() -> Path:
     path = Path(os.environ.get("ORRERY_BIN") or ROOT / "target" / "debug" / "orrery")
     if not path.is_file():
         raise ServerFailed(
-            f"no server program at {path}: build it with `cargo build -p orrery-server`, "
+            f"no server program at {path}: build it with `cargo build -p orrery-cli`, "
             "or name another one in ORRERY_BIN"
         )
     return path

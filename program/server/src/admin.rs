@@ -35,7 +35,7 @@ struct LoadedKeys {
 }
 
 /// A management API that listens.
-pub(crate) struct AdminServer {
+pub struct AdminServer {
     admin: Arc<Admin>,
     console: Option<Arc<Console>>,
     address: SocketAddr,
@@ -125,6 +125,11 @@ impl AdminServer {
         self.console.as_ref()
     }
 
+    /// Returns true unless the console is switched off.
+    pub fn has_console(&self) -> bool {
+        self.console.is_some()
+    }
+
     /// Announces that clients are served, and by which database.
     pub(crate) fn begin_console(&self, database: Database) {
         if let Some(console) = &self.console {
@@ -134,7 +139,7 @@ impl AdminServer {
 
     /// Returns a new address of the console that signs one browser in; `None` if the console is
     /// switched off. The address before it becomes invalid.
-    pub(crate) fn console_address(&self) -> Option<String> {
+    pub fn console_address(&self) -> Option<String> {
         let token = self.console.as_ref()?.one_time_token()?;
         Some(format!("{}?token={token}", self.endpoint()))
     }
@@ -145,17 +150,17 @@ impl AdminServer {
     }
 
     /// Returns the URL of the management API on this machine.
-    pub(crate) fn endpoint(&self) -> String {
+    pub fn endpoint(&self) -> String {
         format!("http://{}/", reachable(self.address))
     }
 
     /// Returns the first key.
-    pub(crate) fn key(&self) -> &str {
+    pub fn key(&self) -> &str {
         &self.keys.first
     }
 
     /// Returns the URL and the key, or the file with the key, as a text for people.
-    pub(crate) fn description(&self) -> String {
+    pub fn description(&self) -> String {
         let address = self.address;
         match &self.keys.file {
             Some(file) => format!("http://{address}, key in {}", file.display()),

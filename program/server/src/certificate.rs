@@ -26,22 +26,22 @@ const VALID_DAYS: i64 = 360;
 const RENEW_DAYS: i64 = 60;
 
 /// A certificate and its private key in PEM.
-pub(crate) struct PemPair {
-    pub(crate) certificate: String,
-    pub(crate) key: String,
+pub struct PemPair {
+    pub certificate: String,
+    pub key: String,
 }
 
 /// The facts that a certificate states.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub struct Facts {
     /// Host names and addresses, in lower case.
-    pub(crate) names: Vec<String>,
+    pub names: Vec<String>,
     /// End of the validity, in seconds since 1970.
-    pub(crate) expires: i64,
+    pub expires: i64,
 }
 
 /// Returns the files of the certificate and of the key in a data directory.
-pub(crate) fn files(data_dir: &Path) -> (PathBuf, PathBuf) {
+pub fn files(data_dir: &Path) -> (PathBuf, PathBuf) {
     let directory = data_dir.join("tls");
     (directory.join("cert.pem"), directory.join("key.pem"))
 }
@@ -51,10 +51,7 @@ pub(crate) fn files(data_dir: &Path) -> (PathBuf, PathBuf) {
 ///
 /// # Errors
 /// The certificate cannot be created or stored.
-pub(crate) fn load_or_create(
-    data_dir: Option<&Path>,
-    extra_names: &[String],
-) -> Result<PemPair, Failure> {
+pub fn load_or_create(data_dir: Option<&Path>, extra_names: &[String]) -> Result<PemPair, Failure> {
     let names = wanted_names(extra_names);
     let Some(data_dir) = data_dir else {
         return create(&names, None);
@@ -120,13 +117,13 @@ fn is_good(certificate: &str, names: &[String]) -> bool {
 }
 
 /// Returns the facts of the first certificate of a PEM text; `None` if there is none.
-pub(crate) fn facts_of_pem(pem: &str) -> Option<Facts> {
+pub fn facts_of_pem(pem: &str) -> Option<Facts> {
     let der = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?;
     facts(&der)
 }
 
 /// Returns the facts of a certificate; `None` if it cannot be parsed.
-pub(crate) fn facts(der: &[u8]) -> Option<Facts> {
+pub fn facts(der: &[u8]) -> Option<Facts> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let mut names = Vec::new();
     if let Ok(Some(extension)) = certificate.subject_alternative_name() {
@@ -191,7 +188,7 @@ fn days_from_now(days: i64) -> Date {
 }
 
 /// Returns the name of this machine in lower case, if a certificate can contain it.
-pub(crate) fn host_name() -> Option<String> {
+pub fn host_name() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname")
         .or_else(|_| std::fs::read_to_string("/etc/hostname"))
         .or_else(|_| std::env::var("COMPUTERNAME"))
@@ -203,7 +200,7 @@ pub(crate) fn host_name() -> Option<String> {
 ///
 /// # Errors
 /// The text is neither.
-pub(crate) fn parse_name(text: &str) -> Result<String, String> {
+pub fn parse_name(text: &str) -> Result<String, String> {
     let text = text.trim().to_ascii_lowercase();
     if let Ok(address) = text.trim_matches(['[', ']']).parse::<IpAddr>() {
         return Ok(address.to_string());
@@ -221,7 +218,7 @@ pub(crate) fn parse_name(text: &str) -> Result<String, String> {
 }
 
 /// Returns a certificate in PEM.
-pub(crate) fn to_pem(der: &[u8]) -> String {
+pub fn to_pem(der: &[u8]) -> String {
     let text = STANDARD.encode(der);
     let mut pem = String::from("-----BEGIN CERTIFICATE-----\n");
     for line in text.as_bytes().chunks(64) {

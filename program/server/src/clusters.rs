@@ -180,13 +180,13 @@ impl Drop for Clusters {
 }
 
 /// Clusters with connections, for a process that does not hold the lease of the account yet.
-pub(crate) struct PreparedClusters(Vec<(String, PreparedStore)>);
+pub struct PreparedClusters(Vec<(String, PreparedStore)>);
 
 /// Makes connections to clusters.
 ///
 /// # Errors
 /// [`Failure::Data`] if the description of a cluster cannot be used.
-pub(crate) fn prepare_placed(configs: Vec<ClusterConfig>) -> Result<PreparedClusters, Failure> {
+pub fn prepare_placed(configs: Vec<ClusterConfig>) -> Result<PreparedClusters, Failure> {
     // The lease will make this process the only writer, except for the lease itself.
     let options = StoreOptions {
         only_writer: true,
@@ -207,7 +207,7 @@ impl PreparedClusters {
     ///
     /// # Errors
     /// [`Failure::Data`] if a cluster cannot be used.
-    pub(crate) fn open(self) -> Result<Arc<PlacedStore>, Failure> {
+    pub fn open(self) -> Result<Arc<PlacedStore>, Failure> {
         // Clients wait meanwhile, so all clusters are opened at the same time.
         let stores = std::thread::scope(|scope| {
             let open =
@@ -264,7 +264,7 @@ fn unusable(error: StoreError) -> Failure {
 ///
 /// # Errors
 /// [`Failure::Data`] if the cluster cannot be used.
-pub(crate) fn open_for_lease(config: &ClusterConfig) -> Result<Arc<dyn Store>, Failure> {
+pub fn open_for_lease(config: &ClusterConfig) -> Result<Arc<dyn Store>, Failure> {
     let config = ClusterConfig {
         write_connections: 1,
         read_connections: 1,
@@ -289,7 +289,7 @@ pub(crate) fn check(config: &ServerConfig) -> Result<(), Failure> {
 ///
 /// # Errors
 /// [`Failure::Usage`] for a file that cannot be used.
-pub(crate) fn read_file(file: &Path) -> Result<Vec<ClusterConfig>, Failure> {
+pub fn read_file(file: &Path) -> Result<Vec<ClusterConfig>, Failure> {
     ClusterConfig::read_file(file).map_err(|error| Failure::Usage(error.to_string()))
 }
 
@@ -349,17 +349,17 @@ fn report(context: ServerContext, seat: Arc<Seat>) -> Report {
     clippy::disallowed_methods,
     reason = "an orderly end would wait for commits that cannot be confirmed"
 )]
-pub(crate) fn end() -> ! {
+pub fn end() -> ! {
     std::process::exit(REPLACED)
 }
 
 #[cfg(unix)]
-pub(crate) fn machine_name() -> String {
+pub fn machine_name() -> String {
     let system = rustix::system::uname();
     system.nodename().to_string_lossy().into_owned()
 }
 
 #[cfg(not(unix))]
-pub(crate) fn machine_name() -> String {
+pub fn machine_name() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_else(|_| "node".to_owned())
 }

@@ -1,6 +1,5 @@
 //! The parts of a server that exist before its data is open.
 
-use crate::allocator;
 use crate::config::ServerConfig;
 use crate::data_dir;
 use crate::descriptors::{self, Shares};
@@ -52,7 +51,6 @@ impl ServerContext {
     pub(crate) fn new(config: &ServerConfig) -> Result<Self, Failure> {
         let started = Instant::now();
         let memory = Memory::new(config.memory_limit);
-        allocator::keep_within(memory.limit);
         let (wanted, reserved) = (
             config.clients.max_connections,
             config.clients.reserved_descriptors,

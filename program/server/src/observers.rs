@@ -2,7 +2,7 @@
 //! health, and the announcement.
 
 use crate::admin::AdminServer;
-use crate::announce::Announcement;
+use crate::announcement::Announcement;
 use crate::config::ServerConfig;
 use crate::context::ServerContext;
 use crate::failure::Failure;

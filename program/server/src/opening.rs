@@ -3,7 +3,7 @@
 //! A node has opened its client port before, and sends the requests of clients on to the node that
 //! holds the lease. So such a node is announced as ready before its own data is open.
 
-use crate::announce::Announcement;
+use crate::announcement::Announcement;
 use crate::clusters::{self, Clusters, FleetOfNode};
 use crate::config::ServerConfig;
 use crate::context::ServerContext;

@@ -1,8 +1,4 @@
-//! `orrery start`: the life of a server, from its arguments to its exit.
-//!
-//! [`run`] announces the server on standard output and stops it at a signal. [`run_inside`] is for
-//! a command that needs a server in its own process: the command hears when the server is ready,
-//! and stops it.
+//! The life of a server, from its configuration to its end.
 //!
 //! 1. [`ServerContext::new`] prepares everything that does not need the data: the data directory,
 //!    the certificate, the clock and the log.
@@ -14,12 +10,11 @@
 //! 5. Requests in progress get ten seconds to finish. The management API stops after them, so that
 //!    it can report the shutdown. The engine shuts down last.
 //!
-//! Standard output of `orrery start` carries the announcement and nothing else; the log goes to
-//! standard error.
+//! Nothing is written to standard output; the log goes to standard error.
 
 use crate::address::{listen, reachable, reachable_by_others};
 use crate::admin::AdminServer;
-use crate::announce::Announcement;
+use crate::announcement::Announcement;
 use crate::background;
 use crate::certificate;
 use crate::client_port::{DRAIN_TIMEOUT, cannot_listen, connection_limits};
@@ -28,17 +23,15 @@ use crate::config::ServerConfig;
 use crate::context::ServerContext;
 use crate::definition;
 use crate::failure::Failure;
+use crate::key_reloader::KeyReloader;
 use crate::memory::Memory;
 use crate::node::{ClientService, NodePort};
-use crate::notify;
 use crate::observers::Observers;
 use crate::opening::{Opened, Opening, Server};
 use crate::private_file;
 use crate::public_file;
 use crate::public_paths::PublicPaths;
-use crate::signals::{self, KeyReloader, cannot_catch};
 use crate::telemetry::Telemetry;
-use crate::variables;
 use crate::write_watch;
 use orrery_admin::Components;
 use orrery_console::{Base, Database, WithConsole};
@@ -52,37 +45,12 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-/// Runs a server until SIGTERM or Ctrl-C.
-///
-/// # Errors
-/// See [`Failure`], which also gives the exit code.
-pub(crate) fn run(config: ServerConfig) -> Result<(), Failure> {
-    let ready_json = config.ready_json;
-    let announce = |announcement: &Announcement<'_>| -> Result<(), Failure> {
-        let written = announcement.write(ready_json);
-        written.map_err(|error| {
-            Failure::Failed(format!("cannot write to standard output: {error}"))
-        })?;
-        notify::ready();
-        notify::start_watchdog();
-        Ok(())
-    };
-    let stopped = || -> Result<_, Failure> {
-        let signal = signals::shutdown().map_err(cannot_catch)?;
-        Ok(async {
-            signal.await;
-            notify::stopping();
-        })
-    };
-    run_inside(config, stopped, announce)
-}
-
 /// Runs a server until the future that `stopped` returns completes. `stopped` is called in the
 /// runtime of the server, before `ready`; `ready` is called when the server accepts requests.
 ///
 /// # Errors
 /// See [`Failure`]; the errors of `stopped` and `ready` end the server.
-pub(crate) fn run_inside<S: Future<Output = ()>>(
+pub fn run<S: Future<Output = ()>>(
     config: ServerConfig,
     stopped: impl FnOnce() -> Result<S, Failure>,
     ready: impl FnOnce(&Announcement<'_>) -> Result<(), Failure>,
@@ -169,8 +137,7 @@ async fn run_server<S: Future<Output = ()>>(
     let context = ServerContext::new(&config)?;
     // Before the announcement: a supervisor may send a signal as soon as the server is ready, and
     // an uncaught signal would kill the process. The task runs until the process ends.
-    let reloader = key_reloader(&config, &context);
-    reloader.start().map_err(cannot_catch)?;
+    key_reloader(&config, &context).start()?;
     let ready = noting_announcement(ready, &context);
     log_notes(&config, &context);
     write_certificate(&config, &context)?;
@@ -242,19 +209,14 @@ fn components(server: &Server) -> Components {
     }
 }
 
-/// Writes the settings file, the effects of variables of the emulator, variables without an effect
-/// and an expired certificate to the log.
+/// Writes the settings file, the notes of the configuration and an expired certificate to the log.
 fn log_notes(config: &ServerConfig, context: &ServerContext) {
     if let Some(file) = &config.settings_file {
         let message = format!("settings read from {}", file.display());
         context.log(LogLevel::Info, &message);
     }
-    let notes = config.emulator.iter().flat_map(|emulator| &emulator.notes);
-    for (level, note) in notes {
+    for (level, note) in &config.notes {
         context.log(*level, note);
-    }
-    for warning in variables::warnings() {
-        context.log(LogLevel::Warn, &warning);
     }
     let facts = certificate::facts_of_pem(&context.tls.chain_pem);
     let now = i64::try_from(context.world.now_ms() / 1_000).unwrap_or(i64::MAX);

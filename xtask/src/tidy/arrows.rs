@@ -5,8 +5,8 @@
 //! model <- storage <- node-lease
 //! model <- node
 //! model <- storage, placement, sql, script <- engine <- gateway, prediction <- admin <- console
-//! admin, console, storage-postgres, placement, node-lease, node <- server
-//! client <- blog <- blog-web <- server
+//! admin, console, storage-postgres, placement, node-lease, node <- server <- cli
+//! client <- blog <- blog-web <- cli
 //! client, model <- tools <- server
 //! client, admin <- telemetry <- server
 //! bench uses all of them; examples use model, storage, script and engine
@@ -33,6 +33,7 @@ const ADMIN: &str = "orrery-admin";
 const CONSOLE: &str = "orrery-console";
 const TELEMETRY: &str = "orrery-telemetry";
 const SERVER: &str = "orrery-server";
+const CLI: &str = "orrery-cli";
 const CLIENT: &str = "orrery-client";
 const TOOLS: &str = "orrery-tools";
 const BLOG: &str = "orrery-blog";
@@ -73,6 +74,24 @@ const MAY_USE: &[(&str, &[&str])] = &[
             PLACEMENT,
             NODE_LEASE,
             NODE,
+            SCRIPT,
+            ENGINE,
+            GATEWAY,
+            ADMIN,
+            CONSOLE,
+            TELEMETRY,
+            CLIENT,
+            TOOLS,
+        ],
+    ),
+    (
+        CLI,
+        &[
+            MODEL,
+            STORAGE,
+            STORAGE_POSTGRES,
+            PLACEMENT,
+            NODE_LEASE,
             SQL,
             SCRIPT,
             ENGINE,
@@ -81,6 +100,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             ADMIN,
             CONSOLE,
             TELEMETRY,
+            SERVER,
             CLIENT,
             TOOLS,
             BLOG,

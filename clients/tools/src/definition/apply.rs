@@ -42,6 +42,24 @@ pub struct AppliedChanges {
     pub existing_items: usize,
 }
 
+impl AppliedChanges {
+    /// Says what was done: a line for each resource, and one with the counts.
+    pub fn lines(&self) -> Vec<String> {
+        let created = self.created.iter().map(|name| format!("created {name}"));
+        let changed = self.changed.iter().map(|name| format!("changed {name}"));
+        let mut lines: Vec<String> = created.chain(changed).collect();
+        lines.push(format!(
+            "the definition is in effect: {} resources created, {} changed, {} items written, {} \
+             items existed",
+            self.created.len(),
+            self.changed.len(),
+            self.items,
+            self.existing_items
+        ));
+        lines
+    }
+}
+
 /// Applies `definition` to the account of `client`.
 ///
 /// # Errors
