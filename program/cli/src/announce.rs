@@ -80,7 +80,7 @@ fn banner(announcement: &Announcement<'_>) -> String {
         None => "memory (lost on exit)".into(),
     };
     let management = match announcement.admin {
-        Some(admin) => admin.description(),
+        Some(admin) => management(admin),
         None => "off".into(),
     };
     let console = match announcement.admin.and_then(AdminServer::console_address) {
@@ -102,6 +102,15 @@ fn banner(announcement: &Announcement<'_>) -> String {
         listening = listening(announcement, &["https", "http"]),
         connections = connections(announcement, &["https", "http"]),
     )
+}
+
+/// Returns the URL of the management API and the key, or the file with the key.
+pub(crate) fn management(admin: &AdminServer) -> String {
+    let address = admin.address();
+    match admin.key_file() {
+        Some(file) => format!("http://{address}, key in {}", file.display()),
+        None => format!("http://{address}, key {}", admin.key()),
+    }
 }
 
 /// The facts about the management API.

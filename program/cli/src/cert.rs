@@ -5,10 +5,8 @@
 
 use crate::command::{CertAction, CertArguments, CertFormat, CertSource};
 use jiff::Timestamp;
-use orrery_server::Failure;
-use orrery_server::certificate;
 use orrery_server::data_dir::{self, SERVER};
-use orrery_server::{pfx, private_file};
+use orrery_server::{Failure, certificate, pfx, private_file};
 use orrery_tools::fault::no_server;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::pem::PemObject;

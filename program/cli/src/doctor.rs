@@ -2,9 +2,8 @@
 
 use crate::command::DoctorArguments;
 use crate::variables;
-use orrery_server::Failure;
 use orrery_server::data_dir::{self, OWN_FILES, SERVER};
-use orrery_server::descriptors;
+use orrery_server::{Failure, descriptors};
 use orrery_tools::connection;
 use orrery_tools::doctor::{self, Subject};
 use std::io::Write;

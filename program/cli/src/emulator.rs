@@ -31,13 +31,8 @@ use std::ffi::OsString;
 pub(crate) fn run(arguments: &EmulatorArguments) -> Result<(), Failure> {
     let environment = environment(std::env::vars_os())?;
     let values = values::Values::read(&arguments.options, &arguments.switches, &environment)?;
-    let config = plan::plan(arguments, &values)?;
-    let settings = config.emulator.clone();
-    let ready_json = arguments.ready_json;
-    let announce = |announcement: &Announcement<'_>| match settings {
-        Some(settings) => announce::write(&settings, announcement, ready_json),
-        None => Ok(()),
-    };
+    let (config, options) = plan::plan(arguments, &values)?;
+    let announce = |announcement: &Announcement<'_>| announce::write(&options, announcement);
     start::run_server(config, signals::shutdown, announce)
 }
 

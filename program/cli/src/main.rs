@@ -83,7 +83,7 @@ fn main() -> ExitCode {
     };
     warn_of_variables(&program.command);
     let result = match program.command {
-        Command::Start(arguments) => arguments.into_config().and_then(start::run),
+        Command::Start(arguments) => start::run(*arguments),
         Command::Cert(arguments) => cert::run(&arguments),
         Command::Emulator(arguments) => emulator::run(&arguments),
         Command::Healthcheck(arguments) => healthcheck::run(&arguments),

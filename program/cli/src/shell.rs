@@ -2,8 +2,7 @@
 
 use crate::command::ShellArguments;
 use orrery_client::ClientError;
-use orrery_server::Failure;
-use orrery_server::private_file;
+use orrery_server::{Failure, private_file};
 use orrery_tools::connection;
 use orrery_tools::shell::{
     Consent, ScriptOptions, Session, SessionOptions, ShellError, TerminalOptions, Vocabulary,

@@ -4,6 +4,7 @@
 //! [`run_server`] is for every command that runs a server in this process: it sets the allocator
 //! of the program, and has variables that no command reads logged.
 
+use crate::command::StartArguments;
 use crate::{allocator, announce, signals, variables};
 use orrery_gateway::LogLevel;
 use orrery_server::config::ServerConfig;
@@ -12,9 +13,10 @@ use orrery_server::{Announcement, Failure, notify};
 /// Runs a server until SIGTERM or Ctrl-C, and tells systemd of its state.
 ///
 /// # Errors
-/// See [`Failure`]; `failure::exit_code` gives the exit code.
-pub(crate) fn run(config: ServerConfig) -> Result<(), Failure> {
-    let ready_json = config.ready_json;
+/// See [`Failure`].
+pub(crate) fn run(arguments: StartArguments) -> Result<(), Failure> {
+    let ready_json = arguments.ready_json;
+    let config = arguments.into_config()?;
     let announce = |announcement: &Announcement<'_>| -> Result<(), Failure> {
         let written = announce::write(announcement, ready_json);
         written.map_err(|error| {

@@ -110,7 +110,7 @@ impl Listen {
 }
 
 /// Returns the first address that other machines can reach.
-pub fn reachable_by_others(listens: &[Listen]) -> Option<Listen> {
+pub(crate) fn reachable_by_others(listens: &[Listen]) -> Option<Listen> {
     listens.iter().copied().find(|listen| !listen.is_loopback())
 }
 
@@ -120,7 +120,7 @@ pub fn reachable_by_others(listens: &[Listen]) -> Option<Listen> {
 /// # Errors
 /// An address cannot be used, with the address. IPv6 that comes with a name is no error if the
 /// machine does not have it.
-pub async fn listen(
+pub(crate) async fn listen(
     wanted: &[Listen],
     takes_free_port: bool,
 ) -> Result<Vec<TcpListener>, (Listen, io::Error)> {
@@ -218,7 +218,7 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Returns the address of the first of several listeners, which the announcement names.
-pub fn first_of(listeners: &[TcpListener]) -> io::Result<SocketAddr> {
+pub(crate) fn first_of(listeners: &[TcpListener]) -> io::Result<SocketAddr> {
     match listeners.first() {
         Some(first) => first.local_addr(),
         None => Err(io::ErrorKind::AddrNotAvailable.into()),

@@ -34,7 +34,7 @@ struct LoadedKeys {
     file: Option<PathBuf>,
 }
 
-/// A management API that listens.
+/// The management API of a server, with its console: what a program tells its user of them.
 pub struct AdminServer {
     admin: Arc<Admin>,
     console: Option<Arc<Console>>,
@@ -149,6 +149,11 @@ impl AdminServer {
         self.admin.begin_draining();
     }
 
+    /// Returns the address on which the management API listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Returns the URL of the management API on this machine.
     pub fn endpoint(&self) -> String {
         format!("http://{}/", reachable(self.address))
@@ -159,13 +164,9 @@ impl AdminServer {
         &self.keys.first
     }
 
-    /// Returns the URL and the key, or the file with the key, as a text for people.
-    pub fn description(&self) -> String {
-        let address = self.address;
-        match &self.keys.file {
-            Some(file) => format!("http://{address}, key in {}", file.display()),
-            None => format!("http://{address}, key {}", self.keys.first),
-        }
+    /// Returns the file with the keys; `None` if the key exists in memory only.
+    pub fn key_file(&self) -> Option<&Path> {
+        self.keys.file.as_deref()
     }
 
     /// Stops listening and waits for the requests in progress.

@@ -26,9 +26,9 @@ const VALID_DAYS: i64 = 360;
 const RENEW_DAYS: i64 = 60;
 
 /// A certificate and its private key in PEM.
-pub struct PemPair {
-    pub certificate: String,
-    pub key: String,
+pub(crate) struct PemPair {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
 }
 
 /// The facts that a certificate states.
@@ -51,7 +51,10 @@ pub fn files(data_dir: &Path) -> (PathBuf, PathBuf) {
 ///
 /// # Errors
 /// The certificate cannot be created or stored.
-pub fn load_or_create(data_dir: Option<&Path>, extra_names: &[String]) -> Result<PemPair, Failure> {
+pub(crate) fn load_or_create(
+    data_dir: Option<&Path>,
+    extra_names: &[String],
+) -> Result<PemPair, Failure> {
     let names = wanted_names(extra_names);
     let Some(data_dir) = data_dir else {
         return create(&names, None);
@@ -117,7 +120,7 @@ fn is_good(certificate: &str, names: &[String]) -> bool {
 }
 
 /// Returns the facts of the first certificate of a PEM text; `None` if there is none.
-pub fn facts_of_pem(pem: &str) -> Option<Facts> {
+pub(crate) fn facts_of_pem(pem: &str) -> Option<Facts> {
     let der = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?;
     facts(&der)
 }
@@ -188,7 +191,7 @@ fn days_from_now(days: i64) -> Date {
 }
 
 /// Returns the name of this machine in lower case, if a certificate can contain it.
-pub fn host_name() -> Option<String> {
+pub(crate) fn host_name() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname")
         .or_else(|_| std::fs::read_to_string("/etc/hostname"))
         .or_else(|_| std::env::var("COMPUTERNAME"))

@@ -353,12 +353,14 @@ pub fn end() -> ! {
     std::process::exit(REPLACED)
 }
 
+/// Returns the name of this machine.
 #[cfg(unix)]
 pub fn machine_name() -> String {
     let system = rustix::system::uname();
     system.nodename().to_string_lossy().into_owned()
 }
 
+/// Returns the name of this machine.
 #[cfg(not(unix))]
 pub fn machine_name() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_else(|_| "node".to_owned())

@@ -1,11 +1,10 @@
 //! The configuration of one server.
 //!
-//! The command line, the settings file, variables of the environment and the table of the emulator
-//! all end in a [`ServerConfig`], and every other part of a server reads this alone. Values have
-//! the types of the parts that they configure. Files are named here; the parts that need them read
-//! them.
+//! Everything that a program lets its user choose ends in a [`ServerConfig`], and every other part
+//! of a server reads this alone. Values have the types of the parts that they configure. Files are
+//! named here; the parts that need them read them.
 //!
-//! Left out: parsing, defaults and the names of options, see `command`.
+//! Left out: parsing, defaults and the names of options, which are those of the program.
 
 use crate::address::Listen;
 use crate::memory::{Memory, MemoryLimit};
@@ -25,14 +24,21 @@ use std::time::Duration;
 pub struct ServerConfig {
     /// The settings file that was read.
     pub settings_file: Option<PathBuf>,
+    /// The place of the data.
     pub data: DataConfig,
+    /// The port for clients.
     pub clients: ClientsConfig,
+    /// The management API and the console.
     pub admin: AdminConfig,
+    /// The certificate of all ports.
     pub tls: TlsConfig,
+    /// The account that clients see.
     pub account: AccountConfig,
+    /// The options of the engine.
     pub engine: EngineConfig,
     /// The memory that the server may use; `None` for half of what there is.
     pub memory_limit: Option<MemoryLimit>,
+    /// The log.
     pub log: LogConfig,
     /// Base URL of the collector of traces and metrics.
     pub otlp_endpoint: Option<String>,
@@ -43,8 +49,6 @@ pub struct ServerConfig {
     pub script_host: HostCommand,
     /// Lines for the log of the start, each with its level.
     pub notes: Vec<(LogLevel, String)>,
-    /// True to announce the server by a line of JSON.
-    pub ready_json: bool,
     /// The settings of a node of a fleet; `None` for a server with data of its own.
     pub fleet: Option<FleetConfig>,
     /// The settings that only a server in the place of the emulator has.
@@ -67,8 +71,9 @@ pub struct DataConfig {
 /// The port for clients, and what it answers to.
 #[derive(Debug)]
 pub struct ClientsConfig {
+    /// The addresses that clients connect to.
     pub listen: Vec<Listen>,
-    /// The option that names the addresses, for messages.
+    /// The option of the program that names the addresses, for messages.
     pub listen_option: &'static str,
     /// True if a free port replaces a port that is in use.
     pub takes_free_port: bool,
@@ -106,8 +111,11 @@ pub struct AdminConfig {
 pub struct TlsConfig {
     /// `None` for a self-signed certificate.
     pub certificate: Option<PathBuf>,
+    /// The private key of the certificate, if the certificate does not hold it.
     pub key: Option<PathBuf>,
+    /// The file with the password of a PFX file.
     pub password_file: Option<PathBuf>,
+    /// The password of a PFX file, in the place of a file with it.
     pub password: Option<Secret>,
     /// Names in the self-signed certificate, beside the usual ones.
     pub hosts: Vec<String>,
@@ -118,6 +126,7 @@ pub struct TlsConfig {
 pub struct AccountConfig {
     /// The address in the account document; `None` for the one that a client used.
     pub endpoint: Option<String>,
+    /// The default consistency level.
     pub consistency: Consistency,
     /// The names of the regions as given; empty for the standard one.
     pub regions: Vec<String>,
@@ -132,7 +141,9 @@ pub struct AccountConfig {
 pub struct EntraConfig {
     /// False to accept tokens without a check of their signatures.
     pub verifies: bool,
+    /// The audiences that tokens may have.
     pub audiences: Vec<String>,
+    /// The issuer of the tokens.
     pub issuer: Option<String>,
     /// The file of the issuer's keys.
     pub keys_file: Option<PathBuf>,
@@ -141,13 +152,19 @@ pub struct EntraConfig {
 /// The options of the engine that a user sets.
 #[derive(Debug)]
 pub struct EngineConfig {
+    /// The pricing model of request charges.
     pub profile: Profile,
+    /// The side that merges the results of partitions.
     pub cross_partition_queries: CrossPartitionQueries,
+    /// The enforcement of throughput.
     pub throughput: ThroughputOptions,
     /// RU/s of a container that is created without a throughput.
     pub container_ru: u32,
+    /// The size up to which a logical partition may grow.
     pub logical_partition_bytes: u64,
+    /// The size beyond which a physical partition is split.
     pub physical_partition_bytes: u64,
+    /// The time-outs after which a script is refused.
     pub script_denial: ScriptDenial,
     /// Seconds for which every container keeps the versions of its items; `None` for none.
     pub version_seconds: Option<u64>,
@@ -156,7 +173,9 @@ pub struct EngineConfig {
 /// The log of the server.
 #[derive(Debug)]
 pub struct LogConfig {
+    /// The least severe level that is logged.
     pub level: LogLevel,
+    /// The format of the lines.
     pub format: LogFormat,
     /// `None` if slow requests are not logged.
     pub slow_requests: Option<SlowRequests>,
@@ -165,6 +184,7 @@ pub struct LogConfig {
 /// Databases, containers and items that exist when the server is ready.
 #[derive(Debug)]
 pub struct DefinitionConfig {
+    /// The file or folder with the definition.
     pub path: PathBuf,
     /// The treatment of resources that exist.
     pub mode: ExistingMode,
@@ -196,10 +216,6 @@ pub struct EmulatorSettings {
     pub has_own_key: bool,
     /// Listen address of the port for probes of health.
     pub health: Option<Listen>,
-    /// Schemes that the announcement names.
-    pub schemes: &'static [&'static str],
-    /// Scheme of the console's address in the announcement.
-    pub explorer_scheme: &'static str,
     /// File to which the certificate is written.
     pub certificate_file: Option<PathBuf>,
     /// True if a failure to write that file ends the start: the user named the file.

@@ -15,7 +15,7 @@ const ALIAS: &str = "orrery";
 ///
 /// # Errors
 /// The file is damaged, the password is wrong, or the file has no key.
-pub fn read(
+pub(crate) fn read(
     bytes: &[u8],
     password: &str,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), Failure> {

@@ -52,7 +52,7 @@ pub fn create_directory(path: &Path) -> io::Result<()> {
 }
 
 /// Returns true if the group or all users may read a file. Always false on systems other than Unix.
-pub fn is_readable_by_others(path: &Path) -> bool {
+pub(crate) fn is_readable_by_others(path: &Path) -> bool {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;

@@ -1,6 +1,6 @@
 //! A server in the process of another command, on threads of its own.
 
-use crate::start;
+use crate::{announce, start};
 use orrery_server::address::reachable;
 use orrery_server::config::ServerConfig;
 use orrery_server::{AdminServer, Announcement, Failure};
@@ -33,7 +33,7 @@ impl Facts {
             (
                 admin.endpoint(),
                 admin.key().to_owned(),
-                admin.description(),
+                announce::management(admin),
             )
         });
         Facts {

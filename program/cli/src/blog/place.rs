@@ -9,9 +9,7 @@ use orrery_blog::{Client, Site, Throughput};
 use orrery_client::ConnectionOptions;
 use orrery_model::json::parse;
 use orrery_model::{Json, object};
-use orrery_server::Failure;
-use orrery_server::data_dir;
-use orrery_server::private_file;
+use orrery_server::{Failure, data_dir, private_file};
 use std::path::{Path, PathBuf};
 
 /// Name of the file.

@@ -75,7 +75,6 @@ impl StartArguments {
             otlp_endpoint: self.otlp_endpoint,
             notes: Vec::new(),
             script_host: script_host::command()?,
-            ready_json: self.ready_json,
             emulator: None,
         })
     }

@@ -4,28 +4,36 @@
 //! vendor's emulator, and `Started` with a carriage return at the end of all output.
 
 use crate::announce;
-use orrery_server::AdminServer;
-use orrery_server::Announcement;
-use orrery_server::Failure;
 use orrery_server::address::reachable;
-use orrery_server::config::EmulatorSettings;
+use orrery_server::{AdminServer, Announcement, Failure};
 use std::io::{self, Write};
 
 /// The legacy line of the vendor's emulator.
 const LEGACY: &str = "System is now fully ready to accept requests";
+
+/// The form of the announcement.
+pub(super) struct AnnouncementOptions {
+    /// True for one line of JSON.
+    pub(super) as_json: bool,
+    /// True if the console needs no sign-in.
+    pub(super) is_open: bool,
+    /// Schemes of the connection strings.
+    pub(super) schemes: &'static [&'static str],
+    /// Scheme of the console's address.
+    pub(super) explorer_scheme: &'static str,
+}
 
 /// Writes the announcement, as one line of JSON or as the lines that programs wait for.
 ///
 /// # Errors
 /// Standard output cannot be written.
 pub(super) fn write(
-    settings: &EmulatorSettings,
+    options: &AnnouncementOptions,
     announcement: &Announcement<'_>,
-    as_json: bool,
 ) -> Result<(), Failure> {
-    let written = match as_json {
+    let written = match options.as_json {
         true => announce::write(announcement, true),
-        false => write_lines(&text(settings, announcement)),
+        false => write_lines(&text(options, announcement)),
     };
     written.map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))
 }
@@ -40,7 +48,7 @@ fn write_lines(text: &str) -> io::Result<()> {
 }
 
 /// Returns all lines but the last.
-fn text(settings: &EmulatorSettings, announcement: &Announcement<'_>) -> String {
+fn text(options: &AnnouncementOptions, announcement: &Announcement<'_>) -> String {
     let data = match announcement.data_dir {
         Some(directory) => directory.display().to_string(),
         None => "memory (lost on exit)".into(),
@@ -52,8 +60,8 @@ fn text(settings: &EmulatorSettings, announcement: &Announcement<'_>) -> String 
          Data:             {data}\n\
          {}",
         env!("CARGO_PKG_VERSION"),
-        announce::listening(announcement, settings.schemes),
-        announce::connections(announcement, settings.schemes),
+        announce::listening(announcement, options.schemes),
+        announce::connections(announcement, options.schemes),
     );
     if let Some(health) = announcement.health {
         text.push_str(&format!(
@@ -63,10 +71,7 @@ fn text(settings: &EmulatorSettings, announcement: &Announcement<'_>) -> String 
     }
     match announcement.admin {
         Some(admin) if admin.has_console() => {
-            text.push_str(&format!(
-                "Explorer:         {}\n",
-                explorer(settings, admin)
-            ));
+            text.push_str(&format!("Explorer:         {}\n", explorer(options, admin)));
         }
         _ => text.push_str("Explorer:         off\n"),
     }
@@ -82,11 +87,11 @@ fn text(settings: &EmulatorSettings, announcement: &Announcement<'_>) -> String 
 
 /// Returns the address of the console; with a token that signs one browser in, unless the console
 /// is open.
-fn explorer(settings: &EmulatorSettings, admin: &AdminServer) -> String {
-    let address = match settings.is_open() {
+fn explorer(options: &AnnouncementOptions, admin: &AdminServer) -> String {
+    let address = match options.is_open {
         true => admin.endpoint(),
         false => admin.console_address().unwrap_or_else(|| admin.endpoint()),
     };
     let address = address.trim_start_matches("http").to_owned();
-    format!("{}{address}", settings.explorer_scheme)
+    format!("{}{address}", options.explorer_scheme)
 }

@@ -1,5 +1,6 @@
 //! The configuration of the server that follows from the settings of the emulator.
 
+use super::announce::AnnouncementOptions;
 use super::table::{Effect, SETTINGS};
 use super::values::Values;
 use crate::command::{EmulatorArguments, StartArguments, throughput};
@@ -30,18 +31,17 @@ const SEEDS: &str = "/init";
 /// RU/s of one physical partition.
 const PARTITION_RU: u32 = 6_000;
 
-/// Returns the configuration of the server.
+/// Returns the configuration of the server, and that of its announcement.
 ///
 /// # Errors
 /// [`Failure::Usage`] for a value that is not valid, with its source.
 pub(super) fn plan(
     arguments: &EmulatorArguments,
     values: &Values,
-) -> Result<ServerConfig, Failure> {
+) -> Result<(ServerConfig, AnnouncementOptions), Failure> {
     let mut config = StartArguments::defaults()
         .map_err(Failure::Usage)?
         .into_config()?;
-    config.ready_json = arguments.ready_json;
     // The settings file is that of `start`.
     config.settings_file = None;
     // A wrong port is told even if --listen makes it needless.
@@ -57,13 +57,10 @@ pub(super) fn plan(
     let allowed = arguments.allow_hosts.iter().cloned();
     config.clients.allowed_hosts.extend(allowed);
     config.clients.cors = arguments.cors.clone();
-    let (schemes, explorer_scheme) = schemes(values)?;
     let mut settings = EmulatorSettings {
         key: values.text("key").map(Secret::new),
         has_own_key: values.text("key").is_some() || values.text("key-file").is_some(),
         health: health(values, clients(&config))?,
-        schemes,
-        explorer_scheme,
         certificate_file: Some(CERTIFICATE_FILE.into()),
         needs_certificate_file: values.text("certificate-file").is_some(),
         seeds: seeds(values)?,
@@ -85,8 +82,15 @@ pub(super) fn plan(
     set_data(&mut config, values)?;
     set_account(&mut config, values)?;
     set_log(&mut config, values)?;
+    let (schemes, explorer_scheme) = schemes(values)?;
+    let announced = AnnouncementOptions {
+        as_json: arguments.ready_json,
+        is_open: settings.is_open(),
+        schemes,
+        explorer_scheme,
+    };
     config.emulator = Some(settings);
-    Ok(config)
+    Ok((config, announced))
 }
 
 /// Returns the first listen address for clients.
