@@ -12,10 +12,10 @@ use crate::grants::{Grantor, GrantorOptions};
 use crate::node::Seat;
 use orrery_admin::{Fleet, FleetNode};
 use orrery_gateway::LogLevel;
-use orrery_node::{LiveNode, NodeFacts};
-use orrery_node_lease::{
+use orrery_node::{
     LEASE_PARTITION, LeasedStore, Node, NodeLease, Progress, Report, Terms, Validity,
 };
+use orrery_node::{LiveNode, NodeFacts};
 use orrery_placement::{NamedCluster, PlacedStore};
 use orrery_storage::{Store, StoreError};
 use orrery_storage_postgres::{ClusterConfig, PostgresStore, PreparedStore, StoreOptions};

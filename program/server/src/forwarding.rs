@@ -43,7 +43,7 @@ use orrery_gateway::{
 use orrery_model::world::World;
 use orrery_model::{Error, Kind};
 use orrery_node::is_query;
-use orrery_node_lease::{Holder, Node, NodesKey};
+use orrery_node::{Holder, Node, NodesKey};
 use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -597,7 +597,7 @@ fn origin_of<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use orrery_node_lease::Node;
+    use orrery_node::Node;
 
     /// Returns the head of a client's request, and that of the request that is sent on for it.
     fn heads(key: &NodesKey) -> (Parts, Parts) {

@@ -25,7 +25,7 @@ use orrery_model::world::World;
 use orrery_node::{
     Hearing, LiveNode, Location, NodeFacts, Roster, facts_from_text, facts_to_text, locations,
 };
-use orrery_node_lease::{Holder, NodesKey};
+use orrery_node::{Holder, NodesKey};
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;

@@ -14,7 +14,7 @@ use crate::private_file;
 use crate::world::SystemWorld;
 use orrery_engine::storage_ids;
 use orrery_model::world::World;
-use orrery_node_lease::{Holder, LeasedStore, Node, NodeLease, Progress, Report, Terms};
+use orrery_node::{Holder, LeasedStore, Node, NodeLease, Progress, Report, Terms};
 use orrery_placement::{CopyProgress, Migration, MigrationProgress, migrate_store};
 use orrery_storage::{LocalOptions, LocalStore, PartitionId, Store, StoreError};
 use orrery_storage_postgres::ClusterConfig;

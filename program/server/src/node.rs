@@ -26,7 +26,7 @@ use orrery_gateway::{
 use orrery_model::sync::{lock, read, write};
 use orrery_model::world::World;
 use orrery_node::NodeFacts;
-use orrery_node_lease::{Holder, Node, NodesKey};
+use orrery_node::{Holder, Node, NodesKey};
 use orrery_storage::Store;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -401,7 +401,7 @@ impl NodePort {
 async fn follow_holders(seat: Arc<Seat>, lease_store: Arc<dyn Store>) {
     loop {
         let store = lease_store.clone();
-        let find = move || orrery_node_lease::holder(store.as_ref());
+        let find = move || orrery_node::holder(store.as_ref());
         let found = tokio::task::spawn_blocking(find).await;
         if let Ok(Ok(Some(node))) = found
             && node != seat.node

@@ -2,10 +2,9 @@
 //!
 //! ```text
 //! model <- storage <- storage-postgres <- placement
-//! model <- storage <- node-lease
-//! model <- node
+//! model <- storage <- node
 //! model <- storage, placement, sql, script <- engine <- gateway, what-if <- admin <- console
-//! admin, console, storage-postgres, placement, node-lease, node <- server
+//! admin, console, storage-postgres, placement, node <- server
 //! client <- blog <- blog-web <- server
 //! client, model <- tools <- server
 //! client, admin <- telemetry <- server
@@ -22,7 +21,6 @@ const MODEL: &str = "orrery-model";
 const STORAGE: &str = "orrery-storage";
 const STORAGE_POSTGRES: &str = "orrery-storage-postgres";
 const PLACEMENT: &str = "orrery-placement";
-const NODE_LEASE: &str = "orrery-node-lease";
 const NODE: &str = "orrery-node";
 const SQL: &str = "orrery-sql";
 const SCRIPT: &str = "orrery-script";
@@ -49,8 +47,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (STORAGE, &[MODEL]),
     (STORAGE_POSTGRES, &[MODEL, STORAGE]),
     (PLACEMENT, &[MODEL, STORAGE, STORAGE_POSTGRES]),
-    (NODE_LEASE, &[MODEL, STORAGE]),
-    (NODE, &[MODEL]),
+    (NODE, &[MODEL, STORAGE]),
     (SQL, &[MODEL]),
     (SCRIPT, &[MODEL]),
     (ENGINE, &[MODEL, STORAGE, PLACEMENT, SQL, SCRIPT]),
@@ -69,7 +66,6 @@ const MAY_USE: &[(&str, &[&str])] = &[
             STORAGE,
             STORAGE_POSTGRES,
             PLACEMENT,
-            NODE_LEASE,
             NODE,
             SQL,
             SCRIPT,

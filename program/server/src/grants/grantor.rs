@@ -22,7 +22,7 @@ use orrery_model::Rid;
 use orrery_model::sync::{lock, pause, read, wait, write};
 use orrery_model::world::World;
 use orrery_node::{Given, Owner, PartitionLoad, Recall, next_assignment};
-use orrery_node_lease::{NodesKey, Validity};
+use orrery_node::{NodesKey, Validity};
 use orrery_placement::PlacedStore;
 use orrery_storage::{PartitionId, StoreError};
 use std::collections::{BTreeMap, HashMap, HashSet};

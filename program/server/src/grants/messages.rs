@@ -18,7 +18,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use orrery_engine::{GrantedPartition, MeterReport, Standing};
 use orrery_gateway::RequestBody;
-use orrery_node_lease::NodesKey;
+use orrery_node::NodesKey;
 use orrery_storage::PartitionId;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

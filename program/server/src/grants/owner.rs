@@ -37,7 +37,7 @@ use orrery_model::Rid;
 use orrery_model::sync::{lock, read, write};
 use orrery_model::world::{ShiftedWorld, World};
 use orrery_node::Owned;
-use orrery_node_lease::{Holder, LeasedStore, Moment, Validity};
+use orrery_node::{Holder, LeasedStore, Moment, Validity};
 use orrery_storage::{PartitionId, Store, StoreError};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -9,8 +9,8 @@ use super::messages::{RECALL_PATH, RecallText, Returned, read_answer, request_wi
 use crate::forwarding::{NodesClient, nodes_client};
 use http::StatusCode;
 use orrery_model::world::World;
+use orrery_node::NodesKey;
 use orrery_node::Recall;
-use orrery_node_lease::NodesKey;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};

@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 use orrery_model::world::World;
-use orrery_node_lease::{LeasedStore, Node, NodeLease, Progress, Terms};
+use orrery_node::{LeasedStore, Node, NodeLease, Progress, Terms};
 use orrery_storage::{Commit, CommitOutcome, Head, MemoryStore, PartitionId, Store, StoreError};
 use orrery_test_wait::wait_for;
 
@@ -100,7 +100,7 @@ fn the_second_node_waits_and_takes_a_released_lease() {
     assert_eq!(*second.key(), key, "the key outlives its first holder");
     assert!(second.validity().is_valid());
     assert_eq!(
-        orrery_node_lease::holder(store.as_ref()).expect("a row"),
+        orrery_node::holder(store.as_ref()).expect("a row"),
         Some(node("b"))
     );
 }
@@ -149,7 +149,7 @@ fn a_lease_that_is_renewed_outlives_its_ttl_and_a_lost_one_is_told() {
 
     // Each renewal is a commit of the partition of the lease.
     let lsn = || {
-        let snapshot = store.snapshot(orrery_node_lease::LEASE_PARTITION);
+        let snapshot = store.snapshot(orrery_node::LEASE_PARTITION);
         snapshot.expect("a snapshot").head().lsn
     };
     wait_for("the lease is renewed", lsn, |lsn| *lsn >= 5);
@@ -157,7 +157,7 @@ fn a_lease_that_is_renewed_outlives_its_ttl_and_a_lost_one_is_told() {
     // Another process takes the lease without waiting. A renewal in between fences its claim.
     let row = br#"{"name":"b","address":"http://b","process":"9","ttlMs":"90","released":false}"#;
     loop {
-        let taken = store.open(orrery_node_lease::LEASE_PARTITION);
+        let taken = store.open(orrery_node::LEASE_PARTITION);
         let taken = taken.expect("it opens");
         let claim = Commit {
             expect_lsn: taken.head().lsn,
@@ -176,6 +176,6 @@ fn a_lease_that_is_renewed_outlives_its_ttl_and_a_lost_one_is_told() {
     }
     assert!(!lease.validity().is_valid());
     drop(lease);
-    let holder = orrery_node_lease::holder(store.as_ref()).expect("a row");
+    let holder = orrery_node::holder(store.as_ref()).expect("a row");
     assert_eq!(holder.expect("the thief").name, "b");
 }

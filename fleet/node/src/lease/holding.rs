@@ -3,9 +3,9 @@
 use orrery_model::world::World;
 use orrery_storage::{Commit, CommitOutcome, Head, Lease, Store};
 
-use crate::LEASE_PARTITION;
-use crate::key::NodesKey;
-use crate::row::{Node, Row};
+use super::LEASE_PARTITION;
+use super::key::NodesKey;
+use super::row::{Node, Row};
 
 /// The lease in the hands of its holder.
 pub(crate) struct Holding {

@@ -10,8 +10,8 @@ use orrery_storage::{
     Pending, Receipt, ScrubProgress, Snapshot, Store, StoreError,
 };
 
-use crate::RETRY_MS;
-use crate::validity::{EXPIRED, Validity};
+use super::RETRY_MS;
+use super::validity::{EXPIRED, Validity};
 
 /// A store behind a lease. The header of the crate has the promise.
 pub struct LeasedStore {

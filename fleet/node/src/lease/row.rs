@@ -1,6 +1,6 @@
 //! The row of the lease: the node that holds the lease, as JSON.
 
-use crate::key::NodesKey;
+use super::key::NodesKey;
 use orrery_model::json::parse;
 use orrery_model::{Json, object};
 use orrery_storage::{Bytes, Snapshot, StoreError};

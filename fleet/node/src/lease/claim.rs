@@ -3,10 +3,10 @@
 use orrery_model::world::World;
 use orrery_storage::{CommitOutcome, Lsn, Store, StoreError};
 
-use crate::holding::{Holding, commit_of};
-use crate::key::NodesKey;
-use crate::row::{Holder, Row};
-use crate::{LEASE_PARTITION, RETRY_MS};
+use super::holding::{Holding, commit_of};
+use super::key::NodesKey;
+use super::row::{Holder, Row};
+use super::{LEASE_PARTITION, RETRY_MS};
 
 /// Milliseconds that a released lease is left to the successor that the last holder has named.
 const SUCCESSOR_MS: u64 = 2_000;
@@ -110,9 +110,9 @@ impl Claim {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::holding::Renewal;
-    use crate::row::Node;
-    use crate::validity::{Moment, Validity};
+    use crate::lease::holding::Renewal;
+    use crate::lease::row::Node;
+    use crate::lease::validity::{Moment, Validity};
     use orrery_model::world::SeededWorld;
     use orrery_storage::MemoryStore;
     use std::sync::Arc;
@@ -215,12 +215,15 @@ mod tests {
         let (mut first, mut second) = (TestNode::new(1), TestNode::new(2));
         first.step(&store, || ());
         assert_eq!(
-            crate::holder(&store).expect("a row").expect("a node").name,
+            crate::lease::holder(&store)
+                .expect("a row")
+                .expect("a node")
+                .name,
             "node-1"
         );
         let mut holding = first.holding.take().expect("the first holds");
         holding.release(&store, first.world.as_ref(), None);
-        assert_eq!(crate::holder(&store).expect("a row"), None);
+        assert_eq!(crate::lease::holder(&store).expect("a row"), None);
         second.step(&store, || ());
         assert!(second.validity.is_valid());
     }

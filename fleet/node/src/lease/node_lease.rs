@@ -8,12 +8,12 @@ use orrery_model::sync::lock;
 use orrery_model::world::World;
 use orrery_storage::{Store, StoreError};
 
-use crate::LEASE_PARTITION;
-use crate::claim::{Attempt, Claim};
-use crate::holding::{Holding, Renewal};
-use crate::key::NodesKey;
-use crate::row::{Holder, Node, Row};
-use crate::validity::{Moment, Validity};
+use super::LEASE_PARTITION;
+use super::claim::{Attempt, Claim};
+use super::holding::{Holding, Renewal};
+use super::key::NodesKey;
+use super::row::{Holder, Node, Row};
+use super::validity::{Moment, Validity};
 
 /// The times of a lease.
 #[derive(Clone, Copy, Debug)]

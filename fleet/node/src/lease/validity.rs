@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use orrery_model::world::World;
 use orrery_storage::StoreError;
 
-use crate::RETRY_MS;
+use super::RETRY_MS;
 
 /// The time until which a lease is valid, by two clocks of the node.
 ///
