@@ -1,7 +1,7 @@
 //! Partitions that nodes without the lease own.
 //!
 //! The holder of the lease gives partitions with load to the other nodes, so that the nodes share
-//! the requests. `fleet/node/src/grants.rs` has the rules of a grant, and
+//! the requests. `fleet/node/src/grants/rules.rs` has the rules of a grant, and
 //! `core/engine/src/ownership.rs` the way of a partition from one process to the other.
 //!
 //! - `messages.rs`: the messages between holder and owners, and their signatures;

@@ -4,7 +4,7 @@
 //! address is that of one of its nodes. A request may have come in through a node other than the
 //! holder: clients near that node are best served by that node, so it is preferred in its region.
 
-use crate::roster::NodeFacts;
+use super::NodeFacts;
 
 /// A region and its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
