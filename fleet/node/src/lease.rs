@@ -19,7 +19,7 @@
 //!    answer of an earlier holder leaves out a commit of a later one, however long a node was
 //!    paused.
 //!
-//! Left out: partitions that the holder lets other nodes own (`program/server/src/grants.rs`), and
+//! Left out: partitions that the holder lets other nodes own (`grants.rs`), and
 //! the removal of partitions by a holder that was paused for longer than the TTL between the check
 //! of its lease and the call of the store.
 

@@ -8,6 +8,7 @@
 //! with another address is no fault; but if the earlier address is heard again, two processes use
 //! the name, and the later one is refused while the first one lives.
 
+pub(crate) mod members;
 pub(crate) mod regions;
 
 use orrery_model::json::parse;

@@ -7,6 +7,7 @@
 //! | 2 | the command line is wrong; the parser of the command line uses this code too |
 //! | 4 | the data directory cannot be opened |
 
+use orrery_node::NodeError;
 use std::fmt::{self, Write as _};
 use std::process::ExitCode;
 
@@ -40,6 +41,15 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+impl From<NodeError> for Failure {
+    fn from(error: NodeError) -> Failure {
+        match error {
+            NodeError::Usage(message) => Failure::Usage(message),
+            NodeError::Data(message) => Failure::Data(message),
+        }
+    }
+}
 
 /// Writes a message. Control characters are escaped, except for line ends and tabs: a message may
 /// repeat the text of another server, and the terminal would obey such characters.

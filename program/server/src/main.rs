@@ -10,6 +10,7 @@
 //!   account, keys, entra   options of the gateway
 //!   announce     announcement on standard output
 //!   signals      shutdown, reload of the keys
+//!   fleet_node   node of a fleet in this server
 //!   background, write_watch   periodic tasks
 //! emulator     orrery emulator: the server in the place of the vendor's emulator
 //! health, public_paths   probes, and the certificate for clients
@@ -45,7 +46,6 @@ mod blog;
 mod cert;
 mod certificate;
 mod client_port;
-mod clusters;
 mod command;
 mod config;
 mod context;
@@ -58,9 +58,8 @@ mod engine;
 mod entra;
 mod failure;
 mod fleet;
-mod forwarding;
+mod fleet_node;
 mod gateway_options;
-mod grants;
 mod health;
 mod healthcheck;
 mod hosts;
@@ -68,10 +67,8 @@ mod key_users;
 mod keys;
 mod library_log;
 mod mcp;
-mod members;
 mod memory;
 mod migrate_store;
-mod node;
 mod notify;
 mod observers;
 mod opening;
@@ -80,7 +77,6 @@ mod private_file;
 mod public_file;
 mod public_paths;
 mod query;
-mod reader;
 #[cfg(test)]
 mod reference;
 mod repair;

@@ -5,7 +5,6 @@
 //!
 //! Left out: keys and certificates, which the result names.
 
-use crate::clusters::{end, machine_name, open_for_lease, prepare_placed, read_file};
 use crate::command::{MigrateStoreArguments, StoreKind};
 use crate::data_dir::{self, SERVER};
 use crate::engine::{open_store, store_folder};
@@ -14,7 +13,10 @@ use crate::private_file;
 use crate::world::SystemWorld;
 use orrery_engine::storage_ids;
 use orrery_model::world::World;
-use orrery_node::{Holder, LeasedStore, Node, NodeLease, Progress, Report, Terms};
+use orrery_node::{
+    Holder, LeasedStore, Node, NodeLease, Progress, Report, Terms, end, machine_name,
+    open_for_lease, prepare_placed, read_file,
+};
 use orrery_placement::{CopyProgress, Migration, MigrationProgress, migrate_store};
 use orrery_storage::{LocalOptions, LocalStore, PartitionId, Store, StoreError};
 use orrery_storage_postgres::ClusterConfig;

@@ -23,13 +23,12 @@ use crate::announce::Announcement;
 use crate::background;
 use crate::certificate;
 use crate::client_port::{DRAIN_TIMEOUT, cannot_listen, connection_limits};
-use crate::clusters::{self, Clusters};
 use crate::config::ServerConfig;
 use crate::context::ServerContext;
 use crate::definition;
 use crate::failure::Failure;
+use crate::fleet_node::{self, ClientService, ServerPort, fleet_for_operator, open_port};
 use crate::memory::Memory;
-use crate::node::{ClientService, NodePort};
 use crate::notify;
 use crate::observers::Observers;
 use crate::opening::{Opened, Opening, Server};
@@ -124,7 +123,7 @@ pub(crate) fn run_inside<S: Future<Output = ()>>(
 
 /// Shuts the engine of a node down, gives the lease back, and closes the port once the next holder
 /// is known: until then other nodes hear on their connections that this node has left.
-fn end_node(runtime: &Runtime, server: Server, node: NodePort) -> Result<(), Failure> {
+fn end_node(runtime: &Runtime, server: Server, node: ServerPort) -> Result<(), Failure> {
     let Server {
         engine,
         clusters,
@@ -160,10 +159,10 @@ async fn run_server<S: Future<Output = ()>>(
     config: ServerConfig,
     stopped: impl FnOnce() -> Result<S, Failure>,
     ready: impl FnOnce(&Announcement<'_>) -> Result<(), Failure>,
-) -> Result<Option<(Server, Option<NodePort>)>, Failure> {
+) -> Result<Option<(Server, Option<ServerPort>)>, Failure> {
     // Wrong options, a wrong cluster file and a wrong definition end the start before any file is
     // created.
-    clusters::check(&config)?;
+    fleet_node::check(&config)?;
     let definition = definition::of_server(&config)?;
     let telemetry = Telemetry::read(&config)?;
     let context = ServerContext::new(&config)?;
@@ -177,8 +176,8 @@ async fn run_server<S: Future<Output = ()>>(
     let observers = Observers::start(&config, &context).await?;
 
     // Other nodes may serve for long, and this one sends requests on to them meanwhile.
-    let node_port = NodePort::open(&config, &context, &observers.health).await?;
     let config = Arc::new(config);
+    let node_port = open_port(&config, &context, &observers.health).await?;
     let opening = Opening {
         config: config.clone(),
         context: &context,
@@ -228,16 +227,14 @@ async fn run_server<S: Future<Output = ()>>(
 
 /// Returns the parts that the management API and the export of metrics read.
 fn components(server: &Server) -> Components {
+    let clusters = server.clusters.as_ref();
     Components {
         engine: server.engine.clone(),
         gateway: server.gateway.clone(),
         clock: server.clock.clone(),
         data_dir: server.context.data_dir.clone(),
-        placement: server
-            .clusters
-            .as_ref()
-            .map(|clusters| clusters.placed.clone()),
-        fleet: server.clusters.as_ref().map(Clusters::fleet),
+        placement: clusters.map(|clusters| clusters.placed.clone()),
+        fleet: clusters.map(|clusters| fleet_for_operator(clusters.fleet())),
         started: server.context.started,
     }
 }
@@ -326,10 +323,10 @@ async fn serve_clients<S: Future<Output = ()>>(
     server: &Server,
     config: &ServerConfig,
     observers: &Observers,
-    node: Option<NodePort>,
+    node: Option<ServerPort>,
     stopped: Pin<Box<S>>,
     ready: Option<impl FnOnce(&Announcement<'_>) -> Result<(), Failure>>,
-) -> Result<Option<NodePort>, Failure> {
+) -> Result<Option<ServerPort>, Failure> {
     let mut port = ClientPort::open(config, node).await?;
 
     // The port is open, so the system queues the connections of clients that react to the
@@ -405,13 +402,13 @@ fn begin_serving(server: &Server, observers: &Observers, address: SocketAddr) {
 /// The open port for clients.
 enum ClientPort {
     /// That of a node, which has served requests already.
-    OfNode(Box<NodePort>),
+    OfNode(Box<ServerPort>),
     /// That of a server with its own data.
     Opened(Vec<TcpListener>),
 }
 
 impl ClientPort {
-    async fn open(config: &ServerConfig, node: Option<NodePort>) -> Result<ClientPort, Failure> {
+    async fn open(config: &ServerConfig, node: Option<ServerPort>) -> Result<ClientPort, Failure> {
         if let Some(node) = node {
             return Ok(ClientPort::OfNode(Box::new(node)));
         }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! model <- storage <- storage-postgres <- placement
-//! model <- storage <- node
 //! model <- storage, placement, sql, script <- engine <- gateway, what-if <- admin <- console
+//! storage-postgres, placement, engine, gateway <- node
 //! admin, console, storage-postgres, placement, node <- server
 //! client <- blog <- blog-web <- server
 //! client, model <- tools <- server
@@ -47,7 +47,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (STORAGE, &[MODEL]),
     (STORAGE_POSTGRES, &[MODEL, STORAGE]),
     (PLACEMENT, &[MODEL, STORAGE, STORAGE_POSTGRES]),
-    (NODE, &[MODEL, STORAGE]),
+    (
+        NODE,
+        &[MODEL, STORAGE, STORAGE_POSTGRES, PLACEMENT, ENGINE, GATEWAY],
+    ),
     (SQL, &[MODEL]),
     (SCRIPT, &[MODEL]),
     (ENGINE, &[MODEL, STORAGE, PLACEMENT, SQL, SCRIPT]),

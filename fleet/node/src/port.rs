@@ -1,37 +1,30 @@
 //! The client port of a node, from the start of the process on: before the node holds the lease of
 //! the account, while it holds the lease, and until its end.
 
-use crate::address::{Listen, first_of, listen};
-use crate::client_port::{DRAIN_TIMEOUT, cannot_listen, connection_limits};
-use crate::clusters::machine_name;
-use crate::config::{FleetConfig, ServerConfig};
-use crate::context::ServerContext;
-use crate::failure::Failure;
-use crate::forwarding::{
+use crate::forward::to_owner::{Passing, Recalls};
+use crate::forward::{
     Forwarder, FromNodes, NodesClient, is_refusal_of_node, nodes_client, not_holder,
 };
-use crate::grants::{Grantor, OwnerNode, POLL_PATH, Passing, RECALL_PATH, Recalls};
-use crate::health::Health;
-use crate::members::{HELLO_PATH, Members, say_hello};
-use crate::public_paths::PublicPaths;
-use crate::reader::Reader;
+use crate::grants::{Grantor, OwnerNode, POLL_PATH, RECALL_PATH};
+use crate::roster::members::{HELLO_PATH, Members, say_hello};
+use crate::standby::Reader;
+use crate::{Holder, Node, NodeContext, NodeFacts, NodesKey};
 use bytes::Bytes;
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response, Version};
-use orrery_console::WithConsole;
 use orrery_gateway::{
-    BodyMemory, Connection, ConnectionCounters, Gateway, Log, Patience, Port, RequestBody, Service,
-    Unanswered, serve,
+    BodyMemory, Connection, ConnectionCounters, ConnectionLimits, Gateway, Log, Patience, Port,
+    RequestBody, Service, Unanswered, serve,
 };
 use orrery_model::sync::{lock, read, write};
 use orrery_model::world::World;
-use orrery_node::NodeFacts;
-use orrery_node::{Holder, Node, NodesKey};
 use orrery_storage::Store;
+use rustls::ServerConfig;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::time::Duration;
+use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
@@ -50,13 +43,10 @@ const LINGER: Duration = Duration::from_millis(500);
 /// The time for which requests wait until the next holder serves: it opens the data first.
 const SUCCESSOR_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The service of the client port of a server.
-pub(crate) type ClientService = PublicPaths<WithConsole<Gateway>>;
-
 /// The part of a node that the wait for the lease needs.
-pub(crate) struct Seat {
+pub struct Seat {
     /// This node as others see it.
-    pub(crate) node: Node,
+    pub node: Node,
     /// The nodes of the fleet.
     pub(crate) members: Arc<Members>,
     /// Told each holder of the lease.
@@ -87,12 +77,12 @@ impl Seat {
     }
 
     /// Returns the node to which an operator has given the lease.
-    pub(crate) fn successor(&self) -> Option<String> {
+    pub fn successor(&self) -> Option<String> {
         self.successor.borrow().clone()
     }
 
     /// Returns when an operator gives the lease to another node.
-    pub(crate) async fn has_successor(&self) {
+    pub async fn has_successor(&self) {
         // The sender lives as long as `self`.
         let _ = self.successor.subscribe().wait_for(Option::is_some).await;
     }
@@ -117,17 +107,17 @@ impl Seat {
     }
 
     /// Answers reads from standbys from now on, until this node serves.
-    pub(crate) fn begin_reading(&self, reader: Reader) {
+    pub fn begin_reading(&self, reader: Reader) {
         *write(&self.reader) = Some(Arc::new(reader));
     }
 
     /// Returns the part of this node that owns partitions, if there is one.
-    pub(crate) fn owner(&self) -> Option<Arc<OwnerNode>> {
+    pub fn owner(&self) -> Option<Arc<OwnerNode>> {
         read(&self.owner).clone()
     }
 
     /// Owns the partitions that the holder gives from now on, until this node serves.
-    pub(crate) fn begin_owning(&self, owner: Arc<OwnerNode>) {
+    pub fn begin_owning(&self, owner: Arc<OwnerNode>) {
         *write(&self.owner) = Some(owner);
     }
 
@@ -187,14 +177,36 @@ impl ClaimWait {
     }
 }
 
-/// The open client port of a node.
-pub(crate) struct NodePort {
-    pub(crate) seat: Arc<Seat>,
+/// The settings of a client port.
+pub struct NodePortOptions {
+    /// This node as others see it.
+    pub node: Node,
+    /// The region of this node; `None` for a node without one.
+    pub region: Option<String>,
+    /// The open sockets.
+    pub listeners: Vec<TcpListener>,
+    /// The certificate.
+    pub tls: Arc<ServerConfig>,
+    /// The bounds of the connections of clients.
+    pub limits: ConnectionLimits,
+    /// The time that a worker looks for the next request before it sleeps.
+    pub spin: Duration,
+    /// The time that requests in progress get to finish when the node stops.
+    pub drain: Duration,
+}
+
+/// The open client port of a node: `F` answers clients while the node forwards, `S` while the node
+/// serves.
+pub struct NodePort<F, S> {
+    /// The part that other parts of the node use.
+    pub seat: Arc<Seat>,
     /// All addresses on which the node listens.
-    pub(crate) addresses: Vec<SocketAddr>,
-    service: Arc<NodeService>,
+    pub addresses: Vec<SocketAddr>,
+    service: Arc<NodeService<F, S>>,
     /// The HTTP client for other nodes.
-    pub(crate) client: NodesClient,
+    pub client: NodesClient,
+    /// The time that requests in progress get to finish.
+    drain: Duration,
     /// The task that tells holders of this node.
     hello: JoinHandle<()>,
     /// Closed when the last request that this node serves has ended; there while the node serves.
@@ -203,35 +215,28 @@ pub(crate) struct NodePort {
     serving: JoinHandle<bool>,
 }
 
-impl NodePort {
-    /// Opens the client port of a node, which forwards until it serves. Returns `None` for a
-    /// server that is no node.
-    ///
-    /// # Errors
-    /// [`Failure::Failed`] if the port cannot be used, [`Failure::Usage`] if the address for other
-    /// nodes is not known.
-    pub(crate) async fn open(
-        config: &ServerConfig,
-        context: &ServerContext,
-        health: &Arc<Health>,
-    ) -> Result<Option<NodePort>, Failure> {
-        let Some(fleet) = &config.fleet else {
-            return Ok(None);
-        };
-        let listeners = listen(&config.clients.listen, config.clients.takes_free_port).await;
-        let failed = |(wanted, error)| cannot_listen(config, wanted, &error);
-        let listeners = listeners.map_err(failed)?;
-        let first = first_of(&listeners).map_err(|error| failed((Listen::Localhost(0), error)))?;
+impl<F: Service, S: Service> NodePort<F, S> {
+    /// Serves the client port of a node, which forwards until it serves requests itself. `front`
+    /// puts the paths that each node answers in front of the service that forwards.
+    pub fn open(
+        options: NodePortOptions,
+        context: &NodeContext,
+        front: impl FnOnce(Forwarder) -> F,
+    ) -> NodePort<F, S> {
+        let NodePortOptions {
+            node,
+            region,
+            listeners,
+            tls,
+            limits,
+            spin,
+            drain,
+        } = options;
         let addresses = listeners.iter().filter_map(|one| one.local_addr().ok());
         let addresses = addresses.collect();
-        let node = Node {
-            name: fleet.node.clone().unwrap_or_else(machine_name),
-            address: address_for_nodes(fleet, &config.clients.listen, first)?,
-        };
-        let region = config.account.regions.first();
         let own = NodeFacts {
             name: node.name.clone(),
-            region: region.map(|name| name.trim().to_owned()),
+            region,
             address: node.address.clone(),
         };
         let seat = Arc::new(Seat {
@@ -253,36 +258,37 @@ impl NodePort {
         let forwarder = Forwarder::new(context, seat.clone(), client.clone());
         let service = Arc::new(NodeService {
             seat: seat.clone(),
-            forwarder: Arc::new(forwarder.with_public_paths(context, health.clone())),
+            forwarder: Arc::new(front(forwarder)),
             serving: RwLock::new(None),
         });
         let port = Port {
             service: service.clone(),
-            tls: Some(context.tls.config.clone()),
-            limits: connection_limits(config, context),
+            tls: Some(tls),
+            limits,
             patience: Patience::default(),
-            spin: config.clients.spin,
-            drain: DRAIN_TIMEOUT,
+            spin,
+            drain,
         };
         let (stop, stopped) = oneshot::channel();
         let serving = tokio::spawn(serve(port, listeners, async {
             // A sender that is dropped ends the port as well.
             let _ = stopped.await;
         }));
-        Ok(Some(NodePort {
+        NodePort {
             seat,
             addresses,
             service,
             client,
+            drain,
             hello: tokio::spawn(hello),
             ended: None,
             stop,
             serving,
-        }))
+        }
     }
 
     /// Returns when another node is known to hold the lease.
-    pub(crate) async fn has_holder(&self) {
+    pub async fn has_holder(&self) {
         let own = &self.seat.node;
         // The row may be that of an earlier process of this node.
         let is_other =
@@ -293,7 +299,7 @@ impl NodePort {
     }
 
     /// Returns the address of another node that uses the name of this one, once it is known.
-    pub(crate) async fn has_namesake(&self) -> String {
+    pub async fn has_namesake(&self) -> String {
         let mut namesake = self.seat.namesake.subscribe();
         match namesake.wait_for(Option::is_some).await {
             Ok(address) => address.clone().unwrap_or_default(),
@@ -303,19 +309,19 @@ impl NodePort {
     }
 
     /// Makes the node wait for the lease no longer.
-    pub(crate) fn cancel(&self) {
+    pub fn cancel(&self) {
         self.seat.claim.cancel();
     }
 
     /// Returns the counters of the port's connections.
-    pub(crate) fn connections(&self) -> Arc<ConnectionCounters> {
+    pub fn connections(&self) -> Arc<ConnectionCounters> {
         self.service.connections()
     }
 
     /// Serves requests from now on, those too that wait for a holder.
-    pub(crate) fn begin_serving(
+    pub fn begin_serving(
         &mut self,
-        service: ClientService,
+        service: S,
         (gateway, grantor): (&Arc<Gateway>, &Arc<Grantor>),
         world: &Arc<dyn World>,
     ) {
@@ -352,20 +358,20 @@ impl NodePort {
     /// Serves no further requests, and waits for those in progress. Returns true if all of these
     /// ended in time. The port stays open: requests of other nodes are refused, so that those nodes
     /// look for the next holder, and requests of clients wait for that holder.
-    pub(crate) async fn end_serving(&mut self) -> bool {
+    pub async fn end_serving(&mut self) -> bool {
         self.seat.is_leaving.store(true, Ordering::SeqCst);
         self.seat.is_serving.store(false, Ordering::SeqCst);
         drop(write(&self.service.serving).take());
         let Some(mut ended) = self.ended.take() else {
             return true;
         };
-        let all_ended = tokio::time::timeout(DRAIN_TIMEOUT, ended.recv()).await;
+        let all_ended = tokio::time::timeout(self.drain, ended.recv()).await;
         all_ended.is_ok()
     }
 
     /// Closes the port of a node that has given the lease back, once another node holds the lease
     /// or for some time none does. Requests that wait are sent on to the next holder.
-    pub(crate) async fn hand_over(self, lease_store: Arc<dyn Store>) {
+    pub async fn hand_over(self, lease_store: Arc<dyn Store>) {
         // The next holder has no use for a node that ends.
         self.hello.abort();
         let limit = match self.seat.members.live().len() {
@@ -384,7 +390,7 @@ impl NodePort {
 
     /// Closes the port, and waits for the requests in progress; those that wait for a holder are
     /// answered with 503 after a time. Returns true if all of these ended in time.
-    pub(crate) async fn close(mut self, patience: Duration) -> bool {
+    pub async fn close(mut self, patience: Duration) -> bool {
         self.hello.abort();
         // The port may have ended by itself, which only a panic does.
         let _ = self.stop.send(());
@@ -401,7 +407,7 @@ impl NodePort {
 async fn follow_holders(seat: Arc<Seat>, lease_store: Arc<dyn Store>) {
     loop {
         let store = lease_store.clone();
-        let find = move || orrery_node::holder(store.as_ref());
+        let find = move || crate::holder(store.as_ref());
         let found = tokio::task::spawn_blocking(find).await;
         if let Ok(Ok(Some(node))) = found
             && node != seat.node
@@ -419,21 +425,21 @@ async fn follow_holders(seat: Arc<Seat>, lease_store: Arc<dyn Store>) {
 }
 
 /// The service of the port: that of the holder, or the one that forwards.
-struct NodeService {
+struct NodeService<F, S> {
     seat: Arc<Seat>,
-    forwarder: Arc<PublicPaths<Forwarder>>,
+    forwarder: Arc<F>,
     /// There while the node holds the lease.
-    serving: RwLock<Option<Arc<Serving>>>,
+    serving: RwLock<Option<Arc<Serving<S>>>>,
 }
 
 /// The service of the holder. Each request in progress has a reference.
-struct Serving {
-    service: FromNodes<ClientService>,
+struct Serving<S> {
+    service: FromNodes<S>,
     /// Dropped with the last reference.
     _in_progress: mpsc::Sender<()>,
 }
 
-impl Service for NodeService {
+impl<F: Service, S: Service> Service for NodeService<F, S> {
     async fn handle(
         &self,
         request: Request<RequestBody>,
@@ -487,23 +493,4 @@ impl Service for NodeService {
     fn memory(&self) -> &BodyMemory {
         self.forwarder.memory()
     }
-}
-
-/// Returns the address at which other nodes reach this one, as a URL.
-fn address_for_nodes(
-    fleet: &FleetConfig,
-    listen: &[Listen],
-    first: SocketAddr,
-) -> Result<String, Failure> {
-    if let Some(url) = &fleet.advertise {
-        return Ok(url.clone());
-    }
-    if first.ip().is_unspecified() || listen.len() > 1 {
-        return Err(Failure::Usage(
-            "a node that listens on all interfaces or on several addresses needs --advertise URL: \
-             the address at which the other nodes reach this one, such as http://10.0.0.1:8081"
-                .to_owned(),
-        ));
-    }
-    Ok(format!("http://{first}"))
 }

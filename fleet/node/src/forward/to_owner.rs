@@ -5,10 +5,8 @@
 //! the node cannot be reached, or does not own the partition any more, the holder takes the
 //! partition back and carries the request out itself.
 
-use super::Grantor;
-use crate::forwarding::{
-    NodesClient, Sent, changes_nothing, lost_write, send_to_owner, while_owner,
-};
+use crate::Grantor;
+use crate::forward::{NodesClient, Sent, changes_nothing, lost_write, send_to_owner, while_owner};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Request, Response};

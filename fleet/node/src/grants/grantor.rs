@@ -13,7 +13,8 @@ use super::messages::{
     reports,
 };
 use super::recaller::{Ended, Recaller};
-use crate::forwarding::not_holder;
+use crate::forward::not_holder;
+use crate::{Given, NodesKey, Owner, PartitionLoad, Recall, Validity, next_assignment};
 use bytes::Bytes;
 use http::{Request, Response};
 use orrery_engine::{Engine, GrantedPartition, Owners, Standing};
@@ -21,8 +22,6 @@ use orrery_gateway::{Log, LogLevel, RequestBody};
 use orrery_model::Rid;
 use orrery_model::sync::{lock, pause, read, wait, write};
 use orrery_model::world::World;
-use orrery_node::{Given, Owner, PartitionLoad, Recall, next_assignment};
-use orrery_node::{NodesKey, Validity};
 use orrery_placement::PlacedStore;
 use orrery_storage::{PartitionId, StoreError};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -54,7 +53,7 @@ struct Terms {
 }
 
 /// The grants of a holder.
-pub(crate) struct Grantor {
+pub struct Grantor {
     /// The term of this holder, which stands for its process where owners are compared.
     term: u64,
     key: NodesKey,
@@ -165,7 +164,7 @@ impl Grantor {
     }
 
     /// Sets the engine whose partitions are given.
-    pub(crate) fn set_engine(&self, engine: &Arc<Engine>) {
+    pub fn set_engine(&self, engine: &Arc<Engine>) {
         let _ = self.engine.set(Arc::downgrade(engine));
     }
 
@@ -218,7 +217,7 @@ impl Grantor {
 
     /// Makes this node the owner of a partition, or of all, for a request that no owner carries
     /// out. Returns false if that is not possible now.
-    pub(crate) fn recall_for_request(&self, partition: Option<u64>) -> bool {
+    pub fn recall_for_request(&self, partition: Option<u64>) -> bool {
         let recalled = match partition {
             Some(partition) => self.recall(PartitionId(partition)),
             None => {

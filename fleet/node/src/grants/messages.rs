@@ -10,7 +10,8 @@
 //! Counts are told in reports with numbers. A report that may not have arrived is sent again with
 //! its number, so no count is added twice.
 
-use crate::members::{SIGNATURE, empty, signature_of, verify};
+use crate::NodesKey;
+use crate::roster::members::{SIGNATURE, empty, signature_of, verify};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
@@ -18,7 +19,6 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use orrery_engine::{GrantedPartition, MeterReport, Standing};
 use orrery_gateway::RequestBody;
-use orrery_node::NodesKey;
 use orrery_storage::PartitionId;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -6,11 +6,10 @@
 //! Promise: each recall ends, with what the owner has given back, or when the grants have expired.
 
 use super::messages::{RECALL_PATH, RecallText, Returned, read_answer, request_with};
-use crate::forwarding::{NodesClient, nodes_client};
+use crate::forward::{NodesClient, nodes_client};
+use crate::{NodesKey, Recall};
 use http::StatusCode;
 use orrery_model::world::World;
-use orrery_node::NodesKey;
-use orrery_node::Recall;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};

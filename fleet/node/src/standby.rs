@@ -8,19 +8,15 @@
 //!
 //! Budgets of throughput are those of this node: the service too gives each region the full budget.
 
-use crate::config::ServerConfig;
-use crate::context::ServerContext;
-use crate::engine::engine_options;
-use crate::failure::Failure;
-use crate::gateway_options::gateway_options;
-use crate::keys;
+pub(crate) mod local_read;
+
+use crate::{DatabaseOptions, NodeContext, freshness, is_final};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response};
 use http_body_util::Full;
 use orrery_engine::Engine;
 use orrery_gateway::{Connection, Gateway, LogLevel};
-use orrery_node::{freshness, is_final};
 use orrery_placement::StandbyCopies;
 use orrery_storage_postgres::{ClusterConfig, PostgresStore};
 use std::sync::Arc;
@@ -34,7 +30,7 @@ const SUB_STATUS: HeaderName = HeaderName::from_static("x-ms-substatus");
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// A reader of standbys.
-pub(crate) struct Reader {
+pub struct Reader {
     engine: Arc<Engine>,
     gateway: Arc<Gateway>,
     /// The consistency level of the account.
@@ -45,27 +41,23 @@ impl Reader {
     /// Opens the standbys of the first cluster of a file.
     ///
     /// # Errors
-    /// [`Failure::Data`] if no standby can be read now, and those of the options.
-    pub(crate) fn open(
-        config: &ServerConfig,
-        first: &ClusterConfig,
-        context: &ServerContext,
-    ) -> Result<Reader, Failure> {
-        let memory = &context.memory;
-        let keys = keys::of_server(config)?.keys;
-        let gateway_options = gateway_options(config, context, memory, keys)?;
-        let store = PostgresStore::open(first.clone());
-        let store = store.map_err(|error| Failure::Data(error.to_string()))?;
+    /// No standby can be read now, or there are no usable options; the reason is for the log.
+    fn open(first: &ClusterConfig, context: &NodeContext) -> Result<Reader, String> {
+        let DatabaseOptions {
+            engine,
+            gateway,
+            query_threads,
+        } = context.host.options_of_reader()?;
+        let store = PostgresStore::open(first.clone()).map_err(|error| error.to_string())?;
         let copies = StandbyCopies::new(Arc::new(store), &first.name);
-        let options = engine_options(config, memory)?;
-        let engine = Engine::open_replica(Arc::new(copies), options, context.world.clone());
-        let engine = Arc::new(engine.map_err(|error| Failure::Data(error.cause_chain()))?);
-        let level = gateway_options.account.consistency.name();
-        let gateway = Gateway::new(engine.clone(), gateway_options)
+        let engine = Engine::open_replica(Arc::new(copies), engine, context.world.clone());
+        let engine = Arc::new(engine.map_err(|error| error.cause_chain())?);
+        let level = gateway.account.consistency.name();
+        let gateway = Gateway::new(engine.clone(), gateway)
             .with_remote_store()
-            .with_query_threads(memory.query_threads);
+            .with_query_threads(query_threads);
         let gateway = Arc::new(gateway);
-        context.key_users.add(&gateway);
+        context.host.add_gateway(&gateway);
         Ok(Reader {
             gateway,
             engine,
@@ -99,25 +91,20 @@ impl Reader {
 }
 
 /// Opens the standbys, and tries again until there is one.
-pub(crate) async fn open_when_possible(
-    config: Arc<ServerConfig>,
-    first: ClusterConfig,
-    context: ServerContext,
-) -> Reader {
+pub async fn open_reader(first: ClusterConfig, context: NodeContext) -> Reader {
     let mut has_told = false;
     loop {
-        let (own, cluster, parts) = (config.clone(), first.clone(), context.clone());
-        let opened =
-            tokio::task::spawn_blocking(move || Reader::open(&own, &cluster, &parts)).await;
+        let (cluster, parts) = (first.clone(), context.clone());
+        let opened = tokio::task::spawn_blocking(move || Reader::open(&cluster, &parts)).await;
         match opened {
             Ok(Ok(reader)) => {
                 let message = "this node answers reads of items from standbys";
                 context.log(LogLevel::Info, message);
                 return reader;
             }
-            Ok(Err(failure)) if !has_told => {
+            Ok(Err(cause)) if !has_told => {
                 let message = "no standby can be read now; trying again";
-                context.log_with_cause(LogLevel::Info, message, &failure.to_string());
+                context.log_with_cause(LogLevel::Info, message, &cause);
                 has_told = true;
             }
             _ => {}

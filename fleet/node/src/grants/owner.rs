@@ -12,34 +12,25 @@ use super::messages::{
     GivenBack, Granted, POLL_PATH, Poll, PollAnswer, RecallText, Report, Returned, StandingText,
     TermsText, answer_with, counted, read_answer, read_message, reports, request_with,
 };
-use super::passing::is_of_partition;
 use super::routed_store::RoutedStore;
-use crate::background;
 use crate::clusters;
-use crate::config::ServerConfig;
-use crate::context::ServerContext;
-use crate::engine::engine_options;
-use crate::failure::Failure;
-use crate::forwarding::{NodesClient, changes_nothing, not_holder};
-use crate::gateway_options::gateway_options;
-use crate::keys;
-use crate::memory::Memory;
-use crate::node::Seat;
-use crate::reader::ANSWERED_BY;
+use crate::forward::to_owner::is_of_partition;
+use crate::forward::{NodesClient, changes_nothing, not_holder};
+use crate::port::Seat;
+use crate::standby::ANSWERED_BY;
+use crate::{DatabaseOptions, Holder, LeasedStore, Moment, NodeContext, Owned, Validity};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
-use orrery_admin::{Components, Fleet};
 use orrery_engine::{Engine, EngineOptions, Owners};
 use orrery_gateway::{Connection, Field, Gateway, LogLevel, NotOwned, RequestBody};
 use orrery_model::Rid;
 use orrery_model::sync::{lock, read, write};
-use orrery_model::world::{ShiftedWorld, World};
-use orrery_node::Owned;
-use orrery_node::{Holder, LeasedStore, Moment, Validity};
+use orrery_model::world::World;
 use orrery_storage::{PartitionId, Store, StoreError};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
@@ -64,7 +55,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const CATALOG: PartitionId = PartitionId(0);
 
 /// A node that may own partitions.
-pub(crate) struct OwnerNode {
+pub struct OwnerNode {
     seat: Arc<Seat>,
     /// The random number of this process.
     process: u64,
@@ -160,16 +151,18 @@ impl OwnerNode {
     /// Opens the clusters of a file.
     ///
     /// # Errors
-    /// [`Failure::Data`] if a cluster cannot be used now, and those of the options.
+    /// A cluster cannot be used now, or there are no usable options; the reason is for the log.
     fn open(
-        config: &ServerConfig,
-        context: &ServerContext,
+        cluster_file: &Path,
+        context: &NodeContext,
         seat: Arc<Seat>,
-    ) -> Result<OwnerNode, Failure> {
-        let memory = Memory::new(config.memory_limit);
-        let keys = keys::of_server(config)?.keys;
-        let gateway_options = gateway_options(config, context, &memory, keys)?;
-        let store = Arc::new(RoutedStore::new(clusters::open_for_owner(config)?));
+    ) -> Result<OwnerNode, String> {
+        let DatabaseOptions {
+            engine, gateway, ..
+        } = context.host.options_of_owner()?;
+        let clusters = clusters::open_for_owner(cluster_file);
+        let store = RoutedStore::new(clusters.map_err(|error| error.to_string())?);
+        let store = Arc::new(store);
         let world = context.world.clone();
         let validity = Arc::new(Validity::ended(world.clone()));
         let partitions = Arc::new(OwnPartitions {
@@ -178,13 +171,13 @@ impl OwnerNode {
         });
         let options = EngineOptions {
             owners: partitions.clone(),
-            ..engine_options(config, &memory)?
+            ..engine
         };
         let leased = Arc::new(LeasedStore::new(store.clone(), validity));
         let engine = Arc::new(Engine::open_owner(leased, options, world.clone()));
-        let gateway = Gateway::new(engine.clone(), gateway_options).with_remote_store();
+        let gateway = Gateway::new(engine.clone(), gateway).with_remote_store();
         let gateway = Arc::new(gateway);
-        context.key_users.add(&gateway);
+        context.host.add_gateway(&gateway);
         Ok(OwnerNode {
             seat,
             process: world.random(),
@@ -206,17 +199,14 @@ impl OwnerNode {
         })
     }
 
-    /// Returns the parts that the management API reads for metrics and logs of requests.
-    pub(crate) fn components(&self, context: &ServerContext, fleet: Arc<dyn Fleet>) -> Components {
-        Components {
-            engine: self.engine.clone(),
-            gateway: self.gateway.clone(),
-            clock: Arc::new(ShiftedWorld::new(self.world.clone())),
-            data_dir: context.data_dir.clone(),
-            placement: None,
-            fleet: Some(fleet),
-            started: context.started,
-        }
+    /// Returns the engine with the partitions of this node.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// Returns the protocol on the engine.
+    pub fn gateway(&self) -> &Arc<Gateway> {
+        &self.gateway
     }
 
     /// Returns the number of partitions of this node, whose address is `own`, and of the other
@@ -286,7 +276,7 @@ impl OwnerNode {
     }
 
     /// Asks the holder for partitions, until the node serves itself.
-    pub(crate) async fn poll_for_ever(self: Arc<Self>, client: NodesClient) {
+    pub async fn poll_for_ever(self: Arc<Self>, client: NodesClient) {
         let mut holder = self.seat.holder.subscribe();
         loop {
             let known = holder.borrow_and_update().clone();
@@ -301,7 +291,7 @@ impl OwnerNode {
     }
 
     /// Gives all partitions back, and tells the holder, before the process ends.
-    pub(crate) async fn leave(self: &Arc<Self>, client: &NodesClient) {
+    pub async fn leave(self: &Arc<Self>, client: &NodesClient) {
         self.is_leaving.store(true, Ordering::SeqCst);
         self.stop_tasks();
         let own = self.clone();
@@ -575,24 +565,24 @@ fn may_have_changed(status: StatusCode) -> bool {
 }
 
 /// Opens the clusters, and tries again until all answer.
-pub(crate) async fn open_when_possible(
-    config: Arc<ServerConfig>,
+pub async fn open_owner(
+    cluster_file: PathBuf,
     seat: Arc<Seat>,
-    context: ServerContext,
+    context: NodeContext,
 ) -> Arc<OwnerNode> {
     let mut has_told = false;
     loop {
-        let (options, own, place) = (config.clone(), context.clone(), seat.clone());
-        let opened = tokio::task::spawn_blocking(move || OwnerNode::open(&options, &own, place));
+        let (file, own, place) = (cluster_file.clone(), context.clone(), seat.clone());
+        let opened = tokio::task::spawn_blocking(move || OwnerNode::open(&file, &own, place));
         match opened.await {
             Ok(Ok(node)) => {
                 let node = Arc::new(node);
-                *lock(&node.tasks) = background::start(&node.engine, &context);
+                *lock(&node.tasks) = context.host.start_tasks(&node.engine);
                 return node;
             }
-            Ok(Err(failure)) if !has_told => {
+            Ok(Err(cause)) if !has_told => {
                 let message = "the clusters cannot be opened now, so this node owns no partitions";
-                context.log_with_cause(LogLevel::Info, message, &failure.to_string());
+                context.log_with_cause(LogLevel::Info, message, &cause);
                 has_told = true;
             }
             _ => {}

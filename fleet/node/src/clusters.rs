@@ -5,17 +5,13 @@
 //! for the lease, own the partitions that were granted to them, and send other requests on. A node
 //! that loses the lease ends at once, so that its supervisor starts it again as one that waits.
 
-use crate::config::ServerConfig;
-use crate::context::ServerContext;
-use crate::failure::Failure;
 use crate::grants::{Grantor, GrantorOptions};
-use crate::node::Seat;
-use orrery_admin::{Fleet, FleetNode};
-use orrery_gateway::LogLevel;
-use orrery_node::{
-    LEASE_PARTITION, LeasedStore, Node, NodeLease, Progress, Report, Terms, Validity,
+use crate::port::Seat;
+use crate::{
+    LEASE_PARTITION, LeasedStore, LiveNode, Node, NodeContext, NodeError, NodeFacts, NodeLease,
+    Progress, Report, Terms, Validity,
 };
-use orrery_node::{LiveNode, NodeFacts};
+use orrery_gateway::LogLevel;
 use orrery_placement::{NamedCluster, PlacedStore};
 use orrery_storage::{Store, StoreError};
 use orrery_storage_postgres::{ClusterConfig, PostgresStore, PreparedStore, StoreOptions};
@@ -30,26 +26,46 @@ const REPLACED: i32 = 1;
 pub(crate) type NamedStore = (String, Arc<dyn Store>);
 
 /// The clusters of a node that holds the lease.
-pub(crate) struct Clusters {
+pub struct Clusters {
     /// The store of all clusters, for the operator.
-    pub(crate) placed: Arc<PlacedStore>,
+    pub placed: Arc<PlacedStore>,
     lease: NodeLease,
     /// The partitions of other nodes.
-    pub(crate) grantor: Arc<Grantor>,
+    pub grantor: Arc<Grantor>,
     /// The store with the row of the lease.
     lease_store: Arc<dyn Store>,
     seat: Arc<Seat>,
 }
 
 /// The fleet as a node sees it.
-pub(crate) struct FleetOfNode {
-    pub(crate) seat: Arc<Seat>,
+pub struct FleetOfNode {
+    seat: Arc<Seat>,
     /// The validity of the lease, and the partitions of other nodes; `None` for a node that does
     /// not hold the lease.
-    pub(crate) holding: Option<(Arc<Validity>, Arc<Grantor>)>,
+    holding: Option<(Arc<Validity>, Arc<Grantor>)>,
+}
+
+/// A live node of a fleet, as another node sees it.
+pub struct SeenNode {
+    /// The facts that the node has told.
+    pub facts: NodeFacts,
+    /// Milliseconds since the node was heard of; 0 for the node that answers.
+    pub silent_ms: u64,
+    /// Physical partitions that the node owns, as the node that answers knows.
+    pub partitions: usize,
+    /// True for the node that holds the lease of the account.
+    pub holds_lease: bool,
 }
 
 impl FleetOfNode {
+    /// Returns the fleet as a node without the lease sees it.
+    pub fn without_lease(seat: Arc<Seat>) -> FleetOfNode {
+        FleetOfNode {
+            seat,
+            holding: None,
+        }
+    }
+
     /// Returns the node that holds the lease, if it is known. A node that does not serve is not the
     /// holder, although the row may name it: of an earlier process, or while the node opens the
     /// data.
@@ -72,15 +88,15 @@ impl FleetOfNode {
             (None, None) => BTreeMap::new(),
         }
     }
-}
 
-impl Fleet for FleetOfNode {
-    fn holds_lease(&self) -> bool {
+    /// Returns true if this node holds the lease of the account.
+    pub fn holds_lease(&self) -> bool {
         let holding = self.holding.as_ref();
         holding.is_some_and(|(validity, _)| validity.is_valid())
     }
 
-    fn nodes(&self) -> Vec<FleetNode> {
+    /// Returns the live nodes in the order of their names, this node among them.
+    pub fn nodes(&self) -> Vec<SeenNode> {
         let holder = self.holder();
         let is_holder = |facts: &NodeFacts| {
             let holder = holder.as_ref();
@@ -88,18 +104,18 @@ impl Fleet for FleetOfNode {
         };
         let owned = self.partitions_by_address();
         let live = self.seat.members.live().into_iter();
-        live.map(|LiveNode { facts, silent_ms }| FleetNode {
+        live.map(|LiveNode { facts, silent_ms }| SeenNode {
             holds_lease: is_holder(&facts),
             partitions: owned.get(&facts.address).copied().unwrap_or(0),
-            name: facts.name,
-            region: facts.region,
-            address: facts.address,
+            facts,
             silent_ms,
         })
         .collect()
     }
 
-    fn hand_over(&self, name: &str) {
+    /// Gives the lease to another node, and ends this process afterwards. The requests in progress
+    /// are finished first.
+    pub fn hand_over(&self, name: &str) {
         self.seat.hand_over_to(name);
     }
 }
@@ -109,13 +125,13 @@ impl Clusters {
     /// node is to wait no longer.
     ///
     /// # Errors
-    /// [`Failure::Usage`] for a file that cannot be used, [`Failure::Data`] if a cluster cannot.
-    pub(crate) fn open(
+    /// [`NodeError::Usage`] for a file that cannot be used, [`NodeError::Data`] if a cluster cannot.
+    pub fn open(
         file: &Path,
         least_load: Option<u64>,
         seat: &Arc<Seat>,
-        context: &ServerContext,
-    ) -> Result<Option<Clusters>, Failure> {
+        context: &NodeContext,
+    ) -> Result<Option<Clusters>, NodeError> {
         let configs = read_file(file)?;
         let lease_store = open_for_lease(&configs[0])?;
         // Clients wait from the end of the holder before until this node serves, so the connections
@@ -145,27 +161,27 @@ impl Clusters {
     }
 
     /// Returns the store with the row of the lease.
-    pub(crate) fn lease_store(&self) -> Arc<dyn Store> {
+    pub fn lease_store(&self) -> Arc<dyn Store> {
         self.lease_store.clone()
     }
 
     /// Returns the fleet, for the operator.
-    pub(crate) fn fleet(&self) -> Arc<dyn Fleet> {
-        Arc::new(FleetOfNode {
+    pub fn fleet(&self) -> FleetOfNode {
+        FleetOfNode {
             seat: self.seat.clone(),
             holding: Some((self.lease.validity().clone(), self.grantor.clone())),
-        })
+        }
     }
 
     /// Gives the lease back, and leaves it to a node if an operator has named one.
-    pub(crate) fn release(self) {
+    pub fn release(self) {
         if let Some(name) = self.seat.successor() {
             self.lease.set_successor(&name);
         }
     }
 
     /// Returns the store of the engine.
-    pub(crate) fn store(&self) -> Arc<dyn Store> {
+    pub fn store(&self) -> Arc<dyn Store> {
         let validity = self.lease.validity().clone();
         Arc::new(LeasedStore::new(self.placed.clone(), validity))
     }
@@ -180,13 +196,13 @@ impl Drop for Clusters {
 }
 
 /// Clusters with connections, for a process that does not hold the lease of the account yet.
-pub(crate) struct PreparedClusters(Vec<(String, PreparedStore)>);
+pub struct PreparedClusters(Vec<(String, PreparedStore)>);
 
 /// Makes connections to clusters.
 ///
 /// # Errors
-/// [`Failure::Data`] if the description of a cluster cannot be used.
-pub(crate) fn prepare_placed(configs: Vec<ClusterConfig>) -> Result<PreparedClusters, Failure> {
+/// [`NodeError::Data`] if the description of a cluster cannot be used.
+pub fn prepare_placed(configs: Vec<ClusterConfig>) -> Result<PreparedClusters, NodeError> {
     // The lease will make this process the only writer, except for the lease itself.
     let options = StoreOptions {
         only_writer: true,
@@ -206,8 +222,8 @@ impl PreparedClusters {
     /// Opens the clusters for a process that holds the lease of the account.
     ///
     /// # Errors
-    /// [`Failure::Data`] if a cluster cannot be used.
-    pub(crate) fn open(self) -> Result<Arc<PlacedStore>, Failure> {
+    /// [`NodeError::Data`] if a cluster cannot be used.
+    pub fn open(self) -> Result<Arc<PlacedStore>, NodeError> {
         // Clients wait meanwhile, so all clusters are opened at the same time.
         let stores = std::thread::scope(|scope| {
             let open =
@@ -235,18 +251,14 @@ impl PreparedClusters {
 /// others.
 ///
 /// # Errors
-/// [`Failure::Usage`] for a file that cannot be used, [`Failure::Data`] if a cluster cannot.
-pub(crate) fn open_for_owner(config: &ServerConfig) -> Result<Vec<NamedStore>, Failure> {
+/// [`NodeError::Usage`] for a file that cannot be used, [`NodeError::Data`] if a cluster cannot.
+pub(crate) fn open_for_owner(file: &Path) -> Result<Vec<NamedStore>, NodeError> {
     let options = StoreOptions {
         owns_opened: true,
         ..StoreOptions::default()
     };
-    let configs = match config.cluster_file() {
-        Some(file) => read_file(file)?,
-        None => Vec::new(),
-    };
     let mut clusters = Vec::new();
-    for config in configs {
+    for config in read_file(file)? {
         let name = config.name.clone();
         let store = PostgresStore::open_with(config, options).map_err(unusable)?;
         let store: Arc<dyn Store> = Arc::new(store);
@@ -255,16 +267,16 @@ pub(crate) fn open_for_owner(config: &ServerConfig) -> Result<Vec<NamedStore>, F
     Ok(clusters)
 }
 
-fn unusable(error: StoreError) -> Failure {
-    Failure::Data(error.to_string())
+fn unusable(error: StoreError) -> NodeError {
+    NodeError::Data(error.to_string())
 }
 
 /// Opens the cluster with the lease once more, with connections of its own: commits of clients must
 /// not delay a renewal.
 ///
 /// # Errors
-/// [`Failure::Data`] if the cluster cannot be used.
-pub(crate) fn open_for_lease(config: &ClusterConfig) -> Result<Arc<dyn Store>, Failure> {
+/// [`NodeError::Data`] if the cluster cannot be used.
+pub fn open_for_lease(config: &ClusterConfig) -> Result<Arc<dyn Store>, NodeError> {
     let config = ClusterConfig {
         write_connections: 1,
         read_connections: 1,
@@ -274,41 +286,30 @@ pub(crate) fn open_for_lease(config: &ClusterConfig) -> Result<Arc<dyn Store>, F
     Ok(Arc::new(store))
 }
 
-/// Checks the cluster file of a node. Nothing is created.
-///
-/// # Errors
-/// [`Failure::Usage`] if the file cannot be used.
-pub(crate) fn check(config: &ServerConfig) -> Result<(), Failure> {
-    match config.cluster_file() {
-        Some(file) => read_file(file).map(|_| ()),
-        None => Ok(()),
-    }
-}
-
 /// Reads a cluster file.
 ///
 /// # Errors
-/// [`Failure::Usage`] for a file that cannot be used.
-pub(crate) fn read_file(file: &Path) -> Result<Vec<ClusterConfig>, Failure> {
-    ClusterConfig::read_file(file).map_err(|error| Failure::Usage(error.to_string()))
+/// [`NodeError::Usage`] for a file that cannot be used.
+pub fn read_file(file: &Path) -> Result<Vec<ClusterConfig>, NodeError> {
+    ClusterConfig::read_file(file).map_err(|error| NodeError::Usage(error.to_string()))
 }
 
 /// Waits until this node holds the lease of the account; `None` if the wait was cancelled.
 fn acquire(
     store: Arc<dyn Store>,
     seat: &Arc<Seat>,
-    context: &ServerContext,
-) -> Result<Option<NodeLease>, Failure> {
+    context: &NodeContext,
+) -> Result<Option<NodeLease>, NodeError> {
     let world = context.world.clone();
     let report = report(context.clone(), seat.clone());
     let node = seat.node.clone();
     let wait = |pause| seat.claim.wait(pause);
     let lease = NodeLease::acquire(store, node, Terms::default(), world, report, wait);
-    lease.map_err(|error| Failure::Data(error.to_string()))
+    lease.map_err(|error| NodeError::Data(error.to_string()))
 }
 
 /// Returns the receiver of the news of the lease.
-fn report(context: ServerContext, seat: Arc<Seat>) -> Report {
+fn report(context: NodeContext, seat: Arc<Seat>) -> Report {
     Arc::new(move |progress| match progress {
         // A program that only moves the data answers no requests, and may leave a copy that no
         // node can use.
@@ -349,17 +350,19 @@ fn report(context: ServerContext, seat: Arc<Seat>) -> Report {
     clippy::disallowed_methods,
     reason = "an orderly end would wait for commits that cannot be confirmed"
 )]
-pub(crate) fn end() -> ! {
+pub fn end() -> ! {
     std::process::exit(REPLACED)
 }
 
+/// Returns the name of this machine.
 #[cfg(unix)]
-pub(crate) fn machine_name() -> String {
+pub fn machine_name() -> String {
     let system = rustix::system::uname();
     system.nodename().to_string_lossy().into_owned()
 }
 
+/// Returns the name of this machine.
 #[cfg(not(unix))]
-pub(crate) fn machine_name() -> String {
+pub fn machine_name() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_else(|_| "node".to_owned())
 }

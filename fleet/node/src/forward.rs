@@ -16,15 +16,15 @@
 //!    requests of other nodes get the answer 503, which makes those nodes try the lease at once.
 //!
 //! Requests for partitions that this node owns are answered here, and those for partitions of other
-//! nodes are sent to these (`grants.rs`). Reads that a standby can answer are not sent on either
-//! (`reader.rs`).
+//! nodes are sent to these (`forward/to_owner.rs`). Reads that a standby can answer are not sent on
+//! either (`standby.rs`).
 
-use crate::context::ServerContext;
-use crate::grants::{Passing, Tried};
-use crate::health::Health;
-use crate::members::Members;
-use crate::node::Seat;
-use crate::public_paths::PublicPaths;
+pub(crate) mod to_owner;
+
+use crate::grants::Tried;
+use crate::port::Seat;
+use crate::roster::members::Members;
+use crate::{Holder, Node, NodeContext, NodesKey, is_query};
 use bytes::Bytes;
 use http::header::CONNECTION;
 use http::request::Parts;
@@ -42,11 +42,10 @@ use orrery_gateway::{
 };
 use orrery_model::world::World;
 use orrery_model::{Error, Kind};
-use orrery_node::is_query;
-use orrery_node::{Holder, Node, NodesKey};
 use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
+use to_owner::Passing;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -77,7 +76,7 @@ const NOT_HOLDER: HeaderName = HeaderName::from_static("x-orrery-not-holder");
 pub(crate) type NodesClient = Client<HttpConnector, Full<Bytes>>;
 
 /// The service of the client port while another node holds the lease.
-pub(crate) struct Forwarder {
+pub struct Forwarder {
     /// `None` until a holder is known.
     holder: watch::Receiver<Option<Holder>>,
     seat: Arc<Seat>,
@@ -101,30 +100,16 @@ enum Attempt {
 
 impl Forwarder {
     /// Creates the service of the node with a seat.
-    pub(crate) fn new(context: &ServerContext, seat: Arc<Seat>, client: NodesClient) -> Self {
+    pub(crate) fn new(context: &NodeContext, seat: Arc<Seat>, client: NodesClient) -> Self {
         Forwarder {
             holder: seat.holder.subscribe(),
             seat,
             client,
             log: context.log.clone(),
             world: context.world.clone(),
-            memory: BodyMemory::new(context.memory.bodies.clone()),
+            memory: BodyMemory::new(context.bodies.clone()),
             connections: Arc::default(),
             places: Semaphore::new(REQUESTS),
-        }
-    }
-
-    /// Puts the paths that need no signature in front.
-    pub(crate) fn with_public_paths(
-        self,
-        context: &ServerContext,
-        health: Arc<Health>,
-    ) -> PublicPaths<Forwarder> {
-        PublicPaths {
-            inner: Arc::new(self),
-            health,
-            certificate: context.tls.chain_pem.as_bytes().to_vec().into(),
-            stands_in_for_console: false,
         }
     }
 
@@ -597,7 +582,6 @@ fn origin_of<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use orrery_node::Node;
 
     /// Returns the head of a client's request, and that of the request that is sent on for it.
     fn heads(key: &NodesKey) -> (Parts, Parts) {

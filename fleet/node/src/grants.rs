@@ -1,13 +1,15 @@
 //! Partitions that nodes without the lease own.
 //!
 //! The holder of the lease gives partitions with load to the other nodes, so that the nodes share
-//! the requests. `fleet/node/src/grants/rules.rs` has the rules of a grant, and
+//! the requests. `rules.rs` has the rules of a grant, and
 //! `core/engine/src/ownership.rs` the way of a partition from one process to the other.
 //!
+//! - `rules.rs`: the rules; `assignment.rs`: the choice of the owner of a partition by loads;
 //! - `messages.rs`: the messages between holder and owners, and their signatures;
 //! - `grantor.rs`: the side of the holder; `recaller.rs`: its thread that takes partitions back;
-//! - `owner.rs`: the side of an owner; `routed_store.rs`: the way to the rows of its partitions;
-//! - `passing.rs`: the way of a request to the owner of its partition.
+//! - `owner.rs`: the side of an owner; `routed_store.rs`: the way to the rows of its partitions.
+//!
+//! `forward/to_owner.rs` is the way of a request to the owner of its partition.
 //!
 //! ```text
 //! owner ── POST /_nodes/grants, every half second ──▶ holder   what it owns, has counted, has
@@ -24,14 +26,16 @@
 //! 3. A request is passed on only if it was not carried out. A write whose answer is lost on the
 //!    way gets 408/1900.
 
+pub(crate) mod assignment;
 mod grantor;
 mod messages;
 mod owner;
-mod passing;
 mod recaller;
 mod routed_store;
+pub(crate) mod rules;
 
-pub(crate) use grantor::{Grantor, GrantorOptions};
+pub use grantor::Grantor;
+pub(crate) use grantor::GrantorOptions;
 pub(crate) use messages::{POLL_PATH, RECALL_PATH};
-pub(crate) use owner::{OwnerNode, Tried, open_when_possible};
-pub(crate) use passing::{Passing, Recalls};
+pub(crate) use owner::Tried;
+pub use owner::{OwnerNode, open_owner};

@@ -13,8 +13,11 @@
 //! A hello with the name of another live node is answered with 409 and the facts of that node, and
 //! the node that said it ends.
 
-use crate::forwarding::{NodesClient, not_holder};
-use crate::node::Seat;
+use super::regions::{Location, locations};
+use super::{Hearing, LiveNode, NodeFacts, Roster, facts_from_text, facts_to_text};
+use crate::forward::{NodesClient, not_holder};
+use crate::port::Seat;
+use crate::{Holder, NodesKey};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
@@ -22,10 +25,6 @@ use http_body_util::{BodyExt, Full, Limited};
 use orrery_gateway::{AccountRegion, AccountRegions, RequestBody, Scheme};
 use orrery_model::sync::{read, write};
 use orrery_model::world::World;
-use orrery_node::{
-    Hearing, LiveNode, Location, NodeFacts, Roster, facts_from_text, facts_to_text, locations,
-};
-use orrery_node::{Holder, NodesKey};
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
