@@ -2,7 +2,7 @@
 //!
 //! Several servers, the *nodes*, may be started with the same clusters. One node at a time holds
 //! the lease of the account, and grants single partitions to others (`grants.rs`). The others wait
-//! for the lease, own the partitions that were granted to them, and send other requests on. A node
+//! for the lease, own the partitions that were granted to them, and forward other requests. A node
 //! that loses the lease ends at once, so that its supervisor starts it again as one that waits.
 
 use crate::grants::{Grantor, GrantorOptions};
@@ -25,7 +25,7 @@ const REPLACED: i32 = 1;
 /// The store of a cluster, with the name of the cluster.
 pub(crate) type NamedStore = (String, Arc<dyn Store>);
 
-/// The clusters of a node that holds the lease.
+/// The clusters of a leaseholder.
 pub struct Clusters {
     /// The store of all clusters, for the operator.
     pub placed: Arc<PlacedStore>,
@@ -53,7 +53,7 @@ pub struct SeenNode {
     pub silent_ms: u64,
     /// Physical partitions that the node owns, as the node that answers knows.
     pub partitions: usize,
-    /// True for the node that holds the lease of the account.
+    /// True for the leaseholder.
     pub holds_lease: bool,
 }
 
@@ -66,20 +66,20 @@ impl FleetOfNode {
         }
     }
 
-    /// Returns the node that holds the lease, if it is known. A node that does not serve is not the
-    /// holder, although the row may name it: of an earlier process, or while the node opens the
-    /// data.
-    fn holder(&self) -> Option<Node> {
+    /// Returns the leaseholder, if it is known. A node that does not serve is not the
+    /// leaseholder, although the row may name it: of an earlier process, or while the node opens
+    /// the data.
+    fn leaseholder(&self) -> Option<Node> {
         let own = &self.seat.node;
         if self.holds_lease() {
             return Some(own.clone());
         }
-        let known = self.seat.holder.borrow().clone()?;
+        let known = self.seat.leaseholder.borrow().clone()?;
         (known.node != *own).then_some(known.node)
     }
 
     /// Returns the number of partitions that each node owns, by the address of the node. A node
-    /// without the lease does not know how many the holder owns.
+    /// without the lease does not know how many the leaseholder owns.
     fn partitions_by_address(&self) -> BTreeMap<String, usize> {
         let own = self.seat.node.address.clone();
         match (&self.holding, self.seat.owner()) {
@@ -97,15 +97,15 @@ impl FleetOfNode {
 
     /// Returns the live nodes in the order of their names, this node among them.
     pub fn nodes(&self) -> Vec<SeenNode> {
-        let holder = self.holder();
-        let is_holder = |facts: &NodeFacts| {
-            let holder = holder.as_ref();
-            holder.is_some_and(|node| node.name == facts.name && node.address == facts.address)
+        let leaseholder = self.leaseholder();
+        let is_leaseholder = |facts: &NodeFacts| {
+            let leaseholder = leaseholder.as_ref();
+            leaseholder.is_some_and(|node| node.name == facts.name && node.address == facts.address)
         };
         let owned = self.partitions_by_address();
         let live = self.seat.members.live().into_iter();
         live.map(|LiveNode { facts, silent_ms }| SeenNode {
-            holds_lease: is_holder(&facts),
+            holds_lease: is_leaseholder(&facts),
             partitions: owned.get(&facts.address).copied().unwrap_or(0),
             facts,
             silent_ms,
@@ -125,7 +125,8 @@ impl Clusters {
     /// node is to wait no longer.
     ///
     /// # Errors
-    /// [`NodeError::Usage`] for a file that cannot be used, [`NodeError::Data`] if a cluster cannot.
+    /// [`NodeError::Usage`] for a file that cannot be used, [`NodeError::Data`] if a cluster
+    /// cannot.
     pub fn open(
         file: &Path,
         least_load: Option<u64>,
@@ -134,8 +135,8 @@ impl Clusters {
     ) -> Result<Option<Clusters>, NodeError> {
         let configs = read_file(file)?;
         let lease_store = open_for_lease(&configs[0])?;
-        // Clients wait from the end of the holder before until this node serves, so the connections
-        // are made now.
+        // Clients wait from the end of the leaseholder before until this node serves, so the
+        // connections are made now.
         let prepared = prepare_placed(configs)?;
         let Some(lease) = acquire(lease_store.clone(), seat, context)? else {
             return Ok(None);
@@ -313,22 +314,22 @@ fn report(context: NodeContext, seat: Arc<Seat>) -> Report {
     Arc::new(move |progress| match progress {
         // A program that only moves the data answers no requests, and may leave a copy that no
         // node can use.
-        Progress::Waiting(holder) if holder.node.address.is_empty() => {
+        Progress::Waiting(leaseholder) if leaseholder.node.address.is_empty() => {
             let message = format!(
                 "'{}' holds the lease of the account: this node waits for the lease",
-                holder.node.name
+                leaseholder.node.name
             );
             context.log(LogLevel::Info, &message);
-            seat.holder.send_replace(None);
+            seat.leaseholder.send_replace(None);
         }
-        Progress::Waiting(holder) => {
-            let Node { name, address } = &holder.node;
+        Progress::Waiting(leaseholder) => {
+            let Node { name, address } = &leaseholder.node;
             let message = format!(
-                "the node '{name}' ({address}) holds the lease of the account: this node sends \
-                 requests on to that node, and waits for the lease"
+                "the node '{name}' ({address}) holds the lease of the account: this node \
+                 forwards requests to that node, and waits for the lease"
             );
             context.log(LogLevel::Info, &message);
-            seat.holder.send_replace(Some(holder));
+            seat.leaseholder.send_replace(Some(leaseholder));
         }
         Progress::Failed(cause) => {
             let message = "the lease of this node cannot be read or renewed now; trying again";

@@ -1,30 +1,30 @@
 //! The client port of a node that does not hold the lease: requests go to the node that does.
 //!
 //! A request is sent unchanged over HTTP/1.1, with one header more: the client's scheme, the
-//! address of this node, and a signature with the nodes' own key. The holder checks the client's
-//! own signature, and takes the scheme and the node from the header. A node that gets such a
-//! request without holding the lease answers 503 and sends the request to no third node.
+//! address of this node, and a signature with the nodes' own key. The leaseholder checks the
+//! client's own signature, and takes the scheme and the node from the header. A node that gets such
+//! a request without holding the lease answers 503 and sends the request to no third node.
 //!
 //! Promises:
-//! 1. While no node holds the lease, or the holder cannot be reached, a request waits, for at most
-//!    [`PATIENCE`]; then the answer is 503. Above [`REQUESTS`] the answer is 429.
-//! 2. A request is sent again only if it did not reach a holder, or changes nothing. A write whose
-//!    answer is lost gets 408/1900: the outcome is unknown.
-//! 3. When this node becomes the holder, the same sockets go on, and the requests that still wait
-//!    are served by this node.
-//! 4. When this node gives the lease back, requests of clients wait for the next holder, and
+//! 1. While no node holds the lease, or the leaseholder cannot be reached, a request waits, for at
+//!    most [`PATIENCE`]; then the answer is 503. Above [`REQUESTS`] the answer is 429.
+//! 2. A request is sent again only if it did not reach a leaseholder, or changes nothing. A write
+//!    whose answer is lost gets 408/1900: the outcome is unknown.
+//! 3. When this node becomes the leaseholder, the same sockets go on, and the requests that still
+//!    wait are served by this node.
+//! 4. When this node gives the lease back, requests of clients wait for the next leaseholder, and
 //!    requests of other nodes get the answer 503, which makes those nodes try the lease at once.
 //!
 //! Requests for partitions that this node owns are answered here, and those for partitions of other
-//! nodes are sent to these (`forward/to_owner.rs`). Reads that a standby can answer are not sent on
-//! either (`standby.rs`).
+//! nodes are sent to these (`forward/to_owner.rs`). Reads that a standby can answer are not
+//! forwarded either (`standby.rs`).
 
 pub(crate) mod to_owner;
 
 use crate::grants::Tried;
 use crate::port::Seat;
 use crate::roster::members::Members;
-use crate::{Holder, Node, NodeContext, NodesKey, is_query};
+use crate::{Leaseholder, Node, NodeContext, NodesKey, is_query};
 use bytes::Bytes;
 use http::header::CONNECTION;
 use http::request::Parts;
@@ -49,36 +49,36 @@ use to_owner::Passing;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// The longest wait of a request for a holder.
+/// The longest wait of a request for a leaseholder.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// The wait before a holder that cannot be reached is asked again.
+/// The wait before a leaseholder that cannot be reached is asked again.
 const PAUSE: Duration = Duration::from_millis(25);
-/// The time in which a holder accepts a connection.
+/// The time in which a leaseholder accepts a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Requests that are sent on, or wait, at the same time.
+/// Requests that are forwarded, or wait, at the same time.
 const REQUESTS: usize = 1_024;
-/// The time for the answer of a holder that has been replaced. One that leaves in order answers at
-/// once; one that has died or hangs never does.
+/// The time for the answer of a leaseholder that has been replaced. One that leaves in order
+/// answers at once; one that has died or hangs never does.
 const LAST_ANSWER: Duration = Duration::from_millis(300);
-/// Idle connections to the holder that are kept.
+/// Idle connections to the leaseholder that are kept.
 const IDLE_CONNECTIONS: usize = 64;
-/// The time for which the machine of a holder acknowledges no bytes, after which a connection is
-/// given up, and the pauses after which a silent connection is tested. A paused process does not
+/// The time for which the machine of a leaseholder acknowledges no bytes, after which a connection
+/// is given up, and the pauses after which a silent connection is tested. A paused process does not
 /// count: its machine acknowledges.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
 const TEST_PAUSE: Duration = Duration::from_secs(1);
-/// The header of a request that a node sends on: `SCHEME ADDRESS SIGNATURE`.
+/// The header of a request that a node forwards: `SCHEME ADDRESS SIGNATURE`.
 const FORWARDED: HeaderName = HeaderName::from_static("x-orrery-forwarded");
 /// The header of an answer 503 of a node that does not hold the lease.
-const NOT_HOLDER: HeaderName = HeaderName::from_static("x-orrery-not-holder");
+const NOT_LEASEHOLDER: HeaderName = HeaderName::from_static("x-orrery-not-holder");
 
 /// The HTTP client for other nodes.
 pub(crate) type NodesClient = Client<HttpConnector, Full<Bytes>>;
 
 /// The service of the client port while another node holds the lease.
 pub struct Forwarder {
-    /// `None` until a holder is known.
-    holder: watch::Receiver<Option<Holder>>,
+    /// `None` until a leaseholder is known.
+    leaseholder: watch::Receiver<Option<Leaseholder>>,
     seat: Arc<Seat>,
     client: NodesClient,
     log: Arc<Log>,
@@ -90,11 +90,11 @@ pub struct Forwarder {
 
 /// The end of one attempt.
 enum Attempt {
-    /// The answer of the holder.
+    /// The answer of the leaseholder.
     Answered(Response<Bytes>),
-    /// The request has reached no holder.
+    /// The request has reached no leaseholder.
     NotSent,
-    /// The request may have reached a holder.
+    /// The request may have reached a leaseholder.
     Lost,
 }
 
@@ -102,7 +102,7 @@ impl Forwarder {
     /// Creates the service of the node with a seat.
     pub(crate) fn new(context: &NodeContext, seat: Arc<Seat>, client: NodesClient) -> Self {
         Forwarder {
-            holder: seat.holder.subscribe(),
+            leaseholder: seat.leaseholder.subscribe(),
             seat,
             client,
             log: context.log.clone(),
@@ -113,20 +113,21 @@ impl Forwarder {
         }
     }
 
-    /// Sends a request on until it is answered or its time is over.
+    /// Forwards a request until it is answered or its time is over.
     async fn forward(&self, head: &Parts, body: Bytes, scheme: Scheme) -> Response<Bytes> {
         let deadline = Instant::now() + PATIENCE;
-        let mut holder = self.holder.clone();
+        let mut leaseholder = self.leaseholder.clone();
         loop {
-            let known = holder.borrow_and_update().clone();
+            let known = leaseholder.borrow_and_update().clone();
             let attempt = match known {
                 // The row is that of an earlier process of this node, or this node holds the lease
-                // and does not serve yet, or has stopped serving and knows no later holder yet.
+                // and does not serve yet, or has stopped serving and knows no later leaseholder
+                // yet.
                 Some(known) if known.node == self.seat.node && !self.seat.is_serving() => {
                     Attempt::NotSent
                 }
                 Some(known) => {
-                    self.send(&known, head, body.clone(), scheme, &mut holder)
+                    self.send(&known, head, body.clone(), scheme, &mut leaseholder)
                         .await
                 }
                 None => Attempt::NotSent,
@@ -143,24 +144,24 @@ impl Forwarder {
                                cannot be reached. The request was not carried out. Retry later.";
                 return self.refuse(Error::new(Kind::Unavailable, message), head);
             }
-            // A new holder is tried at once.
+            // A new leaseholder is tried at once.
             let pause = (Instant::now() + PAUSE).min(deadline);
-            let _ = timeout_at(pause, holder.changed()).await;
+            let _ = timeout_at(pause, leaseholder.changed()).await;
         }
     }
 
-    /// Sends a request to a holder once. A holder that is replaced meanwhile confirms no write any
-    /// more, so its answer is waited for shortly only.
+    /// Sends a request to a leaseholder once. A leaseholder that is replaced meanwhile confirms no
+    /// write any more, so its answer is waited for shortly only.
     async fn send(
         &self,
-        holder: &Holder,
+        leaseholder: &Leaseholder,
         head: &Parts,
         body: Bytes,
         scheme: Scheme,
-        changes: &mut watch::Receiver<Option<Holder>>,
+        changes: &mut watch::Receiver<Option<Leaseholder>>,
     ) -> Attempt {
         let via = &self.seat.node.address;
-        let Some(request) = request_to(holder, head, body, (scheme, via)) else {
+        let Some(request) = request_to(leaseholder, head, body, (scheme, via)) else {
             return Attempt::NotSent;
         };
         let answer = async {
@@ -183,7 +184,7 @@ impl Forwarder {
         }
     }
 
-    /// Answers a request that another node has sent on, if this node owns the partition that the
+    /// Answers a request that another node has forwarded, if this node owns the partition that the
     /// request needs. A node that is not known to be one gets the refusal too.
     async fn answer_node(
         &self,
@@ -215,7 +216,7 @@ impl Forwarder {
         let message = "This node does not hold the lease of the account.";
         let mut response = self.refuse(Error::new(Kind::Unavailable, message), &head);
         let mark = HeaderValue::from_static("1");
-        response.headers_mut().insert(NOT_HOLDER, mark);
+        response.headers_mut().insert(NOT_LEASEHOLDER, mark);
         response
     }
 
@@ -243,7 +244,7 @@ pub(crate) async fn send_to_owner(
     body: Bytes,
     origin: (Scheme, &str),
 ) -> Sent {
-    let owner = Holder {
+    let owner = Leaseholder {
         node: Node {
             name: String::new(),
             address: address.to_owned(),
@@ -303,18 +304,18 @@ pub(crate) fn lost_write() -> Error {
     Error::new(Kind::UnknownOutcome, message)
 }
 
-/// Returns the refusal of a node that is asked for what the holder of the lease does.
-pub(crate) fn not_holder() -> Response<Bytes> {
+/// Returns the refusal of a node that is asked for what the leaseholder does.
+pub(crate) fn not_leaseholder() -> Response<Bytes> {
     let mut refusal = Response::new(Bytes::new());
     *refusal.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     let mark = HeaderValue::from_static("1");
-    refusal.headers_mut().insert(NOT_HOLDER, mark);
+    refusal.headers_mut().insert(NOT_LEASEHOLDER, mark);
     refusal
 }
 
 /// Returns true for the answer of a node that does not hold the lease to another node.
 pub(crate) fn is_refusal_of_node(response: &Response<Bytes>) -> bool {
-    response.headers().contains_key(NOT_HOLDER)
+    response.headers().contains_key(NOT_LEASEHOLDER)
 }
 
 impl Service for Forwarder {
@@ -325,10 +326,10 @@ impl Service for Forwarder {
     ) -> Result<Response<Bytes>, Unanswered> {
         let (head, body) = request.into_parts();
         let key = self
-            .holder
+            .leaseholder
             .borrow()
             .as_ref()
-            .and_then(|holder| holder.key.clone());
+            .and_then(|leaseholder| leaseholder.key.clone());
         if is_from_node(key.as_ref(), &head) {
             return Ok(self.answer_node(key.as_ref(), head, body, connection).await);
         }
@@ -369,7 +370,7 @@ impl Service for Forwarder {
                 Sent::Lost if !changes_nothing(&head) => {
                     return Ok(self.refuse(lost_write(), &head));
                 }
-                // The holder knows the owner, or becomes it.
+                // The leaseholder knows the owner, or becomes it.
                 Sent::Lost | Sent::Refused => {}
             }
         }
@@ -406,14 +407,14 @@ pub(crate) fn nodes_client() -> NodesClient {
     Client::builder(TokioExecutor::new())
         .pool_max_idle_per_host(IDLE_CONNECTIONS)
         // Only a request that was not written is repeated by the client itself: one for an idle
-        // connection that the holder had closed.
+        // connection that the leaseholder had closed.
         .retry_canceled_requests(true)
         .build(connector)
 }
 
-/// Returns true if another node has sent the request on, or may have: a node that has just started
-/// knows no key, and a request that it would send on could be carried out after the first node has
-/// given it up. The header of a client means nothing.
+/// Returns true if another node has forwarded the request, or may have: a node that has just
+/// started knows no key, and a request that it would forward could be carried out after the first
+/// node has given it up. The header of a client means nothing.
 fn is_from_node(key: Option<&NodesKey>, head: &Parts) -> bool {
     match (key, head.headers.get(FORWARDED)) {
         (Some(key), Some(value)) => {
@@ -429,16 +430,16 @@ pub(crate) fn changes_nothing(head: &Parts) -> bool {
     is_query(&head.headers) || matches!(head.method, Method::GET | Method::HEAD)
 }
 
-/// Returns the request of a client as it is sent to a holder; `None` if the holder's address or
-/// key cannot be used.
+/// Returns the request of a client as it is sent to a leaseholder; `None` if the leaseholder's
+/// address or key cannot be used.
 fn request_to(
-    holder: &Holder,
+    leaseholder: &Leaseholder,
     head: &Parts,
     body: Bytes,
     (scheme, via): (Scheme, &str),
 ) -> Option<Request<Full<Bytes>>> {
-    let key = holder.key.as_ref()?;
-    let address: Uri = holder.node.address.parse().ok()?;
+    let key = leaseholder.key.as_ref()?;
+    let address: Uri = leaseholder.node.address.parse().ok()?;
     let mut parts = address.into_parts();
     parts.path_and_query = Some(path_of(&head.uri));
     let mut request = Request::new(Full::new(body));
@@ -500,8 +501,8 @@ fn signed<'a>(
     [method, path, date.unwrap_or_default(), scheme, via]
 }
 
-/// The service of the client port of the holder: takes the scheme of the client from requests that
-/// other nodes sent on, and adds the addresses of the regions.
+/// The service of the client port of the leaseholder: takes the scheme of the client from requests
+/// that other nodes forwarded, and adds the addresses of the regions.
 pub(crate) struct FromNodes<S> {
     pub(crate) inner: Arc<S>,
     /// The key of all nodes.
@@ -583,11 +584,11 @@ fn origin_of<'a>(
 mod tests {
     use super::*;
 
-    /// Returns the head of a client's request, and that of the request that is sent on for it.
+    /// Returns the head of a client's request, and that of the request that is forwarded for it.
     fn heads(key: &NodesKey) -> (Parts, Parts) {
         let request = Request::get("/dbs").header("x-ms-date", "today").body(());
         let (client, ()) = request.expect("a request").into_parts();
-        let holder = Holder {
+        let leaseholder = Leaseholder {
             node: Node {
                 name: "a".to_owned(),
                 address: "http://127.0.0.1:1".to_owned(),
@@ -595,7 +596,7 @@ mod tests {
             key: Some(key.clone()),
         };
         let via = (Scheme::Https, "http://127.0.0.1:2");
-        let sent = request_to(&holder, &client, Bytes::new(), via).expect("a request");
+        let sent = request_to(&leaseholder, &client, Bytes::new(), via).expect("a request");
         (client, sent.into_parts().0)
     }
 
@@ -616,7 +617,7 @@ mod tests {
         }
     }
 
-    /// Such a node would send the request on, and the write could take place after the node before
+    /// Such a node would forward the request, and the write could take place after the node before
     /// has answered that its outcome is unknown.
     #[test]
     fn a_node_that_knows_no_key_takes_no_request_with_the_header() {

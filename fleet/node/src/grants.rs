@@ -1,21 +1,22 @@
 //! Partitions that nodes without the lease own.
 //!
-//! The holder of the lease gives partitions with load to the other nodes, so that the nodes share
-//! the requests. `rules.rs` has the rules of a grant, and
-//! `core/engine/src/ownership.rs` the way of a partition from one process to the other.
+//! The leaseholder gives partitions with load to the other nodes, so that the nodes share the
+//! requests. `rules.rs` has the rules of a grant, and `core/engine/src/ownership.rs` the way of a
+//! partition from one process to the other.
 //!
 //! - `rules.rs`: the rules; `assignment.rs`: the choice of the owner of a partition by loads;
-//! - `messages.rs`: the messages between holder and owners, and their signatures;
-//! - `grantor.rs`: the side of the holder; `recaller.rs`: its thread that takes partitions back;
+//! - `messages.rs`: the messages between leaseholder and owners, and their signatures;
+//! - `grantor.rs`: the side of the leaseholder; `recaller.rs`: its thread that takes partitions
+//!   back;
 //! - `owner.rs`: the side of an owner; `routed_store.rs`: the way to the rows of its partitions.
 //!
 //! `forward/to_owner.rs` is the way of a request to the owner of its partition.
 //!
 //! ```text
-//! owner ── POST /_nodes/grants, every half second ──▶ holder   what it owns, has counted, has
-//! found
-//!       ◀── the partitions that it owns for 3 seconds ──        and who owns the others
-//! holder ── POST /_nodes/recall ──▶ owner                       when the catalog changes, …
+//! owner ── POST /_nodes/grants, every half second ──▶ leaseholder
+//!          what it owns, has counted, has found
+//!       ◀── the partitions that it owns for 3 seconds, and who owns the others ──
+//! leaseholder ── POST /_nodes/recall, when the catalog changes, … ──▶ owner
 //! ```
 //!
 //! Promises:
@@ -23,7 +24,7 @@
 //!    the partition is its own. Safety of commits rests on the store besides: each compares the
 //!    epoch of the partition.
 //! 2. An owner that does not answer holds a partition up for four seconds at most.
-//! 3. A request is passed on only if it was not carried out. A write whose answer is lost on the
+//! 3. A request is forwarded only if it was not carried out. A write whose answer is lost on the
 //!    way gets 408/1900.
 
 pub(crate) mod assignment;

@@ -2,14 +2,14 @@
 //!
 //! One node at a time holds the lease of the account and answers for everything that it has not
 //! granted to another node. The others wait for the lease, own the partitions that were granted to
-//! them, and send other requests on.
+//! them, and forward other requests.
 //!
 //! - `lease.rs`: the lease of the node that serves the account;
 //! - `clusters.rs`: the stores, and the way of a node to the lease;
 //! - `roster.rs`: the live nodes; `roster/members.rs`: the messages with which a node tells of
 //!   itself; `roster/regions.rs`: the addresses of the account's regions, made from the live nodes;
 //! - `grants.rs`: partitions that nodes without the lease own;
-//! - `forward.rs`: the way of a request to the node with the lease, and to the owner of a partition;
+//! - `forward.rs`: the way of a request to the leaseholder, and to the owner of a partition;
 //! - `standby.rs`: reads from standbys;
 //! - `port.rs`: the client port of a node, from before the lease until the end of the process;
 //! - `host.rs`: the server in whose process the node runs.
@@ -40,8 +40,8 @@ pub use grants::rules::{Answer, Changes, Given, Owned, Owner, Recall};
 pub use grants::{Grantor, OwnerNode, open_owner};
 pub use host::{DatabaseOptions, Host, NodeContext, NodeError};
 pub use lease::{
-    Holder, LEASE_PARTITION, LeasedStore, Moment, Node, NodeLease, NodesKey, Progress, Report,
-    Terms, Validity, holder,
+    LEASE_PARTITION, LeasedStore, Leaseholder, Moment, Node, NodeLease, NodesKey, Progress, Report,
+    Terms, Validity, leaseholder,
 };
 pub use port::{NodePort, NodePortOptions, Seat};
 pub use roster::regions::{Location, Locations, locations};

@@ -3,12 +3,12 @@
 
 use crate::forward::to_owner::{Passing, Recalls};
 use crate::forward::{
-    Forwarder, FromNodes, NodesClient, is_refusal_of_node, nodes_client, not_holder,
+    Forwarder, FromNodes, NodesClient, is_refusal_of_node, nodes_client, not_leaseholder,
 };
 use crate::grants::{Grantor, OwnerNode, POLL_PATH, RECALL_PATH};
 use crate::roster::members::{HELLO_PATH, Members, say_hello};
 use crate::standby::Reader;
-use crate::{Holder, Node, NodeContext, NodeFacts, NodesKey};
+use crate::{Leaseholder, Node, NodeContext, NodeFacts, NodesKey};
 use bytes::Bytes;
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response, Version};
@@ -28,19 +28,20 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// The pause between attempts to get the lease of a holder that leaves, and their number.
+/// The pause between attempts to get the lease of a leaseholder that leaves, and their number.
 const QUICK_PAUSE: Duration = Duration::from_millis(5);
 const QUICK_ATTEMPTS: u32 = 200;
-/// The time for which a node that has given the lease back waits for the next holder, if it knows
-/// of another node and if it does not, and the pause between two looks at the row of the lease.
+/// The time for which a node that has given the lease back waits for the next leaseholder, if it
+/// knows of another node and if it does not, and the pause between two looks at the row of the
+/// lease.
 const SUCCESSION_TIMEOUT: Duration = Duration::from_secs(3);
 const LONELY_TIMEOUT: Duration = Duration::from_millis(500);
 const SUCCESSION_PAUSE: Duration = Duration::from_millis(5);
-/// The time for which the port stays open after the next holder is known. A request that another
-/// node sends while a connection is being closed has an unknown outcome, and all nodes know the
-/// next holder before this time is over.
+/// The time for which the port stays open after the next leaseholder is known. A request that
+/// another node sends while a connection is being closed has an unknown outcome, and all nodes know
+/// the next leaseholder before this time is over.
 const LINGER: Duration = Duration::from_millis(500);
-/// The time for which requests wait until the next holder serves: it opens the data first.
+/// The time for which requests wait until the next leaseholder serves: it opens the data first.
 const SUCCESSOR_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The part of a node that the wait for the lease needs.
@@ -49,8 +50,8 @@ pub struct Seat {
     pub node: Node,
     /// The nodes of the fleet.
     pub(crate) members: Arc<Members>,
-    /// Told each holder of the lease.
-    pub(crate) holder: watch::Sender<Option<Holder>>,
+    /// Told each leaseholder.
+    pub(crate) leaseholder: watch::Sender<Option<Leaseholder>>,
     /// The waits between the attempts to get the lease.
     pub(crate) claim: ClaimWait,
     /// The node holds the lease and serves requests.
@@ -58,7 +59,7 @@ pub struct Seat {
     /// The node has served and serves no more: each answer ends its connection, since the port is
     /// going to be closed. The refusals for other nodes end none.
     is_leaving: AtomicBool,
-    /// The port is being closed, and no request waits for a holder any more.
+    /// The port is being closed, and no request waits for a leaseholder any more.
     is_ending: AtomicBool,
     /// The node to which an operator has given the lease; this process ends then.
     successor: watch::Sender<Option<String>>,
@@ -88,14 +89,14 @@ impl Seat {
     }
 
     /// Notes that this node holds the lease. Requests wait from now on until this node serves, and
-    /// are not sent to the holder before, which has ended; if that node comes back, it tells of
-    /// itself.
+    /// are not sent to the leaseholder before, which has ended; if that node comes back, it tells
+    /// of itself.
     pub(crate) fn take_lease(&self, key: &NodesKey) {
-        let before = self.holder.borrow().clone();
+        let before = self.leaseholder.borrow().clone();
         if let Some(before) = before.filter(|before| before.node != self.node) {
             self.members.forget(&before.node.name);
         }
-        self.holder.send_replace(Some(Holder {
+        self.leaseholder.send_replace(Some(Leaseholder {
             node: self.node.clone(),
             key: Some(key.clone()),
         }));
@@ -116,12 +117,12 @@ impl Seat {
         read(&self.owner).clone()
     }
 
-    /// Owns the partitions that the holder gives from now on, until this node serves.
+    /// Owns the partitions that the leaseholder gives from now on, until this node serves.
     pub fn begin_owning(&self, owner: Arc<OwnerNode>) {
         *write(&self.owner) = Some(owner);
     }
 
-    /// Returns true if no request is to wait for a holder any more.
+    /// Returns true if no request is to wait for a leaseholder any more.
     pub(crate) fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::SeqCst)
     }
@@ -147,7 +148,8 @@ struct ClaimState {
 }
 
 impl ClaimWait {
-    /// Waits for a time, or less if the holder leaves. Returns false if no attempt is to follow.
+    /// Waits for a time, or less if the leaseholder leaves. Returns false if no attempt is to
+    /// follow.
     pub(crate) fn wait(&self, time: Duration) -> bool {
         let state = lock(&self.state);
         let is_idle = |state: &mut ClaimState| !state.is_cancelled && state.quick == 0;
@@ -164,7 +166,7 @@ impl ClaimWait {
         !state.is_cancelled
     }
 
-    /// Makes the next attempts come quickly, since the holder has told that it leaves.
+    /// Makes the next attempts come quickly, since the leaseholder has told that it leaves.
     pub(crate) fn hurry(&self) {
         lock(&self.state).quick = QUICK_ATTEMPTS;
         self.changed.notify_all();
@@ -207,7 +209,7 @@ pub struct NodePort<F, S> {
     pub client: NodesClient,
     /// The time that requests in progress get to finish.
     drain: Duration,
-    /// The task that tells holders of this node.
+    /// The task that tells leaseholders of this node.
     hello: JoinHandle<()>,
     /// Closed when the last request that this node serves has ended; there while the node serves.
     ended: Option<mpsc::Receiver<()>>,
@@ -242,7 +244,7 @@ impl<F: Service, S: Service> NodePort<F, S> {
         let seat = Arc::new(Seat {
             node,
             members: Arc::new(Members::new(own, context.world.clone())),
-            holder: watch::Sender::new(None),
+            leaseholder: watch::Sender::new(None),
             claim: ClaimWait::default(),
             is_serving: AtomicBool::new(false),
             is_leaving: AtomicBool::new(false),
@@ -288,14 +290,17 @@ impl<F: Service, S: Service> NodePort<F, S> {
     }
 
     /// Returns when another node is known to hold the lease.
-    pub async fn has_holder(&self) {
+    pub async fn has_leaseholder(&self) {
         let own = &self.seat.node;
         // The row may be that of an earlier process of this node.
-        let is_other =
-            |holder: &Option<Holder>| holder.as_ref().is_some_and(|holder| holder.node != *own);
-        let mut holder = self.seat.holder.subscribe();
+        let is_other = |leaseholder: &Option<Leaseholder>| {
+            leaseholder
+                .as_ref()
+                .is_some_and(|leaseholder| leaseholder.node != *own)
+        };
+        let mut leaseholder = self.seat.leaseholder.subscribe();
         // The sender lives as long as `self`.
-        let _ = holder.wait_for(is_other).await;
+        let _ = leaseholder.wait_for(is_other).await;
     }
 
     /// Returns the address of another node that uses the name of this one, once it is known.
@@ -318,7 +323,7 @@ impl<F: Service, S: Service> NodePort<F, S> {
         self.service.connections()
     }
 
-    /// Serves requests from now on, those too that wait for a holder.
+    /// Serves requests from now on, those too that wait for a leaseholder.
     pub fn begin_serving(
         &mut self,
         service: S,
@@ -357,7 +362,7 @@ impl<F: Service, S: Service> NodePort<F, S> {
 
     /// Serves no further requests, and waits for those in progress. Returns true if all of these
     /// ended in time. The port stays open: requests of other nodes are refused, so that those nodes
-    /// look for the next holder, and requests of clients wait for that holder.
+    /// look for the next leaseholder, and requests of clients wait for that leaseholder.
     pub async fn end_serving(&mut self) -> bool {
         self.seat.is_leaving.store(true, Ordering::SeqCst);
         self.seat.is_serving.store(false, Ordering::SeqCst);
@@ -370,17 +375,20 @@ impl<F: Service, S: Service> NodePort<F, S> {
     }
 
     /// Closes the port of a node that has given the lease back, once another node holds the lease
-    /// or for some time none does. Requests that wait are sent on to the next holder.
+    /// or for some time none does. Requests that wait are forwarded to the next leaseholder.
     pub async fn hand_over(self, lease_store: Arc<dyn Store>) {
-        // The next holder has no use for a node that ends.
+        // The next leaseholder has no use for a node that ends.
         self.hello.abort();
         let limit = match self.seat.members.live().len() {
             0 | 1 => LONELY_TIMEOUT,
             _ => SUCCESSION_TIMEOUT,
         };
-        let following = tokio::spawn(follow_holders(self.seat.clone(), lease_store));
+        let following = tokio::spawn(follow_leaseholders(self.seat.clone(), lease_store));
         let mut patience = Duration::ZERO;
-        if tokio::time::timeout(limit, self.has_holder()).await.is_ok() {
+        if tokio::time::timeout(limit, self.has_leaseholder())
+            .await
+            .is_ok()
+        {
             patience = SUCCESSOR_PATIENCE;
             tokio::time::sleep(LINGER).await;
         }
@@ -388,8 +396,8 @@ impl<F: Service, S: Service> NodePort<F, S> {
         following.abort();
     }
 
-    /// Closes the port, and waits for the requests in progress; those that wait for a holder are
-    /// answered with 503 after a time. Returns true if all of these ended in time.
+    /// Closes the port, and waits for the requests in progress; those that wait for a leaseholder
+    /// are answered with 503 after a time. Returns true if all of these ended in time.
     pub async fn close(mut self, patience: Duration) -> bool {
         self.hello.abort();
         // The port may have ended by itself, which only a panic does.
@@ -403,16 +411,16 @@ impl<F: Service, S: Service> NodePort<F, S> {
 }
 
 /// Reads the row of the lease again and again for a node that has given the lease back: the next
-/// holder may leave as well while requests wait. Never ends.
-async fn follow_holders(seat: Arc<Seat>, lease_store: Arc<dyn Store>) {
+/// leaseholder may leave as well while requests wait. Never ends.
+async fn follow_leaseholders(seat: Arc<Seat>, lease_store: Arc<dyn Store>) {
     loop {
         let store = lease_store.clone();
-        let find = move || crate::holder(store.as_ref());
+        let find = move || crate::leaseholder(store.as_ref());
         let found = tokio::task::spawn_blocking(find).await;
         if let Ok(Ok(Some(node))) = found
             && node != seat.node
         {
-            seat.holder.send_if_modified(|known| match known {
+            seat.leaseholder.send_if_modified(|known| match known {
                 Some(known) if known.node != node => {
                     known.node = node;
                     true
@@ -424,7 +432,7 @@ async fn follow_holders(seat: Arc<Seat>, lease_store: Arc<dyn Store>) {
     }
 }
 
-/// The service of the port: that of the holder, or the one that forwards.
+/// The service of the port: that of the leaseholder, or the one that forwards.
 struct NodeService<F, S> {
     seat: Arc<Seat>,
     forwarder: Arc<F>,
@@ -432,7 +440,7 @@ struct NodeService<F, S> {
     serving: RwLock<Option<Arc<Serving<S>>>>,
 }
 
-/// The service of the holder. Each request in progress has a reference.
+/// The service of the leaseholder. Each request in progress has a reference.
 struct Serving<S> {
     service: FromNodes<S>,
     /// Dropped with the last reference.
@@ -454,13 +462,13 @@ impl<F: Service, S: Service> Service for NodeService<F, S> {
             POLL_PATH => {
                 return Ok(match serving {
                     Some(serving) => serving.service.passing.grantor.answer(request).await,
-                    None => not_holder(),
+                    None => not_leaseholder(),
                 });
             }
             RECALL_PATH => {
                 return Ok(match self.seat.owner() {
                     Some(owner) => owner.answer_recall(request).await,
-                    None => not_holder(),
+                    None => not_leaseholder(),
                 });
             }
             _ => {}

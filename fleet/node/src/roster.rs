@@ -1,6 +1,6 @@
 //! The live nodes of a fleet, in memory.
 //!
-//! Each node tells the holder of the lease of itself every two seconds. The holder answers with all
+//! Each node tells the leaseholder of itself every two seconds. The leaseholder answers with all
 //! live nodes, so that each node knows them when the lease moves. A node that was silent for six
 //! seconds is gone.
 //!

@@ -1,10 +1,10 @@
 //! Reads from standbys, on a node that does not hold the lease.
 //!
 //! The node has an engine on the standbys of the first cluster, with a gateway of its own, which
-//! checks signatures and permissions as the holder does. Reads of items at the levels Session,
+//! checks signatures and permissions as the leaseholder does. Reads of items at the levels Session,
 //! ConsistentPrefix and Eventual are answered here if the standby has what the session token names;
-//! `fleet/node` has the rules. Every other request goes to the holder, and so does each one that
-//! finds no final answer here.
+//! `fleet/node` has the rules. Every other request goes to the leaseholder, and so does each one
+//! that finds no final answer here.
 //!
 //! Budgets of throughput are those of this node: the service too gives each region the full budget.
 
@@ -65,7 +65,7 @@ impl Reader {
         })
     }
 
-    /// Answers a request of a client; `None` if the holder must answer.
+    /// Answers a request of a client; `None` if the leaseholder must answer.
     pub(crate) async fn answer(
         &self,
         head: &Parts,

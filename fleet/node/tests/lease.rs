@@ -87,9 +87,9 @@ fn the_second_node_waits_and_takes_a_released_lease() {
         move || acquire(&store, "b", 600_000, Clock::new(2), news)
     });
     match told.recv().expect("news") {
-        Progress::Waiting(holder) => {
-            assert_eq!(holder.node, node("a"));
-            assert_eq!(holder.key.as_ref(), Some(first.key()));
+        Progress::Waiting(leaseholder) => {
+            assert_eq!(leaseholder.node, node("a"));
+            assert_eq!(leaseholder.key.as_ref(), Some(first.key()));
         }
         other => panic!("{other:?}"),
     }
@@ -97,10 +97,10 @@ fn the_second_node_waits_and_takes_a_released_lease() {
     let key = first.key().clone();
     drop(first);
     let second = waiting.join().expect("no panic");
-    assert_eq!(*second.key(), key, "the key outlives its first holder");
+    assert_eq!(*second.key(), key, "the key outlives its first leaseholder");
     assert!(second.validity().is_valid());
     assert_eq!(
-        orrery_node::holder(store.as_ref()).expect("a row"),
+        orrery_node::leaseholder(store.as_ref()).expect("a row"),
         Some(node("b"))
     );
 }
@@ -129,7 +129,7 @@ fn a_node_without_a_valid_lease_confirms_no_commit_and_shows_no_snapshot() {
     assert!(matches!(unavailable, CommitOutcome::Unavailable { .. }));
     assert_eq!(leased.refusal(true), Some(unavailable));
 
-    // The commit is there, and a later holder finds it.
+    // The commit is there, and a later leaseholder finds it.
     let head = store.snapshot(PARTITION).expect("a snapshot").head();
     assert_eq!(
         head,
@@ -171,11 +171,11 @@ fn a_lease_that_is_renewed_outlives_its_ttl_and_a_lost_one_is_told() {
         }
     }
     match told.recv().expect("news") {
-        Progress::Lost(holder) => assert_eq!(holder.name, "b"),
+        Progress::Lost(leaseholder) => assert_eq!(leaseholder.name, "b"),
         other => panic!("{other:?}"),
     }
     assert!(!lease.validity().is_valid());
     drop(lease);
-    let holder = orrery_node::holder(store.as_ref()).expect("a row");
-    assert_eq!(holder.expect("the thief").name, "b");
+    let leaseholder = orrery_node::leaseholder(store.as_ref()).expect("a row");
+    assert_eq!(leaseholder.expect("the thief").name, "b");
 }

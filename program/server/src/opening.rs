@@ -1,7 +1,7 @@
 //! Opening the data of a server: at once, or on a node after the wait for the lease of the account.
 //!
-//! A node has opened its client port before, and sends the requests of clients on to the node that
-//! holds the lease. So such a node is announced as ready before its own data is open.
+//! A node has opened its client port before, and forwards the requests of clients to the
+//! leaseholder. So such a node is announced as ready before its own data is open.
 
 use crate::announce::Announcement;
 use crate::config::ServerConfig;
@@ -74,7 +74,7 @@ pub(crate) enum Opened<S, R> {
 
 impl Opening<'_> {
     /// Opens the data. `stopped` is called once the wait may be ended; `ready` is called when
-    /// another node holds the lease of the account, since requests are sent on to that node.
+    /// another node holds the lease of the account, since requests are forwarded to that node.
     ///
     /// # Errors
     /// Those of the data, of `stopped` and of `ready`.
@@ -154,7 +154,7 @@ impl Opening<'_> {
                     }
                     return Err(namesake_error(&node.seat, &address));
                 }
-                () = node.has_holder(), if ready.is_some() => {
+                () = node.has_leaseholder(), if ready.is_some() => {
                     if let Some(ready) = ready.take() {
                         self.announce_forwarding(node, ready)?;
                     }
@@ -190,18 +190,19 @@ impl Opening<'_> {
         let Some(first) = first else {
             return Ok(None);
         };
-        node.has_holder().await;
+        node.has_leaseholder().await;
         Ok(Some(open_reader(first, self.node_context()).await))
     }
 
-    /// Owns the partitions that the holder gives, once another node holds the lease. Never returns.
+    /// Owns the partitions that the leaseholder gives, once another node holds the lease. Never
+    /// returns.
     async fn own_partitions(&self, node: &ServerPort) {
         // The connections of a node that owns nothing would be of no use.
         let fleet = self.config.fleet.as_ref();
         let Some(fleet) = fleet.filter(|fleet| fleet.spread_load_ru.is_some()) else {
             return std::future::pending().await;
         };
-        node.has_holder().await;
+        node.has_leaseholder().await;
         let (file, seat) = (fleet.cluster_file.clone(), node.seat.clone());
         let owner = open_owner(file, seat, self.node_context()).await;
         node.seat.begin_owning(owner.clone());
@@ -221,7 +222,7 @@ impl Opening<'_> {
         node_context(&self.config, self.context)
     }
 
-    /// Announces a node that sends requests on.
+    /// Announces a node that forwards requests.
     fn announce_forwarding<R>(&self, node: &ServerPort, ready: R) -> Result<(), Failure>
     where
         R: FnOnce(&Announcement<'_>) -> Result<(), Failure>,

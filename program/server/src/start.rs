@@ -175,7 +175,7 @@ async fn run_server<S: Future<Output = ()>>(
     write_certificate(&config, &context)?;
     let observers = Observers::start(&config, &context).await?;
 
-    // Other nodes may serve for long, and this one sends requests on to them meanwhile.
+    // Other nodes may serve for long, and this one forwards requests to them meanwhile.
     let config = Arc::new(config);
     let node_port = open_port(&config, &context, &observers.health).await?;
     let opening = Opening {

@@ -1,9 +1,9 @@
-//! The requests that the owner of a partition carries out, and their way from the holder to the
-//! owner.
+//! The requests that the owner of a partition carries out, and their way from the leaseholder to
+//! the owner.
 //!
-//! A request that reaches the holder for a partition of another node is sent on to that node. If
-//! the node cannot be reached, or does not own the partition any more, the holder takes the
-//! partition back and carries the request out itself.
+//! A request that reaches the leaseholder for a partition of another node is forwarded to that
+//! node. If the node cannot be reached, or does not own the partition any more, the leaseholder
+//! takes the partition back and carries the request out itself.
 
 use crate::Grantor;
 use crate::forward::{NodesClient, Sent, changes_nothing, lost_write, send_to_owner, while_owner};
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// The pause between two attempts at a partition that is being taken over.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The way of requests from the holder to owners.
+/// The way of requests from the leaseholder to owners.
 pub(crate) struct Passing {
     pub(crate) grantor: Arc<Grantor>,
     pub(crate) gateway: Arc<Gateway>,
@@ -56,7 +56,8 @@ impl Drop for Running {
 }
 
 impl Recalls {
-    /// Makes the holder the owner of a partition, or of all. Waits for the end, whatever it is.
+    /// Makes the leaseholder the owner of a partition, or of all. Waits for the end, whatever it
+    /// is.
     async fn run(&self, grantor: &Arc<Grantor>, partition: Option<u64>) {
         let mut end = {
             let mut recalls = lock(&self.0);
@@ -176,7 +177,7 @@ impl Passing {
 }
 
 /// Returns true for a request that concerns items: the owner of a partition carries such requests
-/// out. Everything else is for the holder of the lease.
+/// out. Everything else is for the leaseholder.
 pub(crate) fn is_of_partition(method: &Method, path: &str) -> bool {
     let path = path.trim_matches('/');
     let words = path

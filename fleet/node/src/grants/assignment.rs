@@ -1,6 +1,6 @@
 //! The choice of the node that owns a physical partition, from loads alone.
 //!
-//! The holder of the lease grants partitions to nodes one after the other. A grant takes a
+//! The leaseholder grants partitions to nodes one after the other. A grant takes a
 //! partition from a loaded node to the node with the least load, if that makes the loads clearly
 //! more equal:
 //!
@@ -28,7 +28,7 @@ const MARGIN_DIVISOR: u64 = 8;
 pub struct PartitionLoad {
     /// The id of the partition.
     pub partition: u64,
-    /// The index of the owner in the list of nodes. The holder of the lease has index 0 and owns
+    /// The index of the owner in the list of nodes. The leaseholder has index 0 and owns
     /// the partitions of owners that are not in the list.
     pub owner: usize,
     /// Request units a second, the mean of some seconds.
@@ -194,7 +194,7 @@ mod tests {
             (2, &[(0, 100), (0, 5), (1, 92), (1, 4)], None),
             // A node that can give nothing does not keep the others from giving.
             (3, &[(0, 900), (1, 50), (1, 60)], Some((1, 2))),
-            // The partition of a node that has gone belongs to the holder.
+            // The partition of a node that has gone belongs to the leaseholder.
             (2, &[(7, 50), (0, 50)], Some((0, 1))),
             (2, &[(7, 50), (1, 50)], None),
             (2, &[(7, 50), (1, 50), (1, 50), (1, 50)], Some((1, 0))),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_leave_the_holder_once_each() {
+    fn partitions_leave_the_leaseholder_once_each() {
         for (nodes, count) in [(2, 8), (10, 40), (100, 400), (10, 1_000)] {
             let mut random = Random(5);
             let list = (0..count).map(|id| row(id, 0, 900 + random.below(200)));
@@ -284,8 +284,11 @@ mod tests {
         list.extend([(0, 100); 20]);
         let mut partitions = rows(&list);
         settle(4, &mut partitions, 1);
-        let at_holder = partitions.iter().filter(|one| one.owner == 0);
-        assert_eq!(at_holder.map(|one| one.partition).collect::<Vec<_>>(), [0]);
+        let at_leaseholder = partitions.iter().filter(|one| one.owner == 0);
+        assert_eq!(
+            at_leaseholder.map(|one| one.partition).collect::<Vec<_>>(),
+            [0]
+        );
         let others = &loads(4, &partitions)[1..];
         assert!(others.iter().all(|load| *load >= 600), "{others:?}");
 

@@ -1,9 +1,9 @@
-//! The side of the holder: who owns which partition.
+//! The side of the leaseholder: who owns which partition.
 //!
-//! A node asks twice a second for its partitions. The holder then looks at the loads, and gives the
-//! node further partitions if that makes the loads of the nodes more equal; `fleet/node` has the
-//! rule. The holder takes a partition back when the catalog changes, when a split, a move or a
-//! snapshot needs it, when the loads ask for another owner, and when its owner is silent.
+//! A node asks twice a second for its partitions. The leaseholder then looks at the loads, and
+//! gives the node further partitions if that makes the loads of the nodes more equal; `fleet/node`
+//! has the rule. The leaseholder takes a partition back when the catalog changes, when a split, a
+//! move or a snapshot needs it, when the loads ask for another owner, and when its owner is silent.
 //!
 //! Locks: the state, then the grants. Both are locked for moments only, and never while a message
 //! or a store is waited for.
@@ -13,7 +13,7 @@ use super::messages::{
     reports,
 };
 use super::recaller::{Ended, Recaller};
-use crate::forward::not_holder;
+use crate::forward::not_leaseholder;
 use crate::{Given, NodesKey, Owner, PartitionLoad, Recall, Validity, next_assignment};
 use bytes::Bytes;
 use http::{Request, Response};
@@ -33,9 +33,9 @@ use std::time::Duration;
 const VALID_MS: u64 = 3_000;
 /// Milliseconds after which a node that has not polled gets no further partitions.
 const SILENT_MS: u64 = 2_000;
-/// Milliseconds for which a partition that was recalled for some work stays with the holder.
+/// Milliseconds for which a partition that was recalled for some work stays with the leaseholder.
 const KEPT_MS: u64 = 5_000;
-/// Milliseconds for which a partition that a node gave back by itself stays with the holder.
+/// Milliseconds for which a partition that a node gave back by itself stays with the leaseholder.
 const REFUSED_MS: u64 = 30_000;
 /// Milliseconds in which a node takes over what it was given.
 const TAKE_OVER_MS: u64 = 1_000;
@@ -52,9 +52,9 @@ struct Terms {
     number: PartitionId,
 }
 
-/// The grants of a holder.
+/// The grants of a leaseholder.
 pub struct Grantor {
-    /// The term of this holder, which stands for its process where owners are compared.
+    /// The term of this leaseholder, which stands for its process where owners are compared.
     term: u64,
     key: NodesKey,
     /// The validity of the lease of the account.
@@ -83,7 +83,7 @@ pub struct Grantor {
 struct State {
     /// The processes that poll, with the time of the last poll.
     nodes: BTreeMap<u64, Node>,
-    /// The time until which a partition stays with the holder.
+    /// The time until which a partition stays with the leaseholder.
     kept: HashMap<u64, u64>,
     /// Partitions that are being moved to another cluster.
     moving: HashMap<u64, usize>,
@@ -172,7 +172,7 @@ impl Grantor {
     pub(crate) fn stop(&self) {
         lock(&self.state).is_stopped = true;
         // An owner that does not answer is waited for until its grants have expired. If a cluster
-        // does not answer, the next holder fences what may be on its way.
+        // does not answer, the next leaseholder fences what may be on its way.
         let _ = self.take_back(None);
     }
 
@@ -256,7 +256,7 @@ impl Grantor {
         match answered {
             Ok(Some(answer)) => answer_with(&self.key, &signature, &answer),
             // The engine is being closed, or a panic has been reported.
-            _ => not_holder(),
+            _ => not_leaseholder(),
         }
     }
 
@@ -274,7 +274,7 @@ impl Grantor {
             self.take_in(&engine, back, now_ms);
         }
         let work: Vec<Rid> = poll.work.iter().filter_map(|rid| Rid::parse(rid)).collect();
-        engine.enter_holder_work(&work);
+        engine.enter_leaseholder_work(&work);
         if !read(&self.given).expired(now_ms).is_empty() {
             self.end_expired_later();
         }
@@ -354,8 +354,8 @@ impl Grantor {
 
     /// Returns the answer to a poll.
     fn answer_to(&self, engine: &Engine, poll: &Poll) -> PollAnswer {
-        // A later holder may claim the lease when this time is over, and waits for no owner. The
-        // owner's clock may be a fifth slower.
+        // A later leaseholder may claim the lease when this time is over, and waits for no owner.
+        // The owner's clock may be a fifth slower.
         let of_lease = self.validity.remaining_ms() * 4 / 5;
         let valid_ms = VALID_MS.min(of_lease);
         let mut given = write(&self.given);
@@ -411,7 +411,7 @@ impl Grantor {
         let Ok(_choosing) = self.choosing.try_lock() else {
             return;
         };
-        // The holder is the first node.
+        // The leaseholder is the first node.
         let mut nodes = vec![self.term];
         nodes.extend(lock(&self.state).nodes.keys());
         let mut loads = self.loads(engine, &nodes);
@@ -515,7 +515,7 @@ impl Grantor {
             return false;
         };
         let Ok(Some(granted)) = granted else {
-            // Everything that the writer had accepted may not be durable: the holder goes on.
+            // Everything that the writer had accepted may not be durable: the leaseholder goes on.
             write(&self.given).end(&[(partition, id)]);
             self.keep(partition, self.world.monotonic_ms() + REFUSED_MS);
             return false;
@@ -785,7 +785,7 @@ impl Owners for Grantor {
         self.take_back(None)
     }
 
-    fn are_passed_on(&self) -> bool {
+    fn are_forwarded(&self) -> bool {
         self.may_give()
     }
 }

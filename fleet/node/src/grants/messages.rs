@@ -1,11 +1,12 @@
-//! The messages between the holder and the owners of partitions, as JSON in bodies of `POST`.
+//! The messages between the leaseholder and the owners of partitions, as JSON in bodies of `POST`.
 //!
 //! The nodes' key signs each body with a word for its kind, and each answer with the signature of
 //! the message that it answers. The size of a message is signed too, so that no body of a third
 //! party is read. A message that is sent a second time by a third party changes
-//! nothing within the term of a holder: the polls of a process have ascending numbers, grants have
-//! ids that are used once, and recalls name them. An old poll of a process that has ended can make
-//! a later holder give partitions to that process; they come back when their time is over.
+//! nothing within the term of a leaseholder: the polls of a process have ascending numbers, grants
+//! have ids that are used once, and recalls name them. An old poll of a process that has ended can
+//! make a later leaseholder give partitions to that process; they come back when their time is
+//! over.
 //!
 //! Counts are told in reports with numbers. A report that may not have arrived is sent again with
 //! its number, so no count is added twice.
@@ -25,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The path at the holder's client port.
+/// The path at the leaseholder's client port.
 pub(crate) const POLL_PATH: &str = "/_nodes/grants";
 /// The path at an owner's client port.
 pub(crate) const RECALL_PATH: &str = "/_nodes/recall";
@@ -58,9 +59,10 @@ pub(super) struct Poll {
     pub(super) given_back: Vec<GivenBack>,
     /// The counts of the requests at the partitions of both lists.
     pub(super) report: Report,
-    /// The last report of a holder that has arrived: the term of the holder, and the number.
+    /// The last report of a leaseholder that has arrived: the term of the leaseholder, and the
+    /// number.
     pub(super) seen: (u64, u64),
-    /// Resource ids of containers with work for the holder.
+    /// Resource ids of containers with work for the leaseholder.
     pub(super) work: Vec<String>,
     /// The node takes no further partitions for now: it ends, or cannot reach a cluster.
     pub(super) takes_none: bool,
@@ -69,29 +71,29 @@ pub(super) struct Poll {
 /// The answer to a [`Poll`].
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct PollAnswer {
-    /// The term of the holder.
+    /// The term of the leaseholder.
     pub(super) term: u64,
     pub(super) round: u64,
     /// Milliseconds for which the partitions are owned, from before the poll was sent.
     pub(super) valid_ms: u64,
     /// The version of the catalog.
     pub(super) catalog: u64,
-    /// The confirmed time of the holder, in milliseconds since 1970.
+    /// The confirmed time of the leaseholder, in milliseconds since 1970.
     pub(super) confirmed_ms: u64,
     /// All grants of the process.
     pub(super) grants: Vec<Granted>,
     /// The terms of those that it does not have yet.
     pub(super) terms: Vec<TermsText>,
-    /// The counts of the holder at the partitions of the process.
+    /// The counts of the leaseholder at the partitions of the process.
     pub(super) report: Report,
     /// The partitions of other nodes, by address.
     pub(super) owners: Vec<(String, Vec<u64>)>,
 }
 
-/// The demand of the holder to give partitions back.
+/// The demand of the leaseholder to give partitions back.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct RecallText {
-    /// The term of the holder.
+    /// The term of the leaseholder.
     pub(super) term: u64,
     pub(super) process: u64,
     pub(super) round: u64,

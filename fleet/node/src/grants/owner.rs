@@ -1,12 +1,14 @@
-//! The side of a node that waits for the lease: it owns the partitions that the holder gives it.
+//! The side of a node that waits for the lease: it owns the partitions that the leaseholder gives
+//! it.
 //!
 //! The node has an engine on the clusters with a gateway of its own, which checks signatures and
-//! permissions as the holder does. Every answer is final as long as the node owns any partition,
-//! since the catalog does not change then; without one the engine tells only which partition a
-//! request needs, so that the request is passed on to its owner and not to the holder.
+//! permissions as the leaseholder does. Every answer is final as long as the node owns any
+//! partition, since the catalog does not change then; without one the engine tells only which
+//! partition a request needs, so that the request is forwarded to its owner and not to the
+//! leaseholder.
 //!
-//! Messages of the holder are taken in one after the other, so a recall that comes while partitions
-//! are taken over waits for that.
+//! Messages of the leaseholder are taken in one after the other, so a recall that comes while
+//! partitions are taken over waits for that.
 
 use super::messages::{
     GivenBack, Granted, POLL_PATH, Poll, PollAnswer, RecallText, Report, Returned, StandingText,
@@ -15,10 +17,10 @@ use super::messages::{
 use super::routed_store::RoutedStore;
 use crate::clusters;
 use crate::forward::to_owner::is_of_partition;
-use crate::forward::{NodesClient, changes_nothing, not_holder};
+use crate::forward::{NodesClient, changes_nothing, not_leaseholder};
 use crate::port::Seat;
 use crate::standby::ANSWERED_BY;
-use crate::{DatabaseOptions, Holder, LeasedStore, Moment, NodeContext, Owned, Validity};
+use crate::{DatabaseOptions, LeasedStore, Leaseholder, Moment, NodeContext, Owned, Validity};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode};
@@ -64,15 +66,15 @@ pub struct OwnerNode {
     partitions: Arc<OwnPartitions>,
     store: Arc<RoutedStore>,
     world: Arc<dyn World>,
-    /// Held while a message of the holder is taken in.
+    /// Held while a message of the leaseholder is taken in.
     owned: Mutex<Owned>,
-    /// The partitions that were given back, until the holder has heard of them.
+    /// The partitions that were given back, until the leaseholder has heard of them.
     returned: Mutex<HashMap<u64, Back>>,
-    /// Counts that may not have reached the holder.
+    /// Counts that may not have reached the leaseholder.
     report: Mutex<Report>,
     /// The number of the last poll.
     polls: AtomicU64,
-    /// The last report of a holder: the term of the holder, and the number.
+    /// The last report of a leaseholder: the term of the leaseholder, and the number.
     seen: Mutex<(u64, u64)>,
     /// The millisecond of the monotonic clock until which the node takes no partitions over, since
     /// a cluster did not answer.
@@ -108,7 +110,7 @@ pub(crate) enum Tried {
     Answered(Response<Bytes>),
     /// The owner of the partition is the node with this address.
     Elsewhere(u64, Arc<str>),
-    /// The holder must carry the request out, or tell who does.
+    /// The leaseholder must carry the request out, or tell who does.
     NotHere,
 }
 
@@ -141,7 +143,7 @@ impl Owners for OwnPartitions {
 
 fn refused() -> StoreError {
     StoreError::Unavailable {
-        reason: "only the node with the lease changes the catalog and takes partitions back",
+        reason: "only the leaseholder changes the catalog and takes partitions back",
         retry_after_ms: 100,
         is_full: false,
     }
@@ -275,22 +277,22 @@ impl OwnerNode {
         read(&self.others).get(&partition).cloned()
     }
 
-    /// Asks the holder for partitions, until the node serves itself.
+    /// Asks the leaseholder for partitions, until the node serves itself.
     pub async fn poll_for_ever(self: Arc<Self>, client: NodesClient) {
-        let mut holder = self.seat.holder.subscribe();
+        let mut leaseholder = self.seat.leaseholder.subscribe();
         loop {
-            let known = holder.borrow_and_update().clone();
+            let known = leaseholder.borrow_and_update().clone();
             if let Some(known) = known
                 && known.node != self.seat.node
             {
-                // A holder that does not answer is asked again; the grants expire meanwhile.
+                // A leaseholder that does not answer is asked again; the grants expire meanwhile.
                 self.poll(&known, &client).await;
             }
-            let _ = timeout(PERIOD, holder.changed()).await;
+            let _ = timeout(PERIOD, leaseholder.changed()).await;
         }
     }
 
-    /// Gives all partitions back, and tells the holder, before the process ends.
+    /// Gives all partitions back, and tells the leaseholder, before the process ends.
     pub async fn leave(self: &Arc<Self>, client: &NodesClient) {
         self.is_leaving.store(true, Ordering::SeqCst);
         self.stop_tasks();
@@ -298,7 +300,7 @@ impl OwnerNode {
         let given_back = tokio::task::spawn_blocking(move || own.give_all_back());
         // Grants of a cluster that does not answer expire.
         let _ = timeout(LEAVE_TIMEOUT, given_back).await;
-        let known = self.seat.holder.borrow().clone();
+        let known = self.seat.leaseholder.borrow().clone();
         if let Some(known) = known.filter(|known| known.node != self.seat.node) {
             self.poll(&known, client).await;
         }
@@ -323,15 +325,15 @@ impl OwnerNode {
         }
     }
 
-    /// Asks the holder once.
-    async fn poll(self: &Arc<Self>, holder: &Holder, client: &NodesClient) -> Option<()> {
-        let key = holder.key.as_ref()?;
+    /// Asks the leaseholder once.
+    async fn poll(self: &Arc<Self>, leaseholder: &Leaseholder, client: &NodesClient) -> Option<()> {
+        let key = leaseholder.key.as_ref()?;
         let own = self.clone();
         let message = tokio::task::spawn_blocking(move || own.message()).await;
         let message = message.ok()?;
-        // The time counts from here: the holder counts from later.
+        // The time counts from here: the leaseholder counts from later.
         let since = Moment::now(self.world.as_ref());
-        let to = ("poll", holder.node.address.as_str(), POLL_PATH);
+        let to = ("poll", leaseholder.node.address.as_str(), POLL_PATH);
         let (request, signature) = request_with(key, to, &message)?;
         let answer = async {
             let response = client.request(request).await.ok()?;
@@ -343,7 +345,7 @@ impl OwnerNode {
         let Some(answer) = timeout(ANSWER_TIMEOUT, answer).await.ok().flatten() else {
             let work = message.work.iter().filter_map(|rid| Rid::parse(rid));
             self.engine
-                .take_holder_work_back(&work.collect::<Vec<Rid>>());
+                .take_leaseholder_work_back(&work.collect::<Vec<Rid>>());
             return None;
         };
         lock(&self.report).has_arrived(message.report.number);
@@ -375,7 +377,7 @@ impl OwnerNode {
         let counting = grants.iter().map(|grant| grant.0).chain(ended);
         let counting: Vec<PartitionId> = counting.map(PartitionId).collect();
         let report = lock(&self.report).next(|| self.engine.take_reports(&counting));
-        let work = self.engine.take_holder_work();
+        let work = self.engine.take_leaseholder_work();
         Poll {
             process: self.process,
             number: self.polls.fetch_add(1, Ordering::AcqRel) + 1,
@@ -390,7 +392,7 @@ impl OwnerNode {
         }
     }
 
-    /// Takes an answer of the holder in.
+    /// Takes an answer of the leaseholder in.
     fn take_in(&self, answer: &PollAnswer, since: Moment) {
         let mut owned = lock(&self.owned);
         let Some(changes) = owned.apply(answer.term, answer.round, &answer.grants) else {
@@ -410,7 +412,7 @@ impl OwnerNode {
         }
         *write(&self.others) = others;
 
-        // The holder has taken everything back before the catalog changed.
+        // The leaseholder has taken everything back before the catalog changed.
         if owned.partitions().is_empty()
             && let Err(error) = self
                 .engine
@@ -465,7 +467,8 @@ impl OwnerNode {
         }
         let taken = self.engine.take_over(&terms.granted());
         if let Err(error) = taken {
-            // An opening that comes late fences the holder, which opens the partition again then.
+            // An opening that comes late fences the leaseholder, which opens the partition again
+            // then.
             let _ = self.store.release(partition);
             self.store.remove(partition);
             return Err(format!("{}: {}", error.message(), error.cause_chain()));
@@ -495,12 +498,12 @@ impl OwnerNode {
         let (head, body) = request.into_parts();
         let key = self
             .seat
-            .holder
+            .leaseholder
             .borrow()
             .as_ref()
-            .and_then(|holder| holder.key.clone());
+            .and_then(|leaseholder| leaseholder.key.clone());
         let Some(key) = key else {
-            return not_holder();
+            return not_leaseholder();
         };
         let read = read_message(&key, "recall", &head.headers, body).await;
         let (recall, signature): (RecallText, String) = match read {
@@ -509,17 +512,17 @@ impl OwnerNode {
         };
         // Another process had this address before, and may still live.
         if recall.process != self.process {
-            return not_holder();
+            return not_leaseholder();
         }
         let own = self.clone();
         let returned = tokio::task::spawn_blocking(move || own.follow(&recall)).await;
         match returned {
             Ok(returned) => answer_with(&key, &signature, &returned),
-            Err(_) => not_holder(),
+            Err(_) => not_leaseholder(),
         }
     }
 
-    /// Gives back what the holder recalls.
+    /// Gives back what the leaseholder recalls.
     fn follow(&self, recall: &RecallText) -> Returned {
         let mut owned = lock(&self.owned);
         let lost = owned.recall(recall.term, recall.round, &recall.partitions);
@@ -543,7 +546,7 @@ impl OwnerNode {
     }
 }
 
-/// Returns the end of a grant, for the holder.
+/// Returns the end of a grant, for the leaseholder.
 fn end_of(grant: Granted, returned: &HashMap<u64, Back>) -> GivenBack {
     // The node has not begun to take a partition over that is not known: nothing is on its way.
     let back = returned.get(&grant.0).cloned().unwrap_or(Back {

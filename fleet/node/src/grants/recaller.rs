@@ -1,4 +1,4 @@
-//! The thread of the holder that takes partitions back.
+//! The thread of the leaseholder that takes partitions back.
 //!
 //! The engine recalls partitions from any of its threads and waits, so the messages are sent by a
 //! thread with connections of its own: no caller needs a worker of the server for that.
@@ -48,7 +48,7 @@ struct Sender {
 }
 
 impl Recaller {
-    /// Starts the thread of the holder of a term.
+    /// Starts the thread of the leaseholder of a term.
     pub(super) fn start(key: NodesKey, term: u64, world: Arc<dyn World>) -> Recaller {
         let (jobs, receiver) = unbounded_channel();
         let started = std::thread::Builder::new()

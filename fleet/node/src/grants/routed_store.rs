@@ -1,6 +1,6 @@
 //! The rows of the partitions that a node owns, in the clusters where they live.
 //!
-//! The list of partitions and clusters belongs to the holder of the lease, so a node learns the
+//! The list of partitions and clusters belongs to the leaseholder, so a node learns the
 //! place of a partition with its grant. The catalog is in the first cluster.
 //!
 //! Promise: a partition without a place can be neither opened nor read. Left out: the time until

@@ -1,21 +1,21 @@
-//! Grants: the holder of the lease lets other nodes own single partitions for a short time.
+//! Grants: the leaseholder lets other nodes own single partitions for a short time.
 //!
 //! ```text
-//! owner                                holder
+//! owner                                leaseholder
 //!   │── poll: what it owns ──────────────▶│ round + 1
-//!   │◀─ answer: round, time, grants ──────│ a grant holds until `until_ms` of the holder's clock
+//!   │◀─ answer: round, time, grants ──────│ a grant holds until `until_ms` of its clock
 //!   │◀─ recall: round, partitions ────────│ round + 1
-//!   │── everything is durable ───────────▶│ the holder owns the partitions
+//!   │── everything is durable ───────────▶│ it owns the partitions
 //! ```
 //!
-//! An owner counts the time of an answer from before it sent the poll, and the holder counts the
-//! same time and [`MARGIN`] from after it made the answer. A recall that gets no answer ends when
-//! the grant has expired by the holder's clock.
+//! An owner counts the time of an answer from before it sent the poll, and the leaseholder counts
+//! the same time and [`MARGIN`] from after it made the answer. A recall that gets no answer ends
+//! when the grant has expired by the leaseholder's clock.
 //!
-//! Answers and recalls have ascending numbers, the *rounds*, and the *term* of their holder, which
-//! is higher than that of every holder before. An owner ignores an answer that was made before a
-//! recall which it has followed, and every message of an earlier term: such an answer may list what
-//! was recalled.
+//! Answers and recalls have ascending numbers, the *rounds*, and the *term* of their leaseholder,
+//! which is higher than that of every leaseholder before. An owner ignores an answer that was made
+//! before a recall which it has followed, and every message of an earlier term: such an answer may
+//! list what was recalled.
 //!
 //! Promise: at no moment do two processes own a partition, as long as their clocks differ by less
 //! than the margin in speed, messages being late, lost, or in another order. Left out: the
@@ -23,14 +23,14 @@
 
 use std::collections::BTreeMap;
 
-/// The fifth of a time by which the holder waits longer than an owner counts.
+/// The fifth of a time by which the leaseholder waits longer than an owner counts.
 const MARGIN: u64 = 5;
 /// The end of a grant that is over; 0 is that of a grant of which no owner has heard.
 const EXPIRED_MS: u64 = 1;
 /// The most partitions of one recall: the answer has some kilobytes for each.
 const RECALLED_AT_ONCE: usize = 200;
 
-/// The partitions that the holder has given to other nodes.
+/// The partitions that the leaseholder has given to other nodes.
 #[derive(Debug)]
 pub struct Given<T> {
     round: u64,
@@ -43,11 +43,11 @@ struct Grant<T> {
     owner: Owner,
     /// The round in which the grant was made: no other grant of the partition has it.
     id: u64,
-    /// Milliseconds of the holder's monotonic clock, after which the owner owns nothing.
+    /// Milliseconds of the leaseholder's monotonic clock, after which the owner owns nothing.
     until_ms: u64,
-    /// There once the holder has given the partition up; the owner is told then.
+    /// There once the leaseholder has given the partition up; the owner is told then.
     terms: Option<T>,
-    /// The holder takes the partition back, so no answer lists it any more.
+    /// The leaseholder takes the partition back, so no answer lists it any more.
     is_recalled: bool,
 }
 
@@ -78,7 +78,7 @@ pub struct Recall {
     pub round: u64,
     /// The partitions with the ids of their grants.
     pub partitions: Vec<(u64, u64)>,
-    /// Milliseconds of the holder's monotonic clock, after which the owner owns none of them.
+    /// Milliseconds of the leaseholder's monotonic clock, after which the owner owns none of them.
     pub until_ms: u64,
 }
 
@@ -92,12 +92,12 @@ impl<T> Default for Given<T> {
 }
 
 impl<T: Clone> Given<T> {
-    /// Returns true if the holder itself owns a partition.
+    /// Returns true if the leaseholder itself owns a partition.
     pub fn is_owned_here(&self, partition: u64) -> bool {
         !self.grants.contains_key(&partition)
     }
 
-    /// Returns the owner of a partition, if the holder does not own it itself.
+    /// Returns the owner of a partition, if the leaseholder does not own it itself.
     pub fn owner(&self, partition: u64) -> Option<&Owner> {
         Some(&self.grants.get(&partition)?.owner)
     }
@@ -124,12 +124,13 @@ impl<T: Clone> Given<T> {
         self.grants.len()
     }
 
-    /// Returns true if the holder owns all partitions.
+    /// Returns true if the leaseholder owns all partitions.
     pub fn is_empty(&self) -> bool {
         self.grants.is_empty()
     }
 
-    /// Makes another process the owner of a partition of the holder. Returns the id of the grant.
+    /// Makes another process the owner of a partition of the leaseholder. Returns the id of the
+    /// grant.
     pub fn begin(&mut self, partition: u64, owner: Owner) -> u64 {
         self.round += 1;
         let grant = Grant {
@@ -176,8 +177,8 @@ impl<T: Clone> Given<T> {
         }
     }
 
-    /// Returns the recalls by which the holder takes partitions back: `None` for all. Grants of
-    /// which no owner has heard end at once.
+    /// Returns the recalls by which the leaseholder takes partitions back: `None` for all. Grants
+    /// of which no owner has heard end at once.
     pub fn recall(&mut self, partition: Option<u64>) -> Vec<Recall> {
         self.round += 1;
         let is_wanted = |id: u64| partition.is_none_or(|wanted| wanted == id);
@@ -207,7 +208,7 @@ impl<T: Clone> Given<T> {
     }
 
     /// Ends grants that an owner has given back, or that have expired. Grants with other ids stay.
-    /// Returns the partitions that the holder owns again.
+    /// Returns the partitions that the leaseholder owns again.
     pub fn end(&mut self, partitions: &[(u64, u64)]) -> Vec<u64> {
         let mut ended = Vec::new();
         for (partition, id) in partitions {
@@ -254,9 +255,9 @@ impl<T: Clone> Given<T> {
 /// The partitions that a process owns, without the time until which it does.
 #[derive(Debug, Default)]
 pub struct Owned {
-    /// The term of the holder that has given the partitions; 0 before the first message.
+    /// The term of the leaseholder that has given the partitions; 0 before the first message.
     term: u64,
-    /// The highest round of that holder.
+    /// The highest round of that leaseholder.
     round: u64,
     /// Partitions with the ids of their grants.
     partitions: BTreeMap<u64, u64>,
@@ -284,8 +285,8 @@ impl Owned {
         &self.given_back
     }
 
-    /// Takes the answer of the holder of a term in, which lists partitions with the ids of their
-    /// grants. Returns `None` for an answer that a later message has overtaken: it counts for
+    /// Takes the answer of the leaseholder of a term in, which lists partitions with the ids of
+    /// their grants. Returns `None` for an answer that a later message has overtaken: it counts for
     /// nothing, and its time does not either. The caller gives up what is lost before it extends
     /// its time, and calls [`Owned::take`] for each gained partition that it has taken over.
     pub fn apply(&mut self, term: u64, round: u64, listed: &[(u64, u64)]) -> Option<Changes> {
@@ -335,8 +336,8 @@ impl Owned {
         lost
     }
 
-    /// Begins the term of a later holder, which knows nothing of the grants before. Returns the
-    /// partitions of these.
+    /// Begins the term of a later leaseholder, which knows nothing of the grants before. Returns
+    /// the partitions of these.
     fn begin_term(&mut self, term: u64) -> Vec<u64> {
         if term == self.term {
             return Vec::new();
@@ -351,7 +352,8 @@ impl Owned {
         before.partitions.into_keys().collect()
     }
 
-    /// Gives a partition back that the holder did not recall. Its grant is not taken a second time.
+    /// Gives a partition back that the leaseholder did not recall. Its grant is not taken a second
+    /// time.
     pub fn give_back(&mut self, partition: u64) {
         if let Some(id) = self.partitions.remove(&partition) {
             self.given_back.insert(partition, id);
@@ -379,7 +381,7 @@ mod tests {
         }
     }
 
-    /// A process that owns what the holder grants, with a clock of its own.
+    /// A process that owns what the leaseholder grants, with a clock of its own.
     #[derive(Default)]
     struct Node {
         owned: Owned,
@@ -401,8 +403,8 @@ mod tests {
         Back(Vec<(u64, u64)>),
     }
 
-    /// A holder and two nodes, whose clocks differ by a tenth in speed. Messages are late, lost and
-    /// in another order.
+    /// A leaseholder and two nodes, whose clocks differ by a tenth in speed. Messages are late,
+    /// lost and in another order.
     struct Fleet {
         world: SeededWorld,
         given: Given<()>,
@@ -415,7 +417,7 @@ mod tests {
     }
 
     impl Fleet {
-        /// The clock of a process: the holder's is right, the others are fast and slow.
+        /// The clock of a process: the leaseholder's is right, the others are fast and slow.
         fn clock(&self, process: usize) -> u64 {
             self.time * [100, 109, 92][process] / 1_000 + 1_000 * process as u64
         }
@@ -426,15 +428,15 @@ mod tests {
 
         fn step(&mut self) {
             self.time += self.random(200);
-            let (holder_ms, node) = (self.clock(0), self.random(2) as usize);
+            let (leaseholder_ms, node) = (self.clock(0), self.random(2) as usize);
             match self.random(8) {
                 // A node polls; the answer is made a moment later.
                 0..=2 => {
                     let sent_ms = self.clock(node + 1);
                     self.time += self.random(300);
-                    let holder_ms = self.clock(0);
+                    let leaseholder_ms = self.clock(0);
                     let valid_ms = VALID_MS - self.random(VALID_MS / 2);
-                    let answer = self.given.answer(node as u64, holder_ms, valid_ms);
+                    let answer = self.given.answer(node as u64, leaseholder_ms, valid_ms);
                     let until = sent_ms + valid_ms;
                     self.messages.push(Message::Answer(node, until, answer));
                 }
@@ -454,7 +456,7 @@ mod tests {
                     }
                 }
                 5 => {
-                    let expired = self.given.expired(holder_ms);
+                    let expired = self.given.expired(leaseholder_ms);
                     self.given.end(&expired);
                 }
                 6 => {
@@ -561,11 +563,11 @@ mod tests {
         assert_eq!(changes, Changes::default());
         let changes = owned.apply(1, 4, &[(7, 3)]).expect("a new answer");
         assert_eq!(changes.gained, [(7, 3)], "another grant");
-        // Another holder knows nothing of the grants before.
+        // Another leaseholder knows nothing of the grants before.
         owned.take(7, 3);
         let changes = owned.apply(2, 1, &[]).expect("a new answer");
         assert_eq!(changes.lost, [7]);
-        assert_eq!(owned.apply(1, 9, &[(7, 8)]), None, "the holder before");
+        assert_eq!(owned.apply(1, 9, &[(7, 8)]), None, "the leaseholder before");
     }
 
     #[test]
@@ -597,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recall_that_overtakes_the_first_answer_of_a_holder_counts() {
+    fn a_recall_that_overtakes_the_first_answer_of_a_leaseholder_counts() {
         let mut given: Given<()> = Given::default();
         let id = given.begin(7, owner(0));
         given.set_terms(7, id, ());
@@ -611,12 +613,12 @@ mod tests {
     }
 
     #[test]
-    fn a_late_answer_of_the_holder_before_counts_for_nothing() {
+    fn a_late_answer_of_the_leaseholder_before_counts_for_nothing() {
         let mut owned = Owned::default();
         assert!(owned.apply(1, 5, &[(7, 1)]).is_some());
         owned.take(7, 1);
         assert_eq!(owned.recall(1, 6, &[(7, 1)]), [7]);
-        // The next holder has answered since.
+        // The next leaseholder has answered since.
         assert!(owned.apply(2, 1, &[]).is_some());
         assert_eq!(owned.apply(1, 5, &[(7, 1)]), None);
     }

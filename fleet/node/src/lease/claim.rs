@@ -1,14 +1,14 @@
-//! The way to the lease: a node watches the row until the holder is silent for long enough.
+//! The way to the lease: a node watches the row until the leaseholder is silent for long enough.
 
 use orrery_model::world::World;
 use orrery_storage::{CommitOutcome, Lsn, Store, StoreError};
 
 use super::holding::{Holding, commit_of};
 use super::key::NodesKey;
-use super::row::{Holder, Row};
+use super::row::{Leaseholder, Row};
 use super::{LEASE_PARTITION, RETRY_MS};
 
-/// Milliseconds that a released lease is left to the successor that the last holder has named.
+/// Milliseconds that a released lease is left to the successor that the last leaseholder has named.
 const SUCCESSOR_MS: u64 = 2_000;
 
 /// A node that wants the lease.
@@ -29,7 +29,7 @@ pub(crate) enum Attempt {
         since_ms: u64,
     },
     /// Another node holds the lease, or has claimed it just now.
-    Waiting(Option<Holder>),
+    Waiting(Option<Leaseholder>),
 }
 
 impl Claim {
@@ -50,7 +50,7 @@ impl Claim {
         let snapshot = store.snapshot(LEASE_PARTITION)?;
         let (head, row) = (snapshot.head(), Row::read(snapshot.as_ref())?);
         drop(snapshot);
-        // The key outlives the holders.
+        // The key outlives the leaseholders.
         let key = row.as_ref().and_then(|row| row.key.clone());
         if let Some(row) = row {
             let now_ms = world.monotonic_ms();
@@ -58,7 +58,7 @@ impl Claim {
                 // A fifth more, since clocks do not run at the same speed.
                 if !self.is_silent(head.lsn, row.ttl_ms + row.ttl_ms / 5, now_ms) {
                     let node = row.node;
-                    return Ok(Attempt::Waiting(Some(Holder { node, key })));
+                    return Ok(Attempt::Waiting(Some(Leaseholder { node, key })));
                 }
             } else if let Some(successor) = row.successor
                 && successor != self.row.node.name
@@ -89,8 +89,8 @@ impl Claim {
                 holding: Holding::new(lease, new_head, self.row.clone(), key),
                 since_ms,
             }),
-            // A claim that took place without an answer has a holder that does not know of it. It
-            // expires like that of a holder that has died.
+            // A claim that took place without an answer has a leaseholder that does not know of it.
+            // It expires like that of a leaseholder that has died.
             _ => Ok(Attempt::Waiting(None)),
         }
     }
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_holder_is_replaced_after_the_ttl_and_a_fifth() {
+    fn a_silent_leaseholder_is_replaced_after_the_ttl_and_a_fifth() {
         let store = MemoryStore::new();
         let (mut first, mut second) = (TestNode::new(1), TestNode::new(2));
         first.step(&store, || ());
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_that_renews_keeps_the_lease_although_a_claimer_opens_the_partition() {
+    fn a_leaseholder_that_renews_keeps_the_lease_although_a_claimer_opens_the_partition() {
         let store = MemoryStore::new();
         let (mut first, mut second) = (TestNode::new(1), TestNode::new(2));
         first.step(&store, || ());
@@ -215,7 +215,7 @@ mod tests {
         let (mut first, mut second) = (TestNode::new(1), TestNode::new(2));
         first.step(&store, || ());
         assert_eq!(
-            crate::lease::holder(&store)
+            crate::lease::leaseholder(&store)
                 .expect("a row")
                 .expect("a node")
                 .name,
@@ -223,7 +223,7 @@ mod tests {
         );
         let mut holding = first.holding.take().expect("the first holds");
         holding.release(&store, first.world.as_ref(), None);
-        assert_eq!(crate::lease::holder(&store).expect("a row"), None);
+        assert_eq!(crate::lease::leaseholder(&store).expect("a row"), None);
         second.step(&store, || ());
         assert!(second.validity.is_valid());
     }
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_of_the_first_holder_is_the_key_of_all() {
+    fn the_key_of_the_first_leaseholder_is_the_key_of_all() {
         let store = MemoryStore::new();
         let (mut first, mut second) = (TestNode::new(1), TestNode::new(2));
         first.step(&store, || ());
@@ -274,7 +274,7 @@ mod tests {
         let key = holding.key().clone();
         let told = second.claim.attempt(&store, second.world.as_ref());
         match told.expect("a row") {
-            Attempt::Waiting(Some(holder)) => assert_eq!(holder.key.as_ref(), Some(&key)),
+            Attempt::Waiting(Some(leaseholder)) => assert_eq!(leaseholder.key.as_ref(), Some(&key)),
             _ => panic!("the first node holds the lease"),
         }
         holding.release(&store, first.world.as_ref(), None);

@@ -7,7 +7,7 @@ use super::LEASE_PARTITION;
 use super::key::NodesKey;
 use super::row::{Node, Row};
 
-/// The lease in the hands of its holder.
+/// The lease in the hands of its leaseholder.
 pub(crate) struct Holding {
     lease: Lease,
     head: Head,
@@ -37,7 +37,7 @@ impl Holding {
         }
     }
 
-    /// Returns the number of the last commit of the row: higher than any of an earlier holder.
+    /// Returns the number of the last commit of the row: higher than any of an earlier leaseholder.
     pub(crate) fn lsn(&self) -> u64 {
         self.head.lsn
     }
@@ -50,7 +50,7 @@ impl Holding {
     /// Writes the row again.
     ///
     /// A claimer that opened the partition and went no further has fenced the lease of the store.
-    /// So a renewal that fails opens the partition again: the row tells the holder.
+    /// So a renewal that fails opens the partition again: the row tells the leaseholder.
     pub(crate) fn renew(&mut self, store: &dyn Store, world: &dyn World) -> Renewal {
         let outcome = match self.write(store, world) {
             CommitOutcome::Ok => return Renewal::Renewed,
@@ -93,7 +93,8 @@ impl Holding {
         outcome
     }
 
-    /// Opens the partition again. Returns the holder if the holder is another process now.
+    /// Opens the partition again. Returns the leaseholder if the leaseholder is another process
+    /// now.
     fn reopen(&mut self, store: &dyn Store) -> Result<Option<Node>, String> {
         let failed = |error: orrery_storage::StoreError| error.to_string();
         let lease = store.open(LEASE_PARTITION).map_err(failed)?;

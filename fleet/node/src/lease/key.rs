@@ -1,6 +1,6 @@
 //! The key that the nodes of an account share, with which they sign what they send each other.
 //!
-//! The first holder of the lease makes the key, and each holder keeps the key in the row of the
+//! The first leaseholder makes the key, and each leaseholder keeps the key in the row of the
 //! lease. So every program that can read the store can sign, and no client can.
 
 use hmac::{Hmac, KeyInit, Mac};

@@ -36,7 +36,7 @@ impl Leased {
     /// Returns the outcome of a commit that the store has answered.
     ///
     /// The check comes after the commit was durable. A lease that is valid now was valid then, so
-    /// every later holder sees the commit.
+    /// every later leaseholder sees the commit.
     fn outcome(validity: &Validity, outcome: CommitOutcome) -> CommitOutcome {
         match outcome {
             CommitOutcome::Ok if !validity.is_valid() => CommitOutcome::Unknown,

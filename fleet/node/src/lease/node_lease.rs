@@ -12,7 +12,7 @@ use super::LEASE_PARTITION;
 use super::claim::{Attempt, Claim};
 use super::holding::{Holding, Renewal};
 use super::key::NodesKey;
-use super::row::{Holder, Node, Row};
+use super::row::{Leaseholder, Node, Row};
 use super::validity::{Moment, Validity};
 
 /// The times of a lease.
@@ -33,7 +33,7 @@ impl Default for Terms {
 #[derive(Debug)]
 pub enum Progress {
     /// Another node holds the lease.
-    Waiting(Holder),
+    Waiting(Leaseholder),
     /// The store does not answer; the node tries again.
     Failed(String),
     /// Another node has taken the lease, so this node must not serve the account any more.
@@ -124,13 +124,13 @@ impl NodeLease {
                     };
                     return Ok(Some(renewer.start(holding, validity)));
                 }
-                Ok(Attempt::Waiting(holder)) => {
-                    // The holder is told once, and again when it changes.
-                    if let Some(holder) = holder
-                        && last.as_ref() != Some(&holder)
+                Ok(Attempt::Waiting(leaseholder)) => {
+                    // The leaseholder is told once, and again when it changes.
+                    if let Some(leaseholder) = leaseholder
+                        && last.as_ref() != Some(&leaseholder)
                     {
-                        report(Progress::Waiting(holder.clone()));
-                        last = Some(holder);
+                        report(Progress::Waiting(leaseholder.clone()));
+                        last = Some(leaseholder);
                     }
                 }
                 Err(error) if is_passing(&error) => report(Progress::Failed(error.to_string())),
@@ -153,7 +153,7 @@ impl NodeLease {
         &self.key
     }
 
-    /// Returns a number that is higher than that of every holder before.
+    /// Returns a number that is higher than that of every leaseholder before.
     pub fn term(&self) -> u64 {
         self.term
     }
@@ -174,12 +174,12 @@ impl Drop for NodeLease {
     }
 }
 
-/// Returns the node that holds the lease; `None` if the lease is free. The node may have died since
+/// Returns the leaseholder; `None` if the lease is free. The node may have died since
 /// its last renewal.
 ///
 /// # Errors
 /// That of the store.
-pub fn holder(store: &dyn Store) -> Result<Option<Node>, StoreError> {
+pub fn leaseholder(store: &dyn Store) -> Result<Option<Node>, StoreError> {
     let snapshot = store.snapshot(LEASE_PARTITION)?;
     let row = Row::read(snapshot.as_ref())?;
     Ok(row.filter(|row| !row.is_released).map(|row| row.node))

@@ -1,4 +1,4 @@
-//! The row of the lease: the node that holds the lease, as JSON.
+//! The row of the lease: the leaseholder, as JSON.
 
 use super::key::NodesKey;
 use orrery_model::json::parse;
@@ -17,12 +17,12 @@ pub struct Node {
     pub address: String,
 }
 
-/// The node that holds the lease, as its row says.
+/// The leaseholder, as its row says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub struct Leaseholder {
     /// The node.
     pub node: Node,
-    /// The key of all nodes; `None` if the holder is of a version that knows no key.
+    /// The key of all nodes; `None` if the leaseholder is of a version that knows no key.
     pub key: Option<NodesKey>,
 }
 
@@ -31,11 +31,11 @@ pub struct Holder {
 pub(crate) struct Row {
     /// The node.
     pub(crate) node: Node,
-    /// A random number of the process, so that a node that starts again is another holder.
+    /// A random number of the process, so that a node that starts again is another leaseholder.
     pub(crate) process: u64,
     /// Milliseconds for which a renewal is good.
     pub(crate) ttl_ms: u64,
-    /// The holder has given the lease back.
+    /// The leaseholder has given the lease back.
     pub(crate) is_released: bool,
     /// The name of the node that is to claim the released lease first; `None` for any node.
     pub(crate) successor: Option<String>,

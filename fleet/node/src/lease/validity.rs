@@ -1,4 +1,4 @@
-//! The time until which the holder may trust its lease.
+//! The time until which the leaseholder may trust its lease.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

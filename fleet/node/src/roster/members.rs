@@ -1,9 +1,9 @@
 //! The nodes of a fleet and their regions, as this node knows them.
 //!
-//! Each node tells the holder of the lease of itself every two seconds, and at once when the lease
-//! changes hands: a *hello*. The holder answers with all live nodes, so that each node knows the
-//! others when it becomes the holder. The holder makes the addresses of the regions from its list,
-//! for the account document.
+//! Each node tells the leaseholder of itself every two seconds, and at once when the lease
+//! changes hands: a *hello*. The leaseholder answers with all live nodes, so that each node knows
+//! the others when it becomes the leaseholder. The leaseholder makes the addresses of the regions
+//! from its list, for the account document.
 //!
 //! A hello is `POST /_nodes/hello` at the client port with the facts of the node as its body. The
 //! nodes' key signs the body, and the answer with the signature of the hello. A hello that is sent
@@ -15,9 +15,9 @@
 
 use super::regions::{Location, locations};
 use super::{Hearing, LiveNode, NodeFacts, Roster, facts_from_text, facts_to_text};
-use crate::forward::{NodesClient, not_holder};
+use crate::forward::{NodesClient, not_leaseholder};
 use crate::port::Seat;
-use crate::{Holder, NodesKey};
+use crate::{Leaseholder, NodesKey};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
@@ -86,7 +86,7 @@ impl Members {
     }
 
     /// Returns the regions for a request that came in through the node with the address `via`;
-    /// `None` if all nodes are in one region. This node must be the holder.
+    /// `None` if all nodes are in one region. This node must be the leaseholder.
     pub(crate) fn regions(&self, via: &str, scheme: Scheme) -> Option<AccountRegions> {
         let now_ms = self.world.monotonic_ms();
         let place = usize::from(scheme == Scheme::Https);
@@ -113,7 +113,7 @@ impl Members {
         made[place].clone()
     }
 
-    /// Answers a request at [`HELLO_PATH`]. `key` is there if this node is the holder.
+    /// Answers a request at [`HELLO_PATH`]. `key` is there if this node is the leaseholder.
     pub(crate) async fn answer(
         &self,
         request: Request<RequestBody>,
@@ -122,7 +122,7 @@ impl Members {
         let (head, body) = request.into_parts();
         let body = Limited::new(body, BODY_BYTES).collect().await;
         let Some(key) = key else {
-            return not_holder();
+            return not_leaseholder();
         };
         let Ok(body) = body else {
             return empty(StatusCode::BAD_REQUEST);
@@ -163,13 +163,13 @@ impl Members {
         answer
     }
 
-    /// Tells a holder of this node, and keeps the nodes of its answer. Returns the address of
+    /// Tells a leaseholder of this node, and keeps the nodes of its answer. Returns the address of
     /// another node that uses the name of this node.
-    async fn tell(&self, holder: &Holder, client: &NodesClient) -> Option<String> {
-        let key = holder.key.as_ref()?;
+    async fn tell(&self, leaseholder: &Leaseholder, client: &NodesClient) -> Option<String> {
+        let key = leaseholder.key.as_ref()?;
         let text = facts_to_text(std::slice::from_ref(&self.own));
         let signature = key.sign(&["hello", &text]);
-        let uri = format!("{}{HELLO_PATH}", holder.node.address);
+        let uri = format!("{}{HELLO_PATH}", leaseholder.node.address);
         let request = Request::post(uri)
             .header(SIGNATURE, signature.as_str())
             .body(Full::new(Bytes::from(text)));
@@ -197,11 +197,11 @@ impl Members {
     }
 }
 
-/// Tells each holder of this node, until the task is aborted.
+/// Tells each leaseholder of this node, until the task is aborted.
 pub(crate) async fn say_hello(seat: Arc<Seat>, client: NodesClient) {
-    let mut holder = seat.holder.subscribe();
+    let mut leaseholder = seat.leaseholder.subscribe();
     loop {
-        let known = holder.borrow_and_update().clone();
+        let known = leaseholder.borrow_and_update().clone();
         if let Some(known) = known
             && known.node != seat.node
             && let Some(address) = seat.members.tell(&known, &client).await
@@ -209,7 +209,7 @@ pub(crate) async fn say_hello(seat: Arc<Seat>, client: NodesClient) {
             seat.namesake.send_replace(Some(address));
         }
         // A change comes early, and the end of the period is the rule.
-        let _ = timeout(PERIOD, holder.changed()).await;
+        let _ = timeout(PERIOD, leaseholder.changed()).await;
     }
 }
 

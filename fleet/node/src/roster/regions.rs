@@ -1,8 +1,9 @@
 //! The addresses of the account's regions, made from the live nodes.
 //!
-//! The region of the holder takes the writes. Every region with a live node takes reads, and its
-//! address is that of one of its nodes. A request may have come in through a node other than the
-//! holder: clients near that node are best served by that node, so it is preferred in its region.
+//! The region of the leaseholder takes the writes. Every region with a live node takes reads, and
+//! its address is that of one of its nodes. A request may have come in through a node other than
+//! the leaseholder: clients near that node are best served by that node, so it is preferred in its
+//! region.
 
 use super::NodeFacts;
 
@@ -27,14 +28,14 @@ pub struct Locations {
 
 /// Returns the regions of an account for a client that used `scheme` (`http` or `https`), and whose
 /// request came in through the node with the address `via`. Returns `None` if all nodes are in one
-/// region, or the holder is in none: the address that the client used is then the best one.
+/// region, or the leaseholder is in none: the address that the client used is then the best one.
 pub fn locations(
-    holder: &NodeFacts,
+    leaseholder: &NodeFacts,
     live: &[NodeFacts],
     via: &str,
     scheme: &str,
 ) -> Option<Locations> {
-    let write_region = holder.region.as_deref()?;
+    let write_region = leaseholder.region.as_deref()?;
     let mut others: Vec<&str> = Vec::new();
     for region in live.iter().filter_map(|node| node.region.as_deref()) {
         if !is_same(region, write_region) && !others.iter().any(|known| is_same(known, region)) {
@@ -58,7 +59,7 @@ pub fn locations(
             endpoint: endpoint(node, scheme),
         })
     };
-    let write = location(write_region, Some(holder))?;
+    let write = location(write_region, Some(leaseholder))?;
     let mut read = vec![write.clone()];
     read.extend(others.iter().filter_map(|region| location(region, None)));
     Some(Locations { write, read })
@@ -109,7 +110,7 @@ mod tests {
         ];
         let (west, europe) = ("West US http://a:1/", "North Europe http://d:1/");
         let asia = "East Asia http://b:1/";
-        let holder = &live[0];
+        let leaseholder = &live[0];
         let table: &[(&str, [&str; 3])] = &[
             ("a", [west, asia, europe]),
             ("b", [west, asia, europe]),
@@ -121,20 +122,20 @@ mod tests {
         ];
         for (via, expected) in table {
             let via = format!("http://{via}:1");
-            assert_eq!(texts(locations(holder, &live, &via, "http")), expected);
+            assert_eq!(texts(locations(leaseholder, &live, &via, "http")), expected);
         }
-        let secure = locations(holder, &live, "http://a:1", "https").expect("regions");
+        let secure = locations(leaseholder, &live, "http://a:1", "https").expect("regions");
         assert_eq!(secure.write.endpoint, "https://a:1/");
     }
 
     #[test]
-    fn the_regions_follow_the_holder() {
+    fn the_regions_follow_the_leaseholder() {
         let live = [node("a", "West US"), node("b", "East Asia")];
         assert_eq!(
             texts(locations(&live[1], &live, "http://a:1", "http")),
             ["East Asia http://b:1/", "West US http://a:1/"]
         );
-        // A holder that is not in the list of live nodes yet is live all the same.
+        // A leaseholder that is not in the list of live nodes yet is live all the same.
         assert_eq!(
             texts(locations(&live[1], &live[..1], "http://a:1", "http")),
             ["East Asia http://b:1/", "West US http://a:1/"]
@@ -143,7 +144,7 @@ mod tests {
 
     #[test]
     fn one_region_or_none_needs_no_addresses() {
-        for (holder, live) in [
+        for (leaseholder, live) in [
             (node("a", "West US"), vec![node("a", "West US")]),
             (
                 node("a", "West US"),
@@ -152,7 +153,7 @@ mod tests {
             (node("a", ""), vec![node("a", ""), node("b", "West US")]),
             (node("a", ""), Vec::new()),
         ] {
-            assert_eq!(locations(&holder, &live, "http://a:1", "http"), None);
+            assert_eq!(locations(&leaseholder, &live, "http://a:1", "http"), None);
         }
     }
 }

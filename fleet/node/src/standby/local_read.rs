@@ -1,10 +1,10 @@
 //! The requests that a node may answer from its own copy of the data, and the answers of the copy
 //! that a client may get.
 //!
-//! A copy lags behind the holder of the lease. A node therefore answers only reads at the levels
-//! Session, ConsistentPrefix and Eventual, and of these only what the copy can answer as the holder
-//! could have answered a moment before. All else goes to the holder, and so does each request to
-//! which the copy has no final answer.
+//! A copy lags behind the leaseholder. A node therefore answers only reads at the levels
+//! Session, ConsistentPrefix and Eventual, and of these only what the copy can answer as the
+//! leaseholder could have answered a moment before. All else goes to the leaseholder, and so does
+//! each request to which the copy has no final answer.
 
 use http::{HeaderMap, Method};
 
@@ -17,12 +17,12 @@ pub enum Freshness {
     Any,
 }
 
-/// Returns the freshness of a request that a copy may answer; `None` for a request that the holder
-/// must answer. `account` is the name of the consistency level of the account.
+/// Returns the freshness of a request that a copy may answer; `None` for a request that the
+/// leaseholder must answer. `account` is the name of the consistency level of the account.
 ///
 /// Only reads of items: databases, containers and their ranges are asked for after a change, and a
-/// client must not get an older state then. A change feed goes to the holder too: its continuations
-/// may be ahead of the copy.
+/// client must not get an older state then. A change feed goes to the leaseholder too: its
+/// continuations may be ahead of the copy.
 pub fn freshness(
     method: &Method,
     path: &str,
@@ -45,7 +45,7 @@ pub fn freshness(
     }
 
     // A client may name the level in one of two headers. A value that is not known is refused by
-    // the holder.
+    // the leaseholder.
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or(""));
     let level = match text("x-ms-cosmos-read-consistency-strategy") {
         Some(strategy) if !strategy.eq_ignore_ascii_case("Default") => strategy,
@@ -61,7 +61,7 @@ pub fn freshness(
     }
 }
 
-/// Returns true if a client may get an answer of the copy; false if the holder must be asked.
+/// Returns true if a client may get an answer of the copy; false if the leaseholder must be asked.
 ///
 /// The copy may not know yet what the client has written: an item, a container, a permission, or
 /// the range that a continuation names. Only an answer that no later write explains is final.
@@ -109,7 +109,7 @@ mod tests {
         match freshness(&method, path, &map, account) {
             Some(Freshness::Session) => "session",
             Some(Freshness::Any) => "any",
-            None => "holder",
+            None => "leaseholder",
         }
     }
 
@@ -123,26 +123,26 @@ mod tests {
             ("HEAD /dbs/d/colls/c/docs/i", &[], "Session", "session"),
             ("GET /dbs/d/colls/c/docs", &[], "Session", "session"),
             ("GET dbs/d/colls/c/docs/", &[], "Session", "session"),
-            ("GET /dbs/d/colls/c/pkranges", &[], "Session", "holder"),
-            ("GET /dbs/d/colls/c", &[], "Session", "holder"),
-            ("GET /dbs", &[], "Session", "holder"),
-            ("GET /", &[], "Session", "holder"),
-            ("GET /offers", &[], "Session", "holder"),
-            ("GET /dbsx", &[], "Session", "holder"),
-            ("GET /_node/hello", &[], "Session", "holder"),
+            ("GET /dbs/d/colls/c/pkranges", &[], "Session", "leaseholder"),
+            ("GET /dbs/d/colls/c", &[], "Session", "leaseholder"),
+            ("GET /dbs", &[], "Session", "leaseholder"),
+            ("GET /", &[], "Session", "leaseholder"),
+            ("GET /offers", &[], "Session", "leaseholder"),
+            ("GET /dbsx", &[], "Session", "leaseholder"),
+            ("GET /_node/hello", &[], "Session", "leaseholder"),
             (
                 "GET /dbs/d/colls/c/docs",
                 &[("a-im", "Incremental feed")],
                 "Session",
-                "holder",
+                "leaseholder",
             ),
-            (&post, &[], "Session", "holder"),
+            (&post, &[], "Session", "leaseholder"),
             (&post, &[QUERY], "Session", "session"),
             (
                 &post,
                 &[("x-ms-documentdb-isquery", "false")],
                 "Session",
-                "holder",
+                "leaseholder",
             ),
             (
                 &post,
@@ -150,24 +150,54 @@ mod tests {
                 "Eventual",
                 "any",
             ),
-            ("POST /dbs/d/colls/c/sprocs/s", &[], "Eventual", "holder"),
-            ("PUT /dbs/d/colls/c/docs/i", &[QUERY], "Eventual", "holder"),
-            ("PATCH /dbs/d/colls/c/docs/i", &[], "Eventual", "holder"),
-            ("DELETE /dbs/d/colls/c/docs/i", &[], "Eventual", "holder"),
+            (
+                "POST /dbs/d/colls/c/sprocs/s",
+                &[],
+                "Eventual",
+                "leaseholder",
+            ),
+            (
+                "PUT /dbs/d/colls/c/docs/i",
+                &[QUERY],
+                "Eventual",
+                "leaseholder",
+            ),
+            (
+                "PATCH /dbs/d/colls/c/docs/i",
+                &[],
+                "Eventual",
+                "leaseholder",
+            ),
+            (
+                "DELETE /dbs/d/colls/c/docs/i",
+                &[],
+                "Eventual",
+                "leaseholder",
+            ),
             // Levels of the account and of the request.
-            (ITEM, &[], "Strong", "holder"),
-            (ITEM, &[], "BoundedStaleness", "holder"),
+            (ITEM, &[], "Strong", "leaseholder"),
+            (ITEM, &[], "BoundedStaleness", "leaseholder"),
             (ITEM, &[], "ConsistentPrefix", "any"),
             (ITEM, &[], "Eventual", "any"),
             (ITEM, &[(LEVEL, "eventual")], "Strong", "any"),
             (ITEM, &[(LEVEL, "Session")], "Strong", "session"),
-            (ITEM, &[(LEVEL, "Strong")], "Session", "holder"),
-            (ITEM, &[(LEVEL, "Weak")], "Session", "holder"),
-            (ITEM, &[(LEVEL, "")], "Session", "holder"),
+            (ITEM, &[(LEVEL, "Strong")], "Session", "leaseholder"),
+            (ITEM, &[(LEVEL, "Weak")], "Session", "leaseholder"),
+            (ITEM, &[(LEVEL, "")], "Session", "leaseholder"),
             (ITEM, &[(STRATEGY, "Eventual")], "Session", "any"),
             (ITEM, &[(STRATEGY, "Session")], "Strong", "session"),
-            (ITEM, &[(STRATEGY, "LatestCommitted")], "Session", "holder"),
-            (ITEM, &[(STRATEGY, "GlobalStrong")], "Eventual", "holder"),
+            (
+                ITEM,
+                &[(STRATEGY, "LatestCommitted")],
+                "Session",
+                "leaseholder",
+            ),
+            (
+                ITEM,
+                &[(STRATEGY, "GlobalStrong")],
+                "Eventual",
+                "leaseholder",
+            ),
             (
                 ITEM,
                 &[(STRATEGY, "Default"), (LEVEL, "Eventual")],
