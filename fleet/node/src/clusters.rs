@@ -6,7 +6,7 @@
 //! that loses the lease ends at once, so that its supervisor starts it again as one that waits.
 
 use crate::grants::{Grantor, GrantorOptions};
-use crate::port::Seat;
+use crate::role::Seat;
 use crate::{
     LEASE_PARTITION, LeasedStore, LiveNode, Node, NodeContext, NodeError, NodeFacts, NodeLease,
     Progress, Report, Terms, Validity,

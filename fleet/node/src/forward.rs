@@ -22,8 +22,7 @@
 pub(crate) mod to_owner;
 
 use crate::grants::Tried;
-use crate::port::Seat;
-use crate::roster::members::Members;
+use crate::role::Seat;
 use crate::{Leaseholder, Node, NodeContext, NodesKey, is_query};
 use bytes::Bytes;
 use http::header::CONNECTION;
@@ -45,7 +44,6 @@ use orrery_model::{Error, Kind};
 use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
-use to_owner::Passing;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -68,7 +66,7 @@ const IDLE_CONNECTIONS: usize = 64;
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
 const TEST_PAUSE: Duration = Duration::from_secs(1);
 /// The header of a request that a node forwards: `SCHEME ADDRESS SIGNATURE`.
-const FORWARDED: HeaderName = HeaderName::from_static("x-orrery-forwarded");
+pub(crate) const FORWARDED: HeaderName = HeaderName::from_static("x-orrery-forwarded");
 /// The header of an answer 503 of a node that does not hold the lease.
 const NOT_LEASEHOLDER: HeaderName = HeaderName::from_static("x-orrery-not-holder");
 
@@ -501,67 +499,9 @@ fn signed<'a>(
     [method, path, date.unwrap_or_default(), scheme, via]
 }
 
-/// The service of the client port of the leaseholder: takes the scheme of the client from requests
-/// that other nodes forwarded, and adds the addresses of the regions.
-pub(crate) struct FromNodes<S> {
-    pub(crate) inner: Arc<S>,
-    /// The key of all nodes.
-    pub(crate) key: NodesKey,
-    pub(crate) members: Arc<Members>,
-    /// The address of this node.
-    pub(crate) address: String,
-    /// The way to the owners of partitions.
-    pub(crate) passing: Passing,
-}
-
-impl<S: Service> Service for FromNodes<S> {
-    async fn handle(
-        &self,
-        mut request: Request<RequestBody>,
-        connection: &Connection,
-    ) -> Result<Response<Bytes>, Unanswered> {
-        let mut connection = *connection;
-        let value = request.headers_mut().remove(FORWARDED);
-        let origin = value.as_ref().and_then(|value| {
-            let (method, uri) = (request.method().as_str(), request.uri());
-            origin_of(&self.key, value, method, uri, request.headers())
-        });
-        let via = match origin {
-            Some((scheme, via)) => {
-                connection.scheme = scheme;
-                via
-            }
-            None => &self.address,
-        };
-        if let Some(regions) = self.members.regions(via, connection.scheme) {
-            request.extensions_mut().insert(regions);
-        }
-        if self.passing.concerns(&request) {
-            return self.passing.handle(request, &connection, via).await;
-        }
-        self.inner.handle(request, &connection).await
-    }
-
-    fn log(&self) -> &Log {
-        self.inner.log()
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.inner.now_ms()
-    }
-
-    fn connections(&self) -> Arc<ConnectionCounters> {
-        self.inner.connections()
-    }
-
-    fn memory(&self) -> &BodyMemory {
-        self.inner.memory()
-    }
-}
-
 /// Returns the scheme and the node's address that a node has signed; `None` if no node has signed
 /// the header.
-fn origin_of<'a>(
+pub(crate) fn origin_of<'a>(
     key: &NodesKey,
     value: &'a HeaderValue,
     method: &str,

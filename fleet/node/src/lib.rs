@@ -11,6 +11,7 @@
 //! - `grants.rs`: partitions that nodes without the lease own;
 //! - `forward.rs`: the way of a request to the leaseholder, and to the owner of a partition;
 //! - `standby.rs`: reads from standbys;
+//! - `role.rs`: the role of a node, from the wait for the lease to the end of the process;
 //! - `port.rs`: the client port of a node, from before the lease until the end of the process;
 //! - `host.rs`: the server in whose process the node runs.
 //!
@@ -27,6 +28,7 @@ mod grants;
 mod host;
 mod lease;
 mod port;
+mod role;
 mod roster;
 mod standby;
 
@@ -43,7 +45,8 @@ pub use lease::{
     LEASE_PARTITION, LeasedStore, Leaseholder, Moment, Node, NodeLease, NodesKey, Progress, Report,
     Terms, Validity, leaseholder,
 };
-pub use port::{NodePort, NodePortOptions, Seat};
+pub use port::{NodePort, NodePortOptions};
+pub use role::Seat;
 pub use roster::regions::{Location, Locations, locations};
 pub use roster::{Hearing, LiveNode, NodeFacts, Roster, facts_from_text, facts_to_text};
 pub use standby::local_read::{Freshness, freshness, is_final, is_query};

@@ -147,14 +147,14 @@ impl Opening<'_> {
                     }
                     return Ok(Opened::Stopped(joined(opening.await)?));
                 }
-                address = node.has_namesake() => {
+                address = node.wait_for_namesake() => {
                     node.cancel();
                     if let Some(owner) = node.seat.owner() {
                         owner.leave(&node.client).await;
                     }
                     return Err(namesake_error(&node.seat, &address));
                 }
-                () = node.has_leaseholder(), if ready.is_some() => {
+                () = node.wait_for_leaseholder(), if ready.is_some() => {
                     if let Some(ready) = ready.take() {
                         self.announce_forwarding(node, ready)?;
                     }
@@ -190,7 +190,7 @@ impl Opening<'_> {
         let Some(first) = first else {
             return Ok(None);
         };
-        node.has_leaseholder().await;
+        node.wait_for_leaseholder().await;
         Ok(Some(open_reader(first, self.node_context()).await))
     }
 
@@ -202,7 +202,7 @@ impl Opening<'_> {
         let Some(fleet) = fleet.filter(|fleet| fleet.spread_load_ru.is_some()) else {
             return std::future::pending().await;
         };
-        node.has_leaseholder().await;
+        node.wait_for_leaseholder().await;
         let (file, seat) = (fleet.cluster_file.clone(), node.seat.clone());
         let owner = open_owner(file, seat, self.node_context()).await;
         node.seat.begin_owning(owner.clone());

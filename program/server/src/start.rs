@@ -327,7 +327,7 @@ async fn serve_clients<S: Future<Output = ()>>(
     stopped: Pin<Box<S>>,
     ready: Option<impl FnOnce(&Announcement<'_>) -> Result<(), Failure>>,
 ) -> Result<Option<ServerPort>, Failure> {
-    let mut port = ClientPort::open(config, node).await?;
+    let port = ClientPort::open(config, node).await?;
 
     // The port is open, so the system queues the connections of clients that react to the
     // announcement at once. Nothing after the announcement can fail.
@@ -338,7 +338,7 @@ async fn serve_clients<S: Future<Output = ()>>(
         server.has_well_known_key,
     )?;
     begin_serving(server, observers, announcement.address);
-    if let (ClientPort::OfNode(node), Some(clusters)) = (&mut port, &server.clusters) {
+    if let (ClientPort::OfNode(node), Some(clusters)) = (&port, &server.clusters) {
         let service = client_service(server, config, observers);
         let grantor = clusters.grantor.clone();
         server.gateway.set_take_back(Arc::new(move |partition| {
@@ -360,10 +360,10 @@ async fn serve_clients<S: Future<Output = ()>>(
         observers.begin_draining();
     };
     let (all_finished, node) = match port {
-        ClientPort::OfNode(mut node) => {
+        ClientPort::OfNode(node) => {
             tokio::select! {
                 () = shutdown => {}
-                () = node.seat.has_successor() => observers.begin_draining(),
+                () = node.seat.wait_for_successor() => observers.begin_draining(),
             }
             (node.end_serving().await, Some(*node))
         }

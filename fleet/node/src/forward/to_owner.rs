@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The way of requests from the leaseholder to owners.
-pub(crate) struct Passing {
+pub(crate) struct OwnerForwarder {
     pub(crate) grantor: Arc<Grantor>,
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) client: NodesClient,
@@ -85,7 +85,7 @@ impl Recalls {
     }
 }
 
-impl Passing {
+impl OwnerForwarder {
     /// Returns true for a request that may be for the partition of another node, now or by the time
     /// at which the request is carried out.
     pub(crate) fn concerns(&self, request: &Request<RequestBody>) -> bool {

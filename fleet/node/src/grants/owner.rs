@@ -18,7 +18,7 @@ use super::routed_store::RoutedStore;
 use crate::clusters;
 use crate::forward::to_owner::is_of_partition;
 use crate::forward::{NodesClient, changes_nothing, not_leaseholder};
-use crate::port::Seat;
+use crate::role::Seat;
 use crate::standby::ANSWERED_BY;
 use crate::{DatabaseOptions, LeasedStore, Leaseholder, Moment, NodeContext, Owned, Validity};
 use bytes::Bytes;

@@ -16,7 +16,7 @@
 use super::regions::{Location, locations};
 use super::{Hearing, LiveNode, NodeFacts, Roster, facts_from_text, facts_to_text};
 use crate::forward::{NodesClient, not_leaseholder};
-use crate::port::Seat;
+use crate::role::Seat;
 use crate::{Leaseholder, NodesKey};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
