@@ -59,7 +59,7 @@ def test_a_java_client_goes_on_when_a_region_is_lost(fleet, driver, lost):
     assert client.ask("connect", {"preferred_regions": [lost, kept_region]})["status"] == 200
     assert create_until_done(client, 0) == 0
     fleet.kill(gone)
-    # The first write waits for the next holder of the lease, and has no error.
+    # The first write waits for the next leaseholder, and has no error.
     for number in range(1, 20):
         assert create_until_done(client, number) == 0
         read = client.ask("read_item", PLACE | {"id": "0", "partition_key": ["p"]})

@@ -108,7 +108,7 @@ def test_a_client_goes_on_when_a_region_is_lost(fleet, nodes, balancer, lost, pr
         for number, container in enumerate(clients):
             assert create_until_done(container, number) == 0
         fleet.kill(gone)
-        # The first write waits for the next holder of the lease, and has no error.
+        # The first write waits for the next leaseholder, and has no error.
         assert create_until_done(clients[0], 2) == 0
         create_until_done(clients[1], 3)
         for number in range(4, 24):

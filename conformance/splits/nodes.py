@@ -1,7 +1,7 @@
 """Nodes of a fleet in the place of the one server: several on a PostgreSQL of the run, and faults of each kind.
 
-Each client uses the port of one node. The node with the lease gives partitions to the others from the first request on,
-so each node carries requests out and sends others on. A fault ends with all nodes running again and one of them holding
+Each client uses the port of one node. The leaseholder gives partitions to the others from the first request on,
+so each node carries requests out and forwards others. A fault ends with all nodes running again and one of them holding
 the lease, so faults do not overlap.
 
 Promises: a node ended only by a fault; a node that lost the lease ended by itself with exit code 1.
@@ -125,7 +125,7 @@ class Members:
 
     @property
     def server(self) -> Server:
-        """The server of the node that holds the lease: the one whose management API knows the partitions."""
+        """The server of the leaseholder: the one whose management API knows the partitions."""
         return self.holder().server
 
     @property
@@ -143,7 +143,7 @@ class Members:
             node.server.stop()
 
     def holder(self) -> Node:
-        """Returns the node that holds the lease, as soon as one does."""
+        """Returns the leaseholder, as soon as one does."""
         return self._wait(lambda: next((node for node in self._nodes if node.holds_lease()), None))
 
     def _other(self, than: Node) -> Node:

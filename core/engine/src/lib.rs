@@ -122,7 +122,7 @@ pub use operator::{
 };
 pub use orrery_script::Ticket;
 pub use orrery_sql::{ClauseInfo, FunctionInfo, Language, PropertyInfo, language};
-pub use ownership::{GrantedPartition, HolderWork, NUMBERS_PER_GRANT, PartitionShare};
+pub use ownership::{GrantedPartition, LeaseholderWork, NUMBERS_PER_GRANT, PartitionShare};
 pub use partition::key_limit::LargeKey;
 pub use partition::stamps::is_unset_clock;
 pub use pending::{Pending, PendingBatch};
@@ -252,8 +252,8 @@ pub struct Engine {
     /// The copies that the engine reads, if another process writes the data.
     replica: Option<Arc<ReplicaStore>>,
     owners: Arc<dyn Owners>,
-    /// Work in containers that only the holder of the lease can do.
-    holder_work: HolderWork,
+    /// Work in containers that only the leaseholder can do.
+    leaseholder_work: LeaseholderWork,
 }
 
 impl Engine {
@@ -311,7 +311,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Opens an engine on data of which another process, the holder of the lease, gives it single
+    /// Opens an engine on data of which another process, the leaseholder, gives it single
     /// partitions ([`Engine::take_over`]). The catalog is empty until [`Engine::load_catalog`]; the
     /// engine never changes it.
     pub fn open_owner(
@@ -340,7 +340,7 @@ impl Engine {
             prediction_turn: Mutex::default(),
             replica: None,
             owners: options.owners,
-            holder_work: HolderWork::default(),
+            leaseholder_work: LeaseholderWork::default(),
             catalog: catalog
                 .with_gigabyte_bytes(options.gigabyte)
                 .with_container_ru(options.container_ru),

@@ -102,7 +102,7 @@ impl Admin {
         *sync::write(&self.stage) = Stage::Forwarding(fleet, None);
     }
 
-    /// Announces that a node that sends requests on may own partitions, with these components.
+    /// Announces that a node that forwards requests may own partitions, with these components.
     pub fn begin_owning(&self, components: Components) {
         let mut stage = sync::write(&self.stage);
         if let Stage::Forwarding(_, owned) = &mut *stage {

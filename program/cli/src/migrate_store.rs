@@ -8,7 +8,10 @@
 use crate::command::{MigrateStoreArguments, StoreKind};
 use orrery_engine::storage_ids;
 use orrery_model::world::World;
-use orrery_node_lease::{Holder, LeasedStore, Node, NodeLease, Progress, Report, Terms};
+use orrery_node::{
+    LeasedStore, Leaseholder, Node, NodeLease, Progress, Report, Terms, end, machine_name,
+    open_for_lease, prepare_placed, read_file,
+};
 use orrery_placement::{CopyProgress, Migration, MigrationProgress, migrate_store};
 use orrery_server::clusters::{end, machine_name, open_for_lease, prepare_placed, read_file};
 use orrery_server::data_dir::{self, SERVER};
@@ -22,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// The time for which a silent holder of the lease is waited for, in lives of a lease. A living
+/// The time for which a silent leaseholder is waited for, in lives of a lease. A living
 /// holder renews three times in one.
 const LIVES: u64 = 2;
 /// The pause between two lines about the same partition.
@@ -132,7 +135,7 @@ fn acquire(config: &ClusterConfig) -> Result<NodeLease, Failure> {
 /// Tells of the lease on standard error, and ends the process if the lease is lost.
 fn tell_of_lease(progress: Progress, holder: &Mutex<Option<Node>>) {
     match progress {
-        Progress::Waiting(Holder { node, .. }) => {
+        Progress::Waiting(Leaseholder { node, .. }) => {
             tell(&format!(
                 "the node '{}' ({}) holds the lease of the clusters: waiting to see if it lives",
                 node.name, node.address

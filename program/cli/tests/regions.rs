@@ -51,7 +51,7 @@ fn command(fleet: &Fleet, name: &str, server: &Server, arguments: &[&str]) -> Do
     run(&[arguments, &own].concat())
 }
 
-/// Returns name and region of each live node; `*` marks the holder of the lease.
+/// Returns name and region of each live node; `*` marks the leaseholder.
 fn nodes(fleet: &Fleet, name: &str, server: &Server) -> Vec<String> {
     let done = command(fleet, name, server, &["nodes", "list", "--json"]);
     assert_eq!(done.code, Some(0), "{done:?}");

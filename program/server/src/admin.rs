@@ -105,7 +105,7 @@ impl AdminServer {
         }))
     }
 
-    /// Announces that the requests of clients are sent on to another node.
+    /// Announces that the requests of clients are forwarded to another node.
     pub(crate) fn begin_forwarding(&self, fleet: Arc<dyn Fleet>) {
         self.admin.begin_forwarding(fleet);
     }

@@ -1,6 +1,5 @@
 //! Opens the engine on its store.
 
-use crate::clusters::Clusters;
 use crate::config::ServerConfig;
 use crate::context::ServerContext;
 use crate::failure::Failure;
@@ -8,6 +7,7 @@ use crate::memory::Memory;
 use crate::private_file;
 use orrery_engine::{Engine, EngineOptions};
 use orrery_model::world::World;
+use orrery_node::Clusters;
 use orrery_placement::is_incomplete_copy;
 use orrery_script::PoolOptions;
 use orrery_storage::{LocalOptions, LocalStore, MemoryStore, Store, StoreError};

@@ -1,5 +1,6 @@
 //! Failures that end a server, with a message for its operator.
 
+use orrery_node::NodeError;
 use std::fmt::{self, Write as _};
 
 /// A failure, with a message for the operator.
@@ -21,6 +22,15 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+impl From<NodeError> for Failure {
+    fn from(error: NodeError) -> Failure {
+        match error {
+            NodeError::Usage(message) => Failure::Usage(message),
+            NodeError::Data(message) => Failure::Data(message),
+        }
+    }
+}
 
 /// Writes a message. Control characters are escaped, except for line ends and tabs: a message may
 /// repeat the text of another server, and the terminal would obey such characters.

@@ -62,7 +62,7 @@ impl Observers {
         })
     }
 
-    /// Tells that the server is a node that sends requests on.
+    /// Tells that the server is a node that forwards requests.
     pub(crate) fn begin_forwarding(&self, fleet: Arc<dyn Fleet>) {
         self.health.begin_forwarding();
         if let Some(admin) = &self.admin {

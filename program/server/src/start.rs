@@ -18,14 +18,13 @@ use crate::announcement::Announcement;
 use crate::background;
 use crate::certificate;
 use crate::client_port::{DRAIN_TIMEOUT, cannot_listen, connection_limits};
-use crate::clusters::{self, Clusters};
 use crate::config::ServerConfig;
 use crate::context::ServerContext;
 use crate::definition;
 use crate::failure::Failure;
+use crate::fleet_node::{self, ClientService, ServerPort, fleet_for_operator, open_port};
 use crate::key_reloader::KeyReloader;
 use crate::memory::Memory;
-use crate::node::{ClientService, NodePort};
 use crate::observers::Observers;
 use crate::opening::{Opened, Opening, Server};
 use crate::private_file;
@@ -92,7 +91,7 @@ pub fn run<S: Future<Output = ()>>(
 
 /// Shuts the engine of a node down, gives the lease back, and closes the port once the next holder
 /// is known: until then other nodes hear on their connections that this node has left.
-fn end_node(runtime: &Runtime, server: Server, node: NodePort) -> Result<(), Failure> {
+fn end_node(runtime: &Runtime, server: Server, node: ServerPort) -> Result<(), Failure> {
     let Server {
         engine,
         clusters,
@@ -128,10 +127,10 @@ async fn run_server<S: Future<Output = ()>>(
     config: ServerConfig,
     stopped: impl FnOnce() -> Result<S, Failure>,
     ready: impl FnOnce(&Announcement<'_>) -> Result<(), Failure>,
-) -> Result<Option<(Server, Option<NodePort>)>, Failure> {
+) -> Result<Option<(Server, Option<ServerPort>)>, Failure> {
     // Wrong options, a wrong cluster file and a wrong definition end the start before any file is
     // created.
-    clusters::check(&config)?;
+    fleet_node::check(&config)?;
     let definition = definition::of_server(&config)?;
     let telemetry = Telemetry::read(&config)?;
     let context = ServerContext::new(&config)?;
@@ -143,9 +142,9 @@ async fn run_server<S: Future<Output = ()>>(
     write_certificate(&config, &context)?;
     let observers = Observers::start(&config, &context).await?;
 
-    // Other nodes may serve for long, and this one sends requests on to them meanwhile.
-    let node_port = NodePort::open(&config, &context, &observers.health).await?;
+    // Other nodes may serve for long, and this one forwards requests to them meanwhile.
     let config = Arc::new(config);
+    let node_port = open_port(&config, &context, &observers.health).await?;
     let opening = Opening {
         config: config.clone(),
         context: &context,
@@ -195,16 +194,14 @@ async fn run_server<S: Future<Output = ()>>(
 
 /// Returns the parts that the management API and the export of metrics read.
 fn components(server: &Server) -> Components {
+    let clusters = server.clusters.as_ref();
     Components {
         engine: server.engine.clone(),
         gateway: server.gateway.clone(),
         clock: server.clock.clone(),
         data_dir: server.context.data_dir.clone(),
-        placement: server
-            .clusters
-            .as_ref()
-            .map(|clusters| clusters.placed.clone()),
-        fleet: server.clusters.as_ref().map(Clusters::fleet),
+        placement: clusters.map(|clusters| clusters.placed.clone()),
+        fleet: clusters.map(|clusters| fleet_for_operator(clusters.fleet())),
         started: server.context.started,
     }
 }
@@ -288,11 +285,11 @@ async fn serve_clients<S: Future<Output = ()>>(
     server: &Server,
     config: &ServerConfig,
     observers: &Observers,
-    node: Option<NodePort>,
+    node: Option<ServerPort>,
     stopped: Pin<Box<S>>,
     ready: Option<impl FnOnce(&Announcement<'_>) -> Result<(), Failure>>,
-) -> Result<Option<NodePort>, Failure> {
-    let mut port = ClientPort::open(config, node).await?;
+) -> Result<Option<ServerPort>, Failure> {
+    let port = ClientPort::open(config, node).await?;
 
     // The port is open, so the system queues the connections of clients that react to the
     // announcement at once. Nothing after the announcement can fail.
@@ -303,7 +300,7 @@ async fn serve_clients<S: Future<Output = ()>>(
         server.has_well_known_key,
     )?;
     begin_serving(server, observers, announcement.address);
-    if let (ClientPort::OfNode(node), Some(clusters)) = (&mut port, &server.clusters) {
+    if let (ClientPort::OfNode(node), Some(clusters)) = (&port, &server.clusters) {
         let service = client_service(server, config, observers);
         let grantor = clusters.grantor.clone();
         server.gateway.set_take_back(Arc::new(move |partition| {
@@ -325,10 +322,10 @@ async fn serve_clients<S: Future<Output = ()>>(
         observers.begin_draining();
     };
     let (all_finished, node) = match port {
-        ClientPort::OfNode(mut node) => {
+        ClientPort::OfNode(node) => {
             tokio::select! {
                 () = shutdown => {}
-                () = node.seat.has_successor() => observers.begin_draining(),
+                () = node.seat.wait_for_successor() => observers.begin_draining(),
             }
             (node.end_serving().await, Some(*node))
         }
@@ -367,13 +364,13 @@ fn begin_serving(server: &Server, observers: &Observers, address: SocketAddr) {
 /// The open port for clients.
 enum ClientPort {
     /// That of a node, which has served requests already.
-    OfNode(Box<NodePort>),
+    OfNode(Box<ServerPort>),
     /// That of a server with its own data.
     Opened(Vec<TcpListener>),
 }
 
 impl ClientPort {
-    async fn open(config: &ServerConfig, node: Option<NodePort>) -> Result<ClientPort, Failure> {
+    async fn open(config: &ServerConfig, node: Option<ServerPort>) -> Result<ClientPort, Failure> {
         if let Some(node) = node {
             return Ok(ClientPort::OfNode(Box::new(node)));
         }

@@ -172,7 +172,7 @@ export interface Node {
   readonly region?: string | undefined;
   /** address at which other nodes reach the node */
   readonly address: string;
-  /** yes for the node that holds the lease of the account; the others send requests on to that node */
+  /** yes for the leaseholder; the others forward requests to that node */
   readonly holdsLease: "yes" | "no";
   /** physical partitions that the node owns: it carries out their requests */
   readonly partitions: number;
@@ -1069,7 +1069,7 @@ export interface DamagedBlock {
 }
 
 export interface Health {
-  /** the state of the server; forwarding for a node that sends requests on to the node with the lease */
+  /** the state of the server; forwarding for a node that forwards requests to the leaseholder */
   readonly status: "alive" | "ready" | "forwarding";
 }
 

@@ -2,10 +2,9 @@
 //!
 //! ```text
 //! model <- storage <- storage-postgres <- placement
-//! model <- storage <- node-lease
-//! model <- node
 //! model <- storage, placement, sql, script <- engine <- gateway, prediction <- admin <- console
-//! admin, console, storage-postgres, placement, node-lease, node <- server <- cli
+//! storage-postgres, placement, engine, gateway <- node
+//! admin, console, storage-postgres, placement, node <- server <- cli
 //! client <- blog <- blog-web <- cli
 //! client, model <- tools <- server
 //! client, admin <- telemetry <- server
@@ -22,7 +21,6 @@ const MODEL: &str = "orrery-model";
 const STORAGE: &str = "orrery-storage";
 const STORAGE_POSTGRES: &str = "orrery-storage-postgres";
 const PLACEMENT: &str = "orrery-placement";
-const NODE_LEASE: &str = "orrery-node-lease";
 const NODE: &str = "orrery-node";
 const SQL: &str = "orrery-sql";
 const SCRIPT: &str = "orrery-script";
@@ -50,8 +48,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (STORAGE, &[MODEL]),
     (STORAGE_POSTGRES, &[MODEL, STORAGE]),
     (PLACEMENT, &[MODEL, STORAGE, STORAGE_POSTGRES]),
-    (NODE_LEASE, &[MODEL, STORAGE]),
-    (NODE, &[MODEL]),
+    (
+        NODE,
+        &[MODEL, STORAGE, STORAGE_POSTGRES, PLACEMENT, ENGINE, GATEWAY],
+    ),
     (SQL, &[MODEL]),
     (SCRIPT, &[MODEL]),
     (ENGINE, &[MODEL, STORAGE, PLACEMENT, SQL, SCRIPT]),
@@ -72,7 +72,6 @@ const MAY_USE: &[(&str, &[&str])] = &[
             STORAGE,
             STORAGE_POSTGRES,
             PLACEMENT,
-            NODE_LEASE,
             NODE,
             SCRIPT,
             ENGINE,
@@ -91,7 +90,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             STORAGE,
             STORAGE_POSTGRES,
             PLACEMENT,
-            NODE_LEASE,
+            NODE,
             SQL,
             SCRIPT,
             ENGINE,

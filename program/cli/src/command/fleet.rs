@@ -24,7 +24,7 @@ Examples:
   orrery nodes list
   orrery nodes lead b
 
-The commands are requests to the management API of the node that holds the lease.
+The commands are requests to the management API of the leaseholder.
 
 Exit codes:
   0  done, or started

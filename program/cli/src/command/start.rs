@@ -287,7 +287,7 @@ pub(crate) struct StartArguments {
     pub(crate) consistency: Consistency,
     /// Region of the account; may be repeated. This server serves all regions; the first one
     /// accepts writes. With --store postgres: the region of this node, given once; the region of
-    /// the node with the lease accepts writes [default: South Central US]
+    /// the leaseholder accepts writes [default: South Central US]
     #[arg(
         long = "region",
         value_name = "NAME",
@@ -444,7 +444,7 @@ pub(crate) struct StartArguments {
     )]
     pub(crate) balance: Balance,
     /// Answer reads of items at the levels Session, ConsistentPrefix and Eventual from the standbys
-    /// of the first cluster while another node holds the lease; off: send all requests on
+    /// of the first cluster while another node holds the lease; off: forward all requests
     #[arg(
         long,
         value_enum,
@@ -455,7 +455,7 @@ pub(crate) struct StartArguments {
     )]
     pub(crate) standby_reads: StandbyReads,
     /// Load in RU/s from which on a physical partition may be owned by a node without the lease, so
-    /// that the nodes share the load, as the node with the lease is told; 0 spreads idle partitions
+    /// that the nodes share the load, as the leaseholder is told; 0 spreads idle partitions
     /// too. With off the node owns partitions only while it holds the lease, and then all of them
     #[arg(
         long,
@@ -627,7 +627,7 @@ pub(crate) enum Balance {
 pub(crate) enum StandbyReads {
     /// Standbys answer reads that may be behind
     On,
-    /// The node with the lease answers all requests
+    /// The leaseholder answers all requests
     Off,
 }
 
