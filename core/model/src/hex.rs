@@ -40,7 +40,7 @@ mod tests {
         assert_eq!(&text[..8], "00010203");
         assert_eq!(decode(&text).expect("digits"), bytes);
         assert_eq!(decode(&text.to_uppercase()).expect("digits"), bytes);
-        assert_eq!(decode("").expect("no digits"), []);
+        assert_eq!(decode("").expect("no digits"), Vec::<u8>::new());
     }
 
     #[test]

@@ -13,7 +13,6 @@ use orrery_node::{
     open_for_lease, prepare_placed, read_file,
 };
 use orrery_placement::{CopyProgress, Migration, MigrationProgress, migrate_store};
-use orrery_server::clusters::{end, machine_name, open_for_lease, prepare_placed, read_file};
 use orrery_server::data_dir::{self, SERVER};
 use orrery_server::engine::{open_store, store_folder};
 use orrery_server::{Failure, SystemWorld, private_file};

@@ -38,12 +38,7 @@
 //! notify         messages to systemd
 //! failure        failures of all these parts
 //!
-//! clusters       data on PostgreSQL clusters
-//! node           port of a node of a fleet, before and while it holds the lease; uses
-//!   members        roster of the nodes
-//!   forwarding     requests that are sent on to the node with the lease
-//!   reader         reads from standbys
-//!   grants         partitions that other nodes own
+//! fleet_node     node of a fleet in this server, by `orrery-node`
 //! ```
 
 mod account;
@@ -53,7 +48,6 @@ mod announcement;
 mod background;
 pub mod certificate;
 mod client_port;
-pub mod clusters;
 pub mod config;
 mod context;
 pub mod data_dir;
@@ -62,18 +56,15 @@ pub mod descriptors;
 pub mod engine;
 mod entra;
 mod failure;
-mod forwarding;
+mod fleet_node;
 mod gateway_options;
-mod grants;
 mod health;
 mod hosts;
 mod key_reloader;
 mod key_users;
 pub mod keys;
 mod library_log;
-mod members;
 mod memory;
-mod node;
 pub mod notify;
 mod observers;
 mod opening;
@@ -81,7 +72,6 @@ pub mod pfx;
 pub mod private_file;
 mod public_file;
 mod public_paths;
-mod reader;
 mod start;
 mod telemetry;
 mod tls;
