@@ -1,6 +1,6 @@
-//! The client programs (`conformance/clients`) and the consumers of the emulator
-//! (`conformance/emulator`): installs the environments that the chosen programs need, each with
-//! exact versions, then lets the suite's `run.py` run them.
+//! The client programs (`conformance/sdk/clients`) and the consumers of the emulator
+//! (`conformance/release/emulator`): installs the environments that the chosen programs need, each
+//! with exact versions, then lets the suite's `run.py` run them.
 //!
 //! Promises: packages of Python and Java, and programs in Go, lie below `target/conformance` in the
 //! directory of the suite; packages of JavaScript in `node_modules` beside their lock file.
@@ -18,19 +18,22 @@ use crate::sdk_tools::{
 
 /// A suite whose programs are rows of a table.
 struct Programs {
-    /// Name of the suite and of its directory.
     name: &'static str,
+    /// Its directory below `conformance`.
+    directory: &'static str,
     /// The environment variable by which the runner finds the installed packages.
     installed_variable: &'static str,
 }
 
 const CLIENTS: Programs = Programs {
     name: "clients",
+    directory: "sdk/clients",
     installed_variable: "ORRERY_CLIENTS_INSTALLED",
 };
 
 const EMULATOR: Programs = Programs {
     name: "emulator",
+    directory: "release/emulator",
     installed_variable: "ORRERY_EMULATOR_INSTALLED",
 };
 
@@ -47,13 +50,13 @@ pub(crate) fn emulator(arguments: &[String]) -> Outcome {
 }
 
 fn run_programs(programs: &Programs, arguments: &[String]) -> Outcome {
-    let suite = root().join("conformance").join(programs.name);
+    let suite = root().join("conformance").join(programs.directory);
     let installed = target_directory().join("conformance").join(programs.name);
     if arguments.iter().any(|argument| argument == "--help") {
         return must(python_program(&suite)?.args(["run.py", "--help"]));
     }
     if arguments.is_empty() {
-        pytest(programs.name, &[])?;
+        pytest(programs.directory, &[])?;
     }
     for environment in environments(&suite, arguments)?.lines() {
         install(&suite.join(environment), &installed.join(environment))?;
@@ -92,7 +95,7 @@ pub(crate) fn emulator_quick() -> Outcome {
 }
 
 fn quick_choice(programs: &Programs) -> Outcome {
-    pytest(programs.name, &[])?;
+    pytest(programs.directory, &[])?;
     run_programs(programs, &["--quick".to_owned()])
 }
 
@@ -119,7 +122,7 @@ mod tests {
     fn files_named(name: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for programs in [CLIENTS, EMULATOR] {
-            let suite = root().join("conformance").join(programs.name);
+            let suite = root().join("conformance").join(programs.directory);
             for entry in std::fs::read_dir(suite).unwrap() {
                 let file = entry.unwrap().path().join(name);
                 if file.is_file() {

@@ -1,25 +1,25 @@
 //! The suites of the official SDKs, unmodified, against our server: one function for each suite.
 //!
 //! ```text
-//! conformance/sdk/python       azure-cosmos, pytest         venv in target/conformance/python
-//! conformance/official-python  the SDK's own test suite     the same venv
-//! conformance/sql-cases        queries with known rows      the same venv
-//! conformance/sdk/javascript   @azure/cosmos, node --test   node_modules beside the suite
-//! conformance/sdk/dotnet       a program with the .NET SDK    from outside the repository
-//! conformance/sdk/scenarios    one table, several SDKs      see `scenarios.rs`
-//! conformance/mistakes         what users see of mistakes    the drivers of the scenarios
-//! conformance/blog             the blog in Chromium, node --test    node_modules beside the suite
-//! conformance/console          the console in Chromium, node --test    the same
-//! conformance/clients          clients of the registries    see `clients.rs`
-//! conformance/first-item       an empty home, examples/first-item    each its own
-//! conformance/book             the code blocks of the documents    the environments of the others
-//! conformance/emulator         consumers of the emulator    the same
-//! conformance/mcp              the official MCP client      a venv of its own
-//! conformance/hot-key          the Python SDK against a budget    the same venv
-//! conformance/telemetry        the receiver of a collector    the same venv, and Go
-//! conformance/splits           both SDKs at once, histories   the same venv and node_modules
-//! conformance/postgres         another suite, with the data in PostgreSQL    that of the suite
-//! conformance/regions          nodes in two regions, loss of one, levels     pytest, JDK, Maven
+//! conformance/sdk       python          azure-cosmos, pytest          venv in target/
+//!                       javascript      @azure/cosmos, node --test    node_modules beside it
+//!                       dotnet          a program with the .NET SDK   from outside the repository
+//!                       scenarios       one table, several SDKs       see `scenarios.rs`
+//!                       mistakes        what users see of mistakes    the drivers of the scenarios
+//!                       official-python the SDK's own test suite      the venv of python
+//!                       sql-cases       queries with known rows       the venv of python
+//!                       clients         clients of the registries     see `clients.rs`
+//!                       mcp             the official MCP client       a venv of its own
+//!                       telemetry       the receiver of a collector   the venv of python, and Go
+//! conformance/faults    splits          both SDKs at once, histories  those of both SDKs
+//!                       hot-key         one key against a budget      the venv of python
+//!                       regions         nodes in two regions, one lost the venv of python, JDK
+//! conformance/release   emulator        consumers of the emulator     see `clients.rs`
+//! conformance/pages     blog, console   in Chromium, node --test      node_modules beside each
+//! conformance/docs      book            the code blocks of the pages  those of the SDKs
+//!                       first-item      examples/first-item           an empty home
+//! conformance/lib       postgres        another suite, on PostgreSQL  those of that suite
+//!                       ratchet         lists of expected failures    the venv of python
 //! ```
 //!
 //! Promises: the runner's own output and closing line are passed through; each failure says what to
@@ -42,26 +42,26 @@ use crate::sdk_tools::{
 type Suite = (&'static str, &'static str, fn(&[String]) -> Outcome);
 
 const SUITES: &[Suite] = &[
-    ("ratchet", "ratchet", ratchet),
+    ("ratchet", "lib/ratchet", ratchet),
     ("python", "sdk/python", python),
     ("javascript", "sdk/javascript", javascript),
     ("dotnet", "sdk/dotnet", dotnet),
-    ("sql-cases", "sql-cases", sql_cases),
-    ("official-python", "official-python", official_python),
-    ("splits", "splits", splits),
-    ("hot-key", "hot-key", hot_key),
-    ("telemetry", "telemetry", telemetry),
-    ("mcp", "mcp", mcp),
-    ("clients", "clients", clients::run),
-    ("emulator", "emulator", clients::emulator),
-    ("blog", "blog", blog),
-    ("console", "console", console),
-    ("first-item", "first-item", first_item),
-    ("book", "book", book),
+    ("sql-cases", "sdk/sql-cases", sql_cases),
+    ("official-python", "sdk/official-python", official_python),
+    ("splits", "faults/splits", splits),
+    ("hot-key", "faults/hot-key", hot_key),
+    ("telemetry", "sdk/telemetry", telemetry),
+    ("mcp", "sdk/mcp", mcp),
+    ("clients", "sdk/clients", clients::run),
+    ("emulator", "release/emulator", clients::emulator),
+    ("blog", "pages/blog", blog),
+    ("console", "pages/console", console),
+    ("first-item", "docs/first-item", first_item),
+    ("book", "docs/book", book),
     ("scenarios", "sdk/scenarios", scenarios::judge),
-    ("mistakes", "mistakes", scenarios::mistakes),
-    ("postgres", "postgres", postgres),
-    ("regions", "regions", regions),
+    ("mistakes", "sdk/mistakes", scenarios::mistakes),
+    ("postgres", "lib/postgres", postgres),
+    ("regions", "faults/regions", regions),
     ("go", "sdk/scenarios/go", scenarios::go),
     ("java", "sdk/scenarios/java", scenarios::java),
     ("rust", "sdk/scenarios/rust", scenarios::rust),
@@ -125,7 +125,7 @@ fn suite_names() -> String {
 
 /// Runs the tests of the code that compares a run with its list of expected failures.
 pub(crate) fn ratchet(arguments: &[String]) -> Outcome {
-    pytest("ratchet", arguments)
+    pytest("lib/ratchet", arguments)
 }
 
 /// Runs our suite for the Python SDK.
@@ -200,13 +200,13 @@ pub(crate) fn dotnet_in_other_ways() -> Outcome {
 
 /// Runs queries with known rows, through the Python SDK.
 pub(crate) fn sql_cases(arguments: &[String]) -> Outcome {
-    pytest("sql-cases", arguments)
+    pytest("sdk/sql-cases", arguments)
 }
 
 /// Runs the Python SDK's own test suite; without arguments, every test listed in `chosen.py`.
 pub(crate) fn official_python(arguments: &[String]) -> Outcome {
     ratchet(&[])?;
-    let suite = root().join("conformance/official-python");
+    let suite = root().join("conformance/sdk/official-python");
     let cache = target_directory().join("conformance/official-python");
     let mut runner = python_program(&suite)?;
     runner
@@ -233,12 +233,12 @@ pub(crate) fn official_python_quick() -> Outcome {
 pub(crate) fn splits(arguments: &[String]) -> Outcome {
     const SMALL: &str = "--actions mixed --splits 3 --merges 2 --kills 2 --operations 500";
     if arguments.is_empty() {
-        pytest("splits", &[])?;
+        pytest("faults/splits", &[])?;
         let small: Vec<String> = SMALL.split(' ').map(str::to_owned).collect();
         return splits(&small);
     }
     node_modules(&root().join("conformance/sdk/javascript"))?;
-    let mut run = python_program(&root().join("conformance/splits"))?;
+    let mut run = python_program(&root().join("conformance/faults/splits"))?;
     run.arg("run.py").args(arguments);
     must(run.env(PROGRAM_VARIABLE, server()?)).map_err(|error| {
         format!("{error}; `--keep DIRECTORY` keeps the histories and the server's log")
@@ -248,25 +248,25 @@ pub(crate) fn splits(arguments: &[String]) -> Outcome {
 /// Runs the load on one hot key beside even keys; without arguments, its tests alone.
 pub(crate) fn hot_key(arguments: &[String]) -> Outcome {
     if arguments.is_empty() {
-        return pytest("hot-key", &[]);
+        return pytest("faults/hot-key", &[]);
     }
-    let mut run = python_program(&root().join("conformance/hot-key"))?;
+    let mut run = python_program(&root().join("conformance/faults/hot-key"))?;
     run.arg("run.py").args(arguments);
     must(run.env(PROGRAM_VARIABLE, server()?))
 }
 
 /// Runs the suite of the export by OpenTelemetry, with the receiver of the collector.
 pub(crate) fn telemetry(arguments: &[String]) -> Outcome {
-    let source = root().join("conformance/telemetry/receiver");
+    let source = root().join("conformance/sdk/telemetry/receiver");
     let receiver = target_directory().join("conformance/telemetry/receiver");
     go_program(&source, &receiver)?;
     let variables = [("OTLP_RECEIVER", receiver.as_os_str())];
-    pytest_with("telemetry", arguments, &variables)
+    pytest_with("sdk/telemetry", arguments, &variables)
 }
 
 /// Runs the sessions of the official client of the Model Context Protocol.
 pub(crate) fn mcp(arguments: &[String]) -> Outcome {
-    let suite = root().join("conformance/mcp");
+    let suite = root().join("conformance/sdk/mcp");
     let environment = target_directory().join("conformance/mcp");
     let python = python_environment(&suite, &environment)?;
     let mut pytest = program(&python, &suite);
@@ -305,7 +305,7 @@ pub(crate) fn postgres(arguments: &[String]) -> Outcome {
         return postgres(&["official-python".to_owned(), "--quick".to_owned()]);
     }
     let command = this_program()?;
-    let mut run = python_program(&root().join("conformance/postgres"))?;
+    let mut run = python_program(&root().join("conformance/lib/postgres"))?;
     run.arg("run.py").arg("--program").arg(server()?);
     run.arg(command).arg("conformance").args(arguments);
     must(&mut run).map_err(|error| {
@@ -327,7 +327,7 @@ pub(crate) fn python_on_postgres() -> Outcome {
 pub(crate) fn regions(arguments: &[String]) -> Outcome {
     let java = scenarios::java_libraries()?;
     let variables = [("ORRERY_JAVA_CLASS_PATH", java.as_ref())];
-    pytest_with("regions", arguments, &variables)
+    pytest_with("faults/regions", arguments, &variables)
 }
 
 /// Runs the browser's suite of the blog. Screenshots go to `target/conformance/blog`.
@@ -335,7 +335,7 @@ pub(crate) fn blog(arguments: &[String]) -> Outcome {
     const AGAIN: &str = "one test again: \
                          `cargo xtask conformance blog --test-name-pattern=NAME`";
     let server = server()?;
-    let suite = root().join("conformance/blog");
+    let suite = root().join("conformance/pages/blog");
     node_modules(&suite)?;
     let mut node = program("node", &suite);
     node.arg("--test")
@@ -350,7 +350,7 @@ pub(crate) fn blog(arguments: &[String]) -> Outcome {
 pub(crate) fn console(arguments: &[String]) -> Outcome {
     const AGAIN: &str = "one file again: `cargo xtask conformance console tests/NAME.test.js`";
     let server = server()?;
-    let suite = root().join("conformance/console");
+    let suite = root().join("conformance/pages/console");
     node_modules(&suite)?;
     // The programs that the console generates run with the SDKs of the other suites.
     node_modules(&root().join("conformance/sdk/javascript"))?;
@@ -371,7 +371,7 @@ pub(crate) fn console(arguments: &[String]) -> Outcome {
 /// Measures the time from an empty home directory to the first item in each language; the arguments
 /// name languages, all without one.
 pub(crate) fn first_item(arguments: &[String]) -> Outcome {
-    let mut run = python_program(&root().join("conformance/first-item"))?;
+    let mut run = python_program(&root().join("conformance/docs/first-item"))?;
     run.arg("run.py").args(arguments);
     must(run.env(PROGRAM_VARIABLE, server()?)).map_err(|error| {
         format!("{error}; one language again: `cargo xtask conformance first-item LANGUAGE`")
@@ -380,9 +380,9 @@ pub(crate) fn first_item(arguments: &[String]) -> Outcome {
 
 /// Runs the code blocks of the documents; the arguments name pages, all without one.
 pub(crate) fn book(arguments: &[String]) -> Outcome {
-    let suite = root().join("conformance/book");
+    let suite = root().join("conformance/docs/book");
     if arguments.is_empty() {
-        pytest("book", &["-q".to_owned()])?;
+        pytest("docs/book", &["-q".to_owned()])?;
     }
     node_modules(&root().join("conformance/sdk/javascript"))?;
     let java = scenarios::java_libraries()?;

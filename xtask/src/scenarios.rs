@@ -61,10 +61,10 @@ fn over(scheme: &str, arguments: &[String]) -> Vec<String> {
     all
 }
 
-/// Makes the mistakes of `conformance/mistakes` through all SDKs, and compares what their users see
-/// with the table and with the page of the documentation.
+/// Makes the mistakes of `conformance/sdk/mistakes` through all SDKs, and compares what their users
+/// see with the table and with the page of the documentation.
 pub(crate) fn mistakes(arguments: &[String]) -> Outcome {
-    pytest("mistakes", &[])?;
+    pytest("sdk/mistakes", &[])?;
     let drivers = [
         ("python", python_driver()?),
         ("javascript", javascript_driver()?),
@@ -73,7 +73,7 @@ pub(crate) fn mistakes(arguments: &[String]) -> Outcome {
         ("rust", rust_driver()?),
     ];
     let mut run = python_program(&root())?;
-    run.arg("conformance/mistakes/run.py")
+    run.arg("conformance/sdk/mistakes/run.py")
         .args(["--page", "docs/reference/mistakes.md"])
         .args(arguments)
         .env(PROGRAM_VARIABLE, server()?);

@@ -85,7 +85,7 @@ pub(crate) fn pytest_with(
         .args(arguments)
         .envs(variables.iter().copied())
         .env(PROGRAM_VARIABLE, server()?);
-    let name = suite.trim_start_matches("sdk/");
+    let name = suite.rsplit('/').next().unwrap_or(suite);
     must(&mut pytest).map_err(|error| {
         format!("{error}; one test again: `cargo xtask conformance {name} -k NAME --tb=long`")
     })
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn the_official_suite_is_that_of_the_pinned_sdk() {
         let pinned = |file| read(&root().join(file)).unwrap();
-        let archive = pinned("conformance/official-python/sdist.txt");
+        let archive = pinned("conformance/sdk/official-python/sdist.txt");
         let version = archive.split_whitespace().next().unwrap();
         assert!(archive.contains("--hash=sha256:"), "{archive}");
         let packages = pinned("conformance/sdk/python/requirements.txt");
@@ -333,8 +333,8 @@ mod tests {
     fn the_lock_files_name_no_registry() {
         for (directory, package) in [
             ("conformance/sdk/javascript", "@azure/cosmos"),
-            ("conformance/blog", "playwright-core"),
-            ("conformance/console", "playwright-core"),
+            ("conformance/pages/blog", "playwright-core"),
+            ("conformance/pages/console", "playwright-core"),
             ("web", "esbuild"),
         ] {
             let lock = read(&root().join(directory).join("package-lock.json")).unwrap();
