@@ -12,7 +12,7 @@ use std::process::Command;
 
 use crate::run::{Outcome, cargo, must, program, root, target_directory};
 use crate::sdk_tools::{
-    PROGRAM_VARIABLE, node_modules, python_environment, python_program, server,
+    PROGRAM_VARIABLE, javascript_sdk, python_environment, python_program, server,
 };
 
 /// Returns the help text of the command.
@@ -71,7 +71,7 @@ fn with_store(python: &Path, suite: &Path) -> Result<Command, String> {
 
 /// Returns the run of nodes with SDKs as clients.
 fn with_nodes(suite: &Path) -> Result<Command, String> {
-    node_modules(&root().join("conformance/sdk/javascript"))?;
+    javascript_sdk()?;
     let mut faults = python_program(suite)?;
     faults.arg("sdk.py").env(PROGRAM_VARIABLE, server()?);
     Ok(faults)
