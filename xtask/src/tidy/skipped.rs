@@ -1,4 +1,6 @@
-//! Words that mark code as unfinished, a test as skipped, or a test that waits for the clock.
+//! Words that mark a test as skipped, or a test that waits for the clock.
+//!
+//! Leaves out: macros of unfinished code, which clippy refuses.
 //!
 //! The words are put together from halves, so that this file does not contain them.
 
@@ -16,18 +18,6 @@ struct Word {
 }
 
 const WORDS: &[Word] = &[
-    Word {
-        word: concat!("to", "do!("),
-        ending: ".rs",
-        in_tests_only: false,
-        remedy: "finish the code or refuse the request with an error",
-    },
-    Word {
-        word: concat!("unimple", "mented!("),
-        ending: ".rs",
-        in_tests_only: false,
-        remedy: "finish the code or refuse the request with an error",
-    },
     Word {
         word: concat!("#[ig", "nore"),
         ending: ".rs",
@@ -124,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_forbidden_word_is_named_with_its_line() {
-        let text = format!("fn a() {{\n    {})\n}}\n", concat!("to", "do!("));
+        let text = format!("#[test]\n{}]\nfn a() {{}}\n", concat!("#[ig", "nore"));
         let found = complaints(&Tree::of(&[("core/a/src/lib.rs", text.as_str())]));
         assert_eq!(found.len(), 1);
         assert!(
