@@ -5,7 +5,7 @@
 //! figures of its last run.
 
 use crate::run::{Outcome, cargo, must};
-use crate::{clients, conformance, dist, fleet, image};
+use crate::{conformance, dist, fleet, image};
 
 /// A long run.
 struct Run {
@@ -156,16 +156,16 @@ const RUNS: &[Run] = &[
         name: "splits",
         summary: "both SDKs at once through 200 splits and 200 kills, histories checked",
         work: Work::Suite {
-            run: conformance::splits,
-            arguments: &["--splits", "200", "--kills", "200"],
+            run: conformance::run,
+            arguments: &["splits", "--splits", "200", "--kills", "200"],
         },
     },
     Run {
         name: "nodes",
         summary: "both SDKs at once on three nodes, 40 faults of nodes and of PostgreSQL",
         work: Work::Suite {
-            run: conformance::splits,
-            arguments: &["--nodes", "3", "--kills", "40", "--splits", "20"],
+            run: conformance::run,
+            arguments: &["splits", "--nodes", "3", "--kills", "40", "--splits", "20"],
         },
     },
     Run {
@@ -234,16 +234,16 @@ const RUNS: &[Run] = &[
         name: "official-python",
         summary: "the Python SDK's own test suite, whole",
         work: Work::Suite {
-            run: conformance::official_python,
-            arguments: &[],
+            run: conformance::run,
+            arguments: &["official-python"],
         },
     },
     Run {
         name: "clients",
         summary: "a program for each client of the package registries",
         work: Work::Suite {
-            run: clients::run,
-            arguments: &[],
+            run: conformance::run,
+            arguments: &["clients"],
         },
     },
 ];

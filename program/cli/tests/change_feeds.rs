@@ -80,6 +80,7 @@ fn follow(
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "all members of the format")]
 fn all_versions_have_the_format_that_clients_read() {
     let (_server, mut client) = server();
     make_versioned(&mut client);

@@ -1,6 +1,6 @@
 //! The console without a browser: sign-in, sessions, and requests that must not pass.
 //!
-//! The pages are tested in a browser by `conformance/console`.
+//! The pages are tested in a browser by `conformance/pages/console`.
 
 use crate::program::{Answer, Request, Server, start};
 use orrery_model::Json;

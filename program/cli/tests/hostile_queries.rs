@@ -214,6 +214,7 @@ fn nested_text(count: usize, open: &str, middle: &str, close: &str) -> String {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a line for each text")]
 fn texts_that_nest_or_repeat_are_answered() {
     let too_deep = Expected::Error(400, "nested too deeply");
     let nested = |open: &str, close: &str| {
@@ -464,6 +465,7 @@ fn joins_that_explode_end_in_time() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a line for each query")]
 fn values_that_multiply_end_in_bounded_memory() {
     let lists = "FROM a IN c.list JOIN b IN c.list JOIN d IN c.list JOIN e IN c.list";
     let doubled = |call: &str, from: &str| {

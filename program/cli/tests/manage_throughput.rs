@@ -223,6 +223,7 @@ fn throughput_buckets_get_limits() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "all that an offer and the API share")]
 fn throughput_is_set_as_by_an_offer_that_is_replaced() {
     let (_server, mut client, mut manager) = wide();
     let set = |manager: &mut Manager, body: &str| manager.ok("PUT", THROUGHPUT, body).json();

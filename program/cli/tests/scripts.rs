@@ -35,6 +35,7 @@ fn run(client: &mut Client, source: &str) -> Answer {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a line for each failure")]
 fn each_kind_of_script_failure_has_its_status_and_sub_status() {
     let server = server();
     let mut client = server.client();

@@ -2,7 +2,7 @@
 //! metrics with the values of `/metrics`, a collector that is down, slow or refuses, and the end of
 //! the server.
 //!
-//! The receiver here decodes with the messages of the exporter; `conformance/telemetry` decodes
+//! The receiver here decodes with the messages of the exporter; `conformance/sdk/telemetry` decodes
 //! with the collector's own code.
 
 use crate::program::{self, Client, ITEMS, Request, Server, item};

@@ -474,16 +474,16 @@ mod tests {
             let mut inputs = Inputs::new(&workspace.root, &workspace.packages).unwrap();
             inputs.of_suites().unwrap()
         };
-        workspace.write("conformance/python/test_a.py", "1");
+        workspace.write("conformance/sdk/python/test_a.py", "1");
         let first = hash(&workspace);
-        workspace.write("conformance/python/test_a.py", "2");
+        workspace.write("conformance/sdk/python/test_a.py", "2");
         let second = hash(&workspace);
         workspace.write("crates/model/src/lib.rs", "3");
         let third = hash(&workspace);
         assert!(first != second && second != third);
-        workspace.write("conformance/sdk/rust/Cargo.toml", "");
+        workspace.write("conformance/sdk/scenarios/rust/Cargo.toml", "");
         let fourth = hash(&workspace);
-        workspace.write("conformance/sdk/rust/src/main.rs", "1");
+        workspace.write("conformance/sdk/scenarios/rust/src/main.rs", "1");
         let fifth = hash(&workspace);
         assert!(third != fourth && fourth != fifth);
         workspace.write("crates/server/tests/all.rs", "4");
