@@ -68,7 +68,7 @@ impl KeyReloader {
         use tokio::signal::unix::{SignalKind, signal};
         let mut hangup = signal(SignalKind::hangup())?;
         tokio::spawn(async move {
-            self.context.is_announced().await;
+            self.context.wait_until_announced().await;
             while hangup.recv().await.is_some() {
                 notify::reloading();
                 self.reload().await;
