@@ -6,6 +6,7 @@
 //!
 //! - `lease.rs`: the lease of the node that serves the account;
 //! - `clusters.rs`: the stores, and the way of a node to the lease;
+//! - `signed.rs`: signed messages between nodes;
 //! - `roster.rs`: the live nodes; `roster/members.rs`: the messages with which a node tells of
 //!   itself; `roster/regions.rs`: the addresses of the account's regions, made from the live nodes;
 //! - `grants.rs`: partitions that nodes without the lease own;
@@ -30,6 +31,7 @@ mod lease;
 mod port;
 mod role;
 mod roster;
+mod signed;
 mod standby;
 
 pub use clusters::{

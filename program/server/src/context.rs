@@ -89,7 +89,7 @@ impl ServerContext {
 
     /// Returns once the server is announced.
     #[cfg(unix)]
-    pub(crate) async fn is_announced(&self) {
+    pub(crate) async fn wait_until_announced(&self) {
         // The sender lives as long as `self`.
         let _ = self.announced.subscribe().wait_for(|told| *told).await;
     }

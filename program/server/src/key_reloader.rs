@@ -34,7 +34,7 @@ impl KeyReloader {
             Failure::Failed(format!("cannot install a signal handler: {error}"))
         })?;
         tokio::spawn(async move {
-            self.context.is_announced().await;
+            self.context.wait_until_announced().await;
             while hangup.recv().await.is_some() {
                 notify::reloading();
                 self.reload().await;

@@ -12,12 +12,11 @@
 //! its number, so no count is added twice.
 
 use crate::NodesKey;
-use crate::roster::members::{SIGNATURE, empty, signature_of, verify};
+use crate::forward::NodesClient;
+use crate::signed::{self, empty, signature_of, verify};
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
 use orrery_engine::{GrantedPartition, MeterReport, Standing};
 use orrery_gateway::RequestBody;
 use orrery_storage::PartitionId;
@@ -247,19 +246,17 @@ pub(super) fn reports(counted: &[Counted]) -> Vec<(PartitionId, MeterReport)> {
 
 /// The signed request with a message of a kind for the node with an address. Returns the request
 /// and its signature; `None` if the address cannot be used.
-pub(super) fn request_with(
+fn request_with(
     key: &NodesKey,
     (kind, address, path): (&str, &str, &str),
     message: &impl Serialize,
 ) -> Option<(Request<Full<Bytes>>, String)> {
     let text = serde_json::to_string(message).ok()?;
-    let signature = key.sign(&[kind, &text]);
     let size = text.len().to_string();
     let signed_size = format!("{size} {}", key.sign(&["size", kind, &size]));
-    let request = Request::post(format!("{address}{path}"))
-        .header(SIGNATURE, signature.as_str())
-        .header(SIZE, signed_size)
-        .body(Full::new(Bytes::from(text)));
+    let (request, signature) = signed::post(key, kind, format!("{address}{path}"), &text);
+    let request = request.header(SIZE, signed_size);
+    let request = request.body(Full::new(Bytes::from(text)));
     Some((request.ok()?, signature))
 }
 
@@ -310,29 +307,23 @@ pub(super) fn answer_with(
     let Ok(text) = serde_json::to_string(message) else {
         return empty(StatusCode::INTERNAL_SERVER_ERROR);
     };
-    let own = key.sign(&["answer", signature, &text]);
-    let mut answer = Response::new(Bytes::from(text));
-    let headers = answer.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Ok(own) = HeaderValue::from_str(&own) {
-        headers.insert(SIGNATURE, own);
-    }
-    answer
+    signed::answer(key, signature, StatusCode::OK, text)
 }
 
-/// Reads the answer to a message with a signature; `None` if no node has signed it.
-pub(super) async fn read_answer<M: DeserializeOwned>(
+/// Sends a message of a kind to the node with an address, and reads the answer; `None` if the node
+/// does not answer, refuses, or has not signed the answer.
+pub(super) async fn ask<M: DeserializeOwned>(
+    client: &NodesClient,
     key: &NodesKey,
-    signature: &str,
-    response: Response<Incoming>,
+    to: (&str, &str, &str),
+    message: &impl Serialize,
 ) -> Option<M> {
-    let (head, body) = response.into_parts();
-    let body = Limited::new(body, MESSAGE_BYTES).collect().await.ok()?;
-    let body = body.to_bytes();
-    let signed = ["answer", signature];
-    if !verify(key, &signed, &body, signature_of(&head.headers)) {
+    let (request, signature) = request_with(key, to, message)?;
+    let response = client.request(request).await.ok()?;
+    if response.status() != StatusCode::OK {
         return None;
     }
+    let (_, body) = signed::read_answer(key, &signature, response, MESSAGE_BYTES).await?;
     serde_json::from_slice(&body).ok()
 }
 

@@ -12,7 +12,7 @@
 
 use super::messages::{
     GivenBack, Granted, POLL_PATH, Poll, PollAnswer, RecallText, Report, Returned, StandingText,
-    TermsText, answer_with, counted, read_answer, read_message, reports, request_with,
+    TermsText, answer_with, ask, counted, read_message, reports,
 };
 use super::routed_store::RoutedStore;
 use crate::clusters;
@@ -334,14 +334,7 @@ impl OwnerNode {
         // The time counts from here: the leaseholder counts from later.
         let since = Moment::now(self.world.as_ref());
         let to = ("poll", leaseholder.node.address.as_str(), POLL_PATH);
-        let (request, signature) = request_with(key, to, &message)?;
-        let answer = async {
-            let response = client.request(request).await.ok()?;
-            if response.status() != StatusCode::OK {
-                return None;
-            }
-            read_answer::<PollAnswer>(key, &signature, response).await
-        };
+        let answer = ask::<PollAnswer>(client, key, to, &message);
         let Some(answer) = timeout(ANSWER_TIMEOUT, answer).await.ok().flatten() else {
             let work = message.work.iter().filter_map(|rid| Rid::parse(rid));
             self.engine

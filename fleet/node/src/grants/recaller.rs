@@ -5,10 +5,9 @@
 //!
 //! Promise: each recall ends, with what the owner has given back, or when the grants have expired.
 
-use super::messages::{RECALL_PATH, RecallText, Returned, read_answer, request_with};
+use super::messages::{RECALL_PATH, RecallText, Returned, ask};
 use crate::forward::{NodesClient, nodes_client};
 use crate::{NodesKey, Recall};
-use http::StatusCode;
 use orrery_model::world::World;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -128,11 +127,6 @@ impl Sender {
             partitions: recall.partitions.clone(),
         };
         let to = ("recall", recall.owner.address.as_str(), RECALL_PATH);
-        let (request, signature) = request_with(&self.key, to, &message)?;
-        let response = self.client.request(request).await.ok()?;
-        if response.status() != StatusCode::OK {
-            return None;
-        }
-        read_answer(&self.key, &signature, response).await
+        ask(&self.client, &self.key, to, &message).await
     }
 }

@@ -17,10 +17,10 @@ use super::regions::{Location, locations};
 use super::{Hearing, LiveNode, NodeFacts, Roster, facts_from_text, facts_to_text};
 use crate::forward::{NodesClient, not_leaseholder};
 use crate::role::Seat;
+use crate::signed::{self, empty, signature_of, verify};
 use crate::{Leaseholder, NodesKey};
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use orrery_gateway::{AccountRegion, AccountRegions, RequestBody, Scheme};
 use orrery_model::sync::{read, write};
@@ -32,12 +32,10 @@ use tokio::time::timeout;
 
 /// The path of a hello.
 pub(crate) const HELLO_PATH: &str = "/_nodes/hello";
-/// The header with the signature of a hello or of its answer.
-pub(crate) const SIGNATURE: HeaderName = HeaderName::from_static("x-orrery-signature");
 /// The time between two hellos, and the time in which one is answered.
 const PERIOD: Duration = Duration::from_secs(2);
 /// The largest body of a hello or of its answer: a thousand nodes.
-pub(crate) const BODY_BYTES: usize = 1 << 20;
+const BODY_BYTES: usize = 1 << 20;
 /// Milliseconds for which addresses that were made from the list are used.
 const CACHE_MS: u64 = 500;
 
@@ -151,16 +149,7 @@ impl Members {
             }
             false => (StatusCode::CONFLICT, namesakes),
         };
-        let text = facts_to_text(&known);
-        let mut answer = Response::new(Bytes::from(text.clone()));
-        *answer.status_mut() = status;
-        let own = key.sign(&["answer", signature, &text]);
-        let headers = answer.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if let Ok(own) = HeaderValue::from_str(&own) {
-            headers.insert(SIGNATURE, own);
-        }
-        answer
+        signed::answer(key, signature, status, facts_to_text(&known))
     }
 
     /// Tells a leaseholder of this node, and keeps the nodes of its answer. Returns the address of
@@ -168,25 +157,16 @@ impl Members {
     async fn tell(&self, leaseholder: &Leaseholder, client: &NodesClient) -> Option<String> {
         let key = leaseholder.key.as_ref()?;
         let text = facts_to_text(std::slice::from_ref(&self.own));
-        let signature = key.sign(&["hello", &text]);
         let uri = format!("{}{HELLO_PATH}", leaseholder.node.address);
-        let request = Request::post(uri)
-            .header(SIGNATURE, signature.as_str())
-            .body(Full::new(Bytes::from(text)));
-        let request = request.ok()?;
+        let (request, signature) = signed::post(key, "hello", uri, &text);
+        let request = request.body(Full::new(Bytes::from(text))).ok()?;
         let answer = async {
             let response = client.request(request).await.ok()?;
-            let (head, body) = response.into_parts();
-            let body = Limited::new(body, BODY_BYTES).collect().await.ok()?;
-            Some((head, body.to_bytes()))
+            signed::read_answer(key, &signature, response, BODY_BYTES).await
         };
-        let (head, body) = timeout(PERIOD, answer).await.ok()??;
-        let signed = ["answer", signature.as_str()];
-        if !verify(key, &signed, &body, signature_of(&head.headers)) {
-            return None;
-        }
+        let (status, body) = timeout(PERIOD, answer).await.ok()??;
         let told = facts_from_text(&body)?;
-        if head.status == StatusCode::CONFLICT {
+        if status == StatusCode::CONFLICT {
             return told.into_iter().next().map(|facts| facts.address);
         }
         let now_ms = self.world.monotonic_ms();
@@ -218,23 +198,4 @@ fn region(location: Location) -> AccountRegion {
         name: location.region,
         endpoint: location.endpoint,
     }
-}
-
-pub(crate) fn signature_of(headers: &HeaderMap) -> &str {
-    let value = headers.get(SIGNATURE);
-    value.and_then(|value| value.to_str().ok()).unwrap_or("")
-}
-
-/// Returns true if the nodes' key has signed some texts and a body of UTF-8.
-pub(crate) fn verify(key: &NodesKey, texts: &[&str], body: &[u8], signature: &str) -> bool {
-    match std::str::from_utf8(body) {
-        Ok(body) => key.verify(&[texts, &[body]].concat(), signature),
-        Err(_) => false,
-    }
-}
-
-pub(crate) fn empty(status: StatusCode) -> Response<Bytes> {
-    let mut response = Response::new(Bytes::new());
-    *response.status_mut() = status;
-    response
 }
