@@ -13,7 +13,6 @@ mod receiver;
 mod servers;
 
 mod account;
-mod answers;
 mod bad_block;
 mod batches;
 mod blog;

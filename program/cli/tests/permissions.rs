@@ -1,7 +1,7 @@
-//! Users, permissions, keys and tokens through a restart, and tokens of different lives.
+//! Users, permissions, keys and tokens through a restart.
 //! `requests/permissions.txt` and `requests/resource_tokens.txt` have the requests and answers.
 
-use crate::program::{Answer, Client, Request, start, start_on, text};
+use crate::program::{Answer, Client, Request, start_on, text};
 use orrery_model::Json;
 
 const PERMISSIONS: &str = "/dbs/blog/users/ann/permissions";
@@ -31,20 +31,6 @@ fn permit(client: &mut Client) -> String {
     let made = client.call(&Request::new("POST", PERMISSIONS).body(body));
     assert_eq!(made.status, 201, "{}", made.text());
     text(&made.json(), "_token")
-}
-
-#[test]
-fn tokens_of_different_lives_are_different_tokens() {
-    let server = start(&["--memory"]).expect("the server starts");
-    let mut client = server.client();
-    create_resources(&mut client);
-    permit(&mut client);
-    let mut token = |seconds: &str| {
-        let read = Request::new("GET", &format!("{PERMISSIONS}/r"));
-        let read = read.header("x-ms-documentdb-expiry-seconds", seconds);
-        text(&client.call(&read).json(), "_token")
-    };
-    assert_ne!(token("10"), token("86400"));
 }
 
 #[test]
