@@ -226,9 +226,9 @@ async fn handshake<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     Ok(sender)
 }
 
-/// Locks a mutex, poisoned or not: each update of the list is a single insertion or removal, so a
-/// panic leaves no half-changed list.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks a mutex, poisoned or not: each update of a list or map of the client is a single insertion
+/// or removal, so a panic leaves no half-changed one.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
