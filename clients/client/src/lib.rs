@@ -1,7 +1,9 @@
-//! A client of the protocol for tools: connections, signatures, requests and their answers.
+//! The client of the protocol: connections, signatures, requests and their answers. The data tools,
+//! the reference blog and the examples use it.
 //!
 //! ```text
-//! items, queries, changes, resources, throughput    what a tool asks for
+//! items, queries, changes, resources, throughput    what a program asks for
+//! fan_out, merge the rows of a query over all physical partitions
 //! client         signed requests, repeated when the server throttles or a connection breaks
 //! request, answer, error                            one request, its answer, its failure
 //! options, connection_string                        endpoint and key from options, environment
@@ -15,16 +17,18 @@
 //! `dbs/shop/colls/orders`; a link is not escaped. Bodies are passed as text, so that numbers keep
 //! the digits with which they were written.
 //!
-//! Left out: resource tokens, directory identities, regions, and the merge of a query's rows over
-//! several physical partitions.
+//! Left out: directory identities, regions, and the merge of aggregates and groups over several
+//! physical partitions.
 
 pub mod answer;
 pub mod changes;
 pub mod client;
 pub mod connection_string;
 mod error;
+mod fan_out;
 pub mod files;
 pub mod items;
+mod merge;
 pub mod options;
 pub mod pool;
 pub mod queries;
@@ -37,10 +41,11 @@ pub mod tls;
 
 pub use answer::Answer;
 pub use changes::ChangesPage;
-pub use client::Client;
+pub use client::{Client, Observer};
 pub use connection_string::ConnectionString;
 pub use error::{ClientError, Refusal};
 pub use items::PartitionKey;
+pub use merge::Plan;
 pub use options::{Connection, ConnectionOptions, Secret, WELL_KNOWN_KEY};
 pub use queries::{QueryPage, QueryText, Scope};
 pub use request::Request;

@@ -1,5 +1,5 @@
 //! Queries: pages of one logical partition, of one physical partition, or of the whole container,
-//! and query plans.
+//! and query plans. The merge of several physical partitions is in `fan_out`.
 
 use crate::answer::Answer;
 use crate::client::Client;
@@ -29,8 +29,14 @@ impl QueryText {
         }
     }
 
+    /// Adds a parameter, whose name begins with `@`.
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.parameters.push((name.to_owned(), value.into()));
+        self
+    }
+
     /// Returns the body of a request.
-    pub(crate) fn body(&self) -> String {
+    pub fn body(&self) -> String {
         let parameters: Vec<Value> = self
             .parameters
             .iter()
@@ -131,7 +137,7 @@ impl Client {
             .header("x-ms-documentdb-query-enablecrosspartition", "True")
             .body(query.body())
             .repeatable();
-        self.request(&request).await
+        self.without_observer().request(&request).await
     }
 }
 

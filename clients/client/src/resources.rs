@@ -5,11 +5,12 @@ use crate::client::Client;
 use crate::error::ClientError;
 use crate::items::{KEY_HEADER, PartitionKey};
 use crate::request::Request;
+use crate::sync::lock;
 use crate::throughput::Throughput;
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// Returns the link of a database.
 pub fn database_link(database: &str) -> String {
@@ -145,7 +146,7 @@ impl Client {
 
     /// Deletes any resource but an item by its link; 404 if it does not exist.
     pub async fn delete(&self, link: &str) -> Result<Answer, ClientError> {
-        self.forget_ranges(link);
+        self.forget(link);
         self.request(&Request::new(Method::DELETE, link)).await
     }
 
@@ -200,18 +201,12 @@ impl Client {
     }
 
     /// Returns the partition key ranges of a container in key order. They are read once and kept
-    /// until [`Client::fresh_ranges`].
+    /// until [`Client::fresh_ranges`] or [`Client::forget`].
     pub async fn ranges(
         &self,
         container: &str,
     ) -> Result<Arc<Vec<PartitionKeyRange>>, ClientError> {
-        let known = {
-            let ranges = self.shared.ranges.lock();
-            ranges
-                .unwrap_or_else(PoisonError::into_inner)
-                .get(container)
-                .cloned()
-        };
+        let known = lock(&self.shared.ranges).get(container).cloned();
         match known {
             Some(ranges) => Ok(ranges),
             None => self.fresh_ranges(container).await,
@@ -224,25 +219,19 @@ impl Client {
         container: &str,
     ) -> Result<Arc<Vec<PartitionKeyRange>>, ClientError> {
         let path = format!("{container}/pkranges");
-        let listed = self.feed(&path, "PartitionKeyRanges").await?;
+        let client = self.without_observer();
+        let listed = client.feed(&path, "PartitionKeyRanges").await?;
         let ranges = parse_ranges(&listed).map_err(|e| ClientError::unexpected(&path, e))?;
         let ranges = Arc::new(ranges);
-        let mut known = self
-            .shared
-            .ranges
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        known.insert(container.to_owned(), ranges.clone());
+        lock(&self.shared.ranges).insert(container.to_owned(), ranges.clone());
         Ok(ranges)
     }
 
-    fn forget_ranges(&self, link: &str) {
-        let mut known = self
-            .shared
-            .ranges
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        known.retain(|container, _| !container.starts_with(link));
+    /// Removes the known partition key ranges and query plans of every container whose link begins
+    /// with `link`. To be called after a split.
+    pub fn forget(&self, link: &str) {
+        lock(&self.shared.ranges).retain(|container, _| !container.starts_with(link));
+        lock(&self.shared.plans).retain(|key, _| !key.starts_with(link));
     }
 
     /// Reads all pages of a feed and returns the resources in `property`.

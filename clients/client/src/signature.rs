@@ -31,7 +31,12 @@ pub fn authorization(
         "type=master&ver=1.0&sig={}",
         signature(key, method, resource_type, link, date)
     );
-    utf8_percent_encode(&token, UNESCAPED).to_string()
+    escaped_token(&token)
+}
+
+/// Returns a token of any kind as the value of the `authorization` header.
+pub fn escaped_token(token: &str) -> String {
+    utf8_percent_encode(token, UNESCAPED).to_string()
 }
 
 /// Returns the header with a partition key of one string: a JSON array in ASCII.

@@ -8,7 +8,7 @@
 //! client <- blog <- blog-web <- cli
 //! client, model <- tools <- server
 //! client, admin <- telemetry <- server
-//! bench uses all of them; examples use model, storage, script and engine
+//! bench uses all of them; examples use client, model, storage, script and engine
 //! test-wait <- the tests of every crate
 //! ```
 //!
@@ -123,10 +123,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
             GATEWAY,
             ADMIN,
             SERVER,
+            CLIENT,
             BLOG,
         ],
     ),
-    (EXAMPLES, &[MODEL, STORAGE, SCRIPT, ENGINE]),
+    (EXAMPLES, &[CLIENT, MODEL, STORAGE, SCRIPT, ENGINE]),
     (XTASK, &[]),
     (TEST_WAIT, &[]),
     // A workspace of its own, for a nightly compiler.

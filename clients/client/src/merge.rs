@@ -3,8 +3,11 @@
 //! The merge does no I/O: [`Merge::next_step`] returns the next row, or the partition whose next
 //! page it needs first. It holds at most one page of each partition.
 
-use crate::client::PartitionKeyRange;
+use crate::queries::QueryText;
+use crate::resources::PartitionKeyRange;
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::cmp::Ordering;
 use std::collections::{HashSet, VecDeque};
 
@@ -21,17 +24,19 @@ const UNSUPPORTED_MERGES: [&str; 5] = [
     "hasNonStreamingOrderBy",
 ];
 
-/// One page of a partition's rows.
-pub(crate) struct Page {
-    pub(crate) rows: Vec<Value>,
-    pub(crate) continuation: Option<String>,
+/// A row of an ordered query: the rewritten text wraps each row together with its ORDER BY values.
+#[derive(Deserialize)]
+struct OrderedRow {
+    #[serde(rename = "orderByItems")]
+    keys: Vec<Value>,
+    payload: Box<RawValue>,
 }
 
 /// A parsed query plan.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
+pub struct Plan {
     /// The query text for each partition.
-    pub(crate) text: String,
+    text: String,
     /// For each ORDER BY expression, true if its order is descending.
     descending: Vec<bool>,
     distinct: bool,
@@ -73,7 +78,7 @@ impl Plan {
         for name in UNSUPPORTED_MERGES {
             if is_set(&info[name]) {
                 return Err(format!(
-                    "the blog's client does not support the merge for {name}: {}",
+                    "the client does not support the merge for {name}: {}",
                     info[name]
                 ));
             }
@@ -114,8 +119,16 @@ impl Plan {
     }
 
     /// Returns true if the query must be sent to the partition of `range`.
-    pub(crate) fn includes(&self, range: &PartitionKeyRange) -> bool {
+    pub fn includes(&self, range: &PartitionKeyRange) -> bool {
         self.ranges.is_empty() || self.ranges.iter().any(|queried| queried.overlaps(range))
+    }
+
+    /// Returns the query for each partition, with the parameters of the query `original`.
+    pub fn rewritten(&self, original: &QueryText) -> QueryText {
+        QueryText {
+            text: self.text.clone(),
+            parameters: original.parameters.clone(),
+        }
     }
 
     /// Returns the number of rows after which the merge ends; `None` if it reads all rows.
@@ -137,7 +150,7 @@ fn is_set(member: &Value) -> bool {
 /// The result of one step of a merge.
 pub(crate) enum MergeStep {
     /// The next row.
-    Row(Value),
+    Row(Box<RawValue>),
     /// The merge needs the next page of a partition: its index and continuation.
     Fetch(usize, String),
     /// There are no more rows.
@@ -160,7 +173,7 @@ pub(crate) struct Merge<'a> {
 #[derive(Default)]
 struct PartitionRows {
     /// Each row with its ORDER BY values.
-    rows: VecDeque<(Vec<Value>, Value)>,
+    rows: VecDeque<(Vec<Value>, Box<RawValue>)>,
     /// The continuation of the next page; `None` after the last page.
     continuation: Option<String>,
 }
@@ -177,30 +190,33 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Adds the next page of a partition.
+    /// Adds the next page of a partition: its rows, and the continuation of the page after it.
     ///
     /// # Errors
     /// A description, if a row does not have the ORDER BY values that the plan requires.
-    pub(crate) fn add_page(&mut self, partition: usize, page: Page) -> Result<(), String> {
+    pub(crate) fn add_page(
+        &mut self,
+        partition: usize,
+        rows: Vec<Box<RawValue>>,
+        continuation: Option<String>,
+    ) -> Result<(), String> {
         let partition = &mut self.partitions[partition];
-        partition.continuation = page.continuation;
-        for mut row in page.rows {
-            if self.plan.descending.is_empty() {
+        partition.continuation = continuation;
+        let keys = self.plan.descending.len();
+        for row in rows {
+            if keys == 0 {
                 partition.rows.push_back((Vec::new(), row));
                 continue;
             }
-            // The rewritten text of an ordered query wraps each row together with its order values.
-            let Value::Array(keys) = row["orderByItems"].take() else {
-                return Err("a row of an ordered query without orderByItems".into());
-            };
-            if keys.len() != self.plan.descending.len() {
+            let row: OrderedRow = serde_json::from_str(row.get())
+                .map_err(|e| format!("a row of an ordered query has another form: {e}"))?;
+            if row.keys.len() != keys {
                 return Err(format!(
-                    "{} order keys where the plan has {}",
-                    keys.len(),
-                    self.plan.descending.len()
+                    "{} order keys where the plan has {keys}",
+                    row.keys.len(),
                 ));
             }
-            partition.rows.push_back((keys, row["payload"].take()));
+            partition.rows.push_back((row.keys, row.payload));
         }
         Ok(())
     }
@@ -215,7 +231,7 @@ impl<'a> Merge<'a> {
                 return MergeStep::Done;
             };
             // DISTINCT comes before OFFSET and LIMIT: repeated rows do not count for them.
-            if self.plan.distinct && !self.seen.insert(row.to_string()) {
+            if self.plan.distinct && !self.seen.insert(row.get().to_owned()) {
                 continue;
             }
             if self.to_skip > 0 {
@@ -247,7 +263,7 @@ impl<'a> Merge<'a> {
 
     /// Removes and returns the smallest first row of all partitions in the order of the plan. Of
     /// equal rows, the row of the first partition is chosen.
-    fn pop_smallest(&mut self) -> Option<Value> {
+    fn pop_smallest(&mut self) -> Option<Box<RawValue>> {
         let partitions = self.partitions.iter_mut();
         let with_rows = partitions.filter(|partition| !partition.rows.is_empty());
         let smallest = with_rows
@@ -304,16 +320,19 @@ mod tests {
             .collect()
     }
 
+    fn as_sent(row: &Value) -> Box<RawValue> {
+        RawValue::from_string(row.to_string()).unwrap()
+    }
+
     /// Merges partitions with the given pages. Returns the rows, and the partitions in the order in
     /// which further pages were requested.
     fn merged(plan: &Plan, mut pages: Vec<VecDeque<Vec<Value>>>) -> (Vec<Value>, Vec<usize>) {
         let mut merge = Merge::new(plan, pages.len());
         let mut add_page = |merge: &mut Merge<'_>, partition: usize| {
             let rows = pages[partition].pop_front().unwrap_or_default();
+            let rows = rows.iter().map(as_sent).collect();
             let continuation = (!pages[partition].is_empty()).then(|| "more".to_owned());
-            merge
-                .add_page(partition, Page { rows, continuation })
-                .unwrap();
+            merge.add_page(partition, rows, continuation).unwrap();
         };
         for partition in 0..merge.partitions.len() {
             add_page(&mut merge, partition);
@@ -321,7 +340,7 @@ mod tests {
         let (mut out, mut fetched) = (Vec::new(), Vec::new());
         loop {
             match merge.next_step() {
-                MergeStep::Row(row) => out.push(row),
+                MergeStep::Row(row) => out.push(serde_json::from_str(row.get()).unwrap()),
                 MergeStep::Fetch(partition, _) => {
                     fetched.push(partition);
                     add_page(&mut merge, partition);
