@@ -1,11 +1,11 @@
 //! The runs that take longer than CI may: many random cases, many splits and kills, the whole suite
-//! of the Python SDK, the clients of the package registries.
+//! of the Python SDK, the clients of the package registries, the fuzz targets.
 //!
 //! Each run is a row of [`RUNS`]. `docs/testing.md` says what each of them proves, and gives the
 //! figures of its last run.
 
 use crate::run::{Outcome, cargo, must};
-use crate::{conformance, dist, fleet, image};
+use crate::{conformance, dist, fleet, fuzz, image};
 
 /// A long run.
 struct Run {
@@ -24,6 +24,8 @@ enum Work {
     },
     /// A command of the benchmarks in the profile `bench`.
     Bench { arguments: &'static [&'static str] },
+    /// The fuzz targets under libFuzzer.
+    Fuzz,
     /// A suite of the SDKs with its arguments.
     Suite {
         run: fn(&[String]) -> Outcome,
@@ -85,6 +87,11 @@ const RUNS: &[Run] = &[
             module: "fuzz",
             settings: &[("ORRERY_FUZZ_REQUESTS", "1000000")],
         },
+    },
+    Run {
+        name: "fuzz",
+        summary: "5 minutes of each fuzz target under libFuzzer; needs a C++ compiler",
+        work: Work::Fuzz,
     },
     Run {
         name: "slow-clients",
@@ -296,7 +303,9 @@ pub(crate) fn help() -> String {
     for run in RUNS {
         text.push_str(&format!("  {:<16} {}\n", run.name, run.summary));
     }
-    text.push_str("\n--minutes N sets the duration of the runs of the blog.\n");
+    text.push_str(
+        "\n--minutes N sets the duration of the runs of the blog, and of each fuzz target.\n",
+    );
     text.push_str("docs/testing.md gives the figures of the last runs.\n");
     text.push_str("Variables of the environment replace the settings: ");
     let mut names = Vec::new();
@@ -306,7 +315,10 @@ pub(crate) fn help() -> String {
         }
     }
     text.push_str(&names.join(", "));
-    text.push_str(".\n");
+    text.push_str(&format!(
+        ".\n{} chooses fuzz targets.\n",
+        fuzz::TARGETS_VARIABLE
+    ));
     text
 }
 
@@ -358,6 +370,7 @@ impl Work {
                 }
                 must(&mut command)
             }
+            Work::Fuzz => fuzz::run(minutes),
             Work::Suite { run, arguments } => {
                 let arguments: Vec<String> = arguments.iter().map(|&a| a.to_owned()).collect();
                 run(&arguments)

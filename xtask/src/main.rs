@@ -21,6 +21,7 @@ mod deny;
 mod dist;
 mod flaky;
 mod fleet;
+mod fuzz;
 mod history;
 mod image;
 mod json;

@@ -91,6 +91,8 @@ mod catalog;
 mod container;
 mod errors;
 mod feed;
+#[doc(hidden)]
+pub mod fuzzing;
 mod index;
 mod items;
 mod metadata;

@@ -81,7 +81,7 @@ mod metrics;
 mod page;
 mod partition_query;
 mod plan;
-mod position;
+pub(crate) mod position;
 mod posting;
 mod rows;
 mod scope;

@@ -144,9 +144,6 @@ impl<'b> Reader<'b> {
 
     /// Translates one value. `depth` is the number of arrays and objects around the value.
     fn value(&mut self, out: &mut String, depth: usize) -> Result<()> {
-        if depth > limits::NESTING_DEPTH {
-            return Err(self.wrong("it is nested too deeply"));
-        }
         if out.len() > TEXT_BYTES_MAX {
             return Err(self.wrong("its text is too long"));
         }
@@ -160,7 +157,7 @@ impl<'b> Reader<'b> {
             0xD2 => out.push_str("true"),
             0xE0..=0xE7 => self.elements(marker & 7, out, depth, false)?,
             0xE8..=0xEF => self.elements(marker & 7, out, depth, true)?,
-            0xF0..=0xF3 => self.uniform(marker, out)?,
+            0xF0..=0xF3 => self.uniform(marker, out, depth)?,
             0xC7..=0xCE | 0xD7..=0xDC => {
                 let number = self.number(marker)?;
                 out.push_str(&number);
@@ -175,6 +172,14 @@ impl<'b> Reader<'b> {
         Ok(())
     }
 
+    /// Checks the number of arrays and objects within each other, this one included.
+    fn check_depth(&self, levels: usize) -> Result<()> {
+        match levels > limits::NESTING_DEPTH {
+            true => Err(self.wrong("it is nested too deeply")),
+            false => Ok(()),
+        }
+    }
+
     /// Translates the members of an object or the elements of an array. `form`, the last three bits
     /// of the marker, determines the encoding of the extent.
     fn elements(
@@ -184,6 +189,7 @@ impl<'b> Reader<'b> {
         depth: usize,
         is_object: bool,
     ) -> Result<()> {
+        self.check_depth(depth + 1)?;
         let extent = self.extent(form)?;
         let (open, close) = if is_object { ('{', '}') } else { ('[', ']') };
         out.push(open);
@@ -241,9 +247,10 @@ impl<'b> Reader<'b> {
     }
 
     /// Translates an array of numbers of one width, or an array of such arrays.
-    fn uniform(&mut self, marker: u8, out: &mut String) -> Result<()> {
+    fn uniform(&mut self, marker: u8, out: &mut String, depth: usize) -> Result<()> {
         let width = if marker & 1 == 0 { 1 } else { 2 };
         let nested = marker >= 0xF2;
+        self.check_depth(depth + if nested { 2 } else { 1 })?;
         if nested && self.byte()? != marker - 2 {
             return Err(self.wrong("an array of arrays names another kind of array"));
         }
@@ -559,6 +566,23 @@ mod tests {
                 .message()
                 .contains("deeply")
         );
+        // Arrays of numbers are levels too.
+        for (levels, innermost) in [
+            (limits::NESTING_DEPTH, &[0xE0][..]),
+            (limits::NESTING_DEPTH, &[0xE8]),
+            (limits::NESTING_DEPTH, &[0xF0, 0xD7, 1, 1]),
+            (limits::NESTING_DEPTH - 1, &[0xF2, 0xF0, 0xD7, 1, 1, 1]),
+        ] {
+            let body = |levels| {
+                let arrays = std::iter::repeat_n(0xE1, levels);
+                let body = [0x80].into_iter().chain(arrays);
+                body.chain(innermost.iter().copied()).collect::<Vec<u8>>()
+            };
+            let error = to_text(&body(levels)).expect_err("deep");
+            assert!(error.message().contains("deeply"), "{error}");
+            let text = to_text(&body(levels - 1)).expect("it fits");
+            assert!(parse(text.as_bytes()).is_ok(), "{innermost:?}");
+        }
         // Each of many elements refers to one long text.
         let long = 60_000usize;
         let mut many = vec![0x80, 0xE4, 0, 0, 0, 0, 0xC1, 0x60, 0xEA];

@@ -75,6 +75,8 @@ mod date;
 mod fair_queue;
 mod faults;
 mod feed;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gateway;
 mod headers;
 mod held;

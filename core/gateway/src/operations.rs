@@ -28,6 +28,9 @@ mod ranges;
 mod row_batches;
 mod scripts;
 
+pub(crate) use batches::read_batch;
+pub(crate) use feeds::{etag_text, feed_start};
+
 use crate::auth::Rights;
 use crate::call::Call;
 use crate::headers::{Content, RequestHeaders};

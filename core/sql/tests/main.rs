@@ -4,12 +4,9 @@
 //! module `golden` are run alone with
 //! `cargo test -p orrery-sql --test sql golden::`.
 
-#[path = "support/oracle.rs"]
-mod oracle;
 mod support;
 
 mod bounds;
-mod corpus;
 mod golden;
 mod hostile;
 mod search;

@@ -8,7 +8,8 @@
 //! client <- blog <- blog-web <- cli
 //! client, model <- tools <- server
 //! client, admin <- telemetry <- server
-//! bench uses all of them; examples use client, model, storage, script and engine
+//! bench uses all of them; examples use client, model, storage, script and engine; fuzz uses model,
+//! storage, script, engine, sql and gateway
 //! test-wait <- the tests of every crate
 //! ```
 //!
@@ -38,6 +39,7 @@ const BLOG: &str = "orrery-blog";
 const BLOG_WEB: &str = "orrery-blog-web";
 const BENCH: &str = "orrery-bench";
 const EXAMPLES: &str = "orrery-examples";
+const FUZZ: &str = "orrery-fuzz";
 const XTASK: &str = "xtask";
 /// A crate that the tests of every crate may use.
 const TEST_WAIT: &str = "orrery-test-wait";
@@ -130,8 +132,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (EXAMPLES, &[CLIENT, MODEL, STORAGE, SCRIPT, ENGINE]),
     (XTASK, &[]),
     (TEST_WAIT, &[]),
-    // A workspace of its own, for a nightly compiler.
-    ("orrery-sql-fuzz", &[MODEL, SQL]),
+    (FUZZ, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE, GATEWAY]),
     // A workspace of its own: it uses the vendor's SDK and no crate of ours.
     ("orrery-scenarios", &[]),
     ("first-item", &[]),

@@ -39,6 +39,7 @@ const OUR_DIRECTORIES: &[&str] = &[
     "conformance/",
     "bench/",
     "examples/",
+    "fuzz/",
     "xtask/",
     ".ci/",
     ".cargo/",

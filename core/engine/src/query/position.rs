@@ -138,6 +138,11 @@ impl QueryPosition {
         let Some(index) = self.index else { return out };
         out.extend_from_slice(&index.to_be_bytes());
         match &self.value {
+            // A short position stays short: it has no value to be read back.
+            None if self.is_short => {
+                out.push(2);
+                out.extend_from_slice(&self.digest.to_be_bytes());
+            }
             None => out.push(0),
             Some(value) if is_short && value.len() > SHORT_VALUE_BYTES => {
                 out.push(2);
@@ -304,6 +309,19 @@ mod tests {
             QueryPosition::shortened(&valued.write(false)).expect("a position"),
             short
         );
+    }
+
+    #[test]
+    fn a_shortened_position_stays_as_it_is() {
+        let long = QueryPosition {
+            index: Some(7),
+            value: Some(vec![1; 300]),
+            ..QueryPosition::default()
+        };
+        let short = QueryPosition::shortened(&long.write(false)).expect("a position");
+        assert_eq!(QueryPosition::shortened(&short).expect("a position"), short);
+        let read = QueryPosition::read(&short).expect("a position");
+        assert_eq!(read.expect("not the beginning").write(false), short);
     }
 
     #[test]

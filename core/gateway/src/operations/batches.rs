@@ -12,17 +12,14 @@ use orrery_engine::request::{
 };
 use orrery_engine::{Container, Engine};
 use orrery_model::json::write_string;
+use orrery_model::memory::AnswerMemory;
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::{Error, Json, Object, Result};
 
 pub(super) fn execute(engine: &Engine, call: &Call, container: &Container) -> Result<Progress> {
     let mode = mode(call, container)?;
     let minimal = call.headers.wants_minimal;
-    let operations = if is_hybrid_row(call) {
-        row_batches::read(&call.body, minimal, &call.answer)?
-    } else {
-        read(&call.body, minimal)?
-    };
+    let operations = read_batch(&call.body, minimal, &call.answer)?;
     let pending = engine.batch(container, &mode, operations, call.read_options());
     Ok(Progress::Batch(pending))
 }
@@ -36,7 +33,7 @@ pub(super) fn finish(call: &Call, outcome: Outcome<BatchAnswer>) -> Reply {
             .iter()
             .all(|entry| (200..300).contains(&entry.status));
         let status = if is_success { 200 } else { 207 };
-        if is_hybrid_row(call) {
+        if is_hybrid_row(&call.body) {
             Reply::bytes(status, row_batches::write(&entries))
         } else {
             Reply::json(status, write(&entries))
@@ -45,8 +42,26 @@ pub(super) fn finish(call: &Call, outcome: Outcome<BatchAnswer>) -> Reply {
 }
 
 /// Returns true if a batch is in HybridRow form.
-fn is_hybrid_row(call: &Call) -> bool {
-    call.body.first() == Some(&hybrid_row::FIRST_BYTE)
+fn is_hybrid_row(body: &[u8]) -> bool {
+    body.first() == Some(&hybrid_row::FIRST_BYTE)
+}
+
+/// Reads the operations of a body in either form. Texts of bodies in binary JSON have memory of
+/// `answer`. `minimal` is true if no operation wants its item back.
+///
+/// # Errors
+/// 400 for a body that is not a list of operations, and for a body in HybridRow form also 413 and
+/// 429, see [`row_batches::read`].
+pub(crate) fn read_batch(
+    body: &Bytes,
+    minimal: bool,
+    answer: &AnswerMemory,
+) -> Result<Vec<BatchOperation>> {
+    if is_hybrid_row(body) {
+        row_batches::read(body, minimal, answer)
+    } else {
+        read(body, minimal)
+    }
 }
 
 /// Returns the entries as a JSON array.

@@ -107,7 +107,7 @@ pub(super) fn change_feed(engine: &Engine, call: &Call, container: &Container) -
 /// Returns the etag of a page of changes: the LSN after which the next page starts, or
 /// `range:LSN,range:LSN,…` for several physical partitions. `range:@second` stands for a partition
 /// of which no change was read yet.
-fn etag_text(page: &FeedPage) -> String {
+pub(crate) fn etag_text(page: &FeedPage) -> String {
     if page.ranges.is_empty() {
         return page.continue_after.to_string();
     }
@@ -143,7 +143,10 @@ fn read_etag(text: &str) -> Option<FeedStart> {
 
 /// Returns the start of a change feed: an etag takes precedence over a time, `*` means now, and
 /// neither means the beginning.
-fn feed_start(if_none_match: Option<&str>, if_modified_since: Option<i64>) -> Result<FeedStart> {
+pub(crate) fn feed_start(
+    if_none_match: Option<&str>,
+    if_modified_since: Option<i64>,
+) -> Result<FeedStart> {
     match (if_none_match, if_modified_since) {
         (Some("*"), _) => Ok(FeedStart::Now),
         (Some(etag), _) => read_etag(etag.trim_matches('"')).ok_or_else(|| {

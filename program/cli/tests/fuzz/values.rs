@@ -35,7 +35,7 @@ impl RandomSource {
 
 /// Texts of queries, valid and invalid, as JSON.
 static CORPUS: LazyLock<Vec<&str>> = LazyLock::new(|| {
-    include_str!("../../../../core/sql/fuzz/corpus.jsonl")
+    include_str!("../../../../fuzz/corpus/sql.jsonl")
         .lines()
         .collect()
 });

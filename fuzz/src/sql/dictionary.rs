@@ -1,32 +1,8 @@
-//! The corpus of the fuzz targets, checked on every compiler, and their dictionary, which is made
-//! from the function table (`ORRERY_BLESS=1` writes it).
+//! The dictionary of the fuzz targets of the query language, which is made from the function table
+//! (`ORRERY_BLESS=1` writes it).
 
-use crate::oracle;
-use orrery_model::json::parse;
 use orrery_sql::function_reference;
-use std::path::{Path, PathBuf};
-
-fn fuzz_folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz")
-}
-
-#[test]
-fn every_text_of_the_corpus_passes_the_checks_of_the_fuzz_targets() {
-    let corpus = std::fs::read_to_string(fuzz_folder().join("corpus.jsonl")).expect("the corpus");
-    assert!(
-        corpus.len() < 1_000_000,
-        "the corpus is kept below 1 MB: see its README"
-    );
-    let mut count = 0;
-    for line in corpus.lines() {
-        let text = parse(line.as_bytes()).expect("a line is JSON");
-        let text = text.as_str().expect("a line is a string");
-        oracle::check_compile_plan_and_print(text);
-        oracle::check_run(text);
-        count += 1;
-    }
-    assert!(count > 1_000, "only {count} texts");
-}
+use std::path::Path;
 
 /// Keywords, constants and user-defined functions.
 const WORDS: &[&str] = &[
@@ -122,7 +98,7 @@ fn the_dictionary_has_every_function() {
         .map(|entry| format!("\"{}\"\n", entry.replace('\\', "\\\\")))
         .collect();
 
-    let file = fuzz_folder().join("sql.dict");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/sql.dict");
     if std::env::var_os("ORRERY_BLESS").is_some() {
         std::fs::write(&file, &dictionary).expect("writing the dictionary");
     }

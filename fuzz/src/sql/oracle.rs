@@ -1,8 +1,6 @@
 //! Properties that hold for every query text, valid or not. The fuzz targets check them on
 //! generated texts, and a test checks them on every text of the corpus.
 
-#![allow(dead_code)] // each target uses its own part
-
 use super::support::{
     ALL_FEATURES, FULL_SCAN, Items, RunOptions, Udfs, bounds, environment, plan_request, texts,
 };
