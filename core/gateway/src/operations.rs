@@ -333,7 +333,8 @@ const PERMISSION: Target = Target::AccessResource(AccessResourceKind::Permission
 const KEYS: Target = Target::AccessResources(AccessResourceKind::EncryptionKey);
 const KEY: Target = Target::AccessResource(AccessResourceKind::EncryptionKey);
 
-/// The table: form, target, name, rights, function; the row's constructor says where the function runs.
+/// The table: form, target, name, rights, function; the row's constructor says where the function
+/// runs.
 ///
 /// [`choose`] takes the first row that matches a request. The code relies on these properties,
 /// which the tests check:

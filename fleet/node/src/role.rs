@@ -9,10 +9,13 @@
 //!
 //! | role | a request of a client | a request of another node |
 //! |---|---|---|
-//! | waiting | is answered for a partition that this node owns and from a standby, else forwarded; it waits for a leaseholder | is answered for a partition that this node owns, else refused |
-//! | serving | is carried out | is carried out |
-//! | leaving | is forwarded; it waits for the next leaseholder, and its answer ends the connection | is refused |
-//! | ending | as in the role before, but waits no longer | as in the role before |
+//! | waiting | served if owned or from a standby, else forwarded | served if owned, else refused |
+//! | serving | served | served |
+//! | leaving | forwarded to the next leaseholder | refused |
+//! | ending | as in the role before, without a wait | as in the role before |
+//!
+//! Owned means that the node owns the partition. A forwarded request waits for a leaseholder; the
+//! answer of a node that leaves ends the connection.
 //!
 //! A node that has lost the lease has no role: its process ends at once (`clusters.rs`).
 //!
@@ -178,8 +181,8 @@ impl Seat {
     }
 
     /// Notes that this node holds the lease. Requests wait from now on until this node serves, and
-    /// are not sent to the leaseholder before, which has ended; if that node comes back, it tells of
-    /// itself.
+    /// are not sent to the leaseholder before, which has ended; if that node comes back, it sends
+    /// its facts.
     pub(crate) fn take_lease(&self, key: &NodesKey) {
         let before = self.leaseholder.borrow().clone();
         if let Some(before) = before.filter(|before| before.node != self.node) {

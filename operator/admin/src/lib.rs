@@ -10,7 +10,8 @@
 //! stage      lifecycle of the server and its components
 //! families, cluster_metrics   metrics as values, from which their text and their export are made
 //! health, status, metrics, live, requests, language, faults, clock, snapshots, partitions,
-//! traffic, feed_consumers, operations, clusters, balancing, nodes, throughput, predictions, query_predictions
+//! traffic, feed_consumers, operations, clusters, balancing, nodes, throughput, predictions,
+//! query_predictions
 //!            handlers, one file for each subject
 //! ```
 //!

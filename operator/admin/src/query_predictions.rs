@@ -187,8 +187,8 @@ pub(crate) const SIDE: Schema = Schema {
         required(
             "why",
             ValueType::ObjectList(&REASON),
-            "reasons for the charge, the most expensive first; they add up to the charge except for \
-             rounding",
+            "reasons for the charge, the most expensive first; they add up to the charge except \
+             for rounding",
         ),
     ],
 };

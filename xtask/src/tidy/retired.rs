@@ -80,7 +80,6 @@ const WORDS: &[Entry] = &[
     (Prose, "rooms", "modules, files"),
     (Prose, "sends on", "forwards"),
     (Prose, "sent on to", "forwarded to"),
-    (Prose, "sends requests on", "forwards requests"),
     (Prose, "somebody", "another request"),
 ];
 

@@ -41,7 +41,7 @@ pub(super) struct RecordPlace {
 /// An item that is ready to be sent.
 #[derive(Debug)]
 pub(super) struct Item {
-    /// RecordPlace among all records of the import, counted from 1; 0 until the ledger knows the item.
+    /// Place among all records of the import, counted from 1; 0 until the ledger knows the item.
     pub(super) ordinal: u64,
     pub(super) id: String,
     pub(super) key: KeyText,

@@ -1,0 +1,3 @@
+//! Tests of the client against a server that answers from a script.
+
+mod fan_out;
