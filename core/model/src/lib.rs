@@ -4,8 +4,8 @@
 //! ([`rid`]), partition keys and their position in the hash space ([`partition_key`]), partial
 //! updates ([`patch`]), the table of errors ([`error`]), limits ([`limits`]), counted work
 //! ([`work`]), hexadecimal digits ([`hex`]), counters for operators ([`metrics`]), budgets of
-//! memory ([`memory`]), locks that survive a panic ([`sync`]), words for messages ([`words`]), and the
-//! interface for time and randomness ([`world`]).
+//! memory ([`memory`]), locks that survive a panic ([`sync`]), words for messages ([`words`]), and
+//! the interface for time and randomness ([`world`]).
 
 pub mod error;
 pub mod hex;
