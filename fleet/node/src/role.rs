@@ -7,12 +7,16 @@
 //!    └────────────────────── end ────────────────────────┴───▶ Ending
 //! ```
 //!
-//! | role | a request of a client | a request of another node |
+//! | role | a request of a client | a request of a node |
 //! |---|---|---|
-//! | waiting | is answered for a partition that this node owns and from a standby, else forwarded; it waits for a leaseholder | is answered for a partition that this node owns, else refused |
+//! | waiting | is answered here, or forwarded, or waits | is answered here, or refused |
 //! | serving | is carried out | is carried out |
-//! | leaving | is forwarded; it waits for the next leaseholder, and its answer ends the connection | is refused |
-//! | ending | as in the role before, but waits no longer | as in the role before |
+//! | leaving | is forwarded, or waits | is refused |
+//! | ending | as in the role before, but never waits | as in the role before |
+//!
+//! A node without the lease answers requests for the partitions that it owns, and reads from
+//! standbys; what waits, waits for a leaseholder. Each answer of a node that has served ends the
+//! connection of the client.
 //!
 //! A node that has lost the lease has no role: its process ends at once (`clusters.rs`).
 //!
@@ -178,8 +182,8 @@ impl Seat {
     }
 
     /// Notes that this node holds the lease. Requests wait from now on until this node serves, and
-    /// are not sent to the leaseholder before, which has ended; if that node comes back, it tells of
-    /// itself.
+    /// are not sent to the leaseholder before, which has ended; if that node comes back, it tells
+    /// of itself.
     pub(crate) fn take_lease(&self, key: &NodesKey) {
         let before = self.leaseholder.borrow().clone();
         if let Some(before) = before.filter(|before| before.node != self.node) {

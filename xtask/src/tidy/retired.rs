@@ -67,7 +67,7 @@ const WORDS: &[Entry] = &[
     (Prose, "rooms", "modules, files"),
     (Prose, "sends on", "forwards"),
     (Prose, "sent on to", "forwarded to"),
-    (Prose, "sends requests on", "forwards requests"),
+    (Prose, "sends requests on to", "forwards requests to"),
     (Prose, "somebody", "another request"),
 ];
 
