@@ -70,8 +70,8 @@ The model leaves out: queries, scripts and requests to several partitions, which
 carries out; limits of request units, splits, and moves of partitions between clusters; the time in
 which loads are learned and grants are carried out; failures, retries and long pauses; the network
 between machines, but for the wait of a hop; the list of live nodes that every node gets every two
-seconds; standbys and synchronous replication; data that does not fit into memory, checkpoints
-and vacuum.
+seconds; standbys and synchronous replication; data that does not fit into memory, checkpoints and
+vacuum.
 ";
 
 /// Arguments of `fleet-model`.

@@ -7,7 +7,7 @@
 //!    └────────────────────── end ────────────────────────┴───▶ Ending
 //! ```
 //!
-//! | role | a request of a client | a request of another node |
+//! | role | a request of a client | a request of a node |
 //! |---|---|---|
 //! | waiting | served if owned or from a standby, else forwarded | served if owned, else refused |
 //! | serving | served | served |
@@ -74,6 +74,10 @@ pub(crate) struct Serving {
     _in_progress: mpsc::Sender<()>,
 }
 
+/// The parts with which a node has served, and the receiver that is closed with the last reference
+/// to them.
+type Served = (Arc<Serving>, mpsc::Receiver<()>);
+
 impl Default for Role {
     /// Returns the role of a process that has just started.
     fn default() -> Role {
@@ -93,7 +97,7 @@ impl Role {
     }
 
     /// Serves no further requests. Returns the parts with which the node has served.
-    fn leave(self) -> (Role, Option<(Arc<Serving>, mpsc::Receiver<()>)>) {
+    fn leave(self) -> (Role, Option<Served>) {
         match self {
             Role::Serving { serving, ended } => (Role::Leaving, Some((serving, ended))),
             Role::Waiting(_) | Role::Leaving | Role::Ending { .. } => (Role::Leaving, None),

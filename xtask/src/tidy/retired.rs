@@ -80,6 +80,7 @@ const WORDS: &[Entry] = &[
     (Prose, "rooms", "modules, files"),
     (Prose, "sends on", "forwards"),
     (Prose, "sent on to", "forwarded to"),
+    (Prose, "sends requests on to", "forwards requests to"),
     (Prose, "somebody", "another request"),
 ];
 

@@ -1,8 +1,8 @@
 //! The requests that a node may answer from its own copy of the data, and the answers of the copy
 //! that a client may get.
 //!
-//! A copy lags behind the leaseholder. A node therefore answers only reads at the levels
-//! Session, ConsistentPrefix and Eventual, and of these only what the copy can answer as the
+//! A copy lags behind the leaseholder. A node therefore answers only reads at the levels Session,
+//! ConsistentPrefix and Eventual, and of these only what the copy can answer as the
 //! leaseholder could have answered a moment before. All else goes to the leaseholder, and so does
 //! each request to which the copy has no final answer.
 
@@ -109,7 +109,7 @@ mod tests {
         match freshness(&method, path, &map, account) {
             Some(Freshness::Session) => "session",
             Some(Freshness::Any) => "any",
-            None => "leaseholder",
+            None => "none",
         }
     }
 
@@ -123,26 +123,26 @@ mod tests {
             ("HEAD /dbs/d/colls/c/docs/i", &[], "Session", "session"),
             ("GET /dbs/d/colls/c/docs", &[], "Session", "session"),
             ("GET dbs/d/colls/c/docs/", &[], "Session", "session"),
-            ("GET /dbs/d/colls/c/pkranges", &[], "Session", "leaseholder"),
-            ("GET /dbs/d/colls/c", &[], "Session", "leaseholder"),
-            ("GET /dbs", &[], "Session", "leaseholder"),
-            ("GET /", &[], "Session", "leaseholder"),
-            ("GET /offers", &[], "Session", "leaseholder"),
-            ("GET /dbsx", &[], "Session", "leaseholder"),
-            ("GET /_node/hello", &[], "Session", "leaseholder"),
+            ("GET /dbs/d/colls/c/pkranges", &[], "Session", "none"),
+            ("GET /dbs/d/colls/c", &[], "Session", "none"),
+            ("GET /dbs", &[], "Session", "none"),
+            ("GET /", &[], "Session", "none"),
+            ("GET /offers", &[], "Session", "none"),
+            ("GET /dbsx", &[], "Session", "none"),
+            ("GET /_node/hello", &[], "Session", "none"),
             (
                 "GET /dbs/d/colls/c/docs",
                 &[("a-im", "Incremental feed")],
                 "Session",
-                "leaseholder",
+                "none",
             ),
-            (&post, &[], "Session", "leaseholder"),
+            (&post, &[], "Session", "none"),
             (&post, &[QUERY], "Session", "session"),
             (
                 &post,
                 &[("x-ms-documentdb-isquery", "false")],
                 "Session",
-                "leaseholder",
+                "none",
             ),
             (
                 &post,
@@ -150,54 +150,24 @@ mod tests {
                 "Eventual",
                 "any",
             ),
-            (
-                "POST /dbs/d/colls/c/sprocs/s",
-                &[],
-                "Eventual",
-                "leaseholder",
-            ),
-            (
-                "PUT /dbs/d/colls/c/docs/i",
-                &[QUERY],
-                "Eventual",
-                "leaseholder",
-            ),
-            (
-                "PATCH /dbs/d/colls/c/docs/i",
-                &[],
-                "Eventual",
-                "leaseholder",
-            ),
-            (
-                "DELETE /dbs/d/colls/c/docs/i",
-                &[],
-                "Eventual",
-                "leaseholder",
-            ),
+            ("POST /dbs/d/colls/c/sprocs/s", &[], "Eventual", "none"),
+            ("PUT /dbs/d/colls/c/docs/i", &[QUERY], "Eventual", "none"),
+            ("PATCH /dbs/d/colls/c/docs/i", &[], "Eventual", "none"),
+            ("DELETE /dbs/d/colls/c/docs/i", &[], "Eventual", "none"),
             // Levels of the account and of the request.
-            (ITEM, &[], "Strong", "leaseholder"),
-            (ITEM, &[], "BoundedStaleness", "leaseholder"),
+            (ITEM, &[], "Strong", "none"),
+            (ITEM, &[], "BoundedStaleness", "none"),
             (ITEM, &[], "ConsistentPrefix", "any"),
             (ITEM, &[], "Eventual", "any"),
             (ITEM, &[(LEVEL, "eventual")], "Strong", "any"),
             (ITEM, &[(LEVEL, "Session")], "Strong", "session"),
-            (ITEM, &[(LEVEL, "Strong")], "Session", "leaseholder"),
-            (ITEM, &[(LEVEL, "Weak")], "Session", "leaseholder"),
-            (ITEM, &[(LEVEL, "")], "Session", "leaseholder"),
+            (ITEM, &[(LEVEL, "Strong")], "Session", "none"),
+            (ITEM, &[(LEVEL, "Weak")], "Session", "none"),
+            (ITEM, &[(LEVEL, "")], "Session", "none"),
             (ITEM, &[(STRATEGY, "Eventual")], "Session", "any"),
             (ITEM, &[(STRATEGY, "Session")], "Strong", "session"),
-            (
-                ITEM,
-                &[(STRATEGY, "LatestCommitted")],
-                "Session",
-                "leaseholder",
-            ),
-            (
-                ITEM,
-                &[(STRATEGY, "GlobalStrong")],
-                "Eventual",
-                "leaseholder",
-            ),
+            (ITEM, &[(STRATEGY, "LatestCommitted")], "Session", "none"),
+            (ITEM, &[(STRATEGY, "GlobalStrong")], "Eventual", "none"),
             (
                 ITEM,
                 &[(STRATEGY, "Default"), (LEVEL, "Eventual")],
