@@ -28,7 +28,7 @@ pub(crate) fn prepare(config: &ServerConfig) -> Result<Option<PathBuf>, Failure>
 /// names, which may lie in the directory.
 ///
 /// # Errors
-/// As [`prepare`].
+/// [`Failure::Data`] if the directory cannot be created or used, or has files of others.
 pub fn prepare_copy(directory: &Path, named: &[&Path]) -> Result<(), Failure> {
     private_file::create_directory(directory).map_err(|error| cannot_create(directory, &error))?;
     refuse_foreign(directory, named)?;

@@ -28,6 +28,12 @@ impl SystemWorld {
     }
 }
 
+impl Default for SystemWorld {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// Returns the system's time in milliseconds since 1970-01-01 UTC, or 0 if its clock is set to an
 /// earlier time.
 fn now_ms() -> u64 {
