@@ -33,7 +33,7 @@ pub(crate) fn help() -> String {
 /// the faults.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let suite = root().join("conformance/faults/fleet");
-    let environment = target_directory().join("conformance/faults/fleet");
+    let environment = target_directory().join("conformance/fleet");
     let python = python_environment(&suite, &environment)?;
     let mut tests = program(&python, &suite);
     tests.args(["-m", "pytest", "-p", "no:cacheprovider"]);

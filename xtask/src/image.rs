@@ -145,7 +145,7 @@ fn buildah(work: &Path) -> Command {
 /// this directory.
 pub(crate) fn python(directory: &Path) -> Result<Command, String> {
     let pins = root().join("conformance/release/image");
-    let environment = target_directory().join("conformance/release/image");
+    let environment = target_directory().join("conformance/image");
     let mut python = command(python_environment(&pins, &environment)?, directory);
     python.env("PYTHONDONTWRITEBYTECODE", "1");
     Ok(python)
