@@ -1,5 +1,6 @@
-//! The parts that `telemetry` and `tenants` share: handles for databases and containers on the client
-//! of this repository, a server for the time of one run, load at a fixed rate, and aligned tables.
+//! The parts that `telemetry` and `tenants` share: handles for databases and containers on the
+//! client of this repository, a server for the time of one run, load at a fixed rate, and aligned
+//! tables.
 //!
 //! ```text
 //! client       one request and its response in JSON

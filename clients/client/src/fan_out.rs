@@ -3,9 +3,9 @@
 //! ```text
 //! query plan → rewritten query → one request to each physical partition → merge in the client
 //! ```
-//! The plan describes the merge: ORDER BY, TOP or OFFSET/LIMIT, DISTINCT. The plan is requested once
-//! for each query text and parameters and then kept. The next page of a partition is requested only
-//! when the merge needs a row of that page.
+//! The plan describes the merge: ORDER BY, TOP or OFFSET/LIMIT, DISTINCT. The plan is requested
+//! once for each query text and parameters and then kept. The next page of a partition is requested
+//! only when the merge needs a row of that page.
 //!
 //! Left out, and refused by name if a plan requires them: aggregates and GROUP BY over several
 //! partitions, and non-streaming ORDER BY.

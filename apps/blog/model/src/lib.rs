@@ -21,8 +21,8 @@
 //! ```
 //!
 //! The crate uses only the public protocol, through `orrery-client`, and does not depend on the
-//! crates of the server. `pricing` states the published rules for charges a second time, to compute the expected figures of the
-//! table.
+//! crates of the server. `pricing` states the published rules for charges a second time, to compute
+//! the expected figures of the table.
 
 mod article;
 pub mod bench;
