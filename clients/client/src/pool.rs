@@ -86,15 +86,7 @@ pub struct Pool {
 
 impl Pool {
     /// Creates a pool of at most `connections` connections to `endpoint`, for example
-    /// `http://127.0.0.1:8081/`, with [`Trust::System`]. No connection is opened.
-    ///
-    /// # Errors
-    /// A description of the fault in `endpoint`.
-    pub fn new(endpoint: &str, connections: usize) -> Result<Self, String> {
-        Self::with_trust(endpoint, connections, &Trust::System)
-    }
-
-    /// Creates a pool that accepts the certificates of `trust`.
+    /// `http://127.0.0.1:8081/`, that accepts the certificates of `trust`. No connection is opened.
     ///
     /// # Errors
     /// A description of the fault in `endpoint`, or in the file of root certificates.
@@ -231,6 +223,10 @@ async fn handshake<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 mod tests {
     use super::*;
 
+    fn pool(endpoint: &str) -> Result<Pool, String> {
+        Pool::with_trust(endpoint, 4, &Trust::System)
+    }
+
     #[test]
     fn an_invalid_endpoint_is_refused() {
         for bad in [
@@ -240,18 +236,18 @@ mod tests {
             "https://not a host/",
             "http://",
         ] {
-            assert!(Pool::new(bad, 4).is_err(), "{bad}");
+            assert!(pool(bad).is_err(), "{bad}");
         }
         assert_eq!(
-            Pool::new("http://127.0.0.1:8081/", 4).unwrap().authority(),
+            pool("http://127.0.0.1:8081/").unwrap().authority(),
             "127.0.0.1:8081"
         );
         assert_eq!(
-            Pool::new("https://[::1]:8081", 4).unwrap().authority(),
+            pool("https://[::1]:8081").unwrap().authority(),
             "[::1]:8081"
         );
         assert_eq!(
-            Pool::new("https://localhost", 4).unwrap().authority(),
+            pool("https://localhost").unwrap().authority(),
             "localhost:443"
         );
     }

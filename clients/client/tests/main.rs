@@ -1,3 +1,3 @@
-//! Tests of the client against a server that answers from a script.
+//! The tests of the client, one module for each subject.
 
 mod fan_out;

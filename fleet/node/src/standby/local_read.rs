@@ -114,7 +114,6 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::too_many_lines, reason = "a row for each request")]
     fn reads_at_weak_levels_may_be_answered_by_a_copy() {
         let post = format!("POST {ITEMS}");
         type Headers = &'static [(&'static str, &'static str)];
