@@ -3,8 +3,9 @@
 use crate::answer::Answer;
 use crate::client::Client;
 use crate::error::ClientError;
-use crate::queries::{Scope, documents};
+use crate::queries::documents;
 use crate::request::Request;
+use crate::scope::Scope;
 use http::Method;
 use serde_json::value::RawValue;
 

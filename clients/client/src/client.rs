@@ -14,7 +14,7 @@ use crate::merge::Plan;
 use crate::options::Connection;
 use crate::pool::{ExchangeError, Pool};
 use crate::request::Request;
-use crate::resources::PartitionKeyRange;
+use crate::scope::PartitionKeyRange;
 use crate::signature::{authorization, escaped_path, escaped_token, http_date};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

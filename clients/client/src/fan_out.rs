@@ -13,9 +13,8 @@
 use crate::client::Client;
 use crate::error::ClientError;
 use crate::merge::{Merge, MergeStep, Plan};
-use crate::queries::{QueryText, Scope};
 use crate::request::Header;
-use crate::resources::PartitionKeyRange;
+use crate::scope::{PartitionKeyRange, QueryText, Scope};
 use crate::sync::lock;
 use futures_util::future::try_join_all;
 use serde_json::Value;

@@ -4,6 +4,7 @@
 //! ```text
 //! items, queries, changes, resources, throughput    what a program asks for
 //! fan_out, merge the rows of a query over all physical partitions
+//! scope          the text of a query, and the partitions that a request addresses
 //! client         signed requests, repeated when the server throttles or a connection breaks
 //! request, answer, error                            one request, its answer, its failure
 //! options, connection_string                        endpoint and key from options, environment
@@ -34,6 +35,7 @@ pub mod pool;
 pub mod queries;
 pub mod request;
 pub mod resources;
+pub mod scope;
 pub mod signature;
 pub mod sync;
 pub mod throughput;
@@ -44,11 +46,11 @@ pub use changes::ChangesPage;
 pub use client::{Client, Observer};
 pub use connection_string::ConnectionString;
 pub use error::{ClientError, Refusal};
-pub use items::PartitionKey;
 pub use merge::Plan;
 pub use options::{Connection, ConnectionOptions, Secret, WELL_KNOWN_KEY};
-pub use queries::{QueryPage, QueryText, Scope};
+pub use queries::QueryPage;
 pub use request::Request;
-pub use resources::{PartitionKeyRange, ScriptKind, container_link, database_link};
+pub use resources::{ScriptKind, container_link, database_link};
+pub use scope::{PartitionKey, PartitionKeyRange, QueryText, Scope};
 pub use throughput::{Offer, Throughput};
 pub use tls::Trust;

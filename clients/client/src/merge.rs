@@ -3,8 +3,7 @@
 //! The merge does no I/O: [`Merge::next_step`] returns the next row, or the partition whose next
 //! page it needs first. It holds at most one page of each partition.
 
-use crate::queries::QueryText;
-use crate::resources::PartitionKeyRange;
+use crate::scope::{PartitionKeyRange, QueryText};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

@@ -3,8 +3,8 @@
 use crate::answer::Answer;
 use crate::client::Client;
 use crate::error::ClientError;
-use crate::items::{KEY_HEADER, PartitionKey};
 use crate::request::Request;
+use crate::scope::{KEY_HEADER, PartitionKey, PartitionKeyRange};
 use crate::sync::lock;
 use crate::throughput::Throughput;
 use bytes::Bytes;
@@ -20,19 +20,6 @@ pub fn database_link(database: &str) -> String {
 /// Returns the link of a container.
 pub fn container_link(database: &str, container: &str) -> String {
     format!("dbs/{database}/colls/{container}")
-}
-
-/// A partition key range: the effective partition keys of one physical partition.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PartitionKeyRange {
-    /// The service's id of the range, for example `0`.
-    pub id: String,
-    /// First effective partition key, hexadecimal, inclusive.
-    pub min: String,
-    /// Last effective partition key, hexadecimal, exclusive; `FF` at the end.
-    pub max: String,
-    /// Ids of the ranges from which this one was split, the oldest first.
-    pub parents: Vec<String>,
 }
 
 /// The kinds of scripts of a container.

@@ -3,8 +3,8 @@
 use crate::answer::Answer;
 use crate::client::Client;
 use crate::error::ClientError;
-use crate::queries::QueryText;
 use crate::request::Request;
+use crate::scope::QueryText;
 use http::Method;
 use serde_json::{Value, json};
 
