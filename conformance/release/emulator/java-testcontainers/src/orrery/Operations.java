@@ -1,1 +1,1 @@
-../../../../clients/java/src/orrery/Operations.java
+../../../../../sdk/clients/java/src/orrery/Operations.java
