@@ -22,7 +22,8 @@
 //! 4. Budget and account of a partition are those of all processes together, up to the time between
 //!    two reports ([`MeterReport`]).
 //!
-//! Left out: who tells whom, and for how long a grant holds. The caller implements [`Owners`].
+//! Left out: the messages between processes, and for how long a grant holds. The caller implements
+//! [`Owners`].
 //! Statistics of traffic (heat map, top keys, query forms) stay in the process that counted them.
 
 use crate::Engine;

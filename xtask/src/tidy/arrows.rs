@@ -8,8 +8,8 @@
 //! client <- blog <- blog-web <- cli
 //! client, model <- tools <- server
 //! client, admin <- telemetry <- server
-//! bench uses all of them; examples use client, model, storage, script and engine; fuzz uses model,
-//! storage, script, engine, sql and gateway
+//! bench uses core, node, storage-postgres, client and blog; examples use client, model, storage,
+//! script and engine; fuzz uses model, storage, script, engine, sql and gateway
 //! test-wait <- the tests of every crate
 //! ```
 //!
@@ -119,12 +119,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
             STORAGE,
             STORAGE_POSTGRES,
             NODE,
-            SQL,
             SCRIPT,
             ENGINE,
             GATEWAY,
-            ADMIN,
-            SERVER,
             CLIENT,
             BLOG,
         ],
