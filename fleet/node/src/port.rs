@@ -268,7 +268,8 @@ async fn follow_leaseholders(seat: Arc<Seat>, lease_store: Arc<dyn Store>) {
 struct NodeService<F, S> {
     seat: Arc<Seat>,
     forwarder: Arc<F>,
-    /// The service of the leaseholder. There from before the node serves.
+    /// The service of the leaseholder. There from before the node serves until the last connection
+    /// of the port has ended, so nothing may wait for the end of the service.
     own: OnceLock<S>,
 }
 

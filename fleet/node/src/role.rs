@@ -12,14 +12,15 @@
 //! | waiting | served if owned or from a standby, else forwarded | served if owned, else refused |
 //! | serving | served | served |
 //! | leaving | forwarded to the next leaseholder | refused |
-//! | ending | as in the role before, without a wait | as in the role before |
+//! | ending | as waiting or leaving, without a wait | as waiting or leaving |
 //!
 //! Owned means that the node owns the partition. A forwarded request waits for a leaseholder; the
 //! answer of a node that leaves ends the connection.
 //!
 //! A node that has lost the lease has no role: its process ends at once (`clusters.rs`).
 //!
-//! Promise: a request finds the node in one role. The lock is held for moments only.
+//! Promise: each look finds one role with its parts; a request that looks twice may find two. The
+//! lock is held for moments only.
 
 use crate::forward::to_owner::OwnerForwarder;
 use crate::grants::OwnerNode;
