@@ -23,12 +23,30 @@ const UNSUPPORTED_MERGES: [&str; 5] = [
     "hasNonStreamingOrderBy",
 ];
 
+/// Returns the text of a row in one spelling of its strings and numbers.
+fn normalized(row: &str) -> String {
+    match serde_json::from_str::<Value>(row) {
+        Ok(value) => value.to_string(),
+        Err(_) => row.to_owned(),
+    }
+}
+
 /// A row of an ordered query: the rewritten text wraps each row together with its ORDER BY values.
 #[derive(Deserialize)]
 struct OrderedRow {
     #[serde(rename = "orderByItems")]
     keys: Vec<Value>,
-    payload: Box<RawValue>,
+    /// Absent if the row has no value: such a row is left out.
+    #[serde(default, deserialize_with = "present")]
+    payload: Option<Box<RawValue>>,
+}
+
+/// Reads a value that is there, `null` too.
+fn present<'de, D>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+{
+    Box::<RawValue>::deserialize(deserializer).map(Some)
 }
 
 /// A parsed query plan.
@@ -215,7 +233,9 @@ impl<'a> Merge<'a> {
                     row.keys.len(),
                 ));
             }
-            partition.rows.push_back((row.keys, row.payload));
+            if let Some(payload) = row.payload {
+                partition.rows.push_back((row.keys, payload));
+            }
         }
         Ok(())
     }
@@ -230,7 +250,7 @@ impl<'a> Merge<'a> {
                 return MergeStep::Done;
             };
             // DISTINCT comes before OFFSET and LIMIT: repeated rows do not count for them.
-            if self.plan.distinct && !self.seen.insert(row.get().to_owned()) {
+            if self.plan.distinct && !self.seen.insert(normalized(row.get())) {
                 continue;
             }
             if self.to_skip > 0 {
@@ -396,6 +416,38 @@ mod tests {
             VecDeque::from([vec![json!("b"), json!(1)]]),
         ];
         assert_eq!(merged(&plan, pages).0, [json!("a"), json!("b"), json!(1)]);
+    }
+
+    #[test]
+    fn equal_values_in_two_spellings_are_one_row_of_distinct() {
+        let plan = Plan {
+            distinct: true,
+            ..Plan::default()
+        };
+        let mut merge = Merge::new(&plan, 1);
+        let sent = [r#""\u00e9""#, "\"é\"", "100.0", "1e2"];
+        let rows = sent.map(|text| RawValue::from_string(text.to_owned()).unwrap());
+        merge.add_page(0, rows.into(), None).unwrap();
+        let mut out = Vec::new();
+        while let MergeStep::Row(row) = merge.next_step() {
+            out.push(row.get().to_owned());
+        }
+        assert_eq!(out, [sent[0], sent[2]]);
+    }
+
+    #[test]
+    fn an_ordered_row_without_a_value_is_left_out_and_null_is_a_value() {
+        let plan = Plan {
+            descending: vec![false],
+            ..Plan::default()
+        };
+        let keys = |key: i64| json!([{"item": key}]);
+        let pages = vec![VecDeque::from([vec![
+            json!({"_rid": "x", "orderByItems": keys(1)}),
+            json!({"_rid": "x", "orderByItems": keys(2), "payload": null}),
+            json!({"_rid": "x", "orderByItems": keys(3), "payload": 3}),
+        ]])];
+        assert_eq!(merged(&plan, pages).0, [json!(null), json!(3)]);
     }
 
     #[test]

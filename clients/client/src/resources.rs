@@ -101,7 +101,8 @@ impl Client {
     }
 
     /// Reads a container; with `with_usage`, its sizes too: the header `x-ms-resource-usage`, and
-    /// `statistics` of its physical partitions in the body.
+    /// `statistics` of its physical partitions in the body, for which a server may read all keys of
+    /// a large partition.
     pub async fn read_container(
         &self,
         container: &str,
@@ -114,6 +115,18 @@ impl Client {
                 .header("x-ms-documentdb-populatepartitionstatistics", "True");
         }
         self.request(&request).await
+    }
+
+    /// Returns the number of items of a container, as the server states it from its counters;
+    /// `None` for a server that does not.
+    pub async fn item_count(&self, container: &str) -> Result<Option<u64>, ClientError> {
+        let request = Request::new(Method::GET, container);
+        let request = request.header("x-ms-documentdb-populatequotainfo", "True");
+        let answer = self.request(&request).await?;
+        let usage = answer.header("x-ms-resource-usage").unwrap_or_default();
+        let mut parts = usage.split(';');
+        let count = parts.find_map(|part| part.strip_prefix("documentsCount="));
+        Ok(count.and_then(|text| text.parse().ok()))
     }
 
     /// Replaces the definition of a container.

@@ -600,7 +600,11 @@ impl Operation {
         } else if self.is_query || (self.is_patch && may_have_condition(&call.body)) {
             // The condition of a patch is a query over its item.
             Lane::Query
-        } else if self.runs_on == RunsOn::Pool || call.body.len() > POOL_BODY_BYTES {
+        } else if self.runs_on == RunsOn::Pool
+            || call.body.len() > POOL_BODY_BYTES
+            || call.headers.wants_statistics
+        {
+            // Statistics read all keys of a large partition.
             Lane::Pool
         } else {
             Lane::Worker

@@ -92,7 +92,7 @@ impl Client {
         let client = orrery_client::Client::new(&Connection {
             endpoint: endpoint.to_owned(),
             key: Secret::new(key),
-            key_source: "the blog".into(),
+            key_source: "the blog's database".into(),
             trust: Trust::System,
             connections,
             database: None,
@@ -373,15 +373,10 @@ impl Client {
 
     /// Returns the number of items of a container, as the server states it.
     pub(crate) async fn item_count(&self, container: &str) -> Result<u64, BlogError> {
-        let answer = self.0.read_container(container, true).await?;
-        let usage = answer.header("x-ms-resource-usage").unwrap_or_default();
-        let mut parts = usage.split(';');
-        let count = parts.find_map(|part| part.strip_prefix("documentsCount="));
-        count.and_then(|text| text.parse().ok()).ok_or_else(|| {
-            BlogError::unexpected(
-                &answer.operation,
-                format!("the usage '{usage}' has no documentsCount"),
-            )
+        let count = self.0.item_count(container).await?;
+        count.ok_or_else(|| {
+            let problem = "the usage of the container has no documentsCount";
+            BlogError::unexpected(format!("GET {container}"), problem)
         })
     }
 
