@@ -2,7 +2,7 @@
 //! database, a container and an item, reads the item and queries.
 //!
 //! ```text
-//! cargo run --release -p orrery-server -- start --memory
+//! cargo run --release -p orrery-cli -- start --memory
 //! cargo run -p orrery-examples --bin rust-client -- 127.0.0.1:8081 KEY
 //! ```
 //!

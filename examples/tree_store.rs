@@ -109,7 +109,6 @@ impl Store for TreeStore {
         Capabilities {
             durable: false,
             long_snapshots: true,
-            watch: false,
             followers: false,
             remote: false,
         }

@@ -5,7 +5,7 @@
  *
  * The files are bundled first, since Node.js 20 reads no types.
  * Promises: the exit status is that of `node --test`.
- * Leaves out: tests in a browser; `conformance/console` has them. */
+ * Leaves out: tests in a browser; `conformance/pages/console` has them. */
 
 import { spawnSync } from "node:child_process";
 import { mkdtemp, readdir, rm } from "node:fs/promises";

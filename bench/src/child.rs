@@ -102,7 +102,7 @@ pub(crate) fn cargo_build() -> Result<()> {
         return Ok(());
     };
     let built = Command::new(cargo)
-        .args(["build", "--profile", "bench", "--package", "orrery-server"])
+        .args(["build", "--profile", "bench", "--package", "orrery-cli"])
         .status()?;
     if built.success() {
         Ok(())

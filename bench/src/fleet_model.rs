@@ -6,7 +6,7 @@
 //! capacity      the busiest node and the busiest cluster: requests a second at saturation
 //! simulation    queues of the nodes' cores at 70 % of saturation: latencies
 //! ```
-//! A client connects to a random node. The node sends a request on to the owner of the partition;
+//! A client connects to a random node. The node forwards a request to the owner of the partition;
 //! the owner computes, and reads or commits in the cluster of the partition.
 //!
 //! The defaults are measured figures of `docs/benchmarks.md`, or are made from them; the help of
@@ -24,7 +24,7 @@ use fleet::Fleet;
 use simulation::latencies;
 use std::fmt::Write as _;
 
-/// Polls of an owner at the holder of the lease, in a second.
+/// Polls of an owner at the leaseholder, in a second.
 const POLLS: f64 = 2.0;
 /// The part of the saturation at which latencies are simulated.
 const SIMULATED_PART: f64 = 0.7;
@@ -58,19 +58,20 @@ PostgreSQL and clients shared, and from the assumptions below.
 /// The text after the table.
 const LEFT_OUT: &str = "
 max/mean: load of the busiest node by that of the mean node, after all grants. forwarded: part of
-the requests that one node sends on to another. requests/s: of the whole fleet, at saturation; the
+the requests that one node forwards to another. requests/s: of the whole fleet, at saturation; the
 limit is what is saturated, and node and cluster are the use of the busiest ones then. p50 and p99:
-simulated at 70 % of saturation. polls/s: messages of the owners at the holder, and their part of
-the holder's cores.
+simulated at 70 % of saturation. polls/s: messages of the owners at the leaseholder, and their part
+of the leaseholder's cores.
 
 The model assumes: one mix of point reads and creates on all partitions; clients that know no owner
 and spread evenly over nodes; computing times with an exponential distribution; waits for a cluster
 with a lognormal distribution, equal below saturation; one cost of a request at any number of nodes.
-The model leaves out: queries, scripts and requests to several partitions, which the holder carries
-out; limits of request units, splits, and moves of partitions between clusters; the time in which
-loads are learned and grants are carried out; failures, retries and long pauses; the network between
-machines, but for the wait of a hop; the list of live nodes that every node gets every two seconds;
-standbys and synchronous replication; data that does not fit into memory, checkpoints and vacuum.
+The model leaves out: queries, scripts and requests to several partitions, which the leaseholder
+carries out; limits of request units, splits, and moves of partitions between clusters; the time in
+which loads are learned and grants are carried out; failures, retries and long pauses; the network
+between machines, but for the wait of a hop; the list of live nodes that every node gets every two
+seconds; standbys and synchronous replication; data that does not fit into memory, checkpoints and
+vacuum.
 ";
 
 /// Arguments of `fleet-model`.
@@ -110,11 +111,11 @@ pub(crate) struct FleetModelArguments {
     /// (Nodes: creates, 1 node)
     #[arg(long, value_name = "US", default_value_t = 400.0, value_parser = positive)]
     create_cpu_us: f64,
-    /// Microseconds of a core for receiving a request and sending it on, with the answer: twice the
+    /// Microseconds of a core for receiving a request and forwarding it, with the answer: twice the
     /// 15 to 25 for an HTTP request (One connection)
     #[arg(long, value_name = "US", default_value_t = 50.0, value_parser = positive)]
     forward_cpu_us: f64,
-    /// Microseconds of a core for one poll at the holder: an HTTP request (One connection)
+    /// Microseconds of a core for one poll at the leaseholder: an HTTP request (One connection)
     #[arg(long, value_name = "US", default_value_t = 25.0, value_parser = positive)]
     poll_cpu_us: f64,
     /// Microseconds that a request waits on the way between two nodes and back (Nodes: 100 to 300
@@ -193,13 +194,14 @@ impl FleetModelArguments {
         self.cores as f64 * 1e6
     }
 
-    /// Returns the microseconds of the holder's cores that polls of other nodes take in a second.
+    /// Returns the microseconds of the leaseholder's cores that polls of other nodes take in a
+    /// second.
     fn polls_cpu_us(&self, nodes: usize) -> f64 {
         polls(nodes) * self.poll_cpu_us
     }
 }
 
-/// Returns the polls at the holder in a second.
+/// Returns the polls at the leaseholder in a second.
 fn polls(nodes: usize) -> f64 {
     POLLS * (nodes - 1) as f64
 }
@@ -212,7 +214,7 @@ struct Row {
     /// Percentiles of the simulated latency in milliseconds.
     p50_ms: f64,
     p99_ms: f64,
-    /// The part of the holder's cores that polls take, from 0 to 1.
+    /// The part of the leaseholder's cores that polls take, from 0 to 1.
     polls_part: f64,
 }
 
@@ -238,7 +240,9 @@ fn table(arguments: &FleetModelArguments) -> Result<String> {
 fn row(arguments: &FleetModelArguments, nodes: usize, exponent: f64) -> Result<Row> {
     let polls_part = arguments.polls_cpu_us(nodes) / arguments.node_cpu_us();
     if polls_part >= 1.0 {
-        return Err(format!("polls of {nodes} nodes take more than the holder's cores").into());
+        return Err(
+            format!("polls of {nodes} nodes take more than the leaseholder's cores").into(),
+        );
     }
     let fleet = Fleet::balanced(arguments, nodes, exponent);
     let saturation = saturation(arguments, &fleet);
@@ -375,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn polls_that_the_holder_cannot_answer_are_an_error() {
+    fn polls_that_the_leaseholder_cannot_answer_are_an_error() {
         let arguments = arguments("--poll-cpu-us 4000 --cores 1");
         assert!(row(&arguments, 1_000, 0.0).is_err());
     }

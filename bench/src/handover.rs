@@ -2,7 +2,7 @@
 //! with the lease stops in order.
 //!
 //! Two nodes of the server program are on one PostgreSQL. Clients of the node without the lease
-//! create items; the node with the lease gets SIGTERM meanwhile, and starts again before the next
+//! create items; the leaseholder gets SIGTERM meanwhile, and starts again before the next
 //! round, in which the nodes change their parts. Every request must succeed.
 
 use crate::child::{ServerProcess, cargo_build, ready_server};
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// RU/s of the container, for four physical partitions.
 const THROUGHPUT: u32 = 40_000;
-/// The time of a load, and the time after which the holder is told to stop.
+/// The time of a load, and the time after which the leaseholder is told to stop.
 const LOAD_TIME: Duration = Duration::from_secs(5);
 const STOP_AFTER: Duration = Duration::from_secs(3);
 /// Numbers of clients, each of which sends one request after the other.
@@ -30,10 +30,10 @@ const OWNERS: [(&str, &str); 2] = [("the holder", "off"), ("both nodes", "0")];
 struct Pair<'a> {
     options: Vec<String>,
     folder: &'a Path,
-    holder: Option<ServerProcess>,
+    leaseholder: Option<ServerProcess>,
     other: ServerProcess,
-    /// True if the holder is the node `a`.
-    is_a_holder: bool,
+    /// True if the leaseholder is the node `a`.
+    is_a_leaseholder: bool,
     creates: Creates,
     created: AtomicU64,
 }
@@ -88,25 +88,25 @@ impl Pair<'_> {
         ];
         let options: Vec<String> = options.into_iter().map(str::to_owned).collect();
         // The node that starts first holds the lease.
-        let holder = start_node(&options, folder, "a")?;
+        let leaseholder = start_node(&options, folder, "a")?;
         let other = start_node(&options, folder, "b")?;
-        prepare_with_throughput(&holder, Some(THROUGHPUT))?;
+        prepare_with_throughput(&leaseholder, Some(THROUGHPUT))?;
         Ok(Pair {
             options,
             folder,
-            creates: Creates::new(&holder)?,
-            holder: Some(holder),
+            creates: Creates::new(&leaseholder)?,
+            leaseholder: Some(leaseholder),
             other,
-            is_a_holder: true,
+            is_a_leaseholder: true,
             created: AtomicU64::new(0),
         })
     }
 
-    /// Stops the holder below a load on the other node, starts the holder again as the other node,
-    /// and returns the longest time of a request.
+    /// Stops the leaseholder below a load on the other node, starts the leaseholder again as the
+    /// other node, and returns the longest time of a request.
     fn hand_over(&mut self, clients: usize) -> Result<Duration> {
-        let Some(holder) = self.holder.take() else {
-            return Err("there is no holder".into());
+        let Some(leaseholder) = self.leaseholder.take() else {
+            return Err("there is no leaseholder".into());
         };
         let (address, creates, created) = (&self.other.address, &self.creates, &self.created);
         let run = || {
@@ -125,15 +125,15 @@ impl Pair<'_> {
             let load = scope.spawn(run);
             #[expect(clippy::disallowed_methods, reason = "the window of a measurement")]
             std::thread::sleep(STOP_AFTER);
-            (holder.stop(), load.join())
+            (leaseholder.stop(), load.join())
         });
         stopped?;
         let measured = measured.map_err(|_| "the load panicked")??;
 
-        let name = if self.is_a_holder { "a" } else { "b" };
+        let name = if self.is_a_leaseholder { "a" } else { "b" };
         let stopped = start_node(&self.options, self.folder, name)?;
-        self.is_a_holder = !self.is_a_holder;
-        self.holder = Some(std::mem::replace(&mut self.other, stopped));
+        self.is_a_leaseholder = !self.is_a_leaseholder;
+        self.leaseholder = Some(std::mem::replace(&mut self.other, stopped));
         let longest = measured.latencies.iter().max().copied();
         longest.ok_or_else(|| "the load sent no request".into())
     }

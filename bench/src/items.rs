@@ -5,8 +5,8 @@ use crate::{Result, load};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use hmac::{Hmac, KeyInit, Mac};
 use http_body_util::Full;
+use orrery_client::signature::{authorization, http_date};
 use std::io::Write as _;
 
 /// Bytes of an item to read.
@@ -272,24 +272,10 @@ pub(crate) fn read_request(account_key: &str, n: u64) -> Result<hyper::Request<F
 
 /// Returns the header `authorization` of a request, and the date that it covers.
 fn signature(account_key: &str, verb: &str, signed: (&str, &str)) -> Result<(String, String)> {
-    let date = jiff::fmt::rfc2822::DateTimePrinter::new()
-        .timestamp_to_rfc9110_string(&jiff::Timestamp::now())?;
-    // The signature covers method, resource type, link and date.
+    let date = http_date(jiff::Timestamp::now());
     let (kind, link) = signed;
-    let text = format!(
-        "{}\n{kind}\n{link}\n{}\n\n",
-        verb.to_lowercase(),
-        date.to_lowercase()
-    );
-    let mac = Hmac::<sha2::Sha256>::new_from_slice(&STANDARD.decode(account_key)?)?
-        .chain_update(text)
-        .finalize();
-    let token = format!(
-        "type=master&ver=1.0&sig={}",
-        STANDARD.encode(mac.into_bytes())
-    );
-    let token = percent_encoding::utf8_percent_encode(&token, percent_encoding::NON_ALPHANUMERIC);
-    Ok((token.to_string(), date))
+    let key = STANDARD.decode(account_key)?;
+    Ok((authorization(&key, verb, kind, link, &date), date))
 }
 
 /// Returns the request line and headers. The signature has the current date and is valid for 15

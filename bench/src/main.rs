@@ -16,7 +16,7 @@
 //! | `blog-users` | simulated users of the blog, who check every answer; times of its pages |
 //! | `postgres` | commits and point reads in a PostgreSQL cluster, beside pgbench |
 //! | `nodes` | nodes on PostgreSQL: the way between nodes, rates of one to three nodes |
-//! | `handover` | the longest wait of a client while the node with the lease stops |
+//! | `handover` | the longest wait of a client while the leaseholder stops |
 //! | `fleet-model` | nothing: a model of large fleets, from measured costs |
 //! | `splits` | splits and merges, and the latencies of clients meanwhile |
 //!
@@ -178,7 +178,7 @@ enum Command {
         #[arg(long, default_value_t = 2.0)]
         seconds: f64,
     },
-    /// Measure the longest wait of a client while the node with the lease stops in order; needs the
+    /// Measure the longest wait of a client while the leaseholder stops in order; needs the
     /// Debian package postgresql
     Handover {
         /// Number of stops for each line of the output

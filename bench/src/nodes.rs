@@ -4,7 +4,7 @@
 //!
 //! The program starts the PostgreSQL servers, three nodes of the server program, and the load, all
 //! on this machine. One node holds the lease, and owns all partitions or gives some to the others;
-//! a node sends requests for partitions of others on.
+//! a node forwards requests for partitions of others.
 
 use crate::child::{ServerProcess, cargo_build, ready_server};
 use crate::items::{Creates, prepare_with_throughput};
@@ -31,7 +31,7 @@ const SHARING_TIME: Duration = Duration::from_secs(4);
 struct Line {
     name: &'static str,
     is_read: bool,
-    /// The numbers of the nodes; 0 is the holder of the lease.
+    /// The numbers of the nodes; 0 is the leaseholder.
     nodes: &'static [usize],
     connections: usize,
 }

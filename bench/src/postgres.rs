@@ -7,6 +7,7 @@
 
 use crate::Result;
 use crate::record::figure;
+use crate::report::percentile;
 use crate::servers::Server;
 use orrery_storage::{Commit, CommitOutcome, Lease, PartitionId, Store};
 use orrery_storage_postgres::{ClusterConfig, PostgresStore, StoreOptions};
@@ -164,22 +165,19 @@ fn measure(server: &Server, line: Line, callers: usize, seconds: u64) -> Result<
             false => write(&store, &partitions[caller % partitions.len()], number),
         }
     };
-    let (rate, times) = repeat(callers, Duration::from_secs(seconds), call);
+    let (rate, mut times) = repeat(callers, Duration::from_secs(seconds), call);
     drop(store);
-    let ms = |part: f64| {
-        let at = (times.len() as f64 * part) as usize;
-        times.get(at).map_or(0.0, |time| time.as_secs_f64() * 1e3)
-    };
     Ok(Measurement {
         store: rate,
-        p50_ms: ms(0.5),
-        p99_ms: ms(0.99),
+        p50_ms: percentile(&mut times, 50.0),
+        p99_ms: percentile(&mut times, 99.0),
         pgbench: through_pgbench(server, &config, line, callers, seconds)?,
     })
 }
 
-/// Calls `call` from several threads for a time. Returns calls a second, and their times in order.
-fn repeat(callers: usize, time: Duration, call: impl Fn(usize) + Sync) -> (f64, Vec<Duration>) {
+/// Calls `call` from several threads for a time. Returns calls a second, and the milliseconds of
+/// each.
+fn repeat(callers: usize, time: Duration, call: impl Fn(usize) + Sync) -> (f64, Vec<f64>) {
     let (is_over, times) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let started = Instant::now();
     std::thread::scope(|scope| {
@@ -190,7 +188,7 @@ fn repeat(callers: usize, time: Duration, call: impl Fn(usize) + Sync) -> (f64, 
                 while !is_over.load(Ordering::Relaxed) {
                     let begun = Instant::now();
                     call(caller);
-                    mine.push(begun.elapsed());
+                    mine.push(begun.elapsed().as_secs_f64() * 1e3);
                 }
                 times.lock().expect("no caller panics").extend(mine);
             });
@@ -200,8 +198,7 @@ fn repeat(callers: usize, time: Duration, call: impl Fn(usize) + Sync) -> (f64, 
         is_over.store(true, Ordering::Relaxed);
     });
     let elapsed = started.elapsed().as_secs_f64();
-    let mut times = times.into_inner().expect("no caller panics");
-    times.sort_unstable();
+    let times = times.into_inner().expect("no caller panics");
     (times.len() as f64 / elapsed, times)
 }
 

@@ -8,6 +8,7 @@
 #[path = "../../xtask/src/history/line.rs"]
 mod line;
 
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use crate::Result;
@@ -45,17 +46,21 @@ fn line_of(facts: Facts, arguments: &[String], figures: Vec<(String, String)>) -
     if figures.is_empty() {
         return Err("this command measures nothing, so --record has nothing to record".into());
     }
-    let profile = match cfg!(debug_assertions) {
-        true => "debug",
-        false => "release",
-    };
     Ok(Line {
         facts,
         subject: subject(arguments),
-        state: profile.to_owned(),
+        state: profile()?,
         result: "passed".to_owned(),
         figures,
     })
+}
+
+/// Returns the profile with which this program was built: cargo names the folder after it.
+fn profile() -> Result<String> {
+    let program = std::env::current_exe()?;
+    let folder = program.parent().and_then(Path::file_name);
+    let name = folder.ok_or("this program is in no folder")?;
+    Ok(name.to_string_lossy().into_owned())
 }
 
 /// Returns the command and its options, without `--record` and without paths.

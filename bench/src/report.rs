@@ -177,8 +177,7 @@ pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
 /// Returns the `p`-th percentile by the nearest-rank method.
 pub(crate) fn percentile(values: &mut [f64], p: f64) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
-    let rank = (p / 100.0 * values.len() as f64).ceil() as usize;
-    values.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
+    orrery_blog::bench::percentile(values, p)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::Result;
 use crate::engine::BenchEngine;
 use crate::items::{CREATE_BYTES, READ_BYTES, READ_ITEMS, id, item};
 use crate::record::figure;
-use crate::report::median;
+use crate::report::{median, percentile};
 use orrery_engine::ThroughputOptions;
 use orrery_engine::request::{RangeChange, RangeChangeStatus, SplitAt};
 use orrery_model::partition_key::PartitionKey;
@@ -198,20 +198,16 @@ fn print_latencies(quiet: Latencies, during_changes: Latencies) {
         ("creates, splitting", during_changes.creates),
     ];
     for (name, mut taken) in lines {
-        taken.sort_by(f64::total_cmp);
-        let at = |share: f64| {
-            taken.get(((taken.len() as f64 * share) as usize).min(taken.len().saturating_sub(1)))
-        };
-        let figure_at = |share: f64| at(share).copied().unwrap_or(0.0);
         let rate = taken.len() as f64 / (taken.iter().sum::<f64>() / 1e6);
-        figure(format!("{name}, p50 µs"), figure_at(0.5));
-        figure(format!("{name}, p99 µs"), figure_at(0.99));
+        let mut figure_at = |percent: f64| percentile(&mut taken, percent);
+        figure(format!("{name}, p50 µs"), figure_at(50.0));
+        figure(format!("{name}, p99 µs"), figure_at(99.0));
         println!(
             "{name:<24} {:>10.1} {:>10.1} {:>10.1} {:>12.1} {rate:>10.0}",
-            figure_at(0.5),
-            figure_at(0.99),
-            figure_at(0.999),
-            figure_at(1.0),
+            figure_at(50.0),
+            figure_at(99.0),
+            figure_at(99.9),
+            figure_at(100.0),
         );
     }
 }

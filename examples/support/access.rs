@@ -2,7 +2,7 @@
 //! place of the master key.
 
 use crate::Result;
-use crate::client::Method;
+use crate::client::{Method, request};
 use crate::container::{Container, Database};
 use serde_json::json;
 
@@ -19,10 +19,8 @@ impl Database {
     /// Creates a user.
     pub async fn create_user(&self, user: &str) -> Result<()> {
         let path = format!("{}/users", self.link);
-        let request = self
-            .client
-            .request(Method::POST, "users", &self.link, &path)
-            .body(&json!({"id": user}));
+        let request = request(&self.client, Method::POST, path);
+        let request = request.body(&json!({"id": user}));
         request.send().await?.expect(201).map(drop)
     }
 
@@ -44,11 +42,8 @@ impl Database {
         if let Some(key) = key {
             body["resourcePartitionKey"] = json!([key]);
         }
-        let user = format!("{}/users/{user}", self.link);
-        let path = format!("{user}/permissions");
-        let request = self
-            .client
-            .request(Method::POST, "permissions", &user, &path);
+        let path = format!("{}/users/{user}/permissions", self.link);
+        let request = request(&self.client, Method::POST, path);
         let response = request.body(&body).send().await?.expect(201)?;
         let token = response.body["_token"].as_str();
         Ok(token.ok_or("a permission without token")?.to_owned())
@@ -57,9 +52,6 @@ impl Database {
     /// Deletes a permission, which ends its tokens.
     pub async fn revoke(&self, user: &str, permission: &str) -> Result<()> {
         let link = format!("{}/users/{user}/permissions/{permission}", self.link);
-        let request = self
-            .client
-            .request(Method::DELETE, "permissions", &link, &link);
-        request.send().await?.expect(204).map(drop)
+        Ok(self.client.delete(&link).await.map(drop)?)
     }
 }

@@ -4,7 +4,8 @@
 //! [`Container::docs`] begins a request for items whose status is the subject of the example.
 
 use crate::Result;
-use crate::client::{Client, Method, Request, Response};
+use crate::client::{Client, Method, Request, Response, request};
+use orrery_client::{PartitionKey, ScriptKind, Throughput, database_link};
 use serde_json::{Value, json};
 
 /// A database.
@@ -19,28 +20,23 @@ pub struct Database {
 impl Database {
     /// Creates a database; an existing one is an error, so that no data are overwritten.
     pub async fn create(client: &Client, name: &str) -> Result<Database> {
-        let request = client.request(Method::POST, "dbs", "", "dbs");
-        let response = request.body(&json!({"id": name})).send().await?;
-        if response.status == 409 {
-            return Err(format!(
+        match client.create_database(name, None).await {
+            Ok(_) => Ok(Database {
+                client: client.clone(),
+                link: database_link(name),
+            }),
+            Err(e) if e.is_conflict() => Err(format!(
                 "the database '{name}' exists already; delete it, or choose another name with \
                  --database"
             )
-            .into());
+            .into()),
+            Err(e) => Err(e.into()),
         }
-        response.expect(201)?;
-        Ok(Database {
-            client: client.clone(),
-            link: format!("dbs/{name}"),
-        })
     }
 
     /// Deletes the database.
     pub async fn delete(&self) -> Result<()> {
-        let request = self
-            .client
-            .request(Method::DELETE, "dbs", &self.link, &self.link);
-        request.send().await?.expect(204).map(drop)
+        Ok(self.client.delete(&self.link).await.map(drop)?)
     }
 
     /// Creates a container with a partition key and a throughput in RU/s.
@@ -50,20 +46,21 @@ impl Database {
         key_path: &str,
         throughput: u32,
     ) -> Result<Container> {
-        let body = json!({
+        let definition = json!({
             "id": name,
             "partitionKey": {"paths": [key_path], "kind": "Hash", "version": 2},
         });
-        let request = self.creation(throughput).body(&body);
-        request.send().await?.expect(201)?;
+        let throughput = Some(Throughput::Manual(throughput));
+        self.client
+            .create_container(&self.link, &definition, throughput)
+            .await?;
         Ok(self.container(name))
     }
 
     /// Begins the creation of a container, without its body.
     pub fn creation(&self, throughput: u32) -> Request {
         let path = format!("{}/colls", self.link);
-        self.client
-            .request(Method::POST, "colls", &self.link, &path)
+        request(&self.client, Method::POST, path)
             .header("x-ms-offer-throughput", &throughput.to_string())
     }
 
@@ -104,6 +101,8 @@ pub enum Scope<'a> {
     All,
     /// One physical partition, by the id of its range.
     Range(&'a str),
+    /// All items, without the header that allows it: the server refuses.
+    NotAllowed,
 }
 
 impl Container {
@@ -117,47 +116,46 @@ impl Container {
 
     /// Begins a request to the feed of items.
     pub fn docs(&self, method: Method) -> Request {
-        let path = format!("{}/docs", self.link);
-        self.client.request(method, "docs", &self.link, &path)
+        request(&self.client, method, format!("{}/docs", self.link))
     }
 
     /// Begins a request to one item.
     pub fn doc(&self, method: Method, id: &str) -> Request {
-        let link = format!("{}/docs/{id}", self.link);
-        self.client.request(method, "docs", &link, &link)
+        request(&self.client, method, format!("{}/docs/{id}", self.link))
     }
 
     /// Creates an item and returns the response.
     pub async fn create(&self, key: &str, item: &Value) -> Result<Response> {
-        let request = self.docs(Method::POST).key(key).body(item);
-        request.send().await?.expect(201)
+        let key = PartitionKey::text(key);
+        let created = self.client.create_item(&self.link, &key, item.to_string());
+        Response::of(created.await?)
     }
 
     /// Creates an item or replaces the item with the same key and id.
     pub async fn upsert(&self, key: &str, item: &Value) -> Result<Response> {
-        let request = self.docs(Method::POST).key(key).body(item);
-        let request = request.header("x-ms-documentdb-is-upsert", "True");
-        let response = request.send().await?;
-        let status = if response.status == 200 { 200 } else { 201 };
-        response.expect(status)
+        let key = PartitionKey::text(key);
+        let stored = self.client.upsert_item(&self.link, &key, item.to_string());
+        Response::of(stored.await?)
     }
 
     /// Reads an item by key and id: the cheapest request there is.
     pub async fn read(&self, key: &str, id: &str) -> Result<Response> {
-        self.doc(Method::GET, id).key(key).send().await?.expect(200)
+        let key = PartitionKey::text(key);
+        Response::of(self.client.read_item(&self.link, &key, id).await?)
     }
 
     /// Replaces an item.
     pub async fn replace(&self, key: &str, item: &Value) -> Result<Response> {
+        let (key, text) = (PartitionKey::text(key), item.to_string());
         let id = item["id"].as_str().unwrap_or_default();
-        let request = self.doc(Method::PUT, id).key(key).body(item);
-        request.send().await?.expect(200)
+        let replaced = self.client.replace_item(&self.link, &key, id, text, None);
+        Response::of(replaced.await?)
     }
 
     /// Deletes an item. An item that does not exist is an error.
     pub async fn delete(&self, key: &str, id: &str) -> Result<Response> {
-        let request = self.doc(Method::DELETE, id).key(key);
-        request.send().await?.expect(204)
+        let key = PartitionKey::text(key);
+        Response::of(self.client.delete_item(&self.link, &key, id, None).await?)
     }
 
     /// Begins a request for one page of a query.
@@ -180,6 +178,7 @@ impl Container {
             Scope::Range(id) => request
                 .header("x-ms-documentdb-query-enablecrosspartition", "True")
                 .header("x-ms-documentdb-partitionkeyrangeid", id),
+            Scope::NotAllowed => request,
         }
     }
 
@@ -204,7 +203,7 @@ impl Container {
             let mut page = request.send().await?.expect(200)?;
             found.charge += page.charge();
             found.partitions = found.partitions.max(partitions_asked(&page));
-            continuation = page.header("x-ms-continuation").map(str::to_owned);
+            continuation = page.answer.continuation().map(str::to_owned);
             if let Some(rows) = page.body["Documents"].as_array_mut() {
                 found.rows.append(rows);
             }
@@ -224,22 +223,8 @@ impl Container {
 
     /// Returns the ids of the physical partitions, in the order of their hash ranges.
     pub async fn partitions(&self) -> Result<Vec<String>> {
-        let path = format!("{}/pkranges", self.link);
-        let request = self
-            .client
-            .request(Method::GET, "pkranges", &self.link, &path);
-        let response = request.send().await?.expect(200)?;
-        let mut ranges = Vec::new();
-        for range in response.body["PartitionKeyRanges"]
-            .as_array()
-            .into_iter()
-            .flatten()
-        {
-            let text = |name: &str| range[name].as_str().unwrap_or_default().to_owned();
-            ranges.push((text("minInclusive"), text("id")));
-        }
-        ranges.sort();
-        Ok(ranges.into_iter().map(|(_, id)| id).collect())
+        let ranges = self.client.fresh_ranges(&self.link).await?;
+        Ok(ranges.iter().map(|range| range.id.clone()).collect())
     }
 
     /// Returns the number of items in each physical partition.
@@ -253,79 +238,57 @@ impl Container {
 
     /// Creates a stored procedure.
     pub async fn create_procedure(&self, id: &str, source: &str) -> Result<()> {
-        let path = format!("{}/sprocs", self.link);
-        let request = self
-            .client
-            .request(Method::POST, "sprocs", &self.link, &path)
-            .body(&json!({"id": id, "body": source}));
-        request.send().await?.expect(201).map(drop)
+        let definition = json!({"id": id, "body": source});
+        self.client
+            .create_script(&self.link, ScriptKind::Procedure, &definition)
+            .await?;
+        Ok(())
     }
 
     /// Begins the execution of a stored procedure in one logical partition.
     pub fn execution(&self, procedure: &str, key: &str, arguments: &Value) -> Request {
-        let link = format!("{}/sprocs/{procedure}", self.link);
-        let request = self.client.request(Method::POST, "sprocs", &link, &link);
-        request.key(key).body(arguments)
+        let path = format!("{}/sprocs/{procedure}", self.link);
+        request(&self.client, Method::POST, path)
+            .key(key)
+            .body(arguments)
     }
 
     /// Changes the throughput of the container.
     pub async fn set_throughput(&self, throughput: u32) -> Result<()> {
-        let request = self
-            .client
-            .request(Method::GET, "colls", &self.link, &self.link);
-        let container = request.send().await?.expect(200)?.body;
-        let request = self.client.request(Method::GET, "offers", "", "offers");
-        let offers = request.send().await?.expect(200)?;
-        let mut offers = offers.body["Offers"].as_array().into_iter().flatten();
-        let offer = offers.find(|offer| offer["offerResourceId"] == container["_rid"]);
-        let mut offer = offer.ok_or("the container has no offer")?.clone();
-        offer["content"]["offerThroughput"] = throughput.into();
-
-        // An offer is addressed by its resource id, which is signed in lower case.
-        let rid = offer["_rid"].as_str().unwrap_or_default();
-        let path = format!("offers/{rid}");
-        let request = self
-            .client
-            .request(Method::PUT, "offers", &rid.to_lowercase(), &path);
-        request.body(&offer).send().await?.expect(200).map(drop)
+        let offer = self.client.offer(&self.link).await?;
+        let offer = offer.ok_or("the container has no offer")?;
+        let throughput = Throughput::Manual(throughput);
+        self.client.set_throughput(&offer, throughput).await?;
+        Ok(())
     }
 
     /// Reads one page of the changes of a logical partition after `position`, or from the
     /// beginning. Returns the items and the next position. No items means no changes so far.
     pub async fn changes(&self, key: &str, position: Option<&str>) -> Result<(Vec<Value>, String)> {
-        let mut request = self
-            .docs(Method::GET)
-            .key(key)
-            .header("a-im", "Incremental Feed")
-            .header("x-ms-max-item-count", "200");
-        if let Some(etag) = position {
-            request = request.header("if-none-match", etag);
-        }
-        let response = request.send().await?;
-        let status = if response.status == 304 { 304 } else { 200 };
-        let mut response = response.expect(status)?;
-        let etag = response.header("etag").ok_or("a page without position")?;
-        let etag = etag.to_owned();
-        let items = match response.body["Documents"].as_array_mut() {
-            Some(items) => std::mem::take(items),
-            None => Vec::new(),
-        };
-        Ok((items, etag))
+        let key = PartitionKey::text(key);
+        let scope = orrery_client::Scope::Key(&key);
+        let page = self
+            .client
+            .changes_page(&self.link, scope, position, 200)
+            .await?;
+        let items = page
+            .items
+            .iter()
+            .map(|item| serde_json::from_str(item.get()));
+        Ok((items.collect::<std::result::Result<_, _>>()?, page.etag))
     }
 
     /// Deletes all items of a logical partition.
     pub async fn delete_key(&self, key: &str) -> Result<()> {
         let path = format!("{}/operations/partitionkeydelete", self.link);
-        let request = self
-            .client
-            .request(Method::POST, "colls", &self.link, &path);
-        request.key(key).send().await?.expect(200).map(drop)
+        let request = request(&self.client, Method::POST, path).key(key);
+        request.send().await?.expect(200).map(drop)
     }
 }
 
 /// Returns the number of physical partitions that a page asked; 0 if the server does not say.
 fn partitions_asked(page: &Response) -> u64 {
-    let Some(explanation) = page.header("x-orrery-explanation") else {
+    let Some(explanation) = page.answer.header("x-orrery-explanation") else {
         return 0;
     };
     let text = percent_encoding::percent_decode_str(explanation).decode_utf8_lossy();

@@ -1,9 +1,9 @@
-//! The parts that `telemetry` and `tenants` share: a small client of the protocol with handles for
-//! databases and containers, a server for the time of one run, load at a fixed rate, and aligned
+//! The parts that `telemetry` and `tenants` share: handles for databases and containers on the
+//! client of this repository, a server for the time of one run, load at a fixed rate, and aligned
 //! tables.
 //!
 //! ```text
-//! client       one signed request and its response; retries of throttled requests
+//! client       one request and its response in JSON
 //! container    databases, containers, items, queries, procedures, changes
 //! access       users, permissions, resource tokens
 //! load         requests at a fixed rate, their refusals and latencies
@@ -11,8 +11,8 @@
 //! table        output
 //! ```
 //!
-//! Leaves out: TLS, session tokens, and the merge of rows from several physical partitions, which
-//! the server does. An official SDK has all of them.
+//! Leaves out: session tokens, and the merge of rows from several physical partitions, which the
+//! server does. An official SDK has both.
 
 #![allow(
     clippy::print_stdout,

@@ -49,23 +49,21 @@ impl Outcome {
     }
 
     fn add(&mut self, response: Response) -> Result<()> {
-        self.attempts += 1;
+        let repeated = response.answer.throttled;
+        self.attempts += repeated + 1;
+        self.throttled += repeated;
         if response.status == 429 {
-            // Every attempt of a request that was given up was refused.
-            self.attempts += response.throttled - 1;
-            self.throttled += response.throttled;
+            self.throttled += 1;
             self.refused += 1;
             return Ok(());
         }
-        self.attempts += response.throttled;
-        self.throttled += response.throttled;
         let status = response.status;
         if status >= 400 {
             return response.expect(200).map(drop);
         }
         self.succeeded += 1;
         self.charge += response.charge();
-        self.latencies.push(response.elapsed);
+        self.latencies.push(response.answer.elapsed);
         Ok(())
     }
 }

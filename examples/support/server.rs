@@ -2,7 +2,7 @@
 //! with its data in memory, or a running server that `--endpoint` and `--key` name.
 
 use crate::Result;
-use crate::client::Client;
+use crate::client::connect;
 use crate::container::Database;
 use clap::Parser;
 use serde_json::Value;
@@ -37,10 +37,10 @@ impl Options {
     /// Starts or finds the server and creates the database, `name` unless the options have another.
     pub async fn begin(&self, name: &str) -> Result<Run> {
         let (client, server) = match (&self.endpoint, &self.key) {
-            (Some(endpoint), Some(key)) => (Client::new(endpoint, key)?, None),
+            (Some(endpoint), Some(key)) => (connect(endpoint, key)?, None),
             _ => {
                 let (server, endpoint, key) = LocalServer::start()?;
-                (Client::new(&endpoint, &key)?, Some(server))
+                (connect(&endpoint, &key)?, Some(server))
             }
         };
         let name = self.database.as_deref().unwrap_or(name);
@@ -100,7 +100,7 @@ fn server_program() -> Result<PathBuf> {
         return Ok(beside);
     }
     Err(format!(
-        "there is no server program at {}; build it with `cargo build -p orrery-server`, name one \
+        "there is no server program at {}; build it with `cargo build -p orrery-cli`, name one \
          in ORRERY_BIN, or name a running server with --endpoint and --key",
         beside.display()
     )

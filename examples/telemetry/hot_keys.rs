@@ -2,7 +2,7 @@
 //! container has throughput left.
 
 use crate::reading::{DeviceReading, READINGS_PER_DAY};
-use orrery_examples::client::Method;
+use orrery_examples::client::{Method, without_retries};
 use orrery_examples::container::Database;
 use orrery_examples::load::{Outcome, at_rate};
 use orrery_examples::table::{Table, heading, text, timed};
@@ -40,7 +40,7 @@ pub(crate) async fn show(database: &Database) -> Result<()> {
             .create_container(&name, &format!("/{key}"), THROUGHPUT_CREATED)
             .await?;
         container.set_throughput(THROUGHPUT).await?;
-        let client = container.client.without_retries();
+        let client = without_retries(&container.client);
         let writers = container.seen_by(&client);
         let outcome = at_rate(WRITES, RATE, |number| {
             let reading = reading(number);

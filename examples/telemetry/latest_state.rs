@@ -122,7 +122,7 @@ async fn show_prices(readings: &Container, call: &Response, read: &Response) -> 
     ]);
     table.print();
     text(
-        "The state makes a write dearer and a read of all latest values cheaper: one point \
+        "The state makes a write more expensive and a read of all latest values cheaper: one point \
          read in place of one query for each metric. It pays where such reads are frequent.",
     );
     Ok(())

@@ -4,7 +4,7 @@
 //! partition key chosen well and badly, and containers without a partition key.
 //!
 //! ```text
-//! cargo build -p orrery-server
+//! cargo build -p orrery-cli
 //! cargo run -p orrery-examples --bin telemetry
 //! cargo run -p orrery-examples --bin telemetry -- --endpoint http://127.0.0.1:8081 --key KEY
 //! ```

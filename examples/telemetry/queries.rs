@@ -92,9 +92,8 @@ pub(crate) async fn show(readings: &Container) -> Result<()> {
 /// Shows the refusal of a query that would ask all partitions without permission.
 async fn show_refusal(readings: &Container) -> Result<()> {
     let none: &[(&str, Value)] = &[];
-    let body = readings.page(Scope::Key(DEVICE), "SELECT * FROM c", none);
-    // The same request without the header that names the key.
-    let refused = body.without("x-ms-documentdb-partitionkey").send().await?;
+    let query = readings.page(Scope::NotAllowed, "SELECT * FROM c", none);
+    let refused = query.send().await?;
     check(
         refused.status == 400
             && refused
@@ -104,7 +103,7 @@ async fn show_refusal(readings: &Container) -> Result<()> {
     )?;
     text(&format!(
         "A query that names no device asks every physical partition and pays in each of them, \
-         so it becomes dearer as the container grows. The request has to allow this with a \
+         so it becomes more expensive as the container grows. The request has to allow this with a \
          header; without it the answer is {}:",
         refused.status
     ));

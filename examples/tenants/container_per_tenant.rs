@@ -42,7 +42,7 @@ pub(crate) async fn show(database: &Database) -> Result<()> {
     database.create_user("adatum").await?;
     let own = database.container("orders-adatum");
     let token = database.permit("adatum", "orders", &own, None, Mode::All);
-    let client = database.client.with_token(&token.await?);
+    let client = database.client.with_resource_token(&token.await?);
     let read = own.seen_by(&client).read("order-0", "order-0").await?;
     let other = database.container("orders-contoso").seen_by(&client);
     let other = other.doc(Method::GET, "order-0").key("order-0");

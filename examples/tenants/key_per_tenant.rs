@@ -30,11 +30,11 @@ pub(crate) async fn show(database: &Database) -> Result<()> {
     let [own, other, _] = TENANTS;
     database.create_user(own).await?;
     let all = database.permit(own, "writes", &orders, Some(own), Mode::All);
-    let all = orders.seen_by(&database.client.with_token(&all.await?));
+    let all = orders.seen_by(&database.client.with_resource_token(&all.await?));
     // A user has one permission for a resource and key, so the reader is another user.
     database.create_user("auditor").await?;
     let read = database.permit("auditor", "reads", &orders, Some(own), Mode::Read);
-    let reader = orders.seen_by(&database.client.with_token(&read.await?));
+    let reader = orders.seen_by(&database.client.with_resource_token(&read.await?));
 
     let mut table = Table::new(&["request with a token for the key northwind", "status"]);
     for (shown, request, expected) in requests(&all, &reader, own, other) {

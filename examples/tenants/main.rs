@@ -3,7 +3,7 @@
 //! both, in which a big tenant moves to a container of its own while it writes.
 //!
 //! ```text
-//! cargo build -p orrery-server
+//! cargo build -p orrery-cli
 //! cargo run -p orrery-examples --bin tenants
 //! cargo run -p orrery-examples --bin tenants -- --endpoint http://127.0.0.1:8081 --key KEY
 //! ```

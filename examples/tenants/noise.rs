@@ -3,7 +3,7 @@
 
 use crate::order::order;
 use crate::route::Route;
-use orrery_examples::client::Method;
+use orrery_examples::client::{Method, without_retries};
 use orrery_examples::container::{Container, Database};
 use orrery_examples::load::{Outcome, at_rate};
 use orrery_examples::table::{Table, heading, text, timed};
@@ -113,7 +113,7 @@ async fn big_load(route: &Arc<Route>, series: &'static str) -> Result<Outcome> {
         async move {
             let place = route.enter().await;
             let id = format!("{series}-{number}");
-            let client = place.container.client.without_retries();
+            let client = without_retries(&place.container.client);
             let container = place.container.seen_by(&client);
             let request = container.docs(Method::POST).key(place.key_of(BIG, &id));
             request.body(&order(BIG, &id, 1)).send().await

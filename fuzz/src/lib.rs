@@ -6,7 +6,7 @@
 //!
 //! Promises: a target is deterministic but for the order of threads, reads nothing but its input,
 //! and keeps nothing from one input to the next that changes a result. Left out: requests over
-//! connections (`program/server/tests/fuzz.rs`), and the bytes of stores (`core/storage/tests`).
+//! connections (`program/cli/tests/fuzz.rs`), and the bytes of stores (`core/storage/tests`).
 
 mod authorization;
 mod batch;

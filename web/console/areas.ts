@@ -14,7 +14,7 @@ import { area as queries } from "./areas/queries/index.ts";
 import { area as query } from "./areas/query/index.ts";
 import { area as requests } from "./areas/requests/index.ts";
 import { area as settings } from "./areas/settings/index.ts";
-import { area as whatIf } from "./areas/what-if/index.ts";
+import { area as prediction } from "./areas/prediction/index.ts";
 import type { Command } from "./commands.ts";
 import type { IconName } from "./ui/icons.tsx";
 
@@ -50,7 +50,7 @@ export interface ContainerTab {
   /** The segment of the address after the container. */
   readonly id: string;
   readonly label: string;
-  /** items 10, query 20, settings 30, scripts 40, feed 50, partitions 60, queries 70, what-if 80. */
+  /** items 10, query 20, settings 30, scripts 40, feed 50, partitions 60, queries 70, prediction 80. */
   readonly order: number;
   readonly load: Load<ContainerProps>;
 }
@@ -72,7 +72,7 @@ export const AREAS: readonly Area[] = [
   feed,
   partitions,
   queries,
-  whatIf,
+  prediction,
   requests,
   live,
   connect,

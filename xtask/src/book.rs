@@ -67,7 +67,7 @@ fn site() -> PathBuf {
 
 /// Writes the page of functions with the results of the program.
 fn write_functions() -> Outcome {
-    let mut write = python_program(&root().join("conformance/book"))?;
+    let mut write = python_program(&root().join("conformance/docs/book"))?;
     write.args(["functions.py", "--write"]);
     must(write.env(PROGRAM_VARIABLE, sdk_tools::server()?))
 }

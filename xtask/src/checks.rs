@@ -124,7 +124,7 @@ pub(crate) fn reference(arguments: &[String]) -> Outcome {
     if let Some(argument) = arguments.first() {
         return Err(format!("reference takes no arguments, not `{argument}`"));
     }
-    let mut command = cargo(&["test", "--locked", "--package", "orrery-server"]);
+    let mut command = cargo(&["test", "--locked", "--package", "orrery-cli"]);
     must(
         command
             .args(["--bins", "reference"])
@@ -135,7 +135,7 @@ pub(crate) fn reference(arguments: &[String]) -> Outcome {
 /// Returns the help text of [`reference()`].
 pub(crate) fn reference_help() -> String {
     "The pages are made from the definition of the command line in\n\
-     program/server/src/command.rs. A test of orrery-server fails if they are out of date.\n"
+     program/cli/src/command.rs. A test of orrery-cli fails if they are out of date.\n"
         .to_owned()
 }
 

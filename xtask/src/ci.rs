@@ -162,7 +162,7 @@ fn run_one(name: &str) -> Outcome {
         .find(|step| step.name == name)
         .ok_or_else(|| format!("ci has no step `{name}`; `cargo xtask help ci` lists the steps"))?;
     (step.needs)()?;
-    (step.run)()
+    step.run()
 }
 
 /// Runs a function that runs steps, and measures the run.
@@ -238,7 +238,7 @@ fn run_steps(steps: &[&Step], before: &[&'static str]) -> Vec<Report> {
     for step in steps {
         println!("\n===== {} =====", step.name);
         let begun = Instant::now();
-        let end = end_of(step, before, &passed(&reports), || (step.run)());
+        let end = end_of(step, before, &passed(&reports), || step.run());
         // The reason stands below the step's output as well as in the table, which may be far away.
         if let End::Failed(reason) = &end {
             println!("----- {} failed: {reason}", step.name);

@@ -1,6 +1,6 @@
-//! The client programs (`conformance/clients`) and the consumers of the emulator
-//! (`conformance/emulator`): installs the environments that the chosen programs need, each with
-//! exact versions, then lets the suite's `run.py` run them.
+//! The client programs (`conformance/sdk/clients`) and the consumers of the emulator
+//! (`conformance/release/emulator`): installs the environments that the chosen programs need, each
+//! with exact versions, then lets the suite's `run.py` run them.
 //!
 //! Promises: packages of Python and Java, and programs in Go, lie below `target/conformance` in the
 //! directory of the suite; packages of JavaScript in `node_modules` beside their lock file.
@@ -10,90 +10,39 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::run::{Outcome, must, output_of, root, target_directory};
+use crate::run::{Outcome, output_of};
 use crate::sdk_tools::{
-    PROGRAM_VARIABLE, go_program, java_classes, node_modules, pytest, python_environment,
-    python_program, server,
+    go_program, java_classes, node_modules, python_environment, python_program,
 };
+use crate::suite::{Run, Suite};
 
-/// A suite whose programs are rows of a table.
-struct Programs {
-    /// Name of the suite and of its directory.
-    name: &'static str,
-    /// The environment variable by which the runner finds the installed packages.
-    installed_variable: &'static str,
-}
-
-const CLIENTS: Programs = Programs {
-    name: "clients",
-    installed_variable: "ORRERY_CLIENTS_INSTALLED",
-};
-
-const EMULATOR: Programs = Programs {
-    name: "emulator",
-    installed_variable: "ORRERY_EMULATOR_INSTALLED",
-};
-
-/// Runs the programs of the clients that the arguments name, or of all; before a whole run, the
-/// tests of the runner.
-pub(crate) fn run(arguments: &[String]) -> Outcome {
-    run_programs(&CLIENTS, arguments)
-}
-
-/// Runs the consumers of the emulator that the arguments name, or all; before a whole run, the
-/// tests of the runner.
-pub(crate) fn emulator(arguments: &[String]) -> Outcome {
-    run_programs(&EMULATOR, arguments)
-}
-
-fn run_programs(programs: &Programs, arguments: &[String]) -> Outcome {
-    let suite = root().join("conformance").join(programs.name);
-    let installed = target_directory().join("conformance").join(programs.name);
-    if arguments.iter().any(|argument| argument == "--help") {
-        return must(python_program(&suite)?.args(["run.py", "--help"]));
+/// Starts the programs that the arguments name, or all; before all of them and before the quick
+/// choice, the tests of the runner.
+pub(crate) fn start(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
+    let has = |option: &str| arguments.iter().any(|argument| argument == option);
+    if arguments.is_empty() || has("--quick") {
+        suite.test_runner()?;
     }
-    if arguments.is_empty() {
-        pytest(programs.name, &[])?;
+    let installed = suite.output();
+    if !has("--help") {
+        for environment in environments(suite, arguments)?.lines() {
+            let pins = suite.path().join(environment);
+            install(&pins, &installed.join(environment))?;
+        }
     }
-    for environment in environments(&suite, arguments)?.lines() {
-        install(&suite.join(environment), &installed.join(environment))?;
-    }
-
-    let mut run = python_program(&suite)?;
-    run.arg("run.py")
-        .args(arguments)
-        .env(programs.installed_variable, installed)
-        .env(PROGRAM_VARIABLE, server()?);
-    must(&mut run).map_err(|error| {
-        format!(
-            "{error}; one program again: `cargo xtask conformance {} --verbose NAME`",
-            programs.name
-        )
-    })
+    let mut run = suite.script(arguments, "--verbose NAME")?;
+    let variable = format!("ORRERY_{}_INSTALLED", suite.name.to_uppercase());
+    run.command.env(variable, installed);
+    Ok(run)
 }
 
 /// Returns the environments that the chosen programs need, a line each.
-fn environments(suite: &Path, arguments: &[String]) -> Result<String, String> {
-    let mut question = python_program(suite)?;
+fn environments(suite: &Suite, arguments: &[String]) -> Result<String, String> {
+    let mut question = python_program(&suite.path())?;
     question.args(["run.py", "--environments"]).args(arguments);
     // The runner explains there which argument it refuses.
     question.stderr(Stdio::inherit());
     output_of(&mut question)
-}
-
-/// Runs the tests of the runner and the quick choice of clients: the part of `ci`.
-pub(crate) fn quick() -> Outcome {
-    quick_choice(&CLIENTS)
-}
-
-/// Runs the tests of the runner and the quick choice of the emulator's consumers: the part of `ci`.
-pub(crate) fn emulator_quick() -> Outcome {
-    quick_choice(&EMULATOR)
-}
-
-fn quick_choice(programs: &Programs) -> Outcome {
-    pytest(programs.name, &[])?;
-    run_programs(programs, &["--quick".to_owned()])
 }
 
 /// Installs an environment, whose kind is the first word of its name.
@@ -112,15 +61,14 @@ fn install(pins: &Path, installed: &Path) -> Outcome {
 mod tests {
     use std::path::PathBuf;
 
-    use super::*;
+    use crate::conformance::find;
     use crate::sdk_tools::read;
 
     /// Returns the files of this name in the environments.
     fn files_named(name: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();
-        for programs in [CLIENTS, EMULATOR] {
-            let suite = root().join("conformance").join(programs.name);
-            for entry in std::fs::read_dir(suite).unwrap() {
+        for suite in ["clients", "emulator"] {
+            for entry in std::fs::read_dir(find(suite).unwrap().path()).unwrap() {
                 let file = entry.unwrap().path().join(name);
                 if file.is_file() {
                     found.push(file);

@@ -1,105 +1,103 @@
-//! The suites of the official SDKs, unmodified, against our server: one function for each suite.
+//! The suites of `conformance/`, which run unmodified clients against our server: one row for each
+//! suite, and a function for what it needs. `conformance/README.md` describes them.
 //!
-//! ```text
-//! conformance/sdk/python       azure-cosmos, pytest         venv in target/conformance/python
-//! conformance/official-python  the SDK's own test suite     the same venv
-//! conformance/sql-cases        queries with known rows      the same venv
-//! conformance/sdk/javascript   @azure/cosmos, node --test   node_modules beside the suite
-//! conformance/sdk/dotnet       a program with the .NET SDK    from outside the repository
-//! conformance/sdk/scenarios    one table, several SDKs      see `scenarios.rs`
-//! conformance/mistakes         what users see of mistakes    the drivers of the scenarios
-//! conformance/blog             the blog in Chromium, node --test    node_modules beside the suite
-//! conformance/console          the console in Chromium, node --test    the same
-//! conformance/clients          clients of the registries    see `clients.rs`
-//! conformance/first-item       an empty home, examples/first-item    each its own
-//! conformance/book             the code blocks of the documents    the environments of the others
-//! conformance/emulator         consumers of the emulator    the same
-//! conformance/mcp              the official MCP client      a venv of its own
-//! conformance/hot-key          the Python SDK against a budget    the same venv
-//! conformance/telemetry        the receiver of a collector    the same venv, and Go
-//! conformance/splits           both SDKs at once, histories   the same venv and node_modules
-//! conformance/postgres         another suite, with the data in PostgreSQL    that of the suite
-//! conformance/regions          nodes in two regions, loss of one, levels     pytest, JDK, Maven
-//! ```
-//!
-//! Promises: the runner's own output and closing line are passed through; each failure says what to
-//! do next.
-//! Leaves out: starting the server. Each suite starts its own, from the program named in
-//! `ORRERY_BIN`.
+//! Promises: the runner's own output and closing line are passed through.
+//! Leaves out: the suites of the image, of the packages and of a whole fleet, which `image.rs`,
+//! `dist.rs` and `fleet.rs` run; the ways to start a runner (`suite.rs`).
 
 use std::path::PathBuf;
 
 use crate::clients;
-use crate::run::{Outcome, must, program, root, target_directory, this_program};
+use crate::run::{Outcome, program, root, target_directory, this_program};
 use crate::scenarios;
 use crate::sdk_tools::{
-    PROGRAM_VARIABLE, go_program, node_modules, pytest, pytest_with, python_environment,
-    python_program, server,
+    PROGRAM_VARIABLE, go_program, javascript_sdk, python_environment, python_program, server,
 };
-
-/// A suite: its name, its directory below `conformance`, and the function that runs it with further
-/// arguments for the runner.
-type Suite = (&'static str, &'static str, fn(&[String]) -> Outcome);
+use crate::suite::{Run, Suite};
 
 const SUITES: &[Suite] = &[
-    ("ratchet", "ratchet", ratchet),
-    ("python", "sdk/python", python),
-    ("javascript", "sdk/javascript", javascript),
-    ("dotnet", "sdk/dotnet", dotnet),
-    ("sql-cases", "sql-cases", sql_cases),
-    ("official-python", "official-python", official_python),
-    ("splits", "splits", splits),
-    ("hot-key", "hot-key", hot_key),
-    ("telemetry", "telemetry", telemetry),
-    ("mcp", "mcp", mcp),
-    ("clients", "clients", clients::run),
-    ("emulator", "emulator", clients::emulator),
-    ("blog", "blog", blog),
-    ("console", "console", console),
-    ("first-item", "first-item", first_item),
-    ("book", "book", book),
-    ("scenarios", "sdk/scenarios", scenarios::judge),
-    ("mistakes", "mistakes", scenarios::mistakes),
-    ("postgres", "postgres", postgres),
-    ("regions", "regions", regions),
-    ("go", "sdk/scenarios/go", scenarios::go),
-    ("java", "sdk/scenarios/java", scenarios::java),
-    ("rust", "sdk/scenarios/rust", scenarios::rust),
-    (
+    suite("python", "sdk/python", Suite::pytest),
+    suite("javascript", "sdk/javascript", javascript),
+    suite("dotnet", "sdk/dotnet", dotnet),
+    suite("scenarios", "sdk/scenarios", Suite::pytest),
+    suite("go", "sdk/scenarios/go", scenarios::go),
+    suite("java", "sdk/scenarios/java", scenarios::java),
+    suite("rust", "sdk/scenarios/rust", scenarios::rust),
+    suite(
         "scenarios-python",
         "sdk/scenarios/python",
         scenarios::python,
     ),
-    (
+    suite(
         "scenarios-javascript",
         "sdk/scenarios/javascript",
         scenarios::javascript,
     ),
+    suite("mistakes", "sdk/mistakes", scenarios::mistakes),
+    suite("official-python", "sdk/official-python", official_python),
+    suite("sql-cases", "sdk/sql-cases", Suite::pytest),
+    suite("clients", "sdk/clients", clients::start),
+    suite("mcp", "sdk/mcp", mcp),
+    suite("telemetry", "sdk/telemetry", telemetry),
+    suite("splits", "faults/splits", splits),
+    suite("hot-key", "faults/hot-key", hot_key),
+    suite("regions", "faults/regions", regions),
+    suite("emulator", "release/emulator", clients::start),
+    suite("blog", "pages/blog", blog),
+    suite("console", "pages/console", console),
+    suite("book", "docs/book", book),
+    suite("first-item", "docs/first-item", first_item),
+    suite("postgres", "lib/postgres", postgres),
+    suite("ratchet", "lib/ratchet", Suite::pytest),
 ];
+
+const fn suite(
+    name: &'static str,
+    directory: &'static str,
+    start: fn(&Suite, &[String]) -> Result<Run, String>,
+) -> Suite {
+    Suite {
+        name,
+        directory,
+        start,
+    }
+}
 
 /// Runs `conformance [SUITE] [arguments for the runner]`; without a name, every suite.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let Some((name, rest)) = arguments.split_first() else {
-        // A failed suite does not keep the later ones from running; the first failure is reported.
-        let ends: Vec<Outcome> = SUITES
-            .iter()
-            .map(|(name, _, suite)| match (*name, has_dotnet()) {
-                ("dotnet", Err(reason)) => {
-                    println!("dotnet is skipped: {reason}");
-                    Ok(())
-                }
-                _ => suite(&[]),
-            })
-            .collect();
-        return ends.into_iter().collect();
-    };
-    match SUITES.iter().find(|(known, ..)| known == name) {
-        Some((_, _, suite)) => suite(rest),
-        None => Err(format!(
-            "there is no suite `{name}`; the suites are {}",
-            suite_names()
-        )),
+    if let Some((name, rest)) = arguments.split_first() {
+        return find(name)?.run(rest);
     }
+    // A failed suite does not keep the later ones from running; the first failure is reported.
+    let ends: Vec<Outcome> = SUITES
+        .iter()
+        .map(|suite| match (suite.name, has_dotnet()) {
+            ("dotnet", Err(reason)) => {
+                println!("dotnet is skipped: {reason}");
+                Ok(())
+            }
+            _ => suite.run(&[]),
+        })
+        .collect();
+    ends.into_iter().collect()
+}
+
+/// Runs the suite that the first word names; the others are arguments for its runner.
+pub(crate) fn run_words(words: &[&str]) -> Outcome {
+    let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+    run(&words)
+}
+
+/// Returns the suite of this name.
+///
+/// # Errors
+/// There is none; the text lists the names.
+pub(crate) fn find(name: &str) -> Result<&'static Suite, String> {
+    let found = SUITES.iter().find(|suite| suite.name == name);
+    found.ok_or_else(|| {
+        let names = suite_names();
+        format!("there is no suite `{name}`; the suites are {names}")
+    })
 }
 
 /// Returns the help text of the command: the suites and how to run one test of each.
@@ -119,24 +117,14 @@ pub(crate) fn help() -> String {
 }
 
 fn suite_names() -> String {
-    let names: Vec<&str> = SUITES.iter().map(|(name, ..)| *name).collect();
+    let names: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
     names.join(", ")
 }
 
-/// Runs the tests of the code that compares a run with its list of expected failures.
-pub(crate) fn ratchet(arguments: &[String]) -> Outcome {
-    pytest("ratchet", arguments)
-}
-
-/// Runs our suite for the Python SDK.
-pub(crate) fn python(arguments: &[String]) -> Outcome {
-    pytest("sdk/python", arguments)
-}
-
-/// Runs the scenarios of items with the Python SDK, which show that the server starts, writes,
-/// reads and queries: the smoke test of `ci --quick`.
-pub(crate) fn python_smoke() -> Outcome {
-    scenarios::python(&["--only".to_owned(), "items.toml".to_owned()])
+fn javascript(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
+    let mut run = suite.node_tests("--test-name-pattern=NAME FILE")?;
+    run.command.args(arguments);
+    Ok(run)
 }
 
 /// The environment variable that names the program of the suite of the .NET SDK.
@@ -167,236 +155,134 @@ pub(crate) fn has_dotnet() -> Outcome {
     }
 }
 
-/// Runs the program with the .NET SDK; without arguments, over HTTP.
-pub(crate) fn dotnet(arguments: &[String]) -> Outcome {
-    pytest("sdk/dotnet", &[])?;
+/// Starts the program with the .NET SDK; without arguments, over HTTP.
+fn dotnet(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
+    suite.test_runner()?;
     let dotnet = dotnet_program()?;
-    let mut run = python_program(&root().join("conformance/sdk/dotnet"))?;
-    run.arg("run.py")
-        .arg(dotnet)
-        .args(arguments)
-        .env(PROGRAM_VARIABLE, server()?);
-    must(&mut run).map_err(|error| {
-        format!("{error}; one step again: `cargo xtask conformance dotnet --only THEME/STEP`")
-    })
+    let mut run = suite.script(&[], "--only THEME/STEP")?;
+    run.command.arg(dotnet).args(arguments);
+    Ok(run)
 }
 
-/// Runs the program with the .NET SDK in each of the other ways, and its load.
-pub(crate) fn dotnet_in_other_ways() -> Outcome {
-    let runs = [
-        "https",
-        "refuse",
-        "partitions",
-        "client-plans",
-        "binary",
-        "load",
-    ];
-    let arguments: Vec<String> = runs
-        .iter()
-        .flat_map(|run| ["--run".to_owned(), (*run).to_owned()])
-        .collect();
-    dotnet(&arguments)
+/// Starts the Python SDK's own test suite; without arguments, every test listed in `chosen.py`.
+fn official_python(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
+    find("ratchet")?.run(&[])?;
+    let mut run = suite.script(arguments, "FILE -k NAME --tb=long")?;
+    run.command.arg("--cache").arg(suite.output());
+    Ok(run)
 }
 
-/// Runs queries with known rows, through the Python SDK.
-pub(crate) fn sql_cases(arguments: &[String]) -> Outcome {
-    pytest("sql-cases", arguments)
-}
-
-/// Runs the Python SDK's own test suite; without arguments, every test listed in `chosen.py`.
-pub(crate) fn official_python(arguments: &[String]) -> Outcome {
-    ratchet(&[])?;
-    let suite = root().join("conformance/official-python");
-    let cache = target_directory().join("conformance/official-python");
-    let mut runner = python_program(&suite)?;
-    runner
-        .arg("run.py")
-        .args(arguments)
-        .arg("--cache")
-        .arg(cache)
-        .env(PROGRAM_VARIABLE, server()?);
-    must(&mut runner).map_err(|error| {
-        format!(
-            "{error}; one test again: \
-             `cargo xtask conformance official-python FILE -k NAME --tb=long`"
-        )
-    })
-}
-
-/// Runs the part of the Python SDK's own suite that is quick enough for every change.
-pub(crate) fn official_python_quick() -> Outcome {
-    official_python(&["--quick".to_owned()])
-}
-
-/// Runs the mixed workload of the Python and JavaScript SDKs; without arguments, the tests of its
-/// checker and then a small workload.
-pub(crate) fn splits(arguments: &[String]) -> Outcome {
+/// Starts the mixed workload of the Python and JavaScript SDKs; without arguments, the tests of its
+/// checker run and then a small workload.
+fn splits(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
     const SMALL: &str = "--actions mixed --splits 3 --merges 2 --kills 2 --operations 500";
     if arguments.is_empty() {
-        pytest("splits", &[])?;
-        let small: Vec<String> = SMALL.split(' ').map(str::to_owned).collect();
-        return splits(&small);
+        suite.test_runner()?;
     }
-    node_modules(&root().join("conformance/sdk/javascript"))?;
-    let mut run = python_program(&root().join("conformance/splits"))?;
-    run.arg("run.py").args(arguments);
-    must(run.env(PROGRAM_VARIABLE, server()?)).map_err(|error| {
-        format!("{error}; `--keep DIRECTORY` keeps the histories and the server's log")
-    })
-}
-
-/// Runs the load on one hot key beside even keys; without arguments, its tests alone.
-pub(crate) fn hot_key(arguments: &[String]) -> Outcome {
+    javascript_sdk()?;
+    let mut run = suite.script(arguments, "--keep DIRECTORY")?;
     if arguments.is_empty() {
-        return pytest("hot-key", &[]);
+        run.command.args(SMALL.split(' '));
     }
-    let mut run = python_program(&root().join("conformance/hot-key"))?;
-    run.arg("run.py").args(arguments);
-    must(run.env(PROGRAM_VARIABLE, server()?))
+    Ok(run)
 }
 
-/// Runs the suite of the export by OpenTelemetry, with the receiver of the collector.
-pub(crate) fn telemetry(arguments: &[String]) -> Outcome {
-    let source = root().join("conformance/telemetry/receiver");
-    let receiver = target_directory().join("conformance/telemetry/receiver");
-    go_program(&source, &receiver)?;
-    let variables = [("OTLP_RECEIVER", receiver.as_os_str())];
-    pytest_with("telemetry", arguments, &variables)
+/// Starts the load on one hot key beside even keys; without arguments, its tests alone.
+fn hot_key(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
+    match arguments {
+        [] => suite.pytest(arguments),
+        _ => suite.script(arguments, "--ru N --seconds N"),
+    }
 }
 
-/// Runs the sessions of the official client of the Model Context Protocol.
-pub(crate) fn mcp(arguments: &[String]) -> Outcome {
-    let suite = root().join("conformance/mcp");
-    let environment = target_directory().join("conformance/mcp");
-    let python = python_environment(&suite, &environment)?;
-    let mut pytest = program(&python, &suite);
-    pytest
-        .args(["-m", "pytest", "-p", "no:cacheprovider"])
-        .args(arguments)
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env(PROGRAM_VARIABLE, server()?);
-    must(&mut pytest).map_err(|error| {
-        format!("{error}; one test again: `cargo xtask conformance mcp -k NAME --tb=long`")
-    })
+/// Starts the suite of the export by OpenTelemetry, with the receiver of the collector.
+fn telemetry(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
+    let receiver = suite.output().join("receiver");
+    go_program(&suite.path().join("receiver"), &receiver)?;
+    let mut run = suite.pytest(arguments)?;
+    run.command.env("OTLP_RECEIVER", receiver);
+    Ok(run)
 }
 
-/// Runs the suite of the JavaScript SDK.
-pub(crate) fn javascript(arguments: &[String]) -> Outcome {
-    let server = server()?;
-    let suite = root().join("conformance/sdk/javascript");
-    node_modules(&suite)?;
-    let mut node = program("node", &suite);
-    node.arg("--test")
-        .args(arguments)
-        .env(PROGRAM_VARIABLE, server);
-    must(&mut node).map_err(|error| {
-        format!(
-            "{error}; one test again: \
-             `cargo xtask conformance javascript --test-name-pattern=NAME FILE`"
-        )
-    })
+/// Starts the sessions of the official client of the Model Context Protocol.
+fn mcp(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
+    let python = python_environment(&suite.path(), &suite.output())?;
+    suite.pytest_with(program(python, &suite.path()), arguments)
 }
 
-/// Runs another suite with servers that keep their data in a PostgreSQL of this run; without a
+/// Starts another suite with servers that keep their data in a PostgreSQL of this run; without a
 /// suite, [`python_on_postgres`] and the quick part of the SDK's own suite.
-pub(crate) fn postgres(arguments: &[String]) -> Outcome {
+fn postgres(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
     if arguments.is_empty() {
         python_on_postgres()?;
-        return postgres(&["official-python".to_owned(), "--quick".to_owned()]);
+        return postgres(suite, &["official-python".to_owned(), "--quick".to_owned()]);
     }
-    let command = this_program()?;
-    let mut run = python_program(&root().join("conformance/postgres"))?;
-    run.arg("run.py").arg("--program").arg(server()?);
-    run.arg(command).arg("conformance").args(arguments);
-    must(&mut run).map_err(|error| {
-        format!("{error}; one test again: `cargo xtask conformance postgres SUITE -k NAME`")
-    })
+    let mut run = suite.script(&[], "SUITE -k NAME")?;
+    run.command.arg("--program").arg(server()?);
+    let command = run.command.arg(this_program()?);
+    command.arg("conformance").args(arguments);
+    Ok(run)
 }
 
 /// Runs the scenarios with the Python SDK and the suite of this SDK with servers that keep their
 /// data in a PostgreSQL of this run. Over http alone: a store does not see how a request came.
 pub(crate) fn python_on_postgres() -> Outcome {
-    let scenarios = ["scenarios-python", "--scheme", "http"];
-    postgres(&scenarios.map(str::to_owned))?;
-    let suite = ["python", "-k", "not https"];
-    postgres(&suite.map(str::to_owned))
+    run_words(&["postgres", "scenarios-python", "--scheme", "http"])?;
+    run_words(&["postgres", "python", "-k", "not https"])
 }
 
-/// Runs nodes in two regions on a PostgreSQL of this run under the Python and the Java SDK: one is
-/// lost, and one reads a standby that is behind.
-pub(crate) fn regions(arguments: &[String]) -> Outcome {
+/// Starts nodes in two regions on a PostgreSQL of this run under the Python and the Java SDK: one
+/// is lost, and one reads a standby that is behind.
+fn regions(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
     let java = scenarios::java_libraries()?;
-    let variables = [("ORRERY_JAVA_CLASS_PATH", java.as_ref())];
-    pytest_with("regions", arguments, &variables)
+    let mut run = suite.pytest(arguments)?;
+    run.command.env("ORRERY_JAVA_CLASS_PATH", java);
+    Ok(run)
 }
 
-/// Runs the browser's suite of the blog. Screenshots go to `target/conformance/blog`.
-pub(crate) fn blog(arguments: &[String]) -> Outcome {
-    const AGAIN: &str = "one test again: \
-                         `cargo xtask conformance blog --test-name-pattern=NAME`";
-    let server = server()?;
-    let suite = root().join("conformance/blog");
-    node_modules(&suite)?;
-    let mut node = program("node", &suite);
-    node.arg("--test")
-        .args(arguments)
-        .arg("blog.test.js")
-        .env("ORRERY_SHOTS", target_directory().join("conformance/blog"))
-        .env(PROGRAM_VARIABLE, server);
-    must(&mut node).map_err(|error| format!("{error}; {AGAIN}"))
+/// Starts the browser's suite of the blog, with a directory for its screenshots.
+fn blog(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
+    let mut run = suite.node_tests("--test-name-pattern=NAME")?;
+    run.command.args(arguments).arg("blog.test.js");
+    run.command.env("ORRERY_SHOTS", suite.output());
+    Ok(run)
 }
 
-/// Runs the browser's suite of the console. Screenshots go to `target/conformance/console`.
-pub(crate) fn console(arguments: &[String]) -> Outcome {
-    const AGAIN: &str = "one file again: `cargo xtask conformance console tests/NAME.test.js`";
-    let server = server()?;
-    let suite = root().join("conformance/console");
-    node_modules(&suite)?;
+/// Starts the browser's suite of the console, with a directory for its screenshots.
+fn console(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
     // The programs that the console generates run with the SDKs of the other suites.
-    node_modules(&root().join("conformance/sdk/javascript"))?;
-    let python = python_program(&suite)?;
+    javascript_sdk()?;
+    let python = python_program(&suite.path())?;
     scenarios::java_libraries()?;
-    let shots = target_directory().join("conformance/console");
-    let mut node = program("node", &suite);
+    let mut run = suite.node_tests("tests/NAME.test.js")?;
     // A page often waits for its next event, so more files run at a time than there are cores.
-    node.args(["--test", "--test-concurrency=3"])
-        .args(arguments)
-        .env("ORRERY_SHOTS", shots)
+    run.command.arg("--test-concurrency=3").args(arguments);
+    run.command
+        .env("ORRERY_SHOTS", suite.output())
         .env("ORRERY_PYTHON", python.get_program())
-        .env("ORRERY_TARGET", target_directory())
-        .env(PROGRAM_VARIABLE, server);
-    must(&mut node).map_err(|error| format!("{error}; {AGAIN}"))
+        .env("ORRERY_TARGET", target_directory());
+    Ok(run)
 }
 
-/// Measures the time from an empty home directory to the first item in each language; the arguments
+/// Starts the measurement of the time from an empty home directory to the first item; the arguments
 /// name languages, all without one.
-pub(crate) fn first_item(arguments: &[String]) -> Outcome {
-    let mut run = python_program(&root().join("conformance/first-item"))?;
-    run.arg("run.py").args(arguments);
-    must(run.env(PROGRAM_VARIABLE, server()?)).map_err(|error| {
-        format!("{error}; one language again: `cargo xtask conformance first-item LANGUAGE`")
-    })
+fn first_item(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
+    suite.script(arguments, "LANGUAGE")
 }
 
-/// Runs the code blocks of the documents; the arguments name pages, all without one.
-pub(crate) fn book(arguments: &[String]) -> Outcome {
-    let suite = root().join("conformance/book");
+/// Starts the code blocks of the documents; the arguments name pages, all without one.
+fn book(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
     if arguments.is_empty() {
-        pytest("book", &["-q".to_owned()])?;
+        suite.test_runner()?;
     }
-    node_modules(&root().join("conformance/sdk/javascript"))?;
+    javascript_sdk()?;
     let java = scenarios::java_libraries()?;
-    let mut run = python_program(&suite)?;
-    run.arg("run.py")
-        .args(arguments)
+    let rust = target_directory().join("conformance/scenarios/rust");
+    let mut run = suite.script(arguments, "docs/PAGE.md")?;
+    run.command
         .env("ORRERY_JAVA_CLASS_PATH", java)
-        .env(
-            "ORRERY_RUST_TARGET",
-            target_directory().join("conformance/scenarios/rust"),
-        );
-    must(run.env(PROGRAM_VARIABLE, server()?)).map_err(|error| {
-        format!("{error}; one page again: `cargo xtask conformance book docs/PAGE.md`")
-    })
+        .env("ORRERY_RUST_TARGET", rust);
+    Ok(run)
 }
 
 #[cfg(test)]
@@ -412,9 +298,8 @@ mod tests {
 
     #[test]
     fn every_suite_has_its_directory() {
-        for (name, directory, _) in SUITES {
-            let path = root().join("conformance").join(directory);
-            assert!(path.is_dir(), "{name}");
+        for suite in SUITES {
+            assert!(suite.path().is_dir(), "{}", suite.name);
         }
     }
 }

@@ -85,7 +85,7 @@ fn make(profile: Profile) -> Outcome {
 
 /// Runs the suite that unpacks and installs the packages.
 fn suite(output: &Path) -> Outcome {
-    let mut pytest = image::python(&root().join("conformance/packages"))?;
+    let mut pytest = image::python(&root().join("conformance/release/packages"))?;
     pytest.args(["-m", "pytest", "-p", "no:cacheprovider"]);
     must(pytest.env("ORRERY_PACKAGES", output))
 }

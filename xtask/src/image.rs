@@ -2,8 +2,9 @@
 //!
 //! `packaging/Dockerfile` is the only description of the image. Its first stage calls
 //! `image --tree` and compiles; here the directory with the files takes the place of that stage,
-//! and buildah reads the rest, which needs no network and no daemon. The suite `conformance/image`
-//! unpacks the image and runs its entry point in namespaces, as a runtime would.
+//! and buildah reads the rest, which needs no network and no daemon. The suite
+//! `conformance/release/image` unpacks the image and runs its entry point in namespaces, as a
+//! runtime would.
 //!
 //! Promises: the files of the image are the same in both ways; an image that is larger than its
 //! limit fails the command.
@@ -52,7 +53,8 @@ pub(crate) fn help() -> String {
     format!(
         "The image is built by buildah from packaging/Dockerfile and written to\n\
          target/image/orrery.tar, which `docker load` and `podman load` read. Then the suite\n\
-         conformance/image unpacks and runs it. An image of more than {} MB fails the command.\n\n\
+         conformance/release/image unpacks and runs it. An image of more than {} MB fails the\n\
+         command.\n\n\
          --dev takes the program of the dev profile: quick, for tests; its size is not checked.\n\
          --tree DIRECTORY writes the files of the image there and does nothing else.\n",
         IMAGE_BYTES_MAX / 1_000_000
@@ -142,7 +144,7 @@ fn buildah(work: &Path) -> Command {
 /// Creates a command for the Python of the suites of the image and of the packages, to be run in
 /// this directory.
 pub(crate) fn python(directory: &Path) -> Result<Command, String> {
-    let pins = root().join("conformance/image");
+    let pins = root().join("conformance/release/image");
     let environment = target_directory().join("conformance/image");
     let mut python = command(python_environment(&pins, &environment)?, directory);
     python.env("PYTHONDONTWRITEBYTECODE", "1");
@@ -152,13 +154,13 @@ pub(crate) fn python(directory: &Path) -> Result<Command, String> {
 /// Measures the program for users without load; the arguments go to `footprint.py`.
 pub(crate) fn footprint(arguments: &[String]) -> Outcome {
     let built = program::build(Profile::Dist, &target_directory().join("image/program"))?;
-    let mut measure = python(&root().join("conformance/image"))?;
+    let mut measure = python(&root().join("conformance/release/image"))?;
     must(measure.arg("footprint.py").arg(built.path).args(arguments))
 }
 
 /// Runs the suite of the image, in a network of its own, so that the ports of the image are free.
 fn suite(image: &Path, profile: Profile) -> Outcome {
-    let suite = root().join("conformance/image");
+    let suite = root().join("conformance/release/image");
     let mut pytest = command("unshare", &suite);
     pytest.arg("--net").arg(python(&suite)?.get_program());
     pytest.args(["-m", "pytest", "-p", "no:cacheprovider"]);

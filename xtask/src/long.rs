@@ -5,7 +5,7 @@
 //! figures of its last run.
 
 use crate::run::{Outcome, cargo, must};
-use crate::{clients, conformance, dist, fleet, fuzz, image};
+use crate::{conformance, dist, fleet, fuzz, image};
 
 /// A long run.
 struct Run {
@@ -83,7 +83,7 @@ const RUNS: &[Run] = &[
         name: "requests",
         summary: "1,000,000 generated requests, valid and damaged, against a server",
         work: Work::Test {
-            package: "orrery-server",
+            package: "orrery-cli",
             module: "fuzz",
             settings: &[("ORRERY_FUZZ_REQUESTS", "1000000")],
         },
@@ -97,7 +97,7 @@ const RUNS: &[Run] = &[
         name: "slow-clients",
         summary: "1,100 half heads and 250 clients that never read, against a server",
         work: Work::Test {
-            package: "orrery-server",
+            package: "orrery-cli",
             module: "connections",
             settings: &[("ORRERY_SLOW_CLIENTS", "1100")],
         },
@@ -106,7 +106,7 @@ const RUNS: &[Run] = &[
         name: "slow-visitors",
         summary: "the same against the blog: visitors are served meanwhile",
         work: Work::Test {
-            package: "orrery-server",
+            package: "orrery-cli",
             module: "blog_port",
             settings: &[("ORRERY_SLOW_CLIENTS", "1100")],
         },
@@ -115,7 +115,7 @@ const RUNS: &[Run] = &[
         name: "memory-limit",
         summary: "largest resident memory under 1,000 clients that read slowly or never",
         work: Work::Test {
-            package: "orrery-server",
+            package: "orrery-cli",
             module: "memory_limit",
             settings: &[("ORRERY_MEMORY_CLIENTS", "1000")],
         },
@@ -124,7 +124,7 @@ const RUNS: &[Run] = &[
         name: "kills",
         summary: "200 rounds of acknowledged writes and SIGKILL",
         work: Work::Test {
-            package: "orrery-server",
+            package: "orrery-cli",
             module: "kill9",
             settings: &[("ORRERY_KILL9_ROUNDS", "200")],
         },
@@ -133,7 +133,7 @@ const RUNS: &[Run] = &[
         name: "neighbours",
         summary: "times of requests beside 40 hostile callers of scripts and 64 of queries",
         work: Work::Test {
-            package: "orrery-server",
+            package: "orrery-cli",
             module: "neighbours",
             settings: &[("ORRERY_NEIGHBOURS", "40")],
         },
@@ -142,7 +142,7 @@ const RUNS: &[Run] = &[
         name: "full-disk",
         summary: "a file system of 192 MB that becomes full; mounts it, which takes root",
         work: Work::Test {
-            package: "orrery-server",
+            package: "orrery-cli",
             module: "full_disk",
             settings: &[("ORRERY_FULL_DISK_MB", "192")],
         },
@@ -151,7 +151,7 @@ const RUNS: &[Run] = &[
         name: "many-containers",
         summary: "start and idle time of a server with 100,000 containers",
         work: Work::Test {
-            package: "orrery-server",
+            package: "orrery-cli",
             module: "many_containers",
             settings: &[
                 ("ORRERY_MANY_CONTAINERS", "100000"),
@@ -163,16 +163,16 @@ const RUNS: &[Run] = &[
         name: "splits",
         summary: "both SDKs at once through 200 splits and 200 kills, histories checked",
         work: Work::Suite {
-            run: conformance::splits,
-            arguments: &["--splits", "200", "--kills", "200"],
+            run: conformance::run,
+            arguments: &["splits", "--splits", "200", "--kills", "200"],
         },
     },
     Run {
         name: "nodes",
         summary: "both SDKs at once on three nodes, 40 faults of nodes and of PostgreSQL",
         work: Work::Suite {
-            run: conformance::splits,
-            arguments: &["--nodes", "3", "--kills", "40", "--splits", "20"],
+            run: conformance::run,
+            arguments: &["splits", "--nodes", "3", "--kills", "40", "--splits", "20"],
         },
     },
     Run {
@@ -241,16 +241,16 @@ const RUNS: &[Run] = &[
         name: "official-python",
         summary: "the Python SDK's own test suite, whole",
         work: Work::Suite {
-            run: conformance::official_python,
-            arguments: &[],
+            run: conformance::run,
+            arguments: &["official-python"],
         },
     },
     Run {
         name: "clients",
         summary: "a program for each client of the package registries",
         work: Work::Suite {
-            run: clients::run,
-            arguments: &[],
+            run: conformance::run,
+            arguments: &["clients"],
         },
     },
 ];

@@ -30,6 +30,7 @@ mod run;
 mod rust_text;
 mod scenarios;
 mod sdk_tools;
+mod suite;
 mod tables;
 mod tidy;
 mod web;

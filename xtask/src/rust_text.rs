@@ -1,7 +1,7 @@
-//! Rust source as text: which bytes are code, comments and literals, and where functions are.
+//! Rust source as text: which bytes are code, comments and literals, and which words it has.
 //!
 //! A scanner for the rules of `tidy`, not a parser: it knows comments, strings, characters and
-//! lifetimes, and finds functions by their braces. Macros are read as the code they look like.
+//! lifetimes. Macros are read as the code they look like.
 //!
 //! Promises: the pieces of a text are in order and cover it; a text that is no Rust gives some
 //! answer and no panic.
@@ -17,15 +17,6 @@ pub(crate) enum Kind {
     Comment,
     /// A string, byte string or character with its quotes.
     Literal,
-}
-
-/// A function that has a body.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Function {
-    /// Name of the function.
-    pub name: String,
-    /// Number of lines from `fn` to the closing brace, both included.
-    pub lines: usize,
 }
 
 /// Returns the pieces of a source text, in order.
@@ -179,55 +170,6 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .filter(|(_, word)| !word.is_empty())
 }
 
-/// Returns the functions of a source text that have a body, in the order of their names.
-pub(crate) fn functions(text: &str) -> Vec<Function> {
-    let code = code_only(text);
-    let mut functions = Vec::new();
-    let mut words = words(&code).peekable();
-    while let Some((start, word)) = words.next() {
-        if word != "fn" {
-            continue;
-        }
-        // `fn(u32)` is a type: no name follows directly.
-        let Some(&(name_start, name)) = words.peek() else {
-            break;
-        };
-        if code[start + 2..name_start].trim() != "" {
-            continue;
-        }
-        if let Some(end) = body_end(&code, name_start + name.len()) {
-            functions.push(Function {
-                name: name.to_owned(),
-                lines: code[start..end].matches('\n').count() + 1,
-            });
-        }
-    }
-    functions
-}
-
-/// Returns the byte behind the closing brace of the body that follows; `None` if `;` comes first.
-fn body_end(code: &str, from: usize) -> Option<usize> {
-    let mut parentheses = 0;
-    let mut braces = 0;
-    for (at, byte) in code.bytes().enumerate().skip(from) {
-        match byte {
-            b'(' | b'[' => parentheses += 1,
-            b')' | b']' => parentheses -= 1,
-            b';' if parentheses == 0 && braces == 0 => return None,
-            // A brace within parentheses belongs to the type of an array's length.
-            b'{' if parentheses == 0 || braces > 0 => braces += 1,
-            b'}' if braces > 0 => {
-                braces -= 1;
-                if braces == 0 {
-                    return Some(at + 1);
-                }
-            }
-            _ => {}
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -284,20 +226,7 @@ mod tests {
             "\"a", "/* a", "r#\"a", "'", "'\\", "b", "fn", "fn f(", "fn f() {",
         ] {
             found(text);
-            functions(text);
         }
-    }
-
-    #[test]
-    fn functions_are_counted_from_their_name_to_their_last_brace() {
-        let text = "trait T {\n    fn none(&self);\n    fn one(&self) {}\n}\n\
-            const F: fn(u8) -> u8 = id;\n\
-            fn three(a: [u8; { 1 + 1 }]) -> u8 {\n    let s = \"}\"; // }\n}\n";
-        let lengths: Vec<(String, usize)> = functions(text)
-            .into_iter()
-            .map(|function| (function.name, function.lines))
-            .collect();
-        assert_eq!(lengths, [("one".to_owned(), 1), ("three".to_owned(), 3)]);
     }
 
     #[test]

@@ -9,10 +9,11 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::run::{Outcome, cargo, must, root, target_directory};
+use crate::run::{cargo, must, root, target_directory};
 use crate::sdk_tools::{
-    PROGRAM_VARIABLE, go_program, java_classes, node_modules, pytest, python_program, server,
+    PROGRAM_VARIABLE, go_program, java_classes, javascript_sdk, python_program, server,
 };
+use crate::suite::{Run, Suite};
 
 /// The directory of the table and the drivers.
 const DIRECTORY: &str = "conformance/sdk/scenarios";
@@ -20,51 +21,37 @@ const DIRECTORY: &str = "conformance/sdk/scenarios";
 /// The command line that starts the driver of an SDK: a program and its arguments.
 type Driver = Vec<OsString>;
 
-/// Runs the tests of the code that judges a run, and of the table's form.
-pub(crate) fn judge(arguments: &[String]) -> Outcome {
-    pytest("sdk/scenarios", arguments)
+/// Starts the table through the Go SDK.
+pub(crate) fn go(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
+    table(suite, "http", &go_driver()?, arguments)
 }
 
-/// Runs the table through the Go SDK.
-pub(crate) fn go(arguments: &[String]) -> Outcome {
-    run_table("go", "go", &go_driver()?, arguments)
+/// Starts the table through the Java SDK, over https unless the arguments say otherwise.
+pub(crate) fn java(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
+    table(suite, "https", &java_driver()?, arguments)
 }
 
-/// Runs the table through the Java SDK, over https unless the arguments say otherwise.
-pub(crate) fn java(arguments: &[String]) -> Outcome {
-    run_table("java", "java", &java_driver()?, &over("https", arguments))
+/// Starts the table through the Rust SDK.
+pub(crate) fn rust(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
+    table(suite, "http", &rust_driver()?, arguments)
 }
 
-/// Runs the table through the Rust SDK.
-pub(crate) fn rust(arguments: &[String]) -> Outcome {
-    run_table("rust", "rust", &rust_driver()?, arguments)
-}
-
-/// Runs the table through the Python SDK that `conformance/sdk/python` pins, over http and over
+/// Starts the table through the Python SDK that `conformance/sdk/python` pins, over http and over
 /// https unless the arguments say otherwise.
-pub(crate) fn python(arguments: &[String]) -> Outcome {
-    let arguments = over("both", arguments);
-    run_table("scenarios-python", "python", &python_driver()?, &arguments)
+pub(crate) fn python(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
+    table(suite, "both", &python_driver()?, arguments)
 }
 
-/// Runs the table through the JavaScript SDK that `conformance/sdk/javascript` pins, over http and
-/// over https unless the arguments say otherwise.
-pub(crate) fn javascript(arguments: &[String]) -> Outcome {
-    let (driver, arguments) = (javascript_driver()?, over("both", arguments));
-    run_table("scenarios-javascript", "javascript", &driver, &arguments)
+/// Starts the table through the JavaScript SDK that `conformance/sdk/javascript` pins, over http
+/// and over https unless the arguments say otherwise.
+pub(crate) fn javascript(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
+    table(suite, "both", &javascript_driver()?, arguments)
 }
 
-/// Returns the arguments behind a choice of the scheme; a scheme in the arguments takes precedence.
-fn over(scheme: &str, arguments: &[String]) -> Vec<String> {
-    let mut all = vec!["--scheme".to_owned(), scheme.to_owned()];
-    all.extend_from_slice(arguments);
-    all
-}
-
-/// Makes the mistakes of `conformance/mistakes` through all SDKs, and compares what their users see
-/// with the table and with the page of the documentation.
-pub(crate) fn mistakes(arguments: &[String]) -> Outcome {
-    pytest("mistakes", &[])?;
+/// Starts the mistakes of `conformance/sdk/mistakes` through all SDKs, and the comparison of what
+/// their users see with the table and with the page of the documentation.
+pub(crate) fn mistakes(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
+    suite.test_runner()?;
     let drivers = [
         ("python", python_driver()?),
         ("javascript", javascript_driver()?),
@@ -72,37 +59,48 @@ pub(crate) fn mistakes(arguments: &[String]) -> Outcome {
         ("go", go_driver()?),
         ("rust", rust_driver()?),
     ];
-    let mut run = python_program(&root())?;
-    run.arg("conformance/mistakes/run.py")
+    let mut run = from_root("conformance/sdk/mistakes/run.py")?;
+    run.command
         .args(["--page", "docs/reference/mistakes.md"])
-        .args(arguments)
-        .env(PROGRAM_VARIABLE, server()?);
+        .args(arguments);
     for (name, driver) in drivers {
         // The runner takes a command line as a JSON array.
         let words: Vec<String> = driver
             .iter()
             .map(|word| word.display().to_string())
             .collect();
-        run.arg("--driver").arg(name).arg(format!("{words:?}"));
+        run.command
+            .arg("--driver")
+            .arg(name)
+            .arg(format!("{words:?}"));
     }
-    must(&mut run).map_err(|error| {
-        format!("{error}; one mistake again: `cargo xtask conformance mistakes --only NAME`")
-    })
+    Ok(run)
 }
 
-/// Runs the table with a driver, for the suite of this name; further arguments go to `run.py`.
-fn run_table(suite: &str, language: &str, driver: &Driver, arguments: &[String]) -> Outcome {
-    let mut run = python_program(&root())?;
-    run.arg(format!("{DIRECTORY}/run.py"))
+/// Returns a run of the table with a driver; a scheme in the arguments takes precedence.
+fn table(
+    suite: &Suite,
+    scheme: &str,
+    driver: &Driver,
+    arguments: &[String],
+) -> Result<Run, String> {
+    let mut run = from_root(&format!("{DIRECTORY}/run.py"))?;
+    run.command
         .arg("--lists")
-        .arg(format!("{DIRECTORY}/{language}/expected.toml"))
+        .arg(suite.path().join("expected.toml"))
+        .args(["--scheme", scheme])
         .args(arguments)
         .arg("--")
-        .args(driver)
-        .env(PROGRAM_VARIABLE, server()?);
-    must(&mut run).map_err(|error| {
-        format!("{error}; one scenario again: `cargo xtask conformance {suite} --only NAME`")
-    })
+        .args(driver);
+    Ok(run)
+}
+
+/// Returns a run of a script that takes paths from the root of the repository.
+fn from_root(script: &str) -> Result<Run, String> {
+    let mut command = python_program(&root())?;
+    command.arg(script).env(PROGRAM_VARIABLE, server()?);
+    let again = "--only NAME";
+    Ok(Run { command, again })
 }
 
 /// Returns the directory into which the driver of a language is built.
@@ -126,7 +124,7 @@ fn python_driver() -> Result<Driver, String> {
 }
 
 fn javascript_driver() -> Result<Driver, String> {
-    node_modules(&root().join("conformance/sdk/javascript"))?;
+    javascript_sdk()?;
     let script = format!("{DIRECTORY}/javascript/driver.js");
     Ok(vec!["node".into(), script.into()])
 }

@@ -6,7 +6,6 @@
 //! Promises: a failure says what to do next; two processes do not install into one directory at the
 //! same time.
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -67,30 +66,6 @@ pub(crate) fn server() -> Result<PathBuf, String> {
     built_program("orrery")
 }
 
-/// Runs a suite with pytest; `suite` is its directory below `conformance/`, and the arguments go to
-/// pytest.
-pub(crate) fn pytest(suite: &str, arguments: &[String]) -> Outcome {
-    pytest_with(suite, arguments, &[])
-}
-
-/// Runs a suite as [`pytest`] does, with variables of the environment.
-pub(crate) fn pytest_with(
-    suite: &str,
-    arguments: &[String],
-    variables: &[(&str, &OsStr)],
-) -> Outcome {
-    let mut pytest = python_program(&root().join("conformance").join(suite))?;
-    pytest
-        .args(["-m", "pytest", "-p", "no:cacheprovider"])
-        .args(arguments)
-        .envs(variables.iter().copied())
-        .env(PROGRAM_VARIABLE, server()?);
-    let name = suite.trim_start_matches("sdk/");
-    must(&mut pytest).map_err(|error| {
-        format!("{error}; one test again: `cargo xtask conformance {name} -k NAME --tb=long`")
-    })
-}
-
 /// Creates a command for the Python of the suites, to be run in this directory.
 pub(crate) fn python_program(directory: &Path) -> Result<Command, String> {
     let pins = root().join("conformance/sdk/python");
@@ -99,6 +74,11 @@ pub(crate) fn python_program(directory: &Path) -> Result<Command, String> {
     let mut command = program(&python, directory);
     command.env("PYTHONDONTWRITEBYTECODE", "1");
     Ok(command)
+}
+
+/// Installs the packages of the suite of the JavaScript SDK, with which other suites run as well.
+pub(crate) fn javascript_sdk() -> Outcome {
+    node_modules(&root().join("conformance/sdk/javascript"))
 }
 
 /// Returns the program cargo-deny.
@@ -311,7 +291,7 @@ mod tests {
     #[test]
     fn the_official_suite_is_that_of_the_pinned_sdk() {
         let pinned = |file| read(&root().join(file)).unwrap();
-        let archive = pinned("conformance/official-python/sdist.txt");
+        let archive = pinned("conformance/sdk/official-python/sdist.txt");
         let version = archive.split_whitespace().next().unwrap();
         assert!(archive.contains("--hash=sha256:"), "{archive}");
         let packages = pinned("conformance/sdk/python/requirements.txt");
@@ -333,8 +313,8 @@ mod tests {
     fn the_lock_files_name_no_registry() {
         for (directory, package) in [
             ("conformance/sdk/javascript", "@azure/cosmos"),
-            ("conformance/blog", "playwright-core"),
-            ("conformance/console", "playwright-core"),
+            ("conformance/pages/blog", "playwright-core"),
+            ("conformance/pages/console", "playwright-core"),
             ("web", "esbuild"),
         ] {
             let lock = read(&root().join(directory).join("package-lock.json")).unwrap();

@@ -15,14 +15,15 @@ mod doc_openings;
 mod documents;
 mod figures;
 mod file_length;
-mod function_length;
 mod line_width;
 mod markdown;
+mod questions;
 mod ratchet;
+mod readmes;
 mod retired;
+mod skipped;
 mod test_modules;
 mod tree;
-mod unfinished;
 
 use crate::run::{Outcome, root};
 use ratchet::Ratchet;
@@ -44,16 +45,13 @@ const RULES: &[Rule] = &[
     ("long files only shrink", |tree| {
         file_length::RATCHET.complaints(tree)
     }),
-    ("long functions only shrink", |tree| {
-        function_length::RATCHET.complaints(tree)
-    }),
     ("wide lines only become fewer", |tree| {
         line_width::RATCHET.complaints(tree)
     }),
     ("doc comments open with their subject", |tree| {
         doc_openings::RATCHET.complaints(tree)
     }),
-    ("nothing is unfinished or skipped", unfinished::complaints),
+    ("no test is skipped or sleeps", skipped::complaints),
     ("retired words stay away", retired::complaints),
     ("files of tests are modules", test_modules::complaints),
     (
@@ -68,12 +66,19 @@ const RULES: &[Rule] = &[
         "each record of a decision has one link in the index",
         decisions::complaints,
     ),
+    (
+        "the map and the crates' READMEs are short",
+        readmes::complaints,
+    ),
+    (
+        "the map leads to the answers of the twelve questions",
+        questions::complaints,
+    ),
 ];
 
 /// The rules that have a list which may only shrink.
 const RATCHETS: &[&Ratchet] = &[
     &file_length::RATCHET,
-    &function_length::RATCHET,
     &line_width::RATCHET,
     &doc_openings::RATCHET,
 ];

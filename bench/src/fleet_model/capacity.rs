@@ -101,7 +101,7 @@ pub(super) fn saturation(arguments: &FleetModelArguments, fleet: &Fleet) -> Satu
 fn saturated_node(arguments: &FleetModelArguments, fleet: &Fleet) -> (usize, f64) {
     let nodes = fleet.nodes as f64;
     let rate = |(node, share): (usize, f64)| {
-        // A node gets an equal part of the requests of clients, and sends on those for others.
+        // A node gets an equal part of the requests of clients, and forwards those for others.
         let forwarded = (1.0 - share) / nodes;
         let cpu_us = share * arguments.owner_cpu_us() + forwarded * arguments.forward_cpu_us;
         let polls_us = match node {

@@ -16,14 +16,14 @@ pub(super) struct Fleet {
     pub(super) clusters: usize,
     /// The part of all requests that each partition gets. The sum is 1.
     pub(super) shares: Vec<f64>,
-    /// The node that owns each partition; 0 is the holder of the lease.
+    /// The node that owns each partition; 0 is the leaseholder.
     pub(super) owners: Vec<usize>,
     /// Number of grants until the loads were balanced.
     pub(super) grants: usize,
 }
 
 impl Fleet {
-    /// Creates partitions that the holder owns, and grants them until no grant helps. The
+    /// Creates partitions that the leaseholder owns, and grants them until no grant helps. The
     /// popularity of a key is its rank to the power of `-exponent`.
     pub(super) fn balanced(arguments: &FleetModelArguments, nodes: usize, exponent: f64) -> Fleet {
         let partitions = nodes * arguments.partitions_per_node as usize;

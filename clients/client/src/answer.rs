@@ -60,6 +60,13 @@ impl Answer {
         self.header("x-ms-session-token")
     }
 
+    /// Returns the number of the last commit of the physical partition that answered.
+    pub fn lsn(&self) -> Option<u64> {
+        // A session token is `version#lsn`, with the id of the range in front of it.
+        let lsn = self.session_token()?.rsplit(['#', ':']).next()?;
+        lsn.parse().ok()
+    }
+
     /// Returns the time after which a throttled request may be repeated.
     pub fn retry_after(&self) -> Option<Duration> {
         let text = self.header("x-ms-retry-after-ms")?;

@@ -5,17 +5,21 @@
 //! | 429, 449 | repeats after the time that the server names ([`Client::with_patience`]) |
 //! | no connection | repeats up to five times within three seconds |
 //! | broken connection | the same, if [`Request::repeatable`] allows it |
+//!
+//! [`Client::without_reconnection`] and [`Client::with_deadline`] repeat less.
 
 use crate::answer::Answer;
 use crate::error::ClientError;
+use crate::merge::Plan;
 use crate::options::Connection;
 use crate::pool::{ExchangeError, Pool};
 use crate::request::Request;
-use crate::resources::PartitionKeyRange;
-use crate::signature::{authorization, escaped_path, http_date};
+use crate::scope::PartitionKeyRange;
+use crate::signature::{authorization, escaped_path, escaped_token, http_date};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
+use http::response::Parts;
 use http_body_util::Full;
 use std::collections::HashMap;
 use std::fmt;
@@ -32,13 +36,32 @@ const RETRY_AFTER_DEFAULT: Duration = Duration::from_millis(20);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(5);
 /// Waits before repetitions after a failed connection.
 const RECONNECT_WAITS_MS: [u64; 5] = [50, 150, 400, 900, 1500];
+/// Time after a client's deadline within which an answer may come.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// A client of one endpoint. Clones share connections and the known partition key ranges.
+/// A client of one endpoint. Clones share connections, the known partition key ranges and the known
+/// query plans.
 #[derive(Clone)]
 pub struct Client {
     pub(crate) shared: Arc<Shared>,
     patience: Duration,
+    /// Time after which no request is repeated.
+    deadline: Option<Instant>,
+    /// True if a request is repeated after a failed connection.
+    reconnects: bool,
     user_agent: &'static str,
+    /// A resource token, in place of the account's key.
+    token: Option<Arc<str>>,
+    observer: Option<Arc<dyn Observer>>,
+}
+
+/// Sees the answers to the requests of a client, see [`Client::with_observer`].
+pub trait Observer: Send + Sync {
+    /// Is called once for each request that has an answer, whatever its status.
+    ///
+    /// # Errors
+    /// An error becomes the result of the request.
+    fn answered(&self, request: &Request, answer: &Answer) -> Result<(), ClientError>;
 }
 
 pub(crate) struct Shared {
@@ -50,6 +73,8 @@ pub(crate) struct Shared {
     endpoint: String,
     /// Partition key ranges by container link.
     pub(crate) ranges: Mutex<HashMap<String, Arc<Vec<PartitionKeyRange>>>>,
+    /// Query plans by container link and body of the query.
+    pub(crate) plans: Mutex<HashMap<String, Arc<Plan>>>,
 }
 
 /// Refuses parts of an endpoint that would not be used. A user before the host may come with a
@@ -106,9 +131,14 @@ impl Client {
                 authority,
                 endpoint: connection.endpoint.clone(),
                 ranges: Mutex::default(),
+                plans: Mutex::default(),
             }),
             patience: PATIENCE_DEFAULT,
+            deadline: None,
+            reconnects: true,
             user_agent: "orrery-client",
+            token: None,
+            observer: None,
         })
     }
 
@@ -117,6 +147,51 @@ impl Client {
     pub fn with_patience(&self, patience: Duration) -> Self {
         Self {
             patience,
+            ..self.clone()
+        }
+    }
+
+    /// Returns a client that shares connections with this one, and whose requests are not repeated
+    /// after `deadline`. A request without an answer 10 seconds later is
+    /// [`ClientError::Unreachable`].
+    pub fn with_deadline(&self, deadline: Instant) -> Self {
+        Self {
+            deadline: Some(deadline),
+            ..self.clone()
+        }
+    }
+
+    /// Returns a client that shares connections with this one and does not repeat a request whose
+    /// connection failed.
+    pub fn without_reconnection(&self) -> Self {
+        Self {
+            reconnects: false,
+            ..self.clone()
+        }
+    }
+
+    /// Returns a client that shares connections with this one and has only the rights of a resource
+    /// token, the `_token` of a permission.
+    pub fn with_resource_token(&self, token: &str) -> Self {
+        Self {
+            token: Some(token.into()),
+            ..self.clone()
+        }
+    }
+
+    /// Returns a client that shares connections with this one and shows its answers to `observer`,
+    /// except those with partition key ranges and query plans: they are no answers to a caller's
+    /// request, and the client keeps them.
+    pub fn with_observer(&self, observer: Arc<dyn Observer>) -> Self {
+        Self {
+            observer: Some(observer),
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn without_observer(&self) -> Self {
+        Self {
+            observer: None,
             ..self.clone()
         }
     }
@@ -149,12 +224,14 @@ impl Client {
             let signed = self
                 .signed(request)
                 .map_err(|e| ClientError::InvalidOption(format!("{}: {e}", request.operation())))?;
-            let (parts, body) = match self.shared.pool.exchange(signed).await {
+            let (parts, body) = match self.exchange(signed).await {
                 Ok(response) => response,
                 Err(failed) => {
+                    // A request that may have arrived could be carried out twice.
                     let is_safe = request.is_repeatable || !failed.may_have_arrived;
-                    match reconnections.next().filter(|_| is_safe) {
-                        Some(wait) => tokio::time::sleep(Duration::from_millis(*wait)).await,
+                    let wait = reconnections.next().map(|ms| Duration::from_millis(*ms));
+                    match wait.filter(|wait| self.reconnects && is_safe && self.is_in_time(*wait)) {
+                        Some(wait) => tokio::time::sleep(wait).await,
                         None => return Err(self.unreachable(request, failed)),
                     }
                     continue;
@@ -168,9 +245,15 @@ impl Client {
                 throttled,
                 elapsed: started.elapsed(),
             };
+
+            // A throttled request waits as long as the server says, while there is patience.
             let wait = answer.retry_after().unwrap_or(RETRY_AFTER_DEFAULT);
             let wait = wait.clamp(Duration::from_millis(1), RETRY_AFTER_MAX);
-            if !matches!(answer.status, 429 | 449) || waited + wait > self.patience {
+            let may_wait = waited + wait <= self.patience && self.is_in_time(wait);
+            if !matches!(answer.status, 429 | 449) || !may_wait {
+                if let Some(observer) = &self.observer {
+                    observer.answered(request, &answer)?;
+                }
                 return Ok(answer);
             }
             tokio::time::sleep(wait).await;
@@ -185,6 +268,32 @@ impl Client {
     /// Those of [`Client::send`], and [`ClientError::Refused`].
     pub async fn request(&self, request: &Request) -> Result<Answer, ClientError> {
         self.send(request).await?.into_success()
+    }
+
+    /// Sends one signed request. With a deadline, the wait for the answer is limited.
+    async fn exchange(
+        &self,
+        signed: http::Request<Full<Bytes>>,
+    ) -> Result<(Parts, Bytes), ExchangeError> {
+        let exchange = self.shared.pool.exchange(signed);
+        let Some(deadline) = self.deadline else {
+            return exchange.await;
+        };
+        let limit = tokio::time::Instant::from_std(deadline + ANSWER_TIME_MAX);
+        match tokio::time::timeout_at(limit, exchange).await {
+            Ok(result) => result,
+            Err(_) => Err(ExchangeError {
+                cause: "no answer before the deadline".into(),
+                may_have_arrived: true,
+                found_server: true,
+            }),
+        }
+    }
+
+    /// Returns true if a request may be repeated after a wait.
+    fn is_in_time(&self, wait: Duration) -> bool {
+        self.deadline
+            .is_none_or(|deadline| Instant::now() + wait < deadline)
     }
 
     /// Returns the error of a request without a complete response.
@@ -203,7 +312,10 @@ impl Client {
         let date = http_date(jiff::Timestamp::now());
         let (resource_type, link) = request.signed_parts();
         let method = request.method.as_str();
-        let token = authorization(&self.shared.key, method, &resource_type, &link, &date);
+        let token = match &self.token {
+            Some(token) => escaped_token(token),
+            None => authorization(&self.shared.key, method, &resource_type, &link, &date),
+        };
         let mut builder = http::Request::builder()
             .method(request.method.clone())
             .uri(escaped_path(&request.path))

@@ -3,42 +3,10 @@
 use crate::answer::Answer;
 use crate::client::Client;
 use crate::error::ClientError;
-use crate::queries::Scope;
 use crate::request::Request;
-use crate::signature::ascii_json;
+use crate::scope::{KEY_HEADER, PartitionKey, Scope};
 use bytes::Bytes;
 use http::Method;
-use serde_json::Value;
-
-/// The header with a partition key.
-pub(crate) const KEY_HEADER: &str = "x-ms-documentdb-partitionkey";
-
-/// The value of a partition key as the protocol sends it: a JSON array in ASCII with one component
-/// for each path; `{}` stands for a property that the item does not have.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct PartitionKey(String);
-
-impl PartitionKey {
-    /// Creates the key of a container with one path.
-    pub fn of(value: &Value) -> Self {
-        Self::from_json(&format!("[{value}]"))
-    }
-
-    /// Creates a key of one string.
-    pub fn text(value: &str) -> Self {
-        Self::of(&Value::from(value))
-    }
-
-    /// Creates a key from the text of its JSON array, for example `["a",7]`.
-    pub fn from_json(array: &str) -> Self {
-        Self(ascii_json(array))
-    }
-
-    /// Returns the text of the array, in ASCII.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
 
 impl Client {
     /// Creates an item. A broken connection is an error: a repetition would be refused with 409 if
@@ -157,19 +125,5 @@ fn with_etag(request: Request, etag: Option<&str>) -> Request {
     match etag {
         Some(etag) => request.header("if-match", etag),
         None => request,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn a_key_is_sent_in_ascii_with_the_digits_of_its_text() {
-        assert_eq!(PartitionKey::text("a\"é").as_str(), r#"["a\"\u00e9"]"#);
-        assert_eq!(PartitionKey::of(&json!(null)).as_str(), "[null]");
-        let long = "[9007199254740993.0,{}]";
-        assert_eq!(PartitionKey::from_json(long).as_str(), long);
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! With `https`, the certificates that are accepted are in [`Trust`]. Left out: HTTP/2 and proxies.
 
+use crate::sync::lock;
 use crate::tls::{Trust, tls_for};
 use bytes::Bytes;
 use http::response::Parts;
@@ -15,7 +16,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -85,15 +86,7 @@ pub struct Pool {
 
 impl Pool {
     /// Creates a pool of at most `connections` connections to `endpoint`, for example
-    /// `http://127.0.0.1:8081/`, with [`Trust::System`]. No connection is opened.
-    ///
-    /// # Errors
-    /// A description of the fault in `endpoint`.
-    pub fn new(endpoint: &str, connections: usize) -> Result<Self, String> {
-        Self::with_trust(endpoint, connections, &Trust::System)
-    }
-
-    /// Creates a pool that accepts the certificates of `trust`.
+    /// `http://127.0.0.1:8081/`, that accepts the certificates of `trust`. No connection is opened.
     ///
     /// # Errors
     /// A description of the fault in `endpoint`, or in the file of root certificates.
@@ -226,15 +219,13 @@ async fn handshake<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     Ok(sender)
 }
 
-/// Locks a mutex, poisoned or not: each update of the list is a single insertion or removal, so a
-/// panic leaves no half-changed list.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn pool(endpoint: &str) -> Result<Pool, String> {
+        Pool::with_trust(endpoint, 4, &Trust::System)
+    }
 
     #[test]
     fn an_invalid_endpoint_is_refused() {
@@ -245,18 +236,18 @@ mod tests {
             "https://not a host/",
             "http://",
         ] {
-            assert!(Pool::new(bad, 4).is_err(), "{bad}");
+            assert!(pool(bad).is_err(), "{bad}");
         }
         assert_eq!(
-            Pool::new("http://127.0.0.1:8081/", 4).unwrap().authority(),
+            pool("http://127.0.0.1:8081/").unwrap().authority(),
             "127.0.0.1:8081"
         );
         assert_eq!(
-            Pool::new("https://[::1]:8081", 4).unwrap().authority(),
+            pool("https://[::1]:8081").unwrap().authority(),
             "[::1]:8081"
         );
         assert_eq!(
-            Pool::new("https://localhost", 4).unwrap().authority(),
+            pool("https://localhost").unwrap().authority(),
             "localhost:443"
         );
     }

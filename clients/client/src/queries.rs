@@ -1,65 +1,14 @@
 //! Queries: pages of one logical partition, of one physical partition, or of the whole container,
-//! and query plans.
+//! and query plans. The merge of several physical partitions is in `fan_out`.
 
 use crate::answer::Answer;
 use crate::client::Client;
 use crate::error::ClientError;
-use crate::items::{KEY_HEADER, PartitionKey};
 use crate::request::{Header, Request};
+use crate::scope::{QueryText, Scope};
 use http::Method;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
-
-/// A query text with its parameters.
-#[derive(Debug, Clone, PartialEq)]
-pub struct QueryText {
-    /// The query.
-    pub text: String,
-    /// Names with `@`, and values.
-    pub parameters: Vec<(String, Value)>,
-}
-
-impl QueryText {
-    /// Creates a query without parameters.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            parameters: Vec::new(),
-        }
-    }
-
-    /// Returns the body of a request.
-    pub(crate) fn body(&self) -> String {
-        let parameters: Vec<Value> = self
-            .parameters
-            .iter()
-            .map(|(name, value)| json!({"name": name, "value": value}))
-            .collect();
-        json!({"query": self.text, "parameters": parameters}).to_string()
-    }
-}
-
-/// The part of a container that a query or a batch addresses.
-#[derive(Debug, Clone, Copy)]
-pub enum Scope<'a> {
-    /// The logical partition of a key.
-    Key(&'a PartitionKey),
-    /// The physical partition of a partition key range, by its id.
-    Range(&'a str),
-    /// The whole container: the server merges, or ends a page with its physical partition.
-    Container,
-}
-
-impl Scope<'_> {
-    pub(crate) fn add_to(self, request: Request) -> Request {
-        match self {
-            Scope::Key(key) => request.header(KEY_HEADER, key.as_str()),
-            Scope::Range(id) => request.header("x-ms-documentdb-partitionkeyrangeid", id),
-            Scope::Container => request,
-        }
-    }
-}
 
 /// One page of rows. A row is the text that the server sent.
 #[derive(Debug)]
@@ -131,7 +80,7 @@ impl Client {
             .header("x-ms-documentdb-query-enablecrosspartition", "True")
             .body(query.body())
             .repeatable();
-        self.request(&request).await
+        self.without_observer().request(&request).await
     }
 }
 

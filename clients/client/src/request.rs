@@ -53,6 +53,11 @@ impl Request {
         self
     }
 
+    /// Returns the body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
     /// Returns method and path, for messages.
     pub(crate) fn operation(&self) -> String {
         format!("{} /{}", self.method, self.path)
@@ -61,12 +66,16 @@ impl Request {
     /// Returns the resource type and the link that the signature covers.
     ///
     /// The path of a feed ends with a resource type and is signed with the link of its parent. An
-    /// offer is signed with its resource id alone, in lower case.
+    /// offer is signed with its resource id alone, in lower case, and an operation on a container
+    /// as the container.
     pub(crate) fn signed_parts(&self) -> (String, String) {
         let segments: Vec<&str> = self.path.split('/').filter(|s| !s.is_empty()).collect();
         match segments.as_slice() {
             [] => (String::new(), String::new()),
             ["offers", rid] => ("offers".to_owned(), rid.to_lowercase()),
+            ["dbs", _, "colls", _, "operations", _] => {
+                ("colls".to_owned(), segments[..4].join("/"))
+            }
             [parent @ .., feed] if segments.len() % 2 == 1 => {
                 ((*feed).to_owned(), parent.join("/"))
             }
@@ -99,6 +108,11 @@ mod tests {
             ),
             ("offers", "offers", ""),
             ("offers/AbC=", "offers", "abc="),
+            (
+                "dbs/shop/colls/orders/operations/partitionkeydelete",
+                "colls",
+                "dbs/shop/colls/orders",
+            ),
         ] {
             let request = Request::new(Method::GET, path);
             let expected = (resource_type.to_owned(), link.to_owned());

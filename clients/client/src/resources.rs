@@ -3,13 +3,14 @@
 use crate::answer::Answer;
 use crate::client::Client;
 use crate::error::ClientError;
-use crate::items::{KEY_HEADER, PartitionKey};
 use crate::request::Request;
+use crate::scope::{KEY_HEADER, PartitionKey, PartitionKeyRange};
+use crate::sync::lock;
 use crate::throughput::Throughput;
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// Returns the link of a database.
 pub fn database_link(database: &str) -> String {
@@ -19,19 +20,6 @@ pub fn database_link(database: &str) -> String {
 /// Returns the link of a container.
 pub fn container_link(database: &str, container: &str) -> String {
     format!("dbs/{database}/colls/{container}")
-}
-
-/// A partition key range: the effective partition keys of one physical partition.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PartitionKeyRange {
-    /// The service's id of the range, for example `0`.
-    pub id: String,
-    /// First effective partition key, hexadecimal, inclusive.
-    pub min: String,
-    /// Last effective partition key, hexadecimal, exclusive; `FF` at the end.
-    pub max: String,
-    /// Ids of the ranges from which this one was split, the oldest first.
-    pub parents: Vec<String>,
 }
 
 /// The kinds of scripts of a container.
@@ -113,7 +101,8 @@ impl Client {
     }
 
     /// Reads a container; with `with_usage`, its sizes too: the header `x-ms-resource-usage`, and
-    /// `statistics` of its physical partitions in the body.
+    /// `statistics` of its physical partitions in the body, for which a server may read all keys of
+    /// a large partition.
     pub async fn read_container(
         &self,
         container: &str,
@@ -126,6 +115,18 @@ impl Client {
                 .header("x-ms-documentdb-populatepartitionstatistics", "True");
         }
         self.request(&request).await
+    }
+
+    /// Returns the number of items of a container, as the server states it from its counters;
+    /// `None` for a server that does not.
+    pub async fn item_count(&self, container: &str) -> Result<Option<u64>, ClientError> {
+        let request = Request::new(Method::GET, container);
+        let request = request.header("x-ms-documentdb-populatequotainfo", "True");
+        let answer = self.request(&request).await?;
+        let usage = answer.header("x-ms-resource-usage").unwrap_or_default();
+        let mut parts = usage.split(';');
+        let count = parts.find_map(|part| part.strip_prefix("documentsCount="));
+        Ok(count.and_then(|text| text.parse().ok()))
     }
 
     /// Replaces the definition of a container.
@@ -145,7 +146,7 @@ impl Client {
 
     /// Deletes any resource but an item by its link; 404 if it does not exist.
     pub async fn delete(&self, link: &str) -> Result<Answer, ClientError> {
-        self.forget_ranges(link);
+        self.forget(link);
         self.request(&Request::new(Method::DELETE, link)).await
     }
 
@@ -200,18 +201,12 @@ impl Client {
     }
 
     /// Returns the partition key ranges of a container in key order. They are read once and kept
-    /// until [`Client::fresh_ranges`].
+    /// until [`Client::fresh_ranges`] or [`Client::forget`].
     pub async fn ranges(
         &self,
         container: &str,
     ) -> Result<Arc<Vec<PartitionKeyRange>>, ClientError> {
-        let known = {
-            let ranges = self.shared.ranges.lock();
-            ranges
-                .unwrap_or_else(PoisonError::into_inner)
-                .get(container)
-                .cloned()
-        };
+        let known = lock(&self.shared.ranges).get(container).cloned();
         match known {
             Some(ranges) => Ok(ranges),
             None => self.fresh_ranges(container).await,
@@ -224,25 +219,19 @@ impl Client {
         container: &str,
     ) -> Result<Arc<Vec<PartitionKeyRange>>, ClientError> {
         let path = format!("{container}/pkranges");
-        let listed = self.feed(&path, "PartitionKeyRanges").await?;
+        let client = self.without_observer();
+        let listed = client.feed(&path, "PartitionKeyRanges").await?;
         let ranges = parse_ranges(&listed).map_err(|e| ClientError::unexpected(&path, e))?;
         let ranges = Arc::new(ranges);
-        let mut known = self
-            .shared
-            .ranges
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        known.insert(container.to_owned(), ranges.clone());
+        lock(&self.shared.ranges).insert(container.to_owned(), ranges.clone());
         Ok(ranges)
     }
 
-    fn forget_ranges(&self, link: &str) {
-        let mut known = self
-            .shared
-            .ranges
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        known.retain(|container, _| !container.starts_with(link));
+    /// Removes the known partition key ranges and query plans of every container whose link begins
+    /// with `link`. To be called after a split.
+    pub fn forget(&self, link: &str) {
+        lock(&self.shared.ranges).retain(|container, _| !container.starts_with(link));
+        lock(&self.shared.plans).retain(|key, _| !key.starts_with(link));
     }
 
     /// Reads all pages of a feed and returns the resources in `property`.

@@ -1,13 +1,12 @@
-//! Signatures with the master key, and the encoding of paths, dates and partition keys.
+//! Signatures with the master key, and the encoding of paths, dates and texts in headers.
 //!
 //! The signature covers method, resource type, link and date. The signed link is not escaped; the
-//! path of the request is. Partition keys are sent in a header and therefore in ASCII.
+//! path of the request is. JSON in a header, such as a partition key, is sent in ASCII.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hmac::{Hmac, KeyInit, Mac};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::json;
 use sha2::Sha256;
 use std::fmt::Write as _;
 
@@ -31,13 +30,12 @@ pub fn authorization(
         "type=master&ver=1.0&sig={}",
         signature(key, method, resource_type, link, date)
     );
-    utf8_percent_encode(&token, UNESCAPED).to_string()
+    escaped_token(&token)
 }
 
-/// Returns the header with a partition key of one string: a JSON array in ASCII.
-pub fn key_header(key: &str) -> (&'static str, String) {
-    let text = ascii_json(&json!([key]).to_string());
-    ("x-ms-documentdb-partitionkey", text)
+/// Returns a token of any kind as the value of the `authorization` header.
+pub fn escaped_token(token: &str) -> String {
+    utf8_percent_encode(token, UNESCAPED).to_string()
 }
 
 /// Returns a JSON text in ASCII, for a header: other characters stand as `\uXXXX`.
@@ -161,8 +159,8 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_paths_are_encoded_in_ascii() {
-        assert_eq!(key_header("a\"é😀").1, r#"["a\"\u00e9\ud83d\ude00"]"#);
+    fn texts_of_headers_and_paths_are_encoded_in_ascii() {
+        assert_eq!(ascii_json("[\"é😀\"]"), r#"["\u00e9\ud83d\ude00"]"#);
         assert_eq!(
             escaped_path("dbs/a b/colls/+é"),
             "/dbs/a%20b/colls/%2B%C3%A9"

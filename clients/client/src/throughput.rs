@@ -3,8 +3,8 @@
 use crate::answer::Answer;
 use crate::client::Client;
 use crate::error::ClientError;
-use crate::queries::QueryText;
 use crate::request::Request;
+use crate::scope::QueryText;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -51,8 +51,8 @@ impl Client {
         let Some(rid) = resource["_rid"].as_str() else {
             return Err(ClientError::unexpected(link, "a resource without _rid"));
         };
-        let mut query = QueryText::new("SELECT * FROM root r WHERE r.offerResourceId = @rid");
-        query.parameters.push(("@rid".into(), rid.into()));
+        let query = QueryText::new("SELECT * FROM root r WHERE r.offerResourceId = @rid");
+        let query = query.with("@rid", rid);
         let request = Request::new(Method::POST, "offers")
             .header("content-type", "application/query+json")
             .header("x-ms-documentdb-isquery", "True")

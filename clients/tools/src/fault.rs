@@ -117,12 +117,12 @@ struct Diagnostic {
     message: String,
     #[serde(default)]
     code: String,
-    location: Option<Place>,
+    location: Option<TextRange>,
 }
 
 /// A place in a query, in units of UTF-16.
 #[derive(Debug, Deserialize)]
-struct Place {
+struct TextRange {
     start: usize,
     end: usize,
 }
@@ -160,7 +160,7 @@ fn object_in<'a, T: Deserialize<'a>>(message: &'a str) -> Option<T> {
 }
 
 /// Returns the line of the query with the place, and a line with marks below the place.
-fn marked(query: &str, place: &Place) -> String {
+fn marked(query: &str, place: &TextRange) -> String {
     let mut units = 0;
     for line in query.split('\n') {
         let length = line.encode_utf16().count();
@@ -316,9 +316,9 @@ mod tests {
                 "Syntax error. (SC1001)\n  FROM FORM d\n       ^^^^"
             );
         }
-        let at_the_end = marked("SELECT 日", &Place { start: 8, end: 8 });
+        let at_the_end = marked("SELECT 日", &TextRange { start: 8, end: 8 });
         assert_eq!(at_the_end, "\n  SELECT 日\n           ^");
-        assert_eq!(marked("a", &Place { start: 9, end: 9 }), "");
+        assert_eq!(marked("a", &TextRange { start: 9, end: 9 }), "");
     }
 
     #[test]
@@ -326,7 +326,7 @@ mod tests {
         let query = format!("SELECT {} FORM {}", "x".repeat(300), "y".repeat(300));
         let shown = marked(
             &query,
-            &Place {
+            &TextRange {
                 start: 308,
                 end: 312,
             },

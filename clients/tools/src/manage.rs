@@ -191,9 +191,9 @@ fn progress(placement: &Value, to: &str, before: &Progress) -> Progress {
     match before {
         // Before the wanted move, another one may have to end.
         Progress::Waiting => Progress::Waiting,
-        // The next holder of the lease undoes a move that the holder before has not completed.
+        // The next leaseholder undoes a move that the holder before has not completed.
         Progress::Stopped if is_settled => Progress::Failed(format!(
-            "the move was broken off, since the node with the lease was replaced or started \
+            "the move was broken off, since the leaseholder was replaced or started \
              again: the partition is still in cluster '{cluster}'; start the move again"
         )),
         // The store notes the failure of a move after the partition has settled.
@@ -249,7 +249,7 @@ mod tests {
         let at = |cluster: &str, state: &str| json!({"cluster": cluster, "state": state});
         let moving_to = |other: &str| json!({"cluster": "main", "state": "moving", "other": other});
         let broken_off = Progress::Failed(
-            "the move was broken off, since the node with the lease was replaced or started \
+            "the move was broken off, since the leaseholder was replaced or started \
              again: the partition is still in cluster 'main'; start the move again"
                 .to_owned(),
         );

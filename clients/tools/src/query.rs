@@ -209,9 +209,9 @@ impl Cursor {
                 outcome.rows.push(row);
             }
             let bound = self.options.max_charge;
-            let is_dear = bound.is_some_and(|bound| outcome.charge >= bound);
+            let is_expensive = bound.is_some_and(|bound| outcome.charge >= bound);
             let part = self.parts.as_ref().and_then(|parts| parts.front().cloned());
-            if outcome.rows.len() >= max || is_dear {
+            if outcome.rows.len() >= max || is_expensive {
                 outcome.is_cut = !self.is_done();
                 return Ok(());
             }

@@ -29,7 +29,7 @@ from pathlib import Path
 
 from orrery_server import Endpoints, Server
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "sql-cases"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "sql-cases"))
 
 import cases  # noqa: E402
 

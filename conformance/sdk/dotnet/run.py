@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "python"))
+sys.path.insert(0, str(HERE.parents[1] / "lib" / "server"))
 
 from load import run_load  # noqa: E402
 from orrery_server import Server, ServerFailed  # noqa: E402

@@ -172,7 +172,7 @@ function program() {
   const path = process.env.ORRERY_BIN || fileURLToPath(new URL("../../../target/debug/orrery", import.meta.url));
   if (!existsSync(path)) {
     throw new Error(
-      `no server program at ${path}: build it with \`cargo build -p orrery-server\`, or name another one in ORRERY_BIN`,
+      `no server program at ${path}: build it with \`cargo build -p orrery-cli\`, or name another one in ORRERY_BIN`,
     );
   }
   return path;

@@ -2,7 +2,7 @@
 
 import { createDefaultHttpClient } from "@azure/core-rest-pipeline";
 
-/** Returns a client that appends every answer of the server to `answers`, with the names of ../python/rules.py. */
+/** Returns a client that appends every answer of the server to `answers`, with the names of ../../lib/server/rules.py. */
 export function witness(answers) {
   const client = createDefaultHttpClient();
   return {

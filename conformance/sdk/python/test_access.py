@@ -71,7 +71,7 @@ def server_with(tmp_path):
 @pytest.mark.parametrize("preferred", [[], ["East US"], ["East US", "West US"], ["Nowhere"]])
 def test_a_client_may_prefer_a_region(server_with, preferred):
     if os.environ.get("ORRERY_ON_POSTGRES_PROGRAM"):
-        pytest.skip("a node on clusters is in one region: conformance/regions has several nodes")
+        pytest.skip("a node on clusters is in one region: conformance/faults/regions has several nodes")
     endpoints = server_with("--region", "West US", "--region", "East US", "--region", "North Europe")
     options = {"connection_verify": False, "preferred_locations": preferred}
     with CosmosClient(endpoints.http, credential=endpoints.key, **options) as client:

@@ -6,7 +6,7 @@ It is started with the server's endpoint and key in `ORRERY_ENDPOINT` and `ORRER
                                          or {"raised": "a failure without an answer of the server"}
     {"do": "reset"}                      {}, and the client that `connect` created is dropped; a driver that sees the
                                          answers of the server below its SDK returns {"answers": […]}, all since the
-                                         reset before, each with the fields of `Answer` in ../python/rules.py
+                                         reset before, each with the fields of `Answer` in ../../lib/server/rules.py
     {"do": "methods"}                    {"methods": [every public method], "reached": [those called so far]}
 
 Promises: a driver that exits, writes another answer, or takes longer than `ANSWER_SECONDS_MAX` is a `DriverFailed`.

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-for shared in ("../../ratchet", "../python"):
+for shared in ("../../lib/ratchet", "../../lib/server"):
     sys.path.insert(0, str((HERE / shared).resolve()))
 
 from driver import Driver, DriverFailed  # noqa: E402

@@ -38,7 +38,7 @@ pub use access_resources::{AccessResource, TokenSigner};
 pub use containers::Container;
 pub use databases::Database;
 pub(crate) use offers::Offer;
-pub use permissions::{Grant, PermissionMode};
+pub use permissions::{PermissionContent, PermissionMode};
 pub(crate) use ranges::{RangeRecord, Successors};
 pub(crate) use records::Meta;
 pub(crate) use scripts::Script;

@@ -18,7 +18,9 @@ use crate::partition::keys::{self, EpkPrefix};
 use crate::partition::row::Row;
 use crate::partition::session::check_session;
 use crate::partition::stamps::Moment;
-use crate::partition_request::{Done, Found, PartitionRequest, PositionOfFailure};
+use crate::partition_request::{
+    PartitionRequest, PositionOfFailure, RequestResult, TargetPartition,
+};
 use crate::pending::Pending;
 use crate::query::{has_memory_for_rows, page_items, scope_reach};
 use crate::request::{
@@ -166,7 +168,7 @@ impl Engine {
                 let (partition, found) = one_partition(container, scope)?;
                 let key = found.key.as_ref().map(|key| Cow::Owned(key.epk().clone()));
                 *filter.borrow_mut() = found;
-                Ok(Found { partition, key })
+                Ok(TargetPartition { partition, key })
             },
             |attempt| {
                 let partition = attempt.partition;
@@ -193,7 +195,7 @@ impl Engine {
                 let shown = page.rows.len() as u64;
                 self.meters().change_feed_items.add(shown);
                 attempt.steps.extend(feed_work(&page.rows).steps);
-                Ok(Done::read(page))
+                Ok(RequestResult::read(page))
             },
         )
     }

@@ -27,7 +27,9 @@ use crate::partition::item::{StoredItem, item_id};
 use crate::partition::row_reader::ItemReader;
 use crate::partition::session::check_session;
 use crate::partition::transaction::{ItemOptions, ReadView, Transaction};
-use crate::partition_request::{Attempt, Done, Found, PartitionRequest, PositionOfFailure};
+use crate::partition_request::{
+    PartitionRequest, PositionOfFailure, RequestAttempt, RequestResult, TargetPartition,
+};
 use crate::pending::Pending;
 use crate::request::{
     Id, OperationKind, ReadOptions, ReadReply, WriteOperation, WriteOptions, Written, etag_matches,
@@ -142,7 +144,7 @@ impl Engine {
         };
         self.at_partition(
             &request,
-            || Ok(Found::by_key(container, address.epk())),
+            || Ok(TargetPartition::by_key(container, address.epk())),
             |attempt| {
                 let found = self.read_stored(container, &address, id, options.session, attempt);
                 let stored = found.map_err(|error| explain_missing(error, id, key))?;
@@ -150,7 +152,7 @@ impl Engine {
                 let (reply, step) =
                     read_reply(container.rid(), &stored, if_none_match, leaves_out_links);
                 attempt.steps.push(step);
-                Ok(Done::read(reply))
+                Ok(RequestResult::read(reply))
             },
         )
     }
@@ -161,7 +163,7 @@ impl Engine {
         address: &KeyAddress,
         id: Id<'_>,
         session: Option<&str>,
-        attempt: &mut Attempt<'_>,
+        attempt: &mut RequestAttempt<'_>,
     ) -> Result<StoredItem> {
         let partition = attempt.partition;
         let snapshot = partition.snapshot()?;
@@ -219,7 +221,7 @@ impl Engine {
         let has_triggers = options.pre_trigger.is_some() || options.post_trigger.is_some();
         self.at_partition(
             &request,
-            || Ok(Found::by_key(container, &epk)),
+            || Ok(TargetPartition::by_key(container, &epk)),
             |attempt| match has_triggers {
                 true => self.write_with_triggers(container, &write, attempt),
                 false => self.write_alone(container, &write, attempt),
@@ -256,8 +258,8 @@ impl Engine {
         &self,
         container: &Container,
         write: &CheckedWrite<'_>,
-        attempt: &mut Attempt<'_>,
-    ) -> Result<Done<Written>> {
+        attempt: &mut RequestAttempt<'_>,
+    ) -> Result<RequestResult<Written>> {
         let partition = attempt.partition;
         // The lock comes before the snapshot, so that no commit falls between the two.
         let mut writer = partition.lock()?;
@@ -276,7 +278,7 @@ impl Engine {
         drop(writer);
         attempt.position = Some(partition.position(lsn, Some(lsn)));
         attempt.item = applied.stored.as_ref().map(|stored| stored.number);
-        Ok(Done {
+        Ok(RequestResult {
             value: applied.answer(container.rid(), write.options),
             commit,
         })

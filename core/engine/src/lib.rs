@@ -5,58 +5,79 @@
 //! randomness come from a [`World`], bytes go to a [`Store`]. Everything here is a plain call. A
 //! request that may write returns [`Pending`]: a thread waits for it, async code awaits it.
 //!
+//! The text of an item is kept as the client sent it, and is parsed only when a request needs its
+//! content.
+//!
 //! # A point read, step by step
 //!
 //! 1. [`Engine::read_item`] checks the shape of the partition key and computes its EPK.
-//! 2. `Engine::at_partition` finds the physical partition of the EPK (`Container::partition_of`).
-//! 3. `Engine::with_admission` takes the request through the budget of the partition.
-//! 4. `Engine::read_stored` takes a snapshot of the partition and checks the session token.
-//! 5. `ItemReader::find` reads the primary key row, the item row, and decides whether clients see
-//!    the item.
+//! 2. `Engine::at_partition` finds the physical partition of the EPK (`Container::partition_of`),
+//!    which this process must own (`Partition::check_owned`), and prices the work
+//!    (`Profile::price`). `retry_if_moved` repeats the look-up if a split replaced the partition in
+//!    between.
+//! 3. `Engine::with_admission` asks the budget of the partition (`Engine::admit`), runs the read,
+//!    and enters its charge (`Engine::charge`).
+//! 4. `Engine::read_stored` takes a snapshot (`Partition::snapshot`) and checks the session token
+//!    (`check_session`).
+//! 5. `ItemReader::find` reads the primary key row and the item row, and returns no item if the
+//!    item is expired or deleted.
 //! 6. `read_reply` compares the etag and copies the text of the item.
-//! 7. `Engine::charge` enters the charge at the partition.
 //!
 //! # A create, step by step
 //!
-//! 1. [`Engine::write_item`] parses and checks the item (`items::check`).
+//! 1. [`Engine::write_item`] calls `items::check`, which parses the item, extracts its partition
+//!    key and compares it with the key of the request. The result is a `CheckedWrite`.
 //! 2. `Engine::at_partition` and `Engine::with_admission`, as above.
-//! 3. `Engine::write_alone` locks the partition's writer, takes a snapshot and begins a
-//!    `Transaction`.
-//! 4. `Transaction::create` looks the id up, checks unique keys and computes the index terms.
-//! 5. `Transaction::commit` turns the change into rows, `Writer::submit` gives them an LSN and
-//!    hands them to the store. The lock is free again.
-//! 6. The caller waits for the [`Pending`], which ends when the store has synced the commit.
+//! 3. `Engine::write_alone` locks the partition's writer (`Partition::lock`), takes a snapshot and
+//!    begins a `Transaction`.
+//! 4. `Transaction::create` looks the id up (in its own changes, in accepted commits, in the
+//!    snapshot), checks unique keys and size, and computes the index terms (`Terms::of`).
+//! 5. `Transaction::commit` compares the old and the new state of each item and turns the
+//!    difference into rows: item, primary key, natural order, change feed, index terms, expiry,
+//!    unique keys, versions.
+//! 6. `Writer::submit` adds the counters and the row of the commit log, assigns the next LSN and
+//!    calls `Store::submit`, which accepts the commit in order and returns a receipt. The lock is
+//!    free again.
+//! 7. The caller waits for the [`Pending`], which ends when the store has synced the commit. If the
+//!    store does not know the outcome, `Partition::settle` opens a newer lease and looks into the
+//!    commit log first; an outcome that stays unknown is 408.
+//!
+//! A transactional batch takes steps 3 to 6 once for all its operations. A bulk request takes them
+//! for each operation, and waits for all of them in step 7. Stored procedures and writes with
+//! triggers call `Engine::transact` in place of step 3: the script runs on a durable snapshot
+//! without the lock, and the commit is refused and the script repeated if the logical partition was
+//! written in the meantime. A transaction beyond the largest commit of a store ends with 413.
 //!
 //! # A query, step by step
 //!
-//! 1. [`Engine::query`] resolves the scope to physical partitions, takes one snapshot of each and
-//!    checks the session token.
-//! 2. The text is compiled, its condition narrows the partitions, and every partition that is left
-//!    admits the request.
-//! 3. `AccessPath::choose` picks an access path in each partition.
-//! 4. `Candidates` merges the items of the partitions, `orrery_sql` turns them into rows.
-//! 5. The charge is divided over the partitions by the work that each did.
+//! [`Engine::query`] resolves the scope to physical partitions, takes a snapshot of each, compiles
+//! the text, narrows the partitions, admits the request at each of them, chooses an access path,
+//! merges the items, and divides the charge by the work in each partition. The header of `query.rs`
+//! has the steps.
 //!
 //! # The modules, in reading order
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`request`] | the types of requests and answers |
-//! | `catalog` | what exists: databases, containers, scripts, offers, users and their permissions |
-//! | `metadata` | requests for these resources |
+//! | [`request`] | the types of requests and answers, without behaviour |
+//! | `container` | the part of a container that its partitions know; below the next two |
+//! | `catalog` | what exists, as rows and in memory: databases, containers, partitions, scripts … |
+//! | `metadata` | requests for these resources, with their charge |
 //! | `quota` | how much of them there may be and is |
-//! | `partition` | one physical partition: keys, rows, writer, transaction, versions |
-//! | `index` | indexing policy, paths, terms |
+//! | `partition` | one physical partition: keys, rows, writer, transaction, versions, sessions |
+//! | `index` | indexing policy, paths, terms, encodings, composite and spatial indexes |
 //! | `partition_request` | what all requests at one partition have in common |
 //! | `items` | reads, writes, patches, batches, scripts |
-//! | `query` | planning, access paths, merging, continuations, metrics |
+//! | `query` | planning, access paths, merging, continuations, metrics, plans for clients |
 //! | `feed` | read feed and change feeds |
-//! | `throughput` | prices, budgets, admission |
-//! | `traffic` | heat map, top keys, query forms |
+//! | `throughput` | prices, budgets, admission, parts of a charge |
+//! | `traffic` | heat map, top keys, kinds of requests, query forms |
 //! | `background` | expiry, delete by key, reindexing, splits and merges |
-//! | `rehearsal` | what a prediction needs: an engine in memory, a sample of items, budgets |
+//! | `prediction` | what a prediction needs: an engine in memory, a sample of items, budgets |
 //! | `ownership` | partitions that other processes own, and the way from one owner to the next |
+//! | `replica` | an engine on a copy of data that another process writes |
 //! | `operator` | inventory, statistics, meters, snapshots, damage |
+//! | `pending` | answers that wait until a commit is durable |
 //! | `errors` | failures of other layers as errors for clients |
 //!
 //! # Promises
@@ -80,9 +101,9 @@ mod ownership;
 mod partition;
 mod partition_request;
 mod pending;
+mod prediction;
 mod query;
 mod quota;
-mod rehearsal;
 mod replica;
 pub mod request;
 mod throughput;
@@ -90,7 +111,8 @@ mod traffic;
 
 pub use background::{ClockJump, ITEMS_PER_STEP};
 pub use catalog::{
-    AccessResource, Container, Database, Grant, PermissionMode, TokenSigner, storage_ids,
+    AccessResource, Container, Database, PermissionContent, PermissionMode, TokenSigner,
+    storage_ids,
 };
 pub use container::owners::{Owners, SoleOwner};
 pub use container::tasks::BackgroundTask;
@@ -102,13 +124,13 @@ pub use operator::{
 };
 pub use orrery_script::Ticket;
 pub use orrery_sql::{ClauseInfo, FunctionInfo, Language, PropertyInfo, language};
-pub use ownership::{GrantedPartition, HolderWork, NUMBERS_PER_GRANT, PartitionShare};
+pub use ownership::{GrantedPartition, LeaseholderWork, NUMBERS_PER_GRANT, PartitionShare};
 pub use partition::key_limit::LargeKey;
 pub use partition::stamps::is_unset_clock;
 pub use pending::{Pending, PendingBatch};
+pub use prediction::{Arrival, PredictionTurn, SampledItem, Sampling, Served};
 pub use query::{Cancel, TextMemory};
 pub use quota::Counted;
-pub use rehearsal::{Arrival, RehearsalTurn, SampledItem, Sampling, Served};
 pub use request::etag_matches;
 pub use throughput::{MeterReport, Profile, Standing, ThroughputOptions};
 pub use traffic::{Replacement, Seen, Traffic, query_form};
@@ -228,12 +250,12 @@ pub struct Engine {
     /// Containers that the survey has not visited yet.
     unvisited: Mutex<Vec<Rid>>,
     /// Locked while a prediction runs.
-    rehearsal: Mutex<()>,
+    prediction_turn: Mutex<()>,
     /// The copies that the engine reads, if another process writes the data.
     replica: Option<Arc<ReplicaStore>>,
     owners: Arc<dyn Owners>,
-    /// Work in containers that only the holder of the lease can do.
-    holder_work: HolderWork,
+    /// Work in containers that only the leaseholder can do.
+    leaseholder_work: LeaseholderWork,
 }
 
 impl Engine {
@@ -291,7 +313,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Opens an engine on data of which another process, the holder of the lease, gives it single
+    /// Opens an engine on data of which another process, the leaseholder, gives it single
     /// partitions ([`Engine::take_over`]). The catalog is empty until [`Engine::load_catalog`]; the
     /// engine never changes it.
     pub fn open_owner(
@@ -317,10 +339,10 @@ impl Engine {
             confirmed_clock: ConfirmedClock::default(),
             stored_time_ms: AtomicU64::new(0),
             unvisited: Mutex::default(),
-            rehearsal: Mutex::default(),
+            prediction_turn: Mutex::default(),
             replica: None,
             owners: options.owners,
-            holder_work: HolderWork::default(),
+            leaseholder_work: LeaseholderWork::default(),
             catalog: catalog
                 .with_gigabyte_bytes(options.gigabyte)
                 .with_container_ru(options.container_ru),

@@ -3,7 +3,7 @@
 //! The [`Catalog`] does the work; the functions here add the charge. Metadata has no budget, so
 //! nothing is admitted, and a write of the catalog is durable when the catalog returns.
 
-use crate::catalog::{AccessResource, Catalog, Grant, TokenSigner};
+use crate::catalog::{AccessResource, Catalog, PermissionContent, TokenSigner};
 use crate::operator::statistics;
 use crate::query::{ListedRow, NoFunctions, Turn, Workplace, client_plan, query_rows};
 use crate::request::{
@@ -368,14 +368,14 @@ impl Engine {
     }
 
     /// Returns the rights that a permission grants now, or `None` if the permission is gone.
-    pub fn grant(&self, permission: Rid) -> Option<Grant> {
+    pub fn permission_content(&self, permission: Rid) -> Option<PermissionContent> {
         let kind = AccessResourceKind::Permission;
         let user = permission.user_part();
         let found = self
             .catalog()
             .access_resource(user, kind, Id::Rid(permission))
             .ok()?;
-        Grant::of(&found)
+        found.permission_content()
     }
 }
 

@@ -1,20 +1,20 @@
 //! Partitions that other processes own.
 //!
-//! Several processes may work on the same store. One of them, the *holder* of the lease, has the
+//! Several processes may work on the same store. One of them, the *leaseholder*, has the
 //! catalog to itself and owns each physical partition that it does not give to another process.
 //! The *owner* of a partition carries out the requests for it; a request at another process fails
 //! with [`Kind::NotOwned`](orrery_model::Kind::NotOwned) before anything was done or charged, or
-//! when its commit was fenced, and the caller passes the request on.
+//! when its commit was fenced, and the caller forwards the request.
 //!
 //! ```text
-//! holder                                   owner
+//! leaseholder                              owner
 //! give_up: writer dropped, all durable ──▶ take_over: catalog loaded, writer opened
 //! recall  ◀── give_back: writer dropped, all durable
 //! ```
 //!
 //! Promises:
-//! 1. No owner works with an older catalog than that of the holder: before the catalog changes, the
-//!    holder takes all partitions back ([`Owners::recall_all`]).
+//! 1. No owner works with an older catalog than that of the leaseholder: before the catalog
+//!    changes, the leaseholder takes all partitions back ([`Owners::recall_all`]).
 //! 2. Item numbers ascend within a partition under all owners: each grant brings numbers above all
 //!    that were used before.
 //! 3. A split, a merge, a reindex and a snapshot of everything work as in one process: they take
@@ -22,7 +22,8 @@
 //! 4. Budget and account of a partition are those of all processes together, up to the time between
 //!    two reports ([`MeterReport`]).
 //!
-//! Left out: who tells whom, and for how long a grant holds. The caller implements [`Owners`].
+//! Left out: the messages between processes, and for how long a grant holds. The caller implements
+//! [`Owners`].
 //! Statistics of traffic (heat map, top keys, query forms) stay in the process that counted them.
 
 use crate::Engine;
@@ -42,7 +43,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, TryLockError};
 
-/// The item numbers of one grant. A partition that has used them up goes back to the holder.
+/// The item numbers of one grant. A partition that has used them up goes back to the leaseholder.
 pub const NUMBERS_PER_GRANT: u64 = 1 << 24;
 
 /// A physical partition and its load.
@@ -70,9 +71,9 @@ pub struct GrantedPartition {
     pub standing: Option<Standing>,
 }
 
-/// Containers with work that an owner has found and only the holder can do.
+/// Containers with work that an owner has found and only the leaseholder can do.
 #[derive(Default)]
-pub struct HolderWork(Mutex<BTreeSet<Rid>>);
+pub struct LeaseholderWork(Mutex<BTreeSet<Rid>>);
 
 /// Checks that this process owns each of several partitions.
 ///
@@ -92,7 +93,7 @@ pub(crate) fn check_all_owned<'p>(partitions: impl Iterator<Item = &'p Partition
     }
 }
 
-/// The side of the holder.
+/// The side of the leaseholder.
 impl Engine {
     /// Returns all physical partitions of containers with their loads, in the order of their
     /// numbers.
@@ -190,7 +191,7 @@ impl Engine {
     }
 
     /// Enters work in containers that owners of their partitions have found.
-    pub fn enter_holder_work(&self, containers: &[Rid]) {
+    pub fn enter_leaseholder_work(&self, containers: &[Rid]) {
         for rid in containers {
             if let Some(container) = self.catalog().container_of(*rid) {
                 container.enter_work(BackgroundTask::Splits, 0);
@@ -202,9 +203,9 @@ impl Engine {
 /// The side of an owner.
 impl Engine {
     /// Loads the catalog if the loaded one is older than `version`. Partitions of the catalog
-    /// before are gone, so the caller owns none. `confirmed_ms` is the confirmed time of the holder
-    /// ([`Engine::confirmed_ms`]), by which expired items are removed. Returns true if a catalog
-    /// was loaded.
+    /// before are gone, so the caller owns none. `confirmed_ms` is the confirmed time of the
+    /// leaseholder ([`Engine::confirmed_ms`]), by which expired items are removed. Returns true if
+    /// a catalog was loaded.
     ///
     /// # Errors
     /// 503 if the store cannot be read or has no such catalog yet, 500 for damaged records.
@@ -266,9 +267,9 @@ impl Engine {
         Ok(partition.meter.standing(self.world().now_ms()))
     }
 
-    /// Takes work back that did not reach the holder.
-    pub fn take_holder_work_back(&self, containers: &[Rid]) {
-        lock(&self.holder_work.0).extend(containers);
+    /// Takes work back that did not reach the leaseholder.
+    pub fn take_leaseholder_work_back(&self, containers: &[Rid]) {
+        lock(&self.leaseholder_work.0).extend(containers);
     }
 
     /// Turns the error about a partition that is gone into one that sends the request to another
@@ -290,15 +291,15 @@ impl Engine {
         }
     }
 
-    /// Takes the containers with work that only the holder of the lease can do.
-    pub fn take_holder_work(&self) -> Vec<Rid> {
-        let mut containers = lock(&self.holder_work.0);
+    /// Takes the containers with work that only the leaseholder can do.
+    pub fn take_leaseholder_work(&self) -> Vec<Rid> {
+        let mut containers = lock(&self.leaseholder_work.0);
         std::mem::take(&mut *containers).into_iter().collect()
     }
 
-    /// Notes work of a container that only the holder can do: splits, and raises of autoscale.
-    pub(crate) fn leave_to_holder(&self, container: &Container) {
-        lock(&self.holder_work.0).insert(container.rid());
+    /// Notes work of a container that only the leaseholder can do: splits, and raises of autoscale.
+    pub(crate) fn leave_to_leaseholder(&self, container: &Container) {
+        lock(&self.leaseholder_work.0).insert(container.rid());
         for partition in container.partitions().iter().filter(|p| p.is_owned()) {
             partition.expect_growth(self.partition_bytes, self.catalog().gigabyte_bytes());
         }

@@ -66,8 +66,8 @@ pub(crate) use counts::{Counters, summary_rows};
 pub(crate) use dictionary::PathsRef;
 pub(crate) use facts::Facts;
 pub(crate) use writer::{
-    Attempt, CommitChanges, NOT_LOOKED_AT, SubmittedCommit, VERSION_LOOKS, WriteBlock, Writer,
-    WriterGuard, newest_ts, token_of,
+    CommitAttempt, CommitChanges, NOT_LOOKED_AT, SubmittedCommit, VERSION_LOOKS, WriteBlock,
+    Writer, WriterGuard, newest_ts, token_of,
 };
 
 use crate::container::owners::Owners;
@@ -115,7 +115,7 @@ pub struct Partition {
     writer: Mutex<Option<Writer>>,
     /// Held by requests of several commits, which end before the partition is given up.
     bulk: RwLock<()>,
-    /// The item numbers that this process may use, if the holder of the lease hands them out.
+    /// The item numbers that this process may use, if the leaseholder hands them out.
     granted_numbers: Mutex<Option<Range<ItemNumber>>>,
     /// The number of times that another process gave numbers to paths, or may have.
     hand_overs: AtomicU64,
@@ -560,8 +560,8 @@ impl Partition {
     /// # Errors
     /// 408 if the outcome stays unknown: the only error after which the commit may have taken
     /// place. If a newer lease or the log says that it did not: 503 for another process where
-    /// requests are passed on, else 449. 413, 429, 503 and 507 if the store refused it.
-    pub fn settle(&self, outcome: CommitOutcome, attempt: Attempt) -> Result<()> {
+    /// requests are forwarded, else 449. 413, 429, 503 and 507 if the store refused it.
+    pub fn settle(&self, outcome: CommitOutcome, attempt: CommitAttempt) -> Result<()> {
         let Some(error) = outcome_error(&outcome) else {
             return Ok(());
         };
@@ -586,10 +586,10 @@ impl Partition {
     }
 
     /// Returns the error for a commit that did not take place because of a newer lease. The owner
-    /// may be another process by now, or this one again, so the request is best passed on.
+    /// may be another process by now, or this one again, so the request is best forwarded.
     fn not_committed(&self) -> Error {
-        // No request for the catalog is passed on: the client sends the request again.
-        match self.owners.are_passed_on() && self.storage_id != CATALOG_PARTITION {
+        // No request for the catalog is forwarded: the client sends the request again.
+        match self.owners.are_forwarded() && self.storage_id != CATALOG_PARTITION {
             true => Error::not_owned(Some(self.storage_id.0)),
             false => did_not_happen(),
         }
@@ -600,7 +600,7 @@ impl Partition {
     ///
     /// # Errors
     /// When the partition is gone or the store fails: the outcome stays unknown.
-    fn is_committed(&self, attempt: Attempt) -> Result<bool> {
+    fn is_committed(&self, attempt: CommitAttempt) -> Result<bool> {
         // The log of a partition that is gone says nothing any more; a client that is sent to the
         // successor would write twice.
         drop(self.lock()?);

@@ -5,7 +5,7 @@
 //!
 //! 1. finds the partition that holds what the request names, which this process must own;
 //! 2. admits the request there, or refuses it with 429/3200;
-//! 3. runs it, while it counts its work in [`Attempt::steps`];
+//! 3. runs it, while it counts its work in [`RequestAttempt::steps`];
 //! 4. charges the partition;
 //! 5. repeats 1 to 4 if a split or merge replaced the partition in the meantime;
 //! 6. puts charge and position on the outcome, and makes the outcome wait for the commit.
@@ -49,17 +49,17 @@ pub(crate) enum PositionOfFailure {
 }
 
 /// The partition that a request is for.
-pub(crate) struct Found<'k> {
+pub(crate) struct TargetPartition<'k> {
     /// The partition.
     pub partition: Arc<Partition>,
     /// The logical partition, if the request is for a single one.
     pub key: Option<Cow<'k, Epk>>,
 }
 
-impl<'k> Found<'k> {
+impl<'k> TargetPartition<'k> {
     /// Finds the partition of a logical partition.
-    pub(crate) fn by_key(container: &Container, epk: &'k Epk) -> Found<'k> {
-        Found {
+    pub(crate) fn by_key(container: &Container, epk: &'k Epk) -> TargetPartition<'k> {
+        TargetPartition {
             partition: container.partition_of(epk),
             key: Some(Cow::Borrowed(epk)),
         }
@@ -67,7 +67,7 @@ impl<'k> Found<'k> {
 }
 
 /// One attempt to carry out a request, with what it reports.
-pub(crate) struct Attempt<'a> {
+pub(crate) struct RequestAttempt<'a> {
     /// The partition.
     pub partition: &'a Arc<Partition>,
     /// Counted work.
@@ -81,17 +81,17 @@ pub(crate) struct Attempt<'a> {
 }
 
 /// The result of a request that succeeded.
-pub(crate) struct Done<T> {
+pub(crate) struct RequestResult<T> {
     /// The answer.
     pub value: T,
     /// The commit that must be durable before the client is answered.
     pub commit: Option<SubmittedCommit>,
 }
 
-impl<T> Done<T> {
+impl<T> RequestResult<T> {
     /// An answer that waits for no commit.
     pub(crate) fn read(value: T) -> Self {
-        Done {
+        RequestResult {
             value,
             commit: None,
         }
@@ -103,8 +103,8 @@ impl Engine {
     pub(crate) fn at_partition<'k, T>(
         &self,
         request: &PartitionRequest<'_>,
-        mut find: impl FnMut() -> Result<Found<'k>>,
-        mut run: impl FnMut(&mut Attempt<'_>) -> Result<Done<T>>,
+        mut find: impl FnMut() -> Result<TargetPartition<'k>>,
+        mut run: impl FnMut(&mut RequestAttempt<'_>) -> Result<RequestResult<T>>,
     ) -> Pending<T> {
         let mut work = Work::default();
         let mut partition = None;
@@ -123,7 +123,7 @@ impl Engine {
                 kind: request.kind,
             };
             let done = self.with_admission(target, request.admission, &mut work, |steps| {
-                let mut attempt = Attempt {
+                let mut attempt = RequestAttempt {
                     partition,
                     steps,
                     position: None,
@@ -147,7 +147,7 @@ impl Engine {
         }
         let charge = charge.unwrap_or_else(|| self.profile.price(&work));
         let (result, commit) = match done {
-            Ok(Done { value, commit }) => (Ok(value), commit),
+            Ok(RequestResult { value, commit }) => (Ok(value), commit),
             Err(error) => (Err(error), None),
         };
         let wants_position = request.position_of_failure == PositionOfFailure::Durable;

@@ -8,7 +8,7 @@
 //! Promises: no answer is released before its commit is durable; an outcome that the store does not
 //! know is looked up in the commit log before the client is told anything.
 
-use crate::partition::{Attempt, Partition, SubmittedCommit};
+use crate::partition::{CommitAttempt, Partition, SubmittedCommit};
 use crate::request::{BatchAnswer, BatchReply, Outcome, Position};
 use orrery_model::Error;
 use orrery_model::work::Work;
@@ -205,7 +205,7 @@ fn conclude<T>(
     outcome: Outcome<T>,
     committed: CommitOutcome,
     partition: &Partition,
-    attempt: Attempt,
+    attempt: CommitAttempt,
 ) -> Outcome<T> {
     match partition.settle(committed, attempt) {
         Ok(()) => outcome,

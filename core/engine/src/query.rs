@@ -10,9 +10,44 @@
 //! One executor serves a logical partition, one partition key range as SDKs ask for it, and whole
 //! queries over all partitions.
 //!
+//! # A page, step by step
+//!
+//! 1. `PageRun::run` runs the steps; `retry_if_moved` repeats them if a split replaced a partition.
+//! 2. `scope_reach` resolves the scope to physical partitions: by a partition key, a range id or an
+//!    EPK range. `PageRun::open` takes one snapshot of each and checks the session token with
+//!    `check_session`, which answers 404/1002 if a partition of the scope has not reached the
+//!    token, even if the text is wrong or excludes the partition.
+//! 3. `PageRun::prepare` compiles the text with `Query::compile`, which parses, binds names and
+//!    parameters and derives the index condition, and reads the continuation (`token::read`).
+//! 4. `PageRun::narrow` keeps the partitions to ask: `Reach::narrow_to_pinned_keys` drops those
+//!    that the condition excludes, `Reach::continue_after` those that earlier pages have read. A
+//!    query that needs several partitions must be allowed to cross partitions. An engine with
+//!    `CrossPartitionQueries::Refuse` answers 400/1004 with the plan where rows of several
+//!    partitions would have to be merged.
+//! 5. `PartitionCharges::admit` asks the budget of every partition; if one refuses, no item is
+//!    read.
+//! 6. `AccessPath::choose` picks the access path of each partition by a list of rules that compare
+//!    estimated charges. `IndexView` tells which paths the index covers in this snapshot.
+//! 7. `Candidates` supplies the items, partition after partition in natural order, or merged by the
+//!    values of ORDER BY. `Cursor` checks an entry when its turn comes, and loads the item only
+//!    when the executor takes it. A walk that may pass entries of no match is compared with a sort
+//!    while it runs, over all partitions together (`Candidates::hold_contest`).
+//! 8. `run_page` works while its `Turn` holds one of the engine's slots: pages that have worked
+//!    less come first. `Query::run` filters, joins, groups, projects, sorts and cuts, within bounds
+//!    of rows, bytes, memory and time, and returns the rows and the resume point. The page looks at
+//!    its `Cancel` where it looks at its time.
+//! 9. `PartitionCharges::charge` charges each partition for the work that was done in it; the
+//!    reports of `metrics` and `index_use` are made from the same counters, the query and the
+//!    policy.
+//!
+//! A client that merges by itself first asks for the plan with `Engine::query_plan`: the rewritten
+//! query and the EPK ranges to ask.
+//!
+//! # The modules
+//!
 //! | module | holds |
 //! |---|---|
-//! | `page` | one page, step by step |
+//! | `page` | the steps of one page |
 //! | `scope` | the partitions that a query has to ask |
 //! | `access` | the choice of the access path in a partition |
 //! | `partition_query` | the parameters of a query in a partition |

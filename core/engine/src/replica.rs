@@ -105,7 +105,6 @@ impl Store for ReplicaStore {
         Capabilities {
             durable: true,
             long_snapshots: false,
-            watch: false,
             followers: false,
             remote: true,
         }

@@ -69,6 +69,7 @@ fn inner(text: &str) -> Step {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "an arm for each step")]
 fn point(line: &'static str) -> Point {
     let fields: Vec<&str> = line.split(',').collect();
     let [

@@ -160,6 +160,7 @@ impl Ledger {
     }
 
     /// Compares point reads, queries, counters and change feeds with the known values.
+    #[expect(clippy::too_many_lines, reason = "all that is compared after a crash")]
     fn check(&mut self, engine: &Engine, container: &Container) {
         let mut stored = BTreeMap::new();
         for id in 1..8 {
@@ -500,6 +501,7 @@ fn a_write_refused_by_a_busy_store_is_429_and_may_be_retried() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "all that a directory keeps")]
 fn a_reopened_directory_keeps_everything() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("data");

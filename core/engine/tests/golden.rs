@@ -296,6 +296,7 @@ fn run_write(
 }
 
 /// Runs a request whose first argument is the name of a container.
+#[expect(clippy::too_many_lines, reason = "an arm for each request")]
 fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Answer> {
     let engine = &bench.engine;
     let (name, mut rest) = rest.split_once(' ').expect("a container's name");

@@ -173,6 +173,7 @@ impl Expected {
 }
 
 /// Applies a change to the container and to the expected items.
+#[expect(clippy::too_many_lines, reason = "an arm for each change")]
 fn apply(bench: &Bench, container: &Container, expected: &mut Expected, change: &Change) {
     let engine = &bench.engine;
     let definition = container.partition_key();

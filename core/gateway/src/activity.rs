@@ -483,7 +483,7 @@ impl Drop for AnswerInTransit {
 /// The most bytes of one read, and so of the buffer that a connection keeps for reading.
 const READ_BYTES: usize = 16 * 1024 - 1;
 /// The largest number of bytes of an HTTP/1.1 head that are in memory; more are a part of its body.
-const HEAD_BYTES_MAX: u64 = 2 * crate::gateway::HEAD_BYTES as u64;
+const HEAD_BYTES_MAX: u64 = 2 * crate::connection::HEAD_BYTES as u64;
 
 /// A stream whose reads and writes are noted in an [`Activity`]. A large head of HTTP/1.1 is taken
 /// from the memory for heads from its arrival until its answer begins; a connection that gets no

@@ -24,8 +24,8 @@ pub use keys::{Keys, KeysError};
 pub(crate) use rights::{AccessRequest, Rights, check};
 pub(crate) use tokens::check_link;
 
-use crate::gateway::TrustedAccess;
-use orrery_engine::{Engine, Grant};
+use crate::connection::TrustedAccess;
+use orrery_engine::{Engine, PermissionContent};
 use orrery_model::sync::{read, write};
 use orrery_model::{Error, Kind, Result};
 use std::sync::{Arc, RwLock};
@@ -40,7 +40,7 @@ pub(crate) enum Caller {
     ReadOnlyKey,
     /// A bearer of a resource token: what its permission grants, and the resource that the
     /// permission names, if this resource exists.
-    ResourceToken(Grant, Option<TokenScope>),
+    ResourceToken(PermissionContent, Option<TokenScope>),
     /// An identity of a directory.
     DirectoryIdentity,
 }

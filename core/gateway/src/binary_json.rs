@@ -455,6 +455,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a line for each vector")]
     fn the_vectors_of_the_clients_read_back() {
         let vectors = [
             ("80 D0", "null"),

@@ -1,10 +1,9 @@
 //! A checked request, and what its path, headers and body name: databases, containers, partition
 //! keys, EPK ranges, pages and queries.
 
-use crate::account::AccountRegions;
+use crate::account::{Account, AccountRegions};
 use crate::auth::Caller;
 use crate::headers::{Content, RequestHeaders};
-use crate::options::Account;
 use crate::route::{Path, Target};
 use bytes::Bytes;
 use orrery_engine::request::{Id, PageRequest, ReadOptions, Scope};

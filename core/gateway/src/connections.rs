@@ -64,11 +64,11 @@ pub(crate) struct Connections {
 #[derive(Default)]
 struct Open {
     next: u64,
-    connections: HashMap<u64, Entry>,
+    connections: HashMap<u64, OpenConnection>,
     by_address: HashMap<IpAddr, usize>,
 }
 
-struct Entry {
+struct OpenConnection {
     address: IpAddr,
     activity: Arc<Activity>,
     /// Dropped to end the connection.
@@ -76,7 +76,7 @@ struct Entry {
 }
 
 /// The place of an open connection; dropping it makes the place free.
-pub(crate) struct Place {
+pub(crate) struct ConnectionSlot {
     connections: Arc<Connections>,
     number: u64,
     /// The activity of the connection.
@@ -100,7 +100,11 @@ impl Connections {
     }
 
     /// Gives a place to a new connection, if need be that of another one.
-    pub(crate) fn admit(self: &Arc<Self>, address: IpAddr, now: Instant) -> Result<Place, NoPlace> {
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        address: IpAddr,
+        now: Instant,
+    ) -> Result<ConnectionSlot, NoPlace> {
         let address = address.to_canonical();
         let mut open = lock(&self.open);
         let of_address = open.by_address.get(&address).copied().unwrap_or(0);
@@ -119,7 +123,7 @@ impl Connections {
         open.next += 1;
         let activity = Activity::new(now);
         let (displace, displaced) = oneshot::channel();
-        let entry = Entry {
+        let entry = OpenConnection {
             address,
             activity: activity.clone(),
             displace,
@@ -127,7 +131,7 @@ impl Connections {
         open.connections.insert(number, entry);
         *open.by_address.entry(address).or_default() += 1;
         self.counters.open.add(1);
-        Ok(Place {
+        Ok(ConnectionSlot {
             connections: self.clone(),
             number,
             activity,
@@ -200,7 +204,7 @@ fn rank(activity: &Activity, now: Instant) -> Option<(u8, Instant)> {
 }
 
 impl Open {
-    fn remove(&mut self, number: u64) -> Option<Entry> {
+    fn remove(&mut self, number: u64) -> Option<OpenConnection> {
         let entry = self.connections.remove(&number)?;
         if let Some(count) = self.by_address.get_mut(&entry.address) {
             *count -= 1;
@@ -212,7 +216,7 @@ impl Open {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         // A displaced connection has lost its place before.
         if lock(&self.connections.open).remove(self.number).is_some() {
@@ -233,14 +237,14 @@ mod tests {
         Connections::new(limits, Arc::default())
     }
 
-    fn admit(connections: &Arc<Connections>, address: IpAddr, now: Instant) -> Place {
+    fn admit(connections: &Arc<Connections>, address: IpAddr, now: Instant) -> ConnectionSlot {
         connections
             .admit(address, now)
             .map_err(|_| ())
             .expect("a place")
     }
 
-    fn is_displaced(place: &mut Place) -> bool {
+    fn is_displaced(place: &mut ConnectionSlot) -> bool {
         place.displaced.try_recv() == Err(oneshot::error::TryRecvError::Closed)
     }
 
@@ -366,7 +370,7 @@ mod tests {
         let connections = connections(4, 3);
         let now = Instant::now();
         let mut other = admit(&connections, TWO, now);
-        let mut many: Vec<Place> = (0..3).map(|_| admit(&connections, ONE, now)).collect();
+        let mut many: Vec<ConnectionSlot> = (0..3).map(|_| admit(&connections, ONE, now)).collect();
         // The address is at its own limit, and then the port at its limit.
         many.push(admit(&connections, ONE, now));
         let mut another = admit(&connections, TWO, now);

@@ -24,7 +24,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The number of a request in the queue, in the order of their arrival.
-pub(crate) type Entry = u64;
+pub(crate) type QueueEntry = u64;
 
 /// Strikes that a group has at most.
 const MAX_STRIKES: u32 = 8;
@@ -76,7 +76,7 @@ enum Class {
 }
 
 struct Waiting<W> {
-    entry: Entry,
+    entry: QueueEntry,
     exclusive: Option<Vec<u8>>,
     waiter: W,
 }
@@ -141,11 +141,11 @@ impl<W> Group<W> {
 pub(crate) struct FairQueue<G, W> {
     places: Places,
     groups: BTreeMap<G, Group<W>>,
-    running: BTreeMap<Entry, Running<G>>,
+    running: BTreeMap<QueueEntry, Running<G>>,
     /// The exclusive names of the requests that run.
     exclusive: BTreeSet<Vec<u8>>,
     waiting: usize,
-    next_entry: Entry,
+    next_entry: QueueEntry,
     turns: u64,
 }
 
@@ -169,7 +169,7 @@ impl<G: Ord + Clone, W> FairQueue<G, W> {
         group: G,
         exclusive: Option<Vec<u8>>,
         waiter: W,
-    ) -> Option<Entry> {
+    ) -> Option<QueueEntry> {
         let queued = self.groups.get(&group).map_or(0, |own| own.waiting.len());
         if self.waiting >= self.places.waiting || queued >= self.places.waiting_of_group {
             return None;
@@ -187,7 +187,7 @@ impl<G: Ord + Clone, W> FairQueue<G, W> {
     }
 
     /// Starts the request whose turn it is. Returns `None` if no request may start now.
-    pub(crate) fn start_next(&mut self) -> Option<(Entry, W)> {
+    pub(crate) fn start_next(&mut self) -> Option<(QueueEntry, W)> {
         if let Some(started) = self.start_best() {
             return Some(started);
         }
@@ -196,7 +196,7 @@ impl<G: Ord + Clone, W> FairQueue<G, W> {
         self.start_best()
     }
 
-    fn start_best(&mut self) -> Option<(Entry, W)> {
+    fn start_best(&mut self) -> Option<(QueueEntry, W)> {
         let young_total = self.count(Class::Young);
         let long_total = self.count(Class::Long);
         let starting = self.running.values().filter(|one| !one.is_aged).count();
@@ -234,7 +234,7 @@ impl<G: Ord + Clone, W> FairQueue<G, W> {
     }
 
     /// Starts the request at a place of the line of a group.
-    fn start(&mut self, name: G, at: usize, class: Class) -> Option<(Entry, W)> {
+    fn start(&mut self, name: G, at: usize, class: Class) -> Option<(QueueEntry, W)> {
         let group = self.groups.get_mut(&name)?;
         let waiting = group.waiting.remove(at)?;
         self.waiting -= 1;
@@ -261,7 +261,7 @@ impl<G: Ord + Clone, W> FairQueue<G, W> {
 
     /// Records that a running request did not end soon. It moves to the long class
     /// as soon as there is a place.
-    pub(crate) fn grow_long(&mut self, entry: Entry) {
+    pub(crate) fn grow_long(&mut self, entry: QueueEntry) {
         let Some(running) = self.running.get_mut(&entry) else {
             return;
         };
@@ -273,7 +273,7 @@ impl<G: Ord + Clone, W> FairQueue<G, W> {
     }
 
     /// Records that a running request is old: it may have to end for a group with strikes too.
-    pub(crate) fn grow_old(&mut self, entry: Entry) {
+    pub(crate) fn grow_old(&mut self, entry: QueueEntry) {
         if let Some(running) = self.running.get_mut(&entry) {
             running.is_old = true;
         }
@@ -302,7 +302,7 @@ impl<G: Ord + Clone, W> FairQueue<G, W> {
 
     /// Chooses an aged request that must end, if a group without strikes waits for its place; or an
     /// old one, if a group with strikes waits and has no aged request.
-    pub(crate) fn choose_victim(&mut self) -> Option<Entry> {
+    pub(crate) fn choose_victim(&mut self) -> Option<QueueEntry> {
         let ending = self.running.values().filter(|one| one.is_ending).count();
         let (mut fresh, mut struck) = (0, 0);
         for group in self.groups.values() {
@@ -321,7 +321,7 @@ impl<G: Ord + Clone, W> FairQueue<G, W> {
         }
         // The oldest request of the group with the most aged ones; of equal groups one that holds a
         // young place, because that place is the one that is needed.
-        let mut victim: Option<((usize, bool), Entry)> = None;
+        let mut victim: Option<((usize, bool), QueueEntry)> = None;
         for (entry, running) in &self.running {
             let may_end = running.is_aged && (running.is_old || !needs_old);
             if !may_end || running.is_ending {
@@ -353,7 +353,7 @@ impl<G: Ord + Clone, W> FairQueue<G, W> {
     }
 
     /// Removes a request that has ended, or that does not wait any longer.
-    pub(crate) fn leave(&mut self, entry: Entry) {
+    pub(crate) fn leave(&mut self, entry: QueueEntry) {
         if let Some(running) = self.running.remove(&entry) {
             if let Some(exclusive) = &running.exclusive {
                 self.exclusive.remove(exclusive);
@@ -420,11 +420,11 @@ mod tests {
         })
     }
 
-    fn enter(queue: &mut FairQueue<&'static str, ()>, group: &'static str) -> Entry {
+    fn enter(queue: &mut FairQueue<&'static str, ()>, group: &'static str) -> QueueEntry {
         queue.enter(group, None, ()).expect("there is room")
     }
 
-    fn start(queue: &mut FairQueue<&'static str, ()>) -> Option<Entry> {
+    fn start(queue: &mut FairQueue<&'static str, ()>) -> Option<QueueEntry> {
         queue.start_next().map(|(entry, ())| entry)
     }
 

@@ -5,11 +5,11 @@
 //! would compile this crate twice.
 
 use crate::auth::{Authenticator, Caller, Keys, SignedRequest};
-use crate::gateway::TrustedAccess;
+use crate::connection::TrustedAccess;
 use crate::{binary_json, operations};
 use bytes::Bytes;
 use orrery_engine::request::{BatchOperation, FeedPage, FeedStart};
-use orrery_engine::{Engine, Grant};
+use orrery_engine::{Engine, PermissionContent};
 use orrery_model::Result;
 use orrery_model::memory::{AnswerMemory, MemoryBudget};
 
@@ -65,7 +65,13 @@ impl Credentials {
 
     /// Returns a resource token of a permission, issued at `now` for `seconds`; `None` without a
     /// key that issues tokens.
-    pub fn token(&self, grant: &Grant, engine: &Engine, now: i64, seconds: u64) -> Option<String> {
+    pub fn token(
+        &self,
+        grant: &PermissionContent,
+        engine: &Engine,
+        now: i64,
+        seconds: u64,
+    ) -> Option<String> {
         match self.0.trusted_caller(TrustedAccess::Full, now) {
             Ok(Caller::FullKey(issuer)) => Some(issuer.issue(grant, engine, seconds)),
             _ => None,

@@ -9,11 +9,12 @@
 //! finish      the wait for durability, and the reply
 //! ```
 
-use crate::account::{self, AccountRegions};
+use crate::account::{self, Account, AccountRegions};
 use crate::auth::{self, AccessRequest, Authenticator, Caller, Keys, SignedRequest};
 use crate::binary_json;
 use crate::body;
 use crate::call::Call;
+use crate::connection::{Connection, HEAD_BYTES, HEADERS, NoMemoryForHead, TrustedAccess};
 use crate::cors::Cors;
 use crate::faults::{FaultTime, Faults, InjectedFault, InjectedReply, Unanswered};
 use crate::headers::RequestHeaders;
@@ -24,10 +25,10 @@ use crate::log::{Field, Log, LogLevel};
 use crate::metrics::{ConnectionCounters, Metrics, RequestKind};
 use crate::notices::Notices;
 use crate::operations::{self, Lane, Operation};
-use crate::options::{Account, Options};
+use crate::options::Options;
 use crate::ownership::{NotOwned, TakeBack};
-use crate::placement::{Pool, QUERIES, catch_panics};
-use crate::reply::Reply;
+use crate::pools::{Pool, QUERIES, catch_panics};
+use crate::reply::{Reply, guid};
 use crate::request_log::{Finished, RecordReason, RequestLog, RequestRecord};
 use crate::route::{Path, Route, Target};
 use crate::script_lane::{OnDrop, ScriptLane};
@@ -43,16 +44,9 @@ use orrery_engine::{Cancel, Engine};
 use orrery_model::memory::Reservation;
 use orrery_model::world::World;
 use orrery_model::{Error, Kind, Result, limits};
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
-
-/// The largest head of a request, in bytes. The largest headers are directory tokens and
-/// continuations, of 16 KiB each.
-pub(crate) const HEAD_BYTES: usize = 64 * 1024;
-/// The largest number of headers of a request.
-pub(crate) const HEADERS: usize = 128;
 
 /// Answers requests of the protocol from an engine.
 pub struct Gateway {
@@ -78,50 +72,6 @@ pub struct Gateway {
     hosts: Hosts,
     cors: Cors,
 }
-
-/// The scheme of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheme {
-    /// Without TLS.
-    Http,
-    /// With TLS.
-    Https,
-}
-
-impl Scheme {
-    /// Returns the name of the scheme in a URL.
-    pub fn name(self) -> &'static str {
-        match self {
-            Scheme::Http => "http",
-            Scheme::Https => "https",
-        }
-    }
-}
-
-/// The properties of a connection.
-#[derive(Clone, Copy, Debug)]
-pub struct Connection {
-    /// The scheme: with or without TLS.
-    pub scheme: Scheme,
-    /// The address of the client.
-    pub peer: SocketAddr,
-    /// The address of the server. Requests that name no host get it as their host.
-    pub local: SocketAddr,
-}
-
-/// The rights of a request that a part of this server sends for a person whom the part has already
-/// identified, such as the console. Such a request has no signature.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TrustedAccess {
-    /// The rights of the primary key.
-    Full,
-    /// The rights of a key that allows reading only.
-    ReadOnly,
-}
-
-/// Marks a request for whose head there is no memory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NoMemoryForHead;
 
 /// The parts of a request that became known before its end, for the metrics and the logs.
 struct Trace {
@@ -243,7 +193,7 @@ impl Gateway {
         self.sampler.view(selection)
     }
 
-    /// Returns the log of slow, dear and failed requests.
+    /// Returns the log of slow, expensive and failed requests.
     pub fn request_log(&self) -> &RequestLog {
         &self.request_log
     }
@@ -721,7 +671,7 @@ impl Gateway {
         }
     }
 
-    /// Adds a request to the log of slow, dear and failed requests, if it is one of them.
+    /// Adds a request to the log of slow, expensive and failed requests, if it is one of them.
     fn record(&self, finished: &Finished<'_>) {
         let (status, charge) = (finished.reply.status, finished.reply.charge);
         let now_ms = || self.now_ms();
@@ -840,20 +790,6 @@ fn check_size(head: &Parts) -> Result<()> {
     )))
 }
 
-/// Returns a random GUID (version 4) made of 128 random bits.
-pub(crate) fn guid(high: u64, low: u64) -> String {
-    let high = (high & !0xF000) | 0x4000;
-    let low = (low & !(3 << 62)) | (1 << 63);
-    format!(
-        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-        high >> 32,
-        (high >> 16) & 0xFFFF,
-        high & 0xFFFF,
-        low >> 48,
-        low & 0xFFFF_FFFF_FFFF
-    )
-}
-
 /// Returns the bytes of the head of a request, approximately.
 fn head_bytes(head: &Parts) -> u64 {
     let mut bytes = head
@@ -864,18 +800,4 @@ fn head_bytes(head: &Parts) -> u64 {
         bytes += name.as_str().len() + value.len();
     }
     bytes as u64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_new_activity_id_is_a_random_guid() {
-        assert_eq!(guid(0, 0), "00000000-0000-4000-8000-000000000000");
-        assert_eq!(
-            guid(u64::MAX, u64::MAX),
-            "ffffffff-ffff-4fff-bfff-ffffffffffff"
-        );
-    }
 }

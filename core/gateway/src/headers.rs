@@ -10,7 +10,7 @@ mod value;
 
 pub use table::{Header, known_headers};
 
-use crate::options::Consistency;
+use crate::account::Consistency;
 use http::HeaderMap;
 use orrery_engine::request::{AdmissionOptions, IndexingDirective, ReadOptions, Throughput};
 use orrery_model::limits;

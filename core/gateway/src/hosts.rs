@@ -14,7 +14,7 @@
 //! Leaves out: names that resolve in a local network only, unless they are listed.
 
 use crate::auth::Authenticator;
-use crate::gateway::{Connection, TrustedAccess};
+use crate::connection::{Connection, TrustedAccess};
 use http::header::HOST;
 use http::request::Parts;
 use orrery_model::words::shortened;
@@ -223,7 +223,7 @@ pub(crate) fn named_host(head: &Parts) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::Scheme;
+    use crate::connection::Scheme;
     use http::Request;
     use std::net::SocketAddr;
 

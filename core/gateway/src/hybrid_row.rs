@@ -80,7 +80,7 @@ pub(crate) struct Operation {
 
 /// The result of one operation, as the client reads it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Answer<'a> {
+pub(crate) struct OperationResult<'a> {
     /// The status.
     pub(crate) status: u16,
     /// The sub-status; 0 for none.
@@ -117,7 +117,7 @@ pub(crate) fn read_operations(body: &Bytes) -> Result<Vec<Operation>> {
 }
 
 /// Writes the results of the operations of a batch, in the order of the operations.
-pub(crate) fn write_answers<'a>(answers: impl Iterator<Item = Answer<'a>>) -> Bytes {
+pub(crate) fn write_answers<'a>(answers: impl Iterator<Item = OperationResult<'a>>) -> Bytes {
     let mut stream = Vec::new();
     write_segment(&mut stream);
     for answer in answers {
@@ -283,7 +283,7 @@ impl Reader {
     }
 }
 
-impl Answer<'_> {
+impl OperationResult<'_> {
     /// Returns the result as a row of its schema.
     fn row(&self) -> Vec<u8> {
         let mut row = Vec::with_capacity(64 + self.body.map_or(0, <[u8]>::len));

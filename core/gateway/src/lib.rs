@@ -1,4 +1,5 @@
-//! The protocol over HTTP: the only crate that knows routes, headers, signatures and wire JSON.
+//! The protocol of the service over HTTP: the only crate that knows its routes, headers, signatures
+//! and wire JSON.
 //!
 //! A request passes through these modules in this order:
 //!
@@ -11,15 +12,54 @@
 //! auth        credentials -> caller, and the rights of the caller
 //! headers     request headers -> typed options, by one table of all known headers
 //! operations  method, headers and resource -> one row of the table of operations, and its function
-//! placement   the bounded pool for operations that may take long
+//! pools       the bounded pools for operations that may take long
 //! reply       result -> status, body and the headers that clients read
+//! held        the memory of bodies, and of answers that are not sent yet
+//! live, request_log, slow, spans   what operators see of requests, bounded and in memory
+//! spin        short waits for the next request of a fast client
+//! hybrid_row, binary_json   the binary forms of batches and of bodies
 //! ```
 //!
-//! Promises: every reply contains JSON or nothing, a charge and an activity id. Everything that a
-//! client asks for has its effect, is documented as having none, or is refused. A client gets the
-//! message of an error and never its cause.
+//! Three tables define the protocol: the paths in `route.rs`, the request headers in
+//! `headers/table.rs`, and the operations in `operations.rs`. A row of the last one states the
+//! method, the distinguishing header and the target of an operation, its name, the rights of its
+//! caller, the thread on which it starts, and its function.
 //!
-//! Left out: the direct (TCP) connection mode, and replies in the binary encoding of JSON.
+//! # A request, step by step
+//!
+//! 1. `serve_connection` tells TLS from plain text by the first byte of the connection and passes
+//!    each request to [`Gateway::handle`], which measures and logs the request, and turns a panic
+//!    of any later step into a 500.
+//! 2. `Gateway::check_head` checks everything that needs no body: `Path::parse` and `Path::route`
+//!    find the resource, `Authenticator::authenticate` finds the caller, `RequestHeaders::parse`
+//!    parses the headers by their table, `operations::choose` selects a row of the table of
+//!    operations, and `auth::check` compares rights.
+//! 3. `body::read` reads the body within its bounds of size, time and memory. A fault on demand
+//!    (`faults.rs`) strikes before the next steps or after them.
+//! 4. `Operation::lane` selects the thread. Reads, and creates of small items, start on the thread
+//!    that received them; queries, requests with scripts, and the rest of the slow ones (writes of
+//!    metadata, bodies over `POOL_BODY_BYTES`) have pools of their own. Requests with scripts wait
+//!    for their turn without a thread.
+//! 5. `Operation::start` finds the container and calls the function of the row, such as
+//!    `items::read`, which takes partition key, id and options from the request and calls the
+//!    engine.
+//! 6. The gateway awaits the engine's `Pending`, if the request may write.
+//! 7. `Reply::render` writes body, charge, session token and the other headers.
+//!
+//! A client that closes its connection drops the future of its request, which cancels the page of a
+//! query at its next check point.
+//!
+//! # Promises
+//!
+//! Every reply contains JSON or nothing, a charge and an activity id. Everything that a client asks
+//! for has its effect, is documented as having none, or is refused. A client gets the message of an
+//! error and never its cause.
+//!
+//! # Left out
+//!
+//! The direct (TCP) connection mode, and replies in the binary encoding of JSON. The ports of the
+//! management API and of the console have routes of their own, in `operator/admin` and
+//! `operator/console`.
 
 mod account;
 mod activity;
@@ -28,6 +68,7 @@ mod auth;
 mod binary_json;
 pub mod body;
 mod call;
+mod connection;
 mod connections;
 mod cors;
 mod date;
@@ -49,7 +90,7 @@ mod notices;
 mod operations;
 mod options;
 mod ownership;
-mod placement;
+mod pools;
 mod reply;
 mod request_body;
 mod request_log;
@@ -59,27 +100,29 @@ mod serve;
 mod slow;
 mod spans;
 mod spin;
+mod trusted;
 
-pub use account::{AccountRegion, AccountRegions};
+pub use account::{Account, AccountRegion, AccountRegions, Consistency};
 pub use activity::{CloseReason, Patience};
 pub use auth::{Directory, DirectoryError, Keys, KeysError};
+pub use connection::{Connection, Scheme, TrustedAccess};
 pub use connections::ConnectionLimits;
 pub use cors::{Cors, CorsError};
 pub use faults::{
     ArmedFault, FaultAnswer, FaultOutcome, FaultRule, FaultTime, Faults, Unanswered, known_statuses,
 };
-pub use gateway::{Connection, Gateway, Scheme, TrustedAccess};
+pub use gateway::Gateway;
 pub use headers::{Header, known_headers};
 pub use held::{BodyMemory, HEADS_PART};
 pub use hosts::{Hosts, WrongHost, host_of_url};
 pub use known_routes::{KnownRoute, known_routes};
 pub use live::{ContainerName, ContainerSeries, LiveSample, LiveSelection, LiveView};
 pub use log::{Field, Log, LogFormat, LogLevel};
-pub use metrics::{ConnectionCounters, Metrics, RequestCounts, RequestKind};
+pub use metrics::{ConnectionCounters, Metrics, RequestCounts, RequestKind, SpanCounters};
 pub use operations::Operation;
-pub use options::{Account, Consistency, Options};
+pub use options::Options;
 pub use ownership::{NotOwned, TakeBack};
-pub use placement::{Pool, catch_panics};
+pub use pools::{Pool, catch_panics};
 pub use reply::error_response;
 pub use request_body::RequestBody;
 pub use request_log::{
@@ -88,7 +131,7 @@ pub use request_log::{
 };
 pub use serve::{Port, Service, serve};
 pub use slow::SlowRequests;
-pub use spans::{RequestSpan, SpanCounters, SpanQueue, SpanRecorder, SpanSampler};
+pub use spans::{RequestSpan, SpanQueue, SpanRecorder, SpanSampler};
 
 /// The key that the vendor's emulator uses and every client documents. The key is public and
 /// protects nothing.

@@ -5,7 +5,6 @@
 
 use crate::activity::CloseReason;
 use crate::operations::Operation;
-use crate::spans::SpanCounters;
 use orrery_engine::request::Charge;
 use orrery_model::metrics::{Counter, Gauge, Histogram, HistogramSnapshot, LATENCY_BOUNDS_SECONDS};
 use orrery_model::sync::{read, write};
@@ -62,6 +61,17 @@ pub struct Metrics {
     pub connections: Arc<ConnectionCounters>,
     /// The spans of sampled requests.
     pub spans: Arc<SpanCounters>,
+}
+
+/// The spans of all requests, by their fate.
+#[derive(Debug, Default)]
+pub struct SpanCounters {
+    /// Accepted by the collector.
+    pub exported: Counter,
+    /// Dropped because the queue was full.
+    pub dropped: Counter,
+    /// Refused by the collector, or left in the queue when the server stopped.
+    pub refused: Counter,
 }
 
 /// The counters of the connections of a port.

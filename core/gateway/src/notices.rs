@@ -7,7 +7,7 @@
 //! have none.
 //! Left out: counts, which the metrics have.
 
-use crate::gateway::Connection;
+use crate::connection::Connection;
 use crate::hosts;
 use crate::log::{Field, Log, LogLevel};
 use crate::route::Path;

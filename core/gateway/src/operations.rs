@@ -55,7 +55,7 @@ pub struct Operation {
     name: &'static str,
     target: Target,
     rights: Rights,
-    placement: Placement,
+    runs_on: RunsOn,
     triggers: Triggers,
     is_query: bool,
     /// The operation is a patch.
@@ -65,7 +65,7 @@ pub struct Operation {
 
 /// The thread on which an operation starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Placement {
+enum RunsOn {
     /// The worker thread that read the request: the operation is short whatever the data.
     Worker,
     /// The bounded pool: the operation may take long, and must not delay other requests.
@@ -125,10 +125,10 @@ enum Function {
 struct Row {
     form: Form,
     target: Target,
-    entry: Entry,
+    entry: TableEntry,
 }
 
-enum Entry {
+enum TableEntry {
     Offered(Operation),
     /// The protocol has such an operation and this server does not. The text is the subject of the
     /// sentence that refuses the request.
@@ -210,7 +210,7 @@ const fn worker(
     rights: Rights,
     function: Function,
 ) -> Row {
-    offered(form, target, name, rights, Placement::Worker, function)
+    offered(form, target, name, rights, RunsOn::Worker, function)
 }
 
 /// Creates a row for an operation that starts on the pool.
@@ -221,7 +221,7 @@ const fn pool(
     rights: Rights,
     function: Function,
 ) -> Row {
-    offered(form, target, name, rights, Placement::Pool, function)
+    offered(form, target, name, rights, RunsOn::Pool, function)
 }
 
 /// Creates a row for an operation that runs a script.
@@ -232,7 +232,7 @@ const fn scripted(
     rights: Rights,
     function: Function,
 ) -> Row {
-    offered(form, target, name, rights, Placement::Scripts, function)
+    offered(form, target, name, rights, RunsOn::Scripts, function)
 }
 
 /// Creates a row for an operation. A row that makes no sense stops the build, because the compiler
@@ -242,7 +242,7 @@ const fn offered(
     target: Target,
     name: &'static str,
     rights: Rights,
-    placement: Placement,
+    runs_on: RunsOn,
     function: Function,
 ) -> Row {
     // A caller that may only read must be able to send every form of read.
@@ -273,7 +273,7 @@ const fn offered(
         name,
         target,
         rights,
-        placement,
+        runs_on,
         triggers: Triggers::None,
         is_query: matches!(form, Form::PostQuery | Form::PostQueryPlan),
         is_patch: matches!(form, Form::Patch),
@@ -282,7 +282,7 @@ const fn offered(
     Row {
         form,
         target,
-        entry: Entry::Offered(operation),
+        entry: TableEntry::Offered(operation),
     }
 }
 
@@ -291,7 +291,7 @@ const fn not_offered(form: Form, target: Target, subject: &'static str) -> Row {
     Row {
         form,
         target,
-        entry: Entry::NotOffered(subject),
+        entry: TableEntry::NotOffered(subject),
     }
 }
 
@@ -299,18 +299,18 @@ impl Row {
     /// Returns the row with triggers that run around the operation.
     const fn with_triggers(self) -> Row {
         match self.entry {
-            Entry::Offered(operation) => {
+            TableEntry::Offered(operation) => {
                 assert!(operation.rights.includes_writes(), "triggers of a read");
                 Row {
                     form: self.form,
                     target: self.target,
-                    entry: Entry::Offered(Operation {
+                    entry: TableEntry::Offered(Operation {
                         triggers: Triggers::Run,
                         ..operation
                     }),
                 }
             }
-            Entry::NotOffered(_) => panic!("triggers of what is not offered"),
+            TableEntry::NotOffered(_) => panic!("triggers of what is not offered"),
         }
     }
 }
@@ -333,7 +333,8 @@ const PERMISSION: Target = Target::AccessResource(AccessResourceKind::Permission
 const KEYS: Target = Target::AccessResources(AccessResourceKind::EncryptionKey);
 const KEY: Target = Target::AccessResource(AccessResourceKind::EncryptionKey);
 
-/// The table: form, target, name, rights, function; the row's constructor names the placement.
+/// The table: form, target, name, rights, function; the row's constructor says where the function
+/// runs.
 ///
 /// [`choose`] takes the first row that matches a request. The code relies on these properties,
 /// which the tests check:
@@ -500,8 +501,8 @@ pub(crate) fn choose(
     });
     let row = row.ok_or_else(|| method_not_allowed(method))?;
     let operation = match &row.entry {
-        Entry::Offered(operation) => operation,
-        Entry::NotOffered(subject) => return Err(Error::unsupported(subject)),
+        TableEntry::Offered(operation) => operation,
+        TableEntry::NotOffered(subject) => return Err(Error::unsupported(subject)),
     };
 
     // Only queries of items are ever answered in binary JSON: for other requests the service
@@ -542,8 +543,8 @@ impl Operation {
     /// Returns all operations, in the order of the table.
     pub fn all() -> impl Iterator<Item = &'static Operation> {
         ROWS.iter().filter_map(|row| match &row.entry {
-            Entry::Offered(operation) => Some(operation),
-            Entry::NotOffered(_) => None,
+            TableEntry::Offered(operation) => Some(operation),
+            TableEntry::NotOffered(_) => None,
         })
     }
 
@@ -594,12 +595,16 @@ impl Operation {
         let runs_trigger = self.triggers == Triggers::Run && call.headers.names_trigger();
         let runs_function =
             self.is_query && self.target == Target::Items && may_call_functions(&call.body);
-        if self.placement == Placement::Scripts || runs_trigger || runs_function {
+        if self.runs_on == RunsOn::Scripts || runs_trigger || runs_function {
             Lane::Script
         } else if self.is_query || (self.is_patch && may_have_condition(&call.body)) {
             // The condition of a patch is a query over its item.
             Lane::Query
-        } else if self.placement == Placement::Pool || call.body.len() > POOL_BODY_BYTES {
+        } else if self.runs_on == RunsOn::Pool
+            || call.body.len() > POOL_BODY_BYTES
+            || call.headers.wants_statistics
+        {
+            // Statistics read all keys of a large partition.
             Lane::Pool
         } else {
             Lane::Worker

@@ -1,6 +1,5 @@
 //! Replies: a status, a body, and the headers that clients read from every reply, success or error.
 
-use crate::gateway::guid;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -459,6 +458,20 @@ fn error_body(error: &Error, activity: &str) -> Bytes {
     body.into()
 }
 
+/// Returns a random GUID (version 4) made of 128 random bits.
+pub(crate) fn guid(high: u64, low: u64) -> String {
+    let high = (high & !0xF000) | 0x4000;
+    let low = (low & !(3 << 62)) | (1 << 63);
+    format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        high >> 32,
+        (high >> 16) & 0xFFFF,
+        high & 0xFFFF,
+        low >> 48,
+        low & 0xFFFF_FFFF_FFFF
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -621,5 +634,14 @@ mod tests {
             .render(&ACTIVITY, false);
         assert_eq!(header(&response, "x-ms-continuation"), None);
         assert_eq!(percent_encode("The value is 1."), "The%20value%20is%201.");
+    }
+
+    #[test]
+    fn a_new_activity_id_is_a_random_guid() {
+        assert_eq!(guid(0, 0), "00000000-0000-4000-8000-000000000000");
+        assert_eq!(
+            guid(u64::MAX, u64::MAX),
+            "ffffffff-ffff-4fff-bfff-ffffffffffff"
+        );
     }
 }

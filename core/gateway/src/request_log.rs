@@ -1,4 +1,4 @@
-//! The request log: the last slow, dear, throttled and failed requests, in memory.
+//! The request log: the last slow, expensive, throttled and failed requests, in memory.
 //!
 //! ```text
 //! settings   which requests are recorded

@@ -11,8 +11,8 @@
 //! * A request that must end loses its processes. Its answer is 429, and nothing of it took effect.
 //! * A request that waits for more than [`WAIT`], or finds the queue full, is answered with 429.
 
-use crate::fair_queue::{Entry, FairQueue, Places};
-use crate::placement::{RETRY_AFTER_MS, on_thread};
+use crate::fair_queue::{FairQueue, Places, QueueEntry};
+use crate::pools::{RETRY_AFTER_MS, on_thread};
 use orrery_engine::{Engine, ScriptPlace, Ticket};
 use orrery_model::sync::lock;
 use orrery_model::{Error, Kind, Result, Rid, limits};
@@ -44,13 +44,13 @@ struct State {
     /// The requests by database. A sender tells the waiting request that its turn has come.
     queue: FairQueue<Rid, oneshot::Sender<()>>,
     /// The tickets of the requests that run.
-    tickets: BTreeMap<Entry, Ticket>,
+    tickets: BTreeMap<QueueEntry, Ticket>,
 }
 
 /// A request in the lane. Dropping the value takes the request out.
-struct Place {
+struct QueuedRequest {
     lane: ScriptLane,
-    entry: Entry,
+    entry: QueueEntry,
     ticket: Ticket,
     /// Makes the request long after a time.
     aging: Option<tokio::task::AbortHandle>,
@@ -151,7 +151,7 @@ impl ScriptLane {
         lock(&self.state).queue.lengths()
     }
 
-    fn enter(&self, place: ScriptPlace, turn: oneshot::Sender<()>) -> Result<Place> {
+    fn enter(&self, place: ScriptPlace, turn: oneshot::Sender<()>) -> Result<QueuedRequest> {
         let mut state = lock(&self.state);
         let entry = state
             .queue
@@ -159,7 +159,7 @@ impl ScriptLane {
             .ok_or_else(|| refusal("too many requests with scripts wait already"))?;
         let ticket = Ticket::default();
         state.tickets.insert(entry, ticket.clone());
-        Ok(Place {
+        Ok(QueuedRequest {
             lane: self.clone(),
             entry,
             ticket,
@@ -180,18 +180,18 @@ impl ScriptLane {
         }
     }
 
-    fn grow_old(&self, entry: Entry) {
+    fn grow_old(&self, entry: QueueEntry) {
         lock(&self.state).queue.grow_old(entry);
         self.start_requests();
     }
 
-    fn grow_long(&self, entry: Entry) {
+    fn grow_long(&self, entry: QueueEntry) {
         lock(&self.state).queue.grow_long(entry);
         self.start_requests();
     }
 }
 
-impl Drop for Place {
+impl Drop for QueuedRequest {
     fn drop(&mut self) {
         if let Some(aging) = &self.aging {
             aging.abort();

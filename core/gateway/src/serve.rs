@@ -7,9 +7,10 @@
 //! (`connections.rs`), and the wait at shutdown.
 
 use crate::activity::{Activity, Check, CloseReason, HeldRequest, PacedStream, Patience, Stage};
-use crate::connections::{ConnectionLimits, Connections, NoPlace, Place};
+use crate::connection::{Connection, NoMemoryForHead, Scheme};
+use crate::connections::{ConnectionLimits, ConnectionSlot, Connections, NoPlace};
 use crate::faults::Unanswered;
-use crate::gateway::{Connection, Gateway, NoMemoryForHead, Scheme};
+use crate::gateway::Gateway;
 use crate::held::BodyMemory;
 use crate::log::{Field, Log, LogLevel};
 use crate::metrics::ConnectionCounters;
@@ -39,9 +40,9 @@ use tokio_rustls::rustls::ServerConfig;
 
 /// The bytes of a request's head that are read at most. The limit is twice that of the gateway, so
 /// that the gateway refuses all that an honest client may send, and refuses it in JSON.
-const HEAD_BYTES: usize = 2 * crate::gateway::HEAD_BYTES;
+const HEAD_BYTES: usize = 2 * crate::connection::HEAD_BYTES;
 /// The headers of a request that are read at most; twice the limit of the gateway.
-const HEADERS: usize = 2 * crate::gateway::HEADERS;
+const HEADERS: usize = 2 * crate::connection::HEADERS;
 /// The largest number of concurrent requests of one HTTP/2 connection.
 const STREAMS: u32 = 128;
 /// The bytes of a request body, and of all bodies of a connection, that HTTP/2 takes before the
@@ -242,7 +243,7 @@ fn spawn_connection(
     shared: Arc<Shared>,
     stream: TcpStream,
     peer: SocketAddr,
-    place: Place,
+    place: ConnectionSlot,
     watcher: Watcher,
     stopping: watch::Receiver<()>,
 ) {
@@ -316,7 +317,10 @@ impl Door {
     }
 
     /// Accepts the next connection that gets a place.
-    async fn accept(&mut self, service: &dyn AnyService) -> (TcpStream, SocketAddr, Place) {
+    async fn accept(
+        &mut self,
+        service: &dyn AnyService,
+    ) -> (TcpStream, SocketAddr, ConnectionSlot) {
         loop {
             let (stream, peer) = match self.accept_any().await {
                 Ok(accepted) => accepted,
@@ -338,7 +342,11 @@ impl Door {
 
     /// Returns a place for a connection of `peer`; `None` if the connection is refused. Waits while
     /// no connection waits for its client, because one of the requests in progress will end.
-    async fn place(&mut self, peer: SocketAddr, service: &dyn AnyService) -> Option<Place> {
+    async fn place(
+        &mut self,
+        peer: SocketAddr,
+        service: &dyn AnyService,
+    ) -> Option<ConnectionSlot> {
         loop {
             match self.connections.admit(peer.ip(), Instant::now()) {
                 Ok(place) => return Some(place),
@@ -374,7 +382,7 @@ impl Shared {
         &self,
         stream: TcpStream,
         peer: SocketAddr,
-        mut place: Place,
+        mut place: ConnectionSlot,
         watcher: Watcher,
         stopping: watch::Receiver<()>,
     ) -> Result<(), BoxError> {

@@ -12,11 +12,10 @@
 //! for the exporter, which must remove its values.
 //! Left out: the protocol of the export, and spans inside the engine.
 
-use crate::metrics::RequestKind;
+use crate::metrics::{RequestKind, SpanCounters};
 use crate::request_log::{Finished, container_names, partition_count, returned_rows};
 use http::HeaderMap;
 use orrery_engine::Engine;
-use orrery_model::metrics::Counter;
 use orrery_model::world::World;
 use orrery_model::{Error, Kind};
 use std::net::SocketAddr;
@@ -30,17 +29,6 @@ const TRACE_STATE_BYTES: usize = 512;
 const QUERY_BYTES: usize = 8 * 1024;
 /// The bytes of a user agent that are kept.
 const USER_AGENT_BYTES: usize = 256;
-
-/// The spans of all requests, by their fate.
-#[derive(Debug, Default)]
-pub struct SpanCounters {
-    /// Accepted by the collector.
-    pub exported: Counter,
-    /// Dropped because the queue was full.
-    pub dropped: Counter,
-    /// Refused by the collector, or left in the queue when the server stopped.
-    pub refused: Counter,
-}
 
 /// The decision whether a request is recorded, by the names of `OTEL_TRACES_SAMPLER`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -308,7 +296,7 @@ impl SpanRecorder {
 #[derive(Debug)]
 pub(crate) struct SpanAccount {
     /// The consistency of requests that ask for none.
-    pub(crate) consistency: crate::options::Consistency,
+    pub(crate) consistency: crate::account::Consistency,
     /// The region that answers.
     pub(crate) region: Arc<str>,
 }

@@ -151,7 +151,7 @@ kinds! {
     /// The server cannot handle the request at the moment.
     Unavailable => 503, 0, "ServiceUnavailable", AfterWait;
     /// Another node owns the physical partition, or may own it since a commit was fenced. The
-    /// request was not carried out; the node passes it on, so clients see this error only if no
+    /// request was not carried out; the node forwards it, so clients see this error only if no
     /// owner could be reached, and inside the answer to several operations.
     NotOwned => 503, 0, "ServiceUnavailable", AfterWait;
     /// The disk of the server is full. Reads and deletions go on.

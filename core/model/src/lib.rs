@@ -3,11 +3,12 @@
 //! All other crates use these types: JSON values and their order ([`json`]), resource ids
 //! ([`rid`]), partition keys and their position in the hash space ([`partition_key`]), partial
 //! updates ([`patch`]), the table of errors ([`error`]), limits ([`limits`]), counted work
-//! ([`work`]), counters for operators ([`metrics`]), budgets of memory ([`memory`]), locks that
-//! survive a panic ([`sync`]), words for messages ([`words`]), and the interface for time and
-//! randomness ([`world`]).
+//! ([`work`]), hexadecimal digits ([`hex`]), counters for operators ([`metrics`]), budgets of
+//! memory ([`memory`]), locks that survive a panic ([`sync`]), words for messages ([`words`]), and
+//! the interface for time and randomness ([`world`]).
 
 pub mod error;
+pub mod hex;
 pub mod json;
 pub mod limits;
 pub mod memory;

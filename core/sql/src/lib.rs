@@ -97,6 +97,7 @@ pub use plan::{
 pub use query::Query;
 pub use resume_filter::ResumeFilter;
 pub use run::item::read_members;
+pub use run::sort::{keys_from_json, keys_to_json};
 pub use run::stopwatch::{Clock, Lap, Stopwatch};
 pub use seams::{
     Bounds, Candidate, Environment, Functions, Page, ResumePoint, Source, VectorPath, Work,

@@ -89,6 +89,33 @@ fn loops_within_one_item_read_the_clock() {
     assert!(matches!(result, Err(QueryError::Timeout)));
 }
 
+/// An aggregate may end the item in work after the time of the page is over, so a user-defined
+/// function that takes long must not be called without bound for that item.
+#[test]
+fn an_aggregate_out_of_time_calls_a_function_few_times_more() {
+    let list: Vec<String> = (0..5000).map(|n| n.to_string()).collect();
+    let items = [Bytes::from(format!(
+        r#"{{"id":"1","list":[{}]}}"#,
+        list.join(",")
+    ))];
+    let query = compile("SELECT VALUE SUM(udf.add(l, 1)) FROM c JOIN l IN c.list");
+    let mut source = Items::new(&items);
+    let mut readings = 0;
+    let mut is_expired = || {
+        readings += 1;
+        readings >= 10
+    };
+    let mut bounds = bounds(&mut is_expired);
+    let mut work = Work::default();
+    let result = query.run(&mut source, &mut Udfs, None, &mut bounds, &mut work);
+    assert!(matches!(result, Err(QueryError::Timeout)));
+    assert!(
+        (10..=80).contains(&work.udf_calls),
+        "{} calls",
+        work.udf_calls
+    );
+}
+
 #[test]
 fn a_query_that_holds_too_many_bytes_is_refused() {
     let long = format!("SELECT VALUE [{}] FROM c", vec!["c"; 5000].join(","));

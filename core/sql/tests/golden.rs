@@ -290,6 +290,10 @@ fn on_a_failing_source(query: &Query) -> Result<Vec<String>, QueryError> {
     Ok(Vec::new())
 }
 
+#[expect(
+    clippy::too_many_lines,
+    reason = "an answer and what it says of its plan"
+)]
 fn answers(
     text: &str,
     parameters: &[(String, Json)],

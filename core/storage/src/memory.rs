@@ -128,7 +128,6 @@ impl Store for MemoryStore {
         Capabilities {
             durable: false,
             long_snapshots: true,
-            watch: false,
             followers: false,
             remote: false,
         }

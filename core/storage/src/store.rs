@@ -31,7 +31,7 @@
 //!    counts.
 //! 9. **Snapshots do not change**, hold only durable commits, and hold every commit that was
 //!    answered `Ok`, or was shown by another snapshot, before they were taken.
-//! 10. **Watch** is offered by no engine in this crate, and [`Capabilities`] says so.
+//! 10. **No notices**: an engine announces no commit. A reader reads the head again.
 //! 11. **Partitions are independent**: no key, head or epoch of a partition is seen from another
 //!     partition, under any concurrency.
 //! 12. **A paused writer is harmless.** However long a writer was paused, its next commit is fenced
@@ -162,8 +162,6 @@ pub struct Capabilities {
     pub durable: bool,
     /// Snapshots may be held as long as wanted (at the price of the space they pin).
     pub long_snapshots: bool,
-    /// Hints about new commits.
-    pub watch: bool,
     /// Reads from copies on other machines: [`Store::follower_snapshots`].
     pub followers: bool,
     /// The data is on other machines, which may be away for a minute and come back.

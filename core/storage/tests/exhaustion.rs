@@ -3,7 +3,7 @@
 //!
 //! The parent starts this test binary again under a limit of descriptors. The child takes all of
 //! them while it commits so much that tables must be written, gives them back and goes on. A full
-//! disk is tried by `program/server/tests/full_disk.rs`, which needs a file system of its own.
+//! disk is tried by `program/cli/tests/full_disk.rs`, which needs a file system of its own.
 
 #![allow(clippy::print_stdout)] // the child reports through its standard output
 

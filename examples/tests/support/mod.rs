@@ -90,7 +90,7 @@ fn server_program() -> PathBuf {
         .parent()
         .expect("a directory");
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--locked", "--quiet", "--package", "orrery-server"]);
+    build.args(["build", "--locked", "--quiet", "--package", "orrery-cli"]);
     // Cargo has set these for the test, and the build of some libraries depends on them.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();

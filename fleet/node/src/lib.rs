@@ -1,25 +1,55 @@
-//! The fleet as one of its nodes sees it: which nodes live, in which regions, and which node owns
-//! which partition.
+//! A node of a fleet: one of several servers on the same PostgreSQL clusters.
 //!
-//! - `roster.rs`: the live nodes, and the messages with which a node tells of itself;
-//! - `assignment.rs`: the choice of the owner of a partition by loads;
-//! - `grants.rs`: the partitions that the holder of the lease lets other nodes own;
-//! - `local_read.rs`: the requests that a node may answer from a copy of the data;
-//! - `regions.rs`: the addresses of the account's regions, made from the live nodes.
+//! One node at a time holds the lease of the account and answers for everything that it has not
+//! granted to another node. The others wait for the lease, own the partitions that were granted to
+//! them, and forward other requests.
 //!
-//! Promises: the decisions are functions of their arguments, without clock and network. A text of
-//! another node becomes part of an address for clients only if it has the form of one.
+//! - `lease.rs`: the lease of the node that serves the account;
+//! - `clusters.rs`: the stores, and the way of a node to the lease;
+//! - `signed.rs`: signed messages between nodes;
+//! - `roster.rs`: the live nodes; `roster/members.rs`: the messages with which a node tells of
+//!   itself; `roster/regions.rs`: the addresses of the account's regions, made from the live nodes;
+//! - `grants.rs`: partitions that nodes without the lease own;
+//! - `forward.rs`: the way of a request to the leaseholder, and to the owner of a partition;
+//! - `standby.rs`: reads from standbys;
+//! - `role.rs`: the role of a node, from the wait for the lease to the end of the process;
+//! - `port.rs`: the client port of a node, from before the lease until the end of the process;
+//! - `host.rs`: the server in whose process the node runs.
 //!
-//! Left out: the connections between nodes, and their signatures.
+//! Promises: the decisions in `grants/rules.rs`, `grants/assignment.rs`, `roster.rs`,
+//! `roster/regions.rs` and `standby/local_read.rs` are functions of their arguments, without clock
+//! and network. A text of another node becomes part of an address for clients only if it has the
+//! form of one.
+//!
+//! Left out: the configuration of a server, its life, and its management API.
 
-mod assignment;
+mod clusters;
+mod forward;
 mod grants;
-mod local_read;
-mod regions;
+mod host;
+mod lease;
+mod port;
+mod role;
 mod roster;
+mod signed;
+mod standby;
 
-pub use assignment::{Assignment, PartitionLoad, next_assignment};
-pub use grants::{Answer, Changes, Given, Owned, Owner, Recall};
-pub use local_read::{Freshness, freshness, is_final, is_query};
-pub use regions::{Location, Locations, locations};
+pub use clusters::{
+    Clusters, FleetOfNode, PreparedClusters, SeenNode, end, machine_name, open_for_lease,
+    prepare_placed, read_file,
+};
+pub use forward::Forwarder;
+pub use grants::assignment::{Assignment, PartitionLoad, next_assignment};
+pub use grants::rules::{Answer, Changes, Given, Owned, Owner, Recall};
+pub use grants::{Grantor, OwnerNode, open_owner};
+pub use host::{DatabaseOptions, Host, NodeContext, NodeError};
+pub use lease::{
+    LEASE_PARTITION, LeasedStore, Leaseholder, Moment, Node, NodeLease, NodesKey, Progress, Report,
+    Terms, Validity, leaseholder,
+};
+pub use port::{NodePort, NodePortOptions};
+pub use role::Seat;
+pub use roster::regions::{Location, Locations, locations};
 pub use roster::{Hearing, LiveNode, NodeFacts, Roster, facts_from_text, facts_to_text};
+pub use standby::local_read::{Freshness, freshness, is_final, is_query};
+pub use standby::{Reader, open_reader};

@@ -1,12 +1,15 @@
 //! The live nodes of a fleet, in memory.
 //!
-//! Each node tells the holder of the lease of itself every two seconds. The holder answers with all
+//! Each node tells the leaseholder of itself every two seconds. The leaseholder answers with all
 //! live nodes, so that each node knows them when the lease moves. A node that was silent for six
 //! seconds is gone.
 //!
 //! A name belongs to one node. A node that is started again may have another address, so a name
 //! with another address is no fault; but if the earlier address is heard again, two processes use
 //! the name, and the later one is refused while the first one lives.
+
+pub(crate) mod members;
+pub(crate) mod regions;
 
 use orrery_model::json::parse;
 use orrery_model::sync::lock;

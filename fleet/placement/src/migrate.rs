@@ -14,8 +14,8 @@
 //!
 //! Left out: stores that are written meanwhile, and the removal of an incomplete copy.
 
+use orrery_model::hex;
 use orrery_storage::{Commit, Head, PartitionId, Store, StoreError};
-use std::fmt::Write as _;
 use std::ops::Bound;
 use std::time::Duration;
 
@@ -141,12 +141,7 @@ fn begin(from: &dyn Store, to: &dyn Store) -> Result<(), StoreError> {
 /// Returns the text that names the state of a source: the head of its catalog, whose token is
 /// random.
 fn identity(head: Head) -> String {
-    let mut text = format!("{} ", head.lsn);
-    for byte in head.token {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    format!("{} {}", head.lsn, hex::encode(&head.token))
 }
 
 fn write_record(to: &dyn Store, identity: &str) -> Result<(), StoreError> {

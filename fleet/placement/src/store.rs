@@ -643,7 +643,6 @@ impl Store for PlacedStore {
         Capabilities {
             durable: all(|one| one.durable),
             long_snapshots: all(|one| one.long_snapshots),
-            watch: false,
             followers: false,
             remote: self
                 .clusters

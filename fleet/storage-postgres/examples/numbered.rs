@@ -11,7 +11,7 @@
 //!
 //! Promises: `verify` fails if an acknowledged number is not at its LSN, a refused number is found,
 //! a number is found twice, a commit is visible in part, or the feed has a gap.
-//! Leaves out: faults. `conformance/fleet` makes them while this program writes.
+//! Leaves out: faults. `conformance/faults/fleet` makes them while this program writes.
 
 #![allow(clippy::print_stdout)] // the output is the result
 

@@ -39,11 +39,7 @@ impl HeadRow {
 
 /// Returns a token as a literal of bytea.
 pub(crate) fn hex(token: &Token) -> String {
-    let mut text = String::from("\\x");
-    for byte in token {
-        text.push_str(&format!("{byte:02x}"));
-    }
-    text
+    format!("\\x{}", orrery_model::hex::encode(token))
 }
 
 #[cfg(test)]

@@ -498,7 +498,6 @@ impl Store for PostgresStore {
             durable: true,
             // A snapshot keeps a connection, and old rows on the server.
             long_snapshots: false,
-            watch: false,
             followers: self.shared.followers.are_possible(),
             remote: true,
         }

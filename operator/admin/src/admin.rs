@@ -27,7 +27,7 @@ use orrery_model::json::parse;
 use orrery_model::memory::MemoryBudget;
 use orrery_model::world::World;
 use orrery_model::{Json, Object, sync};
-use orrery_what_if::TIME_MS;
+use orrery_prediction::TIME_MS;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::{Arc, RwLock};
@@ -102,7 +102,7 @@ impl Admin {
         *sync::write(&self.stage) = Stage::Forwarding(fleet, None);
     }
 
-    /// Announces that a node that sends requests on may own partitions, with these components.
+    /// Announces that a node that forwards requests may own partitions, with these components.
     pub fn begin_owning(&self, components: Components) {
         let mut stage = sync::write(&self.stage);
         if let Stage::Forwarding(_, owned) = &mut *stage {

@@ -12,8 +12,7 @@ pub(crate) const HEALTH: Schema = Schema {
     members: &[required(
         "status",
         ValueType::OneOf(&["alive", "ready", "forwarding"]),
-        "the state of the server; forwarding for a node that sends requests on to the node with \
-         the lease",
+        "the state of the server; forwarding for a node that forwards requests to the leaseholder",
     )],
 };
 
@@ -23,7 +22,7 @@ pub(crate) fn alive(_: Stage) -> Result<Answer, Problem> {
 }
 
 /// Reports readiness: the server is serving, and a probe of the engine succeeds; or the server is a
-/// node that sends requests on.
+/// node that forwards requests.
 pub(crate) fn ready(stage: Stage) -> Result<Answer, Problem> {
     let components = match stage {
         Stage::Serving(components) => components,

@@ -10,7 +10,8 @@
 //! stage      lifecycle of the server and its components
 //! families, cluster_metrics   metrics as values, from which their text and their export are made
 //! health, status, metrics, live, requests, language, faults, clock, snapshots, partitions,
-//! traffic, feed_consumers, operations, clusters, balancing, nodes, throughput, what_if, forecast
+//! traffic, feed_consumers, operations, clusters, balancing, nodes, throughput, predictions,
+//! query_predictions
 //!            handlers, one file for each subject
 //! ```
 //!
@@ -33,7 +34,6 @@ mod clusters;
 mod families;
 mod faults;
 mod feed_consumers;
-mod forecast;
 mod health;
 mod key;
 mod language;
@@ -43,8 +43,10 @@ mod nodes;
 mod openapi;
 mod operations;
 mod partitions;
+mod predictions;
 mod problem;
 mod process;
+mod query_predictions;
 mod requests;
 mod route;
 mod routes;
@@ -54,7 +56,6 @@ mod stage;
 mod status;
 mod throughput;
 mod traffic;
-mod what_if;
 
 pub use admin::{Admin, Options};
 pub use balancing::balance_clusters;

@@ -23,8 +23,7 @@ pub(crate) const NODE: Schema = Schema {
         required(
             "holdsLease",
             YES_OR_NO,
-            "yes for the node that holds the lease of the account; the others send requests on to \
-             that node",
+            "yes for the leaseholder; the others forward requests to that node",
         ),
         required(
             "partitions",
@@ -49,7 +48,7 @@ pub(crate) const LIST: Schema = Schema {
     )],
 };
 
-/// Lists the live nodes. A node that sends requests on lists them too.
+/// Lists the live nodes. A node that forwards requests lists them too.
 pub(crate) fn list(stage: Stage) -> Result<Answer, Problem> {
     let nodes = match stage {
         Stage::Recovering => return Err(stage::recovering()),

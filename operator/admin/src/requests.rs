@@ -1,4 +1,4 @@
-//! The log of slow, dear, throttled and failed requests, and its settings.
+//! The log of slow, expensive, throttled and failed requests, and its settings.
 //!
 //! Times are in milliseconds since 1970-01-01 UTC, charges in request units.
 
@@ -98,7 +98,7 @@ const REQUEST: Schema = Schema {
         required("number", COUNT, "number of the request in the log"),
         required(
             "reason",
-            ValueType::OneOf(&["throttled", "failed", "dear", "slow", "followed"]),
+            ValueType::OneOf(&["throttled", "failed", "expensive", "slow", "followed"]),
             "first reason for which the request was recorded",
         ),
         required("time", COUNT, "time of the answer in milliseconds"),

@@ -27,6 +27,8 @@ pub(crate) struct Route {
     pub(crate) method: &'static str,
     /// Path; a segment in braces is a parameter.
     pub(crate) path: &'static str,
+    /// An older path that is still accepted and not described.
+    pub(crate) former_path: Option<&'static str>,
     /// Name of the operation in the OpenAPI description.
     pub(crate) operation_id: &'static str,
     /// Description of the operation in a sentence.
@@ -147,6 +149,7 @@ impl Route {
         Route {
             method,
             path,
+            former_path: None,
             operation_id,
             summary: "",
             is_public: false,
@@ -163,6 +166,12 @@ impl Route {
     /// Sets the summary.
     pub(crate) const fn summary(mut self, summary: &'static str) -> Self {
         self.summary = summary;
+        self
+    }
+
+    /// Accepts the path that the route had before as well.
+    pub(crate) const fn formerly(mut self, path: &'static str) -> Self {
+        self.former_path = Some(path);
         self
     }
 
@@ -219,23 +228,11 @@ impl Route {
         self
     }
 
-    /// Returns the values of the path parameters if `segments` is a path of this route.
+    /// Returns the values of the path parameters if `segments` is the path of this route, or its
+    /// former path.
     pub(crate) fn match_path(&self, segments: &[String]) -> Option<Vec<String>> {
-        let pattern: Vec<&str> = self.path.trim_matches('/').split('/').collect();
-        if pattern.len() != segments.len() {
-            return None;
-        }
-
-        let mut parameters = Vec::new();
-        for (expected, segment) in pattern.iter().zip(segments) {
-            let is_parameter = expected.starts_with('{');
-            if is_parameter && !segment.is_empty() {
-                parameters.push(segment.clone());
-            } else if is_parameter || expected != segment {
-                return None;
-            }
-        }
-        Some(parameters)
+        let former = || match_segments(self.former_path?, segments);
+        match_segments(self.path, segments).or_else(former)
     }
 
     /// Returns the names of the path parameters.
@@ -244,6 +241,25 @@ impl Route {
             .split('/')
             .filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
     }
+}
+
+/// Returns the values of the path parameters if `segments` has the form of `path`.
+fn match_segments(path: &str, segments: &[String]) -> Option<Vec<String>> {
+    let pattern: Vec<&str> = path.trim_matches('/').split('/').collect();
+    if pattern.len() != segments.len() {
+        return None;
+    }
+
+    let mut parameters = Vec::new();
+    for (expected, segment) in pattern.iter().zip(segments) {
+        let is_parameter = expected.starts_with('{');
+        if is_parameter && !segment.is_empty() {
+            parameters.push(segment.clone());
+        } else if is_parameter || expected != segment {
+            return None;
+        }
+    }
+    Some(parameters)
 }
 
 impl std::fmt::Debug for Route {

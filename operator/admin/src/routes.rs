@@ -9,9 +9,9 @@ use crate::route::Handler::{AnyStage, EachNode, Serving};
 use crate::route::{ResponseBody, Route, delete, get, post, put};
 use crate::stage::Stage;
 use crate::{
-    balancing, clock, clusters, faults, feed_consumers, forecast, health, language, live, metrics,
-    nodes, openapi, operations, partitions, requests, snapshots, status, throughput, traffic,
-    what_if,
+    balancing, clock, clusters, faults, feed_consumers, health, language, live, metrics, nodes,
+    openapi, operations, partitions, predictions, query_predictions, requests, snapshots, status,
+    throughput, traffic,
 };
 
 const PARTITIONS: &str = "/dbs/{db}/colls/{coll}/partitions";
@@ -55,7 +55,7 @@ pub(crate) static ROUTES: &[Route] = &[
         .query(&live::QUERY)
         .returns(&live::LIVE),
     get("/requests", "listRequests", EachNode(requests::list))
-        .summary("Lists the last slow, dear, throttled and failed requests.")
+        .summary("Lists the last slow, expensive, throttled and failed requests.")
         .query(&requests::QUERY)
         .returns(&requests::LIST),
     get(
@@ -160,52 +160,56 @@ pub(crate) static ROUTES: &[Route] = &[
     .returns(&traffic::QUERIES),
     // Predictions
     post(
-        "/dbs/{db}/colls/{coll}/what-if",
+        "/dbs/{db}/colls/{coll}/prediction",
         "predict",
-        Serving(forecast::forecast),
+        Serving(predictions::run),
     )
     .summary(
         "Predicts the recorded requests of a container under another partition key, throughput or \
          indexing policy, on copies of its items.",
     )
+    .formerly("/dbs/{db}/colls/{coll}/what-if")
     .measures()
-    .takes(&forecast::PROPOSAL)
-    .returns(&forecast::FORECAST),
+    .takes(&predictions::PROPOSAL)
+    .returns(&predictions::PREDICTION),
     get(
-        "/dbs/{db}/colls/{coll}/what-if/keys",
+        "/dbs/{db}/colls/{coll}/prediction/keys",
         "listKeyCandidates",
-        Serving(forecast::candidates),
+        Serving(predictions::candidates),
     )
     .summary(
         "Lists the properties in a sample of items that could be the partition key, with the \
          number of their values.",
     )
+    .formerly("/dbs/{db}/colls/{coll}/what-if/keys")
     .measures()
-    .returns(&forecast::CANDIDATES),
+    .returns(&predictions::CANDIDATES),
     post(
-        "/dbs/{db}/colls/{coll}/what-if/query",
-        "tryIndexingPolicy",
-        Serving(what_if::query),
+        "/dbs/{db}/colls/{coll}/prediction/query",
+        "predictQuery",
+        Serving(query_predictions::run),
     )
     .summary(
         "Measures a query on copies of the items, with the indexing policy as it is and as \
          proposed.",
     )
+    .formerly("/dbs/{db}/colls/{coll}/what-if/query")
     .measures()
-    .takes(&what_if::TRIAL)
-    .returns(&what_if::COMPARISON),
+    .takes(&query_predictions::PROPOSAL)
+    .returns(&query_predictions::PREDICTION),
     post(
-        "/dbs/{db}/colls/{coll}/what-if/why",
+        "/dbs/{db}/colls/{coll}/prediction/why",
         "explainQuery",
-        Serving(what_if::why),
+        Serving(query_predictions::why),
     )
     .summary(
         "Measures a query without a charge to the container, and returns the reasons for its \
          charge in words.",
     )
+    .formerly("/dbs/{db}/colls/{coll}/what-if/why")
     .measures()
-    .takes(&what_if::QUESTION)
-    .returns(&what_if::SIDE),
+    .takes(&query_predictions::QUERY)
+    .returns(&query_predictions::SIDE),
     get(
         "/dbs/{db}/colls/{coll}/feed-consumers",
         "listFeedConsumers",
@@ -503,6 +507,23 @@ mod tests {
             committed == description,
             "web/console/api/openapi.json differs from the routes: write it with ORRERY_BLESS=1"
         );
+    }
+
+    #[test]
+    fn a_former_path_finds_its_route_and_is_not_described() {
+        let described = openapi::document(ROUTES);
+        let paths = described.get("paths").expect("paths");
+        for route in ROUTES {
+            let Some(former) = route.former_path else {
+                continue;
+            };
+            let found = find(route.method, former).expect("the route exists");
+            assert_eq!(found.route.operation_id, route.operation_id, "{route:?}");
+            assert!(paths.get(former).is_none(), "{former}");
+        }
+        let found = find("POST", "/dbs/a/colls/b/what-if").expect("the route exists");
+        assert_eq!(found.route.operation_id, "predict");
+        assert_eq!(found.path_parameters, ["a", "b"]);
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub struct FleetNode {
     pub partitions: usize,
     /// Milliseconds since the node was heard of; 0 for the node that answers.
     pub silent_ms: u64,
-    /// True for the node that holds the lease of the account.
+    /// True for the leaseholder.
     pub holds_lease: bool,
 }
 
@@ -61,7 +61,7 @@ pub struct Components {
 pub(crate) enum Stage {
     /// The data is being opened.
     Recovering,
-    /// The server is a node that sends the requests of clients on to other nodes, except for the
+    /// The server is a node that forwards the requests of clients to other nodes, except for the
     /// partitions that it owns. The components are those of these partitions, once there may be
     /// any.
     Forwarding(Arc<dyn Fleet>, Option<Arc<Components>>),
@@ -81,7 +81,7 @@ pub(crate) fn forwarding(fleet: &dyn Fleet) -> Problem {
     let holder = fleet.nodes().into_iter().find(|node| node.holds_lease);
     let message = match holder {
         Some(node) => format!(
-            "this node sends requests on to the node '{}' at {}, which holds the lease of the \
+            "this node forwards requests to the node '{}' at {}, which holds the lease of the \
              account: ask the management API of that node",
             node.name, node.address
         ),

@@ -75,7 +75,7 @@ pub struct Console {
 }
 
 /// The part of the console that a path names.
-pub(crate) enum Place {
+pub(crate) enum ConsolePath {
     /// The path without its last slash.
     Redirect,
     /// The page.
@@ -123,29 +123,29 @@ impl Console {
 
     /// Returns the part of the console that the path `below` its base names; `None` if the path
     /// belongs to the other service of the port.
-    pub(crate) fn place(&self, below: &str, base: Base) -> Option<Place> {
+    pub(crate) fn place(&self, below: &str, base: Base) -> Option<ConsolePath> {
         if below.starts_with('/') {
             return Some(match base {
-                Base::Explorer => Place::Redirect,
+                Base::Explorer => ConsolePath::Redirect,
                 Base::Root => return None,
             });
         }
         match below {
-            "" | "index.html" => return Some(Place::Page),
-            "api/session" => return Some(Place::Session),
+            "" | "index.html" => return Some(ConsolePath::Page),
+            "api/session" => return Some(ConsolePath::Session),
             _ => {}
         }
         if let Some(path) = below.strip_prefix("api/manage/") {
-            return Some(Place::Manage(format!("/{path}")));
+            return Some(ConsolePath::Manage(format!("/{path}")));
         }
         if let Some(path) = below.strip_prefix("api/data/") {
-            return Some(Place::Data(format!("/{path}")));
+            return Some(ConsolePath::Data(format!("/{path}")));
         }
         let name = below.strip_prefix("assets/").unwrap_or(below);
         if self.files.find(name, &HeaderMap::new()).is_some() {
-            return Some(Place::File(name.to_owned()));
+            return Some(ConsolePath::File(name.to_owned()));
         }
-        (base == Base::Explorer).then_some(Place::Unknown)
+        (base == Base::Explorer).then_some(ConsolePath::Unknown)
     }
 
     /// Answers a request.
@@ -154,7 +154,7 @@ impl Console {
     /// A fault rule demands that the connection is closed without a reply.
     pub(crate) async fn handle(
         &self,
-        place: Place,
+        place: ConsolePath,
         request: Request<RequestBody>,
         connection: &Connection,
         base: Base,
@@ -174,7 +174,7 @@ impl Console {
 
     async fn answer(
         &self,
-        place: Place,
+        place: ConsolePath,
         request: Request<RequestBody>,
         connection: &Connection,
         base: Base,
@@ -188,15 +188,15 @@ impl Console {
             return Err(refusal);
         }
         let response = match place {
-            Place::Redirect => redirect(base, ""),
-            Place::Page => self.page(&head, connection, base)?,
-            Place::File(name) => self.file(&name, &head)?,
-            Place::Session => self.session(&head, body, connection, base).await?,
-            Place::Manage(path) => {
+            ConsolePath::Redirect => redirect(base, ""),
+            ConsolePath::Page => self.page(&head, connection, base)?,
+            ConsolePath::File(name) => self.file(&name, &head)?,
+            ConsolePath::Session => self.session(&head, body, connection, base).await?,
+            ConsolePath::Manage(path) => {
                 let request = passed_on(head, body, &path)?;
                 return Ok(self.admin.handle_trusted(request, connection).await);
             }
-            Place::Data(path) => {
+            ConsolePath::Data(path) => {
                 let database = self.database.get().ok_or_else(|| {
                     Refusal::new(503, "Recovering", "the server is opening its data")
                 })?;
@@ -208,26 +208,31 @@ impl Console {
                 let gateway = &database.gateway;
                 return Ok(gateway.handle_trusted(request, connection, access).await);
             }
-            Place::Unknown => return Err(Refusal::not_found()),
+            ConsolePath::Unknown => return Err(Refusal::not_found()),
         };
         Ok(Ok(response))
     }
 
     /// Checks everything that can be checked before the body is read: host, method, origin, session
     /// and token.
-    fn check(&self, place: &Place, head: &Parts, connection: &Connection) -> Result<(), Refusal> {
+    fn check(
+        &self,
+        place: &ConsolePath,
+        head: &Parts,
+        connection: &Connection,
+    ) -> Result<(), Refusal> {
         let host = guard::check_host(head, &self.hosts)?;
         let is_read = matches!(head.method, Method::GET | Method::HEAD);
         match place {
-            Place::Unknown => Ok(()),
-            Place::Redirect | Place::Page | Place::File(_) if is_read => Ok(()),
-            Place::Redirect | Place::Page | Place::File(_) => Err(Refusal::new(
+            ConsolePath::Unknown => Ok(()),
+            ConsolePath::Redirect | ConsolePath::Page | ConsolePath::File(_) if is_read => Ok(()),
+            ConsolePath::Redirect | ConsolePath::Page | ConsolePath::File(_) => Err(Refusal::new(
                 405,
                 "MethodNotAllowed",
                 "this page can only be read",
             )),
-            Place::Session => guard::check_origin(head, host, connection),
-            Place::Manage(_) | Place::Data(_) => {
+            ConsolePath::Session => guard::check_origin(head, host, connection),
+            ConsolePath::Manage(_) | ConsolePath::Data(_) => {
                 guard::check_origin(head, host, connection)?;
                 self.check_session(head, connection)?;
                 self.check_access(place, head)
@@ -240,8 +245,8 @@ impl Console {
     ///
     /// # Errors
     /// 403 for a request that may change something.
-    fn check_access(&self, place: &Place, head: &Parts) -> Result<(), Refusal> {
-        let Place::Manage(path) = place else {
+    fn check_access(&self, place: &ConsolePath, head: &Parts) -> Result<(), Refusal> {
+        let ConsolePath::Manage(path) = place else {
             return Ok(());
         };
         if self.access == Access::Full || self.admin.only_reads(head.method.as_str(), path) {

@@ -11,6 +11,7 @@
 //! Left out: a limit on attempts to sign in. The management API takes the same keys without one,
 //! and a limit would let one guesser lock others out; the keys of the server have 256 bits.
 
+use orrery_model::hex;
 use orrery_model::sync::lock;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -133,7 +134,7 @@ pub(crate) fn is_equal(one: &str, other: &str) -> bool {
 pub(crate) fn new_secret() -> Result<String, getrandom::Error> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex::encode(&bytes))
 }
 
 fn digest(text: &str) -> Secret {

@@ -23,7 +23,7 @@ const BACKLOG: i32 = 1024;
 
 /// One `--listen` address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Listen {
+pub enum Listen {
     /// The loopback addresses of this machine, by IPv4 and by IPv6.
     Localhost(u16),
     /// All addresses of this machine, by IPv4 and by IPv6.
@@ -77,7 +77,7 @@ impl fmt::Display for Listen {
 
 impl Listen {
     /// Returns the address that is always listened on.
-    pub(crate) fn first(self) -> SocketAddr {
+    pub fn first(self) -> SocketAddr {
         match self {
             Listen::Localhost(port) => (Ipv4Addr::LOCALHOST, port).into(),
             Listen::Everywhere(port) => (Ipv4Addr::UNSPECIFIED, port).into(),
@@ -95,7 +95,7 @@ impl Listen {
     }
 
     /// Returns the same addresses with another port.
-    pub(crate) fn with_port(self, port: u16) -> Listen {
+    pub fn with_port(self, port: u16) -> Listen {
         match self {
             Listen::Localhost(_) => Listen::Localhost(port),
             Listen::Everywhere(_) => Listen::Everywhere(port),
@@ -104,7 +104,7 @@ impl Listen {
     }
 
     /// Returns true if only this machine can reach the address.
-    pub(crate) fn is_loopback(self) -> bool {
+    pub fn is_loopback(self) -> bool {
         self.first().ip().is_loopback()
     }
 }
@@ -227,12 +227,7 @@ pub(crate) fn first_of(listeners: &[TcpListener]) -> io::Result<SocketAddr> {
 
 /// Returns the failure to listen for `subject`: the program that has the port, and `remedy`, which
 /// names the option that changes the port.
-pub(crate) fn cannot_listen(
-    wanted: Listen,
-    subject: &str,
-    error: &io::Error,
-    remedy: &str,
-) -> Failure {
+pub fn cannot_listen(wanted: Listen, subject: &str, error: &io::Error, remedy: &str) -> Failure {
     let failed = format!("cannot listen on {wanted} for {subject}: {error}");
     if error.kind() != io::ErrorKind::AddrInUse {
         return Failure::Failed(format!("{failed}; {remedy}"));
@@ -252,7 +247,7 @@ pub(crate) fn cannot_listen(
 
 /// Returns an address at which a server that listens on `listen` can be reached from this machine:
 /// the loopback address if the server listens on all interfaces, otherwise `listen` itself.
-pub(crate) fn reachable(listen: SocketAddr) -> SocketAddr {
+pub fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),

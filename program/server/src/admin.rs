@@ -34,8 +34,8 @@ struct LoadedKeys {
     file: Option<PathBuf>,
 }
 
-/// A management API that listens.
-pub(crate) struct AdminServer {
+/// The management API of a server, with its console: what a program tells its user of them.
+pub struct AdminServer {
     admin: Arc<Admin>,
     console: Option<Arc<Console>>,
     address: SocketAddr,
@@ -105,7 +105,7 @@ impl AdminServer {
         }))
     }
 
-    /// Announces that the requests of clients are sent on to another node.
+    /// Announces that the requests of clients are forwarded to another node.
     pub(crate) fn begin_forwarding(&self, fleet: Arc<dyn Fleet>) {
         self.admin.begin_forwarding(fleet);
     }
@@ -125,6 +125,11 @@ impl AdminServer {
         self.console.as_ref()
     }
 
+    /// Returns true unless the console is switched off.
+    pub fn has_console(&self) -> bool {
+        self.console.is_some()
+    }
+
     /// Announces that clients are served, and by which database.
     pub(crate) fn begin_console(&self, database: Database) {
         if let Some(console) = &self.console {
@@ -134,7 +139,7 @@ impl AdminServer {
 
     /// Returns a new address of the console that signs one browser in; `None` if the console is
     /// switched off. The address before it becomes invalid.
-    pub(crate) fn console_address(&self) -> Option<String> {
+    pub fn console_address(&self) -> Option<String> {
         let token = self.console.as_ref()?.one_time_token()?;
         Some(format!("{}?token={token}", self.endpoint()))
     }
@@ -144,23 +149,24 @@ impl AdminServer {
         self.admin.begin_draining();
     }
 
+    /// Returns the address on which the management API listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Returns the URL of the management API on this machine.
-    pub(crate) fn endpoint(&self) -> String {
+    pub fn endpoint(&self) -> String {
         format!("http://{}/", reachable(self.address))
     }
 
     /// Returns the first key.
-    pub(crate) fn key(&self) -> &str {
+    pub fn key(&self) -> &str {
         &self.keys.first
     }
 
-    /// Returns the URL and the key, or the file with the key, as a text for people.
-    pub(crate) fn description(&self) -> String {
-        let address = self.address;
-        match &self.keys.file {
-            Some(file) => format!("http://{address}, key in {}", file.display()),
-            None => format!("http://{address}, key {}", self.keys.first),
-        }
+    /// Returns the file with the keys; `None` if the key exists in memory only.
+    pub fn key_file(&self) -> Option<&Path> {
+        self.keys.file.as_deref()
     }
 
     /// Stops listening and waits for the requests in progress.
@@ -277,7 +283,7 @@ fn new_key() -> Result<String, Failure> {
             "cannot get random numbers from the system for an admin key: {error}"
         ))
     })?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(orrery_model::hex::encode(&bytes))
 }
 
 #[cfg(test)]

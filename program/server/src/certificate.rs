@@ -33,15 +33,15 @@ pub(crate) struct PemPair {
 
 /// The facts that a certificate states.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub struct Facts {
     /// Host names and addresses, in lower case.
-    pub(crate) names: Vec<String>,
+    pub names: Vec<String>,
     /// End of the validity, in seconds since 1970.
-    pub(crate) expires: i64,
+    pub expires: i64,
 }
 
 /// Returns the files of the certificate and of the key in a data directory.
-pub(crate) fn files(data_dir: &Path) -> (PathBuf, PathBuf) {
+pub fn files(data_dir: &Path) -> (PathBuf, PathBuf) {
     let directory = data_dir.join("tls");
     (directory.join("cert.pem"), directory.join("key.pem"))
 }
@@ -126,7 +126,7 @@ pub(crate) fn facts_of_pem(pem: &str) -> Option<Facts> {
 }
 
 /// Returns the facts of a certificate; `None` if it cannot be parsed.
-pub(crate) fn facts(der: &[u8]) -> Option<Facts> {
+pub fn facts(der: &[u8]) -> Option<Facts> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let mut names = Vec::new();
     if let Ok(Some(extension)) = certificate.subject_alternative_name() {
@@ -203,7 +203,7 @@ pub(crate) fn host_name() -> Option<String> {
 ///
 /// # Errors
 /// The text is neither.
-pub(crate) fn parse_name(text: &str) -> Result<String, String> {
+pub fn parse_name(text: &str) -> Result<String, String> {
     let text = text.trim().to_ascii_lowercase();
     if let Ok(address) = text.trim_matches(['[', ']']).parse::<IpAddr>() {
         return Ok(address.to_string());
@@ -221,7 +221,7 @@ pub(crate) fn parse_name(text: &str) -> Result<String, String> {
 }
 
 /// Returns a certificate in PEM.
-pub(crate) fn to_pem(der: &[u8]) -> String {
+pub fn to_pem(der: &[u8]) -> String {
     let text = STANDARD.encode(der);
     let mut pem = String::from("-----BEGIN CERTIFICATE-----\n");
     for line in text.as_bytes().chunks(64) {

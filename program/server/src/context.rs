@@ -1,6 +1,5 @@
 //! The parts of a server that exist before its data is open.
 
-use crate::allocator;
 use crate::config::ServerConfig;
 use crate::data_dir;
 use crate::descriptors::{self, Shares};
@@ -52,7 +51,6 @@ impl ServerContext {
     pub(crate) fn new(config: &ServerConfig) -> Result<Self, Failure> {
         let started = Instant::now();
         let memory = Memory::new(config.memory_limit);
-        allocator::keep_within(memory.limit);
         let (wanted, reserved) = (
             config.clients.max_connections,
             config.clients.reserved_descriptors,
@@ -91,7 +89,7 @@ impl ServerContext {
 
     /// Returns once the server is announced.
     #[cfg(unix)]
-    pub(crate) async fn is_announced(&self) {
+    pub(crate) async fn wait_until_announced(&self) {
         // The sender lives as long as `self`.
         let _ = self.announced.subscribe().wait_for(|told| *told).await;
     }

@@ -28,15 +28,15 @@ pub(crate) fn prepare(config: &ServerConfig) -> Result<Option<PathBuf>, Failure>
 /// names, which may lie in the directory.
 ///
 /// # Errors
-/// As [`prepare`].
-pub(crate) fn prepare_copy(directory: &Path, named: &[&Path]) -> Result<(), Failure> {
+/// [`Failure::Data`] if the directory cannot be created or used, or has files of others.
+pub fn prepare_copy(directory: &Path, named: &[&Path]) -> Result<(), Failure> {
     private_file::create_directory(directory).map_err(|error| cannot_create(directory, &error))?;
     refuse_foreign(directory, named)?;
     refuse_read_only(directory)
 }
 
 /// The files that the program makes in a data directory before its data exists, or beside it.
-pub(crate) const OWN_FILES: [&str; 6] = [
+pub const OWN_FILES: [&str; 6] = [
     "store",
     "tls",
     "admin.key",
@@ -145,15 +145,13 @@ fn refuse_read_only(directory: &Path) -> Result<(), Failure> {
 }
 
 /// The name of the default directory of a server.
-pub(crate) const SERVER: &str = "orrery";
-/// The name of the default directory of a blog with its server.
-pub(crate) const BLOG: &str = "orrery-blog";
+pub const SERVER: &str = "orrery";
 
 /// Returns the data directory that an option names, or the default directory with this name.
 ///
 /// # Errors
 /// [`Failure::Usage`] if no directory is given and the user has no home directory.
-pub(crate) fn locate(given: Option<&Path>, name: &str) -> Result<PathBuf, Failure> {
+pub fn locate(given: Option<&Path>, name: &str) -> Result<PathBuf, Failure> {
     match given {
         Some(directory) => Ok(directory.to_owned()),
         None => {
@@ -163,19 +161,9 @@ pub(crate) fn locate(given: Option<&Path>, name: &str) -> Result<PathBuf, Failur
     }
 }
 
-/// Returns the path of the user's own configuration file, whether it exists or not; `None` if the
-/// user has no home directory.
-pub(crate) fn user_configuration() -> Option<PathBuf> {
-    let own = absolute_path("XDG_CONFIG_HOME").or_else(|| {
-        let home = absolute_path("HOME").or_else(|| absolute_path("USERPROFILE"))?;
-        Some(home.join(".config"))
-    })?;
-    Some(own.join("orrery").join("orrery.toml"))
-}
-
 /// Returns the path in an environment variable. The XDG specification demands that relative paths
 /// are ignored.
-fn absolute_path(variable: &str) -> Option<PathBuf> {
+pub fn absolute_path(variable: &str) -> Option<PathBuf> {
     let path = PathBuf::from(std::env::var_os(variable)?);
     path.is_absolute().then_some(path)
 }
@@ -206,7 +194,7 @@ mod tests {
     fn the_default_directory_follows_the_xdg_specification() {
         let xdg = default_directory(Some("/x".into()), Some("/home/a".into()), SERVER);
         assert_eq!(xdg.expect("a directory"), Path::new("/x/orrery"));
-        let home = default_directory(None, Some("/home/a".into()), BLOG);
+        let home = default_directory(None, Some("/home/a".into()), "orrery-blog");
         assert_eq!(
             home.expect("a directory"),
             Path::new("/home/a/.local/share/orrery-blog")

@@ -1,59 +1,10 @@
-//! `orrery init`, `orrery dump`, and the definition that a server applies before it is ready.
+//! The definition that a server applies before it is ready.
 
-use crate::command::{DumpArguments, DumpFormat, InitArguments};
 use crate::config::ServerConfig;
 use crate::failure::Failure;
 use orrery_client::{Client, ClientError, Connection, Secret, Trust};
 use orrery_gateway::{Gateway, Port, serve};
-use orrery_tools::connection;
-use orrery_tools::definition::{self, Definition, DefinitionError, Done, ExistingMode};
-use std::io::Write;
-
-/// Applies a definition to an account.
-///
-/// # Errors
-/// See [`Failure`].
-pub(crate) fn run_init(arguments: &InitArguments) -> Result<(), Failure> {
-    let stated = definition::read(&arguments.path).map_err(usage)?;
-    let (client, _) = connection::client(&arguments.account.options()).map_err(client_failure)?;
-    let runtime = runtime()?;
-    let applied = definition::apply(&client, stated, arguments.init_mode.into());
-    let done = runtime.block_on(applied).map_err(failure)?;
-    for line in lines(&done) {
-        tell(&line);
-    }
-    Ok(())
-}
-
-/// Writes the definition of an account.
-///
-/// # Errors
-/// See [`Failure`].
-pub(crate) fn run_dump(arguments: &DumpArguments) -> Result<(), Failure> {
-    let output = arguments.output.as_deref();
-    if let Some(path) = output.filter(|_| arguments.format == DumpFormat::File)
-        && let Ok(facts) = std::fs::symlink_metadata(path)
-        && !(facts.is_file() && arguments.overwrite)
-    {
-        let problem = format!(
-            "{} exists: name another file, or add --overwrite, which replaces a plain file",
-            path.display()
-        );
-        return Err(Failure::Usage(problem));
-    }
-    let (client, _) = connection::client(&arguments.account.options()).map_err(client_failure)?;
-    let runtime = runtime()?;
-    let read = definition::dump(&client, arguments.database.as_deref(), arguments.items);
-    let found = runtime.block_on(read).map_err(failure)?;
-    match (&arguments.output, arguments.format) {
-        (Some(folder), DumpFormat::Folder) => definition::write_folder(found, folder),
-        (Some(path), DumpFormat::File) => {
-            definition::replace_file(&found, path, arguments.overwrite)
-        }
-        (None, _) => definition::write_file(&found, &mut std::io::stdout()),
-    }
-    .map_err(failure)
-}
+use orrery_tools::definition::{self, Definition, DefinitionError, ExistingMode};
 
 /// The definition of a server's options.
 pub(crate) struct Stated {
@@ -139,29 +90,8 @@ pub(crate) async fn apply(
     let _ = serving.await;
     let done = applied.map_err(|error| Failure::Failed(format!("--init: {error}")))?;
     let mut told = stated.notes;
-    told.extend(lines(&done));
+    told.extend(done.lines());
     Ok(told)
-}
-
-/// Says what was done, a line for each resource.
-fn lines(done: &Done) -> Vec<String> {
-    let created = done.created.iter().map(|name| format!("created {name}"));
-    let changed = done.changed.iter().map(|name| format!("changed {name}"));
-    let mut lines: Vec<String> = created.chain(changed).collect();
-    lines.push(format!(
-        "the definition is in effect: {} resources created, {} changed, {} items written, {} items \
-         existed",
-        done.created.len(),
-        done.changed.len(),
-        done.items,
-        done.existing_items
-    ));
-    lines
-}
-
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    connection::runtime()
-        .map_err(|error| Failure::Failed(format!("cannot start worker threads: {error}")))
 }
 
 fn client_failure(error: ClientError) -> Failure {
@@ -173,13 +103,4 @@ fn client_failure(error: ClientError) -> Failure {
 
 fn usage(error: DefinitionError) -> Failure {
     Failure::Usage(error.to_string())
-}
-
-fn failure(error: DefinitionError) -> Failure {
-    Failure::Failed(error.to_string())
-}
-
-fn tell(line: &str) {
-    // If standard error is closed, the exit code tells the result.
-    let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -33,7 +33,7 @@ const VISITORS_PART: usize = 4;
 /// Connections of clients below which a server is of no use.
 const CONNECTIONS_MIN: usize = 64;
 /// Descriptors without which no server starts.
-pub(crate) const NEEDED_MIN: u64 =
+pub const NEEDED_MIN: u64 =
     (PROGRAM + ADMIN_CONNECTIONS + STORE_TABLES_MIN + CONNECTIONS_MIN) as u64;
 
 /// The shares of the descriptors that can vary.
@@ -58,7 +58,7 @@ pub(crate) fn share_out(wanted: Option<usize>, reserved: usize) -> Result<Shares
 
 /// Raises the limit of descriptors as far as the system allows, and returns the number of
 /// connections that the visitors of a blog may have.
-pub(crate) fn for_visitors() -> usize {
+pub fn for_visitors() -> usize {
     VISITORS.min(raise_limit() / VISITORS_PART)
 }
 

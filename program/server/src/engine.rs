@@ -1,6 +1,5 @@
 //! Opens the engine on its store.
 
-use crate::clusters::Clusters;
 use crate::config::ServerConfig;
 use crate::context::ServerContext;
 use crate::failure::Failure;
@@ -8,8 +7,9 @@ use crate::memory::Memory;
 use crate::private_file;
 use orrery_engine::{Engine, EngineOptions};
 use orrery_model::world::World;
+use orrery_node::Clusters;
 use orrery_placement::is_incomplete_copy;
-use orrery_script::{HostCommand, PoolOptions};
+use orrery_script::PoolOptions;
 use orrery_storage::{LocalOptions, LocalStore, MemoryStore, Store, StoreError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -74,7 +74,7 @@ pub(crate) fn engine_options(
         ..EngineOptions::new(PoolOptions {
             max_processes: memory.script_requests,
             memory_bytes: memory.script_bytes,
-            ..PoolOptions::new(script_host()?)
+            ..PoolOptions::new(config.script_host.clone())
         })
     })
 }
@@ -97,7 +97,7 @@ fn refuse_incomplete_copy(store: &dyn Store) -> Result<(), Failure> {
 ///
 /// # Errors
 /// [`Failure::Data`] if the data cannot be opened.
-pub(crate) fn open_on(
+pub fn open_on(
     store: Arc<dyn Store>,
     options: EngineOptions,
     world: Arc<dyn World>,
@@ -115,25 +115,8 @@ pub(crate) fn open_on(
     }
 }
 
-/// Returns the command that starts a process for scripts. Scripts run in processes of this program,
-/// which can be killed without harm to the server.
-///
-/// # Errors
-/// The path of this program is not known.
-pub(crate) fn script_host() -> Result<HostCommand, Failure> {
-    let program = std::env::current_exe().map_err(|error| {
-        Failure::Failed(format!(
-            "cannot determine the path of this program, which runs scripts: {error}"
-        ))
-    })?;
-    Ok(HostCommand {
-        program: program.into_os_string(),
-        arguments: vec!["script-host".into()],
-    })
-}
-
 /// Returns the folder of the store in a data directory.
-pub(crate) fn store_folder(directory: &Path) -> PathBuf {
+pub fn store_folder(directory: &Path) -> PathBuf {
     directory.join("store")
 }
 
@@ -143,7 +126,7 @@ pub(crate) fn store_folder(directory: &Path) -> PathBuf {
 /// everything in it. A file `HOLDS-DATA` beside the folder records that the store exists, so that
 /// the server refuses to start with an empty database in its place. The file is durable before the
 /// first request is served, so no acknowledged write precedes it.
-pub(crate) fn open_store(directory: &Path, options: LocalOptions) -> Result<LocalStore, Failure> {
+pub fn open_store(directory: &Path, options: LocalOptions) -> Result<LocalStore, Failure> {
     let folder = store_folder(directory);
     let marker = directory.join("HOLDS-DATA");
     let failed = |error: StoreError| Failure::Data(error.to_string());

@@ -1,35 +1,17 @@
-//! Failures that end the program, with their exit codes.
-//!
-//! | exit code | meaning |
-//! |---|---|
-//! | 0 | success |
-//! | 1 | the command failed |
-//! | 2 | the command line is wrong; the parser of the command line uses this code too |
-//! | 4 | the data directory cannot be opened |
+//! Failures that end a server, with a message for its operator.
 
+use orrery_node::NodeError;
 use std::fmt::{self, Write as _};
-use std::process::ExitCode;
 
-/// A failure, with a message for the user at the terminal.
+/// A failure, with a message for the operator.
 #[derive(Debug)]
-pub(crate) enum Failure {
-    /// The command failed.
+pub enum Failure {
+    /// The work failed.
     Failed(String),
-    /// The command line asks for an impossible combination.
+    /// The configuration asks for an impossible combination.
     Usage(String),
     /// The data directory cannot be opened.
     Data(String),
-}
-
-impl Failure {
-    /// Returns the exit code of the program.
-    pub(crate) fn exit_code(&self) -> ExitCode {
-        ExitCode::from(match self {
-            Failure::Failed(_) => 1,
-            Failure::Usage(_) => 2,
-            Failure::Data(_) => 4,
-        })
-    }
 }
 
 impl fmt::Display for Failure {
@@ -40,6 +22,15 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+impl From<NodeError> for Failure {
+    fn from(error: NodeError) -> Failure {
+        match error {
+            NodeError::Usage(message) => Failure::Usage(message),
+            NodeError::Data(message) => Failure::Data(message),
+        }
+    }
+}
 
 /// Writes a message. Control characters are escaped, except for line ends and tabs: a message may
 /// repeat the text of another server, and the terminal would obey such characters.

@@ -58,7 +58,7 @@ impl Health {
         }
     }
 
-    /// Announces that the requests of clients are sent on to another node.
+    /// Announces that the requests of clients are forwarded to another node.
     pub(crate) fn begin_forwarding(&self) {
         *sync::write(&self.stage) = Stage::Forwarding;
     }

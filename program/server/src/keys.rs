@@ -9,21 +9,33 @@
 //! ```
 
 use crate::address::{Listen, reachable_by_others};
-use crate::command::KeyKind;
 use crate::config::ServerConfig;
 use crate::failure::Failure;
 use orrery_client::files::read_text;
 use orrery_gateway::{Keys, KeysError, WELL_KNOWN_KEY};
 use std::path::Path;
 
+/// The kinds of keys of an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyKind {
+    /// Full access.
+    Primary,
+    /// Full access.
+    Secondary,
+    /// Read access.
+    PrimaryReadOnly,
+    /// Read access.
+    SecondaryReadOnly,
+}
+
 /// The keys of an account.
-pub(crate) struct AccountKeys {
+pub struct AccountKeys {
     /// Keys with which the gateway checks signatures.
-    pub(crate) keys: Keys,
+    pub keys: Keys,
     /// Text of the primary key, for the announcement.
-    pub(crate) primary: String,
+    pub primary: String,
     /// True if one of the keys is the well-known key of the emulator.
-    pub(crate) has_well_known_key: bool,
+    pub has_well_known_key: bool,
 }
 
 /// Loads the keys from `file`, or returns the well-known key if there is no file.
@@ -84,7 +96,8 @@ pub(crate) fn of_server(config: &ServerConfig) -> Result<AccountKeys, Failure> {
 }
 
 impl KeyKind {
-    pub(crate) const ALL: [KeyKind; 4] = [
+    /// All kinds, in the order of a new key file.
+    pub const ALL: [KeyKind; 4] = [
         KeyKind::Primary,
         KeyKind::Secondary,
         KeyKind::PrimaryReadOnly,
@@ -92,7 +105,7 @@ impl KeyKind {
     ];
 
     /// Returns the name of the key in a key file.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             KeyKind::Primary => "primary",
             KeyKind::Secondary => "secondary",
@@ -103,7 +116,7 @@ impl KeyKind {
 }
 
 /// Returns true if a line of a key file is a comment or blank.
-pub(crate) fn is_comment(line: &str) -> bool {
+fn is_comment(line: &str) -> bool {
     line.trim().is_empty() || line.trim().starts_with('#')
 }
 
@@ -112,7 +125,7 @@ pub(crate) fn is_comment(line: &str) -> bool {
 ///
 /// # Errors
 /// The line has no name where a name is required, or an unknown name.
-pub(crate) fn parse_line(line: &str, is_first: bool) -> Result<(KeyKind, &str), String> {
+fn parse_line(line: &str, is_first: bool) -> Result<(KeyKind, &str), String> {
     let Some((name, key)) = line.split_once(':') else {
         if is_first {
             return Ok((KeyKind::Primary, line.trim()));
@@ -132,7 +145,7 @@ pub(crate) fn parse_line(line: &str, is_first: bool) -> Result<(KeyKind, &str), 
 /// # Errors
 /// The primary key does not come first, a key is not valid, a key is named twice, or a line cannot
 /// be parsed.
-pub(crate) fn parse(text: &str) -> Result<AccountKeys, String> {
+pub fn parse(text: &str) -> Result<AccountKeys, String> {
     let mut entries = Vec::new();
     for line in text.lines().filter(|line| !is_comment(line)) {
         entries.push(parse_line(line, entries.is_empty())?);
@@ -165,11 +178,42 @@ pub(crate) fn parse(text: &str) -> Result<AccountKeys, String> {
     })
 }
 
+/// Returns the text of a key file with another key of one kind; adds the key if there is none of
+/// this kind. Comments and other keys stay as they are.
+///
+/// # Errors
+/// A line of the text cannot be parsed.
+pub fn with_key(text: &str, kind: KeyKind, key: &str) -> Result<String, String> {
+    let mut new_text = String::new();
+    let mut is_first = true;
+    let mut is_replaced = false;
+    for line in text.lines() {
+        if is_comment(line) {
+            new_text.push_str(line);
+        } else {
+            let (line_kind, _) = parse_line(line, is_first)?;
+            is_first = false;
+            if line_kind == kind {
+                is_replaced = true;
+                new_text.push_str(&format!("{}: {key}", kind.name()));
+            } else {
+                new_text.push_str(line);
+            }
+        }
+        new_text.push('\n');
+    }
+    if !is_replaced {
+        new_text.push_str(&format!("{}: {key}\n", kind.name()));
+    }
+    Ok(new_text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const OWN: &str = "c29tZSBrZXkgb2YgbXkgb3duIGhlcmU=";
+    const OTHER: &str = "YW5vdGhlciBrZXkgb2YgbXkgb3duIQ==";
 
     #[test]
     fn the_well_known_key_guards_only_this_machine() {
@@ -206,6 +250,24 @@ mod tests {
         let account = parse(&text).expect("keys");
         assert_eq!(account.primary, OWN);
         assert!(!account.has_well_known_key);
+    }
+
+    #[test]
+    fn one_key_is_replaced_and_everything_else_stays() {
+        let text = format!("# mine\n{OWN}\n\nsecondary: {OWN}\n");
+        let with = |kind| with_key(&text, kind, OTHER).expect("a key file");
+        assert_eq!(
+            with(KeyKind::Primary),
+            format!("# mine\nprimary: {OTHER}\n\nsecondary: {OWN}\n")
+        );
+        assert_eq!(
+            with(KeyKind::Secondary),
+            format!("# mine\n{OWN}\n\nsecondary: {OTHER}\n")
+        );
+        assert_eq!(
+            with(KeyKind::PrimaryReadOnly),
+            format!("{text}primary-read-only: {OTHER}\n")
+        );
     }
 
     #[test]

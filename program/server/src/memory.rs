@@ -1,6 +1,6 @@
 //! The memory of the server: how much it may use, and its division into shares.
 //!
-//! The limit comes from `--memory-limit`, or is half of what the machine has, or its control group
+//! The limit comes from the configuration, or is half of what the machine has, or its control group
 //! if that has less. A fixed part is for the program and for the writes that the store has not yet
 //! written to tables. The rest is divided:
 //!
@@ -16,11 +16,9 @@
 //! A small limit has a smaller fixed part, smaller tables in memory, fewer threads for queries, and
 //! one request with scripts at a time in a smaller process.
 
-use crate::sizes::{self, Units};
 use orrery_gateway::HEADS_PART;
 use orrery_model::memory::MemoryBudget;
 use std::path::Path;
-use std::str::FromStr;
 use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
@@ -49,34 +47,16 @@ const QUERY_THREADS_MIN: u64 = 24;
 /// Threads for blocking work that is neither a query nor a script nor a batch.
 const OTHER_THREADS: usize = 32;
 
-/// The units of sizes of memory.
-const UNITS: Units = &[
-    ("", 1),
-    ("b", 1),
-    ("k", 1 << 10),
-    ("kib", 1 << 10),
-    ("m", MIB),
-    ("mib", MIB),
-    ("g", 1 << 30),
-    ("gib", 1 << 30),
-    ("t", 1 << 40),
-    ("tib", 1 << 40),
-    ("kb", 1_000),
-    ("mb", 1_000_000),
-    ("gb", 1_000_000_000),
-    ("tb", 1_000_000_000_000),
-];
-
-/// The memory that the server may use, in bytes: a size on the command line such as `1500000000`,
-/// `900MiB`, `2GiB` or `2G`, which is not below the minimum.
+/// The memory that the server may use, which is not below the minimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MemoryLimit(u64);
+pub struct MemoryLimit(u64);
 
-impl FromStr for MemoryLimit {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let bytes = sizes::parse(text, UNITS)?;
+impl MemoryLimit {
+    /// Returns the limit of so many bytes.
+    ///
+    /// # Errors
+    /// A sentence with the smallest limit, if `bytes` is less.
+    pub fn new(bytes: u64) -> Result<MemoryLimit, String> {
         if bytes < MINIMUM_BYTES {
             let least = MINIMUM_BYTES / MIB;
             return Err(format!("the server needs at least {least}MiB"));
@@ -108,7 +88,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Returns the shares for the limit of the command line, or for half of the memory of the
+    /// Returns the shares for the limit of the configuration, or for half of the memory of the
     /// machine.
     pub(crate) fn new(limit: Option<MemoryLimit>) -> Memory {
         match limit {
@@ -239,31 +219,6 @@ fn memory_of_groups(groups: &str, read: impl Fn(&str) -> Option<String>) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_have_binary_and_decimal_units() {
-        for (text, bytes) in [
-            ("1073741824", 1 << 30),
-            ("2GiB", 2 << 30),
-            ("2 GiB", 2 << 30),
-            ("2g", 2 << 30),
-            ("256MiB", MINIMUM_BYTES),
-            ("1500000kB", 1_500_000_000),
-        ] {
-            assert_eq!(text.parse(), Ok(MemoryLimit(bytes)), "{text}");
-        }
-        for text in [
-            "",
-            "GiB",
-            "2.5GiB",
-            "-1",
-            "2 apples",
-            "99999999999999TiB",
-            "255MiB",
-        ] {
-            assert!(text.parse::<MemoryLimit>().is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn the_shares_never_exceed_the_limit_and_the_smallest_one_runs_a_script() {

@@ -5,13 +5,13 @@
 //! Leaves out: the passing of sockets. Systems other than Unix send nothing.
 
 /// Tells that the server accepts requests, or that it has read its keys again.
-pub(crate) fn ready() {
+pub fn ready() {
     #[cfg(unix)]
     send(&[sd_notify::NotifyState::Ready]);
 }
 
 /// Tells that the server stops.
-pub(crate) fn stopping() {
+pub fn stopping() {
     #[cfg(unix)]
     send(&[sd_notify::NotifyState::Stopping]);
 }
@@ -27,7 +27,7 @@ pub(crate) fn reloading() {
 
 /// Starts a task that tells regularly that the workers of the server run, if the unit asks for it
 /// with `WatchdogSec`. A server whose workers are all blocked stays silent, and is started again.
-pub(crate) fn start_watchdog() {
+pub fn start_watchdog() {
     // Half of the time leaves room for a late message. A time of nothing asks for no messages.
     #[cfg(unix)]
     let pause = sd_notify::watchdog_enabled().unwrap_or_default() / 2;

@@ -2,7 +2,7 @@
 //! health, and the announcement.
 
 use crate::admin::AdminServer;
-use crate::announce::Announcement;
+use crate::announcement::Announcement;
 use crate::config::ServerConfig;
 use crate::context::ServerContext;
 use crate::failure::Failure;
@@ -62,7 +62,7 @@ impl Observers {
         })
     }
 
-    /// Tells that the server is a node that sends requests on.
+    /// Tells that the server is a node that forwards requests.
     pub(crate) fn begin_forwarding(&self, fleet: Arc<dyn Fleet>) {
         self.health.begin_forwarding();
         if let Some(admin) = &self.admin {

@@ -1,26 +1,26 @@
 //! Opening the data of a server: at once, or on a node after the wait for the lease of the account.
 //!
-//! A node has opened its client port before, and sends the requests of clients on to the node that
-//! holds the lease. So such a node is announced as ready before its own data is open.
+//! A node has opened its client port before, and forwards the requests of clients to the
+//! leaseholder. So such a node is announced as ready before its own data is open.
 
-use crate::announce::Announcement;
-use crate::clusters::{self, Clusters, FleetOfNode};
+use crate::announcement::Announcement;
 use crate::config::ServerConfig;
 use crate::context::ServerContext;
 use crate::engine::open_engine;
 use crate::failure::Failure;
+use crate::fleet_node::{ServerPort, components_of_owner, fleet_for_operator, node_context};
 use crate::gateway_options::gateway_options;
-use crate::grants;
 use crate::keys;
-use crate::node::{NodePort, Seat};
 use crate::observers::Observers;
 use crate::private_file;
-use crate::reader::{Reader, open_when_possible};
 use crate::telemetry::Telemetry;
 use orrery_admin::Fleet;
 use orrery_engine::Engine;
 use orrery_gateway::{ConnectionCounters, Field, Gateway, LogLevel};
 use orrery_model::world::ShiftedWorld;
+use orrery_node::{
+    Clusters, FleetOfNode, NodeContext, Reader, Seat, open_owner, open_reader, read_file,
+};
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::task::{JoinError, JoinHandle};
@@ -55,7 +55,7 @@ pub(crate) struct Opening<'a> {
     /// The parts that tell others the state.
     pub(crate) observers: &'a Observers,
     /// The client port, if the server is a node.
-    pub(crate) node: Option<&'a NodePort>,
+    pub(crate) node: Option<&'a ServerPort>,
 }
 
 /// The end of the opening. `S` is the future that completes when the server is to stop, `R` the
@@ -74,7 +74,7 @@ pub(crate) enum Opened<S, R> {
 
 impl Opening<'_> {
     /// Opens the data. `stopped` is called once the wait may be ended; `ready` is called when
-    /// another node holds the lease of the account, since requests are sent on to that node.
+    /// another node holds the lease of the account, since requests are forwarded to that node.
     ///
     /// # Errors
     /// Those of the data, of `stopped` and of `ready`.
@@ -90,11 +90,13 @@ impl Opening<'_> {
         // Opening the data reads and writes files for a long time. It runs on a thread for blocking
         // work, because the management API needs the worker threads in the meantime.
         let (config, context) = (self.config.clone(), self.context.clone());
-        let seat = self
-            .node
-            .map(|node| (node.seat.clone(), node.connections()));
+        let node = self.node.map(|node| NodeOfServer {
+            seat: node.seat.clone(),
+            connections: node.connections(),
+            context: self.node_context(),
+        });
         let opening =
-            tokio::task::spawn_blocking(move || open_server(&config, context, telemetry, seat));
+            tokio::task::spawn_blocking(move || open_server(&config, context, telemetry, node));
         let Some(node) = self.node else {
             let server = joined(opening.await)?;
             let stopped = Box::pin(stopped()?);
@@ -115,7 +117,7 @@ impl Opening<'_> {
     /// another node holds the lease.
     async fn wait_for_lease<S: Future<Output = ()>, R>(
         &self,
-        node: &NodePort,
+        node: &ServerPort,
         mut opening: JoinHandle<Result<Option<Server>, Failure>>,
         mut stopped: Pin<Box<S>>,
         ready: R,
@@ -145,14 +147,14 @@ impl Opening<'_> {
                     }
                     return Ok(Opened::Stopped(joined(opening.await)?));
                 }
-                address = node.has_namesake() => {
+                address = node.wait_for_namesake() => {
                     node.cancel();
                     if let Some(owner) = node.seat.owner() {
                         owner.leave(&node.client).await;
                     }
                     return Err(namesake_error(&node.seat, &address));
                 }
-                () = node.has_holder(), if ready.is_some() => {
+                () = node.wait_for_leaseholder(), if ready.is_some() => {
                     if let Some(ready) = ready.take() {
                         self.announce_forwarding(node, ready)?;
                     }
@@ -172,7 +174,7 @@ impl Opening<'_> {
     ///
     /// # Errors
     /// [`Failure::Usage`] for a cluster file that cannot be used.
-    async fn read_standbys(&self, node: &NodePort) -> Result<Option<Reader>, Failure> {
+    async fn read_standbys(&self, node: &ServerPort) -> Result<Option<Reader>, Failure> {
         let Some(fleet) = self
             .config
             .fleet
@@ -181,45 +183,47 @@ impl Opening<'_> {
         else {
             return Ok(None);
         };
-        let clusters = clusters::read_file(&fleet.cluster_file)?;
+        let clusters = read_file(&fleet.cluster_file)?;
         let first = clusters.into_iter().next();
         // A cluster of one server has no standby.
         let first = first.filter(|cluster| cluster.hosts.len() > 1);
         let Some(first) = first else {
             return Ok(None);
         };
-        node.has_holder().await;
-        let (config, context) = (self.config.clone(), self.context.clone());
-        Ok(Some(open_when_possible(config, first, context).await))
+        node.wait_for_leaseholder().await;
+        Ok(Some(open_reader(first, self.node_context()).await))
     }
 
-    /// Owns the partitions that the holder gives, once another node holds the lease. Never returns.
-    async fn own_partitions(&self, node: &NodePort) {
+    /// Owns the partitions that the leaseholder gives, once another node holds the lease. Never
+    /// returns.
+    async fn own_partitions(&self, node: &ServerPort) {
         // The connections of a node that owns nothing would be of no use.
         let fleet = self.config.fleet.as_ref();
-        if fleet.is_none_or(|fleet| fleet.spread_load_ru.is_none()) {
+        let Some(fleet) = fleet.filter(|fleet| fleet.spread_load_ru.is_some()) else {
             return std::future::pending().await;
-        }
-        node.has_holder().await;
-        let (config, seat) = (self.config.clone(), node.seat.clone());
-        let owner = grants::open_when_possible(config, seat, self.context.clone()).await;
+        };
+        node.wait_for_leaseholder().await;
+        let (file, seat) = (fleet.cluster_file.clone(), node.seat.clone());
+        let owner = open_owner(file, seat, self.node_context()).await;
         node.seat.begin_owning(owner.clone());
         if let Some(admin) = &self.observers.admin {
-            admin.begin_owning(owner.components(self.context, self.fleet(node)));
+            let fleet = self.fleet(node);
+            admin.begin_owning(components_of_owner(&owner, self.context, fleet));
         }
         owner.poll_for_ever(node.client.clone()).await;
     }
 
     /// Returns the fleet as a node without the lease sees it.
-    fn fleet(&self, node: &NodePort) -> Arc<dyn Fleet> {
-        Arc::new(FleetOfNode {
-            seat: node.seat.clone(),
-            holding: None,
-        })
+    fn fleet(&self, node: &ServerPort) -> Arc<dyn Fleet> {
+        fleet_for_operator(FleetOfNode::without_lease(node.seat.clone()))
     }
 
-    /// Announces a node that sends requests on.
-    fn announce_forwarding<R>(&self, node: &NodePort, ready: R) -> Result<(), Failure>
+    fn node_context(&self) -> NodeContext {
+        node_context(&self.config, self.context)
+    }
+
+    /// Announces a node that forwards requests.
+    fn announce_forwarding<R>(&self, node: &ServerPort, ready: R) -> Result<(), Failure>
     where
         R: FnOnce(&Announcement<'_>) -> Result<(), Failure>,
     {
@@ -244,13 +248,21 @@ fn namesake_error(seat: &Seat, address: &str) -> Failure {
     ))
 }
 
-/// Reads the keys, opens the data and creates the gateway. A node has a seat; it waits while
-/// another node holds the lease, and `None` is returned if the wait was cancelled.
+/// The parts of a node that the opening of its data needs.
+struct NodeOfServer {
+    seat: Arc<Seat>,
+    /// The counters of the client port.
+    connections: Arc<ConnectionCounters>,
+    context: NodeContext,
+}
+
+/// Reads the keys, opens the data and creates the gateway. A node waits while another node holds
+/// the lease, and `None` is returned if the wait was cancelled.
 fn open_server(
     config: &ServerConfig,
     context: ServerContext,
     mut telemetry: Telemetry,
-    seat: Option<(Arc<Seat>, Arc<ConnectionCounters>)>,
+    node: Option<NodeOfServer>,
 ) -> Result<Option<Server>, Failure> {
     // The rest of the configuration is checked first, because opening the data may take long and
     // creates files.
@@ -269,8 +281,9 @@ fn open_server(
         context.log(LogLevel::Warn, message);
     }
     let mut clusters = None;
-    if let (Some(fleet), Some((seat, _))) = (&config.fleet, &seat) {
-        clusters = Clusters::open(&fleet.cluster_file, fleet.spread_load_ru, seat, &context)?;
+    if let (Some(fleet), Some(node)) = (&config.fleet, &node) {
+        let (file, least_load) = (&fleet.cluster_file, fleet.spread_load_ru);
+        clusters = Clusters::open(file, least_load, &node.seat, &node.context)?;
         if clusters.is_none() {
             return Ok(None);
         }
@@ -278,7 +291,7 @@ fn open_server(
     let engine = open_engine(config, &context, &memory, clusters.as_ref(), clock.clone())?;
     report_damage(&engine, &context);
     let gateway = Gateway::behind(
-        seat.map(|(_, connections)| connections).unwrap_or_default(),
+        node.map(|node| node.connections).unwrap_or_default(),
         engine.clone(),
         options,
     );

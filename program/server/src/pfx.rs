@@ -44,7 +44,7 @@ pub(crate) fn read(
 ///
 /// # Errors
 /// The certificate or the key cannot be encoded.
-pub(crate) fn with_key(certificate: &[u8], key: &[u8], password: &str) -> Result<Vec<u8>, Failure> {
+pub fn with_key(certificate: &[u8], key: &[u8], password: &str) -> Result<Vec<u8>, Failure> {
     let certificate = Certificate::from_der(certificate).map_err(cannot_write)?;
     let key = PrivateKey::from_der(key).map_err(cannot_write)?;
     let chain = PrivateKeyChain::new(b"orrery".as_slice(), key, [certificate]);
@@ -55,7 +55,7 @@ pub(crate) fn with_key(certificate: &[u8], key: &[u8], password: &str) -> Result
 ///
 /// # Errors
 /// The certificate cannot be encoded.
-pub(crate) fn trust_store(certificate: &[u8], password: &str) -> Result<Vec<u8>, Failure> {
+pub fn trust_store(certificate: &[u8], password: &str) -> Result<Vec<u8>, Failure> {
     let certificate = Certificate::from_der(certificate).map_err(cannot_write)?;
     write(KeyStoreEntry::Certificate(certificate), password)
 }
@@ -74,7 +74,7 @@ fn cannot_write(error: p12_keystore::error::Error) -> Failure {
 ///
 /// # Errors
 /// The file cannot be read.
-pub(crate) fn password_from_file(file: &Path) -> Result<String, Failure> {
+pub fn password_from_file(file: &Path) -> Result<String, Failure> {
     let text = read_text(file).map_err(|error| {
         Failure::Failed(format!(
             "cannot read the file {} with the password: {error}",

@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// Lets a file that `options` creates be readable and writable by its owner only. An existing file
 /// keeps its permissions. Systems other than Unix use their default permissions.
-pub(crate) fn owner_only(options: &mut OpenOptions) -> &mut OpenOptions {
+pub fn owner_only(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
     options
@@ -14,14 +14,14 @@ pub(crate) fn owner_only(options: &mut OpenOptions) -> &mut OpenOptions {
 
 /// Withdraws all rights of group and others from the files that this process and its libraries
 /// create from now on.
-pub(crate) fn restrict_new_files() {
+pub fn restrict_new_files() {
     #[cfg(unix)]
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
 }
 
 /// Writes a file that only its owner may read, and makes it durable with its name; replaces the
 /// contents of an existing file.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
     let mut file = owner_only(&mut options).open(path)?;
@@ -32,7 +32,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Creates a directory that only its owner may enter, with its missing ancestors, and makes their
 /// names durable. An existing directory keeps its permissions.
-pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
+pub fn create_directory(path: &Path) -> io::Result<()> {
     let mut missing = Vec::new();
     for ancestor in path.ancestors() {
         if ancestor.as_os_str().is_empty() || ancestor.try_exists()? {
@@ -69,7 +69,7 @@ pub(crate) fn is_readable_by_others(path: &Path) -> bool {
 }
 
 /// Makes the name of a file or directory durable, on Unix.
-pub(crate) fn sync_directory_of(path: &Path) -> io::Result<()> {
+pub fn sync_directory_of(path: &Path) -> io::Result<()> {
     if !cfg!(unix) {
         return Ok(());
     }

@@ -1,8 +1,4 @@
-//! `orrery start`: the life of a server, from its arguments to its exit.
-//!
-//! [`run`] announces the server on standard output and stops it at a signal. [`run_inside`] is for
-//! a command that needs a server in its own process: the command hears when the server is ready,
-//! and stops it.
+//! The life of a server, from its configuration to its end.
 //!
 //! 1. [`ServerContext::new`] prepares everything that does not need the data: the data directory,
 //!    the certificate, the clock and the log.
@@ -14,31 +10,27 @@
 //! 5. Requests in progress get ten seconds to finish. The management API stops after them, so that
 //!    it can report the shutdown. The engine shuts down last.
 //!
-//! Standard output of `orrery start` carries the announcement and nothing else; the log goes to
-//! standard error.
+//! Nothing is written to standard output; the log goes to standard error.
 
 use crate::address::{listen, reachable, reachable_by_others};
 use crate::admin::AdminServer;
-use crate::announce::Announcement;
+use crate::announcement::Announcement;
 use crate::background;
 use crate::certificate;
 use crate::client_port::{DRAIN_TIMEOUT, cannot_listen, connection_limits};
-use crate::clusters::{self, Clusters};
 use crate::config::ServerConfig;
 use crate::context::ServerContext;
 use crate::definition;
 use crate::failure::Failure;
+use crate::fleet_node::{self, ClientService, ServerPort, fleet_for_operator, open_port};
+use crate::key_reloader::KeyReloader;
 use crate::memory::Memory;
-use crate::node::{ClientService, NodePort};
-use crate::notify;
 use crate::observers::Observers;
 use crate::opening::{Opened, Opening, Server};
 use crate::private_file;
 use crate::public_file;
 use crate::public_paths::PublicPaths;
-use crate::signals::{self, KeyReloader, cannot_catch};
 use crate::telemetry::Telemetry;
-use crate::variables;
 use crate::write_watch;
 use orrery_admin::Components;
 use orrery_console::{Base, Database, WithConsole};
@@ -52,37 +44,12 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-/// Runs a server until SIGTERM or Ctrl-C.
-///
-/// # Errors
-/// See [`Failure`], which also gives the exit code.
-pub(crate) fn run(config: ServerConfig) -> Result<(), Failure> {
-    let ready_json = config.ready_json;
-    let announce = |announcement: &Announcement<'_>| -> Result<(), Failure> {
-        let written = announcement.write(ready_json);
-        written.map_err(|error| {
-            Failure::Failed(format!("cannot write to standard output: {error}"))
-        })?;
-        notify::ready();
-        notify::start_watchdog();
-        Ok(())
-    };
-    let stopped = || -> Result<_, Failure> {
-        let signal = signals::shutdown().map_err(cannot_catch)?;
-        Ok(async {
-            signal.await;
-            notify::stopping();
-        })
-    };
-    run_inside(config, stopped, announce)
-}
-
 /// Runs a server until the future that `stopped` returns completes. `stopped` is called in the
 /// runtime of the server, before `ready`; `ready` is called when the server accepts requests.
 ///
 /// # Errors
 /// See [`Failure`]; the errors of `stopped` and `ready` end the server.
-pub(crate) fn run_inside<S: Future<Output = ()>>(
+pub fn run<S: Future<Output = ()>>(
     config: ServerConfig,
     stopped: impl FnOnce() -> Result<S, Failure>,
     ready: impl FnOnce(&Announcement<'_>) -> Result<(), Failure>,
@@ -124,7 +91,7 @@ pub(crate) fn run_inside<S: Future<Output = ()>>(
 
 /// Shuts the engine of a node down, gives the lease back, and closes the port once the next holder
 /// is known: until then other nodes hear on their connections that this node has left.
-fn end_node(runtime: &Runtime, server: Server, node: NodePort) -> Result<(), Failure> {
+fn end_node(runtime: &Runtime, server: Server, node: ServerPort) -> Result<(), Failure> {
     let Server {
         engine,
         clusters,
@@ -160,25 +127,24 @@ async fn run_server<S: Future<Output = ()>>(
     config: ServerConfig,
     stopped: impl FnOnce() -> Result<S, Failure>,
     ready: impl FnOnce(&Announcement<'_>) -> Result<(), Failure>,
-) -> Result<Option<(Server, Option<NodePort>)>, Failure> {
+) -> Result<Option<(Server, Option<ServerPort>)>, Failure> {
     // Wrong options, a wrong cluster file and a wrong definition end the start before any file is
     // created.
-    clusters::check(&config)?;
+    fleet_node::check(&config)?;
     let definition = definition::of_server(&config)?;
     let telemetry = Telemetry::read(&config)?;
     let context = ServerContext::new(&config)?;
     // Before the announcement: a supervisor may send a signal as soon as the server is ready, and
     // an uncaught signal would kill the process. The task runs until the process ends.
-    let reloader = key_reloader(&config, &context);
-    reloader.start().map_err(cannot_catch)?;
+    key_reloader(&config, &context).start()?;
     let ready = noting_announcement(ready, &context);
     log_notes(&config, &context);
     write_certificate(&config, &context)?;
     let observers = Observers::start(&config, &context).await?;
 
-    // Other nodes may serve for long, and this one sends requests on to them meanwhile.
-    let node_port = NodePort::open(&config, &context, &observers.health).await?;
+    // Other nodes may serve for long, and this one forwards requests to them meanwhile.
     let config = Arc::new(config);
+    let node_port = open_port(&config, &context, &observers.health).await?;
     let opening = Opening {
         config: config.clone(),
         context: &context,
@@ -228,33 +194,26 @@ async fn run_server<S: Future<Output = ()>>(
 
 /// Returns the parts that the management API and the export of metrics read.
 fn components(server: &Server) -> Components {
+    let clusters = server.clusters.as_ref();
     Components {
         engine: server.engine.clone(),
         gateway: server.gateway.clone(),
         clock: server.clock.clone(),
         data_dir: server.context.data_dir.clone(),
-        placement: server
-            .clusters
-            .as_ref()
-            .map(|clusters| clusters.placed.clone()),
-        fleet: server.clusters.as_ref().map(Clusters::fleet),
+        placement: clusters.map(|clusters| clusters.placed.clone()),
+        fleet: clusters.map(|clusters| fleet_for_operator(clusters.fleet())),
         started: server.context.started,
     }
 }
 
-/// Writes the settings file, the effects of variables of the emulator, variables without an effect
-/// and an expired certificate to the log.
+/// Writes the settings file, the notes of the configuration and an expired certificate to the log.
 fn log_notes(config: &ServerConfig, context: &ServerContext) {
     if let Some(file) = &config.settings_file {
         let message = format!("settings read from {}", file.display());
         context.log(LogLevel::Info, &message);
     }
-    let notes = config.emulator.iter().flat_map(|emulator| &emulator.notes);
-    for (level, note) in notes {
+    for (level, note) in &config.notes {
         context.log(*level, note);
-    }
-    for warning in variables::warnings() {
-        context.log(LogLevel::Warn, &warning);
     }
     let facts = certificate::facts_of_pem(&context.tls.chain_pem);
     let now = i64::try_from(context.world.now_ms() / 1_000).unwrap_or(i64::MAX);
@@ -326,11 +285,11 @@ async fn serve_clients<S: Future<Output = ()>>(
     server: &Server,
     config: &ServerConfig,
     observers: &Observers,
-    node: Option<NodePort>,
+    node: Option<ServerPort>,
     stopped: Pin<Box<S>>,
     ready: Option<impl FnOnce(&Announcement<'_>) -> Result<(), Failure>>,
-) -> Result<Option<NodePort>, Failure> {
-    let mut port = ClientPort::open(config, node).await?;
+) -> Result<Option<ServerPort>, Failure> {
+    let port = ClientPort::open(config, node).await?;
 
     // The port is open, so the system queues the connections of clients that react to the
     // announcement at once. Nothing after the announcement can fail.
@@ -341,7 +300,7 @@ async fn serve_clients<S: Future<Output = ()>>(
         server.has_well_known_key,
     )?;
     begin_serving(server, observers, announcement.address);
-    if let (ClientPort::OfNode(node), Some(clusters)) = (&mut port, &server.clusters) {
+    if let (ClientPort::OfNode(node), Some(clusters)) = (&port, &server.clusters) {
         let service = client_service(server, config, observers);
         let grantor = clusters.grantor.clone();
         server.gateway.set_take_back(Arc::new(move |partition| {
@@ -363,10 +322,10 @@ async fn serve_clients<S: Future<Output = ()>>(
         observers.begin_draining();
     };
     let (all_finished, node) = match port {
-        ClientPort::OfNode(mut node) => {
+        ClientPort::OfNode(node) => {
             tokio::select! {
                 () = shutdown => {}
-                () = node.seat.has_successor() => observers.begin_draining(),
+                () = node.seat.wait_for_successor() => observers.begin_draining(),
             }
             (node.end_serving().await, Some(*node))
         }
@@ -405,13 +364,13 @@ fn begin_serving(server: &Server, observers: &Observers, address: SocketAddr) {
 /// The open port for clients.
 enum ClientPort {
     /// That of a node, which has served requests already.
-    OfNode(Box<NodePort>),
+    OfNode(Box<ServerPort>),
     /// That of a server with its own data.
     Opened(Vec<TcpListener>),
 }
 
 impl ClientPort {
-    async fn open(config: &ServerConfig, node: Option<NodePort>) -> Result<ClientPort, Failure> {
+    async fn open(config: &ServerConfig, node: Option<ServerPort>) -> Result<ClientPort, Failure> {
         if let Some(node) = node {
             return Ok(ClientPort::OfNode(Box::new(node)));
         }

@@ -9,7 +9,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// The random numbers serve as identifiers, never as secrets. One seed from the system is therefore
 /// enough, and requests need no system call for a random number.
 #[derive(Debug)]
-pub(crate) struct SystemWorld {
+pub struct SystemWorld {
     started: Instant,
     state: AtomicU64,
 }
@@ -17,7 +17,7 @@ pub(crate) struct SystemWorld {
 impl SystemWorld {
     /// Creates a world with a new random seed.
     #[expect(clippy::disallowed_methods, reason = "this is the World of the server")]
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         // Without randomness from the system the time and the process id make a seed.
         let seed =
             getrandom::u64().unwrap_or_else(|_| now_ms() ^ split_mix(std::process::id().into()));
@@ -25,6 +25,12 @@ impl SystemWorld {
             started: Instant::now(),
             state: AtomicU64::new(seed),
         }
+    }
+}
+
+impl Default for SystemWorld {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

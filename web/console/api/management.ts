@@ -172,7 +172,7 @@ export interface Node {
   readonly region?: string | undefined;
   /** address at which other nodes reach the node */
   readonly address: string;
-  /** yes for the node that holds the lease of the account; the others send requests on to that node */
+  /** yes for the leaseholder; the others forward requests to that node */
   readonly holdsLease: "yes" | "no";
   /** physical partitions that the node owns: it carries out their requests */
   readonly partitions: number;
@@ -393,7 +393,7 @@ export interface MeasuredQuery {
   readonly plan?: { readonly [name: string]: unknown } | undefined;
   /** used and possible indexes, as in x-ms-cosmos-index-utilization */
   readonly indexMetrics?: { readonly [name: string]: unknown } | undefined;
-  /** reasons for the charge, the dearest first; they add up to the charge except for rounding */
+  /** reasons for the charge, the most expensive first; they add up to the charge except for rounding */
   readonly why: readonly (ChargeReason)[];
 }
 
@@ -417,11 +417,11 @@ export interface ChargeRemedy {
   readonly includedPaths: readonly (string)[];
 }
 
-export interface WhyQuestion {
+export interface QueryToMeasure {
   /** SQL text of the query */
   readonly text: string;
   /** parameters of the query */
-  readonly parameters?: readonly (WhatIfParameter)[] | undefined;
+  readonly parameters?: readonly (QueryParameter)[] | undefined;
   /** partition key as in the header x-ms-documentdb-partitionkey; absent: the query may ask every physical partition */
   readonly partitionKey?: string | undefined;
   /** rows wanted on a page */
@@ -430,23 +430,23 @@ export interface WhyQuestion {
   readonly pages?: number | undefined;
 }
 
-export interface WhatIfParameter {
+export interface QueryParameter {
   /** name with its @ */
   readonly name: string;
   /** value */
   readonly value: unknown;
 }
 
-export interface WhatIfQueryAnswer {
+export interface QueryPrediction {
   /** items on which both were measured */
-  readonly sample: WhatIfSample;
+  readonly sample: PredictionSample;
   /** with the indexing policy as it is */
   readonly now: MeasuredQuery;
   /** with the proposed indexing policy */
   readonly proposed: MeasuredQuery;
 }
 
-export interface WhatIfSample {
+export interface PredictionSample {
   /** copied items */
   readonly items: number;
   /** items of the container */
@@ -457,11 +457,11 @@ export interface WhatIfSample {
   readonly complete: boolean;
 }
 
-export interface WhatIfQuery {
+export interface QueryProposal {
   /** SQL text of the query */
   readonly text: string;
   /** parameters of the query */
-  readonly parameters?: readonly (WhatIfParameter)[] | undefined;
+  readonly parameters?: readonly (QueryParameter)[] | undefined;
   /** partition key as in the header x-ms-documentdb-partitionkey; absent: the query may ask every physical partition */
   readonly partitionKey?: string | undefined;
   /** rows wanted on a page */
@@ -492,20 +492,20 @@ export interface KeyCandidate {
   readonly present: number;
 }
 
-export interface WhatIfAnswer {
+export interface Prediction {
   /** items that were copied */
-  readonly sample: WhatIfSample;
+  readonly sample: PredictionSample;
   /** settings as they are */
-  readonly current: WhatIfSide;
+  readonly current: PredictionSide;
   /** proposed settings */
-  readonly proposed: WhatIfSide;
-  /** kinds of requests, the dearest in total first */
-  readonly classes: readonly (WhatIfClass)[];
+  readonly proposed: PredictionSide;
+  /** kinds of requests, the most expensive in total first */
+  readonly classes: readonly (PredictionClass)[];
   /** the prediction in sentences, the most important first */
   readonly words: readonly (string)[];
 }
 
-export interface WhatIfClass {
+export interface PredictionClass {
   /** kind of the requests */
   readonly kind: "pointRead" | "create" | "upsert" | "replace" | "patch" | "delete" | "batch" | "script" | "feed" | "query";
   /** text of a query, with ? in place of values */
@@ -515,9 +515,9 @@ export interface WhatIfClass {
   /** mean of the recorded charges; absent for a given query */
   readonly recordedRu?: number | undefined;
   /** repeated with the settings as they are */
-  readonly current: WhatIfColumn;
+  readonly current: PredictionColumn;
   /** repeated with the proposed settings */
-  readonly proposed: WhatIfColumn;
+  readonly proposed: PredictionColumn;
   /** predicted mean charge: the recorded one, changed as the repeated requests change */
   readonly predictedRu: number;
   /** number of repeated requests */
@@ -526,14 +526,14 @@ export interface WhatIfClass {
   readonly note?: string | undefined;
 }
 
-export interface WhatIfColumn {
+export interface PredictionColumn {
   /** mean charge of the repeated requests */
   readonly ru: number;
   /** mean number of physical partitions that a repeated request asked */
   readonly partitions: number;
 }
 
-export interface WhatIfSide {
+export interface PredictionSide {
   /** paths of the partition key */
   readonly partitionKey: readonly (string)[];
   /** RU/s, of autoscale the maximum; absent if the container shares the throughput of its database */
@@ -559,7 +559,7 @@ export interface WhatIfSide {
   /** different partition keys among the copied items */
   readonly distinctKeys: number;
   /** largest logical partitions, the largest first */
-  readonly largestKeys: readonly (WhatIfLargestKey)[];
+  readonly largestKeys: readonly (PredictionLargestKey)[];
   /** bytes that one logical partition may have */
   readonly keyLimitBytes: number;
   /** copied items whose id or unique key another item of their logical partition has */
@@ -568,7 +568,7 @@ export interface WhatIfSide {
   readonly refused: number;
 }
 
-export interface WhatIfLargestKey {
+export interface PredictionLargestKey {
   /** partition key as the text of a JSON array */
   readonly key: string;
   /** bytes of its items, scaled to the container */
@@ -577,7 +577,7 @@ export interface WhatIfLargestKey {
   readonly share: number;
 }
 
-export interface WhatIf {
+export interface PredictionProposal {
   /** proposed partition key definition, as in the body of a container; absent keeps it */
   readonly partitionKey?: { readonly [name: string]: unknown } | undefined;
   /** proposed indexing policy, as in the body of a container; absent keeps it */
@@ -593,14 +593,14 @@ export interface WhatIf {
   /** false to leave out the recorded requests; true if absent */
   readonly recorded?: boolean | undefined;
   /** queries to judge beside the recorded requests, at most 50 */
-  readonly queries?: readonly (WhatIfGivenQuery)[] | undefined;
+  readonly queries?: readonly (PredictionGivenQuery)[] | undefined;
 }
 
-export interface WhatIfGivenQuery {
+export interface PredictionGivenQuery {
   /** SQL text of the query */
   readonly text: string;
   /** parameters of the query */
-  readonly parameters?: readonly (WhatIfParameter)[] | undefined;
+  readonly parameters?: readonly (QueryParameter)[] | undefined;
   /** number of executions for which the query stands; 1 if absent */
   readonly weight?: number | undefined;
   /** partition key of the request under the settings as they are, as in the header x-ms-documentdb-partitionkey; absent: the request names none */
@@ -906,7 +906,7 @@ export interface RecordedRequest {
   /** number of the request in the log */
   readonly number: number;
   /** first reason for which the request was recorded */
-  readonly reason: "throttled" | "failed" | "dear" | "slow" | "followed";
+  readonly reason: "throttled" | "failed" | "expensive" | "slow" | "followed";
   /** time of the answer in milliseconds */
   readonly time: number;
   /** name of the operation */
@@ -1069,7 +1069,7 @@ export interface DamagedBlock {
 }
 
 export interface Health {
-  /** the state of the server; forwarding for a node that sends requests on to the node with the lease */
+  /** the state of the server; forwarding for a node that forwards requests to the leaseholder */
   readonly status: "alive" | "ready" | "forwarding";
 }
 
@@ -1120,7 +1120,7 @@ export async function readLive(query: { from?: number | undefined; to?: number |
   return (await manage(`/live${suffix(query)}`, { ...options })).json() as Live;
 }
 
-/** Lists the last slow, dear, throttled and failed requests. */
+/** Lists the last slow, expensive, throttled and failed requests. */
 export async function listRequests(query: { after?: number | undefined; limit?: number | undefined; db?: string | undefined; coll?: string | undefined; status?: number | undefined; minRu?: number | undefined; minMs?: number | undefined; all?: boolean | undefined } = {}, options: Options = {}): Promise<RecordedRequests> {
   return (await manage(`/requests${suffix(query)}`, { ...options })).json() as RecordedRequests;
 }
@@ -1221,23 +1221,23 @@ export async function listQueries(db: string, coll: string, options: Options = {
 }
 
 /** Predicts the recorded requests of a container under another partition key, throughput or indexing policy, on copies of its items. */
-export async function predict(db: string, coll: string, body?: WhatIf, options: Options = {}): Promise<WhatIfAnswer> {
-  return (await manage(`/dbs/${part(db)}/colls/${part(coll)}/what-if`, { ...options, method: "POST", body, headers: { "content-type": "application/json" } })).json() as WhatIfAnswer;
+export async function predict(db: string, coll: string, body?: PredictionProposal, options: Options = {}): Promise<Prediction> {
+  return (await manage(`/dbs/${part(db)}/colls/${part(coll)}/prediction`, { ...options, method: "POST", body, headers: { "content-type": "application/json" } })).json() as Prediction;
 }
 
 /** Lists the properties in a sample of items that could be the partition key, with the number of their values. */
 export async function listKeyCandidates(db: string, coll: string, options: Options = {}): Promise<KeyCandidates> {
-  return (await manage(`/dbs/${part(db)}/colls/${part(coll)}/what-if/keys`, { ...options })).json() as KeyCandidates;
+  return (await manage(`/dbs/${part(db)}/colls/${part(coll)}/prediction/keys`, { ...options })).json() as KeyCandidates;
 }
 
 /** Measures a query on copies of the items, with the indexing policy as it is and as proposed. */
-export async function tryIndexingPolicy(db: string, coll: string, body: WhatIfQuery, options: Options = {}): Promise<WhatIfQueryAnswer> {
-  return (await manage(`/dbs/${part(db)}/colls/${part(coll)}/what-if/query`, { ...options, method: "POST", body, headers: { "content-type": "application/json" } })).json() as WhatIfQueryAnswer;
+export async function predictQuery(db: string, coll: string, body: QueryProposal, options: Options = {}): Promise<QueryPrediction> {
+  return (await manage(`/dbs/${part(db)}/colls/${part(coll)}/prediction/query`, { ...options, method: "POST", body, headers: { "content-type": "application/json" } })).json() as QueryPrediction;
 }
 
 /** Measures a query without a charge to the container, and returns the reasons for its charge in words. */
-export async function explainQuery(db: string, coll: string, body: WhyQuestion, options: Options = {}): Promise<MeasuredQuery> {
-  return (await manage(`/dbs/${part(db)}/colls/${part(coll)}/what-if/why`, { ...options, method: "POST", body, headers: { "content-type": "application/json" } })).json() as MeasuredQuery;
+export async function explainQuery(db: string, coll: string, body: QueryToMeasure, options: Options = {}): Promise<MeasuredQuery> {
+  return (await manage(`/dbs/${part(db)}/colls/${part(coll)}/prediction/why`, { ...options, method: "POST", body, headers: { "content-type": "application/json" } })).json() as MeasuredQuery;
 }
 
 /** Lists the leases of the consumers of a container's change feed, with their lag. */

@@ -7,9 +7,7 @@
 //! Leaves out: running the steps, which is in `ci.rs`.
 
 use crate::run::Outcome;
-use crate::{
-    book, checks, clients, conformance, deny, dist, image, scenarios, sdk_tools, tidy, web,
-};
+use crate::{book, checks, conformance, deny, dist, image, sdk_tools, tidy, web};
 
 /// The run to which a step belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,12 +28,21 @@ impl Tier {
     }
 }
 
-/// One step: its name, its tier, its function, the name of the earlier step that it requires, and a
+/// The work of a step.
+#[derive(Clone, Copy)]
+pub(super) enum Work {
+    /// A function of this program.
+    Function(fn() -> Outcome),
+    /// A suite of `conformance` by its name, with arguments for its runner.
+    Suite(&'static [&'static str]),
+}
+
+/// One step: its name, its tier, its work, the name of the earlier step that it requires, and a
 /// function that gets what the step needs from outside, or says why it cannot be had.
 pub(super) struct Step {
     pub(super) name: &'static str,
     pub(super) tier: Tier,
-    pub(super) run: fn() -> Outcome,
+    pub(super) work: Work,
     pub(super) requires: Option<&'static str>,
     pub(super) needs: fn() -> Outcome,
 }
@@ -46,7 +53,7 @@ impl Step {
         Step {
             name,
             tier: Tier::First,
-            run,
+            work: Work::Function(run),
             requires: None,
             needs: || Ok(()),
         }
@@ -64,23 +71,35 @@ impl Step {
         }
     }
 
-    /// Creates a step that requires the server program, and is skipped if `needs` fails.
-    const fn with_server_and_needs(
-        name: &'static str,
-        needs: fn() -> Outcome,
-        run: fn() -> Outcome,
-    ) -> Step {
-        Step {
-            needs,
-            ..Step::with_server(name, run)
-        }
-    }
-
     /// Creates a step that requires the server program.
     const fn with_server(name: &'static str, run: fn() -> Outcome) -> Step {
         Step {
             requires: Some(SERVER),
             ..Step::new(name, run)
+        }
+    }
+
+    /// Creates a step that runs a suite, which requires the server program.
+    const fn suite(name: &'static str, words: &'static [&'static str]) -> Step {
+        Step {
+            work: Work::Suite(words),
+            ..Step::with_server(name, || Ok(()))
+        }
+    }
+
+    /// Creates a step that runs the program with the .NET SDK, and is skipped if it is not there.
+    const fn dotnet(name: &'static str, words: &'static [&'static str]) -> Step {
+        Step {
+            needs: conformance::has_dotnet,
+            ..Step::suite(name, words)
+        }
+    }
+
+    /// Does the work of the step.
+    pub(super) fn run(&self) -> Outcome {
+        match self.work {
+            Work::Function(run) => run(),
+            Work::Suite(words) => conformance::run_words(words),
         }
     }
 
@@ -123,50 +142,50 @@ const TESTS: Lane = &[
 /// The suites of the SDKs and of other clients.
 const SUITES: Lane = &[
     Step::with_server("users of the blog, short", checks::blog_users),
-    Step::with_server("conformance python", || conformance::python(&[])),
+    Step::suite("conformance python", &["python"]),
     Step::with_server("python on PostgreSQL", conformance::python_on_postgres),
-    Step::with_server("conformance regions", || conformance::regions(&[])),
-    Step::with_server("conformance hot-key", || conformance::hot_key(&[])),
-    Step::with_server("conformance telemetry", || conformance::telemetry(&[])),
-    Step::with_server("conformance sql-cases", || {
-        conformance::sql_cases(&["--require".to_owned()])
-    }),
-    Step::with_server("official python, quick", conformance::official_python_quick),
-    Step::with_server("conformance javascript", || conformance::javascript(&[])),
-    Step::with_server_and_needs("conformance dotnet", conformance::has_dotnet, || {
-        conformance::dotnet(&[])
-    }),
-    Step::with_server_and_needs(
-        "dotnet in other ways",
-        conformance::has_dotnet,
-        conformance::dotnet_in_other_ways,
-    )
-    .second(),
-    Step::with_server("assistants", || conformance::mcp(&[])),
-    Step::with_server("mixed workload, small", || conformance::splits(&[])),
-    Step::with_server("scenarios", || scenarios::judge(&[])),
-    Step::with_server("scenarios go", || scenarios::go(&[])),
-    Step::with_server("scenarios java", || scenarios::java(&[])),
-    Step::with_server("scenarios rust", || scenarios::rust(&[])),
-    Step::with_server("scenarios python", || scenarios::python(&[])),
-    Step::with_server("scenarios javascript", || scenarios::javascript(&[])),
-    Step::with_server("mistakes", || scenarios::mistakes(&[])),
-    Step::with_server("clients, quick", clients::quick),
-    Step::with_server("code in documents", || conformance::book(&[])),
-    Step::with_server("first item, Python", || {
-        conformance::first_item(&["python".to_owned()])
-    }),
-    Step::with_server("first item, each language", || conformance::first_item(&[])).second(),
-    Step::with_server("emulator, quick", clients::emulator_quick),
-    Step::with_server("emulator", || clients::emulator(&[])).second(),
+    Step::suite("conformance regions", &["regions"]),
+    Step::suite("conformance hot-key", &["hot-key"]),
+    Step::suite("conformance telemetry", &["telemetry"]),
+    Step::suite("conformance sql-cases", &["sql-cases", "--require"]),
+    Step::suite("official python, quick", &["official-python", "--quick"]),
+    Step::suite("conformance javascript", &["javascript"]),
+    Step::dotnet("conformance dotnet", &["dotnet"]),
+    Step::dotnet("dotnet in other ways", DOTNET_IN_OTHER_WAYS).second(),
+    Step::suite("assistants", &["mcp"]),
+    Step::suite("mixed workload, small", &["splits"]),
+    Step::suite("scenarios", &["scenarios"]),
+    Step::suite("scenarios go", &["go"]),
+    Step::suite("scenarios java", &["java"]),
+    Step::suite("scenarios rust", &["rust"]),
+    Step::suite("scenarios python", &["scenarios-python"]),
+    Step::suite("scenarios javascript", &["scenarios-javascript"]),
+    Step::suite("mistakes", &["mistakes"]),
+    Step::suite("clients, quick", &["clients", "--quick"]),
+    Step::suite("code in documents", &["book"]),
+    Step::suite("first item, Python", &["first-item", "python"]),
+    Step::suite("first item, each language", &["first-item"]).second(),
+    Step::suite("emulator, quick", &["emulator", "--quick"]),
+    Step::suite("emulator", &["emulator"]).second(),
+];
+
+/// The program with the .NET SDK in each of the other ways, and its load.
+const DOTNET_IN_OTHER_WAYS: &[&str] = &[
+    "dotnet",
+    "--run=https",
+    "--run=refuse",
+    "--run=partitions",
+    "--run=client-plans",
+    "--run=binary",
+    "--run=load",
 ];
 
 /// The suites of the pages, and the checks of sources and pins. A browser often waits, and shares
 /// no files with the other suites.
 const PAGES_AND_CHECKS: Lane = &[
     Step::new("web", web::check),
-    Step::with_server("blog in a browser", || conformance::blog(&[])),
-    Step::with_server("console in a browser", || conformance::console(&[])),
+    Step::suite("blog in a browser", &["blog"]),
+    Step::suite("console in a browser", &["console"]),
     Step::new("deny", || deny::check(&[])),
     Step::with_needs("deny advisories", deny::fetch_advisories, deny::advisories),
     Step::new("docs", || checks::docs(&[])),
@@ -186,7 +205,10 @@ pub(super) const QUICK_STEPS: Lane = &[
     Step::new("tidy", || tidy::check(&[])),
     Step::new("unit and golden tests", checks::quick_test),
     Step::new(SERVER, sdk_tools::build_programs),
-    Step::with_server("python smoke test", conformance::python_smoke),
+    Step::suite(
+        "python smoke test",
+        &["scenarios-python", "--only", "items.toml"],
+    ),
 ];
 
 /// Returns the steps of all phases.
@@ -239,6 +261,15 @@ mod tests {
                 assert!(is_earlier, "{}", step.name);
             }
             earlier.extend(steps.map(|step| step.name));
+        }
+    }
+
+    #[test]
+    fn every_step_of_a_suite_names_one() {
+        for step in all().chain(QUICK_STEPS) {
+            if let Work::Suite(words) = step.work {
+                assert!(conformance::find(words[0]).is_ok(), "{}", step.name);
+            }
         }
     }
 

@@ -48,7 +48,7 @@ struct Crate {
 
 /// Returns the text of all licences.
 pub(crate) fn text() -> Result<String, String> {
-    let mut tree = cargo(&["tree", "--locked", "--package", "orrery-server"]);
+    let mut tree = cargo(&["tree", "--locked", "--package", "orrery-cli"]);
     tree.args(["--edges", "normal,no-proc-macro", "--prefix", "none"]);
     let crates = crates(&output_of(tree.args(["--format", "{p}|{l}"]))?)?;
 
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn the_lines_of_cargo_tree_name_crates_and_licences() {
-        let lines = "orrery-server v0.1.0 (/somewhere/crates/server)|MIT OR Apache-2.0\n\
+        let lines = "orrery-cli v0.1.0 (/somewhere/program/cli)|MIT OR Apache-2.0\n\
                      ring v0.17.14|Apache-2.0 AND ISC\n\
                      bytes v1.12.1|MIT (*)\n\
                      bytes v1.12.1|MIT";

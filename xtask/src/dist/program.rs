@@ -108,7 +108,7 @@ fn build_for_users(architecture: &Architecture) -> Result<PathBuf, String> {
     }
     let mut build = cargo(&["build", "--locked", "--profile", "dist"]);
     build.args(["--target", &target]);
-    build.args(["--package", "orrery-server", "--bin", "orrery"]);
+    build.args(["--package", "orrery-cli", "--bin", "orrery"]);
     // C sources name themselves in the program, as those of Rust do.
     let root = root();
     build.env("CFLAGS", format!("-ffile-prefix-map={}=.", root.display()));
@@ -120,7 +120,7 @@ fn build_for_users(architecture: &Architecture) -> Result<PathBuf, String> {
 
 /// Links the program of the dev profile as a static one. Only the last crate is compiled again.
 fn link_anew() -> Result<PathBuf, String> {
-    let mut build = cargo(&["rustc", "--locked", "--package", "orrery-server"]);
+    let mut build = cargo(&["rustc", "--locked", "--package", "orrery-cli"]);
     build.args(["--bin", "orrery", "--", "-Ctarget-feature=+crt-static"]);
     must(&mut build)?;
     Ok(target_directory().join("debug/orrery"))

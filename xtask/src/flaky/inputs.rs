@@ -38,7 +38,7 @@ const UNUSED_SECTIONS: &[&str] = &[
 /// Folders of a package that its library and its programs do not use.
 const TEST_FOLDERS: &[&str] = &["tests", "benches", "examples"];
 /// The package of the server program, with which the suites run.
-const SERVER_PACKAGE: &str = "orrery-server";
+const PROGRAM_PACKAGE: &str = "orrery-cli";
 /// The folders of the suites and of the programs that they run.
 const SUITES: &[&str] = &["conformance", "examples/first-item"];
 /// The package of the simulated users, which one step of the suites runs.
@@ -109,10 +109,10 @@ impl<'w> Inputs<'w> {
         let mut hash = Hash::new();
         hash.write(&self.shared.to_le_bytes());
         hash.write(&self.hash_of_files(&files)?.to_le_bytes());
-        for package in [SERVER_PACKAGE, USERS_PACKAGE] {
+        for package in [PROGRAM_PACKAGE, USERS_PACKAGE] {
             hash.write(&self.part(package, Part::Sources)?.to_le_bytes());
         }
-        for used in self.used_by(SERVER_PACKAGE, false) {
+        for used in self.used_by(PROGRAM_PACKAGE, false) {
             hash.write(&self.part(&used, Part::Sources)?.to_le_bytes());
         }
         Ok(hash.text())
@@ -468,22 +468,22 @@ mod tests {
     fn the_suites_depend_on_their_folder_and_on_the_server() {
         let mut workspace = Workspace::new("suites");
         workspace.packages[1].name = USERS_PACKAGE.to_owned();
-        workspace.packages[3].name = SERVER_PACKAGE.to_owned();
+        workspace.packages[3].name = PROGRAM_PACKAGE.to_owned();
         workspace.write("examples/first-item/README.md", "1");
         let hash = |workspace: &Workspace| {
             let mut inputs = Inputs::new(&workspace.root, &workspace.packages).unwrap();
             inputs.of_suites().unwrap()
         };
-        workspace.write("conformance/python/test_a.py", "1");
+        workspace.write("conformance/sdk/python/test_a.py", "1");
         let first = hash(&workspace);
-        workspace.write("conformance/python/test_a.py", "2");
+        workspace.write("conformance/sdk/python/test_a.py", "2");
         let second = hash(&workspace);
         workspace.write("crates/model/src/lib.rs", "3");
         let third = hash(&workspace);
         assert!(first != second && second != third);
-        workspace.write("conformance/sdk/rust/Cargo.toml", "");
+        workspace.write("conformance/sdk/scenarios/rust/Cargo.toml", "");
         let fourth = hash(&workspace);
-        workspace.write("conformance/sdk/rust/src/main.rs", "1");
+        workspace.write("conformance/sdk/scenarios/rust/src/main.rs", "1");
         let fifth = hash(&workspace);
         assert!(third != fourth && fourth != fifth);
         workspace.write("crates/server/tests/all.rs", "4");

@@ -1,7 +1,8 @@
 //! The load under which tests are repeated, and the run of one program with a limit of time.
 
 use std::hint::black_box;
-use std::process::Command;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -46,13 +47,15 @@ impl Drop for BusyLoops {
     }
 }
 
-/// Runs a program and waits for its end. A program that runs longer than the limit is killed.
+/// Runs a program and waits for its end. A program that runs longer than the limit is killed, with
+/// the programs that it has started, such as a server under a suite.
 ///
 /// # Errors
 /// The exit status, the limit, or the reason why the program did not start.
 pub(super) fn run_within(limit: Duration, command: &mut Command) -> Outcome {
     let begun = Instant::now();
     let mut child = command
+        .process_group(0)
         .spawn()
         .map_err(|error| format!("it could not be started: {error}"))?;
     loop {
@@ -64,13 +67,23 @@ pub(super) fn run_within(limit: Duration, command: &mut Command) -> Outcome {
             None => thread::park_timeout(LOOK),
         }
     }
-    let killed = child.kill().and_then(|()| child.wait());
-    killed.map_err(|error| format!("it could not be killed: {error}"))?;
+    kill_group(&mut child).map_err(|error| format!("it could not be killed: {error}"))?;
     Err(format!("it ran longer than {} s", limit.as_secs()))
+}
+
+/// Kills the process group that a program leads, and waits for the end of the program.
+fn kill_group(leader: &mut Child) -> std::io::Result<()> {
+    let group = format!("-{}", leader.id());
+    let mut kill = Command::new("kill");
+    kill.args(["-KILL", "--", &group]).status()?;
+    // Without the tool `kill` in the path, the program itself is killed at least.
+    leader.kill()?;
+    leader.wait().map(drop)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
     use std::process::Stdio;
 
     use super::*;
@@ -109,5 +122,21 @@ mod tests {
         command.stdin(Stdio::piped());
         let failure = run_within(Duration::ZERO, &mut command).unwrap_err();
         assert_eq!(failure, "it ran longer than 0 s");
+    }
+
+    #[test]
+    fn a_program_is_killed_with_the_programs_that_it_has_started() {
+        // Both programs wait for ever and hold the end of the pipe open.
+        let (mut output, end) = std::io::pipe().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "tail -f /dev/null & echo started; wait"]);
+        let mut child = command.stdout(end).process_group(0).spawn().unwrap();
+        drop(command);
+        let mut begun = [0; 8];
+        output.read_exact(&mut begun).unwrap();
+
+        kill_group(&mut child).unwrap();
+        let mut rest = String::new();
+        assert_eq!(output.read_to_string(&mut rest).unwrap(), 0);
     }
 }

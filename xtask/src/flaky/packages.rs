@@ -229,8 +229,8 @@ mod tests {
         let packages = packages().unwrap();
         let names: Vec<String> = packages.iter().flat_map(names).collect();
         assert!(names.contains(&"xtask bin xtask".to_owned()), "{names:?}");
-        let server = packages.iter().find(|each| each.name == "orrery-server");
-        let uses = &server.expect("the server").uses;
-        assert!(uses.iter().any(|used| used.name == "orrery-engine"));
+        let program = packages.iter().find(|each| each.name == "orrery-cli");
+        let uses = &program.expect("the program").uses;
+        assert!(uses.iter().any(|used| used.name == "orrery-server"));
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! model <- storage <- storage-postgres <- placement
-//! model <- storage <- node-lease
-//! model <- node
-//! model <- storage, placement, sql, script <- engine <- gateway, what-if <- admin <- console
-//! admin, console, storage-postgres, placement, node-lease, node <- server
-//! client <- blog <- blog-web <- server
+//! model <- storage, placement, sql, script <- engine <- gateway, prediction <- admin <- console
+//! storage-postgres, placement, engine, gateway <- node
+//! admin, console, storage-postgres, placement, node <- server <- cli
+//! client <- blog <- blog-web <- cli
 //! client, model <- tools <- server
 //! client, admin <- telemetry <- server
-//! bench uses all of them; examples use model, storage, script and engine; fuzz also sql, gateway
+//! bench uses core, node, storage-postgres, client and blog; examples use client, model, storage,
+//! script and engine; fuzz uses model, storage, script, engine, sql and gateway
 //! test-wait <- the tests of every crate
 //! ```
 //!
@@ -22,17 +22,17 @@ const MODEL: &str = "orrery-model";
 const STORAGE: &str = "orrery-storage";
 const STORAGE_POSTGRES: &str = "orrery-storage-postgres";
 const PLACEMENT: &str = "orrery-placement";
-const NODE_LEASE: &str = "orrery-node-lease";
 const NODE: &str = "orrery-node";
 const SQL: &str = "orrery-sql";
 const SCRIPT: &str = "orrery-script";
 const ENGINE: &str = "orrery-engine";
-const WHAT_IF: &str = "orrery-what-if";
+const PREDICTION: &str = "orrery-prediction";
 const GATEWAY: &str = "orrery-gateway";
 const ADMIN: &str = "orrery-admin";
 const CONSOLE: &str = "orrery-console";
 const TELEMETRY: &str = "orrery-telemetry";
 const SERVER: &str = "orrery-server";
+const CLI: &str = "orrery-cli";
 const CLIENT: &str = "orrery-client";
 const TOOLS: &str = "orrery-tools";
 const BLOG: &str = "orrery-blog";
@@ -50,16 +50,20 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (STORAGE, &[MODEL]),
     (STORAGE_POSTGRES, &[MODEL, STORAGE]),
     (PLACEMENT, &[MODEL, STORAGE, STORAGE_POSTGRES]),
-    (NODE_LEASE, &[MODEL, STORAGE]),
-    (NODE, &[MODEL]),
+    (
+        NODE,
+        &[MODEL, STORAGE, STORAGE_POSTGRES, PLACEMENT, ENGINE, GATEWAY],
+    ),
     (SQL, &[MODEL]),
     (SCRIPT, &[MODEL]),
     (ENGINE, &[MODEL, STORAGE, PLACEMENT, SQL, SCRIPT]),
     (GATEWAY, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE]),
-    (WHAT_IF, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE]),
+    (PREDICTION, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE]),
     (
         ADMIN,
-        &[MODEL, STORAGE, PLACEMENT, SCRIPT, ENGINE, WHAT_IF, GATEWAY],
+        &[
+            MODEL, STORAGE, PLACEMENT, SCRIPT, ENGINE, PREDICTION, GATEWAY,
+        ],
     ),
     (CONSOLE, &[MODEL, GATEWAY, ADMIN]),
     (TELEMETRY, &[CLIENT, MODEL, ENGINE, GATEWAY, ADMIN]),
@@ -70,16 +74,34 @@ const MAY_USE: &[(&str, &[&str])] = &[
             STORAGE,
             STORAGE_POSTGRES,
             PLACEMENT,
-            NODE_LEASE,
             NODE,
-            SQL,
             SCRIPT,
             ENGINE,
-            WHAT_IF,
             GATEWAY,
             ADMIN,
             CONSOLE,
             TELEMETRY,
+            CLIENT,
+            TOOLS,
+        ],
+    ),
+    (
+        CLI,
+        &[
+            MODEL,
+            STORAGE,
+            STORAGE_POSTGRES,
+            PLACEMENT,
+            NODE,
+            SQL,
+            SCRIPT,
+            ENGINE,
+            PREDICTION,
+            GATEWAY,
+            ADMIN,
+            CONSOLE,
+            TELEMETRY,
+            SERVER,
             CLIENT,
             TOOLS,
             BLOG,
@@ -97,16 +119,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
             STORAGE,
             STORAGE_POSTGRES,
             NODE,
-            SQL,
             SCRIPT,
             ENGINE,
             GATEWAY,
-            ADMIN,
-            SERVER,
+            CLIENT,
             BLOG,
         ],
     ),
-    (EXAMPLES, &[MODEL, STORAGE, SCRIPT, ENGINE]),
+    (EXAMPLES, &[CLIENT, MODEL, STORAGE, SCRIPT, ENGINE]),
     (XTASK, &[]),
     (TEST_WAIT, &[]),
     (FUZZ, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE, GATEWAY]),

@@ -124,7 +124,7 @@ mod tests {
                 "[[scenario]]\nname = \"items stay\"\n",
             ),
             (
-                "conformance/clients/a/program.py",
+                "conformance/sdk/clients/a/program.py",
                 "with program.operation(\"items go\"):\n",
             ),
             (
@@ -142,7 +142,7 @@ mod tests {
             `conformance/sdk/python/test_a.py::TestAll::test_order` |\n\
             | items | yes | `conformance/sdk/javascript/a.test.js::items are kept` |\n\
             | stays | yes | `conformance/sdk/scenarios/table/a.toml::items stay` |\n\
-            | goes | yes | `conformance/clients/a/program.py::items go` |\n\
+            | goes | yes | `conformance/sdk/clients/a/program.py::items go` |\n\
             | read | yes | `core/a/tests/requests/items.txt::An item is read` |\n\
             | media | no | retired |\n";
         assert_eq!(judged(table), Vec::<String>::new());

@@ -341,7 +341,7 @@ fn is_list_joint(text: &str, expected: &str) -> bool {
 
 /// Returns the path that a link of a document leads to; `None` for an address or a place within the
 /// document.
-fn linked_path(document: &str, target: &str) -> Option<String> {
+pub(super) fn linked_path(document: &str, target: &str) -> Option<String> {
     let path = target.split('#').next().unwrap_or_default();
     if path.is_empty() || path.contains("://") || path.starts_with("mailto:") {
         return None;

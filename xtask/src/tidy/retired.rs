@@ -37,31 +37,50 @@ const WORDS: &[Entry] = &[
     (Name, "Stretch", "EpkRange, TypeBand"),
     (Name, "Stretches", "PolicyGenerations"),
     (Name, "Workshop", "InterpreterFactory"),
+    (Name, "WhatIf", "Prediction"),
     (Name, "took_place", "is_committed"),
     (Name, "wait_settled", "wait_durable"),
+    (Name, "what_if", "prediction"),
     (Part, "chore", "task, command"),
     (Part, "clearing", "delete_by_key"),
+    (Part, "dear", "expensive"),
+    (Part, "dearer", "more_expensive"),
+    (Part, "dearest", "most_expensive"),
     (Part, "doomed", "a word for what is deleted and when"),
     (Part, "foretold", "expected_charge"),
     (Part, "heirs", "successors"),
     (Part, "homes", "storage ids"),
     (Part, "manieth", "sequence number"),
     (Part, "prey", "fault_target"),
+    (Part, "rehearsal", "prediction"),
+    // The former paths of the management API have `what-if`, so the word alone is not refused.
+    (Prose, "a what-if", "a prediction"),
+    (Prose, "the what-if", "the prediction"),
     (Prose, "chore", "task, command"),
     (Prose, "chores", "tasks, commands"),
+    (Prose, "dear", "expensive"),
+    (Prose, "dearer", "more expensive"),
+    (Prose, "dearest", "most expensive"),
     (Prose, "doomed", "to be deleted"),
     (Prose, "everybody", "every client, every request"),
     (Prose, "foretold", "expected"),
     (Prose, "heir", "successor"),
     (Prose, "heirs", "successors"),
+    (Prose, "holder of the lease", "leaseholder"),
+    (Prose, "holders of the lease", "leaseholders"),
     (Prose, "house rule", "rule of this repository"),
     (Prose, "house rules", "rules of this repository"),
     (Prose, "made room", "freed space, removed an entry"),
     (Prose, "make room", "free space, remove an entry"),
     (Prose, "making room", "freeing space"),
     (Prose, "neighbour", "adjacent partition"),
+    (Prose, "node with the lease", "leaseholder"),
     (Prose, "prey", "fault target"),
+    (Prose, "rehearsal", "prediction"),
     (Prose, "rooms", "modules, files"),
+    (Prose, "sends on", "forwards"),
+    (Prose, "sent on to", "forwarded to"),
+    (Prose, "sends requests on to", "forwards requests to"),
     (Prose, "somebody", "another request"),
 ];
 
@@ -218,6 +237,24 @@ mod tests {
         );
         assert_eq!(judged("a.py", "# the how-manieth try\n").len(), 1);
         assert!(judged("docs/a.md", "Chorelike; house\nrules").is_empty());
+    }
+
+    #[test]
+    fn predictions_and_high_charges_have_one_word_each() {
+        let of = |path: &str, text: &str| judge(&Tree::of(&[(path, text)]), WORDS);
+        for name in [
+            "what_if",
+            "WhatIf",
+            "begin_rehearsal",
+            "dearest_first",
+            "IsDear",
+        ] {
+            assert_eq!(of("a.rs", &format!("let {name} = 1;")).len(), 1, "{name}");
+        }
+        for text in ["The what-if tab", "a dear query", "dearer", "the dearest"] {
+            assert_eq!(of("docs/a.md", text).len(), 1, "{text}");
+        }
+        assert!(of("a.rs", "const FORMER: &str = \"/colls/{coll}/what-if\";").is_empty());
     }
 
     #[test]

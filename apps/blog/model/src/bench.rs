@@ -368,7 +368,7 @@ fn report_row(
 
 /// Returns the `p`-th percentile of sorted values by the nearest-rank method: the smallest value
 /// that is at least as large as `p` percent of the values.
-pub(crate) fn percentile(sorted: &[f64], p: f64) -> f64 {
+pub fn percentile(sorted: &[f64], p: f64) -> f64 {
     let rank = (p / 100.0 * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
 }

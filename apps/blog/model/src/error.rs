@@ -4,6 +4,7 @@
 
 use crate::meter::Charge;
 use crate::models::{Model, Request};
+use orrery_client::ClientError;
 use std::fmt;
 
 /// The reason for which a request of the blog, or its measurement, failed.
@@ -167,6 +168,28 @@ impl BlogError {
         Self::Unexpected {
             operation: operation.into(),
             reason: reason.into(),
+        }
+    }
+}
+
+impl From<ClientError> for BlogError {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::Refused(refusal) => Self::Refused {
+                operation: refusal.operation,
+                status: refusal.status,
+                sub_status: refusal.sub_status,
+                message: match refusal.activity_id.as_str() {
+                    "" => refusal.message,
+                    // The activity id finds the request in the server's log.
+                    activity => format!("{}\r\nActivityId: {activity}", refusal.message),
+                },
+            },
+            ClientError::Unreachable {
+                operation, cause, ..
+            } => Self::Unreachable { operation, cause },
+            ClientError::Unexpected { operation, reason } => Self::Unexpected { operation, reason },
+            ClientError::InvalidOption(text) => Self::InvalidOption(text),
         }
     }
 }

@@ -6,10 +6,10 @@
 //! their parent.
 
 use crate::BlogError;
-use crate::client::{ApiRequest, Client, Header, PartitionKeyRange};
+use crate::client::{Client, PartitionKeyRange};
 use crate::meter::{Meter, Operation};
-use crate::query::documents;
-use http::Method;
+use crate::query::parsed;
+use orrery_client::Scope;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -36,38 +36,15 @@ impl Client {
         etag: Option<&str>,
         page_size: usize,
     ) -> Result<Changes, BlogError> {
-        let mut headers: Vec<Header> = vec![
-            ("a-im", "Incremental Feed".to_owned()),
-            ("x-ms-documentdb-partitionkeyrangeid", range.to_owned()),
-            ("x-ms-max-item-count", page_size.to_string()),
-        ];
-        if let Some(etag) = etag {
-            headers.push(("if-none-match", etag.to_owned()));
-        }
-        let path = format!("{container}/docs");
-        let request = ApiRequest::new(Method::GET, "docs", container, path)
-            .with_headers(headers)
-            .described(Operation::ChangeFeed, "", None);
-        let response = self.send(&request).await?.metered(meter, container)?;
-        let Some(etag) = response.header("etag").map(str::to_owned) else {
-            return Err(BlogError::unexpected(
-                &response.operation,
-                "a change feed page without etag",
-            ));
-        };
-        // The session token is `version#lsn`, with the id of the range in front of it.
-        let token = response.header("x-ms-session-token").unwrap_or_default();
-        let lsn = token
-            .rsplit(['#', ':'])
-            .next()
-            .and_then(|lsn| lsn.parse().ok());
-        // 304 means that there are no changes; its body is empty.
-        let items = if response.status == 304 {
-            Vec::new()
-        } else {
-            documents(&response)?
-        };
-        Ok(Changes { items, etag, lsn })
+        let client = self.metered(meter, container, Operation::ChangeFeed, Some(""), None);
+        let page = client
+            .changes_page(container, Scope::Range(range), etag, page_size)
+            .await?;
+        Ok(Changes {
+            items: parsed(&page.items, &page.answer.operation)?,
+            etag: page.etag,
+            lsn: page.answer.lsn(),
+        })
     }
 }
 

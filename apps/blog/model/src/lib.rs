@@ -17,14 +17,12 @@
 //!   │
 //! models ── pipelines ── migrate  requests, copies maintained through the change feed, migration
 //!   │                    drift    of a running blog to another model, comparison of all copies
-//! client ── query ── feed         the public protocol over HTTP, as an official SDK uses it
+//! client ── query ── feed         requests through `orrery-client`, each added to a meter
 //! ```
 //!
-//! The crate uses only the public protocol and does not depend on the crates of the server;
-//! connections and
-//! signatures are those of `orrery-client`. `pricing`
-//! states the published rules for charges a second time, to compute the expected figures of the
-//! table.
+//! The crate uses only the public protocol, through `orrery-client`, and does not depend on the
+//! crates of the server. `pricing` states the published rules for charges a second time, to compute
+//! the expected figures of the table.
 
 mod article;
 pub mod bench;
@@ -36,7 +34,6 @@ mod error;
 pub mod feed;
 pub mod lesson;
 pub mod load;
-mod merge;
 pub mod meter;
 pub mod migrate;
 pub mod models;
@@ -52,7 +49,6 @@ mod random;
 mod report;
 mod resumption;
 pub mod site;
-mod sync;
 pub mod writes;
 
 pub use client::Client;
@@ -62,6 +58,7 @@ pub use load::{Copies, Estimate, Fill, Filled, estimate, fill};
 pub use meter::{Charge, Measurement, Meter, Operation, RequestRecord};
 pub use models::{Blog, Model, Request, Throughput};
 pub use options::{Format, Load, Options, Profile};
+pub use orrery_client::sync;
 pub use paging::{ListPage, PAGE_ROWS};
 pub use pipelines::{Pipeline, Pipelines};
 pub use progress::{Progress, on_stderr};

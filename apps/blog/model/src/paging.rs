@@ -17,12 +17,12 @@
 
 use crate::BlogError;
 use crate::client::{Client, PartitionKeyRange};
-use crate::merge::Plan;
-use crate::meter::Meter;
-use crate::query::{Query, Scope};
+use crate::meter::{Meter, Operation};
+use crate::query::{Query, metrics_headers, parsed};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
 use futures_util::future::try_join_all;
+use orrery_client::{ClientError, PartitionKey, Scope};
 use serde_json::{Value, json};
 
 /// Rows of one page. The largest list of the article's measurement fits one page.
@@ -89,16 +89,23 @@ impl Client {
             Some(text) => Some(key_position(text).ok_or(BlogError::InvalidPage)?),
             None => None,
         };
-        let body = query.body(query.text());
-        let rows_max = PAGE_ROWS.to_string();
-        let is_continued = token.is_some();
-        let page = self
-            .query_page(meter, container, Scope::Key(key), &body, rows_max, token)
+        let client = self.metered(meter, container, Operation::Query, None, Some(key));
+        let key = PartitionKey::text(key);
+        let (scope, headers) = (Scope::Key(&key), metrics_headers(meter));
+        let page = client
+            .query_page(
+                container,
+                query,
+                scope,
+                PAGE_ROWS,
+                token.as_deref(),
+                headers,
+            )
             .await
-            .map_err(|e| refused_position(e, is_continued))?;
+            .map_err(|e| refused_position(e, token.is_some()))?;
         let next = page.continuation.map(|token| encoded(&json!([token])));
         Ok(ListPage {
-            items: page.rows,
+            items: parsed(&page.rows, &page.answer.operation)?,
             next,
         })
     }
@@ -142,10 +149,9 @@ impl Client {
         query: &Query,
         position: Option<&RangePosition>,
     ) -> Result<ListPage, BlogError> {
-        let plan = self.query_plan(container, query).await?;
-        let plan = Plan::from_json(&plan, query.text())
-            .map_err(|e| BlogError::unexpected(format!("query plan of '{}'", query.text()), e))?;
-        let body = query.body(&plan.text);
+        let client = self.metered(meter, container, Operation::Query, None, None);
+        let plan = client.merge_plan(container, query).await?;
+        let rewritten = plan.rewritten(query);
         let ranges = self.ranges(container).await?;
         let remaining: Vec<&PartitionKeyRange> = ranges
             .iter()
@@ -153,12 +159,16 @@ impl Client {
             .filter(|range| position.is_none_or(|at| is_left(range, at)))
             .collect();
         let fetches = remaining.iter().map(|range| {
-            let scope = Scope::Range(&range.id);
+            let (client, rewritten) = (&client, &rewritten);
             let token = position.and_then(|at| at.token_in(range));
-            let is_continued = token.is_some();
-            let page =
-                self.query_page(meter, container, scope, &body, PAGE_ROWS.to_string(), token);
-            async move { page.await.map_err(|e| refused_position(e, is_continued)) }
+            let (scope, headers) = (Scope::Range(&range.id), metrics_headers(meter));
+            async move {
+                let token = token.as_deref();
+                client
+                    .query_page(container, rewritten, scope, PAGE_ROWS, token, headers)
+                    .await
+                    .map_err(|e| refused_position(e, token.is_some()))
+            }
         });
         let pages = try_join_all(fetches).await?;
 
@@ -172,7 +182,7 @@ impl Client {
                 let next = Some(encoded(&json!([range.id, range.min, token])));
                 return Ok(ListPage { items, next });
             }
-            items.extend(page.rows);
+            items.extend(parsed(&page.rows, &page.answer.operation)?);
             if let Some(token) = page.continuation {
                 let next = Some(encoded(&json!([range.id, range.min, token])));
                 return Ok(ListPage { items, next });
@@ -199,10 +209,10 @@ fn is_left(range: &PartitionKeyRange, position: &RangePosition) -> bool {
 }
 
 /// Turns the server's refusal of a forged token into [`BlogError::InvalidPage`].
-fn refused_position(error: BlogError, is_continued: bool) -> BlogError {
-    match error {
-        BlogError::Refused { status: 400, .. } if is_continued => BlogError::InvalidPage,
-        other => other,
+fn refused_position(error: ClientError, is_continued: bool) -> BlogError {
+    match error.status() {
+        Some(400) if is_continued => BlogError::InvalidPage,
+        _ => error.into(),
     }
 }
 

@@ -9,7 +9,6 @@
 //! 2. At most [`TURNS`] requests of one network are answered at the same time; further ones wait in
 //!    the order in which they came. One visitor with many connections does not keep others waiting.
 
-use crate::cache::lock;
 use crate::state::AppState;
 use crate::visit::Visitor;
 use crate::{Options, router};
@@ -21,6 +20,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
+use orrery_blog::sync::lock;
 use orrery_blog::{BlogError, Site};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};

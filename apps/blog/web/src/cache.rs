@@ -1,14 +1,9 @@
 //! Bounded maps in memory. A map that is full is emptied: every entry can be computed or read
 //! again.
 
+use orrery_blog::sync::lock;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Locks a mutex, poisoned or not. Every mutex of this crate guards a cache or a sum, and each
-/// update is a single insertion, removal or addition, so a panic leaves no half-changed value.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use std::sync::Mutex;
 
 /// A map with at most `entries_max` entries.
 pub(crate) struct Cache<V> {

@@ -15,9 +15,9 @@
 //! the account make all but one of them fail.
 
 use crate::accounts::{Account, Claim};
-use crate::cache::lock;
 use crate::sessions::SignedIn;
 use crate::state::AppState;
+use orrery_blog::sync::lock;
 use orrery_blog::writes::{Outcome, Receipt, WriteError, WriteOperation};
 use orrery_blog::{Blog, BlogError, Client, Meter};
 use std::collections::HashMap;

@@ -14,7 +14,7 @@
 //! together. Memory is bounded.
 //! Leaves out: visitors who share an address with an attacker; they wait as the attacker does.
 
-use crate::cache::lock;
+use orrery_blog::sync::lock;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Mutex;

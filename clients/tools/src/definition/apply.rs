@@ -31,7 +31,7 @@ pub enum ExistingMode {
 
 /// The work of one application.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Done {
+pub struct AppliedChanges {
     /// Resources that were created, for example `container shop/orders`; without items.
     pub created: Vec<String>,
     /// Resources that were changed.
@@ -42,6 +42,24 @@ pub struct Done {
     pub existing_items: usize,
 }
 
+impl AppliedChanges {
+    /// Says what was done: a line for each resource, and one with the counts.
+    pub fn lines(&self) -> Vec<String> {
+        let created = self.created.iter().map(|name| format!("created {name}"));
+        let changed = self.changed.iter().map(|name| format!("changed {name}"));
+        let mut lines: Vec<String> = created.chain(changed).collect();
+        lines.push(format!(
+            "the definition is in effect: {} resources created, {} changed, {} items written, {} \
+             items existed",
+            self.created.len(),
+            self.changed.len(),
+            self.items,
+            self.existing_items
+        ));
+        lines
+    }
+}
+
 /// Applies `definition` to the account of `client`.
 ///
 /// # Errors
@@ -50,11 +68,11 @@ pub async fn apply(
     client: &Client,
     definition: Definition,
     mode: ExistingMode,
-) -> Result<Done, DefinitionError> {
+) -> Result<AppliedChanges, DefinitionError> {
     let mut application = Application {
         client,
         mode,
-        done: Done::default(),
+        done: AppliedChanges::default(),
     };
     for database in definition.databases {
         application.database(database).await?;
@@ -65,7 +83,7 @@ pub async fn apply(
 struct Application<'a> {
     client: &'a Client,
     mode: ExistingMode,
-    done: Done,
+    done: AppliedChanges,
 }
 
 impl Application<'_> {

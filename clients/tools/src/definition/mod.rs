@@ -24,7 +24,7 @@ mod read;
 mod scripts;
 mod write;
 
-pub use apply::{Done, ExistingMode, apply};
+pub use apply::{AppliedChanges, ExistingMode, apply};
 pub use dump::dump;
 pub use model::{
     ContainerDefinition, DatabaseDefinition, Definition, Script, StatedThroughput, Trigger,

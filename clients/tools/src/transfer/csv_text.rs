@@ -73,7 +73,7 @@ impl Row {
 
 /// The place between two bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ScannerState {
     BeforeRow,
     BeforeCell,
     InCell,
@@ -93,7 +93,7 @@ impl Rows {
         Self {
             input,
             scanner: Scanner {
-                place: Place::BeforeRow,
+                place: ScannerState::BeforeRow,
                 line: 1,
                 is_behind_return: false,
             },
@@ -134,7 +134,7 @@ impl Rows {
 
 /// The state between two bytes.
 struct Scanner {
-    place: Place,
+    place: ScannerState,
     line: u64,
     /// True behind `\r`, whose `\n` belongs to the same line end.
     is_behind_return: bool,
@@ -149,7 +149,7 @@ impl Scanner {
         }
         self.is_behind_return = byte == b'\r';
         let is_line_end = matches!(byte, b'\r' | b'\n');
-        if self.place == Place::BeforeRow {
+        if self.place == ScannerState::BeforeRow {
             // A blank line is no row, and neither is the `\n` of `\r\n`.
             if is_line_end {
                 return false;
@@ -158,27 +158,27 @@ impl Scanner {
         }
 
         row.bytes += 1;
-        let is_quoted = self.place == Place::InQuotes;
+        let is_quoted = self.place == ScannerState::InQuotes;
         match byte {
-            b'"' if is_quoted => self.place = Place::BehindQuote,
-            b'"' if self.place == Place::BehindQuote => {
+            b'"' if is_quoted => self.place = ScannerState::BehindQuote,
+            b'"' if self.place == ScannerState::BehindQuote => {
                 row.push(byte);
-                self.place = Place::InQuotes;
+                self.place = ScannerState::InQuotes;
             }
-            b'"' if self.place != Place::InCell => self.place = Place::InQuotes,
+            b'"' if self.place != ScannerState::InCell => self.place = ScannerState::InQuotes,
             b',' if !is_quoted => {
                 row.end_cell();
-                self.place = Place::BeforeCell;
+                self.place = ScannerState::BeforeCell;
             }
             _ if is_line_end && !is_quoted => {
                 row.end_cell();
-                self.place = Place::BeforeRow;
+                self.place = ScannerState::BeforeRow;
                 return true;
             }
             _ => {
                 row.push(byte);
                 if !is_quoted {
-                    self.place = Place::InCell;
+                    self.place = ScannerState::InCell;
                 }
             }
         }
@@ -187,12 +187,12 @@ impl Scanner {
 
     /// Ends the text; returns true if it ends with a row.
     fn end(&mut self, row: &mut Row) -> bool {
-        if self.place == Place::BeforeRow {
+        if self.place == ScannerState::BeforeRow {
             return false;
         }
-        row.is_open = self.place == Place::InQuotes;
+        row.is_open = self.place == ScannerState::InQuotes;
         row.end_cell();
-        self.place = Place::BeforeRow;
+        self.place = ScannerState::BeforeRow;
         true
     }
 }

@@ -1,9 +1,60 @@
-//! Words for an import that ends before its last record: what was written, and how to go on.
+//! The early end of an import or export: its reason, and for an import the words about what was
+//! written and how to go on.
 
-use super::import::{ImportOptions, Mode, TransferError};
-use crate::fault::Voice;
-use std::fmt::Write;
+use super::options::{ImportOptions, Mode};
+use crate::fault::{self, Voice};
+use orrery_client::ClientError;
+use std::fmt::{self, Write};
 use std::path::PathBuf;
+
+/// The reason for which an import or export ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TransferError {
+    /// The options ask for something impossible.
+    Usage(String),
+    /// Files or the server failed.
+    Failed(String),
+    /// A request failed.
+    Request {
+        /// The failure.
+        error: Box<ClientError>,
+        /// Text of the query that the request carried.
+        query: Option<String>,
+    },
+    /// An import ended before its last record.
+    Ended(Box<Ended>),
+}
+
+impl TransferError {
+    /// Returns the failure in words.
+    pub fn words(&self, voice: Voice) -> String {
+        match self {
+            Self::Usage(message) | Self::Failed(message) => message.clone(),
+            Self::Request { error, query } => fault::of_request(error, query.as_deref(), voice),
+            Self::Ended(ended) => ended.words(voice),
+        }
+    }
+}
+
+impl fmt::Display for TransferError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words(Voice::Command))
+    }
+}
+
+impl std::error::Error for TransferError {}
+
+impl From<ClientError> for TransferError {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::InvalidOption(message) => Self::Usage(message),
+            error => Self::Request {
+                error: Box::new(error),
+                query: None,
+            },
+        }
+    }
+}
 
 /// The reason for which an import ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

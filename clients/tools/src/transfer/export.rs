@@ -10,7 +10,7 @@
 //! item that changes, the old version or the new is there; an item that is created or deleted
 //! meanwhile may or may not be.
 
-use super::import::TransferError;
+use super::ending::TransferError;
 use super::ledger::{CHECKPOINT_BYTES_MAX, write_whole};
 use super::progress::{Progress, State};
 use super::rows::{OutputFormat, assemble, push_line};
@@ -155,7 +155,7 @@ pub async fn export(
 
     let total = match options.query {
         Some(_) => None,
-        None => item_count(&client, &container).await?,
+        None => client.item_count(&container).await?,
     };
     progress.begin(total);
     let reader = Reader {
@@ -379,15 +379,6 @@ fn needs_merge(info: &serde_json::Value) -> bool {
     ]
     .into_iter()
     .any(is_set)
-}
-
-/// Returns the number of items that the server states, for the time left.
-async fn item_count(client: &Client, container: &str) -> Result<Option<u64>, TransferError> {
-    let answer = client.read_container(container, true).await?;
-    let usage = answer.header("x-ms-resource-usage").unwrap_or_default();
-    let mut parts = usage.split(';');
-    let count = parts.find_map(|part| part.strip_prefix("documentsCount="));
-    Ok(count.and_then(|text| text.parse().ok()))
 }
 
 /// Reads segments.

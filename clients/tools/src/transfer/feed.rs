@@ -2,9 +2,7 @@
 //! 64 MB ahead.
 
 use super::input::{CsvRules, Input, InputFormat, Record};
-use super::item::{Fault, Item, Rules, place_of, prepare};
-use super::ledger::Place;
-use super::origin::Origin;
+use super::item::{Fault, Item, RecordPlace, Rules, place_of, prepare};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use tokio::runtime::Handle;
@@ -13,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 /// Kilobytes of records between the source and their verdicts.
 const ROOM_KB: usize = 64 * 1024;
 /// Records between the source and the requests.
-const QUEUE: usize = 4096;
+pub(super) const QUEUE: usize = 4096;
 
 /// A record on its way.
 pub(super) enum Incoming {
@@ -22,7 +20,7 @@ pub(super) enum Incoming {
     /// A record that cannot be imported.
     Faulty {
         name: Arc<str>,
-        place: Place,
+        place: RecordPlace,
         fault: Fault,
         text: Vec<u8>,
         /// Room of the text in the memory of the import.
@@ -37,12 +35,12 @@ pub(super) struct Feed {
     rules: Arc<Rules>,
     read: Arc<AtomicU64>,
     /// The last settled record of an earlier run.
-    settled: Place,
+    settled: RecordPlace,
     room: Arc<Semaphore>,
 }
 
 impl Feed {
-    pub(super) fn new(rules: Arc<Rules>, read: Arc<AtomicU64>, settled: Place) -> Self {
+    pub(super) fn new(rules: Arc<Rules>, read: Arc<AtomicU64>, settled: RecordPlace) -> Self {
         Self {
             rules,
             read,
@@ -78,7 +76,7 @@ impl Feed {
     }
 
     /// Returns the last settled record of an earlier run.
-    pub(super) fn settled(&self) -> &Place {
+    pub(super) fn settled(&self) -> &RecordPlace {
         &self.settled
     }
 
@@ -121,18 +119,6 @@ impl Feed {
                 if !is_wanted {
                     return;
                 }
-            }
-        });
-        receiver
-    }
-
-    /// Reads the items of another container.
-    pub(super) fn origin(self, origin: Origin) -> mpsc::Receiver<Incoming> {
-        let (sender, receiver) = mpsc::channel(QUEUE);
-        tokio::spawn(async move {
-            if let Err(e) = origin.read(&self, &sender).await {
-                // Without a receiver the import has ended already.
-                let _ = sender.send(Incoming::Failed(e.to_string())).await;
             }
         });
         receiver

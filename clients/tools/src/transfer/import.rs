@@ -13,23 +13,22 @@
 //! An import that ends at a refused record sends nothing of a later record from then on, and tells
 //! the items that it wrote.
 
-use super::ending::{Cause, Ended, Written};
+use super::ending::{Cause, Ended, TransferError, Written};
 use super::feed::{Feed, Incoming};
-use super::input::{CsvRules, InputFormat, inputs};
+use super::input::inputs;
 use super::item::{Item, Rules};
 use super::ledger::{Counts, Finished, Ledger};
+use super::options::{ImportOptions, Mode, NewContainer};
 use super::origin::Origin;
 use super::pace::Pace;
 use super::progress::{Progress, State};
 use super::router::Router;
 use super::send::{END_NONE, Sender, Sent, Verdict, is_of_existing_id};
-use crate::fault::{self, Voice};
-use orrery_client::{Client, ClientError, Throughput, container_link, database_link};
+use orrery_client::{Client, Throughput, container_link, database_link};
 use orrery_model::json::parse;
 use orrery_model::partition_key::Definition;
 use std::collections::{HashMap, HashSet};
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
@@ -41,110 +40,6 @@ const REQUEST_BYTES: usize = 1 << 20;
 const TICK: Duration = Duration::from_millis(20);
 /// Time between two checkpoints.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Handling of an item whose id exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// The item is refused.
-    Create,
-    /// The item replaces the other.
-    Upsert,
-    /// The other is kept, and counted.
-    SkipExisting,
-}
-
-/// The reason for which an import or export ended.
-#[derive(Debug, Clone, PartialEq)]
-pub enum TransferError {
-    /// The options ask for something impossible.
-    Usage(String),
-    /// Files or the server failed.
-    Failed(String),
-    /// A request failed.
-    Request {
-        /// The failure.
-        error: Box<ClientError>,
-        /// Text of the query that the request carried.
-        query: Option<String>,
-    },
-    /// An import ended before its last record.
-    Ended(Box<Ended>),
-}
-
-impl TransferError {
-    /// Returns the failure in words.
-    pub fn words(&self, voice: Voice) -> String {
-        match self {
-            Self::Usage(message) | Self::Failed(message) => message.clone(),
-            Self::Request { error, query } => fault::of_request(error, query.as_deref(), voice),
-            Self::Ended(ended) => ended.words(voice),
-        }
-    }
-}
-
-impl fmt::Display for TransferError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.words(Voice::Command))
-    }
-}
-
-impl std::error::Error for TransferError {}
-
-impl From<ClientError> for TransferError {
-    fn from(error: ClientError) -> Self {
-        match error {
-            ClientError::InvalidOption(message) => Self::Usage(message),
-            error => Self::Request {
-                error: Box::new(error),
-                query: None,
-            },
-        }
-    }
-}
-
-/// A container that is created if it does not exist.
-#[derive(Debug, Clone)]
-pub struct NewContainer {
-    /// Paths of the partition key, one to three, for example `/city`.
-    pub partition_key: Vec<String>,
-    /// Throughput of the container.
-    pub throughput: Option<u32>,
-}
-
-/// The options of an import.
-#[derive(Debug, Clone)]
-pub struct ImportOptions {
-    /// Files, patterns, directories, and `-` for standard input.
-    pub files: Vec<String>,
-    /// A container of this or another endpoint to read from: its client and link.
-    pub from: Option<(Client, String)>,
-    /// Database of the container.
-    pub database: String,
-    /// Container for the items.
-    pub container: String,
-    /// Handling of an item whose id exists.
-    pub mode: Mode,
-    /// Creates database and container.
-    pub create: Option<NewContainer>,
-    /// Format of the files; otherwise by their names and first characters.
-    pub format: Option<InputFormat>,
-    /// Rules for CSV files.
-    pub csv: CsvRules,
-    /// True if items without a property of the partition key are imported.
-    pub allows_missing_key: bool,
-    /// File for refused records; without it, the first one ends the import.
-    pub dead_letter: Option<PathBuf>,
-    /// Checkpoint: written during the import, and read if it exists.
-    pub checkpoint: Option<PathBuf>,
-    /// True if records are checked and nothing is written.
-    pub is_dry_run: bool,
-    /// Request units per second at most.
-    pub rate: Option<f64>,
-    /// Requests in flight at most.
-    pub concurrency: usize,
-    /// Items of one request at most, 1 to 100.
-    pub batch: usize,
-}
 
 /// The result of an import.
 #[derive(Debug, Clone)]
@@ -207,11 +102,14 @@ pub async fn import(
     let total = total_bytes(&inputs).filter(|_| options.from.is_none());
     let feed = Feed::new(rules, read.clone(), checkpoint.settled.clone());
     let incoming = match &options.from {
-        Some((origin, link)) => feed.origin(Origin {
-            client: origin.clone(),
-            container: link.clone(),
-            may_repeat,
-        }),
+        Some((client, link)) => {
+            let origin = Origin {
+                client: client.clone(),
+                container: link.clone(),
+                may_repeat,
+            };
+            origin.start(feed)
+        }
         None => feed.files(inputs, options.format, options.csv.clone()),
     };
 

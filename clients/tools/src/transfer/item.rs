@@ -6,13 +6,13 @@
 //! a second import of the same file gives the same ids.
 
 use super::input::Record;
-use super::ledger::Place;
 use crate::fault;
 use bytes::Bytes;
 use orrery_client::PartitionKey as KeyText;
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Component, Definition, Epk, murmur3_128};
-use orrery_model::{Json, limits};
+use orrery_model::{Json, hex, limits};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -23,6 +23,19 @@ pub(super) struct Rules {
     pub(super) definition: Definition,
     /// True if items without a property of the partition key are imported.
     pub(super) allows_missing_key: bool,
+}
+
+/// The place of a record.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct RecordPlace {
+    /// Number of the file or partition, from 0.
+    pub(super) part: usize,
+    /// Record in the part, from 1, counted from `mark`.
+    pub(super) number: u64,
+    /// Line of the record; 0 without lines.
+    pub(super) line: u64,
+    /// Position in a part without record numbers.
+    pub(super) mark: Option<String>,
 }
 
 /// An item that is ready to be sent.
@@ -41,8 +54,8 @@ pub(super) struct Item {
     pub(super) has_made_id: bool,
     /// Name of the file.
     pub(super) name: Arc<str>,
-    /// Place of the record.
-    pub(super) place: Place,
+    /// RecordPlace of the record.
+    pub(super) place: RecordPlace,
     /// Room of the item in the memory of the import.
     pub(super) room: Option<OwnedSemaphorePermit>,
 }
@@ -69,8 +82,8 @@ impl From<&str> for Fault {
 }
 
 /// Returns the place of a record in part `part` of the input.
-pub(super) fn place_of(part: usize, record: &Record) -> Place {
-    Place {
+pub(super) fn place_of(part: usize, record: &Record) -> RecordPlace {
+    RecordPlace {
         part,
         number: record.number,
         line: record.line,
@@ -198,10 +211,7 @@ fn made_id(name: &str, record: &Record) -> String {
     seed.push(0);
     seed.extend_from_slice(&record.number.to_le_bytes());
     seed.extend_from_slice(&record.text);
-    murmur3_128(&seed)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hex::encode(&murmur3_128(&seed))
 }
 
 /// Inserts the id as the first member. `text` is a JSON object, `id` needs no escapes.

@@ -10,7 +10,8 @@
 //! therefore names a record beyond which nothing was sent ([`Ledger::allowed`]): up to there, a
 //! conflict may be with an item that the interrupted run stored.
 
-use super::import::TransferError;
+use super::ending::TransferError;
+use super::item::RecordPlace;
 use super::send::Verdict;
 use orrery_client::files::read_bounded;
 use serde::{Deserialize, Serialize};
@@ -45,19 +46,6 @@ pub struct Counts {
     pub made_ids: u64,
 }
 
-/// The place of a record.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Place {
-    /// Number of the file or partition, from 0.
-    pub(super) part: usize,
-    /// Record in the part, from 1, counted from `mark`.
-    pub(super) number: u64,
-    /// Line of the record; 0 without lines.
-    pub(super) line: u64,
-    /// Position in a part without record numbers.
-    pub(super) mark: Option<String>,
-}
-
 /// A checkpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Checkpoint {
@@ -68,7 +56,7 @@ pub(super) struct Checkpoint {
     /// True after the last record.
     pub(super) is_complete: bool,
     /// The last settled record.
-    pub(super) settled: Place,
+    pub(super) settled: RecordPlace,
     /// Counts of the settled records.
     pub(super) counts: Counts,
     /// Number of the last record that may have been sent.
@@ -97,7 +85,7 @@ enum Slot {
 
 /// A finished record.
 pub(super) struct Finished {
-    pub(super) place: Place,
+    pub(super) place: RecordPlace,
     pub(super) name: Arc<str>,
     pub(super) verdict: Verdict,
     /// Lines that show the place of a fault in the record; empty if there is no such place.
@@ -137,7 +125,7 @@ impl Ledger {
             version: 1,
             import,
             is_complete: false,
-            settled: Place::default(),
+            settled: RecordPlace::default(),
             counts: Counts::default(),
             allowed: 0,
             dead_letter_bytes: 0,
@@ -311,7 +299,7 @@ impl Ledger {
 }
 
 /// Returns the name of a record for messages.
-fn record_name(file: &str, place: &Place) -> String {
+fn record_name(file: &str, place: &RecordPlace) -> String {
     match place.line {
         0 => format!("{file}, record {}", place.number),
         line => format!("{file}, record {}, line {line}", place.number),
@@ -386,9 +374,9 @@ mod tests {
 
     fn finished(number: u64, verdict: Verdict) -> Finished {
         Finished {
-            place: Place {
+            place: RecordPlace {
                 number,
-                ..Place::default()
+                ..RecordPlace::default()
             },
             name: "a.jsonl".into(),
             verdict,

@@ -8,8 +8,8 @@
 //! An item that does not change during the import is read. Of an item that changes, the old version
 //! or the new is read; an item that is created or deleted meanwhile may or may not be.
 
-use super::feed::{Feed, Incoming};
-use super::import::TransferError;
+use super::ending::TransferError;
+use super::feed::{Feed, Incoming, QUEUE};
 use super::input::Record;
 use orrery_client::{Client, PartitionKeyRange, QueryText, Scope};
 use serde::{Deserialize, Serialize};
@@ -38,8 +38,20 @@ struct Mark {
 }
 
 impl Origin {
+    /// Begins to read the items, as records of `feed`.
+    pub(super) fn start(self, feed: Feed) -> mpsc::Receiver<Incoming> {
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        tokio::spawn(async move {
+            if let Err(e) = self.read(&feed, &sender).await {
+                // Without a receiver the import has ended already.
+                let _ = sender.send(Incoming::Failed(e.to_string())).await;
+            }
+        });
+        receiver
+    }
+
     /// Reads all items.
-    pub(super) async fn read(
+    async fn read(
         &self,
         feed: &Feed,
         sender: &mpsc::Sender<Incoming>,

@@ -12,7 +12,7 @@
 //! An import reads such a file back, except that an empty string and a missing property look alike,
 //! and that strings such as `7` need `--csv-text`.
 
-use super::import::TransferError;
+use super::ending::TransferError;
 use super::send::SYSTEM_PROPERTIES;
 use crate::raw::Members;
 use serde_json::value::RawValue;

@@ -14,8 +14,9 @@
 //! If the first refused item ends the import, the server stops at it too, and items behind it are
 //! not sent from then on; those that were on the way may be stored.
 
-use super::import::{Mode, TransferError};
+use super::ending::TransferError;
 use super::item::Item;
+use super::options::Mode;
 use super::pace::Pace;
 use super::router::Router;
 use crate::fault;
@@ -103,7 +104,7 @@ fn names_the_id(message: &str) -> bool {
 /// One result of a bulk request.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Done {
+struct BulkResult {
     status_code: u16,
     #[serde(default)]
     sub_status_code: u32,
@@ -300,7 +301,7 @@ impl Sender {
         let wait = answer.retry_after().unwrap_or(RETRY_AFTER_DEFAULT);
         match answer.status {
             200 | 207 if is_bulk => {
-                let results: Vec<Done> = answer.json()?;
+                let results: Vec<BulkResult> = answer.json()?;
                 if results.len() != count {
                     return Err(TransferError::Failed(format!(
                         "{}: {} results for {count} items",
@@ -317,7 +318,7 @@ impl Sender {
                 Err(error) => Err(error.into()),
                 Ok(_) => Ok(Vec::new()),
             },
-            200 | 201 => Ok(vec![step_of(Done {
+            200 | 201 => Ok(vec![step_of(BulkResult {
                 status_code: answer.status,
                 sub_status_code: 0,
                 retry_after_milliseconds: 0.0,
@@ -425,7 +426,7 @@ fn may_have_arrived(error: &TransferError) -> bool {
 }
 
 /// Returns the step that follows from one result.
-fn step_of(done: Done) -> Step {
+fn step_of(done: BulkResult) -> Step {
     match done.status_code {
         201 => Step::Verdict(Verdict::Created),
         200 => Step::Verdict(Verdict::Replaced),
@@ -491,7 +492,7 @@ mod tests {
 
     #[test]
     fn a_throttled_result_is_repeated_after_the_time_that_the_server_names() {
-        let done: Vec<Done> =
+        let done: Vec<BulkResult> =
             serde_json::from_str(r#"[{"statusCode":429,"retryAfterMilliseconds":12}]"#).unwrap();
         for done in done {
             assert!(matches!(step_of(done), Step::Again(wait) if wait.as_millis() == 12));

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "python"))
+sys.path.insert(0, str(HERE.parents[2] / "lib" / "server"))
 
 from azure.cosmos import CosmosClient  # noqa: E402
 from azure.cosmos.exceptions import CosmosHttpResponseError  # noqa: E402

@@ -18,7 +18,9 @@ use crate::partition::keys::{self, ItemNumber};
 use crate::partition::row_reader::rows_of_epk_prefix;
 use crate::partition::transaction::Transaction;
 use crate::partition::{CommitChanges, Partition, SubmittedCommit};
-use crate::partition_request::{Done, Found, PartitionRequest, PositionOfFailure};
+use crate::partition_request::{
+    PartitionRequest, PositionOfFailure, RequestResult, TargetPartition,
+};
 use crate::pending::Pending;
 use crate::request::{AdmissionOptions, OperationKind};
 use orrery_model::Result;
@@ -58,12 +60,12 @@ impl Engine {
         };
         self.at_partition(
             &request,
-            || Ok(Found::by_key(container, address.epk())),
+            || Ok(TargetPartition::by_key(container, address.epk())),
             |attempt| {
                 let commit = self.begin_delete_by_key(container, attempt.partition, &address)?;
                 attempt.steps.push(Step::Write { bytes: 0, terms: 0 });
                 attempt.position = Some(attempt.partition.position(commit.attempt.lsn, None));
-                Ok(Done {
+                Ok(RequestResult {
                     value: (),
                     commit: Some(commit),
                 })

@@ -122,7 +122,7 @@ impl RemovalTimes {
 
 /// The result of a search for expired items.
 #[derive(Default)]
-struct Found {
+struct ExpiredItems {
     expired: Vec<StoredItem>,
     /// True if the search ended before it came to an item that is not expired.
     is_partial: bool,
@@ -130,7 +130,7 @@ struct Found {
     next_seconds: Option<u64>,
 }
 
-impl Found {
+impl ExpiredItems {
     fn is_full(&self) -> bool {
         self.expired.len() >= 2 * EXPIRED_PER_COMMIT
     }
@@ -146,9 +146,9 @@ fn find_expired(
     partition: &Partition,
     snapshot: &dyn Snapshot,
     times: RemovalTimes,
-) -> Result<Found> {
+) -> Result<ExpiredItems> {
     let now = times.confirmed.now;
-    let mut found = Found::default();
+    let mut found = ExpiredItems::default();
     let mut candidates: Vec<(ItemNumber, EpkPrefix)> = Vec::new();
     // Items with a `ttl` of their own have a row under the second in which they expire.
     for entry in scan(
@@ -198,7 +198,7 @@ fn find_expired_by_default(
     partition: &Partition,
     snapshot: &dyn Snapshot,
     times: RemovalTimes,
-    found: &mut Found,
+    found: &mut ExpiredItems,
 ) -> Result<()> {
     let after = partition.passed_until(times.confirmed.now);
     let (mut last_lsn, mut only_passed, mut live) = (after, true, 0);

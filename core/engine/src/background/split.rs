@@ -19,6 +19,30 @@
 //! partitions carry, and when a partition holds more bytes than it may. Merges are made on request
 //! only.
 //!
+//! # A range change, step by step
+//!
+//! 1. [`Engine::begin_range_change`] determines the partitions to replace and the EPK ranges of
+//!    their successors, and reserves key spaces of the store as orphans, which are destroyed at the
+//!    next start if the process ends before the switch. The management API calls it, and so does
+//!    [`Engine::split_where_needed`].
+//! 2. `PartitionCopy::begin` makes the writer of each source record the rows of its commits
+//!    (`partition/change_capture.rs`).
+//! 3. `PartitionCopy::round` takes a new snapshot, applies the recorded commits to the rows that
+//!    are already copied, and copies about `ROUND_BYTES` more, each row to the successor that
+//!    `Routing` names. Rounds are repeated until everything is copied.
+//! 4. `Catalog::replace_partitions` locks the writers of the sources, runs a last round
+//!    (`PartitionCopy::finish`), and replaces the partitions in one commit of the catalog. The
+//!    spent, owed and saved part of the budget is passed to the successors before requests find
+//!    them (`throughput/succession.rs`).
+//! 5. The old partitions enter `Phase::Gone`: `Partition::lock` and `Partition::snapshot` refuse,
+//!    and `retry_if_moved` looks the successor up. A request that names the old range id gets
+//!    410/1002.
+//! 6. Positions that clients kept name the old range: `Reach::continue_after` reads its successors
+//!    in the old order, `check_session` accepts tokens of all ancestors, and LSNs continue above
+//!    those of the sources.
+//!
+//! # The modules
+//!
 //! | module | holds |
 //! |---|---|
 //! | `copy` | copying in rounds, following commits, the last round |

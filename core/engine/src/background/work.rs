@@ -227,7 +227,7 @@ impl Engine {
     /// Begins the splits of a container that throughput or size ask for.
     fn visit_for_splits(&self, container: &Arc<Container>) -> Result<()> {
         if !self.owners.reads_all() {
-            self.leave_to_holder(container);
+            self.leave_to_leaseholder(container);
             return Ok(());
         }
         self.catalog().raise_autoscale_offer_of(container)?;
@@ -260,7 +260,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Begins the confirmed clock of an owner with the confirmed time of the holder.
+    /// Begins the confirmed clock of an owner with the confirmed time of the leaseholder.
     pub(crate) fn begin_clock_of_owner(&self, confirmed_ms: u64) {
         self.confirmed_clock
             .begin(Some(confirmed_ms), self.clocks());
@@ -292,7 +292,7 @@ impl Engine {
         let confirmed_ms = self.confirmed_clock.look(self.clocks());
         let stored_ms = self.stored_time_ms.load(Ordering::Relaxed);
         let is_due = confirmed_ms > stored_ms.saturating_add(age_ms);
-        // The holder of the lease stores the time for all owners.
+        // The leaseholder stores the time for all owners.
         if !is_due || self.database_count() == 0 || !self.owners.reads_all() {
             return Ok(());
         }

@@ -6,11 +6,11 @@
 //!
 //! Left out: the format of permission tokens. The caller passes a [`TokenSigner`].
 
-use super::permissions::Grant;
+use super::permissions::PermissionContent;
 use super::records::{Kind, Meta, Record};
 use super::{Catalog, RowChanges, State, permissions};
 use crate::request::ids::resource_id;
-use crate::request::properties::member;
+use crate::request::properties::checked_members;
 use crate::request::{AccessResourceKind, Id, Resource};
 use orrery_model::sync::{lock, write};
 use orrery_model::{Error, Json, Kind as ErrorKind, Object, Result, Rid, limits, object};
@@ -23,7 +23,7 @@ const MILLISECONDS_PER_SECOND: u64 = 1_000;
 
 /// Makes the token (`_token`) that a response shows for a permission.
 #[derive(Clone, Copy)]
-pub struct TokenSigner<'a>(pub &'a dyn Fn(&Grant) -> String);
+pub struct TokenSigner<'a>(pub &'a dyn Fn(&PermissionContent) -> String);
 
 impl fmt::Debug for TokenSigner<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -101,33 +101,6 @@ impl AccessResourceKind {
     }
 }
 
-/// Returns the id and the named members of a body.
-///
-/// # Errors
-/// 400 if one of them is missing or the body has other members. Members that begin with `_` are
-/// ignored, and `null` counts as missing.
-pub(super) fn checked_members(body: &Object, kind_name: &str, names: &[&str]) -> Result<Object> {
-    let mut checked = object! { "id" => resource_id(body)? };
-    for name in names {
-        let Some(value) = member(body, name) else {
-            return Err(Error::bad(format!(
-                "The input content is invalid because the required properties - '{name}; ' - \
-                 are missing"
-            )));
-        };
-        checked.set(*name, value.clone());
-    }
-    for (name, value) in body.iter() {
-        let is_ignored = name.starts_with('_') || matches!(value, Json::Null);
-        if !is_ignored && checked.get(name).is_none() {
-            return Err(Error::bad(format!(
-                "The property '{name}' of a {kind_name} is unknown."
-            )));
-        }
-    }
-    Ok(checked)
-}
-
 impl AccessResource {
     pub(super) fn from_record(record: Record) -> Result<AccessResource> {
         let row = KINDS.iter().find(|row| row.record == record.kind);
@@ -175,9 +148,19 @@ impl AccessResource {
         }
     }
 
+    /// Returns the content of a permission, or `None` for a resource of another kind.
+    pub fn permission_content(&self) -> Option<PermissionContent> {
+        match self.kind {
+            AccessResourceKind::Permission => PermissionContent::of(self.meta.rid, self.body()),
+            AccessResourceKind::User | AccessResourceKind::EncryptionKey => None,
+        }
+    }
+
     /// Returns the resource as clients read it, with a token if the resource is a permission.
     pub fn resource(&self, token_signer: TokenSigner<'_>, created: bool) -> Resource {
-        let token = Grant::of(self).map(|grant| token_signer.0(&grant));
+        let token = self
+            .permission_content()
+            .map(|content| token_signer.0(&content));
         let mut kind_properties = self.kind.row().kind_properties.to_vec();
         if let Some(token) = &token {
             kind_properties.push(("_token", token));
@@ -494,14 +477,17 @@ impl Catalog {
     /// # Errors
     /// 409.
     fn check_grant_is_unique(&self, new: &AccessResource) -> Result<()> {
-        let Some(new_grant) = Grant::of(new) else {
+        let Some(new_content) = new.permission_content() else {
             return Ok(());
         };
         for other in self.state().access_resources_of(new.owner(), new.kind) {
             if other.meta.rid == new.meta.rid {
                 continue;
             }
-            if Grant::of(other).is_some_and(|grant| grant.has_same_target(&new_grant)) {
+            if other
+                .permission_content()
+                .is_some_and(|content| content.has_same_target(&new_content))
+            {
                 return Err(Error::conflict());
             }
         }

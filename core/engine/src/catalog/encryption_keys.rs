@@ -4,8 +4,8 @@
 //! of a new container names existing keys.
 
 use super::Catalog;
-use super::access_resources::checked_members;
 use crate::container::encryption::{EncryptionPolicy, check_algorithm, invalid};
+use crate::request::properties::checked_members;
 use crate::request::{AccessResourceKind, Id};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -99,15 +99,7 @@ impl Catalog {
 mod tests {
     use super::*;
     use crate::container::encryption::ALGORITHM;
-    use orrery_model::json::parse;
-
-    fn object(text: &str) -> Object {
-        parse(text.as_bytes())
-            .expect("JSON")
-            .as_object()
-            .expect("an object")
-            .clone()
-    }
+    use crate::container::encryption::tests::object;
 
     #[test]
     fn a_key_is_checked_and_keeps_its_id() {

@@ -7,9 +7,7 @@
 //! The link is not resolved here and may name a resource that does not exist, by ids or by resource
 //! ids. The gateway resolves the link when a request presents the token.
 
-use super::access_resources::{AccessResource, checked_members};
-use crate::request::AccessResourceKind;
-use crate::request::properties::member;
+use crate::request::properties::{checked_members, member};
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::{Error, Json, Object, Result, Rid, limits};
 
@@ -42,9 +40,9 @@ impl PermissionMode {
 
 /// The content of a permission.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Grant {
-    /// The permission's resource id.
-    pub permission: Rid,
+pub struct PermissionContent {
+    /// The resource id.
+    pub rid: Rid,
     /// The rights on the resource.
     pub mode: PermissionMode,
     /// The link of the resource as the client wrote it, without slashes around it.
@@ -105,19 +103,15 @@ fn read_key(key: &Json) -> Result<PartitionKey> {
     PartitionKey::from_header(&key.to_text()).map_err(|_| invalid())
 }
 
-impl Grant {
-    /// Returns the content of a permission, or `None` for a resource of another kind.
-    pub fn of(resource: &AccessResource) -> Option<Grant> {
-        if resource.kind != AccessResourceKind::Permission {
-            return None;
-        }
-        let body = resource.body();
+impl PermissionContent {
+    /// Returns the content of a permission from its body; `None` if the body has no usable content.
+    pub(super) fn of(rid: Rid, body: &Object) -> Option<PermissionContent> {
         let partition_key = match body.get(PARTITION_KEY) {
             Some(key) => Some(read_key(key).ok()?),
             None => None,
         };
-        Some(Grant {
-            permission: resource.meta.rid,
+        Some(PermissionContent {
+            rid,
             mode: PermissionMode::from_name(text_member(body, "permissionMode"))?,
             resource: text_member(body, "resource").trim_matches('/').to_owned(),
             partition_key,
@@ -125,7 +119,7 @@ impl Grant {
     }
 
     /// Returns true if both permissions are for the same resource and partition key.
-    pub(super) fn has_same_target(&self, other: &Grant) -> bool {
+    pub(super) fn has_same_target(&self, other: &PermissionContent) -> bool {
         self.resource == other.resource && self.partition_key == other.partition_key
     }
 }

@@ -160,11 +160,12 @@ pub(crate) fn invalid(reason: impl std::fmt::Display) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use orrery_model::json::parse;
 
-    fn object(text: &str) -> Object {
+    /// Parses a JSON object.
+    pub(crate) fn object(text: &str) -> Object {
         parse(text.as_bytes())
             .expect("JSON")
             .as_object()

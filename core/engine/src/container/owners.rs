@@ -27,7 +27,7 @@ pub trait Owners: Send + Sync {
 
     /// Returns true if requests that are refused because another process owns a partition are sent
     /// to that process.
-    fn are_passed_on(&self) -> bool {
+    fn are_forwarded(&self) -> bool {
         true
     }
 }
@@ -52,7 +52,7 @@ impl Owners for SoleOwner {
         Ok(())
     }
 
-    fn are_passed_on(&self) -> bool {
+    fn are_forwarded(&self) -> bool {
         false
     }
 }

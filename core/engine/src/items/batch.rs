@@ -19,7 +19,9 @@ use crate::ownership::check_all_owned;
 use crate::partition::Partition;
 use crate::partition::session::check_session;
 use crate::partition::transaction::{ReadView, Transaction};
-use crate::partition_request::{Attempt, Done, Found, PartitionRequest, PositionOfFailure};
+use crate::partition_request::{
+    PartitionRequest, PositionOfFailure, RequestAttempt, RequestResult, TargetPartition,
+};
 use crate::pending::{Pending, PendingBatch};
 use crate::request::{
     AdmissionOptions, BatchAction, BatchAnswer, BatchMode, BatchOperation, BatchReply, Body, Id,
@@ -140,7 +142,7 @@ impl Engine {
         };
         self.at_partition(
             &request,
-            || Ok(Found::by_key(container, &epk)),
+            || Ok(TargetPartition::by_key(container, &epk)),
             |attempt| self.run_atomic(container, key, &mut operations, options, attempt),
         )
     }
@@ -154,8 +156,8 @@ impl Engine {
         key: &PartitionKey,
         operations: &mut Vec<BatchOperation>,
         options: ReadOptions<'_>,
-        attempt: &mut Attempt<'_>,
-    ) -> Result<Done<BatchAnswer>> {
+        attempt: &mut RequestAttempt<'_>,
+    ) -> Result<RequestResult<BatchAnswer>> {
         let partition = attempt.partition;
         let is_read = |operation: &BatchOperation| matches!(operation.action, BatchAction::Read(_));
         let any_read = operations.iter().any(is_read);
@@ -213,7 +215,7 @@ impl Engine {
         }
         attempt.charge = Some(results.iter().map(|outcome| outcome.charge).sum());
         attempt.position = Some(position);
-        Ok(Done {
+        Ok(RequestResult {
             value: BatchAnswer { results },
             commit,
         })
@@ -446,8 +448,8 @@ impl Bulk<'_> {
     fn read(
         &mut self,
         checked: &Checked<'_>,
-        attempt: &mut Attempt<'_>,
-    ) -> Result<Done<BatchReply>> {
+        attempt: &mut RequestAttempt<'_>,
+    ) -> Result<RequestResult<BatchReply>> {
         let partition = attempt.partition;
         // A read must see the earlier writes of its own request.
         let own_lsn = match self.last_write {
@@ -465,14 +467,14 @@ impl Bulk<'_> {
         let reply = result?;
         self.take(&reply)?;
         attempt.position = Some(partition.position(lsn, None));
-        Ok(Done::read(reply))
+        Ok(RequestResult::read(reply))
     }
 
     fn write(
         &mut self,
         checked: &Checked<'_>,
-        attempt: &mut Attempt<'_>,
-    ) -> Result<Done<BatchReply>> {
+        attempt: &mut RequestAttempt<'_>,
+    ) -> Result<RequestResult<BatchReply>> {
         let partition: &Arc<Partition> = attempt.partition;
         let mut writer = partition.lock()?;
         let snapshot = partition.snapshot()?;
@@ -488,13 +490,17 @@ impl Bulk<'_> {
         let commit = commit.inspect_err(|error| charge_as_refused(error, attempt.steps))?;
         self.last_write = Some((partition.id, writer.lsn));
         attempt.position = Some(partition.position(writer.lsn, Some(writer.lsn)));
-        Ok(Done { value, commit })
+        Ok(RequestResult { value, commit })
     }
 }
 
 /// Finds the partition of a key, which must be the partition of `range` if the request names one.
-fn find_in_range<'k>(container: &Container, range: Option<u32>, epk: &'k Epk) -> Result<Found<'k>> {
-    let found = Found::by_key(container, epk);
+fn find_in_range<'k>(
+    container: &Container,
+    range: Option<u32>,
+    epk: &'k Epk,
+) -> Result<TargetPartition<'k>> {
+    let found = TargetPartition::by_key(container, epk);
     match range {
         Some(range) if range != found.partition.id => Err(Error::new(
             Kind::PartitionKeyRangeGone,

@@ -64,6 +64,7 @@ impl ScriptHost<'_, '_> {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "an arm for each call")]
     fn answer(&mut self, call: HostCall) -> Result<HostReply> {
         match call {
             HostCall::Read {

@@ -27,7 +27,9 @@ use crate::partition::SubmittedCommit;
 use crate::partition::item::item_id;
 use crate::partition::keys;
 use crate::partition::transaction::{ReadView, Transaction};
-use crate::partition_request::{Attempt, Done, Found, PartitionRequest, PositionOfFailure};
+use crate::partition_request::{
+    PartitionRequest, PositionOfFailure, RequestAttempt, RequestResult, TargetPartition,
+};
 use crate::pending::Pending;
 use crate::request::{ExecuteOptions, Id, OperationKind, ProcedureReply, ScriptKind, Written};
 use bytes::Bytes;
@@ -91,7 +93,7 @@ impl Engine {
         };
         self.at_partition(
             &request,
-            || Ok(Found::by_key(container, &epk)),
+            || Ok(TargetPartition::by_key(container, &epk)),
             |attempt| {
                 let partition = attempt.partition;
                 let mut inner = Vec::new();
@@ -106,7 +108,7 @@ impl Engine {
                 });
                 let ran = ran?;
                 attempt.position = Some(partition.position(ran.lsn, None));
-                Ok(Done {
+                Ok(RequestResult {
                     value: ran.value,
                     commit: ran.commit,
                 })
@@ -167,8 +169,8 @@ impl Engine {
         &self,
         container: &Container,
         write: &CheckedWrite<'_>,
-        attempt: &mut Attempt<'_>,
-    ) -> Result<Done<Written>> {
+        attempt: &mut RequestAttempt<'_>,
+    ) -> Result<RequestResult<Written>> {
         let triggers = Triggers::find(container, write)?;
         let partition = attempt.partition;
         let mut inner = Vec::new();
@@ -184,7 +186,7 @@ impl Engine {
         });
         let ran = ran?;
         attempt.position = Some(partition.position(ran.lsn, Some(ran.lsn)));
-        Ok(Done {
+        Ok(RequestResult {
             value: ran.value,
             commit: ran.commit,
         })

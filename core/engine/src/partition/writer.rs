@@ -137,12 +137,12 @@ pub struct SubmittedCommit {
     /// Answers when the commit is durable.
     pub receipt: Receipt,
     /// The attempt, for looking it up if its outcome is not known.
-    pub attempt: Attempt,
+    pub attempt: CommitAttempt,
 }
 
 /// One attempt to commit.
 #[derive(Clone, Copy)]
-pub struct Attempt {
+pub struct CommitAttempt {
     /// The LSN of the commit.
     pub lsn: u64,
     /// The token of the commit in the commit log.
@@ -227,7 +227,7 @@ impl Writer {
         changes: CommitChanges,
         random: u64,
     ) -> SubmittedCommit {
-        let mut attempt = Attempt {
+        let mut attempt = CommitAttempt {
             lsn: self.lsn + 1,
             token: token_of(self.lsn + 1, random),
             is_refused: false,
@@ -247,9 +247,9 @@ impl Writer {
         &mut self,
         partition: &Partition,
         mut changes: CommitChanges,
-        attempt: Attempt,
+        attempt: CommitAttempt,
     ) -> Receipt {
-        let Attempt { lsn, token, .. } = attempt;
+        let CommitAttempt { lsn, token, .. } = attempt;
         let mut puts = std::mem::take(&mut changes.puts);
         let mut deletes = std::mem::take(&mut changes.deletes);
         self.add_own_rows(&changes, attempt, &mut puts, &mut deletes);
@@ -302,7 +302,7 @@ impl Writer {
     fn add_own_rows(
         &self,
         changes: &CommitChanges,
-        attempt: Attempt,
+        attempt: CommitAttempt,
         puts: &mut Vec<(Vec<u8>, Vec<u8>)>,
         deletes: &mut Vec<Vec<u8>>,
     ) {

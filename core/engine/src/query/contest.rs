@@ -14,7 +14,7 @@
 //!
 //! In both cases the page costs at most twice as much as the cheaper of both, apart from the first
 //! entries. Costs are prices of counted work, so the same data gives the same choice. The work for
-//! the access path that lost is reported ([`Compared`]) and not charged, as planning is not.
+//! the access path that lost is reported (`Compared`) and not charged, as planning is not.
 //!
 //! A query with more rows than the page takes is another case: a sort is repeated for every page,
 //! while a walk continues. In one partition a sort that seems much cheaper by the counts is taken
@@ -25,11 +25,10 @@
 //! favour of the walk, whose page may end at every entry.
 
 use super::access::{AccessMethod, AccessPath, Counting};
-use super::cursor::{Cursor, CursorItem};
+use super::cursor::Cursor;
 use super::merge::Merge;
 use super::partition_query::FixedOrder;
-use super::posting::Posting;
-use super::source::{Candidates, Target};
+use super::source::{Candidates, MergedPosting, Target};
 use orrery_model::{Result, limits};
 
 /// Entries that the walk passes before the first comparison, and in addition for each partition.
@@ -54,27 +53,6 @@ const NARROW_ENTRIES: usize = 256;
 const ITEM_BYTES: u64 = 1024;
 /// Entries between two calls of the check point.
 const CHECK_INTERVAL: u64 = 256;
-
-/// The work in a partition for the access path that was not chosen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Compared {
-    /// Index entries counted.
-    pub counted: u64,
-    /// Index entries passed.
-    pub passed: u64,
-    /// Items read.
-    pub items: u64,
-}
-
-/// The next posting of a merge.
-pub(super) enum Found {
-    /// The index has not checked the posting yet.
-    Unchecked(Posting),
-    /// The posting passed the checks.
-    Checked(Posting),
-    /// The item was needed for a test and passed it.
-    Item(CursorItem),
-}
 
 /// The walk of a contest.
 #[derive(Default)]
@@ -268,8 +246,8 @@ impl<'a> Candidates<'a> {
     /// would have to read the same items and pass all entries.
     fn has_few_matches(&self, sort: &mut Sort<'a>, limit: u64) -> Result<bool> {
         let profile = self.query.profile;
-        let builds_dearly = profile.cost_of_building() > profile.cost_of_walking(1);
-        if builds_dearly || self.query.may_continue {
+        let building_costs_more = profile.cost_of_building() > profile.cost_of_walking(1);
+        if building_costs_more || self.query.may_continue {
             return Ok(false);
         }
         let rows_wanted = self.query.rows_wanted as u64;
@@ -315,7 +293,8 @@ impl<'a> Candidates<'a> {
                 continue;
             }
             if cursor.access().tests.is_empty() {
-                self.found.push_back((target, Found::Checked(posting)));
+                self.found
+                    .push_back((target, MergedPosting::Checked(posting)));
                 continue;
             }
             // The tests need the item.
@@ -323,7 +302,7 @@ impl<'a> Candidates<'a> {
             if let Some(item) = cursor.load(posting)? {
                 walk.items_found += 1;
                 walk.bytes += item.text.as_ref().map_or(0, |text| text.len());
-                self.found.push_back((target, Found::Item(item)));
+                self.found.push_back((target, MergedPosting::Item(item)));
             }
         }
         Ok(true)

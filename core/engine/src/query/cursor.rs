@@ -13,7 +13,6 @@
 use super::access::{AccessMethod, AccessPath, IndexCheck};
 use super::checks::Check;
 use super::condition::holds;
-use super::contest::Compared;
 use super::lookup::ItemMatch;
 use super::partition_query::PartitionQuery;
 use super::posting::{IndexPosition, Posting, Postings, damaged_row, read_natural_row};
@@ -40,6 +39,17 @@ pub(crate) struct CursorItem {
     pub condition_holds: bool,
     /// Number of items that the candidate stands for.
     pub copies: u64,
+}
+
+/// The work in a partition for the access path that was not chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Compared {
+    /// Index entries counted.
+    pub counted: u64,
+    /// Index entries passed.
+    pub passed: u64,
+    /// Items read.
+    pub items: u64,
 }
 
 /// The candidates of one partition.

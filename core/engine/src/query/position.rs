@@ -26,6 +26,7 @@ use crate::partition::keys::{self, ItemNumber};
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Epk, murmur3_128};
 use orrery_model::{Error, Json, Result};
+use orrery_sql::{keys_from_json, keys_to_json};
 
 /// Maximum length of a value in a short position, in bytes.
 const SHORT_VALUE_BYTES: usize = 256;
@@ -115,10 +116,14 @@ impl QueryPosition {
     pub(crate) fn value_digest(&self) -> u64 {
         let Some(value) = &self.value else { return 0 };
         let mut bytes = value.clone();
-        if let Some(values) = &self.run_values {
-            bytes.extend_from_slice(values_text(values).as_bytes());
+        if let Some(values) = self.run_values_text() {
+            bytes.extend_from_slice(values.as_bytes());
         }
         keys::number(&murmur3_128(&bytes)[..8]).unwrap_or(0)
+    }
+
+    fn run_values_text(&self) -> Option<String> {
+        Some(keys_to_json(self.run_values.as_ref()?).to_text())
     }
 
     /// Returns the bytes of the position. `is_short`: the digest replaces a long value.
@@ -143,7 +148,7 @@ impl QueryPosition {
                 out.push(2);
                 out.extend_from_slice(&self.value_digest().to_be_bytes());
             }
-            Some(value) => match self.run_values.as_deref().map(values_text) {
+            Some(value) => match self.run_values_text() {
                 Some(values) if values.len() <= RUN_VALUES_BYTES => {
                     out.push(3);
                     out.extend_from_slice(&(value.len() as u32).to_be_bytes());
@@ -226,7 +231,7 @@ impl QueryPosition {
                 Some(QueryPosition {
                     index,
                     value: Some(value.to_vec()),
-                    run_values: Some(read_values(values)?),
+                    run_values: Some(keys_from_json(&parse(values).ok()?)?),
                     ..position
                 })
             }
@@ -248,27 +253,6 @@ impl QueryPosition {
         Error::bad("Invalid Continuation Token: it does not belong to this container or query.")
             .with_help(crate::errors::TOKEN_HELP)
     }
-}
-
-/// Returns values as JSON text, `[v]` for each and `[]` for a missing one.
-fn values_text(values: &[Option<Json>]) -> String {
-    let values = values
-        .iter()
-        .map(|value| Json::Array(value.iter().cloned().collect()));
-    Json::Array(values.collect()).to_text()
-}
-
-/// Reads the text of [`values_text`]. Returns `None` for any other bytes.
-fn read_values(text: &[u8]) -> Option<Vec<Option<Json>>> {
-    let mut values = Vec::new();
-    for value in parse(text).ok()?.as_array()? {
-        match value.as_array()? {
-            [] => values.push(None),
-            [value] => values.push(Some(value.clone())),
-            _ => return None,
-        }
-    }
-    Some(values)
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ enum Kind {
 ///
 /// The round of a page that has just begun is the number of pages that its database had before it;
 /// later it is 0.
-type Place = (u32, usize, u64);
+type PagePlace = (u32, usize, u64);
 
 /// The slots, and the pages that wait for them.
 #[derive(Debug)]
@@ -55,11 +55,11 @@ struct SlotQueue {
     free: usize,
     free_express: usize,
     /// The pages that wait. The value wakes the page.
-    waiting: BTreeMap<Place, Arc<Waiter>>,
+    waiting: BTreeMap<PagePlace, Arc<Waiter>>,
     /// The pages of each database that work or wait.
     pages: BTreeMap<Rid, usize>,
     arrivals: u64,
-    grants: u64,
+    slots_given: u64,
 }
 
 /// A page that waits.
@@ -78,7 +78,7 @@ impl SlotQueue {
             waiting: BTreeMap::new(),
             pages: BTreeMap::new(),
             arrivals: 0,
-            grants: 0,
+            slots_given: 0,
         }
     }
 
@@ -150,14 +150,14 @@ impl SlotQueue {
         }
     }
 
-    fn first_place(&self) -> Option<Place> {
+    fn first_place(&self) -> Option<PagePlace> {
         self.waiting.keys().next().copied()
     }
 
     /// Returns the place of the page whose turn it is.
-    fn next_place(&mut self) -> Option<Place> {
-        self.grants += 1;
-        if self.grants.is_multiple_of(OLDEST_EVERY) {
+    fn next_place(&mut self) -> Option<PagePlace> {
+        self.slots_given += 1;
+        if self.slots_given.is_multiple_of(OLDEST_EVERY) {
             let places = self.waiting.keys().copied();
             return places.min_by_key(|(.., arrival)| *arrival);
         }
@@ -391,15 +391,15 @@ mod tests {
         let mut queue = SlotQueue::new(1);
         queue.take(1);
         let large = enter(&mut queue, 9);
-        let mut grants = 0;
+        let mut slots_given = 0;
         loop {
             enter(&mut queue, 1);
-            grants += 1;
+            slots_given += 1;
             if is_given(&mut queue, Kind::Regular, &large) {
                 break;
             }
         }
-        assert_eq!(grants, OLDEST_EVERY);
+        assert_eq!(slots_given, OLDEST_EVERY);
     }
 
     #[test]

@@ -7,12 +7,11 @@
 //! merged by item number.
 
 use super::access::{AccessPath, Counting};
-use super::contest::{Compared, Found};
-use super::cursor::{Cursor, CursorItem};
+use super::cursor::{Compared, Cursor, CursorItem};
 use super::merge::Merge;
 use super::partition_query::{FixedOrder, PartitionQuery};
 use super::position::{QueryPosition, RangePart};
-use super::posting::IndexPosition;
+use super::posting::{IndexPosition, Posting};
 use crate::catalog::Container;
 use crate::errors::storage_failure;
 use crate::index::policy::Composite;
@@ -60,6 +59,16 @@ pub(crate) struct PartitionWork {
     pub composite: Option<Composite>,
 }
 
+/// The next posting of a merge.
+pub(super) enum MergedPosting {
+    /// The index has not checked the posting yet.
+    Unchecked(Posting),
+    /// The posting passed the checks.
+    Checked(Posting),
+    /// The item was needed for a test and passed it.
+    Item(CursorItem),
+}
+
 /// The candidates of several partitions.
 pub(crate) struct Candidates<'a> {
     container: &'a Container,
@@ -71,7 +80,7 @@ pub(crate) struct Candidates<'a> {
     /// The merge of the targets that are read together.
     pub(super) merge: Merge,
     /// The next candidates, if a contest found them.
-    pub(super) found: VecDeque<(usize, Found)>,
+    pub(super) found: VecDeque<(usize, MergedPosting)>,
     /// True if all targets are merged.
     is_merged: bool,
     pub(super) descending: bool,
@@ -434,7 +443,7 @@ impl<'a> Candidates<'a> {
             let (target, found) = match self.found.pop_front() {
                 Some(found) => found,
                 None => match self.merge.next(&mut self.cursors)? {
-                    Some((target, posting)) => (target, Found::Unchecked(posting)),
+                    Some((target, posting)) => (target, MergedPosting::Unchecked(posting)),
                     None => return Ok(None),
                 },
             };
@@ -442,9 +451,9 @@ impl<'a> Candidates<'a> {
                 continue;
             };
             let posting = match found {
-                Found::Item(item) => return Ok(Some((target, item))),
-                Found::Unchecked(posting) if !cursor.admits(&posting)? => continue,
-                Found::Unchecked(posting) | Found::Checked(posting) => posting,
+                MergedPosting::Item(item) => return Ok(Some((target, item))),
+                MergedPosting::Unchecked(posting) if !cursor.admits(&posting)? => continue,
+                MergedPosting::Unchecked(posting) | MergedPosting::Checked(posting) => posting,
             };
             if let Some(item) = cursor.load(posting)? {
                 return Ok(Some((target, item)));

@@ -4,8 +4,9 @@
 //! from the rows: it reads the source text, so a row must be a call of one of the functions here
 //! with string literals as its first two arguments.
 
+use super::ids::resource_id;
 use orrery_model::words::{did_you_mean, shortened};
-use orrery_model::{Error, Json, Object, Result};
+use orrery_model::{Error, Json, Object, Result, object};
 
 /// A property of a body.
 #[derive(Clone, Copy, Debug)]
@@ -135,6 +136,33 @@ fn unknown(kind: &str, name: &str, table: &[Property]) -> Error {
         did_you_mean(name, known.iter().copied())
     ));
     error.with_help(format!("Known are {}.", known.join(", ")))
+}
+
+/// Returns the id and the named members of a body.
+///
+/// # Errors
+/// 400 if one of them is missing or the body has other members. Members that begin with `_` are
+/// ignored, and `null` counts as missing.
+pub(crate) fn checked_members(body: &Object, kind_name: &str, names: &[&str]) -> Result<Object> {
+    let mut checked = object! { "id" => resource_id(body)? };
+    for name in names {
+        let Some(value) = member(body, name) else {
+            return Err(Error::bad(format!(
+                "The input content is invalid because the required properties - '{name}; ' - \
+                 are missing"
+            )));
+        };
+        checked.set(*name, value.clone());
+    }
+    for (name, value) in body.iter() {
+        let is_ignored = name.starts_with('_') || matches!(value, Json::Null);
+        if !is_ignored && checked.get(name).is_none() {
+            return Err(Error::bad(format!(
+                "The property '{name}' of a {kind_name} is unknown."
+            )));
+        }
+    }
+    Ok(checked)
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ pub(super) struct State {
 }
 
 /// The requests of a partition that one process has carried out or refused since its last report.
-/// The process that owns the partition and the holder of the lease tell each other, so that both
+/// The process that owns the partition and the leaseholder tell each other, so that both
 /// have the whole budget and the whole account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MeterReport {

@@ -191,10 +191,10 @@ impl Profile {
         );
         let (writes, others): (Vec<&Step>, Vec<&Step>) =
             inner.iter().partition(|step| is_write(step));
-        let (dearest, further) = self.dearest_first(&writes);
+        let (most_expensive, further) = self.most_expensive_first(&writes);
         others
             .into_iter()
-            .chain(dearest)
+            .chain(most_expensive)
             .for_each(|step| self.flat_parts(step, part));
         if !further.is_empty() {
             part(
@@ -314,17 +314,17 @@ impl Profile {
     fn script(self, inner: &[Step], executions: u32) -> u64 {
         let (writes, others): (Vec<&Step>, Vec<&Step>) =
             inner.iter().partition(|step| is_write(step));
-        let (dearest, further) = self.dearest_first(&writes);
+        let (most_expensive, further) = self.most_expensive_first(&writes);
         let whole: u64 = others
             .into_iter()
-            .chain(dearest)
+            .chain(most_expensive)
             .map(|step| self.fine(step))
             .sum();
         SCRIPT * u64::from(executions) + whole + self.share_of(&further)
     }
 
     /// Returns the most expensive of some writes, and the sum of the others.
-    fn dearest_first<'s>(self, writes: &[&'s Step]) -> (Option<&'s Step>, Vec<&'s Step>) {
+    fn most_expensive_first<'s>(self, writes: &[&'s Step]) -> (Option<&'s Step>, Vec<&'s Step>) {
         let mut writes = writes.to_vec();
         writes.sort_by_key(|write| self.fine(write));
         (writes.pop(), writes)
@@ -416,6 +416,7 @@ mod tests {
 
     /// Charges that the service's documents and samples print.
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a line for each charge")]
     fn published_charges_are_met_to_the_digit() {
         let both = [Profile::Modern, Profile::Y2019];
         for profile in both {
@@ -551,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_pays_its_dearest_write_in_full() {
+    fn a_script_pays_its_most_expensive_write_in_full() {
         let inner = vec![
             Step::Read { bytes: 900 },
             Step::Replace {

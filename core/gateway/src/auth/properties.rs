@@ -111,7 +111,7 @@ impl Fixture {
         else {
             panic!("not a full key")
         };
-        let sign = |grant: &Grant| issuer.issue(grant, &self.engine, 3_600);
+        let sign = |permission: &PermissionContent| issuer.issue(permission, &self.engine, 3_600);
         let made = self.engine.create_access_resource(
             self.user,
             AccessResourceKind::Permission,

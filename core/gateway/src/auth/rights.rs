@@ -25,7 +25,7 @@ use super::tokens::{ItemName, TokenScope};
 use crate::headers::RequestHeaders;
 use crate::route::{Path, Target};
 use orrery_engine::request::ReadReply;
-use orrery_engine::{Container, Engine, Grant, PermissionMode};
+use orrery_engine::{Container, Engine, PermissionContent, PermissionMode};
 use orrery_model::json::parse;
 use orrery_model::{Error, Json, Kind, Result};
 
@@ -114,8 +114,8 @@ pub(crate) fn check(request: &AccessRequest<'_>, caller: &Caller, engine: &Engin
              containers. Create the client with the account key for requests about databases, \
              lists of containers, users, permissions and throughput.",
         )),
-        (Caller::ResourceToken(grant, scope), _) => {
-            check_token(request, grant, scope.as_ref(), engine)
+        (Caller::ResourceToken(permission, scope), _) => {
+            check_token(request, permission, scope.as_ref(), engine)
         }
     }
 }
@@ -123,7 +123,7 @@ pub(crate) fn check(request: &AccessRequest<'_>, caller: &Caller, engine: &Engin
 /// Checks a request with a resource token for a container or a resource in a container.
 fn check_token(
     request: &AccessRequest<'_>,
-    grant: &Grant,
+    permission: &PermissionContent,
     scope: Option<&TokenScope>,
     engine: &Engine,
 ) -> Result<()> {
@@ -166,19 +166,19 @@ fn check_token(
         return Err(beyond());
     }
 
-    if request.rights.includes_writes() && grant.mode == PermissionMode::Read {
+    if request.rights.includes_writes() && permission.mode == PermissionMode::Read {
         return Err(forbidden(
             "The permission of the resource token allows reading only. Writes need a permission \
              with the permissionMode 'All'.",
         ));
     }
-    check_partition_key(request, grant)
+    check_partition_key(request, permission)
 }
 
 /// Checks a request against the logical partition to which a permission is limited, if it is
 /// limited to one.
-fn check_partition_key(request: &AccessRequest<'_>, grant: &Grant) -> Result<()> {
-    let Some(key) = &grant.partition_key else {
+fn check_partition_key(request: &AccessRequest<'_>, permission: &PermissionContent) -> Result<()> {
+    let Some(key) = &permission.partition_key else {
         return Ok(());
     };
     match request.rights {

@@ -18,7 +18,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use orrery_engine::request::{Id, ScriptKind};
-use orrery_engine::{Engine, Grant};
+use orrery_engine::{Engine, PermissionContent};
 use orrery_model::{Error, Json, Kind, Result, Rid};
 use sha2::Sha256;
 use std::fmt;
@@ -162,24 +162,34 @@ impl TokenKey {
         TokenKey(Hmac::new_from_slice(&derived).expect("HMAC takes keys of any length"))
     }
 
-    fn mac(&self, claim: &[u8], grant: &Grant, scope: Option<&TokenScope>) -> Hmac<Sha256> {
+    fn mac(
+        &self,
+        claim: &[u8],
+        permission: &PermissionContent,
+        scope: Option<&TokenScope>,
+    ) -> Hmac<Sha256> {
         self.0
             .clone()
             .chain_update(claim)
-            .chain_update(meaning(grant, scope).as_bytes())
+            .chain_update(meaning(permission, scope).as_bytes())
     }
 }
 
 impl TokenIssuer {
     /// Returns a token of a permission with a lifetime of `seconds`.
-    pub(crate) fn issue(&self, grant: &Grant, engine: &Engine, seconds: u64) -> String {
+    pub(crate) fn issue(
+        &self,
+        permission: &PermissionContent,
+        engine: &Engine,
+        seconds: u64,
+    ) -> String {
         let claim = Claim {
-            permission: grant.permission,
+            permission: permission.rid,
             expires: self.now.saturating_add_unsigned(seconds),
         };
         let claim = claim.bytes();
-        let scope = TokenScope::of(&grant.resource, engine);
-        let mac = self.key.mac(&claim, grant, scope.as_ref());
+        let scope = TokenScope::of(&permission.resource, engine);
+        let mac = self.key.mac(&claim, permission, scope.as_ref());
         format!(
             "type=resource&ver=1&sig={};{};",
             STANDARD.encode(mac.finalize().into_bytes()),
@@ -190,8 +200,8 @@ impl TokenIssuer {
 
 /// Returns the meaning of a permission as a text: mode, partition key and resource ids. Permissions
 /// that allow different requests have different texts.
-fn meaning(grant: &Grant, scope: Option<&TokenScope>) -> String {
-    let key = match &grant.partition_key {
+fn meaning(permission: &PermissionContent, scope: Option<&TokenScope>) -> String {
+    let key = match &permission.partition_key {
         Some(key) => key.to_json(),
         None => Json::Null,
     };
@@ -216,7 +226,7 @@ fn meaning(grant: &Grant, scope: Option<&TokenScope>) -> String {
             ]
         }
     };
-    Json::Array(vec![grant.mode.name().into(), key, Json::Array(scope)]).to_text()
+    Json::Array(vec![permission.mode.name().into(), key, Json::Array(scope)]).to_text()
 }
 
 /// Checks a token at `now` (seconds since 1970).
@@ -241,12 +251,14 @@ pub(super) fn verify(keys: &Keys, token: &str, engine: &Engine, now: i64) -> Res
     let mac = STANDARD.decode(mac).map_err(|_| invalid())?;
     let bytes = STANDARD.decode(claim).map_err(|_| invalid())?;
     let claim = Claim::read(&bytes).ok_or_else(invalid)?;
-    let grant = engine.grant(claim.permission).ok_or_else(invalid)?;
-    let scope = TokenScope::of(&grant.resource, engine);
+    let permission = engine
+        .permission_content(claim.permission)
+        .ok_or_else(invalid)?;
+    let scope = TokenScope::of(&permission.resource, engine);
 
     // The MAC shows that a current key issued the token for what the permission means now.
     let is_issued_by = |key: &TokenKey| {
-        let expected = key.mac(&bytes, &grant, scope.as_ref());
+        let expected = key.mac(&bytes, &permission, scope.as_ref());
         expected.verify_slice(&mac).is_ok()
     };
     if !keys.token_keys().any(is_issued_by) {
@@ -265,7 +277,7 @@ pub(super) fn verify(keys: &Keys, token: &str, engine: &Engine, now: i64) -> Res
             ),
         ));
     }
-    Ok(Caller::ResourceToken(grant, scope))
+    Ok(Caller::ResourceToken(permission, scope))
 }
 
 #[cfg(test)]

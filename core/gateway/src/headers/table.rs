@@ -5,8 +5,8 @@ use super::value::Value;
 use super::{
     Content, FeedMode, Format, IndexMetrics, MaxItems, RangeName, RequestHeaders, Strategy,
 };
+use crate::account::Consistency;
 use crate::date;
-use crate::options::Consistency;
 use orrery_engine::request::{Bucket, IndexingDirective, Priority, Throughput, increment_percent};
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Epk, PartitionKey};
@@ -237,7 +237,7 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-cosmos-batch-atomic",
-        "carries out all operations of a batch, or none",
+        "runs all operations of a batch, or none",
         "neither true nor false: 400",
         |a, v| {
             a.is_atomic_batch = v.boolean()?;
@@ -255,7 +255,7 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-cosmos-batch-ordered",
-        "nothing: operations are always carried out in order",
+        "nothing: operations always run in order",
         "neither true nor false: 400",
         BOOLEAN_HINT,
     ),

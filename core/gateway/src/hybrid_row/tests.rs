@@ -188,12 +188,12 @@ fn a_segment_may_have_a_comment() {
 
 #[test]
 fn answers_are_written_byte_by_byte() {
-    let answer = Answer {
+    let answer = OperationResult {
         status: 201,
         etag: Some("\"e\""),
         body: Some(b"{}"),
         charge: 1.0,
-        ..Answer::default()
+        ..OperationResult::default()
     };
     let stream = write_answers([answer].into_iter());
     let row: &[u8] = &[
@@ -265,7 +265,7 @@ proptest! {
     ) {
         let answers = parts.iter().map(|part| {
             let (status, sub_status, etag, body, retry_after_ms, hundredths) = part;
-            Answer {
+            OperationResult {
                 status: *status,
                 sub_status: *sub_status,
                 etag: etag.as_deref(),

@@ -155,7 +155,9 @@ fn with_signer<T>(engine: &Engine, call: &Call, work: impl FnOnce(TokenSigner<'_
         .token_seconds
         .unwrap_or(limits::TOKEN_SECONDS_DEFAULT);
     match &call.caller {
-        Caller::FullKey(issuer) => work(TokenSigner(&|grant| issuer.issue(grant, engine, seconds))),
+        Caller::FullKey(issuer) => work(TokenSigner(&|permission| {
+            issuer.issue(permission, engine, seconds)
+        })),
         Caller::ReadOnlyKey | Caller::ResourceToken(..) | Caller::DirectoryIdentity => {
             work(TokenSigner(&|_| String::new()))
         }

@@ -28,7 +28,7 @@ pub(super) fn execute(engine: &Engine, call: &Call, container: &Container) -> Re
 /// 207.
 pub(super) fn finish(call: &Call, outcome: Outcome<BatchAnswer>) -> Reply {
     Reply::of(outcome, |answer| {
-        let entries: Vec<Entry<'_>> = answer.results.iter().map(Entry::of).collect();
+        let entries: Vec<BatchResult<'_>> = answer.results.iter().map(BatchResult::of).collect();
         let is_success = entries
             .iter()
             .all(|entry| (200..300).contains(&entry.status));
@@ -65,7 +65,7 @@ pub(crate) fn read_batch(
 }
 
 /// Returns the entries as a JSON array.
-fn write(entries: &[Entry<'_>]) -> Bytes {
+fn write(entries: &[BatchResult<'_>]) -> Bytes {
     let mut body = vec![b'['];
     for (n, entry) in entries.iter().enumerate() {
         if n > 0 {
@@ -227,14 +227,14 @@ pub(super) fn refuse_time_to_live(is_present: bool) -> Result<()> {
 }
 
 /// The result of one operation, as the client reads it.
-pub(super) struct Entry<'a> {
+pub(super) struct BatchResult<'a> {
     pub(super) status: u16,
     pub(super) outcome: &'a Outcome<BatchReply>,
     pub(super) etag: Option<&'a str>,
     pub(super) body: Option<&'a Bytes>,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> BatchResult<'a> {
     fn of(outcome: &'a Outcome<BatchReply>) -> Self {
         let (status, etag, body) = match &outcome.result {
             Err(error) => (error.status(), None, None),
@@ -249,7 +249,7 @@ impl<'a> Entry<'a> {
                 ),
             },
         };
-        Entry {
+        BatchResult {
             status,
             outcome,
             etag: etag.map(String::as_str),

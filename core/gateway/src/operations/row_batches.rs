@@ -2,10 +2,10 @@
 //! members of an operation, and the members of its result. `batches.rs` contains what is the same
 //! in every form.
 
-use super::batches::{Entry, indexing_directive, invalid, refuse_time_to_live};
+use super::batches::{BatchResult, indexing_directive, invalid, refuse_time_to_live};
 use crate::binary_json;
 use crate::held::no_memory_for_texts;
-use crate::hybrid_row::{Answer, Operation, read_operations, write_answers};
+use crate::hybrid_row::{Operation, OperationResult, read_operations, write_answers};
 use bytes::Bytes;
 use orrery_engine::request::{BatchAction, BatchOperation, Body, WriteOperation};
 use orrery_model::memory::AnswerMemory;
@@ -101,13 +101,13 @@ fn operation(read: Operation, number: usize, minimal: bool) -> Result<BatchOpera
 }
 
 /// Returns the body of the reply.
-pub(super) fn write(entries: &[Entry<'_>]) -> Bytes {
+pub(super) fn write(entries: &[BatchResult<'_>]) -> Bytes {
     write_answers(entries.iter().map(|entry| {
         let sub_status = match &entry.outcome.result {
             Ok(_) => 0,
             Err(error) => error.sub_status(),
         };
-        Answer {
+        OperationResult {
             status: entry.status,
             sub_status,
             etag: entry.etag,

@@ -26,7 +26,7 @@ pub enum RecordReason {
     /// The request was answered with another status from 400 on, or with none.
     Failed,
     /// The charge reached the threshold.
-    Dear,
+    Expensive,
     /// The duration reached the threshold.
     Slow,
     /// All requests were recorded.
@@ -38,7 +38,7 @@ impl RecordReason {
     pub const ALL: [RecordReason; 5] = [
         RecordReason::Throttled,
         RecordReason::Failed,
-        RecordReason::Dear,
+        RecordReason::Expensive,
         RecordReason::Slow,
         RecordReason::Followed,
     ];
@@ -48,7 +48,7 @@ impl RecordReason {
         match self {
             RecordReason::Throttled => "throttled",
             RecordReason::Failed => "failed",
-            RecordReason::Dear => "dear",
+            RecordReason::Expensive => "expensive",
             RecordReason::Slow => "slow",
             RecordReason::Followed => "followed",
         }

@@ -200,9 +200,9 @@ mod tests {
         rings.add(record(RecordReason::Slow, 200, "a"));
         rings.add(record(RecordReason::Failed, 404, "a"));
         rings.add(record(RecordReason::Failed, 412, "b"));
-        let mut dear = record(RecordReason::Dear, 200, "b");
-        (dear.charge, dear.microseconds) = (Charge(9_000), 77);
-        rings.add(dear);
+        let mut expensive = record(RecordReason::Expensive, 200, "b");
+        (expensive.charge, expensive.microseconds) = (Charge(9_000), 77);
+        rings.add(expensive);
         let all = RecordFilter {
             limit: 10,
             ..RecordFilter::default()
@@ -220,12 +220,12 @@ mod tests {
             ..all.clone()
         };
         assert_eq!(of(in_b), [3, 4]);
-        let dear = RecordFilter {
+        let expensive = RecordFilter {
             min_charge: Some(Charge(9_000)),
             min_microseconds: Some(77),
             ..all.clone()
         };
-        assert_eq!(of(dear), [4]);
+        assert_eq!(of(expensive), [4]);
     }
 
     #[test]

@@ -70,7 +70,7 @@ impl Thresholds {
             return Some(RecordReason::Failed);
         }
         if charge.0 >= self.min_charge.load(Ordering::Relaxed) {
-            return Some(RecordReason::Dear);
+            return Some(RecordReason::Expensive);
         }
         if microseconds >= self.min_microseconds.load(Ordering::Relaxed) {
             return Some(RecordReason::Slow);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_throttled_dear_and_slow_requests_are_recorded() {
+    fn failed_throttled_expensive_and_slow_requests_are_recorded() {
         let thresholds = Thresholds::default();
         let never = || panic!("the clock is not needed");
         let of = |status, charge, microseconds| {
@@ -137,7 +137,7 @@ mod tests {
         };
         assert_eq!(of(200, 100, 500), None);
         assert_eq!(of(304, 100, 500), None);
-        assert_eq!(of(200, MIN_CHARGE, 500), Some(RecordReason::Dear));
+        assert_eq!(of(200, MIN_CHARGE, 500), Some(RecordReason::Expensive));
         assert_eq!(of(200, 100, MIN_MICROSECONDS), Some(RecordReason::Slow));
         assert_eq!(of(429, MIN_CHARGE, 0), Some(RecordReason::Throttled));
         assert_eq!(of(404, 100, 0), Some(RecordReason::Failed));
@@ -178,6 +178,6 @@ mod tests {
         let settings = thresholds.read();
         assert_eq!(settings.min_charge, Charge(700));
         assert_eq!(settings.min_microseconds, MIN_MICROSECONDS);
-        assert_eq!(reason(&thresholds, 700, 0), Some(RecordReason::Dear));
+        assert_eq!(reason(&thresholds, 700, 0), Some(RecordReason::Expensive));
     }
 }

@@ -13,6 +13,7 @@
 use super::murmur::{murmur3_32, murmur3_128};
 use super::{Component, Hashing};
 use crate::error::{Error, Result};
+use crate::hex;
 use std::fmt;
 
 /// A position in the hash space `""`…`"FF"`, as bytes. Bytes compare like the hexadecimal text: a
@@ -65,15 +66,7 @@ impl Epk {
                 "'{text}' is not an effective partition key in hexadecimal form."
             ))
         };
-        if !text.is_ascii() || text.len() % 2 == 1 {
-            return Err(bad());
-        }
-        let mut bytes = Vec::with_capacity(text.len() / 2);
-        for start in (0..text.len()).step_by(2) {
-            let byte = u8::from_str_radix(&text[start..start + 2], 16).map_err(|_| bad())?;
-            bytes.push(byte);
-        }
-        Ok(Epk(bytes))
+        hex::decode(text).map(Epk).ok_or_else(bad)
     }
 
     /// Returns the bytes.

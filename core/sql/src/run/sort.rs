@@ -251,7 +251,7 @@ impl SortPosition {
 }
 
 /// Returns sort values as a JSON array, with `[value]` for a value and `[]` for undefined.
-pub(super) fn keys_to_json(keys: &Keys) -> Json {
+pub fn keys_to_json(keys: &[Option<Json>]) -> Json {
     let keys = keys
         .iter()
         .map(|key| Json::Array(key.iter().cloned().collect()));
@@ -259,7 +259,7 @@ pub(super) fn keys_to_json(keys: &Keys) -> Json {
 }
 
 /// Reads the array of [`keys_to_json`]. Returns `None` for any other value.
-pub(super) fn keys_from_json(json: &Json) -> Option<Keys> {
+pub fn keys_from_json(json: &Json) -> Option<Vec<Option<Json>>> {
     let mut keys = Keys::new();
     for key in json.as_array()? {
         match key.as_array()? {

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use orrery_model::sync;
+use orrery_model::{hex, sync};
 
 use super::directory::{RESTORE_ADVICE, sync_directory};
 use crate::commit::PartitionId;
@@ -336,11 +336,11 @@ fn encode(damage: &Damage, store: &Path) -> String {
         let partitions: Vec<String> = partitions.iter().map(PartitionId::to_string).collect();
         text.push_str(&format!("partitions: {}\n", partitions.join(" ")));
         match first {
-            Bound::Included(key) => text.push_str(&format!("from: {}\n", hex(key))),
-            Bound::Excluded(key) => text.push_str(&format!("after: {}\n", hex(key))),
+            Bound::Included(key) => text.push_str(&format!("from: {}\n", hex::encode(key))),
+            Bound::Excluded(key) => text.push_str(&format!("after: {}\n", hex::encode(key))),
             Bound::Unbounded => {}
         }
-        text.push_str(&format!("to: {}\n", hex(last)));
+        text.push_str(&format!("to: {}\n", hex::encode(last)));
     }
     let crc = crc32fast::hash(text.as_bytes());
     text.push_str(&format!("crc32: {crc:08x}\n\n"));
@@ -354,8 +354,8 @@ fn decode(bytes: &[u8], store: &Path) -> Option<Damage> {
     let body = &text[..text.rfind("crc32: ")?];
     let field = |name: &str| body.lines().find_map(|line| line.strip_prefix(name));
     let first = match (field("from: "), field("after: ")) {
-        (Some(key), _) => Bound::Included(unhex(key)?),
-        (None, Some(key)) => Bound::Excluded(unhex(key)?),
+        (Some(key), _) => Bound::Included(hex::decode(key)?),
+        (None, Some(key)) => Bound::Excluded(hex::decode(key)?),
         (None, None) => Bound::Unbounded,
     };
     let mut partitions = Vec::new();
@@ -372,24 +372,10 @@ fn decode(bytes: &[u8], store: &Path) -> Option<Damage> {
             is_index: !file.contains("keyspaces/1/"),
             partitions,
             first,
-            last: unhex(field("to: ")?)?,
+            last: hex::decode(field("to: ")?)?,
         },
     };
     // Encoding again checks every line and the checksum together.
     let again = encode(&damage, store);
     bytes.starts_with(again.as_bytes()).then_some(damage)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    if !text.is_ascii() || !text.len().is_multiple_of(2) {
-        return None;
-    }
-    let pairs = (0..text.len()).step_by(2);
-    pairs
-        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok())
-        .collect()
 }

@@ -458,7 +458,6 @@ impl Store for LocalStore {
         Capabilities {
             durable: true,
             long_snapshots: true,
-            watch: false,
             followers: false,
             remote: false,
         }

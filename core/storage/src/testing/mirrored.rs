@@ -135,7 +135,6 @@ impl<A: Store, B: Store> Store for Mirrored<A, B> {
         Capabilities {
             durable: a.durable && b.durable,
             long_snapshots: a.long_snapshots && b.long_snapshots,
-            watch: a.watch && b.watch,
             followers: a.followers && b.followers,
             remote: false,
         }

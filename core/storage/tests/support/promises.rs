@@ -514,11 +514,6 @@ pub(crate) fn snapshots_never_change_and_hold_every_acknowledged_commit(new_stor
     }
 }
 
-/// Promise 10.
-pub(crate) fn no_engine_offers_watch(new_store: NewStore<'_>) {
-    assert!(!new_store().capabilities().watch);
-}
-
 /// Promise 14, for an engine or a cluster without copies.
 pub(crate) fn without_followers_there_is_no_follower_snapshot(new_store: NewStore<'_>) {
     let store = new_store();
@@ -767,7 +762,6 @@ macro_rules! for_every_promise {
             a_range_delete_covers_commits_that_are_pending,
             snapshots_never_change_and_hold_every_acknowledged_commit,
             snapshots_taken_together_hold_every_acknowledged_commit,
-            no_engine_offers_watch,
             without_followers_there_is_no_follower_snapshot,
             partitions_written_by_several_threads_stay_independent,
             a_partition_is_moved_while_others_are_written,

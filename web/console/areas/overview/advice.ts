@@ -48,7 +48,7 @@ function throttled({ partitions }: ContainerFigures): Finding {
   return {
     kind: "throttled",
     title: `${percent(share)} of the requests were refused with 429`,
-    text: `That is ${plural(refused, "request")} since the server started. Raise the throughput, or make the dearest query cheaper.`,
+    text: `That is ${plural(refused, "request")} since the server started. Raise the throughput, or make the most expensive query cheaper.`,
     tab: "partitions",
   };
 }
@@ -99,6 +99,6 @@ function fannedOut({ partitions, queries }: ContainerFigures): Finding {
     text: isMisaligned
       ? "Most queries do not name the partition key. Another partition key may fit them better."
       : "Name the partition key in these queries, or keep a copy of the data under another key.",
-    tab: isMisaligned ? "what-if" : "queries",
+    tab: isMisaligned ? "prediction" : "queries",
   };
 }

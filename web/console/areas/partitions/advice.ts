@@ -103,7 +103,7 @@ function throttling(partitions: readonly PartitionFacts[]): Advice[] {
       title: "The throughput is used up",
       text:
         `All partitions use their share and ${whole(throttled / requests)} of the requests were ` +
-        `refused with 429. Raise the throughput, or make the dearest query forms cheaper.`,
+        `refused with 429. Raise the throughput, or make the most expensive query forms cheaper.`,
     },
   ];
 }

@@ -38,7 +38,7 @@ export interface FormAdvice {
 const SCAN_RATIO = 10;
 const SCAN_ITEMS_MIN = 100;
 const FAN_OUT = 1.5;
-const DEAR_RU = 100;
+const EXPENSIVE_RU = 100;
 
 /** Returns physical partitions for each page. */
 export function fanOut(form: QueryForm): number {
@@ -97,7 +97,7 @@ export function formAdvice(form: QueryForm, partitionKey: readonly string[]): Fo
       text: `The query loads many items and returns ${rows}. A more selective filter on an indexed path reads fewer.`,
     });
   }
-  if (advice.length === 0 && form.ruP50 >= DEAR_RU) {
+  if (advice.length === 0 && form.ruP50 >= EXPENSIVE_RU) {
     advice.push({
       kind: "large",
       text: `A page costs ${Math.round(form.ruP50)} RU. Select only the members that the program needs, or ask for smaller pages.`,

@@ -13,7 +13,7 @@ interface Options {
   readonly poll: boolean;
 }
 
-/** Reads the forms of one container, the dearest first. */
+/** Reads the forms of one container, the most expensive first. */
 export async function formsOf(
   database: string,
   container: string,
@@ -41,7 +41,7 @@ export interface AllForms {
   readonly total: number;
 }
 
-/** Reads the forms of all containers, the dearest first. */
+/** Reads the forms of all containers, the most expensive first. */
 export async function formsOfAll(options: Options): Promise<AllForms> {
   const all: { database: string; definition: Container }[] = [];
   for (const { id } of await databases.all(options)) {

@@ -196,7 +196,7 @@ function Comparison({ measurement }: { readonly measurement: Measurement }): JSX
 
 function factorWords(factor: number): string {
   if (factor >= 1.05) return `${factor.toFixed(factor < 10 ? 1 : 0)} times cheaper with the index`;
-  if (factor <= 0.95) return `${(1 / factor).toFixed(1)} times dearer with the index`;
+  if (factor <= 0.95) return `${(1 / factor).toFixed(1)} times more expensive with the index`;
   return "The index changes nothing for this query";
 }
 

@@ -50,7 +50,7 @@ export async function measure(
     pages: Math.max(1, Math.min(pages, PAGES_MAX)),
     indexingPolicy: policy,
   };
-  const route = `${path("dbs", database, "colls", container)}/what-if/query`;
+  const route = `${path("dbs", database, "colls", container)}/prediction/query`;
   const reply = await manage(route, {
     method: "POST",
     headers: { "content-type": "application/json" },

@@ -43,11 +43,11 @@ export function PlanView({ plan, reasons }: PlanViewProps): JSX.Element {
 
 function Why({ reasons }: { readonly reasons: readonly Reason[] }): JSX.Element {
   // Asking several partitions is the price of a query without its partition key, not a mistake.
-  const isDear = reasons.some(({ kind }) => kind !== "cheap" && kind !== "fan-out");
+  const isExpensive = reasons.some(({ kind }) => kind !== "cheap" && kind !== "fan-out");
   const isCheap = reasons.every(({ kind }) => kind === "cheap");
   return (
     <div class={isCheap ? "query-why good" : "query-why"}>
-      <h3>{isDear ? "Why is this query dear?" : "The cost of this query"}</h3>
+      <h3>{isExpensive ? "Why is this query expensive?" : "The cost of this query"}</h3>
       <ul>
         {reasons.map(({ kind, text, advice }) => (
           <li key={kind}>

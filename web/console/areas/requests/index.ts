@@ -1,4 +1,4 @@
-/** The area "requests": the log of slow, dear, refused and failed requests. */
+/** The area "requests": the log of slow, expensive, refused and failed requests. */
 
 import type { Area } from "../../areas.ts";
 

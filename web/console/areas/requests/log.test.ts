@@ -9,7 +9,7 @@ import type { RecordedRequest } from "./log.ts";
 function request(number: number, changed: Partial<RecordedRequest> = {}): RecordedRequest {
   return {
     number,
-    reason: "dear",
+    reason: "expensive",
     time: number * 1000,
     operation: "query_items",
     resource: "docs",
@@ -71,7 +71,7 @@ test("operation, partition, time and the console's own requests are filters", ()
   assert.deepEqual(numbers({ hasConsole: true, from: 2, to: 4 }), [2, 3]);
 });
 
-test("the dearest part of a charge comes first and rounding is left out", () => {
+test("the most expensive part of a charge comes first and rounding is left out", () => {
   const parts = [
     { what: "rounding", count: 1, ru: -0.01 },
     { what: "items", count: 2, ru: 1 },

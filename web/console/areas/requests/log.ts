@@ -11,7 +11,7 @@ export interface ChargePart {
 
 export interface RecordedRequest {
   readonly number: number;
-  readonly reason: "throttled" | "failed" | "dear" | "slow" | "followed";
+  readonly reason: "throttled" | "failed" | "expensive" | "slow" | "followed";
   /** Milliseconds since 1970. */
   readonly time: number;
   readonly operation: string;
@@ -98,7 +98,7 @@ export function matching(requests: readonly RecordedRequest[], filter: LogFilter
   });
 }
 
-/** Returns the parts that cost something, the dearest first; rounding is left out. */
+/** Returns the parts that cost something, the most expensive first; rounding is left out. */
 export function costs(parts: readonly ChargePart[]): ChargePart[] {
   return parts.filter((part) => part.ru > 0).sort((a, b) => b.ru - a.ru);
 }

@@ -1,4 +1,4 @@
-/** The log of slow, dear, refused and failed requests; follows new ones. The address holds the
+/** The log of slow, expensive, refused and failed requests; follows new ones. The address holds the
  * filters. */
 
 import type { JSX } from "preact";
@@ -184,7 +184,7 @@ function Nothing(props: { readonly settings: LogSettings; readonly isFiltered: b
     );
   }
   return (
-    <Empty title="No slow or dear requests" icon="requests">
+    <Empty title="No slow or expensive requests" icon="requests">
       Requests from {ru(props.settings.minRu)} or {duration(props.settings.minMs)} are recorded, and all
       refused and failed ones. Tick “Every request” to see all that come from now on.
     </Empty>

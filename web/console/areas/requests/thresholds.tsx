@@ -47,7 +47,7 @@ export function Thresholds(props: ThresholdsProps): JSX.Element {
     <Dialog title="Thresholds of the log" onClose={props.onClose}>
       <form class="stack" onSubmit={(event) => void save(event)}>
         <p class="soft">
-          The server records requests that are dearer or slower than these thresholds, and all refused and
+          The server records requests that are more expensive or slower than these thresholds, and all refused and
           failed ones. The thresholds are for all users of the console until the server ends.
         </p>
         <TextField label="Charge from, RU" type="number" min={0} step={0.01} value={minRu} onInput={setMinRu} />

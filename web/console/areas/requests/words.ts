@@ -22,7 +22,7 @@ export function reasonText(request: RecordedRequest): string {
       return "The request was refused because the throughput was used up.";
     case "failed":
       return "The request failed.";
-    case "dear":
+    case "expensive":
       return "The charge was above the threshold.";
     case "slow":
       return "The request took longer than the threshold.";

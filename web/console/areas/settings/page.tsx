@@ -77,7 +77,7 @@ function LimitField({ value, onChange }: LimitFieldProps): JSX.Element {
   return (
     <div class="stack">
       <CheckField
-        label="Stop a query that becomes dear"
+        label="Stop a query that becomes expensive"
         checked={isOn}
         onChange={(isChecked) => onChange(isChecked ? (isValid ? typed : DEFAULT_LIMIT) : 0)}
         help="The pages of a query are added up. At the limit the query stops and asks before it reads on."

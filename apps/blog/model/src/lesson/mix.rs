@@ -323,8 +323,8 @@ mod tests {
     fn a_model_that_is_cheaper_in_both_has_no_break_even() {
         let mix = Mix::default();
         let cheap = cost_line(&prices(Model::V3, 1.0, 5.0, 0.0), &mix).unwrap();
-        let dear = cost_line(&prices(Model::V1, 2.0, 6.0, 0.0), &mix).unwrap();
-        assert_eq!(cheap.break_even(&dear), None);
+        let expensive = cost_line(&prices(Model::V1, 2.0, 6.0, 0.0), &mix).unwrap();
+        assert_eq!(cheap.break_even(&expensive), None);
         assert_eq!(cheap.break_even(&cheap), None, "parallel lines never meet");
     }
 

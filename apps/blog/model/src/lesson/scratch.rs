@@ -329,6 +329,6 @@ async fn throughput_of(live: &Blog, index: usize) -> Result<u32, BlogError> {
     let Some(container) = live.containers().get(index).copied() else {
         return Ok(THROUGHPUT_UNKNOWN);
     };
-    let offer = live.client.offer(container).await?;
-    Ok(offer.map_or(THROUGHPUT_UNKNOWN, |offer| offer.ru_per_second))
+    let throughput = live.client.throughput(container).await?;
+    Ok(throughput.unwrap_or(THROUGHPUT_UNKNOWN))
 }

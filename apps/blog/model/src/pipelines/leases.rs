@@ -11,9 +11,8 @@
 //! nothing in a new one of the same name. A lease whose range was split or merged is `gone`; its
 //! position is final, and the new ranges start there.
 
-use crate::client::{ApiRequest, PartitionKeyRange};
+use crate::client::PartitionKeyRange;
 use crate::{BlogError, Charge, Control, Meter, Query};
-use http::Method;
 use serde_json::{Value, json};
 
 /// The value of `pipeline` in the items of workers.
@@ -299,9 +298,9 @@ impl LeaseStore {
 
     /// Returns the resource id of a container.
     pub(super) async fn resource_id(&self, container: &str) -> Result<String, BlogError> {
-        let request = ApiRequest::new(Method::GET, "colls", container, container);
-        let response = self.control.client.send(&request).await?.into_success()?;
-        match response.json()?["_rid"].as_str() {
+        let client = self.control.client.unmetered();
+        let properties: Value = client.read(container).await?.json()?;
+        match properties["_rid"].as_str() {
             Some(rid) => Ok(rid.to_owned()),
             None => Err(BlogError::unexpected(container, "a container without _rid")),
         }

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, Weak};
 use tokio::sync::Notify;
 
 /// A container link and the id of a range.
-type Place = (String, String);
+type RangeName = (String, String);
 
 /// A handle with which a writer wakes the pipelines of the ranges that it has written. Clones ring
 /// the same pipelines. A range that another process reads is not woken; its next poll sees the
 /// change.
 #[derive(Clone, Default)]
-pub struct Wake(Arc<Mutex<HashMap<Place, Vec<Weak<Notify>>>>>);
+pub struct Wake(Arc<Mutex<HashMap<RangeName, Vec<Weak<Notify>>>>>);
 
 impl Wake {
     /// Wakes the pipelines that read one range of a container. The id of the range is in the answer

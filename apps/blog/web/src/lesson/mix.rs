@@ -321,10 +321,10 @@ fn break_evens(lines: &[CostLine]) -> (Vec<String>, Vec<f64>) {
                 }
                 None => {
                     let cheaper = if a.at(1.0) <= b.at(1.0) { a } else { b };
-                    let dearer = if cheaper.model == a.model { b } else { a };
+                    let more_expensive = if cheaper.model == a.model { b } else { a };
                     sentences.push(format!(
                         "{} is cheaper than {} at every ratio of reads to writes.",
-                        cheaper.model, dearer.model
+                        cheaper.model, more_expensive.model
                     ));
                 }
             }

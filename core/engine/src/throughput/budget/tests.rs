@@ -44,7 +44,7 @@ fn what_a_second_leaves_is_lost() {
 }
 
 #[test]
-fn a_request_dearer_than_a_second_is_served_once_and_paid_off() {
+fn a_request_more_expensive_than_a_second_is_served_once_and_paid_off() {
     let mut budget = budget(400);
     assert_eq!(budget.admit(NOW, None), Ok(()));
     budget.take(NOW, ru(1_000), None);

@@ -23,7 +23,7 @@ export function KeysSection({ database, definition }: SectionProps): JSX.Element
         {isHierarchical ? "Hierarchical" : "One level"}, hash version {partitionKey.version ?? 1}. The partition
         key decides where each item is stored, so it cannot be changed. To move to another key, create a
         container with that key and copy the items; see{" "}
-        <a href={href(["data", database, definition.id, "what-if"])}>what another key would change</a>.
+        <a href={href(["data", database, definition.id, "prediction"])}>what another key would change</a>.
       </p>
       <h3>Unique keys</h3>
       {unique.length === 0 ? (

@@ -39,7 +39,7 @@ export default function TutorialPage(): JSX.Element {
       <div class="page-head">
         <h1>Tutorial</h1>
       </div>
-      <p>Find the dearest query of an application and make the query ten times cheaper.</p>
+      <p>Find the most expensive query of an application and make the query ten times cheaper.</p>
       <ol class="query-tutorial">
         <li class="card">
           <h2>Load the database</h2>
@@ -64,7 +64,7 @@ export default function TutorialPage(): JSX.Element {
           {error && <ErrorView error={error} title="The database could not be loaded." />}
         </li>
         <li class="card">
-          <h2>Find the dearest query</h2>
+          <h2>Find the most expensive query</h2>
           <p>
             The page lists query forms by their total charge. Open the first form, then open it in the
             workbench.

@@ -1,0 +1,3 @@
+//! The tests of the client, one module for each subject.
+
+mod fan_out;

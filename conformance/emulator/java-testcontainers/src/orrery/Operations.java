@@ -1,1 +1,0 @@
-../../../../clients/java/src/orrery/Operations.java

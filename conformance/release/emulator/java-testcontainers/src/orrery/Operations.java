@@ -1,0 +1,1 @@
+../../../../../sdk/clients/java/src/orrery/Operations.java

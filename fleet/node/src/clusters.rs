@@ -1,0 +1,369 @@
+//! The store in PostgreSQL clusters, for `orrery start --store postgres`.
+//!
+//! Several servers, the *nodes*, may be started with the same clusters. One node at a time holds
+//! the lease of the account, and grants single partitions to others (`grants.rs`). The others wait
+//! for the lease, own the partitions that were granted to them, and forward other requests. A node
+//! that loses the lease ends at once, so that its supervisor starts it again as one that waits.
+
+use crate::grants::{Grantor, GrantorOptions};
+use crate::role::Seat;
+use crate::{
+    LEASE_PARTITION, LeasedStore, LiveNode, Node, NodeContext, NodeError, NodeFacts, NodeLease,
+    Progress, Report, Terms, Validity,
+};
+use orrery_gateway::LogLevel;
+use orrery_placement::{NamedCluster, PlacedStore};
+use orrery_storage::{Store, StoreError};
+use orrery_storage_postgres::{ClusterConfig, PostgresStore, PreparedStore, StoreOptions};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The exit code of a node that another node has replaced.
+const REPLACED: i32 = 1;
+
+/// The store of a cluster, with the name of the cluster.
+pub(crate) type NamedStore = (String, Arc<dyn Store>);
+
+/// The clusters of a leaseholder.
+pub struct Clusters {
+    /// The store of all clusters, for the operator.
+    pub placed: Arc<PlacedStore>,
+    lease: NodeLease,
+    /// The partitions of other nodes.
+    pub grantor: Arc<Grantor>,
+    /// The store with the row of the lease.
+    lease_store: Arc<dyn Store>,
+    seat: Arc<Seat>,
+}
+
+/// The fleet as a node sees it.
+pub struct FleetOfNode {
+    seat: Arc<Seat>,
+    /// The validity of the lease, and the partitions of other nodes; `None` for a node that does
+    /// not hold the lease.
+    holding: Option<(Arc<Validity>, Arc<Grantor>)>,
+}
+
+/// A live node of a fleet, as another node sees it.
+pub struct SeenNode {
+    /// The facts that the node has told.
+    pub facts: NodeFacts,
+    /// Milliseconds since the node was heard of; 0 for the node that answers.
+    pub silent_ms: u64,
+    /// Physical partitions that the node owns, as the node that answers knows.
+    pub partitions: usize,
+    /// True for the leaseholder.
+    pub holds_lease: bool,
+}
+
+impl FleetOfNode {
+    /// Returns the fleet as a node without the lease sees it.
+    pub fn without_lease(seat: Arc<Seat>) -> FleetOfNode {
+        FleetOfNode {
+            seat,
+            holding: None,
+        }
+    }
+
+    /// Returns the leaseholder, if it is known. A node that does not serve is not the
+    /// leaseholder, although the row may name it: of an earlier process, or while the node opens
+    /// the data.
+    fn leaseholder(&self) -> Option<Node> {
+        let own = &self.seat.node;
+        if self.holds_lease() {
+            return Some(own.clone());
+        }
+        let known = self.seat.leaseholder.borrow().clone()?;
+        (known.node != *own).then_some(known.node)
+    }
+
+    /// Returns the number of partitions that each node owns, by the address of the node. A node
+    /// without the lease does not know how many the leaseholder owns.
+    fn partitions_by_address(&self) -> BTreeMap<String, usize> {
+        let own = self.seat.node.address.clone();
+        match (&self.holding, self.seat.owner()) {
+            (Some((_, grantor)), _) => grantor.partitions_by_address(own),
+            (None, Some(owner)) => owner.partitions_by_address(own),
+            (None, None) => BTreeMap::new(),
+        }
+    }
+
+    /// Returns true if this node holds the lease of the account.
+    pub fn holds_lease(&self) -> bool {
+        let holding = self.holding.as_ref();
+        holding.is_some_and(|(validity, _)| validity.is_valid())
+    }
+
+    /// Returns the live nodes in the order of their names, this node among them.
+    pub fn nodes(&self) -> Vec<SeenNode> {
+        let leaseholder = self.leaseholder();
+        let is_leaseholder = |facts: &NodeFacts| {
+            let leaseholder = leaseholder.as_ref();
+            leaseholder.is_some_and(|node| node.name == facts.name && node.address == facts.address)
+        };
+        let owned = self.partitions_by_address();
+        let live = self.seat.members.live().into_iter();
+        live.map(|LiveNode { facts, silent_ms }| SeenNode {
+            holds_lease: is_leaseholder(&facts),
+            partitions: owned.get(&facts.address).copied().unwrap_or(0),
+            facts,
+            silent_ms,
+        })
+        .collect()
+    }
+
+    /// Gives the lease to another node, and ends this process afterwards. The requests in progress
+    /// are finished first.
+    pub fn hand_over(&self, name: &str) {
+        self.seat.hand_over_to(name);
+    }
+}
+
+impl Clusters {
+    /// Waits for the lease of the account, and opens the clusters of a file. Returns `None` if the
+    /// node is to wait no longer.
+    ///
+    /// # Errors
+    /// [`NodeError::Usage`] for a file that cannot be used, [`NodeError::Data`] if a cluster
+    /// cannot.
+    pub fn open(
+        file: &Path,
+        least_load: Option<u64>,
+        seat: &Arc<Seat>,
+        context: &NodeContext,
+    ) -> Result<Option<Clusters>, NodeError> {
+        let configs = read_file(file)?;
+        let lease_store = open_for_lease(&configs[0])?;
+        // Clients wait from the end of the leaseholder before until this node serves, so the
+        // connections are made now.
+        let prepared = prepare_placed(configs)?;
+        let Some(lease) = acquire(lease_store.clone(), seat, context)? else {
+            return Ok(None);
+        };
+        seat.take_lease(lease.key());
+        let placed = prepared.open()?;
+        let grantor = Grantor::new(GrantorOptions {
+            term: lease.term(),
+            key: lease.key().clone(),
+            validity: lease.validity().clone(),
+            world: context.world.clone(),
+            log: context.log.clone(),
+            placed: placed.clone(),
+            least_load,
+        });
+        Ok(Some(Clusters {
+            placed,
+            lease,
+            grantor,
+            lease_store,
+            seat: seat.clone(),
+        }))
+    }
+
+    /// Returns the store with the row of the lease.
+    pub fn lease_store(&self) -> Arc<dyn Store> {
+        self.lease_store.clone()
+    }
+
+    /// Returns the fleet, for the operator.
+    pub fn fleet(&self) -> FleetOfNode {
+        FleetOfNode {
+            seat: self.seat.clone(),
+            holding: Some((self.lease.validity().clone(), self.grantor.clone())),
+        }
+    }
+
+    /// Gives the lease back, and leaves it to a node if an operator has named one.
+    pub fn release(self) {
+        if let Some(name) = self.seat.successor() {
+            self.lease.set_successor(&name);
+        }
+    }
+
+    /// Returns the store of the engine.
+    pub fn store(&self) -> Arc<dyn Store> {
+        let validity = self.lease.validity().clone();
+        Arc::new(LeasedStore::new(self.placed.clone(), validity))
+    }
+}
+
+impl Drop for Clusters {
+    fn drop(&mut self) {
+        // The lease is given back when its own value is dropped, after this.
+        self.grantor.stop();
+        self.placed.stop_moves();
+    }
+}
+
+/// Clusters with connections, for a process that does not hold the lease of the account yet.
+pub struct PreparedClusters(Vec<(String, PreparedStore)>);
+
+/// Makes connections to clusters.
+///
+/// # Errors
+/// [`NodeError::Data`] if the description of a cluster cannot be used.
+pub fn prepare_placed(configs: Vec<ClusterConfig>) -> Result<PreparedClusters, NodeError> {
+    // The lease will make this process the only writer, except for the lease itself.
+    let options = StoreOptions {
+        only_writer: true,
+        spared: Some(LEASE_PARTITION),
+        ..StoreOptions::default()
+    };
+    let mut clusters = Vec::new();
+    for config in configs {
+        let name = config.name.clone();
+        let store = PostgresStore::prepare(config, options).map_err(unusable)?;
+        clusters.push((name, store));
+    }
+    Ok(PreparedClusters(clusters))
+}
+
+impl PreparedClusters {
+    /// Opens the clusters for a process that holds the lease of the account.
+    ///
+    /// # Errors
+    /// [`NodeError::Data`] if a cluster cannot be used.
+    pub fn open(self) -> Result<Arc<PlacedStore>, NodeError> {
+        // Clients wait meanwhile, so all clusters are opened at the same time.
+        let stores = std::thread::scope(|scope| {
+            let open =
+                |(name, store): (String, PreparedStore)| (name, scope.spawn(move || store.open()));
+            let opening: Vec<_> = self.0.into_iter().map(open).collect();
+            let joined = opening
+                .into_iter()
+                .map(|(name, thread)| (name, thread.join()));
+            joined.collect::<Vec<_>>()
+        });
+        let mut clusters = Vec::new();
+        for (name, store) in stores {
+            let store = store.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            clusters.push(NamedCluster {
+                name,
+                store: Arc::new(store.map_err(unusable)?),
+                drained: false,
+            });
+        }
+        PlacedStore::open(clusters).map(Arc::new).map_err(unusable)
+    }
+}
+
+/// Opens the clusters of a file for a process that writes the partitions which it opens, and no
+/// others.
+///
+/// # Errors
+/// [`NodeError::Usage`] for a file that cannot be used, [`NodeError::Data`] if a cluster cannot.
+pub(crate) fn open_for_owner(file: &Path) -> Result<Vec<NamedStore>, NodeError> {
+    let options = StoreOptions {
+        owns_opened: true,
+        ..StoreOptions::default()
+    };
+    let mut clusters = Vec::new();
+    for config in read_file(file)? {
+        let name = config.name.clone();
+        let store = PostgresStore::open_with(config, options).map_err(unusable)?;
+        let store: Arc<dyn Store> = Arc::new(store);
+        clusters.push((name, store));
+    }
+    Ok(clusters)
+}
+
+fn unusable(error: StoreError) -> NodeError {
+    NodeError::Data(error.to_string())
+}
+
+/// Opens the cluster with the lease once more, with connections of its own: commits of clients must
+/// not delay a renewal.
+///
+/// # Errors
+/// [`NodeError::Data`] if the cluster cannot be used.
+pub fn open_for_lease(config: &ClusterConfig) -> Result<Arc<dyn Store>, NodeError> {
+    let config = ClusterConfig {
+        write_connections: 1,
+        read_connections: 1,
+        ..config.clone()
+    };
+    let store = PostgresStore::open(config).map_err(unusable)?;
+    Ok(Arc::new(store))
+}
+
+/// Reads a cluster file.
+///
+/// # Errors
+/// [`NodeError::Usage`] for a file that cannot be used.
+pub fn read_file(file: &Path) -> Result<Vec<ClusterConfig>, NodeError> {
+    ClusterConfig::read_file(file).map_err(|error| NodeError::Usage(error.to_string()))
+}
+
+/// Waits until this node holds the lease of the account; `None` if the wait was cancelled.
+fn acquire(
+    store: Arc<dyn Store>,
+    seat: &Arc<Seat>,
+    context: &NodeContext,
+) -> Result<Option<NodeLease>, NodeError> {
+    let world = context.world.clone();
+    let report = report(context.clone(), seat.clone());
+    let node = seat.node.clone();
+    let wait = |pause| seat.claim.wait(pause);
+    let lease = NodeLease::acquire(store, node, Terms::default(), world, report, wait);
+    lease.map_err(|error| NodeError::Data(error.to_string()))
+}
+
+/// Returns the receiver of the news of the lease.
+fn report(context: NodeContext, seat: Arc<Seat>) -> Report {
+    Arc::new(move |progress| match progress {
+        // A program that only moves the data answers no requests, and may leave a copy that no
+        // node can use.
+        Progress::Waiting(leaseholder) if leaseholder.node.address.is_empty() => {
+            let message = format!(
+                "'{}' holds the lease of the account: this node waits for the lease",
+                leaseholder.node.name
+            );
+            context.log(LogLevel::Info, &message);
+            seat.leaseholder.send_replace(None);
+        }
+        Progress::Waiting(leaseholder) => {
+            let Node { name, address } = &leaseholder.node;
+            let message = format!(
+                "the node '{name}' ({address}) holds the lease of the account: this node \
+                 forwards requests to that node, and waits for the lease"
+            );
+            context.log(LogLevel::Info, &message);
+            seat.leaseholder.send_replace(Some(leaseholder));
+        }
+        Progress::Failed(cause) => {
+            let message = "the lease of this node cannot be read or renewed now; trying again";
+            context.log_with_cause(LogLevel::Warn, message, &cause);
+        }
+        Progress::Lost(Node { name, address }) => {
+            let message = format!(
+                "the node '{name}' ({address}) has taken the lease of the account: this node ends"
+            );
+            context.log(LogLevel::Error, &message);
+            end();
+        }
+    })
+}
+
+/// Ends the process at once. Nothing that it could still do is of use: the store behind the lease
+/// confirms no commit and shows no snapshot any more.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "an orderly end would wait for commits that cannot be confirmed"
+)]
+pub fn end() -> ! {
+    std::process::exit(REPLACED)
+}
+
+/// Returns the name of this machine.
+#[cfg(unix)]
+pub fn machine_name() -> String {
+    let system = rustix::system::uname();
+    system.nodename().to_string_lossy().into_owned()
+}
+
+/// Returns the name of this machine.
+#[cfg(not(unix))]
+pub fn machine_name() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_else(|_| "node".to_owned())
+}

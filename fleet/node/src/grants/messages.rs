@@ -1,0 +1,409 @@
+//! The messages between the leaseholder and the owners of partitions, as JSON in bodies of `POST`.
+//!
+//! The nodes' key signs each body with a word for its kind, and each answer with the signature of
+//! the message that it answers. The size of a message is signed too, so that no body of a third
+//! party is read. A message that is sent a second time by a third party changes
+//! nothing within the term of a leaseholder: the polls of a process have ascending numbers, grants
+//! have ids that are used once, and recalls name them. An old poll of a process that has ended can
+//! make a later leaseholder give partitions to that process; they come back when their time is
+//! over.
+//!
+//! Counts are told in reports with numbers. A report that may not have arrived is sent again with
+//! its number, so no count is added twice.
+
+use crate::NodesKey;
+use crate::forward::NodesClient;
+use crate::signed::{self, empty, signature_of, verify};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use orrery_engine::{GrantedPartition, MeterReport, Standing};
+use orrery_gateway::RequestBody;
+use orrery_storage::PartitionId;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// The path at the leaseholder's client port.
+pub(crate) const POLL_PATH: &str = "/_nodes/grants";
+/// The path at an owner's client port.
+pub(crate) const RECALL_PATH: &str = "/_nodes/recall";
+
+/// The most bytes of a message: some kilobytes for each partition that changes its owner, and some
+/// bytes for each partition that has one.
+const MESSAGE_BYTES: usize = 32 << 20;
+/// The header of a message with its size in bytes and the signature of the size, with a space
+/// between.
+const SIZE: HeaderName = HeaderName::from_static("x-orrery-size");
+/// The time for the body of a message.
+const BODY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A partition with the id of a grant.
+pub(super) type Granted = (u64, u64);
+
+/// The question of a node for the partitions that it owns.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Poll {
+    /// The random number of the process.
+    pub(super) process: u64,
+    /// Higher than in each poll of the process before.
+    pub(super) number: u64,
+    /// Name and address of the node.
+    pub(super) name: String,
+    pub(super) address: String,
+    /// The grants that the process has taken over.
+    pub(super) owned: Vec<Granted>,
+    /// The grants that it has given back, with the standings of their budgets.
+    pub(super) given_back: Vec<GivenBack>,
+    /// The counts of the requests at the partitions of both lists.
+    pub(super) report: Report,
+    /// The last report of a leaseholder that has arrived: the term of the leaseholder, and the
+    /// number.
+    pub(super) seen: (u64, u64),
+    /// Resource ids of containers with work for the leaseholder.
+    pub(super) work: Vec<String>,
+    /// The node takes no further partitions for now: it ends, or cannot reach a cluster.
+    pub(super) takes_none: bool,
+}
+
+/// The answer to a [`Poll`].
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct PollAnswer {
+    /// The term of the leaseholder.
+    pub(super) term: u64,
+    pub(super) round: u64,
+    /// Milliseconds for which the partitions are owned, from before the poll was sent.
+    pub(super) valid_ms: u64,
+    /// The version of the catalog.
+    pub(super) catalog: u64,
+    /// The confirmed time of the leaseholder, in milliseconds since 1970.
+    pub(super) confirmed_ms: u64,
+    /// All grants of the process.
+    pub(super) grants: Vec<Granted>,
+    /// The terms of those that it does not have yet.
+    pub(super) terms: Vec<TermsText>,
+    /// The counts of the leaseholder at the partitions of the process.
+    pub(super) report: Report,
+    /// The partitions of other nodes, by address.
+    pub(super) owners: Vec<(String, Vec<u64>)>,
+}
+
+/// The demand of the leaseholder to give partitions back.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct RecallText {
+    /// The term of the leaseholder.
+    pub(super) term: u64,
+    pub(super) process: u64,
+    pub(super) round: u64,
+    pub(super) partitions: Vec<Granted>,
+}
+
+/// The answer to a [`RecallText`].
+#[derive(Debug, Default, Deserialize, Serialize)]
+pub(super) struct Returned {
+    pub(super) given_back: Vec<GivenBack>,
+    pub(super) reports: Vec<Counted>,
+}
+
+/// Counts, with a number that is higher than that of each report before.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(super) struct Report {
+    pub(super) number: u64,
+    pub(super) counts: Vec<Counted>,
+}
+
+/// A grant that has ended, and the standing of the partition's budget.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct GivenBack {
+    pub(super) grant: Granted,
+    pub(super) standing: Option<StandingText>,
+    /// Every commit of the owner is durable, or did not take place.
+    pub(super) is_settled: bool,
+}
+
+/// The terms of a grant.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct TermsText {
+    pub(super) partition: u64,
+    pub(super) cluster: String,
+    /// The number of the partition in its cluster.
+    pub(super) number: u64,
+    catalog: u64,
+    numbers: (u64, u64),
+    standing: Option<StandingText>,
+}
+
+/// A [`Standing`].
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct StandingText {
+    began: u64,
+    spent: i64,
+    bank: i64,
+    from_bank: i64,
+    recent: Vec<(u64, i64)>,
+}
+
+/// Partition, charge, requests, throttled requests, and those that would have been throttled.
+pub(super) type Counted = (u64, u64, u64, u64, u64);
+
+impl From<&Standing> for StandingText {
+    fn from(standing: &Standing) -> StandingText {
+        StandingText {
+            began: standing.began,
+            spent: standing.spent,
+            bank: standing.bank,
+            from_bank: standing.from_bank,
+            recent: standing.recent.clone(),
+        }
+    }
+}
+
+impl From<&StandingText> for Standing {
+    fn from(text: &StandingText) -> Standing {
+        Standing {
+            began: text.began,
+            spent: text.spent,
+            bank: text.bank,
+            from_bank: text.from_bank,
+            recent: text.recent.clone(),
+        }
+    }
+}
+
+impl TermsText {
+    /// Returns the text of a partition, which lives in a cluster under a number.
+    pub(super) fn of(granted: &GrantedPartition, cluster: &str, number: PartitionId) -> TermsText {
+        TermsText {
+            partition: granted.partition.0,
+            cluster: cluster.to_owned(),
+            number: number.0,
+            catalog: granted.catalog_version,
+            numbers: (granted.numbers.start, granted.numbers.end),
+            standing: granted.standing.as_ref().map(StandingText::from),
+        }
+    }
+
+    /// Returns the state with which a process goes on.
+    pub(super) fn granted(&self) -> GrantedPartition {
+        GrantedPartition {
+            partition: PartitionId(self.partition),
+            catalog_version: self.catalog,
+            numbers: self.numbers.0..self.numbers.1,
+            standing: self.standing.as_ref().map(Standing::from),
+        }
+    }
+}
+
+impl Report {
+    /// Takes the next counts, unless the last ones may still have to be sent again.
+    pub(super) fn next(
+        &mut self,
+        take: impl FnOnce() -> Vec<(PartitionId, MeterReport)>,
+    ) -> Report {
+        if self.counts.is_empty() {
+            self.number += 1;
+            self.counts = counted(&take());
+        }
+        self.clone()
+    }
+
+    /// Notes that the other side has the report with a number.
+    pub(super) fn has_arrived(&mut self, number: u64) {
+        if number >= self.number {
+            self.counts.clear();
+        }
+    }
+}
+
+/// Returns reports as a message has them.
+pub(super) fn counted(reports: &[(PartitionId, MeterReport)]) -> Vec<Counted> {
+    let text = |(partition, report): &(PartitionId, MeterReport)| {
+        let MeterReport {
+            charged,
+            requests,
+            throttled,
+            would_throttle,
+        } = *report;
+        (partition.0, charged, requests, throttled, would_throttle)
+    };
+    reports.iter().map(text).collect()
+}
+
+/// Returns the reports of a message.
+pub(super) fn reports(counted: &[Counted]) -> Vec<(PartitionId, MeterReport)> {
+    let report = |&(partition, charged, requests, throttled, would_throttle): &Counted| {
+        let report = MeterReport {
+            charged,
+            requests,
+            throttled,
+            would_throttle,
+        };
+        (PartitionId(partition), report)
+    };
+    counted.iter().map(report).collect()
+}
+
+/// The signed request with a message of a kind for the node with an address. Returns the request
+/// and its signature; `None` if the address cannot be used.
+fn request_with(
+    key: &NodesKey,
+    (kind, address, path): (&str, &str, &str),
+    message: &impl Serialize,
+) -> Option<(Request<Full<Bytes>>, String)> {
+    let text = serde_json::to_string(message).ok()?;
+    let size = text.len().to_string();
+    let signed_size = format!("{size} {}", key.sign(&["size", kind, &size]));
+    let (request, signature) = signed::post(key, kind, format!("{address}{path}"), &text);
+    let request = request.header(SIZE, signed_size);
+    let request = request.body(Full::new(Bytes::from(text)));
+    Some((request.ok()?, signature))
+}
+
+/// Reads a signed message of a kind. Returns the message and its signature.
+///
+/// # Errors
+/// The answer to a request that no node has signed.
+pub(super) async fn read_message<M: DeserializeOwned>(
+    key: &NodesKey,
+    kind: &str,
+    headers: &HeaderMap,
+    body: RequestBody,
+) -> Result<(M, String), Response<Bytes>> {
+    let Some(size) = signed_size(key, kind, headers) else {
+        return Err(empty(StatusCode::UNAUTHORIZED));
+    };
+    if size > MESSAGE_BYTES {
+        return Err(empty(StatusCode::PAYLOAD_TOO_LARGE));
+    }
+    let body = timeout(BODY_TIMEOUT, Limited::new(body, size).collect()).await;
+    let Ok(Ok(body)) = body else {
+        return Err(empty(StatusCode::BAD_REQUEST));
+    };
+    let body = body.to_bytes();
+    let signature = signature_of(headers);
+    if !verify(key, &[kind], &body, signature) {
+        return Err(empty(StatusCode::UNAUTHORIZED));
+    }
+    match serde_json::from_slice(&body) {
+        Ok(message) => Ok((message, signature.to_owned())),
+        Err(_) => Err(empty(StatusCode::BAD_REQUEST)),
+    }
+}
+
+/// Returns the size in bytes of a message of a kind; `None` if no node has signed it.
+fn signed_size(key: &NodesKey, kind: &str, headers: &HeaderMap) -> Option<usize> {
+    let (size, signature) = headers.get(SIZE)?.to_str().ok()?.split_once(' ')?;
+    let is_signed = key.verify(&["size", kind, size], signature);
+    is_signed.then(|| size.parse().ok()).flatten()
+}
+
+/// Returns the answer to a message with a signature.
+pub(super) fn answer_with(
+    key: &NodesKey,
+    signature: &str,
+    message: &impl Serialize,
+) -> Response<Bytes> {
+    let Ok(text) = serde_json::to_string(message) else {
+        return empty(StatusCode::INTERNAL_SERVER_ERROR);
+    };
+    signed::answer(key, signature, StatusCode::OK, text)
+}
+
+/// Sends a message of a kind to the node with an address, and reads the answer; `None` if the node
+/// does not answer, refuses, or has not signed the answer.
+pub(super) async fn ask<M: DeserializeOwned>(
+    client: &NodesClient,
+    key: &NodesKey,
+    to: (&str, &str, &str),
+    message: &impl Serialize,
+) -> Option<M> {
+    let (request, signature) = request_with(key, to, message)?;
+    let response = client.request(request).await.ok()?;
+    if response.status() != StatusCode::OK {
+        return None;
+    }
+    let (_, body) = signed::read_answer(key, &signature, response, MESSAGE_BYTES).await?;
+    serde_json::from_slice(&body).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_are_read_as_they_were_written() {
+        let granted = GrantedPartition {
+            partition: PartitionId(7),
+            catalog_version: 12,
+            numbers: 1 << 40..(1 << 40) + 5,
+            standing: Some(Standing {
+                began: 1_767_225_600_000,
+                spent: -3,
+                bank: 4,
+                from_bank: 1,
+                recent: vec![(17_672_256_000, 5_000)],
+            }),
+        };
+        let text = TermsText::of(&granted, "east", PartitionId(u64::MAX / 2));
+        let text = serde_json::to_string(&text).expect("terms are text");
+        let read: TermsText = serde_json::from_str(&text).expect("the text is terms");
+        assert_eq!(read.granted(), granted);
+        assert_eq!((read.cluster.as_str(), read.number), ("east", u64::MAX / 2));
+    }
+
+    #[test]
+    fn the_size_of_a_message_counts_if_a_node_has_signed_it() {
+        let key = NodesKey::random().expect("a key");
+        let to = ("poll", "http://127.0.0.1:1", POLL_PATH);
+        let (request, _) = request_with(&key, to, &"text").expect("a request");
+        let headers = request.headers();
+        assert_eq!(signed_size(&key, "poll", headers), Some(6));
+        assert_eq!(signed_size(&key, "recall", headers), None);
+        let mut other = headers.clone();
+        let value = headers[SIZE]
+            .to_str()
+            .expect("a text")
+            .replacen('6', "7", 1);
+        other.insert(SIZE, value.parse().expect("a value"));
+        assert_eq!(signed_size(&key, "poll", &other), None);
+        other.remove(SIZE);
+        assert_eq!(signed_size(&key, "poll", &other), None);
+    }
+
+    #[test]
+    fn a_report_is_sent_again_until_it_has_arrived() {
+        let counts = |charged| {
+            let report = MeterReport {
+                charged,
+                ..MeterReport::default()
+            };
+            vec![(PartitionId(9), report)]
+        };
+        let mut report = Report::default();
+        let first = report.next(|| counts(5));
+        assert_eq!((first.number, &first.counts), (1, &counted(&counts(5))));
+        let again = report.next(|| panic!("the first one may not have arrived"));
+        assert_eq!((again.number, again.counts), (1, first.counts));
+        report.has_arrived(0);
+        assert_eq!(
+            report.next(|| panic!("an earlier one has arrived")).number,
+            1
+        );
+        report.has_arrived(1);
+        let second = report.next(|| counts(7));
+        assert_eq!((second.number, second.counts), (2, counted(&counts(7))));
+    }
+
+    #[test]
+    fn reports_are_read_as_they_were_written() {
+        let report = MeterReport {
+            charged: 1,
+            requests: 2,
+            throttled: 3,
+            would_throttle: 4,
+        };
+        let all = [(PartitionId(9), report)];
+        assert_eq!(reports(&counted(&all)), all);
+    }
+}

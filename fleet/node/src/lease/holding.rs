@@ -1,0 +1,130 @@
+//! The held lease: its renewal and its release.
+
+use orrery_model::world::World;
+use orrery_storage::{Commit, CommitOutcome, Head, Lease, Store};
+
+use super::LEASE_PARTITION;
+use super::key::NodesKey;
+use super::row::{Node, Row};
+
+/// The lease in the hands of its leaseholder.
+pub(crate) struct Holding {
+    lease: Lease,
+    head: Head,
+    row: Row,
+    key: NodesKey,
+}
+
+/// The outcome of a renewal.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    /// The renewal is durable.
+    Renewed,
+    /// Another process has the lease now.
+    Lost(Node),
+    /// The renewal is not known to be durable, for this reason; another attempt may be.
+    Failed(String),
+}
+
+impl Holding {
+    /// Creates the holding of a lease whose row was committed as `head`.
+    pub(crate) fn new(lease: Lease, head: Head, row: Row, key: NodesKey) -> Holding {
+        Holding {
+            lease,
+            head,
+            row,
+            key,
+        }
+    }
+
+    /// Returns the number of the last commit of the row: higher than any of an earlier leaseholder.
+    pub(crate) fn lsn(&self) -> u64 {
+        self.head.lsn
+    }
+
+    /// Returns the key of all nodes.
+    pub(crate) fn key(&self) -> &NodesKey {
+        &self.key
+    }
+
+    /// Writes the row again.
+    ///
+    /// A claimer that opened the partition and went no further has fenced the lease of the store.
+    /// So a renewal that fails opens the partition again: the row tells the leaseholder.
+    pub(crate) fn renew(&mut self, store: &dyn Store, world: &dyn World) -> Renewal {
+        let outcome = match self.write(store, world) {
+            CommitOutcome::Ok => return Renewal::Renewed,
+            outcome => outcome,
+        };
+        match self.reopen(store) {
+            Ok(None) => {}
+            Ok(Some(node)) => return Renewal::Lost(node),
+            Err(detail) => return Renewal::Failed(detail),
+        }
+        match self.write(store, world) {
+            CommitOutcome::Ok => Renewal::Renewed,
+            again => Renewal::Failed(format!("the store answered {outcome:?}, then {again:?}")),
+        }
+    }
+
+    /// Gives the lease back; the node with the name `successor` may claim the lease first. If that
+    /// fails, other nodes wait until the lease has expired.
+    pub(crate) fn release(
+        &mut self,
+        store: &dyn Store,
+        world: &dyn World,
+        successor: Option<String>,
+    ) {
+        self.row.is_released = true;
+        self.row.successor = successor;
+        let outcome = self.write(store, world);
+        if outcome != CommitOutcome::Ok && self.reopen(store) == Ok(None) {
+            self.write(store, world);
+        }
+    }
+
+    /// Commits the row.
+    fn write(&mut self, store: &dyn Store, world: &dyn World) -> CommitOutcome {
+        let (commit, head) = commit_of(&self.row, self.head, world);
+        let outcome = store.submit(&self.lease, commit).wait();
+        if outcome == CommitOutcome::Ok {
+            self.head = head;
+        }
+        outcome
+    }
+
+    /// Opens the partition again. Returns the leaseholder if the leaseholder is another process
+    /// now.
+    fn reopen(&mut self, store: &dyn Store) -> Result<Option<Node>, String> {
+        let failed = |error: orrery_storage::StoreError| error.to_string();
+        let lease = store.open(LEASE_PARTITION).map_err(failed)?;
+        let snapshot = store.snapshot(LEASE_PARTITION).map_err(failed)?;
+        let row = Row::read(snapshot.as_ref()).map_err(failed)?;
+        match row {
+            Some(row) if row.process == self.row.process => {
+                self.head = lease.head();
+                self.lease = lease;
+                Ok(None)
+            }
+            Some(row) => Ok(Some(row.node)),
+            None => Err("the row of the lease is gone".to_owned()),
+        }
+    }
+}
+
+/// Returns the commit of a row that follows `head`, and its own head.
+pub(crate) fn commit_of(row: &Row, head: Head, world: &dyn World) -> (Commit, Head) {
+    let mut token = [0; 16];
+    token[..8].copy_from_slice(&row.process.to_be_bytes());
+    token[8..].copy_from_slice(&world.random().to_be_bytes());
+    let commit = Commit {
+        expect_lsn: head.lsn,
+        new_lsn: head.lsn + 1,
+        token,
+        puts: vec![row.put()],
+        may_use_reserve: true,
+        ..Commit::default()
+    };
+    let head = commit.new_head();
+    (commit, head)
+}

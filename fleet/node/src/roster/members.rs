@@ -1,0 +1,201 @@
+//! The nodes of a fleet and their regions, as this node knows them.
+//!
+//! Each node tells the leaseholder of itself every two seconds, and at once when the lease
+//! changes hands: a *hello*. The leaseholder answers with all live nodes, so that each node knows
+//! the others when it becomes the leaseholder. The leaseholder makes the addresses of the regions
+//! from its list, for the account document.
+//!
+//! A hello is `POST /_nodes/hello` at the client port with the facts of the node as its body. The
+//! nodes' key signs the body, and the answer with the signature of the hello. A hello that is sent
+//! again by a third party keeps a node in the list that has ended; the list decides addresses only,
+//! and no request is lost at an address that does not answer.
+//!
+//! A hello with the name of another live node is answered with 409 and the facts of that node, and
+//! the node that said it ends.
+
+use super::regions::{Location, locations};
+use super::{Hearing, LiveNode, NodeFacts, Roster, facts_from_text, facts_to_text};
+use crate::forward::{NodesClient, not_leaseholder};
+use crate::role::Seat;
+use crate::signed::{self, empty, signature_of, verify};
+use crate::{Leaseholder, NodesKey};
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use orrery_gateway::{AccountRegion, AccountRegions, RequestBody, Scheme};
+use orrery_model::sync::{read, write};
+use orrery_model::world::World;
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// The path of a hello.
+pub(crate) const HELLO_PATH: &str = "/_nodes/hello";
+/// The time between two hellos, and the time in which one is answered.
+const PERIOD: Duration = Duration::from_secs(2);
+/// The largest body of a hello or of its answer: a thousand nodes.
+const BODY_BYTES: usize = 1 << 20;
+/// Milliseconds for which addresses that were made from the list are used.
+const CACHE_MS: u64 = 500;
+
+/// The nodes that this node knows, itself among them.
+pub(crate) struct Members {
+    own: NodeFacts,
+    roster: Roster,
+    world: Arc<dyn World>,
+    cache: RwLock<Cache>,
+}
+
+/// The regions for the clients of each node, without TLS and with it.
+#[derive(Default)]
+struct Cache {
+    until_ms: u64,
+    by_address: HashMap<String, [Option<AccountRegions>; 2]>,
+}
+
+impl Members {
+    /// Creates the list of a node that has heard of no other.
+    pub(crate) fn new(own: NodeFacts, world: Arc<dyn World>) -> Members {
+        Members {
+            own,
+            roster: Roster::default(),
+            world,
+            cache: RwLock::default(),
+        }
+    }
+
+    /// Returns the live nodes in the order of their names.
+    pub(crate) fn live(&self) -> Vec<LiveNode> {
+        let mut nodes = self.roster.live(self.world.monotonic_ms());
+        nodes.retain(|node| node.facts.name != self.own.name);
+        nodes.push(LiveNode {
+            facts: self.own.clone(),
+            silent_ms: 0,
+        });
+        nodes.sort_by(|a, b| a.facts.name.cmp(&b.facts.name));
+        nodes
+    }
+
+    /// Removes a node that has ended.
+    pub(crate) fn forget(&self, name: &str) {
+        self.roster.forget(name);
+        write(&self.cache).until_ms = 0;
+    }
+
+    /// Returns the regions for a request that came in through the node with the address `via`;
+    /// `None` if all nodes are in one region. This node must be the leaseholder.
+    pub(crate) fn regions(&self, via: &str, scheme: Scheme) -> Option<AccountRegions> {
+        let now_ms = self.world.monotonic_ms();
+        let place = usize::from(scheme == Scheme::Https);
+        {
+            let cache = read(&self.cache);
+            if now_ms < cache.until_ms
+                && let Some(found) = cache.by_address.get(via)
+            {
+                return found[place].clone();
+            }
+        }
+        let live: Vec<NodeFacts> = self.live().into_iter().map(|node| node.facts).collect();
+        let of_scheme = |scheme: Scheme| {
+            let found = locations(&self.own, &live, via, scheme.name())?;
+            Some(AccountRegions(found.read.into_iter().map(region).collect()))
+        };
+        let made = [of_scheme(Scheme::Http), of_scheme(Scheme::Https)];
+        let mut cache = write(&self.cache);
+        if now_ms >= cache.until_ms {
+            cache.by_address.clear();
+            cache.until_ms = now_ms + CACHE_MS;
+        }
+        cache.by_address.insert(via.to_owned(), made.clone());
+        made[place].clone()
+    }
+
+    /// Answers a request at [`HELLO_PATH`]. `key` is there if this node is the leaseholder.
+    pub(crate) async fn answer(
+        &self,
+        request: Request<RequestBody>,
+        key: Option<&NodesKey>,
+    ) -> Response<Bytes> {
+        let (head, body) = request.into_parts();
+        let body = Limited::new(body, BODY_BYTES).collect().await;
+        let Some(key) = key else {
+            return not_leaseholder();
+        };
+        let Ok(body) = body else {
+            return empty(StatusCode::BAD_REQUEST);
+        };
+        let body = body.to_bytes();
+        let signature = signature_of(&head.headers);
+        if head.method != Method::POST || !verify(key, &["hello"], &body, signature) {
+            return empty(StatusCode::UNAUTHORIZED);
+        }
+        let Some(told) = facts_from_text(&body) else {
+            return empty(StatusCode::BAD_REQUEST);
+        };
+        let now_ms = self.world.monotonic_ms();
+        let mut namesakes = Vec::new();
+        for facts in told {
+            if facts.name == self.own.name {
+                namesakes.push(self.own.clone());
+            } else if let Hearing::NameInUse(namesake) = self.roster.hear(facts, now_ms) {
+                namesakes.push(namesake);
+            }
+        }
+        let (status, known) = match namesakes.is_empty() {
+            true => {
+                let live = self.live().into_iter().map(|node| node.facts);
+                (StatusCode::OK, live.collect())
+            }
+            false => (StatusCode::CONFLICT, namesakes),
+        };
+        signed::answer(key, signature, status, facts_to_text(&known))
+    }
+
+    /// Tells a leaseholder of this node, and keeps the nodes of its answer. Returns the address of
+    /// another node that uses the name of this node.
+    async fn tell(&self, leaseholder: &Leaseholder, client: &NodesClient) -> Option<String> {
+        let key = leaseholder.key.as_ref()?;
+        let text = facts_to_text(std::slice::from_ref(&self.own));
+        let uri = format!("{}{HELLO_PATH}", leaseholder.node.address);
+        let (request, signature) = signed::post(key, "hello", uri, &text);
+        let request = request.body(Full::new(Bytes::from(text))).ok()?;
+        let answer = async {
+            let response = client.request(request).await.ok()?;
+            signed::read_answer(key, &signature, response, BODY_BYTES).await
+        };
+        let (status, body) = timeout(PERIOD, answer).await.ok()??;
+        let told = facts_from_text(&body)?;
+        if status == StatusCode::CONFLICT {
+            return told.into_iter().next().map(|facts| facts.address);
+        }
+        let now_ms = self.world.monotonic_ms();
+        for facts in told {
+            self.roster.hear(facts, now_ms);
+        }
+        None
+    }
+}
+
+/// Tells each leaseholder of this node, until the task is aborted.
+pub(crate) async fn say_hello(seat: Arc<Seat>, client: NodesClient) {
+    let mut leaseholder = seat.leaseholder.subscribe();
+    loop {
+        let known = leaseholder.borrow_and_update().clone();
+        if let Some(known) = known
+            && known.node != seat.node
+            && let Some(address) = seat.members.tell(&known, &client).await
+        {
+            seat.namesake.send_replace(Some(address));
+        }
+        // A change comes early, and the end of the period is the rule.
+        let _ = timeout(PERIOD, leaseholder.changed()).await;
+    }
+}
+
+fn region(location: Location) -> AccountRegion {
+    AccountRegion {
+        name: location.region,
+        endpoint: location.endpoint,
+    }
+}

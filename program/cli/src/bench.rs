@@ -1,0 +1,333 @@
+//! `orrery bench`: measures workloads on a running server or on a temporary one.
+//!
+//! The temporary server is a process of this program with a new data directory, which is deleted at
+//! the end, or with a directory of the user, which stays. The workload therefore measures what a
+//! user runs: a durable store behind HTTP on this machine.
+
+use crate::blog::{account_at, in_words};
+use crate::command::{BenchArguments, BlogArguments, TableFormat, Workload};
+use orrery_blog::dataset::Dataset;
+use orrery_blog::{BlogError, Estimate, Format, Model, Options};
+use orrery_model::Json;
+use orrery_model::json::parse;
+use orrery_server::Failure;
+use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Runs a workload and prints its report.
+///
+/// # Errors
+/// [`Failure::Usage`] for invalid options; [`Failure::Failed`] if the server cannot be started or
+/// the workload fails.
+pub(crate) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
+    match &arguments.workload {
+        Workload::Blog(blog) => run_blog(blog),
+    }
+}
+
+/// Runs the blog workload.
+fn run_blog(arguments: &BlogArguments) -> Result<(), Failure> {
+    // The options are parsed before a server is started.
+    let invalid = |error: BlogError| Failure::Usage(error.to_string());
+    let mut models: Vec<Model> = Vec::new();
+    for name in &arguments.models {
+        models.push(name.parse().map_err(invalid)?);
+    }
+    let profile = arguments.profile_name().parse().map_err(invalid)?;
+    if arguments.resume && arguments.endpoint.is_none() && arguments.data_dir.is_none() {
+        return Err(Failure::Usage(
+            "--resume requires --data-dir or --endpoint: a temporary server keeps no data".into(),
+        ));
+    }
+    let data = Dataset::new(arguments.seed, arguments.scale).map_err(invalid)?;
+    let estimate = orrery_blog::estimate(&data, &models);
+
+    // The temporary server runs until the variable is dropped.
+    let temporary_server = match &arguments.endpoint {
+        Some(_) => None,
+        None => {
+            let directory = Directory::of(arguments.data_dir.as_deref());
+            directory.check_space(estimate)?;
+            Some(TemporaryServer::start(arguments.profile_name(), directory)?)
+        }
+    };
+    let (endpoint, key) = match &temporary_server {
+        Some(server) => (server.endpoint.clone(), server.key.clone()),
+        None => account_at(
+            arguments.endpoint.as_deref().unwrap_or_default(),
+            &arguments.key,
+        )?,
+    };
+
+    let mut options = options_of(arguments, endpoint, key);
+    options.models = models;
+    options.profile = profile;
+
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Failed(format!("cannot start the client: {error}")))?;
+    let existing = runtime
+        .block_on(orrery_blog::bench::databases_to_delete(&options))
+        .map_err(failed)?;
+    if !arguments.yes {
+        confirm_deletion(&existing, &options.endpoint)?;
+    }
+    let progress = orrery_blog::on_stderr();
+    let report = runtime
+        .block_on(orrery_blog::bench::run(options, progress.as_ref()))
+        .map_err(failed)?;
+    writeln!(io::stdout(), "{report}")
+        .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))
+}
+
+/// Returns the failure of a workload.
+fn failed(error: BlogError) -> Failure {
+    Failure::Failed(format!("the workload failed: {}", in_words(&error)))
+}
+
+/// Returns the options of a measurement, except the models and the profile.
+fn options_of(arguments: &BlogArguments, endpoint: String, key: String) -> Options {
+    let mut options = Options::new(endpoint, key);
+    options.scale = arguments.scale;
+    options.seed = arguments.seed;
+    // The databases may stay: a temporary server is deleted as a whole, and on a running server
+    // the next run deletes them first.
+    options.keep = true;
+    options.through_pipelines = arguments.through_pipelines;
+    options.resume = arguments.resume;
+    options.format = match arguments.format {
+        TableFormat::Table => Format::Table,
+        TableFormat::Json => Format::Json,
+    };
+    options
+}
+
+/// Asks on the terminal before databases are deleted; asks nothing if there are none.
+///
+/// # Errors
+/// [`Failure::Usage`] without a terminal, or if the answer is not `yes`.
+fn confirm_deletion(databases: &[String], endpoint: &str) -> Result<(), Failure> {
+    if databases.is_empty() {
+        return Ok(());
+    }
+    let names = databases.join(", ");
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Err(Failure::Usage(format!(
+            "the measurement would delete existing databases of {endpoint}: {names}; nothing was \
+             deleted: allow it with --yes, or continue an interrupted run with --resume"
+        )));
+    }
+    eprint!("Delete the databases {names} of {endpoint} with everything in them? [yes/no] ");
+    let mut answer = String::new();
+    io::stdin()
+        .read_line(&mut answer)
+        .map_err(|error| Failure::Failed(format!("cannot read the answer: {error}")))?;
+    match answer.trim() {
+        "yes" => Ok(()),
+        _ => Err(Failure::Usage(
+            "nothing was deleted, and nothing was measured".into(),
+        )),
+    }
+}
+
+/// The data directory of a temporary server.
+struct Directory {
+    path: PathBuf,
+    /// True if the directory is the user's and stays.
+    is_kept: bool,
+}
+
+impl Directory {
+    /// Returns the user's directory, or else a new one below that for temporary files.
+    fn of(chosen: Option<&Path>) -> Self {
+        match chosen {
+            Some(path) => Self {
+                path: path.to_owned(),
+                is_kept: true,
+            },
+            None => Self {
+                path: std::env::temp_dir().join(format!("orrery-bench-{}", std::process::id())),
+                is_kept: false,
+            },
+        }
+    }
+
+    /// Prints the estimated size and compares it with the free space of the disk and with what the
+    /// directory holds already.
+    ///
+    /// # Errors
+    /// [`Failure::Failed`] if the disk is too small.
+    fn check_space(&self, estimate: Estimate) -> Result<(), Failure> {
+        let needed = estimate.bytes.saturating_sub(size_of_files(&self.path));
+        eprintln!(
+            "{} items, about {} on disk in {}",
+            estimate.items,
+            size(estimate.bytes),
+            self.path.display()
+        );
+        match free_bytes(&self.path) {
+            Some(free) if free < needed => Err(too_small(needed, free, &self.path)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns the failure of a disk with less free space than needed.
+fn too_small(needed: u64, free: u64, directory: &Path) -> Failure {
+    Failure::Failed(format!(
+        "the disk is too small: {} are needed in {}, and {} are free; choose a smaller --scale, \
+         fewer --models, or a directory on another disk with --data-dir",
+        size(needed),
+        directory.display(),
+        size(free)
+    ))
+}
+
+/// Returns the free space of the disk of a directory that need not exist; `None` if the system does
+/// not tell.
+#[cfg(unix)]
+fn free_bytes(directory: &Path) -> Option<u64> {
+    // A relative path ends in the empty path, which stands for the current directory.
+    let existing = directory.ancestors().find(|path| path.exists());
+    let existing = existing.unwrap_or(Path::new("."));
+    let stat = rustix::fs::statvfs(existing).ok()?;
+    Some(stat.f_bavail * stat.f_frsize)
+}
+
+/// Returns the free space of the disk of a directory: the system is not asked.
+#[cfg(not(unix))]
+fn free_bytes(_directory: &Path) -> Option<u64> {
+    None
+}
+
+/// Returns the size of all files below a directory; 0 if it does not exist.
+fn size_of_files(directory: &Path) -> u64 {
+    let mut bytes = 0;
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return 0;
+    };
+    for entry in entries.flatten() {
+        bytes += match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => size_of_files(&entry.path()),
+            Ok(metadata) => metadata.len(),
+            Err(_) => 0,
+        };
+    }
+    bytes
+}
+
+/// Returns a number of bytes as text: `45 MB`, `61.5 GB`.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000_000_000 => format!("{} MB", bytes.div_ceil(1_000_000)),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}
+
+/// A server for one measurement. Dropping it ends the process and deletes the data directory,
+/// unless the directory is the user's.
+struct TemporaryServer {
+    process: Child,
+    directory: Directory,
+    endpoint: String,
+    key: String,
+}
+
+impl TemporaryServer {
+    /// Starts a server and waits until it is ready.
+    fn start(profile: &str, directory: Directory) -> Result<Self, Failure> {
+        let failed =
+            |action: &str, error: io::Error| Failure::Failed(format!("cannot {action}: {error}"));
+        let program = std::env::current_exe()
+            .map_err(|error| failed("determine the path of this program", error))?;
+
+        // Port 0 selects a free port, so that a measurement does not disturb a running server.
+        // Standard error is inherited, so that the user sees why a server does not start.
+        let mut process = Command::new(program)
+            .args(["start", "--listen", "127.0.0.1:0", "--admin-listen", "off"])
+            .args(["--ready-json", "--log-level", "error"])
+            .args(["--profile", profile])
+            .arg("--data-dir")
+            .arg(&directory.path)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| failed("start a server", error))?;
+        let stdout = process.stdout.take();
+
+        // From here on an early return drops the server, which ends the process.
+        let mut server = TemporaryServer {
+            process,
+            directory,
+            endpoint: String::new(),
+            key: String::new(),
+        };
+        let mut line = String::new();
+        if let Some(stdout) = stdout {
+            BufReader::new(stdout)
+                .read_line(&mut line)
+                .map_err(|error| failed("read the output of the server", error))?;
+        }
+
+        // A server that does not start prints no line; its message stands on standard error.
+        let ready = parse(line.as_bytes()).unwrap_or(Json::Null);
+        let endpoint = ready.get("endpoint_http").and_then(Json::as_str);
+        let key = ready.get("key").and_then(Json::as_str);
+        let (Some(endpoint), Some(key)) = (endpoint, key) else {
+            return Err(Failure::Failed(
+                "the server did not start; its message stands above".into(),
+            ));
+        };
+        server.endpoint = endpoint.to_owned();
+        server.key = key.to_owned();
+        Ok(server)
+    }
+}
+
+impl Drop for TemporaryServer {
+    fn drop(&mut self) {
+        // The process may have ended already. Acknowledged writes are durable, so an orderly
+        // shutdown is not needed.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        if !self.directory.is_kept {
+            let _ = std::fs::remove_dir_all(&self.directory.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_is_too_small_is_refused_with_both_sizes() {
+        let directory = Directory::of(Some(Path::new("/no/such/directory")));
+        // More than any disk has.
+        let estimate = Estimate {
+            items: 1,
+            bytes: u64::MAX,
+        };
+        let refused = directory.check_space(estimate);
+        let is_refused = match refused {
+            Err(Failure::Failed(message)) => message.contains("too small"),
+            _ => false,
+        };
+        assert!(is_refused || free_bytes(&directory.path).is_none());
+        let message = match too_small(61_500_000_000, 45_200_000, Path::new("/data")) {
+            Failure::Failed(message) => message,
+            _ => String::new(),
+        };
+        assert!(message.contains("61.5 GB are needed in /data, and 46 MB are free"));
+    }
+
+    #[test]
+    fn a_directory_that_does_not_exist_has_the_space_of_its_disk() {
+        let existing = free_bytes(Path::new("/")).is_some();
+        let missing = Path::new("/no/such/directory");
+        assert_eq!(free_bytes(missing).is_some(), existing);
+        assert_eq!(size_of_files(missing), 0);
+    }
+}

@@ -1,0 +1,94 @@
+//! The tests of the program over its sockets and its command line, one module for each subject.
+//!
+//! All are one test binary, because each binary links the whole program's libraries again. The
+//! tests of the module `wire` are run alone with
+//! `cargo test -p orrery-cli --test cli wire::`.
+
+mod application;
+mod blog_users;
+mod fleet;
+mod program;
+mod receiver;
+#[path = "../../../fleet/storage-postgres/tests/support/mod.rs"]
+mod servers;
+
+mod account;
+mod bad_block;
+mod batches;
+mod blog;
+mod blog_app;
+mod blog_app_accounts;
+mod blog_app_faults;
+mod blog_command;
+mod blog_drift;
+mod blog_migration;
+mod blog_port;
+mod blog_site;
+mod cancel;
+mod cert;
+mod change_feed_processor;
+mod change_feeds;
+mod charge_parts;
+mod connections;
+mod console;
+mod containers;
+mod data_dir;
+mod doctor;
+mod emulator;
+mod faults;
+mod feed_consumers;
+mod feeds;
+mod fleet_commands;
+mod fleet_guide;
+mod full_disk;
+mod fuzz;
+mod hostile;
+mod hostile_queries;
+mod ids;
+mod indexing;
+mod init;
+mod key_limit;
+mod keys;
+mod kill9;
+mod lesson;
+mod lesson_pages;
+mod listen;
+mod live;
+mod logical_partitions;
+mod manage_partitions;
+mod manage_throughput;
+mod management;
+mod many_containers;
+mod mcp;
+mod measurements;
+mod memory_limit;
+mod metrics;
+mod migrate_store;
+mod neighbours;
+mod nodes;
+mod owners;
+mod partition_limits;
+mod patches;
+mod permissions;
+mod pipelines;
+mod prediction;
+mod query_command;
+mod query_headers;
+mod refusals;
+mod regions;
+mod request_log;
+mod requests;
+mod resource_ids;
+mod resumption;
+mod row_batches;
+mod scripts;
+mod sessions;
+mod settings;
+mod shell_command;
+mod snapshots;
+mod standbys;
+mod telemetry;
+mod throughput;
+mod traffic;
+mod transfer;
+mod wire;
