@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use crate::json::parse;
 use crate::run::{Outcome, cargo, linted_cargo, must, program, root, set_test_threads};
+use crate::rust_tests;
 use crate::sdk_tools::{self, PROGRAM_VARIABLE};
 
 /// Runs `cargo fmt`; the arguments go to it.
@@ -115,7 +116,7 @@ pub(crate) fn test(arguments: &[String]) -> Outcome {
         command.env(PROGRAM_VARIABLE, sdk_tools::server()?);
     }
     set_test_threads(&mut command);
-    must(command.args(arguments))
+    rust_tests::run(command.args(arguments))
 }
 
 /// Writes the pages of `docs/reference` that are made from the command line: the test that compares

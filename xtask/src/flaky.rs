@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use crate::ci;
 use crate::history::line::Facts;
 use crate::run::{Outcome, forget_variables_of_cargo, root, set_test_threads, target_directory};
+use crate::rust_tests;
 use crate::sdk_tools::{self, PROGRAM_VARIABLE};
 use counts::{Count, Counts, Round};
 use inputs::{Inputs, Part};
@@ -308,7 +309,10 @@ fn round(
         output.display()
     );
     let text = fs::read(&output).map_err(unwritable)?;
-    round.failed_tests = failed_tests(&String::from_utf8_lossy(&text));
+    let text = String::from_utf8_lossy(&text);
+    for name in rust_tests::failed_tests(text.lines()) {
+        round.failed_tests.push(name.replace(' ', "-"));
+    }
     Ok((round, Some(output)))
 }
 
@@ -332,20 +336,6 @@ fn command_of(unit: &Unit, binaries: &BTreeMap<String, PathBuf>) -> Result<Comma
         command.env(PROGRAM_VARIABLE, sdk_tools::server()?);
     }
     Ok(command)
-}
-
-/// Returns the names of the tests that failed, from the lines `test NAME ... FAILED`.
-fn failed_tests(output: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    for line in output.lines() {
-        let name = line
-            .strip_prefix("test ")
-            .and_then(|rest| rest.strip_suffix(" ... FAILED"));
-        if let Some(name) = name {
-            names.push(name.replace(' ', "-"));
-        }
-    }
-    names
 }
 
 /// Returns the table of a run of this command.
@@ -515,9 +505,6 @@ mod tests {
         }
         assert!(command_of(&here("unknown"), &binaries).is_err());
         fs::remove_dir_all(&outputs).unwrap();
-
-        let output = "test a::b ... ok\ntest c::d ... FAILED\nfailures:\n    c::d\n";
-        assert_eq!(failed_tests(output), ["c::d"]);
     }
 
     #[test]

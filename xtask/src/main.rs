@@ -27,6 +27,7 @@ mod image;
 mod json;
 mod long;
 mod run;
+mod rust_tests;
 mod rust_text;
 mod scenarios;
 mod sdk_tools;

@@ -3,8 +3,9 @@
 //! Promises: a program that cannot be started, that fails or that is killed becomes an error that
 //! names the command line.
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus};
 
 /// Result of a command or step; the error is the reason of the failure, in one line.
 pub(crate) type Outcome = Result<(), String>;
@@ -107,11 +108,27 @@ pub(crate) fn program(name: impl AsRef<Path>, directory: &Path) -> Command {
 /// # Errors
 /// The command line and the exit status, or the reason why the program did not start.
 pub(crate) fn must(command: &mut Command) -> Outcome {
+    let end = start(command)?.wait();
+    ended(command, end)
+}
+
+/// Starts the command.
+///
+/// # Errors
+/// The command line and the reason why the program did not start.
+pub(crate) fn start(command: &mut Command) -> Result<Child, String> {
     let line = command_line(command);
-    match command.status() {
+    let child = command.spawn();
+    child.map_err(|error| format!("`{line}` could not be started: {error}"))
+}
+
+/// Returns an error that names the command line, unless the command ended successfully.
+pub(crate) fn ended(command: &Command, end: io::Result<ExitStatus>) -> Outcome {
+    let line = command_line(command);
+    match end {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("`{line}` ended with {status}")),
-        Err(error) => Err(format!("`{line}` could not be started: {error}")),
+        Err(error) => Err(format!("the end of `{line}` is not known: {error}")),
     }
 }
 
