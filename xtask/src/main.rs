@@ -26,6 +26,7 @@ mod history;
 mod image;
 mod json;
 mod long;
+mod pictures;
 mod run;
 mod rust_tests;
 mod rust_text;
@@ -122,6 +123,13 @@ const COMMANDS: &[(&str, &[Command])] = &[
                 summary: "check the built files of web/, or write them",
                 help: web::help,
                 run: web::run,
+            },
+            Command {
+                name: "pictures",
+                arguments: "",
+                summary: "make the pictures of README and documentation anew",
+                help: pictures::help,
+                run: pictures::run,
             },
             Command {
                 name: "book",

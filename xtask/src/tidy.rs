@@ -25,6 +25,7 @@ mod skipped;
 mod test_modules;
 mod tree;
 
+use crate::pictures;
 use crate::run::{Outcome, root};
 use ratchet::Ratchet;
 use tree::Tree;
@@ -126,7 +127,8 @@ fn check_rules(tree: &Tree) -> Outcome {
         }
         count += complaints.len();
     }
-    if let Some(warning) = ci_time::warning(tree) {
+    let pictures = pictures::warning(|name| tree.text(name));
+    for warning in ci_time::warning(tree).into_iter().chain(pictures) {
         println!("tidy: warning: {warning}");
     }
     match count {
