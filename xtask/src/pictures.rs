@@ -61,8 +61,8 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 /// Returns the help text of the command.
 pub(crate) fn help() -> String {
     format!(
-        "Starts the blog with its console, opens the pages in Chromium, light and dark, and writes\n\
-         the pictures into {DIRECTORY}.\n"
+        "Starts the blog with its console, opens the pages in Chromium, light and dark, and\n\
+         writes the pictures into {DIRECTORY}.\n"
     )
 }
 
