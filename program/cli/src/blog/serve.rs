@@ -127,6 +127,7 @@ async fn serve(arguments: &ServeArguments, server: Option<&Facts>) -> Result<(),
         demo: arguments.listen.is_loopback(),
         pipelines: workers.first(),
         lab: lab_options(arguments, server.is_some()),
+        measures: true,
         proxies: arguments.proxies.clone(),
     };
     let log = Log::new(arguments.log_level.into(), LogFormat::Text, io::stderr());
