@@ -84,6 +84,8 @@ struct Part<'a> {
     id: &'a str,
     /// True for the part that asks for itself and the others again.
     is_polled: bool,
+    /// True for the part beside the page: bars and words, no squares and no labels of the scale.
+    is_short: bool,
     prices: &'a PriceBars,
 }
 
@@ -145,6 +147,7 @@ impl PriceBars {
         let part = Part {
             id,
             is_polled: self.is_polled && id == "prices",
+            is_short: id != "prices",
             prices: self,
         };
         // A part that does not render leaves a gap, not an error page.

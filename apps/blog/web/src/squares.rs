@@ -6,7 +6,7 @@ use crate::text;
 use futures_util::future::join_all;
 use orrery_blog::client::PartitionKeyRange;
 use orrery_blog::{Blog, Charge, RequestRecord};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Squares of one container.
@@ -67,7 +67,8 @@ pub(crate) struct Square {
     /// Name for scripts, e.g. `posts-3`.
     pub(crate) name: String,
     pub(crate) is_lit: bool,
-    /// The row of the first request that asked it, from 1 on; 0 if unknown.
+    /// The row of the first request that asked it, from 1 on, at the first square of the container
+    /// that this row asked; otherwise 0.
     pub(crate) order: usize,
 }
 
@@ -116,13 +117,15 @@ impl Layout {
                 asked.get(&(container.clone(), range.id.clone())).copied()
             };
             let each = each_of(ranges.len());
-            let mut squares = Vec::new();
+            let (mut squares, mut numbered) = (Vec::new(), BTreeSet::new());
             for (place, members) in ranges.chunks(each).enumerate() {
                 let orders = members.iter().filter_map(found).map(|at| at.order);
                 let first = orders.min();
                 squares.push(Square {
                     is_lit: first.is_some(),
-                    order: first.unwrap_or_default(),
+                    order: first
+                        .filter(|row| numbered.insert(*row))
+                        .unwrap_or_default(),
                     name: format!("{container}-{place}"),
                 });
             }
