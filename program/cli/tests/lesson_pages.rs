@@ -47,7 +47,9 @@ fn a_comparison_is_started_by_its_form_and_can_be_downloaded() {
     let mut browser = application.browser();
     let empty = browser.get("/compare");
     assert!(
-        empty.body.contains("These are the article&#39;s figures"),
+        empty
+            .body
+            .contains("The models of this blog are measured on demand"),
         "{}",
         empty.body
     );

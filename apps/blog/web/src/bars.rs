@@ -340,7 +340,10 @@ impl Page<'_> {
         is_waiting: bool,
     ) -> String {
         if is_unknown && status.is_awaited() {
-            return format!("{} Until then a bar shows what it names.", progress(status));
+            return format!(
+                "{} Until then a bar may have the article's figure, and says so.",
+                progress(status)
+            );
         }
         if is_waiting {
             return "This page is being measured in the other models.".to_owned();
@@ -354,7 +357,15 @@ impl Page<'_> {
             );
         }
         if is_unknown && let Some(failure) = &status.failure {
-            return format!("{} A bar shows what it names.", explain(failure).happened);
+            return format!(
+                "{} A bar may have the article's figure, and says so.",
+                explain(failure).happened
+            );
+        }
+        if is_unknown && !status.is_watched {
+            let words =
+                "Models are measured on demand, see Compare: the database may charge for it.";
+            return words.to_owned();
         }
         "Measured on this blog: the page as you see it, in each model.".to_owned()
     }

@@ -2,8 +2,8 @@
 //! nobody has looked at it.
 //!
 //! A page that is shown in one model is measured in the others in the background: one page after
-//! another with a pause between them, at most [`WAITING_MAX`] waiting, and no page again before
-//! [`GOOD_FOR`] has passed. The requests have a meter of their own, so no page and no session shows
+//! another at no more than [`RU_PER_SECOND`], at most [`WAITING_MAX`] waiting, and no page again
+//! before [`GOOD_FOR`] has passed, unless it was written to. The requests have a meter of their own, so no page and no session shows
 //! them.
 
 use crate::cache::Cache;
@@ -22,8 +22,8 @@ const PAGES_MAX: usize = 5_000;
 const WAITING_MAX: usize = 64;
 /// Time after which a price is measured again when the page is shown.
 const GOOD_FOR: Duration = Duration::from_secs(300);
-/// Pause between two measured pages.
-const PAUSE: Duration = Duration::from_millis(100);
+/// The rate of the measurements; a pause follows each page so that users keep the rest.
+const RU_PER_SECOND: f64 = 4_000.0;
 /// Time for one page in one model.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -126,6 +126,7 @@ async fn measure_all(prices: Weak<PagePrices>, site: Site, mut queue: Receiver<W
             return;
         };
         let path = subject.path();
+        let mut spent = 0.0;
         for model in models {
             if !site.models().contains(&model) {
                 continue;
@@ -135,12 +136,13 @@ async fn measure_all(prices: Weak<PagePrices>, site: Site, mut queue: Receiver<W
             let meter = Meter::recording();
             // A page that cannot be read keeps its old price.
             let read = subject.read(&blog.with_client(client), &meter, None).await;
+            spent += meter.measurement(Duration::ZERO).ru.ru();
             if read.is_ok() {
                 prices.remember(&path, model, &meter);
             }
         }
         lock(&prices.waiting).remove(&path);
         drop(prices);
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(Duration::from_secs_f64(spent / RU_PER_SECOND)).await;
     }
 }

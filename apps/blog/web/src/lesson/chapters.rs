@@ -122,6 +122,7 @@ impl ChapterPart {
             progress: match (&comparison, status.is_awaited(), &status.failure) {
                 (Some(_), _, _) => String::new(),
                 (None, false, Some(failure)) => explain(failure).happened,
+                (None, false, None) => "The models are measured on demand, see Compare.".to_owned(),
                 (None, _, _) => bars::progress(status),
             },
             is_awaited: status.is_awaited(),

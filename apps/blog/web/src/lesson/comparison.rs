@@ -139,7 +139,7 @@ impl ComparisonPart {
                 .then(|| progress(status.running.as_ref())),
             failure: status.failure.as_ref().map(explain),
             is_measured: last.is_some(),
-            origin: origin(last, present),
+            origin: origin(status, present),
             requests,
             ticks: scale.ticks(),
             others: last.map(|last| others(last, scale)),
@@ -176,7 +176,7 @@ fn progress(running: Option<&Running>) -> Progress {
 }
 
 /// Returns the sentence about the origin of the figures.
-fn origin(last: Option<&Comparison>, present: &[Model]) -> String {
+fn origin(status: &Status, present: &[Model]) -> String {
     let absent = match present.len() < Model::ALL.len() {
         true => {
             let names: Vec<String> = present.iter().map(Model::to_string).collect();
@@ -187,13 +187,17 @@ fn origin(last: Option<&Comparison>, present: &[Model]) -> String {
         }
         false => String::new(),
     };
-    match last {
+    match status.last.as_deref() {
         Some(last) => format!(
             "Measured on {} in {} s, up to {} runs of each action; figures are medians. Reads ran \
              on this blog, writes in a database of their own.{absent}",
             last.at.strftime("%-d %B %Y, %H:%M:%S UTC"),
             figures::plain((last.seconds * 10.0).round() / 10.0),
             last.runs,
+        ),
+        None if !status.is_watched => format!(
+            "These are the article's figures. The models of this blog are measured on demand, \
+             since its database may charge for it.{absent}"
         ),
         None => format!("These are the article's figures, until ours stand beside them.{absent}"),
     }
@@ -220,6 +224,7 @@ fn request_view(request: Request, status: &Status, present: &[Model], scale: Sca
             reason: match present.contains(&model) {
                 false => "not on this site",
                 true if status.is_awaited() => "being measured",
+                true if !status.is_watched => "measured on demand",
                 true => "cannot be measured now",
             },
         });
@@ -412,7 +417,10 @@ mod tests {
             ..Status::default()
         };
         let html = html(&status);
-        assert!(html.contains("These are the article's figures"), "{html}");
+        assert!(
+            html.contains("These are the article&#39;s figures"),
+            "{html}"
+        );
         assert!(html.contains("2,063.54") && html.contains("being measured"));
         assert!(html.contains("data-poll=\"/compare\"") && !html.contains('–'));
     }

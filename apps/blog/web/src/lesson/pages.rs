@@ -66,6 +66,8 @@ struct ComparePage {
     runs_error: String,
     runs_max: usize,
     post: String,
+    /// The words of the button.
+    button: &'static str,
 }
 
 /// Returns the markup of a part.
@@ -115,6 +117,10 @@ async fn comparison_page(visit: &Visit, mistaken: Option<&Form>) -> Response {
         runs,
         runs_error,
         runs_max: RUNS_MAX,
+        button: match last.is_some() || status.is_watched {
+            true => "Measure again",
+            false => "Measure",
+        },
         post,
     };
     visit.page(code, &page)
