@@ -125,9 +125,13 @@ struct Figure {
 }
 
 impl PriceBars {
-    /// Returns the bars of the page of a visit; `None` for a page that belongs to no model.
+    /// Returns the bars of the page of a visit; `None` for a page without a request of
+    /// the article.
     pub(crate) async fn of_visit(visit: &Visit, cost: &PageCost, asked: &Asked) -> Option<Self> {
         let (path, current) = (visit.page.as_deref()?, visit.model?);
+        if visit.codes.is_empty() {
+            return None;
+        }
         // The page itself made no request if the database does not answer.
         let own = (visit.cost().requests > 0).then(|| (cost.charge, asked.clone()));
         let page = Page {
@@ -205,14 +209,21 @@ pub(crate) async fn show(mut visit: Visit, Path(v): Path<String>) -> Response {
 }
 
 impl Page<'_> {
+    /// Returns true if the remembered prices at the path are those of this page. The form that edits
+    /// a post has the path of the post and makes one of its requests only.
+    fn is_remembered(&self) -> bool {
+        Subject::at(self.path).is_some_and(|subject| subject.codes() == self.codes)
+    }
+
     async fn bars(&self) -> PriceBars {
         let status = self.state.comparing.status();
+        let is_remembered = self.is_remembered();
         let present = self.state.site.models();
         let known = self.state.prices.of(self.path);
         let mut figures = Vec::new();
         for model in Model::ALL {
             let price = known[model as usize].as_ref();
-            let price = price.filter(|_| present.contains(&model));
+            let price = price.filter(|_| is_remembered && present.contains(&model));
             let price = price.map(|price| (price.charge, price.asked.clone()));
             figures.push((model, self.figure(model, price, &status)));
         }
@@ -222,15 +233,15 @@ impl Page<'_> {
         let is_unknown = figures.iter().any(|(model, figure)| {
             present.contains(model) && matches!(figure.origin, Origin::Alike | Origin::Article)
         });
-        let is_waiting = self.state.prices.is_waiting(self.path);
-        let is_coming = is_waiting || status.is_awaited();
+        let is_waiting = is_remembered && self.state.prices.is_waiting(self.path);
+        let is_coming = is_waiting || is_unknown && status.is_awaited();
         let mut bars = Vec::new();
         for (model, figure) in &figures {
             bars.push(self.bar(*model, figure, scale, &present).await);
         }
         PriceBars {
             address: self.address(),
-            is_polled: (is_unknown && is_coming || is_waiting) && !self.is_continued,
+            is_polled: is_remembered && is_coming && !self.is_continued,
             status: self.status(&present, &status, is_unknown, is_waiting),
             bars,
             ticks: scale.ticks(),
