@@ -103,7 +103,7 @@ struct Squares<'a> {
     bars: &'a [Bar],
 }
 
-/// What the bars of a page are made from.
+/// The facts from which the bars of a page are made.
 struct Page<'a> {
     state: &'a Inner,
     path: &'a str,
@@ -209,8 +209,8 @@ pub(crate) async fn show(mut visit: Visit, Path(v): Path<String>) -> Response {
 }
 
 impl Page<'_> {
-    /// Returns true if the remembered prices at the path are those of this page. The form that edits
-    /// a post has the path of the post and makes one of its requests only.
+    /// Returns true if the remembered prices at the path are those of this page. The form that
+    /// edits a post has the path of the post and makes one of its requests only.
     fn is_remembered(&self) -> bool {
         Subject::at(self.path).is_some_and(|subject| subject.codes() == self.codes)
     }

@@ -3,8 +3,8 @@
 //!
 //! A page that is shown in one model is measured in the others in the background: one page after
 //! another at no more than [`RU_PER_SECOND`], at most [`WAITING_MAX`] waiting, and no page again
-//! before [`GOOD_FOR`] has passed, unless it was written to. The requests have a meter of their own, so no page and no session shows
-//! them.
+//! before [`GOOD_FOR`] has passed, unless it was written to. The requests have a meter of their
+//! own, so no page and no session shows them.
 
 use crate::cache::Cache;
 use crate::pages::read::Subject;

@@ -56,7 +56,7 @@ pub(crate) struct Row {
     pub(crate) more: String,
 }
 
-/// Where a table of requests is shown.
+/// The place of a table of requests.
 pub(crate) struct Place<'a> {
     /// The model whose containers the items are in; `None` for the application's own.
     pub(crate) model: Option<Model>,
@@ -65,7 +65,7 @@ pub(crate) struct Place<'a> {
 }
 
 impl RequestTable {
-    /// Returns the table of `records`. `sum` has the label, the charge and the time of the last row.
+    /// Returns the table of `records`. `sum` has the label, charge and time of the last row.
     pub(crate) fn of(
         caption: &'static str,
         records: &[RequestRecord],

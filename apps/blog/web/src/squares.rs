@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Squares of one container.
 const SQUARES_MAX: usize = 80;
 
-/// What a physical partition was asked.
+/// The requests to a physical partition.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct AskedAt {
     pub(crate) requests: usize,

@@ -169,7 +169,7 @@ impl Comparison {
 /// A step of a comparison that has begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// What is measured, e.g. `V1: read a post`.
+    /// The measured action, e.g. `V1: read a post`.
     pub name: String,
     /// The place of the step, from 1 on.
     pub number: usize,

@@ -10,8 +10,8 @@
 //!                        by more than a tenth from the one that the last comparison saw
 //! never                  within PAUSE of the last start, or while a migration runs
 //! ```
-//! A look is two reads of each container's metadata, which have no charge. The requests of looks and
-//! comparisons have meters of their own, so no page and no session shows them.
+//! A look is three reads of each container's metadata, which have no charge. The requests of looks
+//! and comparisons have meters of their own, so no page and no session shows them.
 //!
 //! Left out: results are not kept across restarts, since a comparison takes seconds; two processes
 //! that serve one blog measure one after another only by chance, and one that fails tries again.
@@ -80,11 +80,11 @@ impl Status {
     }
 }
 
-/// What a comparison depends on: the containers of every present model.
+/// The containers of every present model, on which a comparison depends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen(Vec<Container>);
 
-/// What a comparison depends on in one container.
+/// The properties of a container on which a comparison depends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Container {
     model: Model,
@@ -142,7 +142,7 @@ impl Drop for EndsWhenDropped {
     }
 }
 
-/// What the watch remembers between two looks.
+/// The memory of the watch between two looks.
 #[derive(Default)]
 struct Watch {
     /// The containers at the start of the last comparison of the watch that ended with an answer.
@@ -187,7 +187,7 @@ impl Comparing {
                 return;
             }
         };
-        // A database that is back has no failure any more, and the figures of before may still hold.
+        // A database that is back has no failure any more; the figures may still hold.
         let is_changed = watch.seen.as_ref().is_none_or(|seen| seen.differs(&now));
         let is_early = watch.started.is_some_and(|start| start.elapsed() < PAUSE);
         let has_result = self.status().last.is_some();

@@ -1,7 +1,7 @@
 //! A comparison as CSV, as JSON and as a Markdown table.
 //!
-//! The first two have one row for each action and model, and one for each pipeline that a write sets
-//! off. The table has the article's ten requests only.
+//! The first two have one row for each action and model, and one for each pipeline that a write
+//! sets off. The table has the article's ten requests only.
 
 use super::compare::{Cell, Comparison};
 use serde_json::{Value, json};

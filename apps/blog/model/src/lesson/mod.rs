@@ -4,7 +4,7 @@
 //! ```text
 //! compare ── scratch      every action measured: reads on the live blog, writes in a database of
 //!   │                     their own, pipelines counted apart
-//!   ├── comparing         the comparison of an application: at its start, after a change, on demand
+//!   ├── comparing         the comparison of an application: at its start, after changes, on demand
 //!   ├── export            the figures as CSV, Markdown and JSON
 //!   ├── mix               RU/s for stated traffic, and where two models cost the same
 //!   └── growth            years until a limit is reached
