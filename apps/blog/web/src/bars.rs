@@ -25,6 +25,7 @@ use orrery_blog::lesson::{Action, published};
 use orrery_blog::writes::Receipt;
 use orrery_blog::{Charge, Model, Request};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use std::time::Instant;
 
 /// The origin of the figure of a bar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +116,8 @@ struct Page<'a> {
     written: Option<&'a Receipt>,
     /// True for a page of a list beyond the first, which no other model has.
     is_continued: bool,
+    /// Time after which the database is not asked for partitions again.
+    deadline: Instant,
 }
 
 /// A figure with its origin.
@@ -142,6 +145,7 @@ impl PriceBars {
             own,
             written: visit.written.as_ref(),
             is_continued: visit.query.contains_key("after"),
+            deadline: visit.deadline,
         };
         Some(page.bars().await)
     }
@@ -201,6 +205,7 @@ pub(crate) async fn show(mut visit: Visit, Path(v): Path<String>) -> Response {
         own,
         written,
         is_continued: false,
+        deadline: visit.deadline,
     };
     match page.bars().await.render() {
         Ok(html) => visit.finished(Html(html).into_response()),
@@ -292,9 +297,10 @@ impl Page<'_> {
     async fn bar(&self, model: Model, figure: &Figure, scale: Scale, present: &[Model]) -> Bar {
         let is_present = present.contains(&model);
         let groups = match is_present {
-            true => Layout::of(&self.state.site.blog(model))
-                .await
-                .groups(&figure.asked),
+            true => {
+                let blog = self.state.blog(model, self.deadline);
+                Layout::of(&blog).await.groups(&figure.asked)
+            }
             false => Vec::new(),
         };
         let asked: usize = groups.iter().map(|group| group.asked).sum();
