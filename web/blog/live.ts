@@ -2,7 +2,8 @@
  *
  * `data-poll="url"` on an element with an id: the element of that id in the server's answer takes
  * its place every `data-poll-ms` milliseconds, as long as the answer carries `data-poll` too and
- * the page is visible. `data-live="#id"` on a form: the element is asked for again whenever a
+ * the page is visible. The elements whose ids are in `data-parts` change with it; the element whose
+ * id is in `data-then` changes once, with the answer that ends the polling. `data-live="#id"` on a form: the element is asked for again whenever a
  * control changes. */
 
 import { exchange, parsed, target } from "./page";
@@ -24,8 +25,14 @@ async function poll(element: Element): Promise<void> {
   if (!element.isConnected || url === undefined) return;
   const answer = document.hidden ? null : await fetched(url);
   if (!element.isConnected) return;
+  const { parts, then } = (element as HTMLElement).dataset;
+  if (answer && then !== undefined && !answer.getElementById(element.id)?.matches("[data-poll]")) {
+    exchange(then, answer);
+    return;
+  }
   // An answer without the element, or none at all, is asked for again.
   const fresh = answer ? exchange(element.id, answer) : element;
+  if (answer) for (const id of (parts ?? "").split(" ")) exchange(id, answer);
   // The exchange has started the polling of a new element.
   if (fresh === element) schedule(element);
 }

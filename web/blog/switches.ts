@@ -25,7 +25,6 @@ export function themes(root: ParentNode): void {
       button.setAttribute("aria-label", `Theme: ${kept()}`);
       button.title = `Theme: ${kept()}`;
     };
-    button.hidden = false;
     say();
     button.addEventListener("click", () => {
       const next = THEMES[(THEMES.indexOf(kept()) + 1) % THEMES.length];

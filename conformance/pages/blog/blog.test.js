@@ -3,6 +3,7 @@
 import "./tests/flows.js";
 import "./tests/models.js";
 import "./tests/meter.js";
+import "./tests/compare.js";
 import "./tests/hostile.js";
 import "./tests/outage.js";
 import "./tests/pages.js";

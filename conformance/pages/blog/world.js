@@ -51,15 +51,16 @@ export function addressOf(program) {
 /**
  * Opens a page of a person of their own, with cookies and storage of their own; closes it when the test ends.
  *
- * `blog` is a running blog, by default the shared one; `javaScript: false` switches scripts off.
+ * `blog` is a running blog, by default the shared one; `javaScript: false` switches scripts off, and
+ * `reducedMotion: "no-preference"` switches motion on.
  */
-export async function person(test, { blog, javaScript = true, width = 1280, colorScheme = "light" } = {}) {
+export async function person(test, { blog, javaScript = true, width = 1280, colorScheme = "light", reducedMotion = "reduce" } = {}) {
   const address = addressOf(await (blog ?? sharedBlog()));
   const context = await (await sharedBrowser()).newContext({
     baseURL: address,
     colorScheme,
     javaScriptEnabled: javaScript,
-    reducedMotion: "reduce",
+    reducedMotion,
     viewport: { width, height: 800 },
   });
   context.setDefaultTimeout(STEP_MS_MAX);

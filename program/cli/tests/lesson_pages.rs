@@ -47,7 +47,9 @@ fn a_comparison_is_started_by_its_form_and_can_be_downloaded() {
     let mut browser = application.browser();
     let empty = browser.get("/compare");
     assert!(
-        empty.body.contains("Nothing has been measured yet"),
+        empty
+            .body
+            .contains("The models of this blog are measured on demand"),
         "{}",
         empty.body
     );
@@ -62,7 +64,7 @@ fn a_comparison_is_started_by_its_form_and_can_be_downloaded() {
 
     let running = browser.submit("/compare", form.clone());
     // A fast machine may have finished already.
-    let shown = ["Measuring", "Measured on"];
+    let shown = ["being measured", "Measured on"];
     assert!(
         shown.iter().any(|text| running.body.contains(text)),
         "{}",
@@ -71,17 +73,21 @@ fn a_comparison_is_started_by_its_form_and_can_be_downloaded() {
     // A second form does not disturb the comparison that is running.
     assert_eq!(browser.send("/compare", form).status, 303);
     let page = settled(&mut browser, "/compare");
-    for text in [
-        "article 2,063.54 RU",
-        "pipeline: posts to feed",
-        "C2 delete",
-    ] {
+    for text in [">2,063.54<", "pipeline: posts to feed", "C2 delete"] {
         assert!(page.body.contains(text), "{text} in {}", page.body);
     }
 
     let csv = browser.get("/compare.csv");
     assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8"));
     assert!(csv.body.contains("\r\naction,Q6,V3,"), "{}", csv.body);
+    let markdown = browser.get("/compare.md");
+    assert!(
+        markdown
+            .body
+            .contains("\n| Q6 list the newest posts | V3 |"),
+        "{}",
+        markdown.body
+    );
     let json = browser.get("/compare.json");
     assert_eq!(json.header("content-type"), Some("application/json"));
     assert!(json.body.contains("\"totalRu\""), "{}", json.body);
@@ -89,7 +95,64 @@ fn a_comparison_is_started_by_its_form_and_can_be_downloaded() {
     // The chapters now show the measured figures.
     let chapter = browser.get("/lesson/6?q6=123&c2=2");
     assert!(chapter.body.contains("value=\"123\"") && chapter.body.contains("class=\"chart\""));
-    assert!(!chapter.body.contains("are not measured yet"));
+    assert!(!chapter.body.contains("being measured"));
+}
+
+#[test]
+fn the_models_are_measured_at_the_start_and_each_page_has_three_prices() {
+    let mut application = application();
+    fill(&application);
+    application.measures = true;
+    application.serve();
+    let mut browser = application.browser();
+    let compared = settled(&mut browser, "/compare");
+    assert!(compared.body.contains("Measured on"), "{}", compared.body);
+    assert!(compared.body.contains("up to 3 runs"), "{}", compared.body);
+
+    // Nobody has looked at the page in V1 and V2.
+    let page = settled(&mut browser, "/v3");
+    for price in ["this page, just now", "this page, measured"] {
+        assert!(page.body.contains(price), "{price} in {}", page.body);
+    }
+    assert!(
+        !page.body.contains("the article&#39;s figure"),
+        "{}",
+        page.body
+    );
+    // The requests of the measurements belong to no page and to no session.
+    let answered = browser.get("/v1");
+    assert!(
+        answered
+            .body
+            .contains(&format!("data-ru=\"{}\"", plain(answered.charge())))
+    );
+    let bars = browser.get("/prices/v3?page=");
+    assert!(bars.body.contains("id=\"meter-bars\"") && bars.charge() == 0);
+    assert_eq!(browser.get("/prices/v3?page=/posts/none").status, 404);
+}
+
+/// Returns a charge in hundredths as pages state it for scripts.
+fn plain(hundredths: u64) -> String {
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+}
+
+#[test]
+fn an_item_of_a_model_is_shown_and_one_of_the_application_is_not() {
+    let application = application();
+    fill(&application);
+    let post = Dataset::new(1, 0.000_02).expect("a data set").post(0).id;
+    let mut browser = application.browser();
+    let item = browser.get(&format!("/v2/items/posts/{post}/{post}"));
+    assert_eq!(item.status, 200);
+    assert!(item.body.contains("commentCount"), "{}", item.body);
+    for absent in [
+        "/v2/items/feed/post/none".to_owned(),
+        format!("/v2/items/posts/{post}/none"),
+        format!("/v2/items/accounts/{post}/{post}"),
+        "/v2/items/posts/..%2F..%2Fblog-control/x".to_owned(),
+    ] {
+        assert_eq!(browser.get(&absent).status, 404, "{absent}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@
 //! which reads its own writes).
 
 use crate::BlogError;
-use crate::meter::{Charge, Meter, Operation, RequestRecord};
+use crate::meter::{Charge, Meter, Operation, ReadItem, RequestRecord};
 use http::Method;
 pub use orrery_client::PartitionKeyRange;
 use orrery_client::{
@@ -66,9 +66,58 @@ impl Observer for Metering {
             items: item_count.and_then(|count| count.parse().ok()),
             index_use: index_use(answer),
             throttled: answer.throttled,
+            read: self.read_items(answer),
         });
         Ok(())
     }
+}
+
+impl Metering {
+    /// Returns the first items of an answer, as many as the meter lists.
+    fn read_items(&self, answer: &Answer) -> Vec<ReadItem> {
+        let wanted = self.meter.items_wanted();
+        if wanted == 0 || answer.status >= 300 {
+            return Vec::new();
+        }
+        match self.operation {
+            Operation::Read => self.read_item(&answer.body).into_iter().collect(),
+            Operation::Query => {
+                let page: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+                let rows = page["Documents"].as_array().into_iter().flatten();
+                // A row of a merged query is the item beside the values that order it.
+                let items = rows.map(|row| row.get("payload").unwrap_or(row));
+                let items = items.filter_map(|item| self.read_item(item.to_string().as_bytes()));
+                items.take(wanted).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns the item with this JSON; `None` for a row without an id, for example a count.
+    fn read_item(&self, json: &[u8]) -> Option<ReadItem> {
+        let item: Value = serde_json::from_slice(json).ok()?;
+        let key = self
+            .key
+            .as_deref()
+            .or_else(|| key_of(&item, &self.container))?;
+        Some(ReadItem {
+            key: key.to_owned(),
+            id: item["id"].as_str()?.to_owned(),
+            bytes: json.len(),
+        })
+    }
+}
+
+/// Returns the partition key of an item of a container of the blog. Users of V1 and V2 have their
+/// id as the key, those of V3 have `userId`.
+fn key_of<'a>(item: &'a Value, container: &str) -> Option<&'a str> {
+    let property = match container.rsplit('/').next() {
+        Some("posts") => "postId",
+        Some("feed") => "type",
+        _ if item["userId"].is_string() => "userId",
+        _ => "id",
+    };
+    item[property].as_str()
 }
 
 /// Returns the part of the loaded items that the index had found, if the answer states it.
@@ -378,6 +427,23 @@ impl Client {
             let problem = "the usage of the container has no documentsCount";
             BlogError::unexpected(format!("GET {container}"), problem)
         })
+    }
+
+    /// Returns the indexing policy of a container as JSON, its number of items, and its number of
+    /// physical partitions, as the server states them now.
+    pub(crate) async fn condition(
+        &self,
+        container: &str,
+    ) -> Result<(String, u64, usize), BlogError> {
+        let definition: Value = self.0.read(container).await?.json()?;
+        let ranges: Value = self
+            .0
+            .read(&format!("{container}/pkranges"))
+            .await?
+            .json()?;
+        let partitions = ranges["PartitionKeyRanges"].as_array().map_or(0, Vec::len);
+        let items = self.item_count(container).await?;
+        Ok((definition["indexingPolicy"].to_string(), items, partitions))
     }
 
     /// Removes cached ranges and query plans of every container whose link begins with `link`. To

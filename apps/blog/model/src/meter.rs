@@ -85,6 +85,17 @@ impl fmt::Display for Operation {
     }
 }
 
+/// An item in an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadItem {
+    /// Value of the partition key.
+    pub key: String,
+    /// Id of the item.
+    pub id: String,
+    /// Length of the item's JSON in bytes.
+    pub bytes: usize,
+}
+
 /// One answered request to the database.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestRecord {
@@ -111,7 +122,15 @@ pub struct RequestRecord {
     pub index_use: Option<f64>,
     /// Number of throttled attempts before the answer.
     pub throttled: usize,
+    /// The first items in the answer; empty unless the meter lists items
+    /// ([`Meter::listing_items`]). Rows without an id, for example counts, are left out.
+    pub read: Vec<ReadItem>,
 }
+
+/// Items that a meter lists at most, over all its records.
+pub const LISTED_ITEMS_MAX: usize = 400;
+/// Items of one answer that a meter lists at most.
+pub const LISTED_ITEMS_OF_RECORD_MAX: usize = 20;
 
 /// The sums of a meter.
 #[derive(Debug, Default)]
@@ -123,6 +142,8 @@ struct Sums {
     throttled: usize,
     /// The records, if the meter keeps them.
     records: Option<Vec<RequestRecord>>,
+    /// Number of items that records may still list.
+    items_left: usize,
 }
 
 /// Sums the responses that belong to one request of the blog. Clones share the same sums.
@@ -142,6 +163,19 @@ impl Meter {
         meter
     }
 
+    /// Does the same as [`Meter::recording`]; the records also list the items in the answers, at
+    /// most [`LISTED_ITEMS_OF_RECORD_MAX`] of each answer and [`LISTED_ITEMS_MAX`] in total.
+    pub fn listing_items() -> Self {
+        let meter = Self::recording();
+        lock(&meter.0).items_left = LISTED_ITEMS_MAX;
+        meter
+    }
+
+    /// Returns the number of items that the next record may list.
+    pub(crate) fn items_wanted(&self) -> usize {
+        lock(&self.0).items_left.min(LISTED_ITEMS_OF_RECORD_MAX)
+    }
+
     /// Returns true if the meter keeps records.
     pub fn is_recording(&self) -> bool {
         lock(&self.0).records.is_some()
@@ -159,6 +193,7 @@ impl Meter {
         sums.ru.0 += record.charge.0;
         sums.requests += 1;
         sums.throttled += record.throttled;
+        sums.items_left = sums.items_left.saturating_sub(record.read.len());
         sums.partitions
             .insert((record.container.clone(), record.range.clone()));
         if let Some(records) = &mut sums.records {
@@ -198,6 +233,7 @@ mod tests {
             items: None,
             index_use: None,
             throttled,
+            read: Vec::new(),
         };
         for _ in 0..10 {
             meter.add(record("0.1", "posts", 0));

@@ -56,6 +56,7 @@ impl Application {
         // the same post or user, and the pages are of use meanwhile.
         let recovered: Result<usize, BlogError> = state.writes.recover().await;
         drop(recovered);
+        state.measure();
         Self {
             router: router(state),
             turns: Turns::default(),

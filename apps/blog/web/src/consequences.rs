@@ -133,7 +133,7 @@ impl Consequences {
         let is_quiet = last.is_some_and(|last| now - last >= QUIET_S);
         self.is_polled = now - since.as_second() < POLLED_FOR_S && (is_waiting || !is_quiet);
         self.sum_charge = text::charge(charge);
-        self.sum_after = latest.map_or("–".into(), text::milliseconds);
+        self.sum_after = latest.map_or("waiting".into(), text::milliseconds);
         self.json = json!({
             "model": path_name(model),
             "reactions": listed,
@@ -171,7 +171,7 @@ fn row(kind: &str, members: &[&Consequence], since: Timestamp) -> Row {
     Row {
         pipeline: pipeline.to_owned(),
         ranges: match ranges.len() {
-            0 => "–".into(),
+            0 => "none yet".into(),
             1..=3 => ranges.into_iter().collect::<Vec<_>>().join(", "),
             count => format!("{count} ranges"),
         },
@@ -183,7 +183,7 @@ fn row(kind: &str, members: &[&Consequence], since: Timestamp) -> Row {
         items: text::count(written),
         charge: text::charge(Charge(charge)),
         after: match members.is_empty() {
-            true => "–".into(),
+            true => "waiting".into(),
             false => text::milliseconds(after.fold(0.0, f64::max)),
         },
     }

@@ -34,6 +34,7 @@
 mod accounts;
 mod application;
 mod assets;
+mod bars;
 mod cache;
 mod consequences;
 mod drawer;
@@ -42,9 +43,13 @@ mod frame;
 mod lesson;
 mod markdown;
 mod pages;
+mod prices;
 mod registration;
+mod requests;
+mod scale;
 mod secret;
 mod sessions;
+mod squares;
 mod state;
 mod text;
 mod throttle;
@@ -59,7 +64,7 @@ use axum::routing::{get, post};
 use http::{HeaderName, HeaderValue};
 use orrery_blog::Pipelines;
 use orrery_blog::lesson::lab::LabOptions;
-use pages::{account, atom, operations, pipelines, read, write};
+use pages::{account, atom, item, operations, pipelines, read, write};
 use state::{AppState, Counters};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -91,6 +96,9 @@ pub struct Options {
     pub pipelines: Option<Arc<Pipelines>>,
     /// The limits of the server, for the lab of the lesson.
     pub lab: LabOptions,
+    /// True if the models are measured at the start and after changes, and a page that is shown in
+    /// one model is measured in the others.
+    pub measures: bool,
     /// Addresses of proxies in front, whose header `x-forwarded-for` names the visitor.
     pub proxies: Vec<IpAddr>,
 }
@@ -117,6 +125,8 @@ fn router(state: AppState) -> Router {
         .route("/{v}/users/{id}", get(read::user))
         .route("/{v}/users/{id}/feed.atom", get(atom::user))
         .route("/{v}/feed.atom", get(atom::site))
+        .route("/{v}/items/{container}/{key}/{id}", get(item::show))
+        .route("/prices/{v}", get(bars::show))
         .route("/{v}/write", get(write::new_post).post(write::create_post))
         .route("/signup", get(account::signup_page).post(account::signup))
         .route("/signin", get(account::signin_page).post(account::signin))

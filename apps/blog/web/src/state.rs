@@ -4,11 +4,12 @@ use crate::Options;
 use crate::accounts::Accounts;
 use crate::cache::Cache;
 use crate::markdown::Renderer;
+use crate::prices::PagePrices;
 use crate::registration::Registrations;
 use crate::sessions::Sessions;
 use orrery_blog::lesson::{Comparing, Lab};
 use orrery_blog::writes::{Receipt, Writes};
-use orrery_blog::{Blog, Charge, Model, Site};
+use orrery_blog::{Blog, Model, Site};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,8 +17,6 @@ use std::time::Instant;
 
 /// Receipts in memory; older ones are read from the journal, without records.
 const RECEIPTS_MAX: usize = 2_000;
-/// Pages whose prices are remembered.
-const PRICES_MAX: usize = 5_000;
 
 /// The state of the application. Clones share it.
 #[derive(Clone)]
@@ -35,8 +34,8 @@ pub(crate) struct Inner {
     pub(crate) lab: Lab,
     /// Receipts of writes, with the records of their requests, by id.
     pub(crate) receipts: Cache<Receipt>,
-    /// The last charge of a page in each model, by path without the model.
-    prices: Cache<[Option<Charge>; 3]>,
+    /// The last price of each page in each model.
+    pub(crate) prices: Arc<PagePrices>,
     pub(crate) counters: Counters,
 }
 
@@ -85,7 +84,7 @@ impl AppState {
             ),
             options,
             receipts: Cache::new(RECEIPTS_MAX),
-            prices: Cache::new(PRICES_MAX),
+            prices: Arc::new(PagePrices::new()),
             counters: Counters::default(),
             site,
         }))
@@ -100,15 +99,11 @@ impl Inner {
         blog.with_client(client)
     }
 
-    /// Remembers the charge of a page in a model.
-    pub(crate) fn remember_price(&self, page: &str, model: Model, charge: Charge) {
-        let first = || [None; 3];
-        self.prices
-            .update(page, first, |prices| prices[model as usize] = Some(charge));
-    }
-
-    /// Returns the remembered charges of a page by model.
-    pub(crate) fn prices_of(&self, page: &str) -> [Option<Charge>; 3] {
-        self.prices.get(page).unwrap_or_default()
+    /// Measures the models and the pages in the background, if the options say so.
+    pub(crate) fn measure(&self) {
+        if self.options.measures {
+            self.comparing.watch(&self.site);
+            PagePrices::measure(&self.prices, &self.site);
+        }
     }
 }

@@ -11,6 +11,15 @@ pub(crate) fn charge(charge: Charge) -> String {
     format!("{}.{:02}", count(charge.0 / 100), charge.0 % 100)
 }
 
+/// Returns a charge with two decimals below 100, one below 1,000 and none above.
+pub(crate) fn short_charge(charge: Charge) -> String {
+    match charge.0 {
+        0..10_000 => format!("{:.2}", charge.ru()),
+        10_000..99_995 => format!("{:.1}", charge.ru()),
+        _ => count((charge.0 + 50) / 100),
+    }
+}
+
 /// Returns a count with thousands separators.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
@@ -117,6 +126,9 @@ mod tests {
     fn figures_have_separators_and_units() {
         assert_eq!(charge(Charge(206_354)), "2,063.54");
         assert_eq!(charge(Charge(7)), "0.07");
+        assert_eq!(short_charge(Charge(283)), "2.83");
+        assert_eq!(short_charge(Charge(61_941)), "619.4");
+        assert_eq!(short_charge(Charge(206_354)), "2,064");
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(counted(1, "request", "requests"), "1 request");
         assert_eq!(counted(0, "request", "requests"), "0 requests");

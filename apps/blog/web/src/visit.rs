@@ -81,7 +81,7 @@ impl FromRequestParts<AppState> for Visit {
         let mut visit = Self {
             state: state.clone(),
             visitor,
-            meter: Meter::recording(),
+            meter: Meter::listing_items(),
             own: Meter::recording(),
             started,
             deadline: started + PATIENCE,

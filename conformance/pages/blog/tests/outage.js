@@ -103,6 +103,12 @@ describe("a database that is throttled or gone", () => {
     const answer = await page.goto("/v3");
     assert.equal(answer.status(), 503);
     assert.doesNotMatch(await page.content(), INTERNAL);
+    // The prices stay: the last ones, or the article's, named as such.
+    assert.equal(await page.locator("#meter-bars .fill").count(), 3);
+    await page.goto("/compare");
+    assert.equal(await page.locator("table.ten tbody tr").count(), 30);
+    assert.doesNotMatch(await page.locator("main").innerText(), /not measured|–/);
+    assert.doesNotMatch(await page.content(), INTERNAL);
   });
 });
 

@@ -127,6 +127,7 @@ async fn serve(arguments: &ServeArguments, server: Option<&Facts>) -> Result<(),
         demo: arguments.listen.is_loopback(),
         pipelines: workers.first(),
         lab: lab_options(arguments, server.is_some()),
+        measures: server.is_some() || is_on_this_machine(&place.endpoint),
         proxies: arguments.proxies.clone(),
     };
     let log = Log::new(arguments.log_level.into(), LogFormat::Text, io::stderr());
@@ -157,6 +158,15 @@ fn lab_options(arguments: &ServeArguments, is_own_server: bool) -> LabOptions {
         options.physical_partition_limit = Some(arguments.physical_partition_limit.0);
     }
     options
+}
+
+/// Returns true for an endpoint of this machine. Another server may charge for what is measured
+/// without a person's order, and for the databases of the measured writes.
+fn is_on_this_machine(endpoint: &str) -> bool {
+    let host = endpoint.split("://").nth(1).unwrap_or_default();
+    ["127.0.0.1:", "localhost:", "[::1]:"]
+        .iter()
+        .any(|local| host.starts_with(local))
 }
 
 /// Returns the place of the database.

@@ -31,6 +31,8 @@ pub(crate) struct Application {
     pub(crate) pipelines: Arc<Pipelines>,
     /// The largest number of connections of visitors, from the next call of `serve` on.
     pub(crate) connections: usize,
+    /// True if models and pages are measured in the background, from the next call of `serve` on.
+    pub(crate) measures: bool,
     counters: Arc<ConnectionCounters>,
     stop: Option<oneshot::Sender<()>>,
 }
@@ -65,6 +67,7 @@ pub(crate) fn application_with(
         site,
         runtime,
         connections: 1_024,
+        measures: false,
         counters: Arc::default(),
         address: SocketAddr::from(([127, 0, 0, 1], 0)),
         stop: None,
@@ -87,6 +90,7 @@ impl Application {
             demo: true,
             pipelines: Some(self.pipelines.clone()),
             lab: orrery_blog::lesson::lab::LabOptions::default(),
+            measures: self.measures,
             // A browser of a test may say where it is.
             proxies: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
         };

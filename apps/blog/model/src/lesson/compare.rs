@@ -4,7 +4,7 @@
 //! their own (see `scratch`), so that the blog's contents stay as they are. The pipelines' part of
 //! a write is counted apart from the write.
 //!
-//! A comparison is bounded in runs and time, and one runs at a time ([`Comparing`]). Other requests
+//! A comparison is bounded in runs and time, and one runs at a time (`comparing`). Other requests
 //! go on meanwhile, so latencies are those of a server with this load, and two runs of a read may
 //! have different charges; a cell tells so.
 
@@ -19,17 +19,15 @@ use crate::meter::{Charge, Meter, RequestRecord};
 use crate::models::{Blog, Model, Request};
 use crate::pipelines::POSTS_WITH_OLD_NAME;
 use crate::query::Query;
-use crate::sync::lock;
 use crate::{BlogError, Site, article};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// The largest number of runs of each action.
 pub const RUNS_MAX: usize = 50;
-/// Time limit of a comparison.
-const TIME_MAX: Duration = Duration::from_secs(300);
 /// The part of the runs that a read of all partitions has.
 const ALL_PARTITIONS_RUNS_PART: usize = 5;
 
@@ -168,6 +166,37 @@ impl Comparison {
     }
 }
 
+/// A step of a comparison that has begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// The measured action, e.g. `V1: read a post`.
+    pub name: String,
+    /// The place of the step, from 1 on.
+    pub number: usize,
+    /// Number of all steps.
+    pub of: usize,
+}
+
+/// Counts the steps of a comparison and reports each of them.
+struct Steps<'a> {
+    report: &'a (dyn Fn(Step) + Send + Sync),
+    begun: AtomicUsize,
+    of: usize,
+}
+
+impl Steps<'_> {
+    /// Steps of one model: its actions, the sizes of its items, the database for its writes.
+    const OF_MODEL: usize = Action::COUNT + 2;
+
+    fn begin(&self, model: Model, what: &str) {
+        (self.report)(Step {
+            name: format!("{model}: {what}"),
+            number: self.begun.fetch_add(1, Ordering::Relaxed) + 1,
+            of: self.of,
+        });
+    }
+}
+
 /// One run of an action.
 pub(super) struct Run {
     pub(super) ms: f64,
@@ -197,7 +226,7 @@ pub async fn compare(
     site: &Site,
     post: Option<&str>,
     runs: usize,
-    report: &(dyn Fn(String) + Send + Sync),
+    report: &(dyn Fn(Step) + Send + Sync),
 ) -> Result<Comparison, BlogError> {
     let started = Instant::now();
     let runs = runs.clamp(1, RUNS_MAX);
@@ -208,18 +237,23 @@ pub async fn compare(
     };
     let mut models = Vec::new();
     let mut cells = Vec::new();
+    let steps = Steps {
+        report,
+        begun: AtomicUsize::new(0),
+        of: site.models().len() * Steps::OF_MODEL,
+    };
     for model in site.models() {
         let blog = site.blog(model);
         for action in Action::ALL {
             if action.is_write() {
                 continue;
             }
-            report(format!("{model}: {}", action.description()));
+            steps.begin(model, action.description());
             cells.push(measure_read(&blog, action, &probe, runs).await?);
         }
-        report(format!("{model}: sizes of items"));
+        steps.begin(model, "sizes of items");
         let mut facts = facts(&blog, &probe).await?;
-        cells.extend(measure_writes(&blog, &probe, &mut facts, runs, report).await?);
+        cells.extend(measure_writes(&blog, &probe, &mut facts, runs, &steps).await?);
         models.push(facts);
     }
     cells.sort_by_key(|cell| (cell.action.index(), cell.model));
@@ -317,12 +351,11 @@ async fn measure_writes(
     probe: &Probe,
     facts: &mut ModelFacts,
     runs: usize,
-    report: &(dyn Fn(String) + Send + Sync),
+    steps: &Steps<'_>,
 ) -> Result<Vec<Cell>, BlogError> {
-    let model = live.model();
-    report(format!("{model}: a database for the writes"));
+    steps.begin(live.model(), "a database for the writes");
     let cells = match Scratch::create(live, runs).await {
-        Ok(scratch) => measure_writes_in(scratch, live, probe, facts, report).await,
+        Ok(scratch) => measure_writes_in(scratch, live, probe, facts, steps).await,
         Err(failure) => Err(failure),
     };
     // The database goes away after a failure too; the failure of the measurement comes first.
@@ -337,13 +370,13 @@ async fn measure_writes_in(
     live: &Blog,
     probe: &Probe,
     facts: &mut ModelFacts,
-    report: &(dyn Fn(String) + Send + Sync),
+    steps: &Steps<'_>,
 ) -> Result<Vec<Cell>, BlogError> {
     let model = live.model();
     facts.poll_ru = scratch.poll_ru().await?;
     let mut cells = Vec::new();
     for action in Scratch::WRITES {
-        report(format!("{model}: {}", action.description()));
+        steps.begin(model, action.description());
         let (runs, mut pipelines) = scratch.measure(action).await?;
         let mut price = price_of(&pipelines);
         if action == Action::Rename && !pipelines.is_empty() {
@@ -545,83 +578,6 @@ fn cell(model: Model, action: Action, runs: &[Run], pipelines: Vec<PipelineCost>
     }
 }
 
-/// The state of the comparison of an application.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Status {
-    /// The step of the running comparison; `None` if none runs.
-    pub step: Option<String>,
-    /// The failure of the last comparison, if it failed.
-    pub failure: Option<BlogError>,
-    /// The last comparison that succeeded.
-    pub last: Option<Arc<Comparison>>,
-}
-
-/// The comparison of an application, of which one runs at a time. Clones share their state.
-#[derive(Clone, Default)]
-pub struct Comparing(Arc<Mutex<Status>>);
-
-/// Marks the comparison as ended, even if its task is dropped.
-struct Running(Comparing);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        lock(&self.0.0).step = None;
-    }
-}
-
-impl Comparing {
-    /// Returns the state.
-    pub fn status(&self) -> Status {
-        lock(&self.0).clone()
-    }
-
-    /// Starts a comparison in a task of its own. Returns false if one is running.
-    pub fn start(&self, site: &Site, post: Option<String>, runs: usize) -> bool {
-        {
-            let mut status = lock(&self.0);
-            if status.step.is_some() {
-                return false;
-            }
-            status.step = Some("starting".to_owned());
-            status.failure = None;
-        }
-        let running = Running(self.clone());
-        let site = site.clone();
-        tokio::spawn(async move {
-            let comparing = running.0.clone();
-            let result = comparing.run(&site, post.as_deref(), runs).await;
-            let mut status = lock(&comparing.0);
-            match result {
-                Ok(comparison) => status.last = Some(Arc::new(comparison)),
-                Err(failure) => status.failure = Some(failure),
-            }
-        });
-        true
-    }
-
-    async fn run(
-        &self,
-        site: &Site,
-        post: Option<&str>,
-        runs: usize,
-    ) -> Result<Comparison, BlogError> {
-        let report = |step: String| lock(&self.0).step = Some(step);
-        let comparison = compare(site, post, runs, &report);
-        match tokio::time::timeout(TIME_MAX, comparison).await {
-            Ok(result) => result,
-            Err(_) => {
-                // The step at which time ran out is still known.
-                let step = lock(&self.0).step.clone().unwrap_or_default();
-                let limit = TIME_MAX.as_secs();
-                Err(BlogError::unexpected(
-                    step,
-                    format!("the comparison took longer than {limit} s"),
-                ))
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -643,6 +599,7 @@ mod tests {
                 items: None,
                 index_use: None,
                 throttled: 0,
+                read: Vec::new(),
             }],
         }
     }

@@ -1,6 +1,7 @@
-//! A comparison as CSV and as JSON.
+//! A comparison as CSV, as JSON and as a Markdown table.
 //!
-//! Both have one row for each action and model, and one for each pipeline that a write sets off.
+//! The first two have one row for each action and model, and one for each pipeline that a write
+//! sets off. The table has the article's ten requests only.
 
 use super::compare::{Cell, Comparison};
 use serde_json::{Value, json};
@@ -47,6 +48,33 @@ impl Comparison {
             }
         }
         csv
+    }
+
+    /// Returns the figures of the article's requests as a Markdown table: one row for each request
+    /// and model.
+    pub fn to_markdown(&self) -> String {
+        let mut table = String::from(
+            "| Request | Model | RU | ms | Partitions | Article RU | Article ms |\n\
+             |---|---|--:|--:|--:|--:|--:|\n",
+        );
+        for cell in &self.cells {
+            let Some((article_ms, article_ru)) = cell.article else {
+                continue;
+            };
+            // Writing to a string cannot fail.
+            writeln!(
+                table,
+                "| {} {} | {} | {:.2} | {:.1} | {} | {article_ru:.2} | {article_ms} |",
+                cell.action,
+                cell.action.description(),
+                cell.model,
+                cell.ru,
+                cell.ms_p50,
+                cell.partitions,
+            )
+            .unwrap_or_default();
+        }
+        table
     }
 
     /// Returns the figures as JSON.

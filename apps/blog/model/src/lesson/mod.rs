@@ -4,7 +4,8 @@
 //! ```text
 //! compare ── scratch      every action measured: reads on the live blog, writes in a database of
 //!   │                     their own, pipelines counted apart
-//!   ├── export            the figures as CSV and JSON
+//!   ├── comparing         the comparison of an application: at its start, after changes, on demand
+//!   ├── export            the figures as CSV, Markdown and JSON
 //!   ├── mix               RU/s for stated traffic, and where two models cost the same
 //!   └── growth            years until a limit is reached
 //! lab ── experiments      a hot key, a split, a badly chosen key, a full partition
@@ -15,6 +16,7 @@
 
 mod action;
 pub mod compare;
+pub mod comparing;
 mod export;
 pub mod growth;
 pub mod lab;
@@ -22,7 +24,8 @@ pub mod mix;
 mod scratch;
 
 pub use action::Action;
-pub use compare::{Comparing, Comparison};
+pub use compare::Comparison;
+pub use comparing::Comparing;
 pub use lab::Lab;
 
 use crate::article;

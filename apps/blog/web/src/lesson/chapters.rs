@@ -1,12 +1,14 @@
 //! The chapters of the lesson as markup, without the frame of the page.
 
+use super::comparison::explain;
 use super::laboratory::{Button, LabPart, buttons};
 use super::mix::{MixPart, Question, SliderGroup};
 use super::story::Story;
+use crate::bars;
 use askama::Template;
-use orrery_blog::lesson::{Comparison, Lab};
+use orrery_blog::lesson::Lab;
+use orrery_blog::lesson::comparing::Status;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// A chapter in the table of contents.
 pub(crate) struct Chapter {
@@ -81,6 +83,9 @@ pub(crate) struct ChapterPart {
     before: Option<&'static Chapter>,
     after: Option<&'static Chapter>,
     story: Story,
+    /// A sentence instead of the figures of this blog; empty once they are measured.
+    progress: String,
+    is_awaited: bool,
     growth: Vec<(String, String)>,
     groups: Vec<SliderGroup>,
     mix: String,
@@ -97,7 +102,7 @@ impl ChapterPart {
     /// the URL, which chapter 6 reads.
     pub(crate) fn of(
         number: usize,
-        comparison: Option<Arc<Comparison>>,
+        status: &Status,
         lab: &Lab,
         query: &HashMap<String, String>,
         form: FormFields,
@@ -105,6 +110,7 @@ impl ChapterPart {
         let place = number.checked_sub(1)?;
         let chapter = CHAPTERS.get(place)?;
         let question = Question::of(query);
+        let comparison = status.last.clone();
         let answer = MixPart::of(&question, comparison.as_deref());
         let growth = answer.growth().to_vec();
         Some(Self {
@@ -113,6 +119,13 @@ impl ChapterPart {
             title: chapter.title,
             before: place.checked_sub(1).and_then(|place| CHAPTERS.get(place)),
             after: CHAPTERS.get(place + 1),
+            progress: match (&comparison, status.is_awaited(), &status.failure) {
+                (Some(_), _, _) => String::new(),
+                (None, false, Some(failure)) => explain(failure).happened,
+                (None, false, None) => "The models are measured on demand, see Compare.".to_owned(),
+                (None, _, _) => bars::progress(status),
+            },
+            is_awaited: status.is_awaited(),
             story: Story { comparison },
             growth,
             groups: question.groups(),
@@ -140,7 +153,9 @@ mod tests {
     use super::*;
     use crate::lesson::samples;
     use orrery_blog::Client;
+    use orrery_blog::lesson::Comparison;
     use orrery_blog::lesson::lab::LabOptions;
+    use std::sync::Arc;
 
     fn lab() -> Lab {
         let client = Client::new("http://127.0.0.1:9", "", 1).expect("a client");
@@ -148,9 +163,13 @@ mod tests {
     }
 
     fn html(number: usize, comparison: Option<Comparison>) -> String {
-        let comparison = comparison.map(Arc::new);
+        let status = Status {
+            last: comparison.map(Arc::new),
+            is_watched: true,
+            ..Status::default()
+        };
         let form = FormFields::default();
-        let part = ChapterPart::of(number, comparison, &lab(), &HashMap::new(), form);
+        let part = ChapterPart::of(number, &status, &lab(), &HashMap::new(), form);
         part.expect("a chapter").render().expect("it renders")
     }
 
@@ -170,8 +189,8 @@ mod tests {
                     assert_eq!(opened, closed, "{tag} in chapter {}", chapter.number);
                 }
             }
-            assert!(without.contains("not measured yet"));
-            assert!(!with.contains("The figures of this blog are not measured yet"));
+            assert!(without.contains("The models are being measured…"));
+            assert!(!with.contains("being measured"), "{}", chapter.number);
         }
     }
 
@@ -179,7 +198,7 @@ mod tests {
     fn there_is_no_chapter_beyond_the_last() {
         let form = FormFields::default;
         for number in [0, CHAPTERS.len() + 1] {
-            let part = ChapterPart::of(number, None, &lab(), &HashMap::new(), form());
+            let part = ChapterPart::of(number, &Status::default(), &lab(), &HashMap::new(), form());
             assert!(part.is_none());
         }
     }

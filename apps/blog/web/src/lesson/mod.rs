@@ -21,7 +21,8 @@ mod mix;
 mod pages;
 mod pictures;
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 mod story;
 
+pub(crate) use comparison::explain;
 pub(crate) use pages::router;

@@ -34,6 +34,7 @@ pub(crate) fn router() -> Router<AppState> {
     Router::new()
         .route("/compare", get(show_comparison).post(start_comparison))
         .route("/compare.csv", get(comparison_csv))
+        .route("/compare.md", get(comparison_markdown))
         .route("/compare.json", get(comparison_json))
         .route("/lesson", get(overview))
         .route("/lesson/{number}", get(chapter))
@@ -65,7 +66,8 @@ struct ComparePage {
     runs_error: String,
     runs_max: usize,
     post: String,
-    is_measured: bool,
+    /// The words of the button.
+    button: &'static str,
 }
 
 /// Returns the markup of a part.
@@ -106,13 +108,20 @@ async fn comparison_page(visit: &Visit, mistaken: Option<&Form>) -> Response {
     };
     let page = ComparePage {
         frame: visit.frame("Compare").await,
-        part: rendered(&ComparisonPart::of(&status, &icons)),
+        part: rendered(&ComparisonPart::of(
+            &status,
+            &visit.state.site.models(),
+            &icons,
+        )),
         token: secret::random::<16>(),
         runs,
         runs_error,
         runs_max: RUNS_MAX,
+        button: match last.is_some() || status.is_watched {
+            true => "Measure again",
+            false => "Measure",
+        },
         post,
-        is_measured: last.is_some(),
     };
     visit.page(code, &page)
 }
@@ -171,6 +180,17 @@ async fn comparison_csv(visit: Visit) -> Response {
         Ok(comparison) => {
             let csv = comparison.to_csv();
             download(&visit, csv, "text/csv; charset=utf-8", "compare.csv")
+        }
+        Err(trouble) => trouble.page(&visit, None).await,
+    }
+}
+
+/// `GET /compare.md`
+async fn comparison_markdown(visit: Visit) -> Response {
+    match last(&visit) {
+        Ok(comparison) => {
+            let table = comparison.to_markdown();
+            download(&visit, table, "text/markdown; charset=utf-8", "compare.md")
         }
         Err(trouble) => trouble.page(&visit, None).await,
     }
@@ -235,9 +255,9 @@ async fn chapter_page(visit: &mut Visit, number: &str) -> Result<Response, Troub
         token: secret::random::<16>(),
         notice: notice.to_owned(),
     };
-    let comparison = visit.state.comparing.status().last;
+    let status = visit.state.comparing.status();
     let lab = &visit.state.lab;
-    let part = ChapterPart::of(number, comparison, lab, &visit.query, form)
+    let part = ChapterPart::of(number, &status, lab, &visit.query, form)
         .ok_or(Trouble::NotFound("chapter"))?;
     let page = LessonPage {
         frame: visit.frame(part.title()).await,

@@ -1,7 +1,7 @@
 //! The figures of the chapters: those of the article, and those of the last comparison.
 //!
-//! A chapter never states a figure by itself. It asks the story, which answers with a dash for what
-//! has not been measured.
+//! A chapter never states a figure by itself. It asks the story, which answers with words for what
+//! is still being measured.
 
 use super::figures;
 use super::pictures::PartitionBar;
@@ -11,7 +11,7 @@ use orrery_blog::{Model, Request};
 use std::sync::Arc;
 
 /// The text for a figure that has not been measured.
-const UNKNOWN: &str = "–";
+const UNKNOWN: &str = "being measured";
 
 /// The figures of the chapters.
 pub(crate) struct Story {

@@ -106,7 +106,7 @@ fn delivery_times(status: &Status) -> (String, String) {
     }
     match longest {
         Some((p50, p99)) => (text::milliseconds(p50), text::milliseconds(p99)),
-        None => ("–".into(), "–".into()),
+        None => ("none yet".into(), "none yet".into()),
     }
 }
 
@@ -114,7 +114,7 @@ fn range_row(pipeline: &PipelineStatus, range: &RangeStatus) -> RangeRow {
     // The name of a pipeline begins with the database: `blog-v3.posts`.
     let database = pipeline.name.split('.').next().unwrap_or_default();
     let model = database.rsplit('-').next().unwrap_or_default();
-    let lag = range.lag.map_or("–".into(), text::count);
+    let lag = range.lag.map_or("unknown".into(), text::count);
     let (mark, icon, state) = if range.error.is_some() {
         ("bad", "warning", "failing; tried again")
     } else if !range.is_owner_alive {
@@ -133,7 +133,7 @@ fn range_row(pipeline: &PipelineStatus, range: &RangeStatus) -> RangeRow {
         model: model.to_owned(),
         label: model.to_uppercase(),
         range: range.range.clone(),
-        worker: range.owner.clone().unwrap_or_else(|| "–".into()),
+        worker: range.owner.clone().unwrap_or_else(|| "none".into()),
         lag,
         delivered: text::count(range.changes),
         charge: text::charge(range.ru),

@@ -1,7 +1,7 @@
 //! Pages that show posts: the front page, a post, its likes, a user.
 //!
 //! Each page makes a fixed list of the article's requests, so the same requests can be run in the
-//! other models to compare their prices (`?measure=all`).
+//! other models to compare their prices: in the background, or before the answer (`?measure=all`).
 
 use crate::frame::{Frame, Person, path_name};
 use crate::secret;
@@ -50,8 +50,20 @@ impl Subject {
         }
     }
 
+    /// Returns the subject of the page at a path without the model.
+    pub(crate) fn at(path: &str) -> Option<Self> {
+        let parts: Vec<&str> = path.split('/').skip(1).collect();
+        match parts.as_slice() {
+            [] => Some(Self::Front),
+            ["posts", id] if text::is_id(id) => Some(Self::Post((*id).to_owned())),
+            ["posts", id, "likes"] if text::is_id(id) => Some(Self::Likes((*id).to_owned())),
+            ["users", id] if text::is_id(id) => Some(Self::User((*id).to_owned())),
+            _ => None,
+        }
+    }
+
     /// Returns the article's names of the requests.
-    fn codes(&self) -> &'static [&'static str] {
+    pub(crate) fn codes(&self) -> &'static [&'static str] {
         match self {
             Self::Front => &["Q6"],
             Self::Post(_) => &["Q2", "Q4", "Q5"],
@@ -134,8 +146,8 @@ pub(crate) async fn read(
         .await
         .map_err(|e| missing(e, subject))?;
     if after.is_none() {
-        let price = visit.cost().ru;
-        visit.state.remember_price(&subject.path(), model, price);
+        let prices = &visit.state.prices;
+        prices.remember(&subject.path(), model, &visit.meter);
         if visit
             .query
             .get("measure")
@@ -143,6 +155,10 @@ pub(crate) async fn read(
         {
             measure_others(visit, model, subject).await;
         }
+        let mut others = visit.state.site.models();
+        others.retain(|other| *other != model);
+        let prices = &visit.state.prices;
+        prices.want(subject, &others, visit.written.is_some());
     }
     Ok(items)
 }
@@ -165,11 +181,11 @@ async fn measure_others(visit: &Visit, current: Model, subject: &Subject) {
         }
         let blog = visit.blog(model);
         measurements.push(async move {
-            let meter = Meter::new();
+            let meter = Meter::recording();
             let result = subject.read(&blog, &meter, None).await;
             if result.is_ok() {
-                let price = meter.measurement(visit.started.elapsed()).ru;
-                visit.state.remember_price(&subject.path(), model, price);
+                let prices = &visit.state.prices;
+                prices.remember(&subject.path(), model, &meter);
             }
         });
     }
