@@ -10,7 +10,7 @@ use crate::sync::lock;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A request charge in hundredths of a request unit (RU).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
@@ -123,6 +123,8 @@ struct Sums {
     throttled: usize,
     /// The records, if the meter keeps them.
     records: Option<Vec<RequestRecord>>,
+    /// The moment of each record.
+    moments: Vec<Instant>,
 }
 
 /// Sums the responses that belong to one request of the blog. Clones share the same sums.
@@ -153,6 +155,13 @@ impl Meter {
         lock(&self.0).records.clone().unwrap_or_default()
     }
 
+    /// Returns the records so far, each with the moment of its answer.
+    pub(crate) fn records_with_moments(&self) -> Vec<(RequestRecord, Instant)> {
+        let sums = lock(&self.0);
+        let records = sums.records.clone().unwrap_or_default();
+        records.into_iter().zip(sums.moments.clone()).collect()
+    }
+
     /// Adds one response.
     pub(crate) fn add(&self, record: RequestRecord) {
         let mut sums = lock(&self.0);
@@ -161,9 +170,11 @@ impl Meter {
         sums.throttled += record.throttled;
         sums.partitions
             .insert((record.container.clone(), record.range.clone()));
-        if let Some(records) = &mut sums.records {
-            records.push(record);
-        }
+        let Some(records) = &mut sums.records else {
+            return;
+        };
+        records.push(record);
+        sums.moments.push(Instant::now());
     }
 
     /// Returns the sums so far together with the given time.
