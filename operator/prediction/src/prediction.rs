@@ -180,14 +180,7 @@ pub fn predict(
     let design = Design::of(&run, container)?;
     let mut current = PredictionSide::of(&run, container, None);
     let mut proposed = PredictionSide::of(&run, container, proposal.throughput);
-    let plan = proposed_design(
-        &run,
-        container,
-        &design,
-        proposal,
-        &proposed,
-        &sample.summary,
-    )?;
+    let plan = proposed_design(container, &design, proposal, &proposed, &sample.summary)?;
     let now = Scratch::fill(&mut run, container, &design, &sample)?;
     let then = Scratch::fill(&mut run, container, &plan, &sample)?;
     let pair = Pair {
@@ -197,8 +190,8 @@ pub fn predict(
     };
 
     // Sizes are read before requests change the items.
-    current.measure(&run, &now, &sample)?;
-    proposed.measure(&run, &then, &sample)?;
+    current.measure(&now, &sample)?;
+    proposed.measure(&then, &sample)?;
     let workload = Chooser::new(&sample, &now).workload(traffic.as_ref(), &proposal.queries);
     let mut runs = Vec::with_capacity(workload.groups.len());
     for (at, group) in workload.groups.iter().enumerate() {
@@ -227,7 +220,6 @@ pub fn predict(
 
 /// Returns the proposed settings, with the physical partitions that data and throughput need.
 fn proposed_design(
-    run: &Run<'_>,
     container: &Container,
     design: &Design,
     proposal: &Proposal,
@@ -288,12 +280,7 @@ impl PredictionSide {
     }
 
     /// Adds the sizes of a filled container.
-    fn measure(
-        &mut self,
-        run: &Run<'_>,
-        scratch: &Scratch,
-        sample: &Sample,
-    ) -> Result<(), Failure> {
+    fn measure(&mut self, scratch: &Scratch, sample: &Sample) -> Result<(), Failure> {
         let summary = &sample.summary;
         for path in scratch.definition().paths() {
             self.key_paths.push(format!("/{}", path.join("/")));

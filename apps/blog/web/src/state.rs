@@ -3,6 +3,7 @@
 use crate::Options;
 use crate::accounts::Accounts;
 use crate::cache::Cache;
+use crate::lesson::Answers;
 use crate::markdown::Renderer;
 use crate::registration::Registrations;
 use crate::sessions::Sessions;
@@ -16,6 +17,8 @@ use std::time::Instant;
 
 /// Receipts in memory; older ones are read from the journal, without records.
 const RECEIPTS_MAX: usize = 2_000;
+/// Browsers whose answers to the questions are remembered.
+const ANSWERS_MAX: usize = 2_000;
 /// Pages whose prices are remembered.
 const PRICES_MAX: usize = 5_000;
 
@@ -33,6 +36,8 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) comparing: Comparing,
     pub(crate) lab: Lab,
+    /// Answers to the questions of the lesson, by the secret of the browser.
+    pub(crate) answers: Cache<Answers>,
     /// Receipts of writes, with the records of their requests, by id.
     pub(crate) receipts: Cache<Receipt>,
     /// The last charge of a page in each model, by path without the model.
@@ -84,6 +89,7 @@ impl AppState {
                 options.lab.clone(),
             ),
             options,
+            answers: Cache::new(ANSWERS_MAX),
             receipts: Cache::new(RECEIPTS_MAX),
             prices: Cache::new(PRICES_MAX),
             counters: Counters::default(),

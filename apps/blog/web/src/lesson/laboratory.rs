@@ -17,8 +17,6 @@ pub(crate) struct Button {
     pub(crate) is_offered: bool,
     /// The question that the experiment answers.
     pub(crate) question: &'static str,
-    /// The options of a server on which it is offered.
-    pub(crate) options: &'static str,
 }
 
 /// Returns the buttons of all experiments.
@@ -30,11 +28,6 @@ pub(crate) fn buttons(options: &LabOptions) -> Vec<Button> {
             title: experiment.title(),
             is_offered: options.offers(experiment),
             question: question(experiment),
-            options: match experiment {
-                Experiment::FullKey => "--logical-partition-limit 20MB",
-                Experiment::Growth => "--physical-partition-limit 50MB",
-                _ => "",
-            },
         });
     }
     buttons
@@ -364,11 +357,11 @@ mod tests {
     }
 
     #[test]
-    fn experiments_that_would_not_end_name_the_servers_option() {
+    fn experiments_about_sizes_are_not_offered_with_the_limits_of_the_service() {
         let buttons = buttons(&LabOptions::default());
         assert_eq!(buttons.len(), Experiment::ALL.len());
         let fill = buttons.iter().find(|button| button.name == "full-key");
         let fill = fill.expect("a button");
-        assert!(!fill.is_offered && fill.options.contains("--logical-partition-limit"));
+        assert!(!fill.is_offered);
     }
 }

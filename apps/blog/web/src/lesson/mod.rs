@@ -1,12 +1,14 @@
 //! The lesson of the application: `/compare`, `/lesson` and the lab.
 //!
 //! ```text
-//! pages                         handlers, one for each route
+//! pages, lab_pages              handlers, one for each route
 //!   │
 //! comparison   chapters         the parts of pages, rendered without the frame
 //!              ├── story        figures of the article and of the last comparison
 //!              ├── mix          the calculator
-//!              └── laboratory   the lab
+//!              ├── laboratory   the lab
+//!              ├── small_blog   pictures of the lab's small blog
+//!              └── questions    the five questions
 //! pictures, figures             numbers as SVG and as text
 //! ```
 //!
@@ -16,12 +18,16 @@
 mod chapters;
 mod comparison;
 mod figures;
+mod lab_pages;
 mod laboratory;
 mod mix;
 mod pages;
 mod pictures;
+mod questions;
 #[cfg(test)]
 mod samples;
+mod small_blog;
 mod story;
 
 pub(crate) use pages::router;
+pub(crate) use questions::Answers;

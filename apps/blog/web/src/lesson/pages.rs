@@ -28,6 +28,8 @@ use std::sync::Arc;
 const RUNS: usize = 10;
 /// The chapter with the lab.
 const LAB_CHAPTER: usize = 7;
+/// The chapters whose pictures show the lab's small blog.
+const SMALL_BLOG_CHAPTERS: [usize; 2] = [4, 5];
 
 /// Returns the routes of `/compare`, `/lesson` and `/lab`.
 pub(crate) fn router() -> Router<AppState> {
@@ -43,6 +45,7 @@ pub(crate) fn router() -> Router<AppState> {
         .route("/lab/start", post(start_experiment))
         .route("/lab/stop", post(stop_experiment))
         .route("/lab/reset", post(reset_lab))
+        .merge(super::lab_pages::router())
 }
 
 /// A page of the lesson: a part within the frame.
@@ -142,7 +145,11 @@ async fn start_comparison(mut visit: Visit, SentForm(form): SentForm) -> Respons
 }
 
 /// Returns the form if this site made it for this browser, and otherwise the page that says so.
-async fn checked(visit: &Visit, form: Result<Form, Trouble>, back: &str) -> Result<Form, Response> {
+pub(super) async fn checked(
+    visit: &Visit,
+    form: Result<Form, Trouble>,
+    back: &str,
+) -> Result<Form, Response> {
     let form = match form {
         Ok(form) => form,
         Err(trouble) => return Err(trouble.page(visit, None).await),
@@ -234,9 +241,13 @@ async fn chapter_page(visit: &mut Visit, number: &str) -> Result<Response, Troub
         csrf: visit.csrf(),
         token: secret::random::<16>(),
         notice: notice.to_owned(),
+        answers: visit.state.answers.get(&visit.secret).unwrap_or_default(),
     };
     let comparison = visit.state.comparing.status().last;
     let lab = &visit.state.lab;
+    if SMALL_BLOG_CHAPTERS.contains(&number) && lab.is_free() {
+        lab.small_blog().prepare();
+    }
     let part = ChapterPart::of(number, comparison, lab, &visit.query, form)
         .ok_or(Trouble::NotFound("chapter"))?;
     let page = LessonPage {

@@ -85,6 +85,9 @@ pub(crate) struct Column {
     pub(crate) from_to: String,
     pub(crate) ru: String,
     pub(crate) throttled: String,
+    /// The used part of the partition's share, in percent: its normalised RU consumption.
+    pub(crate) percent: String,
+    pub(crate) is_throttled: bool,
     pub(crate) kilobytes: String,
 }
 
@@ -97,7 +100,12 @@ pub(crate) struct LoadPicture {
 }
 
 /// Returns the column of a physical partition; `height` scales RU/s.
-fn column(partition: &PartitionState, load: &Load, height: impl Fn(f64) -> f64) -> Column {
+fn column(
+    partition: &PartitionState,
+    load: &Load,
+    share: f64,
+    height: impl Fn(f64) -> f64,
+) -> Column {
     let cell = cell(place(&partition.range), false);
     let (used, refused) = (height(load.ru), height(load.refused_ru));
     let kilobytes = match partition.kilobytes {
@@ -114,7 +122,9 @@ fn column(partition: &PartitionState, load: &Load, height: impl Fn(f64) -> f64) 
         range: partition.range.id.clone(),
         from_to: hash_range(&partition.range),
         ru: figures::grouped(load.ru),
-        throttled: figures::plain(load.throttled),
+        throttled: figures::plain((load.throttled * 10.0).round() / 10.0),
+        percent: figures::percent(load.ru / share.max(1.0)),
+        is_throttled: load.throttled > 0.0,
         kilobytes,
     }
 }
@@ -135,7 +145,7 @@ impl LoadPicture {
         let mut columns = Vec::new();
         let mut words = Vec::new();
         for (partition, load) in container.partitions.iter().zip(&loads) {
-            columns.push(column(partition, load, height));
+            columns.push(column(partition, load, share, height));
             words.push(format!(
                 "partition {} at {} RU/s with {} refusals a second",
                 partition.range.id,
@@ -330,7 +340,7 @@ fn crossings_within(lines: &[CostLine], reads_max: f64) -> Vec<(f64, f64)> {
 }
 
 /// Returns the next number of the form 1, 2, 4, 5 or 8 times a power of ten.
-fn nice(value: f64) -> f64 {
+pub(crate) fn nice(value: f64) -> f64 {
     let power = 10f64.powf(value.max(1e-6).log10().floor());
     for factor in [1.0, 2.0, 4.0, 5.0, 8.0] {
         if factor * power >= value {

@@ -210,6 +210,11 @@ impl Lab {
         &self.0.small_blog
     }
 
+    /// Returns true if containers of the lab cost nothing: the database is a server of this process.
+    pub fn is_free(&self) -> bool {
+        self.0.options.logical_partition_limit.is_some()
+    }
+
     /// Returns the name of the database.
     pub fn database(&self) -> &str {
         &self.0.database

@@ -20,7 +20,7 @@ mod policies;
 mod stage;
 mod trials;
 
-pub use feed::{Feed, FeedPost, Grown, Uncut};
+pub use feed::{Added, Feed, FeedPost, Grown, Uncut};
 pub use names::{Copy, Names, Renamed, Repeated};
 pub use policies::PolicyCost;
 pub use trials::{Measured, Trial};
@@ -34,6 +34,11 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+/// The procedure that gives the items of a user another name in one logical partition.
+pub const UPDATE_USERNAMES: &str = include_str!("../../../scripts/updateUsernames.js");
+/// The post-trigger that cuts the feed.
+pub const TRUNCATE_FEED: &str = include_str!("../../../scripts/truncateFeed.js");
 
 /// Time for which a step waits for the end of another one.
 const TURN_TIME_MAX: Duration = Duration::from_secs(20);
