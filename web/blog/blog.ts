@@ -4,10 +4,11 @@ import { drafts } from "./drafts";
 import { forms } from "./forms";
 import { lives, polls, sliders } from "./live";
 import { onContent } from "./page";
+import { replays } from "./pictures/replay";
 import { previews } from "./preview";
 import { drawer, themes } from "./switches";
 
 // Previews and sliders listen before drafts are put back, which changes their controls.
-for (const setup of [themes, drawer, previews, sliders, lives, polls, drafts, forms]) {
+for (const setup of [themes, drawer, previews, sliders, lives, polls, drafts, forms, replays]) {
   onContent(setup);
 }

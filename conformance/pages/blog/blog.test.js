@@ -4,5 +4,6 @@ import "./tests/flows.js";
 import "./tests/models.js";
 import "./tests/meter.js";
 import "./tests/hostile.js";
+import "./tests/lab.js";
 import "./tests/outage.js";
 import "./tests/pages.js";

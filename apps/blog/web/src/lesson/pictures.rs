@@ -75,8 +75,6 @@ pub(crate) fn hash_range(range: &PartitionKeyRange) -> String {
 
 /// A physical partition in the picture of a load.
 pub(crate) struct Column {
-    pub(crate) x: String,
-    pub(crate) width: String,
     pub(crate) load_y: String,
     pub(crate) load_height: String,
     pub(crate) refused_y: String,
@@ -95,8 +93,6 @@ pub(crate) struct Column {
 pub(crate) struct LoadPicture {
     pub(crate) columns: Vec<Column>,
     pub(crate) limit_y: String,
-    /// The picture in words.
-    pub(crate) words: String,
 }
 
 /// Returns the column of a physical partition; `height` scales RU/s.
@@ -106,15 +102,12 @@ fn column(
     share: f64,
     height: impl Fn(f64) -> f64,
 ) -> Column {
-    let cell = cell(place(&partition.range), false);
     let (used, refused) = (height(load.ru), height(load.refused_ru));
     let kilobytes = match partition.kilobytes {
         Some(kilobytes) => figures::bytes(kilobytes as f64 * 1024.0),
         None => "unknown".to_owned(),
     };
     Column {
-        x: cell.x,
-        width: cell.width,
         load_y: figures::plain(100.0 - used),
         load_height: figures::plain(used),
         refused_y: figures::plain(100.0 - used - refused),
@@ -143,24 +136,12 @@ impl LoadPicture {
         let scale = highest.fold(share, f64::max) * 1.1;
         let height = |ru: f64| if scale > 0.0 { ru * 100.0 / scale } else { 0.0 };
         let mut columns = Vec::new();
-        let mut words = Vec::new();
         for (partition, load) in container.partitions.iter().zip(&loads) {
             columns.push(column(partition, load, share, height));
-            words.push(format!(
-                "partition {} at {} RU/s with {} refusals a second",
-                partition.range.id,
-                figures::grouped(load.ru),
-                figures::plain(load.throttled)
-            ));
         }
         Self {
             columns,
             limit_y: figures::plain(100.0 - height(share)),
-            words: format!(
-                "Share of each partition: {} RU/s. {}.",
-                figures::grouped(share),
-                words.join("; ")
-            ),
         }
     }
 }
@@ -230,6 +211,10 @@ pub(crate) struct Chart {
     pub(crate) crosses: Vec<Mark>,
     /// The reads for each write of the reader's traffic, if they lie in the chart.
     pub(crate) own: Option<Mark>,
+    /// The cost of the reader's traffic in each model: model, place, text.
+    pub(crate) own_points: Vec<(String, Mark)>,
+    /// The costs at the ratios of the axis, for the table: ratio, then one cost for each line.
+    pub(crate) rows: Vec<(String, Vec<String>)>,
     pub(crate) left: String,
     pub(crate) right: String,
     pub(crate) top: String,
@@ -271,6 +256,8 @@ impl Chart {
             own: own
                 .filter(|own| *own <= x_max)
                 .map(|own| mark(x(own), top, figures::plain(own))),
+            own_points: Vec::new(),
+            rows: Vec::new(),
             left: figures::plain(left),
             right: figures::plain(right),
             top: figures::plain(top),
@@ -285,9 +272,18 @@ impl Chart {
             chart
                 .y_ticks
                 .push(mark(y(cost), left, figures::plain(cost)));
+            let costs = lines.iter().map(|line| figures::ru(line.at(reads)));
+            chart.rows.push((figures::plain(reads), costs.collect()));
         }
         for line in lines {
             let (start, end) = (y(line.at(0.0)), y(line.at(x_max)));
+            if let Some(own) = own.filter(|own| *own <= x_max) {
+                let cost = line.at(own);
+                let point = mark(x(own), y(cost), figures::ru(cost));
+                chart
+                    .own_points
+                    .push((line.model.to_string().to_lowercase(), point));
+            }
             chart.lines.push(ChartLine {
                 model: line.model.to_string().to_lowercase(),
                 name: line.model.to_string(),
@@ -302,8 +298,8 @@ impl Chart {
                 label_y: figures::plain(end + 4.0),
             });
         }
-        for (reads, cost) in crossings_within(lines, x_max) {
-            let text = figures::plain(reads);
+        for (reads, cost, names) in crossings_within(lines, x_max) {
+            let text = format!("{names} at {}", figures::plain(reads));
             chart.crosses.push(mark(x(reads), y(cost), text));
         }
         chart.spread_labels();
@@ -326,13 +322,15 @@ impl Chart {
     }
 }
 
-/// Returns the reads and the cost at which two of the lines cross, up to `reads_max`.
-fn crossings_within(lines: &[CostLine], reads_max: f64) -> Vec<(f64, f64)> {
+/// Returns the reads and the cost at which two of the lines cross, up to `reads_max`, with the names
+/// of the two.
+fn crossings_within(lines: &[CostLine], reads_max: f64) -> Vec<(f64, f64, String)> {
     let mut crossings = Vec::new();
     for (index, a) in lines.iter().enumerate() {
         for b in &lines[index + 1..] {
             if let Some(reads) = a.break_even(b).filter(|reads| *reads <= reads_max) {
-                crossings.push((reads, a.at(reads)));
+                let names = format!("{} = {}", a.model, b.model);
+                crossings.push((reads, a.at(reads), names));
             }
         }
     }
@@ -422,8 +420,18 @@ mod tests {
         let lines = [line(Model::V1, 10.0, 5.0), line(Model::V3, 1.0, 32.0)];
         let chart = Chart::of(&lines, &[3.0], Some(2.0)).expect("a chart");
         assert_eq!((chart.lines.len(), chart.crosses.len()), (2, 1));
-        assert_eq!(chart.crosses[0].text, "3");
+        assert_eq!(chart.crosses[0].text, "V1 = V3 at 3");
         assert!(chart.own.is_some());
+        let own: Vec<&str> = chart
+            .own_points
+            .iter()
+            .map(|(_, point)| point.text.as_str())
+            .collect();
+        assert_eq!(own, ["25.00", "34.00"], "5 + 2 × 10 and 32 + 2 × 1");
+        assert_eq!(
+            chart.rows[0],
+            ("0".to_owned(), vec!["5.00".to_owned(), "32.00".to_owned()])
+        );
         assert!(Chart::of(&[], &[], None).is_none());
     }
 
