@@ -6,8 +6,9 @@ import { lives, polls, sliders } from "./live";
 import { onContent } from "./page";
 import { previews } from "./preview";
 import { drawer, themes } from "./switches";
+import { trials } from "./trials";
 
 // Previews and sliders listen before drafts are put back, which changes their controls.
-for (const setup of [themes, drawer, previews, sliders, lives, polls, drafts, forms]) {
+for (const setup of [themes, drawer, previews, sliders, lives, polls, drafts, forms, trials]) {
   onContent(setup);
 }

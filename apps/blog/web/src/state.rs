@@ -3,6 +3,7 @@
 use crate::Options;
 use crate::accounts::Accounts;
 use crate::cache::Cache;
+use crate::lesson::Running;
 use crate::markdown::Renderer;
 use crate::registration::Registrations;
 use crate::sessions::Sessions;
@@ -33,6 +34,8 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) comparing: Comparing,
     pub(crate) lab: Lab,
+    /// The visitors whose trials of the lesson run now.
+    pub(crate) trials: Running,
     /// Receipts of writes, with the records of their requests, by id.
     pub(crate) receipts: Cache<Receipt>,
     /// The last charge of a page in each model, by path without the model.
@@ -83,6 +86,7 @@ impl AppState {
                 control.prefix(),
                 options.lab.clone(),
             ),
+            trials: Running::default(),
             options,
             receipts: Cache::new(RECEIPTS_MAX),
             prices: Cache::new(PRICES_MAX),

@@ -3,6 +3,7 @@
 use super::laboratory::{Button, LabPart, buttons};
 use super::mix::{MixPart, Question, SliderGroup};
 use super::story::Story;
+use super::trials::Elements;
 use askama::Template;
 use orrery_blog::lesson::{Comparison, Lab};
 use std::collections::HashMap;
@@ -69,6 +70,8 @@ pub(crate) struct FormFields {
     pub(crate) token: String,
     /// The reason for which the last form did nothing; empty if there is none.
     pub(crate) notice: String,
+    /// The trials of the chapter.
+    pub(crate) trials: Elements,
 }
 
 /// One chapter.
@@ -90,6 +93,7 @@ pub(crate) struct ChapterPart {
     csrf: String,
     token: String,
     notice: String,
+    trials: Elements,
 }
 
 impl ChapterPart {
@@ -124,6 +128,7 @@ impl ChapterPart {
             csrf: form.csrf,
             token: form.token,
             notice: form.notice,
+            trials: form.trials,
         })
     }
 }
@@ -132,6 +137,11 @@ impl ChapterPart {
     /// Returns the title of the chapter.
     pub(crate) fn title(&self) -> &'static str {
         self.title
+    }
+
+    /// Returns the element of a trial; empty if the chapter has none of this name.
+    fn trial(&self, name: &str) -> &str {
+        self.trials.get(name).map_or("", String::as_str)
     }
 }
 

@@ -6,7 +6,9 @@
 //! comparison   chapters         the parts of pages, rendered without the frame
 //!              ├── story        figures of the article and of the last comparison
 //!              ├── mix          the calculator
-//!              └── laboratory   the lab
+//!              ├── laboratory   the lab
+//!              └── trials       experiments that answer at once, each with its picture
+//! parts                         an item, a query, a script, the frame of a picture
 //! pictures, figures             numbers as SVG and as text
 //! ```
 //!
@@ -19,9 +21,12 @@ mod figures;
 mod laboratory;
 mod mix;
 mod pages;
+mod parts;
 mod pictures;
 #[cfg(test)]
 mod samples;
 mod story;
+mod trials;
 
 pub(crate) use pages::router;
+pub(crate) use trials::Running;
