@@ -7,8 +7,10 @@ import { onContent } from "./page";
 import { replays } from "./pictures/replay";
 import { previews } from "./preview";
 import { drawer, themes } from "./switches";
+import { trials } from "./trials";
 
 // Previews and sliders listen before drafts are put back, which changes their controls.
-for (const setup of [themes, drawer, previews, sliders, lives, polls, drafts, forms, replays]) {
+const setups = [themes, drawer, previews, sliders, lives, polls, drafts, forms, trials, replays];
+for (const setup of setups) {
   onContent(setup);
 }

@@ -4,6 +4,7 @@ use crate::Options;
 use crate::accounts::Accounts;
 use crate::cache::Cache;
 use crate::lesson::Answers;
+use crate::lesson::Running;
 use crate::markdown::Renderer;
 use crate::registration::Registrations;
 use crate::sessions::Sessions;
@@ -38,6 +39,8 @@ pub(crate) struct Inner {
     pub(crate) lab: Lab,
     /// Answers to the questions of the lesson, by the secret of the browser.
     pub(crate) answers: Cache<Answers>,
+    /// The visitors whose trials of the lesson run now.
+    pub(crate) trials: Running,
     /// Receipts of writes, with the records of their requests, by id.
     pub(crate) receipts: Cache<Receipt>,
     /// The last charge of a page in each model, by path without the model.
@@ -88,6 +91,7 @@ impl AppState {
                 control.prefix(),
                 options.lab.clone(),
             ),
+            trials: Running::default(),
             options,
             answers: Cache::new(ANSWERS_MAX),
             receipts: Cache::new(RECEIPTS_MAX),

@@ -5,6 +5,7 @@ use super::mix::{MixPart, Question, SliderGroup};
 use super::questions::{self, Answers, QuestionView};
 use super::small_blog::{self, Fields, Picture};
 use super::story::Story;
+use super::trials::Elements;
 use askama::Template;
 use orrery_blog::lesson::{Comparison, Lab};
 use std::collections::HashMap;
@@ -81,6 +82,8 @@ pub(crate) struct FormFields {
     pub(crate) notice: String,
     /// The answers of this browser to the questions.
     pub(crate) answers: Answers,
+    /// The trials of the chapter.
+    pub(crate) trials: Elements,
 }
 
 /// The pictures of the lab's small blog as markup.
@@ -131,6 +134,7 @@ pub(crate) struct ChapterPart {
     csrf: String,
     token: String,
     notice: String,
+    trials: Elements,
 }
 
 impl ChapterPart {
@@ -172,6 +176,7 @@ impl ChapterPart {
             csrf: form.csrf,
             token: form.token,
             notice: form.notice,
+            trials: form.trials,
         })
     }
 }
@@ -180,6 +185,11 @@ impl ChapterPart {
     /// Returns the title of the chapter.
     pub(crate) fn title(&self) -> &'static str {
         self.title
+    }
+
+    /// Returns the element of a trial; empty if the chapter has none of this name.
+    fn trial(&self, name: &str) -> &str {
+        self.trials.get(name).map_or("", String::as_str)
     }
 }
 

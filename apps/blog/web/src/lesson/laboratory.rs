@@ -35,22 +35,10 @@ pub(crate) fn buttons(options: &LabOptions) -> Vec<Button> {
 
 fn question(experiment: Experiment) -> &'static str {
     match experiment {
-        Experiment::HotKey => {
-            "Four partitions share the throughput, and most of the load goes to one key. Which \
-             requests are refused: those on this key, or also those on a key of another partition?"
-        }
-        Experiment::Split => {
-            "A container with one partition gets more throughput than one partition can serve. \
-             Does a client notice?"
-        }
-        Experiment::BadKey => {
-            "Two containers get the same posts and the same load. One is partitioned by /type, one \
-             by /postId. Which one refuses?"
-        }
-        Experiment::FullKey => {
-            "Comments on one post never end. Which answer does the server give when the logical \
-             partition is full?"
-        }
+        Experiment::HotKey => "Most of the load goes to one key. Which requests are refused?",
+        Experiment::Split => "More throughput than one partition can serve. Does a client notice?",
+        Experiment::BadKey => "The same posts by /type and by /postId. Which container refuses?",
+        Experiment::FullKey => "Comments on one post never end. Which answer does the server give?",
         Experiment::Growth => "Posts fill a physical partition. Which change does its limit bring?",
     }
 }
@@ -126,7 +114,7 @@ impl LabPart {
             is_near: fill.is_near(),
             refusal: match &fill.refusal {
                 Some((status, sub_status, message)) => {
-                    format!("{status}/{sub_status}: {message}")
+                    format!("{status}/{sub_status}: {}", figures::server_words(message))
                 }
                 None => String::new(),
             },

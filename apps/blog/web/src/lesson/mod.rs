@@ -8,7 +8,9 @@
 //!              ├── mix          the calculator
 //!              ├── laboratory   the lab
 //!              ├── small_blog   pictures of the lab's small blog
-//!              └── questions    the five questions
+//!              ├── questions    the five questions
+//!              └── trials       experiments that answer at once, each with its picture
+//! parts                         an item, a query, a script, the frame of a picture
 //! pictures, figures             numbers as SVG and as text
 //! ```
 //!
@@ -22,12 +24,15 @@ mod lab_pages;
 mod laboratory;
 mod mix;
 mod pages;
+mod parts;
 mod pictures;
 mod questions;
 #[cfg(test)]
 mod samples;
 mod small_blog;
 mod story;
+mod trials;
 
 pub(crate) use pages::router;
 pub(crate) use questions::Answers;
+pub(crate) use trials::Running;

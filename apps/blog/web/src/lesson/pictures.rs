@@ -130,7 +130,7 @@ impl LoadPicture {
         let loads: Vec<Load> = container
             .partitions
             .iter()
-            .map(|partition| Load::of(partition, second))
+            .map(|partition| Load::of(partition, second, mean_charge(container)))
             .collect();
         let highest = loads.iter().map(|load| load.ru + load.refused_ru);
         let scale = highest.fold(share, f64::max) * 1.1;
@@ -146,6 +146,16 @@ impl LoadPicture {
     }
 }
 
+/// Returns the mean charge of a served request in RU. A partition that refuses every request has
+/// none of its own, so that of the container stands for all.
+fn mean_charge(container: &ContainerState) -> f64 {
+    let totals = container.partitions.iter().map(PartitionState::total);
+    let (served, ru) = totals.fold((0, 0.0), |(served, ru), total| {
+        (served + total.served, ru + total.ru)
+    });
+    ru / f64::from(served).max(1.0)
+}
+
 /// The load of one partition per second.
 struct Load {
     ru: f64,
@@ -155,7 +165,8 @@ struct Load {
 }
 
 impl Load {
-    fn of(partition: &PartitionState, second: Option<usize>) -> Self {
+    /// Returns the load of a partition; `mean_charge` is that of a request in its container.
+    fn of(partition: &PartitionState, second: Option<usize>, mean_charge: f64) -> Self {
         let (figures, seconds) = match second {
             Some(second) => (partition.seconds.get(second).copied(), 1.0),
             None => (
@@ -164,18 +175,12 @@ impl Load {
             ),
         };
         let figures = figures.unwrap_or_default();
-        let of_all = partition.total();
-        let ru_each = if of_all.served > 0 {
-            of_all.ru / f64::from(of_all.served)
-        } else {
-            0.0
-        };
         let Second { throttled, ru, .. } = figures;
         let throttled = f64::from(throttled) / seconds;
         Self {
             ru: ru / seconds,
             throttled,
-            refused_ru: throttled * ru_each,
+            refused_ru: throttled * mean_charge,
         }
     }
 }

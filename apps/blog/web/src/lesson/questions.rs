@@ -236,8 +236,8 @@ fn answer_words(trial: Trial, measured: &Measured) -> String {
             measured.message
         ),
         Trial::FullKey => format!(
-            "The neighbour accepted the write. The full partition answered {}",
-            measured.message
+            "The neighbour accepted the write. The full partition refused: “{}”.",
+            figures::server_words(&measured.message)
         ),
     }
 }

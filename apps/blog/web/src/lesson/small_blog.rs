@@ -6,11 +6,13 @@
 
 use super::comparison::{Failure, explain};
 use super::figures;
+use super::parts::{Item, Script, query};
 use askama::Template;
 use orrery_blog::Measurement;
 use orrery_blog::lesson::lab::small_blog::{
-    Added, Copy, Feed, Grown, Names, PolicyCost, Results, Step, TRUNCATE_FEED, UPDATE_USERNAMES,
+    Added, Copy, FEED_QUERY, Feed, Grown, Names, PolicyCost, Repeated, Results, SEARCH_QUERY, Step,
 };
+use orrery_blog::lesson::scripts::{TRUNCATE_FEED, UPDATE_USERNAMES};
 
 /// Squares in a row of the picture of the feed, and their size with the gap.
 const FEED_COLUMNS: usize = 20;
@@ -128,8 +130,10 @@ struct NamesPart {
     /// The last rename in words.
     words: String,
     repeated: String,
+    /// Markup of an item, and of the script.
     sample: String,
-    code: &'static str,
+    sql: String,
+    script: String,
 }
 
 /// The copies in one container.
@@ -196,15 +200,14 @@ impl NamesPart {
                 .as_ref()
                 .map(repeated_words)
                 .unwrap_or_default(),
-            sample: names
-                .map(|names| json_text(&names.sample))
-                .unwrap_or_default(),
-            code: UPDATE_USERNAMES,
+            sample: names.map(name_sample).unwrap_or_default(),
+            sql: names.map(name_query).unwrap_or_default(),
+            script: Script::new("updateUsernames", UPDATE_USERNAMES).html(),
         }
     }
 }
 
-fn repeated_words(repeated: &orrery_blog::lesson::lab::small_blog::Repeated) -> String {
+fn repeated_words(repeated: &Repeated) -> String {
     format!(
         "The procedure changed {} items and cost {} RU: the post {} had the name already.",
         repeated.updated,
@@ -213,7 +216,32 @@ fn repeated_words(repeated: &orrery_blog::lesson::lab::small_blog::Repeated) -> 
     )
 }
 
-/// Returns an item as a reader sees it.
+/// Returns a post in which the name is marked as a copy.
+fn name_sample(names: &Names) -> String {
+    Item::new("a post in posts", &names.sample)
+        .copy("userUsername", "username in users")
+        .html()
+}
+
+/// Returns the query with which the pipeline finds the posts with an old name.
+fn name_query(names: &Names) -> String {
+    let parameters = [
+        ("@userId".to_owned(), names.user["id"].clone()),
+        ("@username".to_owned(), names.user["username"].clone()),
+    ];
+    query(SEARCH_QUERY, &parameters)
+}
+
+/// Returns the newest item of the feed with its copies marked.
+fn feed_sample(feed: &Feed) -> String {
+    Item::new("the newest item in feed", &feed.sample)
+        .copy("title", "the post in posts")
+        .copy("content", "the first 35 characters")
+        .copy("userUsername", "username in users")
+        .html()
+}
+
+/// Returns a policy as a reader sees it.
 fn json_text(item: &serde_json::Value) -> String {
     serde_json::to_string_pretty(item).unwrap_or_default()
 }
@@ -286,8 +314,10 @@ struct FeedPart {
     posts: Vec<PostRow>,
     figures: Vec<Figure>,
     words: String,
+    /// Markup of an item, and of the script.
     sample: String,
-    code: &'static str,
+    sql: String,
+    script: String,
 }
 
 /// A post in the picture of the feed.
@@ -333,8 +363,9 @@ impl FeedPart {
             posts,
             figures: feed.map(feed_figures).unwrap_or_default(),
             words: feed.map(feed_words).unwrap_or_default(),
-            sample: feed.map(|feed| json_text(&feed.sample)).unwrap_or_default(),
-            code: TRUNCATE_FEED,
+            sample: feed.map(feed_sample).unwrap_or_default(),
+            sql: query(FEED_QUERY, &[]),
+            script: Script::new("truncateFeed", TRUNCATE_FEED).html(),
         }
     }
 }
@@ -417,8 +448,9 @@ struct UncutLine {
 impl UncutPart {
     fn of(results: &Results, fields: Fields) -> Self {
         let uncut = &results.uncut;
+        let newest = uncut.grown.last().map_or(0, |one| one.bytes);
         let fill = uncut.limit.map(|limit| {
-            let (bytes, limit) = (uncut.bytes as f64, limit as f64);
+            let (bytes, limit) = (newest as f64, limit as f64);
             (
                 figures::bytes(bytes),
                 figures::bytes(limit),
@@ -448,7 +480,7 @@ impl UncutPart {
             y_end: figures::plain(y_max),
             refusal: match &uncut.refusal {
                 Some((status, sub_status, message)) => {
-                    format!("{status}/{sub_status}: {message}")
+                    format!("{status}/{sub_status}: {}", figures::server_words(message))
                 }
                 None => String::new(),
             },
@@ -684,8 +716,7 @@ mod tests {
         let results = Results {
             uncut: Uncut {
                 grown: vec![grown(1_000, 700), grown(2_000, 0)],
-                bytes: 1 << 20,
-                limit: Some(1 << 20),
+                limit: Some(1_000_000),
                 refusal: Some((403, 1014, "full".to_owned())),
             },
             ..Results::default()

@@ -59,11 +59,11 @@ pub struct Feed {
 pub struct Grown {
     /// Number of posts.
     pub posts: u64,
-    /// Bytes of their texts.
+    /// Size of their physical partition, which has no other items, in bytes.
     pub bytes: u64,
     /// Cost of Q6.
     pub q6: Measurement,
-    /// Cost of the query for a user's posts in it, which the index on the date does not help.
+    /// Cost of the count that the trigger would make.
     pub count: Measurement,
     /// Charge of one more post.
     pub write: Charge,
@@ -74,8 +74,6 @@ pub struct Grown {
 pub struct Uncut {
     /// The measurements, one for each step.
     pub grown: Vec<Grown>,
-    /// Bytes written so far.
-    pub bytes: u64,
     /// The size limit of a logical partition, if it was lowered.
     pub limit: Option<u64>,
     /// The answer to the write beyond the limit: status, sub-status and message.
@@ -161,7 +159,7 @@ async fn write_uncut(stage: &mut Stage, short: &Value) -> Result<Charge, BlogErr
 pub(super) async fn grow(stage: &mut Stage, uncut: &mut Uncut) -> Result<(), BlogError> {
     for _ in 0..GROWTH / BATCH {
         match add_batch(stage).await {
-            Ok(bytes) => uncut.bytes += bytes,
+            Ok(()) => {}
             Err(BlogError::Refused {
                 status,
                 sub_status,
@@ -183,36 +181,32 @@ pub(super) async fn grow(stage: &mut Stage, uncut: &mut Uncut) -> Result<(), Blo
             Err(other) => return Err(other),
         }
     }
-    let grown = measure(stage, uncut.bytes).await?;
+    let grown = measure(stage).await?;
     uncut.grown.push(grown);
     Ok(())
 }
 
-/// Adds the posts of one transaction and returns their bytes.
-async fn add_batch(stage: &mut Stage) -> Result<u64, BlogError> {
+/// Adds the posts of one transaction.
+async fn add_batch(stage: &mut Stage) -> Result<(), BlogError> {
     let mut items = Vec::with_capacity(BATCH as usize);
-    let mut bytes = 0;
     for n in 0..BATCH {
         // The numbers lie behind those of posts that the other steps write.
         let number = 10_000 + stage.uncut_posts + n;
         let post = stage.data.fresh_post(number);
         let item = crate::models::post_item(stage.blog.model(), &post, 0, 0);
-        let short = short_post(&item).unwrap_or_default();
-        bytes += short.to_string().len() as u64;
-        items.push(short);
+        items.push(short_post(&item).unwrap_or_default());
     }
     let (client, uncut) = (&stage.blog.client, &stage.uncut);
     let arguments = json!([items]);
     let created = client
         .execute(&Meter::new(), uncut, KEY, "bulkLoad", &arguments)
         .await?;
-    let created = created.as_u64().unwrap_or_default();
-    stage.uncut_posts += created;
-    Ok(bytes * created / BATCH)
+    stage.uncut_posts += created.as_u64().unwrap_or_default();
+    Ok(())
 }
 
 /// Measures the feed without the trigger.
-async fn measure(stage: &mut Stage, bytes: u64) -> Result<Grown, BlogError> {
+async fn measure(stage: &mut Stage) -> Result<Grown, BlogError> {
     let (client, uncut) = (&stage.blog.client, &stage.uncut);
     let (meter, started) = (Meter::recording(), Instant::now());
     client.query(&meter, uncut, KEY, &Query::new(FEED)).await?;
@@ -222,6 +216,9 @@ async fn measure(stage: &mut Stage, bytes: u64) -> Result<Grown, BlogError> {
     let rows = client.query(&meter, uncut, KEY, &count).await?;
     let posts = rows.iter().filter_map(Value::as_u64).sum();
     let count = meter.measurement(started.elapsed());
+
+    let sizes = client.partition_sizes(uncut).await?;
+    let bytes = sizes.iter().map(|size| size.kilobytes << 10).sum();
 
     // One more post, if the logical partition takes one.
     let post = stage.data.fresh_post(9_000_000 + stage.uncut_posts);

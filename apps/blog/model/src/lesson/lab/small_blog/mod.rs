@@ -35,10 +35,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The procedure that gives the items of a user another name in one logical partition.
-pub const UPDATE_USERNAMES: &str = include_str!("../../../scripts/updateUsernames.js");
-/// The post-trigger that cuts the feed.
-pub const TRUNCATE_FEED: &str = include_str!("../../../scripts/truncateFeed.js");
+/// The query with which the pipeline finds the posts with an old name.
+pub const SEARCH_QUERY: &str = crate::pipelines::POSTS_WITH_OLD_NAME;
+/// The query of the feed, Q6.
+pub const FEED_QUERY: &str = crate::models::FEED;
 
 /// Time for which a step waits for the end of another one.
 const TURN_TIME_MAX: Duration = Duration::from_secs(20);
