@@ -6,10 +6,13 @@ import { forms } from "./forms";
 import { lives, polls, sliders } from "./live";
 import { lights } from "./meter";
 import { onContent } from "./page";
+import { replays } from "./pictures/replay";
 import { previews } from "./preview";
 import { drawer, themes } from "./switches";
+import { trials } from "./trials";
 
 // Previews and sliders listen before drafts are put back, which changes their controls.
-for (const setup of [themes, drawer, lights, copies, previews, sliders, lives, polls, drafts, forms]) {
+const setups = [themes, drawer, lights, copies, previews, sliders, lives, polls, drafts, forms, trials, replays];
+for (const setup of setups) {
   onContent(setup);
 }

@@ -24,7 +24,8 @@ function note(form: HTMLFormElement, text: string): void {
   place.textContent = text;
 }
 
-function body(form: HTMLFormElement, button: HTMLElement | null): URLSearchParams {
+/** Returns the fields of a form with those of the pressed button. */
+export function body(form: HTMLFormElement, button: HTMLElement | null): URLSearchParams {
   const data = new FormData(form, button);
   const fields = new URLSearchParams();
   for (const [name, value] of data) {

@@ -9,7 +9,7 @@
 import { exchange, parsed, target } from "./page";
 
 const DEFAULT_MS = 1000;
-const PAUSE_MS = 80;
+const PAUSE_MS = 300;
 
 async function fetched(url: string): Promise<Document | null> {
   try {
@@ -51,23 +51,34 @@ export function polls(root: ParentNode): void {
 function live(form: HTMLFormElement): void {
   const id = (form.dataset.live ?? "").replace(/^#/, "");
   let timer = 0;
-  let newest = 0;
+  let isAsking = false;
+  let isChanged = false;
   const ask = async (): Promise<void> => {
-    newest += 1;
-    const own = newest;
+    // One question at a time: a drag asks at once, and again with its newest values.
+    if (isAsking) {
+      isChanged = true;
+      return;
+    }
+    isAsking = true;
+    isChanged = false;
     const fields = new URLSearchParams();
     for (const [name, value] of new FormData(form)) fields.append(name, String(value));
     const url = target(form);
     url.search = fields.toString();
     const answer = await fetched(url.href);
-    if (!answer || own !== newest) return;
-    exchange(id, answer);
-    history.replaceState(null, "", url);
-  };
-  form.addEventListener("input", () => {
+    isAsking = false;
+    if (answer && form.isConnected) exchange(id, answer);
+    if (isChanged) {
+      await ask();
+      return;
+    }
+    // The browser bounds the changes of the address; the last one counts.
     window.clearTimeout(timer);
-    timer = window.setTimeout(() => void ask(), PAUSE_MS);
-  });
+    timer = window.setTimeout(() => {
+      if (form.isConnected) history.replaceState(null, "", url);
+    }, PAUSE_MS);
+  };
+  form.addEventListener("input", () => void ask());
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     void ask();

@@ -5,5 +5,6 @@ import "./tests/models.js";
 import "./tests/meter.js";
 import "./tests/compare.js";
 import "./tests/hostile.js";
+import "./tests/lab.js";
 import "./tests/outage.js";
 import "./tests/pages.js";

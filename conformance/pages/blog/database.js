@@ -28,9 +28,42 @@ export class Database {
     return this.send("POST", `${container}/docs`, container, row.key, body, Math.max(row.items, 1));
   }
 
-  send(method, path, link, key, body, itemsMax) {
+  /** The charge of a query in one logical partition, with a page that holds all rows. */
+  async queryCharge(container, key, sql, parameters = []) {
+    const link = `dbs/${this.name}/colls/${container}`;
+    const body = JSON.stringify({ query: sql, parameters });
+    const answer = await this.send("POST", `${link}/docs`, link, key, body, -1);
+    assert.ok(answer.ok, `${sql} is answered with ${answer.status}`);
+    return Number(answer.headers.get("x-ms-request-charge")).toFixed(2);
+  }
+
+  /** The charge of a read by id and key. */
+  async readCharge(container, key, id) {
+    const link = `dbs/${this.name}/colls/${container}/docs/${id}`;
+    const answer = await this.send("GET", link, link, key);
+    assert.ok(answer.ok, `${link} is answered with ${answer.status}`);
+    return Number(answer.headers.get("x-ms-request-charge")).toFixed(2);
+  }
+
+  /** The items of a query over all partitions of a container. */
+  async items(container, key, sql) {
+    const link = `dbs/${this.name}/colls/${container}`;
+    const answer = await this.send("POST", `${link}/docs`, link, key, JSON.stringify({ query: sql, parameters: [] }), 1000);
+    assert.ok(answer.ok, `${sql} is answered with ${answer.status}`);
+    return (await answer.json()).Documents;
+  }
+
+  /** The charge and the answer of a stored procedure. */
+  async execute(container, key, procedure, args) {
+    const link = `dbs/${this.name}/colls/${container}/sprocs/${procedure}`;
+    const answer = await this.send("POST", link, link, key, JSON.stringify(args), undefined, "sprocs");
+    assert.ok(answer.ok, `${procedure} is answered with ${answer.status}`);
+    return { charge: Number(answer.headers.get("x-ms-request-charge")).toFixed(2), body: await answer.json() };
+  }
+
+  send(method, path, link, key, body, itemsMax, type = "docs") {
     const date = new Date().toUTCString();
-    const text = `${method.toLowerCase()}\ndocs\n${link}\n${date.toLowerCase()}\n\n`;
+    const text = `${method.toLowerCase()}\n${type}\n${link}\n${date.toLowerCase()}\n\n`;
     const signature = createHmac("sha256", Buffer.from(this.key, "base64")).update(text).digest("base64");
     const headers = {
       authorization: encodeURIComponent(`type=master&ver=1.0&sig=${signature}`),
@@ -38,7 +71,7 @@ export class Database {
       "x-ms-version": "2020-07-15",
       "x-ms-documentdb-partitionkey": JSON.stringify([key]),
     };
-    if (body !== undefined) {
+    if (body !== undefined && type === "docs") {
       headers["content-type"] = "application/query+json";
       headers["x-ms-documentdb-isquery"] = "true";
       // The page that the blog read had this many items.

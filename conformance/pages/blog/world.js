@@ -51,10 +51,11 @@ export function addressOf(program) {
 /**
  * Opens a page of a person of their own, with cookies and storage of their own; closes it when the test ends.
  *
- * `blog` is a running blog, by default the shared one; `javaScript: false` switches scripts off, and
- * `reducedMotion: "no-preference"` switches motion on.
+ * `blog` is a running blog, by default the shared one; `javaScript: false` switches scripts off;
+ * `reducedMotion: "no-preference"` lets pages move.
  */
-export async function person(test, { blog, javaScript = true, width = 1280, colorScheme = "light", reducedMotion = "reduce" } = {}) {
+export async function person(test, options = {}) {
+  const { blog, javaScript = true, width = 1280, colorScheme = "light", reducedMotion = "reduce" } = options;
   const address = addressOf(await (blog ?? sharedBlog()));
   const context = await (await sharedBrowser()).newContext({
     baseURL: address,

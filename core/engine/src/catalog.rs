@@ -51,8 +51,8 @@ use crate::container::owners::Owners;
 use crate::container::settings::Settings;
 use crate::container::tasks::BackgroundTask;
 use crate::errors::storage_failure;
-use crate::partition::key_limit::KeyLimit;
 use crate::partition::keys::CATALOG_PARTITION;
+use crate::partition::size_limits::SizeLimits;
 use crate::partition::staging::StagingWriter;
 use crate::partition::stamps::stamp;
 use crate::partition::{CommitChanges, Partition, Phase, keys, scan, wait_durable};
@@ -89,7 +89,7 @@ pub(crate) struct Catalog {
     container_ru: u32,
     /// Versions that are kept in containers without a policy.
     account_versions: Option<AccountVersions>,
-    key_limit: Arc<KeyLimit>,
+    size_limits: Arc<SizeLimits>,
     /// Budgets of databases with their own throughput, by database. Their containers share them.
     shared_budgets: Mutex<HashMap<Rid, SharedBudget>>,
     /// Partition 0 of the store, which holds the rows of the catalog.
@@ -151,8 +151,16 @@ impl Catalog {
         world: Arc<dyn World>,
         throughput: ThroughputOptions,
         account_versions: Option<AccountVersions>,
+        size_limits: Arc<SizeLimits>,
     ) -> Result<Self> {
-        let catalog = Catalog::empty(store, owners, world, throughput, account_versions);
+        let catalog = Catalog::empty(
+            store,
+            owners,
+            world,
+            throughput,
+            account_versions,
+            size_limits,
+        );
 
         // An interrupted restoration leaves rows of a set that never became current.
         catalog.use_row_set(catalog.stored_row_set()?);
@@ -187,6 +195,7 @@ impl Catalog {
         world: Arc<dyn World>,
         throughput: ThroughputOptions,
         account_versions: Option<AccountVersions>,
+        size_limits: Arc<SizeLimits>,
     ) -> Self {
         let store_is_remote = store.capabilities().remote;
         let partition = Partition::new(
@@ -206,7 +215,7 @@ impl Catalog {
             gigabyte_bytes: limits::GIGABYTE,
             container_ru: limits::CONTAINER_RU_PER_SECOND,
             account_versions,
-            key_limit: Arc::default(),
+            size_limits,
             shared_budgets: Mutex::default(),
             partition,
             row_set: AtomicU64::new(0),
@@ -562,9 +571,9 @@ impl Catalog {
         &self.agenda
     }
 
-    /// Returns the limit on the size of a logical partition.
-    pub(crate) fn key_limit(&self) -> &Arc<KeyLimit> {
-        &self.key_limit
+    /// Returns the limits on the sizes of partitions.
+    pub(crate) fn size_limits(&self) -> &SizeLimits {
+        &self.size_limits
     }
 
     /// Returns the bytes that count as one gigabyte.

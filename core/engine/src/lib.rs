@@ -126,6 +126,7 @@ pub use orrery_script::Ticket;
 pub use orrery_sql::{ClauseInfo, FunctionInfo, Language, PropertyInfo, language};
 pub use ownership::{GrantedPartition, LeaseholderWork, NUMBERS_PER_GRANT, PartitionShare};
 pub use partition::key_limit::LargeKey;
+pub use partition::size_limits::DatabaseLimits;
 pub use partition::stamps::is_unset_clock;
 pub use pending::{Pending, PendingBatch};
 pub use prediction::{Arrival, PredictionTurn, SampledItem, Sampling, Served};
@@ -147,6 +148,7 @@ use orrery_model::world::World;
 use orrery_model::{Result, Rid, limits};
 use orrery_script::{PoolOptions, ScriptPool};
 use orrery_storage::{Copies, Store};
+use partition::size_limits::SizeLimits;
 use query::{QueryMemory, Slots};
 use replica::ReplicaStore;
 use request::{Outcome, Position};
@@ -195,6 +197,8 @@ pub struct EngineOptions {
     /// Bytes of items that one logical partition may have. The service's limit is
     /// [`limits::LOGICAL_PARTITION_BYTES`].
     pub logical_partition_bytes: u64,
+    /// Limits of single databases, in place of the two above.
+    pub database_limits: Vec<DatabaseLimits>,
     /// Bytes of items that count as a gigabyte where throughput follows the stored data. The
     /// service counts 2^30.
     pub gigabyte: u64,
@@ -219,11 +223,21 @@ impl EngineOptions {
             query_memory: MemoryBudget::unlimited(),
             partition_bytes: limits::PARTITION_BYTES,
             logical_partition_bytes: limits::LOGICAL_PARTITION_BYTES,
+            database_limits: Vec::new(),
             gigabyte: limits::GIGABYTE,
             container_ru: limits::CONTAINER_RU_PER_SECOND,
             account_versions: None,
             owners: Arc::new(SoleOwner),
         }
+    }
+
+    /// Returns the limits on the sizes of partitions.
+    fn size_limits(&self) -> Arc<SizeLimits> {
+        Arc::new(SizeLimits::new(
+            self.partition_bytes,
+            self.logical_partition_bytes,
+            self.database_limits.clone(),
+        ))
     }
 }
 
@@ -241,7 +255,6 @@ pub struct Engine {
     slots: Slots,
     query_memory: QueryMemory,
     meters: Meters,
-    partition_bytes: u64,
     range_changes: RangeChanges,
     agenda: Arc<Agenda>,
     confirmed_clock: ConfirmedClock,
@@ -285,6 +298,7 @@ impl Engine {
             Arc::clone(&world),
             options.throughput,
             options.account_versions,
+            options.size_limits(),
         )?;
         let engine = Engine::on_catalog(catalog, store, options, scripts, world);
         engine.begin_confirmed_clock()?;
@@ -333,7 +347,6 @@ impl Engine {
         scripts: Arc<ScriptPool>,
         world: Arc<dyn World>,
     ) -> Engine {
-        catalog.key_limit().set(options.logical_partition_bytes);
         Engine {
             agenda: Arc::clone(catalog.agenda()),
             confirmed_clock: ConfirmedClock::default(),
@@ -357,7 +370,6 @@ impl Engine {
             denied_scripts: DeniedScripts::new(options.script_denial),
             slots: Slots::new(std::thread::available_parallelism().map_or(1, usize::from)),
             query_memory: QueryMemory::new(options.query_memory),
-            partition_bytes: options.partition_bytes,
             range_changes: RangeChanges::default(),
         }
     }
@@ -463,5 +475,6 @@ fn empty_catalog(
         Arc::clone(world),
         options.throughput,
         options.account_versions,
+        options.size_limits(),
     )
 }

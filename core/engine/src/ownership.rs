@@ -240,7 +240,10 @@ impl Engine {
         }
         // What was counted here under an earlier grant was reported then.
         let _ = partition.meter.take_report();
-        partition.expect_growth(self.partition_bytes, self.catalog().gigabyte_bytes());
+        partition.expect_growth(
+            container.partition_bytes_max(),
+            self.catalog().gigabyte_bytes(),
+        );
         enter_partition_work(&container);
         Ok(())
     }
@@ -301,7 +304,10 @@ impl Engine {
     pub(crate) fn leave_to_leaseholder(&self, container: &Container) {
         lock(&self.leaseholder_work.0).insert(container.rid());
         for partition in container.partitions().iter().filter(|p| p.is_owned()) {
-            partition.expect_growth(self.partition_bytes, self.catalog().gigabyte_bytes());
+            partition.expect_growth(
+                container.partition_bytes_max(),
+                self.catalog().gigabyte_bytes(),
+            );
         }
     }
 }

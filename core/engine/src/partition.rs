@@ -35,8 +35,8 @@
 //!
 //! The modules: `keys` draws every key, `row` and `item_rows` are the rows of an item,
 //! `transaction` turns changes into commits, `writer` submits them; `visibility`, `versions` and
-//! `session` are rules of readers; `key_sizes` and `key_limit` bound logical partitions;
-//! `change_capture` and `staging` serve splits and merges.
+//! `session` are rules of readers; `key_sizes` and `key_limit` bound logical partitions by
+//! `size_limits`; `change_capture` and `staging` serve splits and merges.
 //!
 //! Left out: the catalog, which knows the partitions of a container, and the network.
 
@@ -55,6 +55,7 @@ pub(crate) mod keys;
 pub(crate) mod row;
 pub(crate) mod row_reader;
 pub(crate) mod session;
+pub(crate) mod size_limits;
 pub(crate) mod staging;
 pub(crate) mod stamps;
 pub(crate) mod transaction;

@@ -120,33 +120,23 @@ impl Engine {
         }
     }
 
-    /// Opens an empty engine in memory with the prices and limits of this one. Its scripts run in
-    /// the processes of this engine, and its queries share the memory of queries. No budget is
-    /// enforced.
+    /// Opens an empty engine in memory with the prices of this one and the limits of `container`.
+    /// Its scripts run in the processes of this engine, and its queries share the memory of
+    /// queries. No budget is enforced.
     ///
     /// # Errors
     /// 500 if the engine does not open.
-    pub fn scratch_engine(&self, world: Arc<dyn World>) -> Result<Engine> {
+    pub fn scratch_engine(&self, container: &Container, world: Arc<dyn World>) -> Result<Engine> {
         let options = EngineOptions {
             profile: self.profile,
             throughput: ThroughputOptions::default(),
             query_memory: Arc::clone(self.query_memory()),
-            logical_partition_bytes: self.catalog().key_limit().bytes_max(),
-            partition_bytes: self.partition_bytes,
+            logical_partition_bytes: container.logical_partition_bytes_max(),
+            partition_bytes: container.partition_bytes_max(),
             ..EngineOptions::new(self.scripts.options().clone())
         };
         let store = Arc::new(MemoryStore::new());
         Engine::open_with_scripts(store, options, Arc::clone(&self.scripts), world)
-    }
-
-    /// Returns the bytes of items beyond which a physical partition is split.
-    pub fn partition_bytes(&self) -> u64 {
-        self.partition_bytes
-    }
-
-    /// Returns the bytes of items that one logical partition may have.
-    pub fn logical_partition_bytes(&self) -> u64 {
-        self.catalog().key_limit().bytes_max()
     }
 
     /// Returns the bytes that the store holds, roughly.

@@ -3,7 +3,7 @@
 
 use crate::support::*;
 use orrery_engine::request::*;
-use orrery_engine::{BackgroundTask, Container, Engine, EngineOptions, Profile};
+use orrery_engine::{BackgroundTask, Container, DatabaseLimits, Engine, EngineOptions, Profile};
 use orrery_model::world::SeededWorld;
 use orrery_model::{Error, Json};
 use orrery_storage::{MemoryStore, Store};
@@ -135,6 +135,42 @@ fn a_logical_partition_grows_up_to_the_limit_and_shrinks_from_there() {
     check_full(&put(&create, &item("a", "x", 0)).expect_err("full"));
     let (warnings, refusals) = (engine.large_key_warnings(), engine.large_key_refusals());
     assert_eq!((warnings, refusals), (1, 4));
+}
+
+#[test]
+fn a_database_may_have_a_limit_of_its_own_also_after_a_restart() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let world = Arc::new(SeededWorld::new(START_MS, 1));
+    let open = |database: &str| {
+        let options = EngineOptions {
+            database_limits: vec![DatabaseLimits {
+                database: database.to_owned(),
+                partition_bytes: 2 * LIMIT,
+                logical_partition_bytes: LIMIT,
+            }],
+            ..options(Profile::Modern)
+        };
+        Engine::open(store.clone(), options, world.clone()).expect("an engine")
+    };
+    let engine = open("db");
+    let container = full_key(&engine);
+    assert_eq!(container.logical_partition_bytes_max(), LIMIT);
+    assert_eq!(container.partition_bytes_max(), 2 * LIMIT);
+    drop((container, engine));
+
+    // The stored container reads its limits when it is opened again.
+    let engine = open("db");
+    let container = engine
+        .container(Id::Name("db"), Id::Name("items"))
+        .expect("the stored container");
+    let beyond = item("a", "x", 0);
+    check_full(&put(&engine, &container, &WriteOperation::Upsert, &beyond).expect_err("full"));
+    drop((container, engine));
+    let engine = open("another");
+    let container = engine
+        .container(Id::Name("db"), Id::Name("items"))
+        .expect("the stored container");
+    put(&engine, &container, &WriteOperation::Upsert, &beyond).expect("the account's limit");
 }
 
 #[test]

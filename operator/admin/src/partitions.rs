@@ -165,8 +165,8 @@ pub(crate) fn list(call: &Call) -> Result<Answer, Problem> {
         object! {
             "partitions" => partitions,
             "lineage" => lineage_json(&container),
-            "physicalPartitionBytesMax" => call.engine().physical_partition_bytes_max(),
-            "logicalPartitionBytesMax" => call.engine().logical_partition_bytes_max(),
+            "physicalPartitionBytesMax" => container.partition_bytes_max(),
+            "logicalPartitionBytesMax" => container.logical_partition_bytes_max(),
         },
     )
 }

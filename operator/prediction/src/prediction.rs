@@ -180,14 +180,7 @@ pub fn predict(
     let design = Design::of(&run, container)?;
     let mut current = PredictionSide::of(&run, container, None);
     let mut proposed = PredictionSide::of(&run, container, proposal.throughput);
-    let plan = proposed_design(
-        &run,
-        container,
-        &design,
-        proposal,
-        &proposed,
-        &sample.summary,
-    )?;
+    let plan = proposed_design(container, &design, proposal, &proposed, &sample.summary)?;
     let now = Scratch::fill(&mut run, container, &design, &sample)?;
     let then = Scratch::fill(&mut run, container, &plan, &sample)?;
     let pair = Pair {
@@ -197,8 +190,8 @@ pub fn predict(
     };
 
     // Sizes are read before requests change the items.
-    current.measure(&run, &now, &sample)?;
-    proposed.measure(&run, &then, &sample)?;
+    current.measure(&now, &sample)?;
+    proposed.measure(&then, &sample)?;
     let workload = Chooser::new(&sample, &now).workload(traffic.as_ref(), &proposal.queries);
     let mut runs = Vec::with_capacity(workload.groups.len());
     for (at, group) in workload.groups.iter().enumerate() {
@@ -227,7 +220,6 @@ pub fn predict(
 
 /// Returns the proposed settings, with the physical partitions that data and throughput need.
 fn proposed_design(
-    run: &Run<'_>,
     container: &Container,
     design: &Design,
     proposal: &Proposal,
@@ -242,7 +234,7 @@ fn proposed_design(
     };
     let by_bytes = sample
         .container_bytes
-        .div_ceil(run.engine.partition_bytes().max(1));
+        .div_ceil(container.partition_bytes_max().max(1));
     let by_bytes = u32::try_from(by_bytes).unwrap_or(u32::MAX).max(1);
     let by_throughput = match (side.ru_per_second, side.is_autoscale, is_same_key) {
         (Some(ru), false, false) => ru.div_ceil(MANUAL_RU_PER_PARTITION),
@@ -288,12 +280,7 @@ impl PredictionSide {
     }
 
     /// Adds the sizes of a filled container.
-    fn measure(
-        &mut self,
-        run: &Run<'_>,
-        scratch: &Scratch,
-        sample: &Sample,
-    ) -> Result<(), Failure> {
+    fn measure(&mut self, scratch: &Scratch, sample: &Sample) -> Result<(), Failure> {
         let summary = &sample.summary;
         for path in scratch.definition().paths() {
             self.key_paths.push(format!("/{}", path.join("/")));
@@ -309,12 +296,12 @@ impl PredictionSide {
         self.item_bytes = summary.container_bytes;
         self.conflicts = scratch.conflicts;
         (self.refused, self.refusal) = scratch.refused.clone();
-        self.add_keys(run, scratch, sample);
+        self.add_keys(scratch, sample);
         Ok(())
     }
 
     /// Adds the sizes of the logical and the physical partitions.
-    fn add_keys(&mut self, run: &Run<'_>, scratch: &Scratch, sample: &Sample) {
+    fn add_keys(&mut self, scratch: &Scratch, sample: &Sample) {
         let summary = &sample.summary;
         // Texts of the sample are without system properties, the bytes of the container are not.
         let scale = summary.container_bytes as f64 / summary.random_bytes.max(1) as f64;
@@ -333,7 +320,7 @@ impl PredictionSide {
         let mut largest: Vec<(u64, usize)> = keys.into_values().collect();
         largest.sort_by_key(|(bytes, at)| (Reverse(*bytes), *at));
         self.keys.distinct = largest.len() as u64;
-        self.keys.limit_bytes = run.engine.logical_partition_bytes();
+        self.keys.limit_bytes = scratch.container.logical_partition_bytes_max();
         for (bytes, at) in largest.into_iter().take(LARGEST) {
             if let Some(placed) = &scratch.placed[at] {
                 self.keys.largest.push(LargestKey {

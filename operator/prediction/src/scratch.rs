@@ -153,7 +153,7 @@ impl Scratch {
             drawn: AtomicU64::new(0),
         });
         let world: Arc<dyn World> = Arc::clone(&clock) as Arc<dyn World>;
-        let engine = run.engine.scratch_engine(world)?;
+        let engine = run.engine.scratch_engine(container, world)?;
         let copy = create(&engine, container, design)?;
         let (ranges, _) = engine.partition_key_ranges(&copy)?;
         let mut scratch = Scratch {

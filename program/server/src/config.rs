@@ -11,7 +11,8 @@ use crate::memory::{Memory, MemoryLimit};
 use orrery_client::Secret;
 use orrery_console::Access;
 use orrery_engine::{
-    AccountVersions, CrossPartitionQueries, Profile, ScriptDenial, ThroughputOptions,
+    AccountVersions, CrossPartitionQueries, DatabaseLimits, Profile, ScriptDenial,
+    ThroughputOptions,
 };
 use orrery_gateway::{Consistency, LogFormat, LogLevel, SlowRequests};
 use orrery_script::HostCommand;
@@ -164,6 +165,8 @@ pub struct EngineConfig {
     pub logical_partition_bytes: u64,
     /// The size beyond which a physical partition is split.
     pub physical_partition_bytes: u64,
+    /// Limits of single databases, in place of the two above.
+    pub database_limits: Vec<DatabaseLimits>,
     /// The time-outs after which a script is refused.
     pub script_denial: ScriptDenial,
     /// Seconds for which every container keeps the versions of its items; `None` for none.

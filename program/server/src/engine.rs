@@ -67,6 +67,7 @@ pub(crate) fn engine_options(
         throughput: config.engine.throughput,
         logical_partition_bytes: config.engine.logical_partition_bytes,
         partition_bytes: config.engine.physical_partition_bytes,
+        database_limits: config.engine.database_limits.clone(),
         container_ru: config.engine.container_ru,
         script_denial: config.engine.script_denial,
         account_versions: config.account_versions(),

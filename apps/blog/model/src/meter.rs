@@ -10,7 +10,7 @@ use crate::sync::lock;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A request charge in hundredths of a request unit (RU).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
@@ -144,6 +144,8 @@ struct Sums {
     records: Option<Vec<RequestRecord>>,
     /// Number of items that records may still list.
     items_left: usize,
+    /// The moment of each record.
+    moments: Vec<Instant>,
 }
 
 /// Sums the responses that belong to one request of the blog. Clones share the same sums.
@@ -187,6 +189,13 @@ impl Meter {
         lock(&self.0).records.clone().unwrap_or_default()
     }
 
+    /// Returns the records so far, each with the moment of its answer.
+    pub(crate) fn records_with_moments(&self) -> Vec<(RequestRecord, Instant)> {
+        let sums = lock(&self.0);
+        let records = sums.records.clone().unwrap_or_default();
+        records.into_iter().zip(sums.moments.clone()).collect()
+    }
+
     /// Adds one response.
     pub(crate) fn add(&self, record: RequestRecord) {
         let mut sums = lock(&self.0);
@@ -196,9 +205,11 @@ impl Meter {
         sums.items_left = sums.items_left.saturating_sub(record.read.len());
         sums.partitions
             .insert((record.container.clone(), record.range.clone()));
-        if let Some(records) = &mut sums.records {
-            records.push(record);
-        }
+        let Some(records) = &mut sums.records else {
+            return;
+        };
+        records.push(record);
+        sums.moments.push(Instant::now());
     }
 
     /// Returns the sums so far together with the given time.

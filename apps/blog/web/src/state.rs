@@ -3,6 +3,8 @@
 use crate::Options;
 use crate::accounts::Accounts;
 use crate::cache::Cache;
+use crate::lesson::Answers;
+use crate::lesson::Running;
 use crate::markdown::Renderer;
 use crate::prices::PagePrices;
 use crate::registration::Registrations;
@@ -17,6 +19,8 @@ use std::time::Instant;
 
 /// Receipts in memory; older ones are read from the journal, without records.
 const RECEIPTS_MAX: usize = 2_000;
+/// Browsers whose answers to the questions are remembered.
+const ANSWERS_MAX: usize = 2_000;
 
 /// The state of the application. Clones share it.
 #[derive(Clone)]
@@ -32,6 +36,10 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) comparing: Comparing,
     pub(crate) lab: Lab,
+    /// Answers to the questions of the lesson, by the secret of the browser.
+    pub(crate) answers: Cache<Answers>,
+    /// The visitors whose trials of the lesson run now.
+    pub(crate) trials: Running,
     /// Receipts of writes, with the records of their requests, by id.
     pub(crate) receipts: Cache<Receipt>,
     /// The last price of each page in each model.
@@ -82,7 +90,9 @@ impl AppState {
                 control.prefix(),
                 options.lab.clone(),
             ),
+            trials: Running::default(),
             options,
+            answers: Cache::new(ANSWERS_MAX),
             receipts: Cache::new(RECEIPTS_MAX),
             prices: Arc::new(PagePrices::new()),
             counters: Counters::default(),

@@ -480,7 +480,8 @@ impl Engine {
             let Ok(snapshot) = partition.snapshot_of_accepted() else {
                 continue;
             };
-            let is_large = Partition::counters(snapshot.as_ref())?.bytes > self.partition_bytes;
+            let bytes = Partition::counters(snapshot.as_ref())?.bytes;
+            let is_large = bytes > container.partition_bytes_max();
             // A partition with one partition key cannot be split.
             if is_large && median(partition)?.is_some() {
                 return Ok(Some(RangeChange::Split {

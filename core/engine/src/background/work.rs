@@ -233,7 +233,10 @@ impl Engine {
         self.catalog().raise_autoscale_offer_of(container)?;
         let split = self.split_container(container);
         for partition in container.partitions().iter() {
-            partition.expect_growth(self.partition_bytes, self.catalog().gigabyte_bytes());
+            partition.expect_growth(
+                container.partition_bytes_max(),
+                self.catalog().gigabyte_bytes(),
+            );
         }
         split
     }

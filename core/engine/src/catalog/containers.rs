@@ -21,6 +21,7 @@ use crate::errors::{gone_error, storage_failure};
 use crate::index::generations::{Generation, Policies};
 use crate::index::policy::Policy;
 use crate::partition::key_limit::{KeyLimit, LargeKey};
+use crate::partition::size_limits::ContainerLimits;
 use crate::partition::staging::wait_all_durable;
 use crate::partition::{Counters, Partition, retry_if_moved};
 use crate::quota::RecentUsage;
@@ -56,7 +57,7 @@ pub struct Container {
     provision: Provision,
     traffic: Traffic,
     agenda: Arc<Agenda>,
-    key_limit: Arc<KeyLimit>,
+    limits: ContainerLimits,
     /// The millisecond of the next removal that is on the agenda.
     removal_at_ms: AtomicU64,
     recent_usage: RecentUsage,
@@ -106,16 +107,16 @@ impl ContainerView for Container {
     }
 
     fn key_limit(&self) -> &KeyLimit {
-        &self.key_limit
+        &self.limits.key
     }
 
     fn report_large_key(&self, epk: &Epk, bytes: u64) {
-        self.key_limit.report(&LargeKey {
+        self.limits.key.report(&LargeKey {
             database: self.database.id().to_owned(),
             container: self.id.clone(),
             epk: epk.to_string(),
             bytes,
-            bytes_max: self.key_limit.bytes_max(),
+            bytes_max: self.limits.key.bytes_max(),
         });
     }
 
@@ -168,7 +169,7 @@ impl Container {
             provision: Provision::new(decisions),
             traffic: Traffic::default(),
             agenda: Arc::clone(&catalog.agenda),
-            key_limit: Arc::clone(catalog.key_limit()),
+            limits: catalog.size_limits().of_database(database.id()),
             removal_at_ms: AtomicU64::new(u64::MAX),
             recent_usage: RecentUsage::default(),
             database,
@@ -206,6 +207,16 @@ impl Container {
     /// Returns the database of the container.
     pub fn database(&self) -> &Database {
         &self.database
+    }
+
+    /// Returns the bytes of items beyond which a physical partition is split.
+    pub fn partition_bytes_max(&self) -> u64 {
+        self.limits.partition_bytes
+    }
+
+    /// Returns the bytes of items that one logical partition may have.
+    pub fn logical_partition_bytes_max(&self) -> u64 {
+        self.limits.key.bytes_max()
     }
 
     /// Returns the resource id of the container.

@@ -370,7 +370,6 @@ impl Catalog {
         };
         Catalog {
             agenda: Arc::clone(&self.agenda),
-            key_limit: Arc::clone(&self.key_limit),
             gigabyte_bytes: self.gigabyte_bytes,
             container_ru: self.container_ru,
             ..Catalog::empty(
@@ -379,6 +378,7 @@ impl Catalog {
                 Arc::clone(&self.world),
                 options,
                 self.account_versions,
+                Arc::clone(&self.size_limits),
             )
         }
     }

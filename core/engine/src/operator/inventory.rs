@@ -119,16 +119,6 @@ impl Engine {
         })
     }
 
-    /// Returns the bytes of items beyond which a physical partition is split.
-    pub fn physical_partition_bytes_max(&self) -> u64 {
-        self.partition_bytes
-    }
-
-    /// Returns the bytes of items that one logical partition may have.
-    pub fn logical_partition_bytes_max(&self) -> u64 {
-        self.catalog().key_limit().bytes_max()
-    }
-
     /// Returns the bytes that the store takes on disk or in memory, approximately.
     pub fn store_bytes(&self) -> u64 {
         self.store.approximate_bytes()

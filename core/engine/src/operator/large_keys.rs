@@ -30,19 +30,20 @@ impl Engine {
     /// Sets the function that hears of each logical partition that passes 80 % of the limit. The
     /// function must return at once. Only the first call has an effect.
     pub fn on_large_key(&self, listener: impl Fn(&LargeKey) + Send + Sync + 'static) {
-        self.catalog().key_limit().set_listener(Box::new(listener));
+        let reports = &self.catalog().size_limits().reports;
+        reports.set_listener(Box::new(listener));
     }
 
     /// Returns how many logical partitions have passed 80 % of the limit since the engine was
     /// opened.
     pub fn large_key_warnings(&self) -> u64 {
-        self.catalog().key_limit().warnings.get()
+        self.catalog().size_limits().reports.warnings.get()
     }
 
     /// Returns how many writes were refused since the engine was opened, because their logical
     /// partition would have passed the limit.
     pub fn large_key_refusals(&self) -> u64 {
-        self.catalog().key_limit().refusals.get()
+        self.catalog().size_limits().reports.refusals.get()
     }
 }
 

@@ -1,13 +1,12 @@
-//! The limit on the size of a logical partition, which all containers share, and the reports about
-//! logical partitions that come near to the limit.
+//! The limit on the size of a logical partition, and the reports about logical partitions that come
+//! near to the limit. All containers share the reports; `size_limits` knows the limit of each.
 //!
 //! The size of a logical partition is the bytes of the texts of its stored items. Expired items and
 //! those of a deleted logical partition count until their rows are removed.
 
 use orrery_model::metrics::Counter;
-use orrery_model::{Error, Kind, limits};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use orrery_model::{Error, Kind};
+use std::sync::{Arc, OnceLock};
 
 /// A logical partition that has come near to the limit.
 #[derive(Clone, Debug)]
@@ -26,9 +25,9 @@ pub struct LargeKey {
 
 type Listener = Box<dyn Fn(&LargeKey) + Send + Sync>;
 
-/// The limit, with what happened at it since the engine was opened.
-pub(crate) struct KeyLimit {
-    bytes_max: AtomicU64,
+/// The reports of all containers since the engine was opened.
+#[derive(Default)]
+pub(crate) struct KeyReports {
     listener: OnceLock<Listener>,
     /// Logical partitions that have passed [`KeyLimit::warning_bytes`].
     pub warnings: Counter,
@@ -36,51 +35,48 @@ pub(crate) struct KeyLimit {
     pub refusals: Counter,
 }
 
-impl Default for KeyLimit {
-    fn default() -> Self {
-        KeyLimit {
-            bytes_max: AtomicU64::new(limits::LOGICAL_PARTITION_BYTES),
-            listener: OnceLock::new(),
-            warnings: Counter::default(),
-            refusals: Counter::default(),
-        }
-    }
+/// The limit of one container.
+pub(crate) struct KeyLimit {
+    bytes_max: u64,
+    reports: Arc<KeyReports>,
 }
 
-impl KeyLimit {
-    /// Sets the limit in bytes.
-    pub(crate) fn set(&self, bytes_max: u64) {
-        self.bytes_max.store(bytes_max, Ordering::Relaxed);
-    }
-
-    /// Returns the limit in bytes.
-    pub(crate) fn bytes_max(&self) -> u64 {
-        self.bytes_max.load(Ordering::Relaxed)
-    }
-
-    /// Returns the size beyond which the operator is warned: 80 % of the limit.
-    pub(crate) fn warning_bytes(&self) -> u64 {
-        self.bytes_max() / 5 * 4
-    }
-
+impl KeyReports {
     /// Sets the function that hears of each logical partition that comes near to the limit. Only
     /// the first call has an effect.
     pub(crate) fn set_listener(&self, listener: Listener) {
         let _ = self.listener.set(listener);
     }
+}
+
+impl KeyLimit {
+    /// Returns a limit in bytes whose reports go to `reports`.
+    pub(crate) fn new(bytes_max: u64, reports: Arc<KeyReports>) -> Self {
+        KeyLimit { bytes_max, reports }
+    }
+
+    /// Returns the limit in bytes.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    /// Returns the size beyond which the operator is warned: 80 % of the limit.
+    pub(crate) fn warning_bytes(&self) -> u64 {
+        self.bytes_max / 5 * 4
+    }
 
     /// Reports a logical partition that has passed [`KeyLimit::warning_bytes`].
     pub(crate) fn report(&self, large: &LargeKey) {
-        self.warnings.add(1);
-        if let Some(listener) = self.listener.get() {
+        self.reports.warnings.add(1);
+        if let Some(listener) = self.reports.listener.get() {
             listener(large);
         }
     }
 
     /// Returns the refusal of a write beyond the limit, in the service's words.
     pub(crate) fn refusal(&self) -> Error {
-        self.refusals.add(1);
-        let size = size_text(self.bytes_max());
+        self.reports.refusals.add(1);
+        let size = size_text(self.bytes_max);
         Error::new(
             Kind::PartitionKeyFull,
             format!("Partition key reached maximum size of {size}"),

@@ -18,7 +18,8 @@ use crate::command::{AdminListen, KeyArguments, ServeArguments, StartArguments};
 use crate::signals;
 use orrery_blog::Site;
 use orrery_blog::dataset::Dataset;
-use orrery_blog::lesson::lab::LabOptions;
+use orrery_blog::lesson::lab::{self, LabOptions};
+use orrery_engine::DatabaseLimits;
 use orrery_gateway::{Log, LogFormat, serve as serve_port};
 use orrery_server::address::{Listen, cannot_listen, reachable};
 use orrery_server::config::ServerConfig;
@@ -34,6 +35,10 @@ use tokio::sync::oneshot;
 const DATABASE_PORT: u16 = 8081;
 /// Default port of the management API.
 const ADMIN_PORT: u16 = 8082;
+/// The limits of the lab's database in bytes: small enough to be met within seconds, and in the
+/// proportion of the service's 20 GB and 50 GB.
+const LAB_LOGICAL_PARTITION_BYTES: u64 = 4 << 20;
+const LAB_PARTITION_BYTES: u64 = 10 << 20;
 
 /// Serves a blog until SIGTERM or Ctrl-C.
 ///
@@ -91,8 +96,20 @@ fn server_config(arguments: &ServeArguments) -> Result<ServerConfig, Failure> {
     config.engine.throughput.enforce = true;
     config.engine.logical_partition_bytes = arguments.logical_partition_limit.0;
     config.engine.physical_partition_bytes = arguments.physical_partition_limit.0;
+    config.engine.database_limits = vec![lab_limits(arguments)];
     config.log.level = arguments.log_level.into();
     Ok(config)
+}
+
+/// Returns the limits of the lab's database: those of the lab, or lower ones of the command line.
+fn lab_limits(arguments: &ServeArguments) -> DatabaseLimits {
+    let logical = arguments.logical_partition_limit.0;
+    let physical = arguments.physical_partition_limit.0;
+    DatabaseLimits {
+        database: lab::database(&arguments.database),
+        logical_partition_bytes: logical.min(LAB_LOGICAL_PARTITION_BYTES),
+        partition_bytes: physical.min(LAB_PARTITION_BYTES),
+    }
 }
 
 fn database_default() -> SocketAddr {
@@ -150,12 +167,14 @@ async fn serve(arguments: &ServeArguments, server: Option<&Facts>) -> Result<(),
     result
 }
 
-/// Returns the facts about the server that the lab needs: the limits of a server of this process.
+/// Returns the facts about the server that the lab needs: the limits of its database on a server of
+/// this process.
 fn lab_options(arguments: &ServeArguments, is_own_server: bool) -> LabOptions {
     let mut options = LabOptions::default();
     if is_own_server {
-        options.logical_partition_limit = Some(arguments.logical_partition_limit.0);
-        options.physical_partition_limit = Some(arguments.physical_partition_limit.0);
+        let limits = lab_limits(arguments);
+        options.logical_partition_limit = Some(limits.logical_partition_bytes);
+        options.physical_partition_limit = Some(limits.partition_bytes);
     }
     options
 }

@@ -92,6 +92,7 @@ impl StartArguments {
             container_ru: self.throughput,
             logical_partition_bytes: self.logical_partition_limit.0,
             physical_partition_bytes: self.physical_partition_limit.0,
+            database_limits: Vec::new(),
             script_denial: ScriptDenial {
                 timeouts: self.script_timeouts,
                 window_ms: u64::from(self.script_timeout_window) * 1_000,

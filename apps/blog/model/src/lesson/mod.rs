@@ -10,6 +10,8 @@
 //!   └── growth            years until a limit is reached
 //! lab ── experiments      a hot key, a split, a badly chosen key, a full partition
 //!   └── load              bounded load with a count for each second
+//! examples ── scripts     items of the lab's database that one click changes; sources of scripts
+//! hashing                 the place of a partition key, computed and asked for
 //! ```
 //!
 //! Everything goes through the public protocol, so that the lesson works on any server.
@@ -17,11 +19,14 @@
 mod action;
 pub mod compare;
 pub mod comparing;
+pub mod examples;
 mod export;
 pub mod growth;
+pub mod hashing;
 pub mod lab;
 pub mod mix;
 mod scratch;
+pub mod scripts;
 
 pub use action::Action;
 pub use compare::Comparison;
@@ -40,6 +45,11 @@ pub fn published(request: Request, model: Model) -> (f64, f64) {
 /// Returns the first and the last place of a range in the hash space, 0 to 1.
 pub fn place(range: &PartitionKeyRange) -> (f64, f64) {
     (fraction(&range.min), fraction(&range.max))
+}
+
+/// Returns the place of an effective partition key in the hash space, 0 to 1.
+pub fn hash_place(epk: &str) -> f64 {
+    fraction(epk)
 }
 
 /// Returns the place of an effective partition key in the hash space. Keys of version 2 begin with

@@ -69,7 +69,7 @@ impl Scratch {
             runs,
             rewrite_ru: 0.0,
         };
-        scratch.fill().await?;
+        fill(&scratch.blog, &scratch.data).await?;
         for pipeline in named_pipelines(&scratch.blog) {
             scratch.pipelines.push(pipeline);
         }
@@ -88,40 +88,6 @@ impl Scratch {
     /// Returns the name of the database.
     fn database(live: &Blog) -> String {
         format!("{}-scratch", live.database())
-    }
-
-    /// Creates the users, their posts and, in V3, the copies of the posts.
-    async fn fill(&self) -> Result<(), BlogError> {
-        let (blog, data) = (&self.blog, &self.data);
-        let mut writes: Vec<(&str, String, Value)> = Vec::new();
-        for n in 0..data.users() {
-            let key = data.user(n).id;
-            for item in blog.items_of_user(data, n) {
-                writes.push((blog.users.as_str(), key.clone(), item));
-            }
-        }
-        for k in 0..data.posts() {
-            let post = data.post(k);
-            let item = crate::models::post_item(blog.model(), &post, 0, 0);
-            writes.push((blog.posts.as_str(), post.id, item));
-        }
-        if blog.model() == Model::V3 {
-            for k in data.newest(FEED_LENGTH) {
-                if let Some(copy) = blog.short_post_item(data, k) {
-                    writes.push((blog.feed.as_str(), "post".to_owned(), copy));
-                }
-            }
-        }
-        let meter = Meter::new();
-        let mut creates = Vec::with_capacity(writes.len());
-        for (container, key, item) in &writes {
-            creates.push(blog.client.create(&meter, container, key, item));
-        }
-        let mut results = stream::iter(creates).buffer_unordered(CONCURRENCY);
-        while let Some(result) = results.next().await {
-            result?;
-        }
-        Ok(())
     }
 
     /// Sets all pipelines behind the last change.
@@ -249,6 +215,39 @@ impl Scratch {
     }
 }
 
+/// Creates the users, their posts and, in V3, the copies of the posts.
+pub(super) async fn fill(blog: &Blog, data: &Dataset) -> Result<(), BlogError> {
+    let mut writes: Vec<(&str, String, Value)> = Vec::new();
+    for n in 0..data.users() {
+        let key = data.user(n).id;
+        for item in blog.items_of_user(data, n) {
+            writes.push((blog.users.as_str(), key.clone(), item));
+        }
+    }
+    for k in 0..data.posts() {
+        let post = data.post(k);
+        let item = crate::models::post_item(blog.model(), &post, 0, 0);
+        writes.push((blog.posts.as_str(), post.id, item));
+    }
+    if blog.model() == Model::V3 {
+        for k in data.newest(FEED_LENGTH) {
+            if let Some(copy) = blog.short_post_item(data, k) {
+                writes.push((blog.feed.as_str(), "post".to_owned(), copy));
+            }
+        }
+    }
+    let meter = Meter::new();
+    let mut creates = Vec::with_capacity(writes.len());
+    for (container, key, item) in &writes {
+        creates.push(blog.client.create(&meter, container, key, item));
+    }
+    let mut results = stream::iter(creates).buffer_unordered(CONCURRENCY);
+    while let Some(result) = results.next().await {
+        result?;
+    }
+    Ok(())
+}
+
 const RENAME: &str = "names to posts";
 const FEED_COPY: &str = "posts to feed";
 
@@ -289,7 +288,7 @@ fn records_ru<'a>(records: impl Iterator<Item = &'a RequestRecord>) -> f64 {
 }
 
 /// Returns the positions behind the last change of a container.
-async fn end_of_feed(blog: &Blog, container: &str) -> Result<Positions, BlogError> {
+pub(super) async fn end_of_feed(blog: &Blog, container: &str) -> Result<Positions, BlogError> {
     let ranges = blog.client.ranges(container).await?;
     let mut ends = Vec::with_capacity(ranges.len());
     for range in ranges.iter() {

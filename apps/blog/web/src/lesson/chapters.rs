@@ -3,7 +3,10 @@
 use super::comparison::explain;
 use super::laboratory::{Button, LabPart, buttons};
 use super::mix::{MixPart, Question, SliderGroup};
+use super::questions::{self, Answers, QuestionView};
+use super::small_blog::{self, Fields, Picture};
 use super::story::Story;
+use super::trials::Elements;
 use crate::bars;
 use askama::Template;
 use orrery_blog::lesson::Lab;
@@ -19,7 +22,7 @@ pub(crate) struct Chapter {
 }
 
 /// The chapters in order.
-pub(crate) const CHAPTERS: [Chapter; 7] = [
+pub(crate) const CHAPTERS: [Chapter; 8] = [
     Chapter {
         number: 1,
         title: "Ten requests, each thing once",
@@ -55,7 +58,15 @@ pub(crate) const CHAPTERS: [Chapter; 7] = [
         title: "Break it",
         about: "A hot key, a split, a bad key and full partitions.",
     },
+    Chapter {
+        number: QUESTIONS_CHAPTER,
+        title: "Five questions",
+        about: "Predict, and let the database answer.",
+    },
 ];
+
+/// The chapter with the questions.
+pub(crate) const QUESTIONS_CHAPTER: usize = 8;
 
 /// The overview of the lesson.
 #[derive(Template)]
@@ -71,6 +82,35 @@ pub(crate) struct FormFields {
     pub(crate) token: String,
     /// The reason for which the last form did nothing; empty if there is none.
     pub(crate) notice: String,
+    /// The answers of this browser to the questions.
+    pub(crate) answers: Answers,
+    /// The trials of the chapter.
+    pub(crate) trials: Elements,
+}
+
+/// The pictures of the lab's small blog as markup.
+struct Pictures {
+    names: String,
+    feed: String,
+    uncut: String,
+    policies: String,
+}
+
+impl Pictures {
+    fn of(lab: &Lab, form: &FormFields) -> Self {
+        let results = lab.small_blog().results();
+        let fields = Fields {
+            csrf: form.csrf.clone(),
+            token: form.token.clone(),
+        };
+        let picture = |picture| small_blog::rendered(picture, &results, &fields);
+        Self {
+            names: picture(Picture::Names),
+            feed: picture(Picture::Feed),
+            uncut: picture(Picture::Uncut),
+            policies: picture(Picture::Policies),
+        }
+    }
 }
 
 /// One chapter.
@@ -92,9 +132,14 @@ pub(crate) struct ChapterPart {
     lab: String,
     lab_database: String,
     buttons: Vec<Button>,
+    pictures: Pictures,
+    questions: Vec<QuestionView>,
+    /// Right predictions, and answers.
+    score: (usize, usize),
     csrf: String,
     token: String,
     notice: String,
+    trials: Elements,
 }
 
 impl ChapterPart {
@@ -134,9 +179,17 @@ impl ChapterPart {
             lab: LabPart::of(lab).render().unwrap_or_default(),
             lab_database: lab.database().to_owned(),
             buttons: buttons(lab.options()),
+            pictures: Pictures::of(lab, &form),
+            questions: questions::views(
+                lab.small_blog(),
+                &form.answers,
+                query.get("unanswered").map_or("", String::as_str),
+            ),
+            score: questions::score(&form.answers),
             csrf: form.csrf,
             token: form.token,
             notice: form.notice,
+            trials: form.trials,
         })
     }
 }
@@ -145,6 +198,11 @@ impl ChapterPart {
     /// Returns the title of the chapter.
     pub(crate) fn title(&self) -> &'static str {
         self.title
+    }
+
+    /// Returns the element of a trial; empty if the chapter has none of this name.
+    fn trial(&self, name: &str) -> &str {
+        self.trials.get(name).map_or("", String::as_str)
     }
 }
 

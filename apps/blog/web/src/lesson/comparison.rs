@@ -17,7 +17,7 @@ use orrery_blog::{BlogError, Model, Request};
 const CLOSE: f64 = 0.25;
 
 /// A failure in words: what happened, and what to do.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Failure {
     pub(crate) happened: String,
     pub(crate) to_do: String,

@@ -89,6 +89,16 @@ pub(crate) fn years(years: f64) -> String {
     }
 }
 
+/// Returns the sentence of a server's message, which the service wraps in JSON and an activity id.
+pub(crate) fn server_words(message: &str) -> &str {
+    let begin = "{\"Errors\":[\"";
+    let Some((_, rest)) = message.split_once(begin) else {
+        return message;
+    };
+    rest.split_once("\"]")
+        .map_or(message, |(sentence, _)| sentence)
+}
+
 /// Returns a part of 1 in percent.
 pub(crate) fn percent(part: f64) -> String {
     format!("{:.0} %", part * 100.0)
@@ -115,6 +125,13 @@ mod tests {
         assert_eq!(bytes(512.0), "512 bytes");
         assert_eq!(bytes(20.0 * 1024.0 * 1024.0 * 1024.0), "20 GiB");
         assert_eq!(percent(0.254), "25 %");
+    }
+
+    #[test]
+    fn the_sentence_of_a_message_stands_without_its_wrapping() {
+        let wrapped = "Message: {\"Errors\":[\"It is full\"]}\r\nActivityId: 1";
+        assert_eq!(server_words(wrapped), "It is full");
+        assert_eq!(server_words("It is full"), "It is full");
     }
 
     #[test]

@@ -17,8 +17,6 @@ pub(crate) struct Button {
     pub(crate) is_offered: bool,
     /// The question that the experiment answers.
     pub(crate) question: &'static str,
-    /// The options of a server on which it is offered.
-    pub(crate) options: &'static str,
 }
 
 /// Returns the buttons of all experiments.
@@ -30,11 +28,6 @@ pub(crate) fn buttons(options: &LabOptions) -> Vec<Button> {
             title: experiment.title(),
             is_offered: options.offers(experiment),
             question: question(experiment),
-            options: match experiment {
-                Experiment::FullKey => "--logical-partition-limit 20MB",
-                Experiment::Growth => "--physical-partition-limit 50MB",
-                _ => "",
-            },
         });
     }
     buttons
@@ -42,22 +35,10 @@ pub(crate) fn buttons(options: &LabOptions) -> Vec<Button> {
 
 fn question(experiment: Experiment) -> &'static str {
     match experiment {
-        Experiment::HotKey => {
-            "Four partitions share the throughput, and most of the load goes to one key. Which \
-             requests are refused: those on this key, or also those on a key of another partition?"
-        }
-        Experiment::Split => {
-            "A container with one partition gets more throughput than one partition can serve. \
-             Does a client notice?"
-        }
-        Experiment::BadKey => {
-            "Two containers get the same posts and the same load. One is partitioned by /type, one \
-             by /postId. Which one refuses?"
-        }
-        Experiment::FullKey => {
-            "Comments on one post never end. Which answer does the server give when the logical \
-             partition is full?"
-        }
+        Experiment::HotKey => "Most of the load goes to one key. Which requests are refused?",
+        Experiment::Split => "More throughput than one partition can serve. Does a client notice?",
+        Experiment::BadKey => "The same posts by /type and by /postId. Which container refuses?",
+        Experiment::FullKey => "Comments on one post never end. Which answer does the server give?",
         Experiment::Growth => "Posts fill a physical partition. Which change does its limit bring?",
     }
 }
@@ -133,7 +114,7 @@ impl LabPart {
             is_near: fill.is_near(),
             refusal: match &fill.refusal {
                 Some((status, sub_status, message)) => {
-                    format!("{status}/{sub_status}: {message}")
+                    format!("{status}/{sub_status}: {}", figures::server_words(message))
                 }
                 None => String::new(),
             },
@@ -364,11 +345,11 @@ mod tests {
     }
 
     #[test]
-    fn experiments_that_would_not_end_name_the_servers_option() {
+    fn experiments_about_sizes_are_not_offered_with_the_limits_of_the_service() {
         let buttons = buttons(&LabOptions::default());
         assert_eq!(buttons.len(), Experiment::ALL.len());
         let fill = buttons.iter().find(|button| button.name == "full-key");
         let fill = fill.expect("a button");
-        assert!(!fill.is_offered && fill.options.contains("--logical-partition-limit"));
+        assert!(!fill.is_offered);
     }
 }

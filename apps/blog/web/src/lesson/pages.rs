@@ -6,6 +6,7 @@
 use super::chapters::{CHAPTERS, ChapterPart, FormFields, Overview};
 use super::comparison::ComparisonPart;
 use super::laboratory::LabPart;
+use super::trials::{self, Trial};
 use crate::forms::{Form, Retry, SentForm};
 use crate::frame::Frame;
 use crate::secret;
@@ -15,7 +16,7 @@ use crate::visit::Visit;
 use askama::Template;
 use axum::Router;
 use axum::extract::Path;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http::{HeaderValue, StatusCode, header};
 use orrery_blog::BlogError;
@@ -28,6 +29,8 @@ use std::sync::Arc;
 const RUNS: usize = 10;
 /// The chapter with the lab.
 const LAB_CHAPTER: usize = 7;
+/// The chapters whose pictures show the lab's small blog.
+const SMALL_BLOG_CHAPTERS: [usize; 2] = [4, 5];
 
 /// Returns the routes of `/compare`, `/lesson` and `/lab`.
 pub(crate) fn router() -> Router<AppState> {
@@ -38,12 +41,14 @@ pub(crate) fn router() -> Router<AppState> {
         .route("/compare.json", get(comparison_json))
         .route("/lesson", get(overview))
         .route("/lesson/{number}", get(chapter))
+        .route("/lesson/run/{trial}", post(run_trial))
         .route("/lab", get(lab))
         .route("/lab/state", get(lab_state))
         .route("/lab/state.json", get(lab_state_json))
         .route("/lab/start", post(start_experiment))
         .route("/lab/stop", post(stop_experiment))
         .route("/lab/reset", post(reset_lab))
+        .merge(super::lab_pages::router())
 }
 
 /// A page of the lesson: a part within the frame.
@@ -151,7 +156,11 @@ async fn start_comparison(mut visit: Visit, SentForm(form): SentForm) -> Respons
 }
 
 /// Returns the form if this site made it for this browser, and otherwise the page that says so.
-async fn checked(visit: &Visit, form: Result<Form, Trouble>, back: &str) -> Result<Form, Response> {
+pub(super) async fn checked(
+    visit: &Visit,
+    form: Result<Form, Trouble>,
+    back: &str,
+) -> Result<Form, Response> {
     let form = match form {
         Ok(form) => form,
         Err(trouble) => return Err(trouble.page(visit, None).await),
@@ -226,9 +235,7 @@ fn download(
 
 /// `GET /lesson`
 async fn overview(mut visit: Visit) -> Response {
-    if let Err(error) = visit.load_user().await {
-        return visit.answer(Err(error.into())).await;
-    }
+    load_user_if_possible(&mut visit).await;
     let page = LessonPage {
         frame: visit.frame("Lesson").await,
         body: rendered(&Overview { toc: &CHAPTERS }),
@@ -238,13 +245,49 @@ async fn overview(mut visit: Visit) -> Response {
 
 /// `GET /lesson/{number}`
 async fn chapter(mut visit: Visit, Path(number): Path<String>) -> Response {
-    let result = chapter_page(&mut visit, &number).await;
+    let number = number.parse().unwrap_or_default();
+    let result = chapter_page(&mut visit, number, None).await;
     visit.answer(result).await
 }
 
-async fn chapter_page(visit: &mut Visit, number: &str) -> Result<Response, Trouble> {
-    visit.load_user().await?;
-    let number = number.parse().unwrap_or_default();
+/// Reads the user of the session. The lesson stays readable while the database is gone.
+async fn load_user_if_possible(visit: &mut Visit) {
+    let loaded: Result<(), BlogError> = visit.load_user().await;
+    drop(loaded);
+}
+
+/// `POST /lesson/run/{trial}`
+async fn run_trial(
+    mut visit: Visit,
+    Path(name): Path<String>,
+    SentForm(form): SentForm,
+) -> Response {
+    let form = match form {
+        Ok(form) => form,
+        Err(trouble) => return trouble.page(&visit, None).await,
+    };
+    let Some(trial) = Trial::named(&name) else {
+        return Trouble::NotFound("experiment").page(&visit, None).await;
+    };
+    let element = match form.check_csrf(&visit) {
+        Ok(()) => trials::run(&visit, &form, trial).await,
+        Err(Trouble::OldForm) => trials::refused(&visit, &form, trial).await,
+        Err(trouble) => return trouble.page(&visit, None).await,
+    };
+    // A script takes the element alone into its page.
+    if visit.headers.contains_key("x-part") {
+        return visit.finished(axum::response::Html(element).into_response());
+    }
+    let result = chapter_page(&mut visit, trial.chapter(), Some((trial, element))).await;
+    visit.answer(result).await
+}
+
+async fn chapter_page(
+    visit: &mut Visit,
+    number: usize,
+    done: Option<(Trial, String)>,
+) -> Result<Response, Trouble> {
+    load_user_if_possible(visit).await;
     let notice = match visit.query.get("lab").map(String::as_str) {
         Some("busy") => "An experiment is running. Wait for its end or stop it.",
         Some("not-offered") => "This experiment would not end with the limits of this server.",
@@ -254,9 +297,14 @@ async fn chapter_page(visit: &mut Visit, number: &str) -> Result<Response, Troub
         csrf: visit.csrf(),
         token: secret::random::<16>(),
         notice: notice.to_owned(),
+        answers: visit.state.answers.get(&visit.secret).unwrap_or_default(),
+        trials: trials::elements(visit, number, done).await,
     };
     let status = visit.state.comparing.status();
     let lab = &visit.state.lab;
+    if SMALL_BLOG_CHAPTERS.contains(&number) && lab.is_free() {
+        lab.small_blog().prepare();
+    }
     let part = ChapterPart::of(number, &status, lab, &visit.query, form)
         .ok_or(Trouble::NotFound("chapter"))?;
     let page = LessonPage {
@@ -320,11 +368,18 @@ async fn stop_experiment(visit: Visit, SentForm(form): SentForm) -> Response {
 
 /// `POST /lab/reset`
 async fn reset_lab(visit: Visit, SentForm(form): SentForm) -> Response {
-    if let Err(response) = checked(&visit, form, &lab_address("")).await {
-        return response;
-    }
+    let form = match checked(&visit, form, &lab_address("")).await {
+        Ok(form) => form,
+        Err(response) => return response,
+    };
     let result = visit.state.lab.reset().await;
-    lab_answer(&visit, result).await
+    // The chapters with the small blog have the button too, and are shown again.
+    match form.text("chapter").parse::<usize>() {
+        Ok(chapter) if result.is_ok() && SMALL_BLOG_CHAPTERS.contains(&chapter) => {
+            visit.redirect(&format!("/lesson/{chapter}"))
+        }
+        _ => lab_answer(&visit, result).await,
+    }
 }
 
 /// Returns the answer to a form of the lab.

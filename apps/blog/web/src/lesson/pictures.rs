@@ -75,8 +75,6 @@ pub(crate) fn hash_range(range: &PartitionKeyRange) -> String {
 
 /// A physical partition in the picture of a load.
 pub(crate) struct Column {
-    pub(crate) x: String,
-    pub(crate) width: String,
     pub(crate) load_y: String,
     pub(crate) load_height: String,
     pub(crate) refused_y: String,
@@ -85,6 +83,9 @@ pub(crate) struct Column {
     pub(crate) from_to: String,
     pub(crate) ru: String,
     pub(crate) throttled: String,
+    /// The used part of the partition's share, in percent: its normalised RU consumption.
+    pub(crate) percent: String,
+    pub(crate) is_throttled: bool,
     pub(crate) kilobytes: String,
 }
 
@@ -92,21 +93,21 @@ pub(crate) struct Column {
 pub(crate) struct LoadPicture {
     pub(crate) columns: Vec<Column>,
     pub(crate) limit_y: String,
-    /// The picture in words.
-    pub(crate) words: String,
 }
 
 /// Returns the column of a physical partition; `height` scales RU/s.
-fn column(partition: &PartitionState, load: &Load, height: impl Fn(f64) -> f64) -> Column {
-    let cell = cell(place(&partition.range), false);
+fn column(
+    partition: &PartitionState,
+    load: &Load,
+    share: f64,
+    height: impl Fn(f64) -> f64,
+) -> Column {
     let (used, refused) = (height(load.ru), height(load.refused_ru));
     let kilobytes = match partition.kilobytes {
         Some(kilobytes) => figures::bytes(kilobytes as f64 * 1024.0),
         None => "unknown".to_owned(),
     };
     Column {
-        x: cell.x,
-        width: cell.width,
         load_y: figures::plain(100.0 - used),
         load_height: figures::plain(used),
         refused_y: figures::plain(100.0 - used - refused),
@@ -114,7 +115,9 @@ fn column(partition: &PartitionState, load: &Load, height: impl Fn(f64) -> f64) 
         range: partition.range.id.clone(),
         from_to: hash_range(&partition.range),
         ru: figures::grouped(load.ru),
-        throttled: figures::plain(load.throttled),
+        throttled: figures::plain((load.throttled * 10.0).round() / 10.0),
+        percent: figures::percent(load.ru / share.max(1.0)),
+        is_throttled: load.throttled > 0.0,
         kilobytes,
     }
 }
@@ -127,32 +130,30 @@ impl LoadPicture {
         let loads: Vec<Load> = container
             .partitions
             .iter()
-            .map(|partition| Load::of(partition, second))
+            .map(|partition| Load::of(partition, second, mean_charge(container)))
             .collect();
         let highest = loads.iter().map(|load| load.ru + load.refused_ru);
         let scale = highest.fold(share, f64::max) * 1.1;
         let height = |ru: f64| if scale > 0.0 { ru * 100.0 / scale } else { 0.0 };
         let mut columns = Vec::new();
-        let mut words = Vec::new();
         for (partition, load) in container.partitions.iter().zip(&loads) {
-            columns.push(column(partition, load, height));
-            words.push(format!(
-                "partition {} at {} RU/s with {} refusals a second",
-                partition.range.id,
-                figures::grouped(load.ru),
-                figures::plain(load.throttled)
-            ));
+            columns.push(column(partition, load, share, height));
         }
         Self {
             columns,
             limit_y: figures::plain(100.0 - height(share)),
-            words: format!(
-                "Share of each partition: {} RU/s. {}.",
-                figures::grouped(share),
-                words.join("; ")
-            ),
         }
     }
+}
+
+/// Returns the mean charge of a served request in RU. A partition that refuses every request has
+/// none of its own, so that of the container stands for all.
+fn mean_charge(container: &ContainerState) -> f64 {
+    let totals = container.partitions.iter().map(PartitionState::total);
+    let (served, ru) = totals.fold((0, 0.0), |(served, ru), total| {
+        (served + total.served, ru + total.ru)
+    });
+    ru / f64::from(served).max(1.0)
 }
 
 /// The load of one partition per second.
@@ -164,7 +165,8 @@ struct Load {
 }
 
 impl Load {
-    fn of(partition: &PartitionState, second: Option<usize>) -> Self {
+    /// Returns the load of a partition; `mean_charge` is that of a request in its container.
+    fn of(partition: &PartitionState, second: Option<usize>, mean_charge: f64) -> Self {
         let (figures, seconds) = match second {
             Some(second) => (partition.seconds.get(second).copied(), 1.0),
             None => (
@@ -173,18 +175,12 @@ impl Load {
             ),
         };
         let figures = figures.unwrap_or_default();
-        let of_all = partition.total();
-        let ru_each = if of_all.served > 0 {
-            of_all.ru / f64::from(of_all.served)
-        } else {
-            0.0
-        };
         let Second { throttled, ru, .. } = figures;
         let throttled = f64::from(throttled) / seconds;
         Self {
             ru: ru / seconds,
             throttled,
-            refused_ru: throttled * ru_each,
+            refused_ru: throttled * mean_charge,
         }
     }
 }
@@ -220,6 +216,10 @@ pub(crate) struct Chart {
     pub(crate) crosses: Vec<Mark>,
     /// The reads for each write of the reader's traffic, if they lie in the chart.
     pub(crate) own: Option<Mark>,
+    /// The cost of the reader's traffic in each model: model, place, text.
+    pub(crate) own_points: Vec<(String, Mark)>,
+    /// The costs at the ratios of the axis, for the table: ratio, then one cost for each line.
+    pub(crate) rows: Vec<(String, Vec<String>)>,
     pub(crate) left: String,
     pub(crate) right: String,
     pub(crate) top: String,
@@ -261,6 +261,8 @@ impl Chart {
             own: own
                 .filter(|own| *own <= x_max)
                 .map(|own| mark(x(own), top, figures::plain(own))),
+            own_points: Vec::new(),
+            rows: Vec::new(),
             left: figures::plain(left),
             right: figures::plain(right),
             top: figures::plain(top),
@@ -275,9 +277,18 @@ impl Chart {
             chart
                 .y_ticks
                 .push(mark(y(cost), left, figures::plain(cost)));
+            let costs = lines.iter().map(|line| figures::ru(line.at(reads)));
+            chart.rows.push((figures::plain(reads), costs.collect()));
         }
         for line in lines {
             let (start, end) = (y(line.at(0.0)), y(line.at(x_max)));
+            if let Some(own) = own.filter(|own| *own <= x_max) {
+                let cost = line.at(own);
+                let point = mark(x(own), y(cost), figures::ru(cost));
+                chart
+                    .own_points
+                    .push((line.model.to_string().to_lowercase(), point));
+            }
             chart.lines.push(ChartLine {
                 model: line.model.to_string().to_lowercase(),
                 name: line.model.to_string(),
@@ -292,8 +303,8 @@ impl Chart {
                 label_y: figures::plain(end + 4.0),
             });
         }
-        for (reads, cost) in crossings_within(lines, x_max) {
-            let text = figures::plain(reads);
+        for (reads, cost, names) in crossings_within(lines, x_max) {
+            let text = format!("{names} at {}", figures::plain(reads));
             chart.crosses.push(mark(x(reads), y(cost), text));
         }
         chart.spread_labels();
@@ -316,13 +327,15 @@ impl Chart {
     }
 }
 
-/// Returns the reads and the cost at which two of the lines cross, up to `reads_max`.
-fn crossings_within(lines: &[CostLine], reads_max: f64) -> Vec<(f64, f64)> {
+/// Returns the reads and the cost at which two of the lines cross, up to `reads_max`, with the names
+/// of the two.
+fn crossings_within(lines: &[CostLine], reads_max: f64) -> Vec<(f64, f64, String)> {
     let mut crossings = Vec::new();
     for (index, a) in lines.iter().enumerate() {
         for b in &lines[index + 1..] {
             if let Some(reads) = a.break_even(b).filter(|reads| *reads <= reads_max) {
-                crossings.push((reads, a.at(reads)));
+                let names = format!("{} = {}", a.model, b.model);
+                crossings.push((reads, a.at(reads), names));
             }
         }
     }
@@ -330,7 +343,7 @@ fn crossings_within(lines: &[CostLine], reads_max: f64) -> Vec<(f64, f64)> {
 }
 
 /// Returns the next number of the form 1, 2, 4, 5 or 8 times a power of ten.
-fn nice(value: f64) -> f64 {
+pub(crate) fn nice(value: f64) -> f64 {
     let power = 10f64.powf(value.max(1e-6).log10().floor());
     for factor in [1.0, 2.0, 4.0, 5.0, 8.0] {
         if factor * power >= value {
@@ -412,8 +425,18 @@ mod tests {
         let lines = [line(Model::V1, 10.0, 5.0), line(Model::V3, 1.0, 32.0)];
         let chart = Chart::of(&lines, &[3.0], Some(2.0)).expect("a chart");
         assert_eq!((chart.lines.len(), chart.crosses.len()), (2, 1));
-        assert_eq!(chart.crosses[0].text, "3");
+        assert_eq!(chart.crosses[0].text, "V1 = V3 at 3");
         assert!(chart.own.is_some());
+        let own: Vec<&str> = chart
+            .own_points
+            .iter()
+            .map(|(_, point)| point.text.as_str())
+            .collect();
+        assert_eq!(own, ["25.00", "34.00"], "5 + 2 × 10 and 32 + 2 × 1");
+        assert_eq!(
+            chart.rows[0],
+            ("0".to_owned(), vec!["5.00".to_owned(), "32.00".to_owned()])
+        );
         assert!(Chart::of(&[], &[], None).is_none());
     }
 

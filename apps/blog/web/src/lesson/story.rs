@@ -77,17 +77,6 @@ impl Story {
         })
     }
 
-    /// Returns the time of the pipelines of an action, from the start of the poll on.
-    pub(crate) fn pipelines_ms(&self, code: &str, model: usize) -> String {
-        match self.cell(code, model) {
-            Some(cell) => {
-                let ms: f64 = cell.pipelines.iter().map(|pipeline| pipeline.ms).sum();
-                figures::milliseconds(ms)
-            }
-            None => UNKNOWN.to_owned(),
-        }
-    }
-
     /// Returns the charge that the article states for a request.
     pub(crate) fn article(&self, code: &str, model: usize) -> String {
         match (action_of(code), model_of(model)) {
@@ -126,18 +115,6 @@ impl Story {
     pub(crate) fn poll(&self, model: usize) -> String {
         self.facts(model)
             .map_or(UNKNOWN.to_owned(), |facts| figures::ru(facts.poll_ru))
-    }
-
-    /// Returns the size of the short copy of a post.
-    pub(crate) fn short_post(&self) -> String {
-        let sizes = self
-            .comparison
-            .as_ref()
-            .map(|comparison| comparison.sizes());
-        match sizes.and_then(|sizes| sizes.short_post) {
-            Some(bytes) => figures::bytes(bytes),
-            None => UNKNOWN.to_owned(),
-        }
     }
 
     /// Returns the address of the probe post or user in a model, or that of the front page.

@@ -20,13 +20,15 @@ const ONE_PARTITION: u32 = 6_000;
 const LITTLE: u32 = 400;
 /// RU/s before and after the split.
 const BEFORE_SPLIT: u32 = 1_000;
-const AFTER_SPLIT: u32 = 20_000;
+const AFTER_SPLIT: u32 = 12_000;
 /// Keys whose physical partitions are looked up.
 const KEYS: usize = 32;
 /// Requests per second on the hot key, on the other key, and in loads that must not be throttled.
 const HOT_RATE: u32 = 40;
 const OTHER_RATE: u32 = 3;
 const EVEN_RATE: u32 = 20;
+/// Requests per second while a partition is split: most of its share before.
+const SPLIT_RATE: u32 = 80;
 /// Time limit for a split to become visible.
 const SPLIT_TIME_MAX: Duration = Duration::from_secs(90);
 /// Pause between two looks at the partitions.
@@ -161,7 +163,7 @@ impl Context {
             keys: keys.into_iter().map(|key| key.key).collect(),
             key_property: "postId",
             range: None,
-            rate: EVEN_RATE,
+            rate: SPLIT_RATE,
         };
         let is_over = Arc::new(AtomicBool::new(false));
         let until = || is_over.load(Ordering::Relaxed);

@@ -16,6 +16,7 @@
 
 mod experiments;
 mod load;
+pub mod small_blog;
 mod state;
 
 pub use state::{ContainerState, Fill, LabState, PartitionState, Phase, Second, Series};
@@ -24,6 +25,7 @@ use crate::control::existing_is_fine;
 use crate::sync::lock;
 use crate::{BlogError, Client};
 use load::Recorder;
+use small_blog::SmallBlog;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -101,12 +103,17 @@ impl FromStr for Experiment {
     }
 }
 
+/// Returns the name of the lab's database in a blog with this prefix.
+pub fn database(prefix: &str) -> String {
+    format!("{prefix}-lab")
+}
+
 /// Facts about the server that the protocol does not tell, and the length of the loads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabOptions {
-    /// The server's size limit of a logical partition in bytes, if it was lowered.
+    /// The size limit of a logical partition of the lab's database in bytes, if it was lowered.
     pub logical_partition_limit: Option<u64>,
-    /// The server's size limit of a physical partition in bytes, if it was lowered.
+    /// The size limit of a physical partition of the lab's database in bytes, if it was lowered.
     pub physical_partition_limit: Option<u64>,
     /// Seconds of load in the experiments about throughput.
     pub seconds: u64,
@@ -153,6 +160,7 @@ struct Inner {
     client: Client,
     database: String,
     options: LabOptions,
+    small_blog: SmallBlog,
     state: Arc<Mutex<LabState>>,
     /// Set when the running experiment must end.
     stop: Arc<AtomicBool>,
@@ -180,9 +188,11 @@ impl Drop for Running {
 impl Lab {
     /// Returns the lab with the database `{prefix}-lab`, which need not exist yet.
     pub fn new(client: Client, prefix: &str, options: LabOptions) -> Self {
+        let database = database(prefix);
         Self(Arc::new(Inner {
+            small_blog: SmallBlog::new(client.clone(), database.clone(), options.clone()),
             client,
-            database: format!("{prefix}-lab"),
+            database,
             options,
             state: Arc::default(),
             stop: Arc::default(),
@@ -193,6 +203,16 @@ impl Lab {
     /// Returns the options.
     pub fn options(&self) -> &LabOptions {
         &self.0.options
+    }
+
+    /// Returns the small blog in the lab's database.
+    pub fn small_blog(&self) -> &SmallBlog {
+        &self.0.small_blog
+    }
+
+    /// Returns true if containers of the lab cost nothing: the database is a server of this process.
+    pub fn is_free(&self) -> bool {
+        self.0.options.logical_partition_limit.is_some()
     }
 
     /// Returns the name of the database.
@@ -279,6 +299,10 @@ impl Lab {
             .delete_database(&self.0.database)
             .await
             .map_err(LabError::Failed)?;
+        self.0
+            .client
+            .clear_cached_metadata(&format!("dbs/{}", self.0.database));
+        self.0.small_blog.forget().await;
         let mut state = lock(&self.0.state);
         if state.phase == Phase::Running {
             return Err(LabError::Busy);

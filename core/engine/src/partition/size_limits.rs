@@ -1,0 +1,86 @@
+//! The limits on the sizes of partitions: those of the account, and those of single databases that
+//! have limits of their own.
+//!
+//! A container reads its limits once, when it is opened, by the name of its database.
+
+use crate::partition::key_limit::{KeyLimit, KeyReports};
+use std::sync::Arc;
+
+/// Limits of one database, in place of those of the account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatabaseLimits {
+    /// The id of the database, which need not exist.
+    pub database: String,
+    /// Bytes of items beyond which a physical partition is split.
+    pub partition_bytes: u64,
+    /// Bytes of items that one logical partition may have.
+    pub logical_partition_bytes: u64,
+}
+
+/// The limits of all containers, and the reports about logical partitions near to theirs.
+pub(crate) struct SizeLimits {
+    /// Those of the account; the name of its database is empty and means nothing.
+    account: DatabaseLimits,
+    databases: Vec<DatabaseLimits>,
+    /// Reports about the logical partitions of all databases.
+    pub reports: Arc<KeyReports>,
+}
+
+/// The limits of one container.
+pub(crate) struct ContainerLimits {
+    /// Bytes of items beyond which a physical partition is split.
+    pub partition_bytes: u64,
+    /// The limit on logical partitions.
+    pub key: KeyLimit,
+}
+
+impl SizeLimits {
+    /// Returns the limits of an account in bytes, for physical and for logical partitions, with
+    /// those of single databases. Of two limits of one database the first counts.
+    pub(crate) fn new(
+        partition_bytes: u64,
+        logical_partition_bytes: u64,
+        databases: Vec<DatabaseLimits>,
+    ) -> Self {
+        SizeLimits {
+            account: DatabaseLimits {
+                database: String::new(),
+                partition_bytes,
+                logical_partition_bytes,
+            },
+            databases,
+            reports: Arc::default(),
+        }
+    }
+
+    /// Returns the limits of the containers of a database.
+    pub(crate) fn of_database(&self, database: &str) -> ContainerLimits {
+        let own = self.databases.iter().find(|own| own.database == database);
+        let limits = own.unwrap_or(&self.account);
+        ContainerLimits {
+            partition_bytes: limits.partition_bytes,
+            key: KeyLimit::new(limits.logical_partition_bytes, Arc::clone(&self.reports)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_without_limits_of_its_own_has_those_of_the_account() {
+        let lab = DatabaseLimits {
+            database: "lab".to_owned(),
+            partition_bytes: 20,
+            logical_partition_bytes: 10,
+        };
+        let limits = SizeLimits::new(2_000, 1_000, vec![lab]);
+        let sizes = |database: &str| {
+            let of = limits.of_database(database);
+            (of.partition_bytes, of.key.bytes_max())
+        };
+        assert_eq!(sizes("lab"), (20, 10));
+        assert_eq!(sizes("blog"), (2_000, 1_000));
+    }
+}
