@@ -4,11 +4,17 @@ import { drafts } from "./drafts";
 import { forms } from "./forms";
 import { lives, polls, sliders } from "./live";
 import { onContent } from "./page";
+import { fanOut } from "./pictures/fan-out";
+import { opening } from "./pictures/opening";
+import { steps } from "./pictures/steps";
 import { previews } from "./preview";
 import { drawer, themes } from "./switches";
 import { trials } from "./trials";
 
+const PICTURES = [opening, fanOut, steps];
 // Previews and sliders listen before drafts are put back, which changes their controls.
-for (const setup of [themes, drawer, previews, sliders, lives, polls, drafts, forms, trials]) {
+const SETUPS = [themes, drawer, previews, sliders, lives, polls, drafts, forms, trials];
+
+for (const setup of [...SETUPS, ...PICTURES]) {
   onContent(setup);
 }

@@ -4,6 +4,7 @@
 //! pages                         handlers, one for each route
 //!   │
 //! comparison   chapters         the parts of pages, rendered without the frame
+//!              ├── opening      the picture at the beginning
 //!              ├── story        figures of the article and of the last comparison
 //!              ├── mix          the calculator
 //!              ├── laboratory   the lab
@@ -20,6 +21,7 @@ mod comparison;
 mod figures;
 mod laboratory;
 mod mix;
+mod opening;
 mod pages;
 mod parts;
 mod pictures;
