@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The ends of the scale in RU. It is logarithmic: equal distances are equal factors.
-const SCALE: (f64, f64) = (0.5, 4_000.0);
+const SCALE: (f64, f64) = (0.5, 2_500.0);
 /// The lines of the scale in RU.
 const TICKS: [f64; 4] = [1.0, 10.0, 100.0, 1_000.0];
 /// Squares in a row, and their size with the gap.
