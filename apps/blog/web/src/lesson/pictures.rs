@@ -1,4 +1,4 @@
-//! The data of pictures: physical partitions as cells of a bar or columns of a chart, and lines.
+//! The data of pictures: physical partitions as columns of a chart, and lines.
 //!
 //! Templates draw the pictures as SVG from these numbers.
 
@@ -6,62 +6,6 @@ use super::figures;
 use orrery_blog::client::PartitionKeyRange;
 use orrery_blog::lesson::lab::{ContainerState, PartitionState, Second};
 use orrery_blog::lesson::mix::CostLine;
-use orrery_blog::lesson::place;
-use std::collections::BTreeMap;
-
-/// Width of a bar of partitions.
-const BAR_WIDTH: f64 = 256.0;
-
-/// A physical partition in a bar or chart.
-pub(crate) struct Cell {
-    pub(crate) x: String,
-    pub(crate) width: String,
-    pub(crate) is_lit: bool,
-}
-
-/// A row of the table beside a bar.
-pub(crate) struct BarRow {
-    pub(crate) range: String,
-    pub(crate) from_to: String,
-    pub(crate) ru: String,
-}
-
-/// The physical partitions of a container, those that a request asked lit up.
-pub(crate) struct PartitionBar {
-    pub(crate) cells: Vec<Cell>,
-    pub(crate) rows: Vec<BarRow>,
-    pub(crate) asked: usize,
-}
-
-impl PartitionBar {
-    /// Returns the picture of `ranges` with the charges at those that were asked.
-    pub(crate) fn of(ranges: &[PartitionKeyRange], asked: &BTreeMap<String, f64>) -> Self {
-        let mut cells = Vec::new();
-        let mut rows = Vec::new();
-        for range in ranges {
-            let charge = asked.get(&range.id);
-            cells.push(cell(place(range), charge.is_some()));
-            rows.push(BarRow {
-                range: range.id.clone(),
-                from_to: hash_range(range),
-                ru: charge.map_or("not asked".to_owned(), |ru| figures::exact_ru(*ru)),
-            });
-        }
-        let asked = cells.iter().filter(|cell| cell.is_lit).count();
-        Self { cells, rows, asked }
-    }
-}
-
-/// Returns the cell of a range, with a small gap at each side.
-fn cell((from, to): (f64, f64), is_lit: bool) -> Cell {
-    let (from, to) = (from * BAR_WIDTH, to * BAR_WIDTH);
-    let inset = ((to - from) / 8.0).min(1.0);
-    Cell {
-        x: figures::plain(from + inset),
-        width: figures::plain((to - from - 2.0 * inset).max(0.0)),
-        is_lit,
-    }
-}
 
 /// Returns the first digits of a range of the hash space, e.g. `00–1F`.
 pub(crate) fn hash_range(range: &PartitionKeyRange) -> String {
@@ -368,23 +312,8 @@ mod tests {
     }
 
     #[test]
-    fn asked_partitions_are_lit_and_the_cells_fill_the_bar() {
-        let ranges = [range("0", "", "20"), range("1", "20", "FF")];
-        let bar = PartitionBar::of(&ranges, &BTreeMap::from([("1".to_owned(), 2.9)]));
-        assert_eq!(bar.asked, 1);
-        assert_eq!(
-            (bar.cells[0].x.as_str(), bar.cells[0].width.as_str()),
-            ("1", "126")
-        );
-        assert_eq!(
-            (bar.cells[1].x.as_str(), bar.cells[1].is_lit),
-            ("129", true)
-        );
-        assert_eq!(
-            (bar.rows[0].ru.as_str(), bar.rows[1].ru.as_str()),
-            ("not asked", "2.90")
-        );
-        assert_eq!(bar.rows[1].from_to, "20–FF");
+    fn a_hash_range_shows_its_first_digits() {
+        assert_eq!(hash_range(&range("1", "20", "FF")), "20–FF");
     }
 
     #[test]
