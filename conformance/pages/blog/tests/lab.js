@@ -256,7 +256,7 @@ describe("the lab", () => {
     const rows = page.locator("#mix .chart + details table").first().locator("tbody tr");
     assert.equal(costs.length, await rows.count());
     for (const [place, cost] of costs.entries()) {
-      const [write, read] = (await rows.nth(place).locator("td").allInnerTexts()).map(numberOf);
+      const [write, read] = (await rows.nth(place).locator("td").allTextContents()).map(numberOf);
       const expected = write + numberOf(reads) * read;
       assert.ok(Math.abs(numberOf(cost) - expected) < 0.01 * expected + 0.01, `${cost}, not ${expected}`);
     }
