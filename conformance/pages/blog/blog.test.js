@@ -7,3 +7,4 @@ import "./tests/hostile.js";
 import "./tests/lab.js";
 import "./tests/outage.js";
 import "./tests/pages.js";
+import "./tests/lesson.js";

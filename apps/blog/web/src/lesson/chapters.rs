@@ -2,12 +2,14 @@
 
 use super::laboratory::{Button, LabPart, buttons};
 use super::mix::{MixPart, Question, SliderGroup};
+use super::parts::{self, Item};
 use super::questions::{self, Answers, QuestionView};
 use super::small_blog::{self, Fields, Picture};
 use super::story::Story;
 use super::trials::Elements;
 use askama::Template;
 use orrery_blog::lesson::{Comparison, Lab};
+use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -23,18 +25,18 @@ pub(crate) struct Chapter {
 pub(crate) const CHAPTERS: [Chapter; 8] = [
     Chapter {
         number: 1,
-        title: "Ten requests, each thing once",
-        about: "The blog, its requests, and a model without copies.",
+        title: "Where a key lands",
+        about: "Type a key and see its partition. Each thing is stored once.",
     },
     Chapter {
         number: 2,
         title: "What a fan-out costs",
-        about: "Two reads ask every physical partition.",
+        about: "Send a query and watch every physical partition charge for it.",
     },
     Chapter {
         number: 3,
         title: "Counts by procedure",
-        about: "Copies that change in one transaction.",
+        about: "Step through a transaction, and make it fail in the middle.",
     },
     Chapter {
         number: 4,
@@ -71,6 +73,11 @@ pub(crate) const QUESTIONS_CHAPTER: usize = 8;
 #[template(path = "lesson/overview.html")]
 pub(crate) struct Overview {
     pub(crate) toc: &'static [Chapter],
+    /// The price of the front page in V1 and in V3.
+    pub(crate) first: String,
+    pub(crate) last: String,
+    /// The picture at the beginning, as markup.
+    pub(crate) opening: String,
 }
 
 /// The fields that forms of a browser contain.
@@ -185,6 +192,55 @@ impl ChapterPart {
     /// Returns the title of the chapter.
     pub(crate) fn title(&self) -> &'static str {
         self.title
+    }
+
+    /// Returns the items of `posts` in a model as markup, with what is a copy marked.
+    fn items(is_copied: bool) -> String {
+        let mut post = json!({
+            "id": "p-17",
+            "type": "post",
+            "postId": "p-17",
+            "userId": "u-mira",
+            "title": "Along the river before breakfast",
+        });
+        let mut comment = json!({
+            "id": "c-4",
+            "type": "comment",
+            "postId": "p-17",
+            "userId": "u-omar",
+            "content": "Thank you, I walked it this morning.",
+        });
+        if is_copied {
+            post["userUsername"] = "mira".into();
+            post["commentCount"] = 2.into();
+            post["likeCount"] = 9.into();
+            comment["userUsername"] = "omar".into();
+        }
+        let user = json!({"id": "u-mira", "username": "mira"});
+        let name = "username in users";
+        let items = [
+            Item::new("user in users", &user).html(),
+            Item::new("post in posts", &post)
+                .copy("userUsername", name)
+                .copy("commentCount", "the number of comments")
+                .copy("likeCount", "the number of likes")
+                .html(),
+            Item::new("comment in posts", &comment)
+                .copy("userUsername", name)
+                .html(),
+        ];
+        format!("<div class=\"items\">{}</div>", items.concat())
+    }
+
+    /// Returns the queries that count for a post of V1.
+    fn count_query() -> String {
+        parts::query(
+            "SELECT VALUE COUNT(1) FROM c WHERE c.postId = @postId AND c.type = @type",
+            &[
+                ("@postId".to_owned(), "p-17".into()),
+                ("@type".to_owned(), "comment".into()),
+            ],
+        )
     }
 
     /// Returns the element of a trial; empty if the chapter has none of this name.

@@ -4,6 +4,7 @@
 //! pages, lab_pages              handlers, one for each route
 //!   │
 //! comparison   chapters         the parts of pages, rendered without the frame
+//!              ├── opening      the picture at the beginning
 //!              ├── story        figures of the article and of the last comparison
 //!              ├── mix          the calculator
 //!              ├── laboratory   the lab
@@ -23,6 +24,7 @@ mod figures;
 mod lab_pages;
 mod laboratory;
 mod mix;
+mod opening;
 mod pages;
 mod parts;
 mod pictures;

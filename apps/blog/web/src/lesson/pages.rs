@@ -6,6 +6,8 @@
 use super::chapters::{CHAPTERS, ChapterPart, FormFields, Overview};
 use super::comparison::ComparisonPart;
 use super::laboratory::LabPart;
+use super::opening::{Opening, Ranges};
+use super::story::Story;
 use super::trials::{self, Trial};
 use crate::forms::{Form, Retry, SentForm};
 use crate::frame::Frame;
@@ -218,7 +220,7 @@ async fn overview(mut visit: Visit) -> Response {
     load_user_if_possible(&mut visit).await;
     let page = LessonPage {
         frame: visit.frame("Lesson").await,
-        body: rendered(&Overview { toc: &CHAPTERS }),
+        body: rendered(&overview_of(&visit).await),
     };
     visit.page(StatusCode::OK, &page)
 }
@@ -228,6 +230,32 @@ async fn chapter(mut visit: Visit, Path(number): Path<String>) -> Response {
     let number = number.parse().unwrap_or_default();
     let result = chapter_page(&mut visit, number, None).await;
     visit.answer(result).await
+}
+
+async fn overview_of(visit: &Visit) -> Overview {
+    let comparison = visit.state.comparing.status().last;
+    let mut ranges = Ranges::new();
+    for model in visit.state.site.models() {
+        let blog = visit.blog(model);
+        let mut own = Vec::new();
+        for container in blog.containers() {
+            // Without an answer of the database the picture has no squares.
+            own.push(blog.client().ranges(container).await.unwrap_or_default());
+        }
+        ranges.insert(model, own);
+    }
+    let opening = Opening::of(comparison.as_ref(), &ranges, &visit.query).html();
+    let story = Story { comparison };
+    let price = |model| match story.is_measured() {
+        true => story.live("Q6", model),
+        false => story.article("Q6", model),
+    };
+    Overview {
+        toc: &CHAPTERS,
+        first: price(1),
+        last: price(3),
+        opening,
+    }
 }
 
 /// Reads the user of the session. The lesson stays readable while the database is gone.

@@ -6,62 +6,6 @@ use super::figures;
 use orrery_blog::client::PartitionKeyRange;
 use orrery_blog::lesson::lab::{ContainerState, PartitionState, Second};
 use orrery_blog::lesson::mix::CostLine;
-use orrery_blog::lesson::place;
-use std::collections::BTreeMap;
-
-/// Width of a bar of partitions.
-const BAR_WIDTH: f64 = 256.0;
-
-/// A physical partition in a bar or chart.
-pub(crate) struct Cell {
-    pub(crate) x: String,
-    pub(crate) width: String,
-    pub(crate) is_lit: bool,
-}
-
-/// A row of the table beside a bar.
-pub(crate) struct BarRow {
-    pub(crate) range: String,
-    pub(crate) from_to: String,
-    pub(crate) ru: String,
-}
-
-/// The physical partitions of a container, those that a request asked lit up.
-pub(crate) struct PartitionBar {
-    pub(crate) cells: Vec<Cell>,
-    pub(crate) rows: Vec<BarRow>,
-    pub(crate) asked: usize,
-}
-
-impl PartitionBar {
-    /// Returns the picture of `ranges` with the charges at those that were asked.
-    pub(crate) fn of(ranges: &[PartitionKeyRange], asked: &BTreeMap<String, f64>) -> Self {
-        let mut cells = Vec::new();
-        let mut rows = Vec::new();
-        for range in ranges {
-            let charge = asked.get(&range.id);
-            cells.push(cell(place(range), charge.is_some()));
-            rows.push(BarRow {
-                range: range.id.clone(),
-                from_to: hash_range(range),
-                ru: charge.map_or("not asked".to_owned(), |ru| figures::exact_ru(*ru)),
-            });
-        }
-        let asked = cells.iter().filter(|cell| cell.is_lit).count();
-        Self { cells, rows, asked }
-    }
-}
-
-/// Returns the cell of a range, with a small gap at each side.
-fn cell((from, to): (f64, f64), is_lit: bool) -> Cell {
-    let (from, to) = (from * BAR_WIDTH, to * BAR_WIDTH);
-    let inset = ((to - from) / 8.0).min(1.0);
-    Cell {
-        x: figures::plain(from + inset),
-        width: figures::plain((to - from - 2.0 * inset).max(0.0)),
-        is_lit,
-    }
-}
 
 /// Returns the first digits of a range of the hash space, e.g. `00–1F`.
 pub(crate) fn hash_range(range: &PartitionKeyRange) -> String {
@@ -214,6 +158,8 @@ pub(crate) struct Chart {
     pub(crate) x_ticks: Vec<Mark>,
     pub(crate) y_ticks: Vec<Mark>,
     pub(crate) crosses: Vec<Mark>,
+    /// The heights of their labels, one above the other.
+    pub(crate) cross_labels: Vec<String>,
     /// The reads for each write of the reader's traffic, if they lie in the chart.
     pub(crate) own: Option<Mark>,
     /// The cost of the reader's traffic in each model: model, place, text.
@@ -258,6 +204,7 @@ impl Chart {
             x_ticks: Vec::new(),
             y_ticks: Vec::new(),
             crosses: Vec::new(),
+            cross_labels: Vec::new(),
             own: own
                 .filter(|own| *own <= x_max)
                 .map(|own| mark(x(own), top, figures::plain(own))),
@@ -303,7 +250,14 @@ impl Chart {
                 label_y: figures::plain(end + 4.0),
             });
         }
-        for (reads, cost, names) in crossings_within(lines, x_max) {
+        // The labels stand one above the other, the leftmost on top: crossings may lie close.
+        let mut crossings = crossings_within(lines, x_max);
+        crossings.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let count = crossings.len();
+        for (place, (reads, cost, names)) in crossings.into_iter().enumerate() {
+            let above = 20.0 + 16.0 * (count - place) as f64;
+            let label_y = (y(cost) - above).max(top + 12.0);
+            chart.cross_labels.push(figures::plain(label_y));
             let text = format!("{names} at {}", figures::plain(reads));
             chart.crosses.push(mark(x(reads), y(cost), text));
         }
@@ -368,23 +322,13 @@ mod tests {
     }
 
     #[test]
-    fn asked_partitions_are_lit_and_the_cells_fill_the_bar() {
-        let ranges = [range("0", "", "20"), range("1", "20", "FF")];
-        let bar = PartitionBar::of(&ranges, &BTreeMap::from([("1".to_owned(), 2.9)]));
-        assert_eq!(bar.asked, 1);
-        assert_eq!(
-            (bar.cells[0].x.as_str(), bar.cells[0].width.as_str()),
-            ("1", "126")
-        );
-        assert_eq!(
-            (bar.cells[1].x.as_str(), bar.cells[1].is_lit),
-            ("129", true)
-        );
-        assert_eq!(
-            (bar.rows[0].ru.as_str(), bar.rows[1].ru.as_str()),
-            ("not asked", "2.90")
-        );
-        assert_eq!(bar.rows[1].from_to, "20–FF");
+    fn cells_fill_the_bar_with_gaps_between_them() {
+        let cells = [cell((0.0, 0.5)), cell((0.5, 1.0))];
+        let places = cells
+            .each_ref()
+            .map(|cell| (cell.x.as_str(), cell.width.as_str()));
+        assert_eq!(places, [("1", "126"), ("129", "126")]);
+        assert_eq!(hash_range(&range("1", "20", "FF")), "20–FF");
     }
 
     #[test]

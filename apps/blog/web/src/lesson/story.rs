@@ -4,7 +4,6 @@
 //! has not been measured.
 
 use super::figures;
-use super::pictures::PartitionBar;
 use orrery_blog::lesson::compare::{Cell, Comparison};
 use orrery_blog::lesson::{Action, published};
 use orrery_blog::{Model, Request};
@@ -95,14 +94,6 @@ impl Story {
         })
     }
 
-    /// Returns the number of physical partitions of `posts` in a model.
-    pub(crate) fn partitions_of_posts(&self, model: usize) -> String {
-        match self.facts(model) {
-            Some(facts) => figures::grouped(facts.partitions[1] as f64),
-            None => UNKNOWN.to_owned(),
-        }
-    }
-
     /// Returns the number of posts that show the probe user's name.
     pub(crate) fn posts_with_name(&self, model: usize) -> String {
         match self.facts(model) {
@@ -187,13 +178,6 @@ impl Story {
         rows
     }
 
-    /// Returns the partitions of `posts` with those that an action asked.
-    pub(crate) fn bar(&self, code: &str, model: usize) -> Option<PartitionBar> {
-        let facts = self.facts(model)?;
-        let cell = self.cell(code, model)?;
-        Some(PartitionBar::of(&facts.ranges, &cell.asked))
-    }
-
     fn cell(&self, code: &str, model: usize) -> Option<&Cell> {
         let comparison = self.comparison.as_ref()?;
         comparison.cell(action_of(code)?, model_of(model)?)
@@ -257,7 +241,7 @@ mod tests {
         let table = story.table("Q3 Q6", "1 3");
         assert_eq!((table.len(), table[0].cells.len()), (2, 2));
         assert_eq!(table[1].cells[0].article, "2,064");
-        assert!(story.writes().is_empty() && story.bar("Q6", 1).is_none());
+        assert!(story.writes().is_empty());
         assert_eq!(story.link("post", 1), "/v1");
     }
 }

@@ -40,8 +40,6 @@ struct Line {
     comma: &'static str,
     /// `copy`, `changed`, or empty.
     class: &'static str,
-    /// The sign beside the words.
-    sign: &'static str,
     words: String,
 }
 
@@ -95,17 +93,16 @@ impl<'a> Item<'a> {
             let marks = || self.marks.iter().filter(|(marked, _)| marked == name);
             let is_change = |(_, mark): &&&(&str, Mark)| matches!(mark, Mark::Changed(_));
             let mark = marks().find(|mark| is_change(&mark)).or(marks().next());
-            let (class, sign, words) = match mark {
-                Some((_, Mark::Copy(source))) => ("copy", "⧉", format!("copy of {source}")),
-                Some((_, Mark::Changed(was))) => ("changed", "▲", format!("was {was}")),
-                None => ("", "", String::new()),
+            let (class, words) = match mark {
+                Some((_, Mark::Copy(source))) => ("copy", format!("copy of {source}")),
+                Some((_, Mark::Changed(was))) => ("changed", format!("was {was}")),
+                None => ("", String::new()),
             };
             lines.push(Line {
                 name: name.clone(),
                 value: escaped(&shown(value)),
                 comma: ",",
                 class,
-                sign,
                 words,
             });
         }

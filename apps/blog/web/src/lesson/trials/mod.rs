@@ -13,6 +13,9 @@
 //! To add a trial: a variant of [`Trial`], and a module with `show`, which never fails and asks the
 //! database for metadata at most, and `run`. Both return the element.
 
+mod comment;
+mod embedding;
+mod fan_out;
 mod hashing;
 
 use super::comparison::{Failure, explain};
@@ -38,10 +41,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) enum Trial {
     /// Chapter 1: a key, its hash, and its physical partition.
     Hashing,
+    /// Chapter 1: comments in the post against comments of their own.
+    Embedding,
+    /// Chapter 2: a query to all physical partitions, or to one.
+    FanOut,
+    /// Chapter 3: the transaction of `createComment`.
+    Comment,
 }
 
 impl Trial {
-    const ALL: [Self; 1] = [Self::Hashing];
+    const ALL: [Self; 4] = [Self::Hashing, Self::Embedding, Self::FanOut, Self::Comment];
 
     /// Returns the trial with a name.
     pub(crate) fn named(name: &str) -> Option<Self> {
@@ -52,13 +61,18 @@ impl Trial {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Hashing => "hashing",
+            Self::Embedding => "embedding",
+            Self::FanOut => "fan-out",
+            Self::Comment => "comment",
         }
     }
 
     /// Returns the chapter that shows the trial.
     pub(crate) fn chapter(self) -> usize {
         match self {
-            Self::Hashing => 1,
+            Self::Hashing | Self::Embedding => 1,
+            Self::FanOut => 2,
+            Self::Comment => 3,
         }
     }
 
@@ -66,6 +80,9 @@ impl Trial {
     async fn show(self, bench: &Bench<'_>) -> String {
         match self {
             Self::Hashing => hashing::show(bench).await,
+            Self::Embedding => embedding::show(bench),
+            Self::FanOut => fan_out::show(bench).await,
+            Self::Comment => comment::show(bench),
         }
     }
 
@@ -73,6 +90,9 @@ impl Trial {
     async fn run(self, bench: &Bench<'_>) -> Result<String, BlogError> {
         match self {
             Self::Hashing => hashing::run(bench).await,
+            Self::Embedding => embedding::run(bench).await,
+            Self::FanOut => fan_out::run(bench).await,
+            Self::Comment => comment::run(bench).await,
         }
     }
 }
