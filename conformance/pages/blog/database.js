@@ -53,6 +53,12 @@ export class Database {
     return (await answer.json()).Documents;
   }
 
+  /** The id of the user who writes the posts of the lab. */
+  async probe() {
+    const [newest] = await this.items("feed", "post", "SELECT TOP 1 * FROM c ORDER BY c.creationDate DESC");
+    return newest.userId;
+  }
+
   /** The charge and the answer of a stored procedure. */
   async execute(container, key, procedure, args) {
     const link = `dbs/${this.name}/colls/${container}/sprocs/${procedure}`;

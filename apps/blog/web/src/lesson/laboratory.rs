@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn a_running_experiment_is_polled_and_shows_the_load() {
         let html = html(&loaded(Phase::Running));
-        assert!(html.contains("data-poll=\"/lab/state\"") && html.contains("url(#hatch)"));
+        assert!(html.contains("data-poll=\"/lab/state\"") && html.contains("url(#hatch-hot-0)"));
         assert!(html.contains("The container was created."));
     }
 

@@ -158,6 +158,8 @@ pub(crate) struct Chart {
     pub(crate) x_ticks: Vec<Mark>,
     pub(crate) y_ticks: Vec<Mark>,
     pub(crate) crosses: Vec<Mark>,
+    /// The heights of their labels, one above the other.
+    pub(crate) cross_labels: Vec<String>,
     /// The reads for each write of the reader's traffic, if they lie in the chart.
     pub(crate) own: Option<Mark>,
     /// The cost of the reader's traffic in each model: model, place, text.
@@ -202,6 +204,7 @@ impl Chart {
             x_ticks: Vec::new(),
             y_ticks: Vec::new(),
             crosses: Vec::new(),
+            cross_labels: Vec::new(),
             own: own
                 .filter(|own| *own <= x_max)
                 .map(|own| mark(x(own), top, figures::plain(own))),
@@ -247,7 +250,14 @@ impl Chart {
                 label_y: figures::plain(end + 4.0),
             });
         }
-        for (reads, cost, names) in crossings_within(lines, x_max) {
+        // The labels stand one above the other, the leftmost on top: crossings may lie close.
+        let mut crossings = crossings_within(lines, x_max);
+        crossings.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let count = crossings.len();
+        for (place, (reads, cost, names)) in crossings.into_iter().enumerate() {
+            let above = 20.0 + 16.0 * (count - place) as f64;
+            let label_y = (y(cost) - above).max(top + 12.0);
+            chart.cross_labels.push(figures::plain(label_y));
             let text = format!("{names} at {}", figures::plain(reads));
             chart.crosses.push(mark(x(reads), y(cost), text));
         }

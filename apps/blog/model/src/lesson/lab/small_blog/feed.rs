@@ -207,6 +207,15 @@ async fn add_batch(stage: &mut Stage) -> Result<(), BlogError> {
 
 /// Measures the feed without the trigger.
 async fn measure(stage: &mut Stage) -> Result<Grown, BlogError> {
+    // One more post, if the logical partition takes one.
+    let post = stage.data.fresh_post(9_000_000 + stage.uncut_posts);
+    let item = crate::models::post_item(stage.blog.model(), &post, 0, 0);
+    let short = short_post(&item).unwrap_or_default();
+    let write = match write_uncut(stage, &short).await {
+        Err(error) if is_key_full(&error) => Charge::default(),
+        written => written?,
+    };
+
     let (client, uncut) = (&stage.blog.client, &stage.uncut);
     let (meter, started) = (Meter::recording(), Instant::now());
     client.query(&meter, uncut, KEY, &Query::new(FEED)).await?;
@@ -220,14 +229,6 @@ async fn measure(stage: &mut Stage) -> Result<Grown, BlogError> {
     let sizes = client.partition_sizes(uncut).await?;
     let bytes = sizes.iter().map(|size| size.kilobytes << 10).sum();
 
-    // One more post, if the logical partition takes one.
-    let post = stage.data.fresh_post(9_000_000 + stage.uncut_posts);
-    let item = crate::models::post_item(stage.blog.model(), &post, 0, 0);
-    let short = short_post(&item).unwrap_or_default();
-    let write = match write_uncut(stage, &short).await {
-        Err(error) if is_key_full(&error) => Charge::default(),
-        written => written?,
-    };
     Ok(Grown {
         posts,
         bytes,
