@@ -67,6 +67,8 @@ pub enum KeyMeasure {
 /// The time over which partition keys are ranked: from the begin of the last full period until now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyWindow {
+    /// Ten to twenty seconds.
+    Now,
     /// One to two minutes.
     Minute,
     /// One to two hours.
