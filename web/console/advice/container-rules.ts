@@ -3,7 +3,7 @@
  * The thresholds are those of the service's account dashboard, where it has one. */
 
 import { joinedPaths } from "../api/names.ts";
-import { bytes, percent, ruNumber } from "../ui/format.ts";
+import { bytes, count, percent } from "../ui/format.ts";
 import type { Finding, Rule, Way } from "./advice.ts";
 
 export interface PartitionFacts {
@@ -99,13 +99,13 @@ function hotKey(facts: ContainerFacts): Finding | null {
   if (key === null || !isHotKey(facts)) return null;
   const budget = facts.partitions.find(({ id }) => id === key.partition)?.ruPerSecond ?? null;
   const use = budget ? key.ruPerSecond / budget : 0;
-  const of = budget ? ` of the ${ruNumber(budget)} RU/s (${percent(use)})` : " RU/s";
+  const of = budget ? ` of the ${count(budget)} RU/s (${percent(use)})` : " RU/s";
   const where = key.partition === undefined ? "" : `${budget ? " of" : " at"} physical partition ${key.partition}`;
   const refused = key.refused > 0 ? ` ${percent(key.refused)} of the requests there are refused with 429.` : "";
   return {
     urgency: use >= HOT || key.refused >= THROTTLED ? "bad" : use >= HOT / 2 ? "warn" : "info",
     happened: `The key ${key.name} has ${percent(key.share)} of the traffic.`,
-    cost: `It uses ${ruNumber(key.ruPerSecond)}${of}${where}.${refused}`,
+    cost: `It uses ${count(key.ruPerSecond)}${of}${where}.${refused}`,
     out: "One key cannot use more than one partition has. Spread it over several with a finer partition key.",
     ways: [
       { text: "Show the key", tab: "partitions", query: { keyEpk: key.epk, ...(key.partition ? { partition: key.partition } : {}) } },
