@@ -133,6 +133,8 @@ export async function owner(running) {
   return {
     data,
     manage: async (...request) => send("manage", ...request),
+    /** As `data`, through the console. */
+    throughConsole: async (...request) => send("data", ...request),
     async database(id) {
       await data("POST", "/dbs", { body: { id } });
     },

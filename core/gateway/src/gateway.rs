@@ -386,7 +386,7 @@ impl Gateway {
 
         let is_from_console = is_from_console(head);
         let mut headers = checked.headers;
-        headers.admission.is_unobserved = is_from_console;
+        headers.admission.is_unobserved = is_from_console && !headers.counts_as_client;
         let call = Arc::new(Call {
             caller: checked.caller,
             path: checked.path,
