@@ -141,10 +141,10 @@ impl Engine {
         options: impl Into<ReadOptions<'a>>,
     ) -> Outcome<QueryPage> {
         // The first queries of a form are asked for index advice, for the operator's list of forms.
+        let options = options.into();
         let watch = QueryWatch::begin(container, &query.text);
         let charges = PartitionCharges::of_query(watch.wants_advice);
-        let (result, charges, position) =
-            self.run_query(container, scope, query, options.into(), charges);
+        let (result, charges, position) = self.run_query(container, scope, query, options, charges);
         self.meters.queried(&charges.work.steps);
         let charge = self.profile.price(&charges.work);
         charges.charge(self, container, charge, is_throttled(&result));
@@ -156,7 +156,9 @@ impl Engine {
             key: charges.key.as_ref(),
             item: charges.first_item,
         };
-        watch.end(self.world().now_ms(), &asked, &outcome);
+        if !options.admission.is_unobserved {
+            watch.end(self.world().now_ms(), &asked, &outcome);
+        }
 
         // Index metrics that only the operator's list wanted are not for the client.
         if let Ok(page) = &mut outcome.result

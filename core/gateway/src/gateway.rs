@@ -31,6 +31,7 @@ use crate::pools::{Pool, QUERIES, catch_panics};
 use crate::reply::{Reply, guid};
 use crate::request_log::{Finished, RecordReason, RequestLog, RequestRecord};
 use crate::route::{Path, Route, Target};
+use crate::running::{RunningQueries, RunningQuery, Sender};
 use crate::script_lane::{OnDrop, ScriptLane};
 use crate::slow::{self, SlowRequests};
 use crate::spans::{SpanAccount, SpanRecorder};
@@ -61,6 +62,7 @@ pub struct Gateway {
     faults: Faults,
     metrics: Arc<Metrics>,
     request_log: RequestLog,
+    running: RunningQueries,
     notices: Notices,
     slow_requests: Option<SlowRequests>,
     spans: Option<(SpanRecorder, SpanAccount)>,
@@ -125,6 +127,7 @@ impl Gateway {
         Gateway {
             sampler: Sampler::start(engine.clone(), sampled, world),
             request_log: RequestLog::default(),
+            running: RunningQueries::default(),
             notices: Notices::default(),
             slow_requests: None,
             spans: None,
@@ -198,6 +201,17 @@ impl Gateway {
         &self.request_log
     }
 
+    /// Returns the queries that run, the longest first.
+    pub fn running_queries(&self) -> Vec<RunningQuery> {
+        self.running.list(&self.engine)
+    }
+
+    /// Cancels a query that runs: its work ends at the next check point, and its client gets
+    /// 403/5901. Returns the query; `None` if no such query runs.
+    pub fn cancel_query(&self, number: u64) -> Option<RunningQuery> {
+        self.running.cancel(number, &self.engine)
+    }
+
     /// Returns the memory for bodies.
     pub fn body_memory(&self) -> &BodyMemory {
         &self.body_memory
@@ -244,7 +258,7 @@ impl Gateway {
         // A panic must cost this request only.
         let mut trace = Trace::of_unknown();
         let answered = {
-            let answer = pin!(self.answer(&head, body, connection, &mut trace));
+            let answer = pin!(self.answer(&head, body, connection, &activity, &mut trace));
             catch_panics(answer).await
         };
         let (mut reply, is_answered) = match answered {
@@ -270,6 +284,13 @@ impl Gateway {
             milliseconds / 1000.0,
             reply.charge,
         );
+        // The live samples are about the clients: they leave the console's own requests out.
+        if is_from_console(&head) {
+            self.metrics
+                .record_own(reply.status, milliseconds / 1000.0, reply.charge);
+        } else {
+            self.metrics.record_latency(microseconds);
+        }
         self.set_measured(&mut reply, &head, microseconds);
         // A POST asks for no resource that has this address.
         if head.method != http::Method::POST && (200..400).contains(&reply.status) {
@@ -286,7 +307,7 @@ impl Gateway {
             activity_id: activity.to_str().unwrap_or_default(),
             client: connection.peer,
             server: connection.local,
-            is_from_console: head.extensions.get::<TrustedAccess>().is_some(),
+            is_from_console: is_from_console(&head),
         };
         self.observe(&finished);
 
@@ -322,6 +343,7 @@ impl Gateway {
         head: &Parts,
         body: B,
         connection: &Connection,
+        activity: &HeaderValue,
         trace: &mut Trace,
     ) -> std::result::Result<Reply, Unanswered>
     where
@@ -362,11 +384,14 @@ impl Gateway {
             return end;
         }
 
+        let is_from_console = is_from_console(head);
+        let mut headers = checked.headers;
+        headers.admission.is_unobserved = is_from_console && !headers.counts_as_client;
         let call = Arc::new(Call {
             caller: checked.caller,
             path: checked.path,
             target: checked.target,
-            headers: checked.headers,
+            headers,
             body,
             account: self.account.clone(),
             regions: head.extensions.get::<AccountRegions>().cloned(),
@@ -376,7 +401,19 @@ impl Gateway {
             answer: Arc::new(self.body_memory.answer()),
         });
         trace.call = Some(call.clone());
-        let reply = self.run(operation, &call).await;
+        let work = self.run(operation, &call);
+        let reply = match operation.is_query() {
+            true => {
+                let sender = Sender {
+                    head,
+                    activity,
+                    client: connection.peer,
+                    is_from_console,
+                };
+                self.running.run(&call, sender, work).await
+            }
+            false => work.await,
+        };
         let reply = reply.unwrap_or_else(Reply::failed);
         let reply = reply.with_short_token(call.headers.has_short_tokens);
         let reply = self.hold_reply(reply, &call, operation);
@@ -751,6 +788,11 @@ impl Gateway {
         }
         self.log.write(self.now_ms(), level, "request", &fields);
     }
+}
+
+/// Returns true if this server's own console sent a request.
+fn is_from_console(head: &Parts) -> bool {
+    head.extensions.get::<TrustedAccess>().is_some()
 }
 
 /// Waits for the delay of an injected fault. Returns the end of the request if the fault replaces

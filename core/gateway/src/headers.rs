@@ -53,6 +53,8 @@ pub(crate) struct RequestHeaders {
     pub(crate) fans_out: bool,
     pub(crate) wants_query_metrics: bool,
     pub(crate) wants_explanation: bool,
+    /// True if a request of the console counts among those of clients.
+    pub(crate) counts_as_client: bool,
     pub(crate) wants_charge_parts: bool,
     pub(crate) wants_query_advice: bool,
     pub(crate) index_metrics: Option<IndexMetrics>,

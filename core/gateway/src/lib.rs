@@ -16,6 +16,8 @@
 //! reply       result -> status, body and the headers that clients read
 //! held        the memory of bodies, and of answers that are not sent yet
 //! live, request_log, slow, spans   what operators see of requests, bounded and in memory
+//! running     the queries that run, which operators may cancel
+//! process     figures of the process: processor time, memory, disk
 //! spin        short waits for the next request of a fast client
 //! hybrid_row, binary_json   the binary forms of batches and of bodies
 //! ```
@@ -91,10 +93,12 @@ mod operations;
 mod options;
 mod ownership;
 mod pools;
+mod process;
 mod reply;
 mod request_body;
 mod request_log;
 mod route;
+mod running;
 mod script_lane;
 mod serve;
 mod slow;
@@ -123,12 +127,14 @@ pub use operations::Operation;
 pub use options::Options;
 pub use ownership::{NotOwned, TakeBack};
 pub use pools::{Pool, catch_panics};
+pub use process::ProcessFigures;
 pub use reply::error_response;
 pub use request_body::RequestBody;
 pub use request_log::{
     QueryRecord, RecordFilter, RecordPage, RecordReason, RecordSettings, RequestLog, RequestRecord,
     SettingsChange, StatusFilter,
 };
+pub use running::RunningQuery;
 pub use serve::{Port, Service, serve};
 pub use slow::SlowRequests;
 pub use spans::{RequestSpan, SpanQueue, SpanRecorder, SpanSampler};

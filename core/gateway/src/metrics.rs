@@ -7,10 +7,10 @@ use crate::activity::CloseReason;
 use crate::operations::Operation;
 use orrery_engine::request::Charge;
 use orrery_model::metrics::{Counter, Gauge, Histogram, HistogramSnapshot, LATENCY_BOUNDS_SECONDS};
-use orrery_model::sync::{read, write};
+use orrery_model::sync::{lock, read, write};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
 
 /// The bounds of the histogram of request charges, in request units: those that the semantic
 /// conventions of OpenTelemetry advise for this database.
@@ -53,10 +53,43 @@ struct Series {
     outcomes: RwLock<Vec<(u16, u32, AtomicU64)>>,
 }
 
+/// Latencies of requests that are kept between two readings of the live samples.
+pub(crate) const LATENCIES_KEPT: usize = 100;
+
+/// The latencies of the first requests since the last reading, in microseconds. Once the list is
+/// full, a request costs one load.
+#[derive(Debug, Default)]
+struct Latencies {
+    is_full: AtomicBool,
+    list: Mutex<Vec<u64>>,
+}
+
+impl Latencies {
+    fn add(&self, microseconds: u64) {
+        if self.is_full.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut list = lock(&self.list);
+        list.push(microseconds);
+        if list.len() >= LATENCIES_KEPT {
+            self.is_full.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn take(&self) -> Vec<u64> {
+        let mut list = lock(&self.list);
+        self.is_full.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *list)
+    }
+}
+
 /// The counters since the gateway was created.
 #[derive(Debug, Default)]
 pub struct Metrics {
     series: RwLock<HashMap<RequestKind, Arc<Series>>>,
+    /// The requests of this server's own console, which are among those of `series` too.
+    own: Series,
+    latencies: Latencies,
     /// The connections of clients.
     pub connections: Arc<ConnectionCounters>,
     /// The spans of sampled requests.
@@ -108,6 +141,16 @@ pub struct RequestCounts {
     pub outcomes: Vec<(u16, u32, u64)>,
 }
 
+impl Default for Series {
+    fn default() -> Self {
+        Series {
+            seconds: Histogram::new(LATENCY_BOUNDS_SECONDS),
+            charge: Histogram::new(REQUEST_UNITS),
+            outcomes: RwLock::default(),
+        }
+    }
+}
+
 impl Metrics {
     /// Creates the counters of a gateway whose port counts its connections in `connections`.
     pub(crate) fn of_port(connections: Arc<ConnectionCounters>) -> Metrics {
@@ -138,14 +181,30 @@ impl Metrics {
             return series.clone();
         }
         let mut all = write(&self.series);
-        let series = all.entry(kind).or_insert_with(|| {
-            Arc::new(Series {
-                seconds: Histogram::new(LATENCY_BOUNDS_SECONDS),
-                charge: Histogram::new(REQUEST_UNITS),
-                outcomes: RwLock::default(),
-            })
-        });
-        series.clone()
+        all.entry(kind).or_default().clone()
+    }
+
+    /// Counts a request of this server's own console, beside [`Metrics::record`].
+    pub(crate) fn record_own(&self, status: u16, seconds: f64, charge: Charge) {
+        self.own.seconds.observe(seconds);
+        self.own.charge.observe(charge.as_ru());
+        self.own.count_outcome(status, 0);
+    }
+
+    /// Returns the counts of the requests of this server's own console.
+    pub(crate) fn own_requests(&self) -> RequestCounts {
+        self.own.counts(RequestKind::Unknown)
+    }
+
+    /// Keeps the latency of a client's request until the next reading of the live samples.
+    pub(crate) fn record_latency(&self, microseconds: u64) {
+        self.latencies.add(microseconds);
+    }
+
+    /// Returns the latencies of the first [`LATENCIES_KEPT`] requests since the last call, in
+    /// microseconds.
+    pub(crate) fn take_latencies(&self) -> Vec<u64> {
+        self.latencies.take()
     }
 
     /// Returns the counts of all kinds, sorted by operation name and resource type.

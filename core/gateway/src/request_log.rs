@@ -19,7 +19,7 @@ mod record;
 mod rings;
 mod settings;
 
-pub(crate) use record::{Finished, container_names, partition_count, returned_rows};
+pub(crate) use record::{Finished, container_names, names_of, partition_count, returned_rows};
 pub use record::{QueryRecord, RecordReason, RequestRecord};
 pub use rings::{RecordFilter, RecordPage, StatusFilter};
 pub use settings::{RecordSettings, SettingsChange};

@@ -107,6 +107,8 @@ kinds! {
     Forbidden => 403, 0, "Forbidden", Never;
     /// The logical partition would be larger than one may be.
     PartitionKeyFull => 403, 1014, "Forbidden", Never;
+    /// An operator cancelled the query.
+    QueryCancelled => 403, 5901, "Forbidden", Never;
     /// No directory identity may perform the operation.
     DirectoryOperation => 403, 5300, "Forbidden", Never;
     /// The item, container, database or script does not exist.

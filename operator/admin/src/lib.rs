@@ -11,7 +11,7 @@
 //! families, cluster_metrics   metrics as values, from which their text and their export are made
 //! health, status, metrics, live, requests, language, faults, clock, snapshots, partitions,
 //! traffic, feed_consumers, operations, clusters, balancing, nodes, throughput, predictions,
-//! query_predictions
+//! query_predictions, running_queries
 //!            handlers, one file for each subject
 //! ```
 //!
@@ -50,6 +50,7 @@ mod query_predictions;
 mod requests;
 mod route;
 mod routes;
+mod running_queries;
 mod schema;
 mod snapshots;
 mod stage;

@@ -1,5 +1,7 @@
 //! Live samples: requests, charges, latencies and sizes over time, for charts.
 //!
+//! Requests of the server's own console are left out.
+//!
 //! Times are in seconds since 1970-01-01 UTC, charges in request units. The answer is made of
 //! columns: the n-th element of each list belongs to the n-th sample.
 
@@ -110,8 +112,8 @@ pub(crate) const LIVE: Schema = Schema {
         required(
             "microsecondsP50",
             ValueType::NumberList,
-            "median latency of each sample in microseconds, interpolated between the bounds of \
-             orrery_request_duration_seconds; 0 without requests",
+            "median latency of each sample in microseconds, exact for fewer than 100 requests, then \
+             interpolated between the bounds of orrery_request_duration_seconds; 0 without requests",
         ),
         required(
             "microsecondsP95",
@@ -132,6 +134,26 @@ pub(crate) const LIVE: Schema = Schema {
             "storedBytes",
             ValueType::NumberList,
             "approximate size of the store in bytes, read every ten seconds",
+        ),
+        required(
+            "processorSeconds",
+            ValueType::NumberList,
+            "processor time of the process in each sample in seconds: 1 for each second of a core",
+        ),
+        required(
+            "residentBytes",
+            ValueType::NumberList,
+            "memory of the process in bytes at the end of each sample",
+        ),
+        required(
+            "diskReadBytes",
+            ValueType::NumberList,
+            "bytes that the process read from disks in each sample",
+        ),
+        required(
+            "diskWrittenBytes",
+            ValueType::NumberList,
+            "bytes that the process wrote to disks in each sample",
         ),
         required(
             "containers",
@@ -186,6 +208,10 @@ const COLUMNS: &[Column] = &[
     ("microsecondsP99", |s| s.latency_us[2].into()),
     ("connections", |s| s.connections.into()),
     ("storedBytes", |s| s.stored_bytes.into()),
+    ("processorSeconds", |s| (s.processor_us as f64 / 1e6).into()),
+    ("residentBytes", |s| s.resident_bytes.into()),
+    ("diskReadBytes", |s| s.disk_read_bytes.into()),
+    ("diskWrittenBytes", |s| s.disk_written_bytes.into()),
 ];
 
 /// Returns the JSON form of the series of a container.

@@ -10,8 +10,8 @@ use crate::route::{ResponseBody, Route, delete, get, post, put};
 use crate::stage::Stage;
 use crate::{
     balancing, clock, clusters, faults, feed_consumers, health, language, live, metrics, nodes,
-    openapi, operations, partitions, predictions, query_predictions, requests, snapshots, status,
-    throughput, traffic,
+    openapi, operations, partitions, predictions, query_predictions, requests, running_queries,
+    snapshots, status, throughput, traffic,
 };
 
 const PARTITIONS: &str = "/dbs/{db}/colls/{coll}/partitions";
@@ -73,6 +73,23 @@ pub(crate) static ROUTES: &[Route] = &[
     .summary("Sets which requests are recorded.")
     .takes(&requests::CHANGE)
     .returns(&requests::SETTINGS),
+    // Queries that run
+    get(
+        "/running-queries",
+        "listRunningQueries",
+        EachNode(running_queries::list),
+    )
+    .summary("Lists the queries that run now, the longest first.")
+    .returns(&running_queries::LIST),
+    delete(
+        "/running-queries/{number}",
+        "cancelQuery",
+        EachNode(running_queries::cancel),
+    )
+    .summary(
+        "Cancels a query that runs: its work ends, and its client gets 403 with sub-status 5901.",
+    )
+    .returns(&running_queries::QUERY),
     // Fault rules
     get("/faults", "listFaults", Serving(faults::list))
         .summary("Lists the fault rules with their counters.")

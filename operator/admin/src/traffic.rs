@@ -148,8 +148,9 @@ pub(crate) const KEYS_QUERY: Schema = Schema {
         ),
         optional(
             "window",
-            ValueType::OneOf(&["minute", "hour", "day"]),
-            "counted time: the current minute, hour or day and the one before; hour if absent",
+            ValueType::OneOf(&["now", "minute", "hour", "day"]),
+            "counted time: the current ten seconds (now), minute, hour or day and the one before; \
+             hour if absent",
         ),
     ],
 };
@@ -204,6 +205,7 @@ pub(crate) fn top_keys(call: &Call) -> Result<Answer, Problem> {
         KeyMeasure::BytesWritten
     };
     let window = match call.text("window") {
+        Some("now") => KeyWindow::Now,
         Some("minute") => KeyWindow::Minute,
         Some("day") => KeyWindow::Day,
         _ => KeyWindow::Hour,
@@ -259,22 +261,22 @@ const QUERY: Schema = Schema {
         required(
             "ruP50",
             AMOUNT,
-            "median charge of a page, accurate to an eighth",
+            "median charge of a page, exact for fewer than 100 pages, then accurate to an eighth",
         ),
         required(
             "ruP95",
             AMOUNT,
-            "95th percentile of the charge, accurate to an eighth",
+            "95th percentile of the charge, in the same way",
         ),
         required(
             "microsecondsP50",
             COUNT,
-            "median duration of a page in microseconds, accurate to an eighth",
+            "median duration of a page in microseconds, accurate as the charges are",
         ),
         required(
             "microsecondsP99",
             COUNT,
-            "99th percentile of the duration in microseconds, accurate to an eighth",
+            "99th percentile of the duration in microseconds, accurate as the charges are",
         ),
         required(
             "partitions",

@@ -144,3 +144,43 @@ async fn blocking<T: Send + 'static>(
     });
     task.await.expect("it does not panic")
 }
+
+#[test]
+fn an_operator_lists_a_query_that_runs_and_cancels_it() {
+    let (server, _client, mut manager) = start_with_list();
+    let before = charged(&mut manager);
+    let query = endless_query();
+    let mut client = server.client();
+    let waiting = std::thread::spawn(move || client.call(&query));
+
+    let listed = || manager.get("/running-queries").json();
+    let listed = wait_for("a query that runs", listed, |listed| {
+        !running(listed).is_empty()
+    });
+    let one = running(&listed)[0].clone();
+    let text = |name: &str| one.get(name).and_then(Json::as_str).map(str::to_owned);
+    assert_eq!(text("db").as_deref(), Some("blog"));
+    assert_eq!(text("coll").as_deref(), Some("posts"));
+    assert!(text("form").is_some_and(|form| form.contains("COUNT")));
+    assert_eq!(one.get("fromConsole").and_then(Json::as_bool), Some(false));
+    let number = one.get("number").and_then(Json::as_i64).expect("a number");
+
+    let path = format!("/running-queries/{number}");
+    assert_eq!(manager.call("DELETE", &path, "").status, 200);
+    let answer = waiting.join().expect("the client is answered");
+    assert_eq!(answer.code(), (403, 5901), "{}", answer.text());
+    assert!(answer.text().contains("cancelled the query"));
+    // The work ends too: the slot is free, and the partition is charged for what was done.
+    assert_eq!(cancelled_when_idle(&mut manager), 1.0);
+    wait_for("the charge", || charged(&mut manager), |now| *now > before);
+    assert!(running(&manager.get("/running-queries").json()).is_empty());
+    let message = manager.refused("DELETE", &path, "", 404);
+    assert!(message.contains("has ended"), "{message}");
+    manager.refused("DELETE", "/running-queries/first", "", 404);
+}
+
+/// Returns the queries of a list.
+fn running(listed: &Json) -> &[Json] {
+    let queries = listed.get("queries").and_then(Json::as_array);
+    queries.expect("a list of queries")
+}

@@ -106,7 +106,7 @@ fn unknown_parameters_and_values_are_refused_by_name() {
         (
             "/dbs/blog/colls/posts/top-keys?window=week",
             400,
-            "'window': must be one of minute, hour, day",
+            "'window': must be one of now, minute, hour, day",
         ),
         ("/dbs/blog/colls/nothing/queries", 404, "'nothing'"),
     ] {

@@ -22,6 +22,11 @@ export interface Live {
   readonly microsecondsP99: readonly number[];
   readonly connections: readonly number[];
   readonly storedBytes: readonly number[];
+  /** Seconds of one core. */
+  readonly processorSeconds: readonly number[];
+  readonly residentBytes: readonly number[];
+  readonly diskReadBytes: readonly number[];
+  readonly diskWrittenBytes: readonly number[];
   readonly containers: readonly LiveContainer[];
 }
 
@@ -37,6 +42,8 @@ export interface LiveRange {
   readonly from?: number | undefined;
   readonly to?: number | undefined;
   readonly containers?: number | undefined;
+  /** Seconds to which samples are merged. */
+  readonly step?: number | undefined;
 }
 
 /** Reads the samples of a range of time; without one, of the newest quarter of an hour. */

@@ -619,13 +619,13 @@ export interface QueryForm {
   readonly count: number;
   /** sum of the charges */
   readonly ru: number;
-  /** median charge of a page, accurate to an eighth */
+  /** median charge of a page, exact for fewer than 100 pages, then accurate to an eighth */
   readonly ruP50: number;
-  /** 95th percentile of the charge, accurate to an eighth */
+  /** 95th percentile of the charge, in the same way */
   readonly ruP95: number;
-  /** median duration of a page in microseconds, accurate to an eighth */
+  /** median duration of a page in microseconds, accurate as the charges are */
   readonly microsecondsP50: number;
-  /** 99th percentile of the duration in microseconds, accurate to an eighth */
+  /** 99th percentile of the duration in microseconds, accurate as the charges are */
   readonly microsecondsP99: number;
   /** physical partitions read, summed over all pages */
   readonly partitions: number;
@@ -869,6 +869,32 @@ export interface FaultRules {
   readonly rules: readonly (ArmedFaultRule)[];
 }
 
+export interface RunningQuery {
+  /** number of the query since the server started */
+  readonly number: number;
+  /** id of the database; absent for a query of databases or throughput */
+  readonly db?: string | undefined;
+  /** id of the container; absent for a query of databases, containers or throughput */
+  readonly coll?: string | undefined;
+  /** text of the query with ? in place of values, shortened to 1 KB; absent for a text with an invalid token */
+  readonly form?: string | undefined;
+  /** time in milliseconds since the query began */
+  readonly ms: number;
+  /** activity id */
+  readonly activityId: string;
+  /** user agent of the client */
+  readonly userAgent?: string | undefined;
+  /** address of the client */
+  readonly client: string;
+  /** true for a query of this server's own console */
+  readonly fromConsole: boolean;
+}
+
+export interface RunningQueries {
+  /** queries that run, the longest first */
+  readonly queries: readonly (RunningQuery)[];
+}
+
 export interface RequestLogSettings {
   /** charge from which a request is recorded */
   readonly minRu: number;
@@ -986,7 +1012,7 @@ export interface Live {
   readonly clientErrors: readonly (number)[];
   /** requests answered with 500 or more */
   readonly serverErrors: readonly (number)[];
-  /** median latency of each sample in microseconds, interpolated between the bounds of orrery_request_duration_seconds; 0 without requests */
+  /** median latency of each sample in microseconds, exact for fewer than 100 requests, then interpolated between the bounds of orrery_request_duration_seconds; 0 without requests */
   readonly microsecondsP50: readonly (number)[];
   /** 95th percentile of the latency, in the same way */
   readonly microsecondsP95: readonly (number)[];
@@ -996,6 +1022,14 @@ export interface Live {
   readonly connections: readonly (number)[];
   /** approximate size of the store in bytes, read every ten seconds */
   readonly storedBytes: readonly (number)[];
+  /** processor time of the process in each sample in seconds: 1 for each second of a core */
+  readonly processorSeconds: readonly (number)[];
+  /** memory of the process in bytes at the end of each sample */
+  readonly residentBytes: readonly (number)[];
+  /** bytes that the process read from disks in each sample */
+  readonly diskReadBytes: readonly (number)[];
+  /** bytes that the process wrote to disks in each sample */
+  readonly diskWrittenBytes: readonly (number)[];
   /** containers with the highest charges in the time range, the highest first; each sample knows its 16 highest */
   readonly containers: readonly (LiveContainer)[];
 }
@@ -1135,6 +1169,16 @@ export async function setRequestSettings(body?: RequestLogChange, options: Optio
   return (await manage(`/requests/settings`, { ...options, method: "PUT", body, headers: { "content-type": "application/json" } })).json() as RequestLogSettings;
 }
 
+/** Lists the queries that run now, the longest first. */
+export async function listRunningQueries(options: Options = {}): Promise<RunningQueries> {
+  return (await manage(`/running-queries`, { ...options })).json() as RunningQueries;
+}
+
+/** Cancels a query that runs: its work ends, and its client gets 403 with sub-status 5901. */
+export async function cancelQuery(number: string, options: Options = {}): Promise<RunningQuery> {
+  return (await manage(`/running-queries/${part(number)}`, { ...options, method: "DELETE" })).json() as RunningQuery;
+}
+
 /** Lists the fault rules with their counters. */
 export async function listFaults(options: Options = {}): Promise<FaultRules> {
   return (await manage(`/faults`, { ...options })).json() as FaultRules;
@@ -1211,7 +1255,7 @@ export async function readHeatMap(db: string, coll: string, query: { metric?: "r
 }
 
 /** Lists the logical partition keys with the highest load. */
-export async function listTopKeys(db: string, coll: string, query: { by?: "ru" | "bytes" | undefined; window?: "minute" | "hour" | "day" | undefined } = {}, options: Options = {}): Promise<TopKeys> {
+export async function listTopKeys(db: string, coll: string, query: { by?: "ru" | "bytes" | undefined; window?: "now" | "minute" | "hour" | "day" | undefined } = {}, options: Options = {}): Promise<TopKeys> {
   return (await manage(`/dbs/${part(db)}/colls/${part(coll)}/top-keys${suffix(query)}`, { ...options })).json() as TopKeys;
 }
 

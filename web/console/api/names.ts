@@ -43,3 +43,13 @@ export async function findContainers(text: string, signal?: AbortSignal): Promis
   }
   return places;
 }
+
+/** Joins paths of a partition key by blanks, for an address; a blank in a path is encoded. */
+export function joinedPaths(paths: readonly string[]): string {
+  return paths.map((path) => path.replace(/[% ]/g, encodeURIComponent)).join(" ");
+}
+
+/** Returns the paths that `joinedPaths` joined. */
+export function splitPaths(text: string): string[] {
+  return text.split(" ").map((path) => path.replace(/%20/g, " ").replace(/%25/g, "%"));
+}

@@ -3,7 +3,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { DataColumn, DataTableProps } from "./data-table.tsx";
-import { useScrolled } from "./scrolled.ts";
+import { scrollerOf, topOf, useScrolled } from "./scrolled.ts";
 import { useSorted, type TableState } from "./table-state.ts";
 
 const ROW_PX = 32;
@@ -38,7 +38,7 @@ export function Rows<T extends object>({ state, props }: RowsProps<T>): JSX.Elem
   };
   const press = (event: KeyboardEvent): void => {
     if (!(event.target instanceof HTMLTableRowElement)) return;
-    const page = Math.max(1, Math.floor((scroller.current?.clientHeight ?? height) / height) - 1);
+    const page = Math.max(1, Math.floor((scroller.current ? scrollerOf(scroller.current).clientHeight : height) / height) - 1);
     const next = target(event.key, current, page, rows.length);
     const row = rows[current];
     if (next !== null) move(next);
@@ -127,11 +127,14 @@ function target(key: string, at: number, page: number, length: number): number |
 /** Scrolls to a row, and focuses it once it is drawn. */
 function focusRow(scroller: HTMLElement | null, index: number, height: number): void {
   if (!scroller) return;
+  const box = scrollerOf(scroller);
+  // The head stays in view where the table itself scrolls.
   const head = scroller.querySelector("thead")?.offsetHeight ?? 0;
-  const top = index * height;
-  const seen = scroller.clientHeight - head;
-  if (top < scroller.scrollTop) scroller.scrollTop = top;
-  else if (top + height > scroller.scrollTop + seen) scroller.scrollTop = top + height - seen;
+  const top = index * height + (box === scroller ? 0 : head);
+  const seen = box.clientHeight - (box === scroller ? head : 0);
+  const first = topOf(scroller, box);
+  if (top < first) box.scrollTop += top - first;
+  else if (top + height > first + seen) box.scrollTop += top + height - seen - first;
   requestAnimationFrame(() => {
     requestAnimationFrame(() => scroller.querySelector<HTMLElement>(`tr[aria-rowindex="${index + 2}"]`)?.focus());
   });

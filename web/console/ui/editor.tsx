@@ -22,7 +22,7 @@ export interface EditorProps {
   /** Must stay the same object while nothing changes. */
   readonly extensions?: readonly Extension[] | undefined;
   /** `small` shows some lines, `fill` takes the height of its container. */
-  readonly size?: "small" | "medium" | "fill" | undefined;
+  readonly size?: "small" | "medium" | "fill" | "content" | undefined;
   /** Called once with the editor, to focus a place or to read the selection. */
   readonly onReady?: ((view: EditorView) => void) | undefined;
 }

@@ -160,6 +160,10 @@ function samples(count) {
     microsecondsP99: wave(4_000),
     connections: wave(12),
     storedBytes: start.map((_, at) => 5_000_000 + at * 700),
+    processorSeconds: wave(1).map((value) => value / 100),
+    residentBytes: start.map((_, at) => 90_000_000 + at * 900),
+    diskReadBytes: wave(4_096),
+    diskWrittenBytes: wave(8_192),
     containers: [
       { db: "blog", coll: "posts", requestUnits: wave(1_200), requests: wave(200), throttled: wave(2) },
       { db: "blog", coll: "users", requestUnits: wave(500), requests: wave(90), throttled: wave(1) },

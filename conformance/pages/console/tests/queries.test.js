@@ -36,7 +36,7 @@ test("an open form has advice in words, and the address keeps it", async (t) => 
   await page.locator("code[title^=SELECT]").first().click();
   const form = page.getByRole("region", { name: "Query form", exact: true });
   await form.getByText("A page asks 2 of 2 physical partitions on average.").waitFor();
-  await form.getByText(/Name the partition key \(\/postId\) in the query/).waitFor();
+  await form.getByText(/A condition of equality on the partition key \/postId asks one/).waitFor();
   assert.match(page.url(), /form=/);
   await page.reload();
   await form.waitFor();

@@ -97,7 +97,7 @@ test("a paused log stands still and goes on with what came meanwhile", async (t)
 test("the console's own requests are left out unless a person asks for them", async (t) => {
   const me = await owner();
   const database = await posts(me, { items: 2 });
-  await exhaust(me, database, "p1", "post-1");
+  await exhaust({ ...me, data: me.throughConsole }, database, "p1", "post-1");
   const page = await person(t, { path: `#/requests?db=${database}${REFUSED}` });
   await page.getByText("No request matches the filters").waitFor();
   await page.getByLabel("The console's own").check();

@@ -89,6 +89,9 @@ pub struct AdmissionOptions {
     /// True if reads ask two replicas and are charged for both: strong consistency and bounded
     /// staleness.
     pub two_replicas: bool,
+    /// True if the heat map, the top keys and the forms of queries leave the request out, because
+    /// the operator's own console sent the request. Budgets and charges include the request.
+    pub is_unobserved: bool,
 }
 
 /// The priority of a request, `x-ms-cosmos-priority-level`.

@@ -67,6 +67,8 @@ pub enum KeyMeasure {
 /// The time over which partition keys are ranked: from the begin of the last full period until now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyWindow {
+    /// Ten to twenty seconds.
+    Now,
     /// One to two minutes.
     Minute,
     /// One to two hours.
@@ -111,13 +113,13 @@ pub struct QueryForm {
     pub count: u64,
     /// The sum of the charges.
     pub charge: Charge,
-    /// The median charge of a page, within an eighth.
+    /// The median charge of a page, exact for fewer than 100 pages and then within an eighth.
     pub charge_p50: Charge,
-    /// The 95th percentile of the charge, within an eighth.
+    /// The 95th percentile of the charge, as exact as the median.
     pub charge_p95: Charge,
-    /// The median duration of a page in microseconds, within an eighth.
+    /// The median duration of a page in microseconds, as exact as the median charge.
     pub micros_p50: u64,
-    /// The 99th percentile of the duration in microseconds, within an eighth.
+    /// The 99th percentile of the duration in microseconds, as exact as the median charge.
     pub micros_p99: u64,
     /// The number of physical partitions that pages read, summed over all pages.
     pub partitions: u64,

@@ -123,7 +123,7 @@ impl Engine {
                     is_throttled: true,
                     ..ServedRequest::default()
                 };
-                self.observe(now, target, throttled);
+                self.observe(now, target, options, throttled);
                 Err(budget_spent(target, options, wait_ms))
             }
         }
@@ -148,7 +148,7 @@ impl Engine {
             let provision = target.container.provision();
             provision.bucket_takes(now, bucket, served.charge);
         }
-        self.observe(now, target, served);
+        self.observe(now, target, options, served);
     }
 
     /// Admits a request at one partition, runs it, and charges it for the steps that `run` adds, or
@@ -210,7 +210,16 @@ impl Engine {
 
     /// Counts a request at a partition for the heat map and the top keys, once the request has been
     /// answered or refused.
-    fn observe(&self, now: u64, target: RequestTarget<'_>, served: ServedRequest) {
+    fn observe(
+        &self,
+        now: u64,
+        target: RequestTarget<'_>,
+        options: AdmissionOptions,
+        served: ServedRequest,
+    ) {
+        if options.is_unobserved {
+            return;
+        }
         let seen = Seen {
             key: target.key,
             charge: served.charge,

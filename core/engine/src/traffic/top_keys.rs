@@ -10,8 +10,8 @@
 //! error; the true sum of an unlisted key is at most [`Sketch::others_at_most`]. Both still hold
 //! after [`Sketch::merge`].
 //!
-//! Sums are kept for minutes, which are merged into hours, which are merged into days. Keys are
-//! told apart by 64 bits of a hash of their EPK.
+//! Sums are kept for tens of seconds, which are merged into minutes, hours and days. Keys are told
+//! apart by 64 bits of a hash of their EPK.
 
 use crate::request::KeyWindow;
 use orrery_model::partition_key::Epk;
@@ -166,16 +166,16 @@ impl Sketch {
     }
 }
 
-/// Milliseconds of the windows: a minute, an hour, a day.
-const WIDTHS: [u64; 3] = [60_000, 3_600_000, 86_400_000];
+/// Milliseconds of the windows: ten seconds, a minute, an hour, a day.
+const WIDTHS: [u64; 4] = [10_000, 60_000, 3_600_000, 86_400_000];
 
-/// The greatest keys of the current and the last minute, hour and day.
+/// The greatest keys of the current and the last ten seconds, minute, hour and day.
 #[derive(Debug, Default)]
 pub(crate) struct RankedKeys {
-    /// The starts of the current minute, hour and day.
-    starts: [u64; 3],
-    current: [Sketch; 3],
-    last: [Sketch; 3],
+    /// The starts of the current windows.
+    starts: [u64; WIDTHS.len()],
+    current: [Sketch; WIDTHS.len()],
+    last: [Sketch; WIDTHS.len()],
 }
 
 impl RankedKeys {
@@ -187,7 +187,7 @@ impl RankedKeys {
         self.current[0].add(hash_of(epk), amount, || Arc::new(epk.clone()));
     }
 
-    /// Closes the windows that are over: minutes are merged into their hour, hours into their day.
+    /// Closes the windows that are over: each is merged into the next wider one.
     fn turn(&mut self, now_ms: u64) {
         for (at, width) in WIDTHS.into_iter().enumerate() {
             let start = now_ms - now_ms % width;
@@ -208,9 +208,10 @@ impl RankedKeys {
     pub(crate) fn top(&mut self, now_ms: u64, window: KeyWindow) -> Ranks {
         self.turn(now_ms);
         let at = match window {
-            KeyWindow::Minute => 0,
-            KeyWindow::Hour => 1,
-            KeyWindow::Day => 2,
+            KeyWindow::Now => 0,
+            KeyWindow::Minute => 1,
+            KeyWindow::Hour => 2,
+            KeyWindow::Day => 3,
         };
         let mut sum = self.last[at].clone();
         self.current[..=at]
@@ -327,7 +328,7 @@ mod tests {
     #[test]
     fn windows_hold_the_current_and_the_last_of_their_kind() {
         let mut ranked = RankedKeys::default();
-        let day = 20_000 * WIDTHS[2];
+        let day = 20_000 * WIDTHS[3];
         let mut amount = |now: u64, add: u64, window: KeyWindow| {
             ranked.add(now, &epk(1), add);
             let top = ranked.top(now, window);
@@ -350,7 +351,7 @@ mod tests {
             (1112, 86_400_000 + 7_200_000)
         );
         assert_eq!(
-            amount(day + 3 * WIDTHS[2], 1, KeyWindow::Day),
+            amount(day + 3 * WIDTHS[3], 1, KeyWindow::Day),
             (1, 86_400_000)
         );
     }

@@ -754,6 +754,16 @@ static HEADERS: &[Header] = &[
         },
     ),
     checked(
+        "x-orrery-as-client",
+        "counts a request of the server's own console among those of clients in the heat map, the \
+         top keys and the forms of queries; without effect on other requests",
+        "neither true nor false: 400",
+        |a, v| {
+            a.counts_as_client = v.boolean()?;
+            Ok(())
+        },
+    ),
+    checked(
         "x-orrery-explain",
         "reports the access path in each physical partition, percent-encoded",
         "neither true nor false: 400",

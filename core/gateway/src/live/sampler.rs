@@ -1,9 +1,11 @@
 //! The thread that takes the readings.
 
 use super::samples::{
-    ContainerCounts, ContainerName, Counts, LiveSelection, LiveView, Reading, Samples,
+    ContainerCounts, ContainerName, Counts, LiveSelection, LiveView, ProcessCounts, Reading,
+    Samples,
 };
 use crate::metrics::{Metrics, RequestCounts};
+use crate::process::ProcessFigures;
 use orrery_engine::Engine;
 use orrery_model::sync::lock;
 use orrery_model::world::World;
@@ -99,10 +101,16 @@ impl Sources {
     }
 
     fn read(&mut self) -> Reading {
-        let mut counts = Counts::default();
+        // The console's own requests are read first, so that they are among those read next.
+        let mut own = Counts::default();
+        own.count(&self.metrics.own_requests());
+        let mut latencies = self.metrics.take_latencies();
+        latencies.sort_unstable();
+        let mut all = Counts::default();
         for kind in self.metrics.requests() {
-            counts.count(&kind);
+            all.count(&kind);
         }
+        let counts = all.since(&own);
         if self.readings.is_multiple_of(SLOW_READINGS) {
             self.stored_bytes = self.engine.store_bytes();
         }
@@ -119,6 +127,8 @@ impl Sources {
             time_ms: self.world.now_ms(),
             monotonic_ms: self.world.monotonic_ms(),
             counts,
+            latencies,
+            process: ProcessCounts::read(),
             connections: u64::try_from(open).unwrap_or(0),
             stored_bytes: self.stored_bytes,
             containers,
@@ -148,6 +158,20 @@ impl Sources {
             names.insert(name);
         }
         lock(&self.samples).retain_containers(|name| names.contains(name));
+    }
+}
+
+impl ProcessCounts {
+    /// Returns the figures of this process; 0 for what the system does not provide.
+    fn read() -> Self {
+        let figures = ProcessFigures::read();
+        let seconds = figures.processor_seconds.unwrap_or(0.0);
+        ProcessCounts {
+            processor_us: (seconds * 1e6) as u64,
+            disk_read_bytes: figures.disk_read_bytes.unwrap_or(0),
+            disk_written_bytes: figures.disk_written_bytes.unwrap_or(0),
+            resident_bytes: figures.resident_bytes.unwrap_or(0),
+        }
     }
 }
 

@@ -1,8 +1,10 @@
 //! The rings of samples: seconds for a quarter of an hour, tens of seconds for a day.
 //!
 //! Counters rise and are read as they are; a sample has the difference of two readings. A sample
-//! keeps its counts of latencies by bucket, so samples are merged without a loss.
+//! keeps its latencies while they are few, and their counts by bucket, so that percentiles of few
+//! requests are exact and samples are merged without a loss.
 
+use crate::metrics::LATENCIES_KEPT;
 use orrery_model::metrics::LATENCY_BOUNDS_SECONDS;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -55,6 +57,17 @@ pub(super) struct ContainerCounts {
     pub throttled: u64,
 }
 
+/// Figures of the process. In a reading they are sums since the start, in a sample those of its
+/// time, except for the memory, which is that of the moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ProcessCounts {
+    /// Processor time in microseconds.
+    pub processor_us: u64,
+    pub disk_read_bytes: u64,
+    pub disk_written_bytes: u64,
+    pub resident_bytes: u64,
+}
+
 /// The counters at one moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reading {
@@ -63,6 +76,10 @@ pub(super) struct Reading {
     /// Milliseconds of a clock that cannot be set.
     pub monotonic_ms: u64,
     pub counts: Counts,
+    /// The latencies of the requests since the last reading in microseconds, in ascending order;
+    /// not all of them if there are [`LATENCIES_KEPT`] or more.
+    pub latencies: Vec<u64>,
+    pub process: ProcessCounts,
     pub connections: u64,
     pub stored_bytes: u64,
     /// Containers with their sums. A container that is absent has not changed.
@@ -75,6 +92,9 @@ struct Sample {
     start_ms: u64,
     width_ms: u64,
     counts: Counts,
+    /// All latencies in microseconds, in ascending order; empty if there are many.
+    latencies: Box<[u64]>,
+    process: ProcessCounts,
     connections: u64,
     stored_bytes: u64,
     /// The containers with the highest charges, the highest first.
@@ -111,8 +131,17 @@ pub struct LiveSample {
     pub client_errors: u64,
     /// Requests that were answered with 500 or more.
     pub server_errors: u64,
-    /// The 50th, 95th and 99th percentile of the latencies in microseconds; 0 without requests.
+    /// The 50th, 95th and 99th percentile of the latencies in microseconds, exact for fewer than
+    /// 100 requests; 0 without requests.
     pub latency_us: [u64; 3],
+    /// Processor time of the process in microseconds.
+    pub processor_us: u64,
+    /// Memory of the process at the end of the sample.
+    pub resident_bytes: u64,
+    /// Bytes that the process read from disks.
+    pub disk_read_bytes: u64,
+    /// Bytes that the process wrote to disks.
+    pub disk_written_bytes: u64,
     /// Open connections at the end of the sample.
     pub connections: u64,
     /// Bytes of the store at the end of the sample, approximately.
@@ -157,7 +186,7 @@ pub(super) struct Samples {
 
 impl Samples {
     /// Adds a reading. The first one makes no sample.
-    pub(super) fn add(&mut self, reading: Reading) {
+    pub(super) fn add(&mut self, mut reading: Reading) {
         let changed = self.changes_of(&reading.containers);
         if let Some(last) = &self.last {
             let width_ms = reading.monotonic_ms.saturating_sub(last.monotonic_ms);
@@ -174,6 +203,8 @@ impl Samples {
                 start_ms,
                 width_ms,
                 counts: reading.counts.since(&last.counts),
+                latencies: few(std::mem::take(&mut reading.latencies)),
+                process: reading.process.since(&last.process),
                 connections: reading.connections,
                 stored_bytes: reading.stored_bytes,
                 containers: changed,
@@ -277,7 +308,9 @@ impl Sample {
     fn join(&mut self, later: &Sample) {
         let end_ms = later.start_ms + later.width_ms;
         self.width_ms = end_ms.saturating_sub(self.start_ms);
+        self.latencies = self.joined_latencies(later);
         self.counts.add(&later.counts);
+        self.process.add(&later.process);
         self.connections = later.connections;
         self.stored_bytes = later.stored_bytes;
         let mut containers = std::mem::take(&mut self.containers).into_vec();
@@ -290,8 +323,34 @@ impl Sample {
         self.containers = highest(containers);
     }
 
+    /// Returns the latencies of both samples, unless one of them has too many or they are too many
+    /// together.
+    fn joined_latencies(&self, later: &Sample) -> Box<[u64]> {
+        for sample in [self, later] {
+            if sample.latencies.is_empty() && sample.counts.requests > 0 {
+                return Box::default();
+            }
+        }
+        let mut all = self.latencies.to_vec();
+        all.extend_from_slice(&later.latencies);
+        all.sort_unstable();
+        few(all)
+    }
+
+    /// Returns a percentile of the latencies in microseconds; 0 without requests.
+    fn percentile_us(&self, percent: usize) -> u64 {
+        if self.counts.requests == 0 {
+            return 0;
+        }
+        let wanted = (self.latencies.len() * percent).div_ceil(100);
+        match self.latencies.get(wanted.saturating_sub(1)) {
+            Some(latency) => *latency,
+            None => percentile_us(&self.counts.latency, percent as u64),
+        }
+    }
+
     fn shown(&self) -> LiveSample {
-        let percentile = |percent| percentile_us(&self.counts.latency, percent);
+        let percentile = |percent| self.percentile_us(percent);
         LiveSample {
             start_ms: self.start_ms,
             width_ms: self.width_ms,
@@ -301,14 +360,46 @@ impl Sample {
             client_errors: self.counts.client_errors,
             server_errors: self.counts.server_errors,
             latency_us: [percentile(50), percentile(95), percentile(99)],
+            processor_us: self.process.processor_us,
+            resident_bytes: self.process.resident_bytes,
+            disk_read_bytes: self.process.disk_read_bytes,
+            disk_written_bytes: self.process.disk_written_bytes,
             connections: self.connections,
             stored_bytes: self.stored_bytes,
         }
     }
 }
 
+/// Returns the latencies if they are so few that all are known, otherwise none.
+fn few(latencies: Vec<u64>) -> Box<[u64]> {
+    match latencies.len() < LATENCIES_KEPT {
+        true => latencies.into(),
+        false => Box::default(),
+    }
+}
+
+impl ProcessCounts {
+    fn since(&self, before: &ProcessCounts) -> ProcessCounts {
+        ProcessCounts {
+            processor_us: self.processor_us.saturating_sub(before.processor_us),
+            disk_read_bytes: self.disk_read_bytes.saturating_sub(before.disk_read_bytes),
+            disk_written_bytes: self
+                .disk_written_bytes
+                .saturating_sub(before.disk_written_bytes),
+            resident_bytes: self.resident_bytes,
+        }
+    }
+
+    fn add(&mut self, more: &ProcessCounts) {
+        self.processor_us += more.processor_us;
+        self.disk_read_bytes += more.disk_read_bytes;
+        self.disk_written_bytes += more.disk_written_bytes;
+        self.resident_bytes = more.resident_bytes;
+    }
+}
+
 impl Counts {
-    fn since(&self, before: &Counts) -> Counts {
+    pub(super) fn since(&self, before: &Counts) -> Counts {
         let mut latency = self.latency;
         for (now, before) in latency.iter_mut().zip(&before.latency) {
             *now = now.saturating_sub(*before);
@@ -445,6 +536,13 @@ mod tests {
             time_ms: BEGIN + seconds * 1000,
             monotonic_ms: 5_000 + seconds * 1000,
             counts,
+            latencies: Vec::new(),
+            process: ProcessCounts {
+                processor_us: seconds * 250_000,
+                disk_written_bytes: seconds * 4_096,
+                resident_bytes: seconds + 7,
+                ..ProcessCounts::default()
+            },
             connections: seconds,
             stored_bytes: seconds * 10,
             containers: vec![(name("a"), of_container)],
@@ -568,6 +666,28 @@ mod tests {
         assert_eq!(samples.fine[0].containers.len(), CONTAINERS_SAMPLED);
         samples.retain_containers(|name| name.container == "c99");
         assert_eq!(samples.known.len(), 1);
+    }
+
+    #[test]
+    fn percentiles_of_few_requests_are_exact() {
+        let mut samples = Samples::default();
+        samples.add(reading(0, 0));
+        for (second, latencies) in [(1, vec![1_300]), (2, vec![400, 9_000])] {
+            let mut next = reading(second, second * (second + 1) / 2);
+            next.latencies = latencies;
+            samples.add(next);
+        }
+        let fine = samples.view(everything(None)).samples;
+        assert_eq!(fine[0].latency_us, [1_300; 3]);
+        assert_eq!(fine[1].latency_us, [400, 9_000, 9_000]);
+        // Merged samples know the latencies of both.
+        let merged = samples.view(everything(Some(30_000))).samples;
+        assert_eq!(merged[0].latency_us, [1_300, 9_000, 9_000]);
+        assert_eq!(
+            (merged[0].processor_us, merged[0].resident_bytes),
+            (500_000, 9)
+        );
+        assert_eq!(merged[0].disk_written_bytes, 8_192);
     }
 
     #[test]

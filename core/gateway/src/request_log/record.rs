@@ -242,6 +242,11 @@ pub(crate) fn container_names(head: &Parts, call: Option<&Call>, engine: &Engine
             Err(_) => return [String::new(), String::new(), String::new()],
         },
     };
+    names_of(path, engine)
+}
+
+/// As [`container_names`], for a path.
+pub(crate) fn names_of(path: &Path, engine: &Engine) -> [String; 3] {
     let id = |n: usize| shortened(path.id(n), PATH_BYTES);
     if !path.is_in_database() {
         return [String::new(), String::new(), id(0)];

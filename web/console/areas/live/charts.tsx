@@ -4,12 +4,16 @@ import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import { perSecond, type Live } from "../../api/live.ts";
 import { Chart } from "../../ui/chart.tsx";
-import { bytes, compact, duration } from "../../ui/format.ts";
+import { bytes, compact, duration, percent } from "../../ui/format.ts";
 import type { PlotSeries, Steps } from "../../ui/plot.ts";
 
 export interface LiveChartsProps {
   readonly live: Live;
   readonly onZoom: (from: number, to: number) => void;
+  /** The titles of the charts that are drawn; all by default. */
+  readonly only?: readonly string[] | undefined;
+  /** RU/s that all containers have together; null if one of them has no limit. */
+  readonly provisioned?: number | null | undefined;
 }
 
 /** Colours of categories in a fixed order, as Okabe and Ito chose them. */
@@ -39,7 +43,7 @@ interface Group {
 }
 
 /** Returns what each chart shows. */
-function groups(live: Live): readonly Group[] {
+function groups(live: Live, provisioned: number | null): readonly Group[] {
   const containers = live.containers.slice(0, CATEGORY_COLOURS.length).map((container, at) => ({
     label: `${container.db} / ${container.coll}`,
     values: perSecond(container.requestUnits, live),
@@ -49,7 +53,12 @@ function groups(live: Live): readonly Group[] {
     {
       title: "Request units",
       format: ruRate,
-      series: [{ label: "Request units", values: perSecond(live.requestUnits, live), colour: "--ru", isArea: true }],
+      series: [
+        { label: provisioned === null ? "Request units" : "used", values: perSecond(live.requestUnits, live), colour: "--ru", isArea: true },
+        ...(provisioned === null
+          ? []
+          : [{ label: "provisioned", values: live.start.map(() => provisioned), colour: "--ink-soft" }]),
+      ],
     },
     {
       title: "Requests",
@@ -81,6 +90,26 @@ function groups(live: Live): readonly Group[] {
       series: [{ label: "Stored data", values: live.storedBytes, colour: "--category-3", isArea: true }],
     },
     {
+      title: "Processor",
+      format: (value) => percent(value),
+      series: [{ label: "Processor", values: perSecond(live.processorSeconds, live), colour: "--category-1", isArea: true }],
+    },
+    {
+      title: "Memory",
+      format: bytes,
+      steps: "binary",
+      series: [{ label: "Memory", values: live.residentBytes, colour: "--category-4", isArea: true }],
+    },
+    {
+      title: "Disk",
+      format: (value) => `${bytes(value)}/s`,
+      steps: "binary",
+      series: [
+        { label: "read", values: perSecond(live.diskReadBytes, live), colour: "--category-2" },
+        { label: "written", values: perSecond(live.diskWrittenBytes, live), colour: "--category-5" },
+      ],
+    },
+    {
       title: "Connections",
       format: compact,
       steps: "whole",
@@ -92,8 +121,9 @@ function groups(live: Live): readonly Group[] {
 }
 
 /** Draws the charts. */
-export function LiveCharts({ live, onZoom }: LiveChartsProps): JSX.Element {
-  const shown = useMemo(() => groups(live), [live]);
+export function LiveCharts({ live, onZoom, only, provisioned = null }: LiveChartsProps): JSX.Element {
+  const all = useMemo(() => groups(live, provisioned), [live, provisioned]);
+  const shown = only ? all.filter(({ title }) => only.includes(title)) : all;
   return (
     <div class="live-charts">
       {shown.map((group) => (

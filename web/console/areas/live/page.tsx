@@ -58,7 +58,7 @@ function Shown({ live, onZoom }: { readonly live: Live; readonly onZoom: (from: 
       <LiveCharts live={live} onZoom={onZoom} />
       <p class="soft">
         Times are in the zone {ZONE}. Drag over a chart to see a shorter range. The console's own requests are
-        among the samples.
+        left out. Processor, memory and disk are those of the server's process; 100 % is one core.
       </p>
     </>
   );

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { liveNow } from "../../api/live.ts";
+import { liveNow, readLive } from "../../api/live.ts";
 import { readStatus, type Status } from "../../api/management.ts";
 import { href, navigate } from "../../router.ts";
 import { useStore } from "../../store.ts";
@@ -11,16 +11,23 @@ import { ErrorView } from "../../ui/error-view.tsx";
 import { bytes, compact, count, duration, percent, plural } from "../../ui/format.ts";
 import { usePoll, useResource } from "../../ui/resource.ts";
 import { Skeleton } from "../../ui/states.tsx";
-import { AdviceList } from "./advice-list.tsx";
+import { AdviceList } from "../../advice/advice-list.tsx";
+import { Icon } from "../../ui/icons.tsx";
+import { LiveCharts } from "../live/charts.tsx";
 import { ContainerTable } from "./container-table.tsx";
 import { NoData } from "./no-data.tsx";
+import { Strip } from "./strip.tsx";
 import { readFigures, readNames, type ContainerFigures } from "./figures.ts";
 
 /** Figures of this many containers are read at once. */
 const STEP = 50;
 /** Above this number the figures are read again only on request. */
 const FOLLOWED_MAX = 20;
-const EVERY_MS = 5_000;
+const EVERY_MS = 3_000;
+/** Seconds of a sample of the charts. */
+const SAMPLE_SECONDS = 10;
+const CHARTS_MS = 5_000;
+const CHARTS = ["Request units", "Latency", "Refused requests", "Stored data", "Processor", "Memory", "Disk"];
 
 interface Overview {
   readonly status: Status;
@@ -79,7 +86,9 @@ function Loaded({ value, onMore, onChange }: LoadedProps): JSX.Element {
   return (
     <>
       <Tiles value={value} />
-      <AdviceList figures={value.figures} />
+      <Advice figures={value.figures} />
+      {value.figures.length > 0 && <Strip figures={value.figures} />}
+      <Load value={value} />
       <section class="stack">
         <h2>Containers</h2>
         {value.containers === 0 ? (
@@ -98,6 +107,65 @@ function Loaded({ value, onMore, onChange }: LoadedProps): JSX.Element {
       </section>
     </>
   );
+}
+
+function Advice({ figures }: { readonly figures: readonly ContainerFigures[] }): JSX.Element {
+  const all = figures.flatMap(({ advice }) => advice);
+  return (
+    <section class="stack" aria-labelledby="overview-advice">
+      <h2 id="overview-advice">Advice</h2>
+      {all.length === 0 ? (
+        <p class="overview-fine soft">
+          <Icon name="check" /> No key has much of the traffic, no container is throttled, and queries stay in few
+          partitions.
+        </p>
+      ) : (
+        <AdviceList advice={all} hasNames />
+      )}
+    </section>
+  );
+}
+
+/** Draws the load of the last quarter of an hour, with the process. */
+function Load({ value }: { readonly value: Overview }): JSX.Element {
+  const live = useResource(async (signal) => readLive({ step: SAMPLE_SECONDS, containers: 0 }, signal), []);
+  usePoll(live, CHARTS_MS);
+  const isWhole = value.figures.length === value.containers;
+  return (
+    <section class="stack" aria-labelledby="overview-load">
+      <div class="page-head">
+        <h2 id="overview-load">Last 15 minutes</h2>
+        <a href={href(["live"])}>Live, by the second</a>
+      </div>
+      {live.error && !live.value && (
+        <ErrorView error={live.error} title="The samples could not be read." onRetry={live.reload} />
+      )}
+      {live.value && live.value.start.length > 1 ? (
+        <LiveCharts
+          live={live.value}
+          only={CHARTS}
+          provisioned={isWhole ? provisionedOf(value.figures) : null}
+          onZoom={(from, to) => navigate(href(["live"], { from: from.toFixed(0), to: to.toFixed(0) }))}
+        />
+      ) : (
+        !live.error && <Skeleton lines={8} />
+      )}
+    </section>
+  );
+}
+
+/** Returns the RU/s of all containers; null if one of them has no limit. Containers that share the
+ * throughput of their database count once. */
+function provisionedOf(figures: readonly ContainerFigures[]): number | null {
+  let sum = 0;
+  const shared = new Set<string>();
+  for (const { database, throughput } of figures) {
+    if (throughput.ruPerSecond === undefined) return null;
+    const isShared = throughput.shared === "yes";
+    if (!isShared || !shared.has(database)) sum += throughput.ruPerSecond;
+    if (isShared) shared.add(database);
+  }
+  return figures.length === 0 ? null : sum;
 }
 
 function open({ database, container }: ContainerFigures): void {

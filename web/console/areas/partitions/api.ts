@@ -58,7 +58,7 @@ export interface HeatMapAnswer {
 }
 
 export type KeyMeasure = "ru" | "bytes";
-export type KeyWindow = "minute" | "hour" | "day";
+export type KeyWindow = "now" | "minute" | "hour" | "day";
 
 export interface TopKey {
   readonly key?: string;

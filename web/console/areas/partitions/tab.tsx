@@ -12,9 +12,12 @@ import { copyText, csv } from "../../ui/clipboard.ts";
 import { ErrorView } from "../../ui/error-view.tsx";
 import { bytes, count, plural, ruNumber } from "../../ui/format.ts";
 import { usePoll, useResource } from "../../ui/resource.ts";
-import { Banner, Skeleton } from "../../ui/states.tsx";
-import { adviceFor, type Advice } from "./advice.ts";
-import { readOperations, readPartitions, readThroughput } from "./api.ts";
+import { Skeleton } from "../../ui/states.tsx";
+import { adviceFrom } from "../../advice/advice.ts";
+import { AdviceList } from "../../advice/advice-list.tsx";
+import { CONTAINER_RULES, type HotKey } from "../../advice/container-rules.ts";
+import { hotKeyOf } from "../../advice/hot-key.ts";
+import { readOperations, readPartitions, readThroughput, readTopKeys } from "./api.ts";
 import type { ContainerName, Operation, Partition, Partitions, Throughput } from "./api.ts";
 import { Distribution } from "./distribution.tsx";
 import type { Hashing } from "./epk.ts";
@@ -81,6 +84,12 @@ function Loaded(props: LoadedProps): JSX.Element {
   usePoll(settings, SETTINGS_MS);
   const throughput = settings.value ?? null;
   const operations = useOperations(name, props.onReload);
+  const top = useResource(
+    (signal) => readTopKeys(name, "ru", "now", { signal, poll: true }),
+    [name.database, name.container],
+  );
+  usePoll(top, SETTINGS_MS);
+  const hotKey = top.value ? hotKeyOf(top.value, partitions) : null;
   const provisioned = throughput?.ruPerSecond ?? null;
   const dialog = {
     name,
@@ -92,7 +101,7 @@ function Loaded(props: LoadedProps): JSX.Element {
   return (
     <div class="parts-page">
       <Summary partitions={partitions} throughput={throughput} samples={samples} />
-      <AdviceList advice={advise(partitions, samples, found)} onSelect={setSelected} />
+      <AdviceList advice={advise(props, samples, hotKey)} />
       <section class="parts-section" aria-labelledby="parts-space">
         <header>
           <h2 id="parts-space">Hash space</h2>
@@ -182,13 +191,15 @@ function refusedNow(samples: PartitionSamples): ReadonlyMap<string, number> {
   return refused;
 }
 
-function advise(partitions: readonly Partition[], samples: PartitionSamples, found: Partitions): Advice[] {
-  const facts = partitions.map((partition) => ({
+/** Returns the advice, judged by the time that the page has seen. */
+function advise({ name, found, definition }: LoadedProps, samples: PartitionSamples, hotKey: HotKey | null) {
+  const facts = found.partitions.map((partition) => ({
     ...partition,
     ruPerSecond: partition.ruPerSecond ?? null,
     busyRu: samples.busy(partition.id, BUSY_SECONDS),
   }));
-  return adviceFor(facts, found);
+  const all = { ...found, partitions: facts, keyPaths: definition.paths, hotKey, forms: [] };
+  return adviceFrom(CONTAINER_RULES, all).map((one) => ({ ...one, ...name }));
 }
 
 function Summary(props: {
@@ -240,32 +251,6 @@ function Figure(props: {
         <strong class={props.isBad ? "bad" : undefined}>{props.value}</strong>
         {props.note && <small>{props.note}</small>}
       </dd>
-    </div>
-  );
-}
-
-function AdviceList(props: {
-  readonly advice: readonly Advice[];
-  readonly onSelect: (id: string) => void;
-}): JSX.Element | null {
-  if (props.advice.length === 0) return null;
-  return (
-    <div class="parts-advice">
-      {props.advice.slice(0, 3).map((advice) => (
-        <Banner
-          key={advice.title}
-          kind={advice.kind}
-          actions={
-            advice.partition && (
-              <Button onClick={() => props.onSelect(advice.partition ?? "")}>
-                {`Show partition ${advice.partition}`}
-              </Button>
-            )
-          }
-        >
-          <strong>{advice.title}.</strong> {advice.text}
-        </Banner>
-      ))}
     </div>
   );
 }

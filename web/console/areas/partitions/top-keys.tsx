@@ -1,8 +1,8 @@
 /** The logical partition keys with the most load or the most bytes, and how unequal they are. */
 
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
-import { href } from "../../router.ts";
+import { useRef, useState } from "preact/hooks";
+import { href, useParameter } from "../../router.ts";
 import { Button } from "../../ui/button.tsx";
 import { copyText, csv } from "../../ui/clipboard.ts";
 import { ErrorView } from "../../ui/error-view.tsx";
@@ -64,7 +64,8 @@ export function TopKeySection(props: TopKeysProps): JSX.Element {
 }
 
 function LoadedKeys(props: TopKeysProps & { readonly by: KeyMeasure }): JSX.Element {
-  const [window, setWindow] = useState<KeyWindow>("hour");
+  const [chosen] = useParameter("keyEpk");
+  const [window, setWindow] = useState<KeyWindow>(chosen === "" ? "hour" : "now");
   const { name, by } = props;
   const keys = useResource(
     (signal) => readTopKeys(name, by, window, { signal, poll: true }),
@@ -79,6 +80,7 @@ function LoadedKeys(props: TopKeysProps & { readonly by: KeyMeasure }): JSX.Elem
           value={window}
           onChange={setWindow}
           options={[
+            ["now", "last seconds"],
             ["minute", "last minutes"],
             ["hour", "last hours"],
             ["day", "last days"],
@@ -108,6 +110,12 @@ function CopyKeys({ keys }: { readonly keys: TopKeys }): JSX.Element {
 function KeyList(props: TopKeysProps & { readonly by: KeyMeasure; readonly keys: TopKeys }): JSX.Element {
   const { keys, by } = props;
   const [isOpen, setOpen] = useState(false);
+  const [chosen] = useParameter("keyEpk");
+  const isRevealed = useRef(false);
+  const reveal = (row: HTMLElement | null): void => {
+    if (row && !isRevealed.current) row.scrollIntoView({ block: "center" });
+    isRevealed.current ||= row !== null;
+  };
   if (keys.keys.length === 0) {
     return (
       <Empty title="No load in this time" icon="live">
@@ -124,7 +132,7 @@ function KeyList(props: TopKeysProps & { readonly by: KeyMeasure; readonly keys:
       <div>
         <ol class="parts-key-list">
           {shown.map((key) => (
-            <li key={key.epk}>
+            <li key={key.epk} class={key.epk === chosen ? "selected" : ""} aria-current={key.epk === chosen ? "true" : undefined} ref={key.epk === chosen ? reveal : null}>
               <KeyName {...props} text={key.key} epk={key.epk} />
               <span class="parts-key-bar">
                 <span

@@ -9,7 +9,12 @@ import { useRef, useState } from "preact/hooks";
 import type { ContainerProps } from "../../areas.ts";
 import { asApiError, isAborted, type ApiError } from "../../api/client.ts";
 import { containers, type Container } from "../../api/data.ts";
-import { listKeyCandidates, predict, type Prediction } from "../../api/management.ts";
+import { listKeyCandidates, predict, type Prediction, type PredictionSide } from "../../api/management.ts";
+import { joinedPaths, splitPaths } from "../../api/names.ts";
+import { adviceFrom } from "../../advice/advice.ts";
+import { AdviceList } from "../../advice/advice-list.tsx";
+import { CONTAINER_RULES, type ContainerFacts } from "../../advice/container-rules.ts";
+import { readFigures } from "../overview/figures.ts";
 import { useParameter } from "../../router.ts";
 import { ErrorView } from "../../ui/error-view.tsx";
 import { count, plural } from "../../ui/format.ts";
@@ -50,6 +55,10 @@ function Loaded({ database, definition }: { readonly database: string; readonly 
     async (signal) => listKeyCandidates(database, definition.id, { signal }),
     [database, definition.id],
   );
+  const figures = useResource(
+    async (signal) => readFigures([{ database, container: definition.id }], signal),
+    [database, definition.id],
+  );
   const run = async (): Promise<void> => {
     const made = requestOf(proposal, current);
     setMistake("field" in made ? made : null);
@@ -77,24 +86,16 @@ function Loaded({ database, definition }: { readonly database: string; readonly 
         onStop={() => running.current?.abort()}
       />
       <div class="prediction-answer" aria-live="polite">
+        {state.kind === "none" && <AdviceList advice={figures.value?.[0]?.advice ?? []} />}
         <Answer state={state} onRetry={() => void run()} />
       </div>
     </div>
   );
 }
 
-/** Joins paths by blanks; a blank in a path is encoded. */
-function joined(paths: readonly string[]): string {
-  return paths.map((path) => path.replace(/[% ]/g, encodeURIComponent)).join(" ");
-}
-
-function unjoined(path: string): string {
-  return path.replace(/%20/g, " ").replace(/%25/g, "%");
-}
-
 /** The proposal: what a reload keeps is in the address, the rest in memory. */
 function useProposal(definition: Container): [ProposalText, (change: Partial<ProposalText>) => void] {
-  const current = joined(definition.partitionKey.paths);
+  const current = joinedPaths(definition.partitionKey.paths);
   const [keys, setKeys] = useParameter("key", current);
   const [throughput, setThroughput] = useParameter("throughput", "keep");
   const [ru, setRu] = useParameter("ru", "4000");
@@ -105,13 +106,13 @@ function useProposal(definition: Container): [ProposalText, (change: Partial<Pro
     query: "",
   });
   const change = ({ keys: levels, throughput: kind, ru: rate, partitions: number, ...more }: Partial<ProposalText>): void => {
-    if (levels !== undefined) setKeys(joined(levels));
+    if (levels !== undefined) setKeys(joinedPaths(levels));
     if (kind !== undefined) setThroughput(kind);
     if (rate !== undefined) setRu(rate);
     if (number !== undefined) setPartitions(number);
     if (Object.keys(more).length > 0) setRest((before) => ({ ...before, ...more }));
   };
-  const proposal = { keys: keys.split(" ").map(unjoined), throughput: throughput as ThroughputKind, ru, partitions, ...rest };
+  const proposal = { keys: splitPaths(keys), throughput: throughput as ThroughputKind, ru, partitions, ...rest };
   return [proposal, change];
 }
 
@@ -142,6 +143,7 @@ function Done({ answer }: { readonly answer: Prediction }): JSX.Element {
   const { current, proposed, classes, words, sample } = answer;
   const [first, ...rest] = words;
   const hasRequests = classes.length > 0;
+  const advice = adviceFrom(CONTAINER_RULES, factsOf(proposed));
   return (
     <>
       <section class="card stack" aria-labelledby="prediction-words">
@@ -163,6 +165,11 @@ function Done({ answer }: { readonly answer: Prediction }): JSX.Element {
           {plural(proposed.conflicts + proposed.refused, "copied item")} cannot be stored under the proposed settings.
         </Banner>
       )}
+      {advice.length > 0 && (
+        <section class="stack" aria-label="Advice for the proposed settings">
+          <AdviceList advice={advice.map((one) => ({ ...one, ways: [], database: "", container: "" }))} />
+        </section>
+      )}
       <section class="card" aria-label="Figures">
         <div class="prediction-scroll" role="region" aria-label="Figures of both settings" tabIndex={0}>
           <Figures current={current} proposed={proposed} />
@@ -182,4 +189,29 @@ function Done({ answer }: { readonly answer: Prediction }): JSX.Element {
       )}
     </>
   );
+}
+
+/** Returns the proposed settings as the rules of containers see them. */
+function factsOf(side: PredictionSide): ContainerFacts {
+  const { throughput, ruShares, partitionBytes, largestKeys, keyLimitBytes, throttledShare = 0, partitionKey } = side;
+  const budget = throughput === undefined ? null : throughput / ruShares.length;
+  // The rates of the requests are not known here, so no partition is judged as hot.
+  const partitions = partitionBytes.map((bytes, at) => ({
+    id: String(at),
+    bytes,
+    indexBytes: 0,
+    ruPerSecond: budget,
+    busyRu: 0,
+    requests: Math.round((1 - throttledShare) * 10_000),
+    throttled: Math.round(throttledShare * 10_000),
+    largestKeys: at === 0 ? largestKeys : [],
+  }));
+  return {
+    keyPaths: partitionKey,
+    partitions,
+    physicalPartitionBytesMax: Infinity,
+    logicalPartitionBytesMax: keyLimitBytes,
+    hotKey: null,
+    forms: [],
+  };
 }

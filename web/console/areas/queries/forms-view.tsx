@@ -1,5 +1,7 @@
 /** Query forms as a table, with the fan-out picture and the advice of the form that is open. */
 
+import { adviceFrom, adviceText } from "../../advice/advice.ts";
+import { QUERY_RULES } from "../../advice/query-rules.ts";
 import type { JSX } from "preact";
 import { href, useParameter } from "../../router.ts";
 import { Button } from "../../ui/button.tsx";
@@ -7,7 +9,7 @@ import { copyText, csv } from "../../ui/clipboard.ts";
 import { DataTable, type DataColumn } from "../../ui/data-table.tsx";
 import { ago, count, duration, plural, ru, ruNumber } from "../../ui/format.ts";
 import { Badge } from "../../ui/states.tsx";
-import { fanOut, formAdvice, indexMetrics, readRatio, type QueryForm } from "./forms.ts";
+import { fanOut, factsOf, indexMetrics, readRatio, type QueryForm } from "./forms.ts";
 
 /** A form with the container that it belongs to. */
 export interface PlacedForm extends QueryForm {
@@ -184,7 +186,7 @@ function dotClass(amount: number): string {
 
 function OpenForm({ form, onClose }: { readonly form: PlacedForm; readonly onClose: () => void }): JSX.Element {
   const metrics = indexMetrics(form);
-  const advice = formAdvice(form, form.keyPaths);
+  const advice = adviceFrom(QUERY_RULES, factsOf(form, form.keyPaths, form.partitionCount));
   const address = href(["data", form.database, form.container, "query"], { text: form.text });
   return (
     <section class="forms-open card" aria-labelledby="forms-open">
@@ -207,9 +209,9 @@ function OpenForm({ form, onClose }: { readonly form: PlacedForm; readonly onClo
         <p class="soft">The form uses its index and asks no partition too many.</p>
       ) : (
         <ul class="forms-advice">
-          {advice.map(({ kind, text }) => (
-            <li key={text}>
-              <Badge kind={kind === "index" || kind === "fan-out" ? "warn" : "info"}>{kind}</Badge> {text}
+          {advice.map((one) => (
+            <li key={one.happened}>
+              <Badge kind={one.urgency}>{one.rule}</Badge> {adviceText(one)}
             </li>
           ))}
         </ul>

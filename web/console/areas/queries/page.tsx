@@ -6,6 +6,7 @@ import { count } from "../../ui/format.ts";
 import { usePoll, useResource } from "../../ui/resource.ts";
 import { Empty, Skeleton } from "../../ui/states.tsx";
 import { FormsView } from "./forms-view.tsx";
+import { Running } from "./running.tsx";
 import { formsOfAll, type AllForms } from "./read.ts";
 
 const POLL_MS = 10_000;
@@ -19,6 +20,7 @@ export default function QueriesPage(): JSX.Element {
       <div class="page-head">
         <h1>Queries</h1>
       </div>
+      <Running />
       {found.error && !found.value && (
         <ErrorView error={found.error} title="The queries could not be read." onRetry={found.reload} />
       )}

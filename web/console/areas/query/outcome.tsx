@@ -1,15 +1,19 @@
 /** Everything below the editor: the figures of the run, the plan, and the views of the rows. */
 
 import type { JSX } from "preact";
-import { useMemo } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { ApiError } from "../../api/client.ts";
-import type { Container, Json, PartitionRange } from "../../api/data.ts";
+import { type Container, containers, type Json, type PartitionRange } from "../../api/data.ts";
+import { usePoll, useResource } from "../../ui/resource.ts";
+import { statements } from "./statements.ts";
 import { useStore } from "../../store.ts";
 import { Button } from "../../ui/button.tsx";
 import { ErrorView } from "../../ui/error-view.tsx";
 import { count, plural, ru } from "../../ui/format.ts";
 import { Banner, Empty, Skeleton } from "../../ui/states.tsx";
 import { Tabs } from "../../ui/tabs.tsx";
+import { adviceFrom } from "../../advice/advice.ts";
+import { QUERY_RULES, type QueryFacts } from "../../advice/query-rules.ts";
 import { AdviceView } from "./advice_view.tsx";
 import { mergedUses } from "./advice.ts";
 import { hintsOf } from "./answers.ts";
@@ -19,7 +23,6 @@ import type { SavedQuery } from "./history.ts";
 import { HistoryView } from "./history_view.tsx";
 import { planOf } from "./plan.ts";
 import { PlanView } from "./plan_view.tsx";
-import { reasonsOf } from "./reasons.ts";
 import { JsonView, ResultActions, TableView } from "./results_view.tsx";
 import { type QueryRun, ROWS_MAX, type RunState, totalsOf } from "./run.ts";
 import { StatisticsLine, StatisticsView } from "./statistics_view.tsx";
@@ -34,6 +37,10 @@ export interface OutcomeProps {
   readonly onEdit: (row: Json) => void;
   readonly onRunAgain: () => void;
   readonly onOpen: (query: SavedQuery) => void;
+  /** The text of the tab if it changed since the run, otherwise null. */
+  readonly text: string | null;
+  /** Parameters and partition key as they would run now. */
+  readonly settings: string;
   readonly view: ViewName;
   readonly onView: (view: ViewName) => void;
 }
@@ -53,7 +60,7 @@ export function Outcome(props: OutcomeProps): JSX.Element {
       </div>
     );
   }
-  return <RunOutcome {...props} run={props.run} history={history} />;
+  return <RunOutcome key={props.run.id} {...props} run={props.run} history={history} />;
 }
 
 function RunOutcome(
@@ -63,7 +70,7 @@ function RunOutcome(
   const { view } = props;
   const plan = useMemo(() => planOfRun(state, props.ranges), [state.pages, props.ranges]);
   const reasons = useMemo(
-    () => (plan ? reasonsOf(costFacts(state, plan, props)) : []),
+    () => (plan ? adviceFrom(QUERY_RULES, costFacts(state, plan, props)) : []),
     [plan, state.pages],
   );
   const isFirst = state.pages.length === 0;
@@ -82,6 +89,7 @@ function RunOutcome(
       <div class="query-results">
         <h2 class="visually-hidden">Results</h2>
         {!isFirst && <StatisticsLine run={state} plan={plan} />}
+        {state.status !== "running" && <Stale {...props} state={state} />}
         {hintsOf(state.pages.map((page) => page.explanation)).map((hint) => (
           <Banner key={hint}>{hint}</Banner>
         ))}
@@ -100,6 +108,30 @@ function RunOutcome(
   );
 }
 
+const CHANGES_MS = 5_000;
+
+/** Says that the query, its parameters or the container changed since the run. */
+function Stale(props: OutcomeProps & { readonly state: RunState }): JSX.Element | null {
+  const { state, database, definition, settings } = props;
+  const [ran] = useState({ settings, etag: "" });
+  const container = useResource(
+    async (signal) => (await containers.read(database, definition.id, { signal, poll: true })).json() as Container,
+    [definition._etag],
+  );
+  usePoll(container, CHANGES_MS);
+  const etag = container.value?._etag ?? "";
+  ran.etag ||= etag;
+  const isOther = props.text !== null && !statements(props.text).some(({ text }) => text === state.request.query);
+  const hasOther = settings !== ran.settings;
+  if (!isOther && !hasOther && (etag === "" || etag === ran.etag)) return null;
+  const what = isOther ? "The query" : hasOther ? "A parameter" : "The container";
+  return (
+    <Banner kind="warn" actions={<Button onClick={props.onRunAgain}>Run the query again</Button>}>
+      {what} changed since this run. The results are those of before.
+    </Banner>
+  );
+}
+
 function planOfRun(state: RunState, ranges: readonly PartitionRange[]): ReturnType<typeof planOf> {
   const explanations = state.pages.map((page) => page.explanation);
   return planOf(
@@ -112,11 +144,27 @@ function costFacts(
   state: RunState,
   plan: NonNullable<ReturnType<typeof planOf>>,
   props: OutcomeProps,
-): Parameters<typeof reasonsOf>[0] {
+): QueryFacts {
   const { ru: charge, metrics, parts } = totalsOf(state.pages);
-  const keyPaths = props.definition.partitionKey.paths;
-  const isSinglePartition = state.request.partitionKey !== null;
-  return { plan, metrics, parts, ru: charge, keyPaths, isSinglePartition };
+  let walked = 0;
+  for (const row of plan.rows) {
+    if (row.access.some((access) => access.startsWith("order "))) walked += row.candidates;
+  }
+  return {
+    text: state.request.query,
+    keyPaths: props.definition.partitionKey.paths,
+    asked: plan.asked,
+    all: plan.all,
+    isSinglePartition: state.request.partitionKey !== null,
+    retrieved: metrics.retrievedCount,
+    rows: metrics.outputCount,
+    rowBytes: metrics.outputBytes,
+    ru: charge,
+    parts,
+    access: { isScan: plan.rows.some((row) => row.access.includes("full scan")), walked },
+    missing: [],
+    missingComposite: [],
+  };
 }
 
 /** Returns the error with the server's message in plain words. */

@@ -10,14 +10,14 @@ import { count, plural, ru, ruNumber } from "../../ui/format.ts";
 import { Badge } from "../../ui/states.tsx";
 import { Button } from "../../ui/button.tsx";
 import { accessWords, type Plan, type PlanRow, shortRange } from "./plan.ts";
-import type { Reason } from "./reasons.ts";
+import { type Advice, adviceText } from "../../advice/advice.ts";
 
 /** Rows drawn before a person asks for all. */
 const ROWS_SHOWN = 12;
 
 export interface PlanViewProps {
   readonly plan: Plan;
-  readonly reasons: readonly Reason[];
+  readonly reasons: readonly Advice[];
 }
 
 /** Draws the plan. */
@@ -34,29 +34,36 @@ export function PlanView({ plan, reasons }: PlanViewProps): JSX.Element {
           {isTable ? "As a picture" : "As a table"}
         </Button>
       </div>
-      <Why reasons={reasons} />
+      <Why plan={plan} reasons={reasons} />
       {isTable ? <PlanTable plan={plan} /> : <PlanPicture plan={plan} />}
       <Condition plan={plan} />
     </section>
   );
 }
 
-function Why({ reasons }: { readonly reasons: readonly Reason[] }): JSX.Element {
+function Why({ plan, reasons }: PlanViewProps): JSX.Element {
   // Asking several partitions is the price of a query without its partition key, not a mistake.
-  const isExpensive = reasons.some(({ kind }) => kind !== "cheap" && kind !== "fan-out");
-  const isCheap = reasons.every(({ kind }) => kind === "cheap");
+  const isExpensive = reasons.some(({ rule }) => rule !== "fan-out");
   return (
-    <div class={isCheap ? "query-why good" : "query-why"}>
+    <div class={reasons.length === 0 ? "query-why good" : "query-why"}>
       <h3>{isExpensive ? "Why is this query expensive?" : "The cost of this query"}</h3>
       <ul>
-        {reasons.map(({ kind, text, advice }) => (
-          <li key={kind}>
-            {text} {advice !== "" && <span class="soft">{advice}</span>}
+        {reasons.map((reason) => (
+          <li key={reason.rule}>
+            {adviceText({ ...reason, out: "" })} <span class="soft">{reason.out}</span>
           </li>
         ))}
+        {reasons.length === 0 && <li>{cheapText(plan)}</li>}
       </ul>
     </div>
   );
+}
+
+function cheapText({ asked, returned, rows }: Plan): string {
+  if (asked === 0) return "No physical partition was asked: no item can match the condition.";
+  let loaded = 0;
+  for (const row of rows) loaded += row.loaded;
+  return `Little to improve: ${plural(asked, "physical partition")} asked, ${plural(loaded, "item")} loaded for ${plural(returned, "row")}.`;
 }
 
 function PlanPicture({ plan }: { readonly plan: Plan }): JSX.Element {

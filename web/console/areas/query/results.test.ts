@@ -8,7 +8,6 @@ import { type Explanation, hintsOf, type IndexUse, parseChargeParts, parseExplan
 import { series } from "./chart_data.ts";
 import { toCsv, toJson } from "./export_rows.ts";
 import { accessWords, planOf, shortRange } from "./plan.ts";
-import { reasonsOf } from "./reasons.ts";
 import { cellText, cellValue, ColumnSet, COLUMNS_MAX, sortedIndexes } from "./table.ts";
 
 test("the headers of a page give its figures", () => {
@@ -94,33 +93,6 @@ test("partitions that a split replaced, and a list that the server cut, stay vis
   assert.equal(plan.rows[2]?.returned, 1);
   assert.equal(plan.isCut, true);
   assert.match(accessWords("full scan"), /every item/);
-});
-
-test("the reasons name the scan, the walk, the candidates and the fan-out", () => {
-  const facts = (access: string, work: Record<string, number>, loaded: number, rows: number) => {
-    const ranges = ["0", "1"].map((range) => ({ range, access, work, charge: "50" }));
-    const plan = planOf([explanation(ranges)], RANGES);
-    assert.ok(plan);
-    const metrics = parseMetrics(`retrievedDocumentCount=${loaded};outputDocumentCount=${rows}`);
-    assert.ok(metrics);
-    const parts = [{ what: "items loaded", count: loaded, ru: 80 }, { what: "requests of queries", count: 2, ru: 5 }];
-    return reasonsOf({ plan, metrics, parts, ru: 100, keyPaths: ["/pk"], isSinglePartition: false });
-  };
-  const scan = facts("full scan", { loadedItems: 500 }, 1000, 3);
-  assert.deepEqual(scan.map((reason) => reason.kind), ["scan", "fan-out"]);
-  assert.match(scan[0]?.text ?? "", /1,000 items for 3 rows \(80 % of the charge\)/);
-  const walk = facts("order /n ascending", { walkedEntries: 400, loadedItems: 3 }, 6, 6);
-  assert.equal(walk[0]?.kind, "order-walk");
-  assert.match(facts("index /a = 1", { loadedItems: 50 }, 100, 4)[0]?.text ?? "", /100 items were loaded for 4 rows/);
-  assert.deepEqual(facts("index /a = 1", { loadedItems: 2 }, 4, 4).map((r) => r.kind), ["fan-out"]);
-});
-
-test("a query of one partition that loads what it returns has nothing to improve", () => {
-  const plan = planOf([explanation([{ range: "1", access: "logical partition", work: {}, charge: "2.9" }])], RANGES);
-  const metrics = parseMetrics("retrievedDocumentCount=3;outputDocumentCount=3");
-  assert.ok(plan && metrics);
-  const reasons = reasonsOf({ plan, metrics, parts: [], ru: 2.9, keyPaths: ["/pk"], isSinglePartition: true });
-  assert.equal(reasons[0]?.kind, "cheap");
 });
 
 const COMPOSITE: IndexUse = { paths: ["/type ASC", "/date DESC"], isComposite: true, isUsed: false, impact: "High" };

@@ -60,7 +60,6 @@ export function TableView({ run, definition, onEdit }: ResultsProps): JSX.Elemen
         onOpen={setOpen}
         openId={open ? String(open.index) : undefined}
         hasPicker
-        fill
       />
       {open && (
         <RowDialog
@@ -170,7 +169,7 @@ function CutJson({ text, label }: { readonly text: string; readonly label: strin
         value={isCut ? text.slice(0, JSON_SHOWN_MAX) : text}
         language={isCut ? "text" : "json"}
         readOnly
-        size="fill"
+        size="content"
       />
     </>
   );

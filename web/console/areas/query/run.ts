@@ -84,9 +84,13 @@ export interface RunTotals {
   readonly parts: readonly ChargePart[];
 }
 
+let runs = 0;
+
 /** A query that is run once; its state is a store. */
 export class QueryRun {
   readonly state: Store<RunState>;
+  /** Tells this run from others. */
+  readonly id = (runs += 1);
   private aborter: AbortController | null = null;
   private isTimeout = false;
 

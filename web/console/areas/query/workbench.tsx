@@ -48,6 +48,8 @@ export function Workbench(props: WorkbenchProps): JSX.Element {
   const tab = open.current;
   const view = useRef<EditorView | null>(null);
   const [runs, setRuns] = useState<ReadonlyMap<string, QueryRun>>(new Map());
+  /** The text of the tab when each run began. */
+  const sources = useRef(new WeakMap<QueryRun, string>());
   const [ranges, setRanges] = useState<readonly PartitionRange[]>([]);
   const [dialog, setDialog] = useState<"copy" | "save" | null>(null);
   const [shownView, setView] = useState<ViewName>("table");
@@ -67,6 +69,7 @@ export function Workbench(props: WorkbenchProps): JSX.Element {
   });
   const start = async (request: RunRequest): Promise<void> => {
     const next = new QueryRun(request);
+    sources.current.set(next, tab.text);
     run?.cancel();
     setRuns((before) => new Map(before).set(tab.id, next));
     // The ranges as they are now: a split may have taken place since the last run.
@@ -161,7 +164,9 @@ export function Workbench(props: WorkbenchProps): JSX.Element {
         definition={definition}
         onDefinition={props.onDefinition}
         onEdit={(row) => navigate(itemAddress(database, definition, row))}
-        onRunAgain={() => run && void start(run.state.get().request)}
+        onRunAgain={runNow}
+        text={run && sources.current.get(run) !== tab.text ? tab.text : null}
+        settings={JSON.stringify([tab.parameters, tab.key])}
         onOpen={openQuery}
         view={shownView}
         onView={setView}

@@ -1,66 +1,10 @@
-/** Tests of the advice about partitions and of the samples of their load. */
+/** Tests of the samples of the partitions' load. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { adviceFor } from "./advice.ts";
-import type { PartitionFacts } from "./advice.ts";
 import { PartitionSamples, SECONDS_MAX } from "./samples.ts";
 import type { SampledPartition } from "./samples.ts";
-
-const LIMITS = { physicalPartitionBytesMax: 50e9, logicalPartitionBytesMax: 20e9 };
-
-function partition(id: string, changed: Partial<PartitionFacts> = {}): PartitionFacts {
-  return {
-    id,
-    bytes: 1000,
-    indexBytes: 100,
-    ruPerSecond: 1000,
-    busyRu: 100,
-    requests: 1000,
-    throttled: 0,
-    wouldThrottle: 0,
-    largestKeys: [],
-    ...changed,
-  };
-}
-
-function titles(...partitions: PartitionFacts[]): string[] {
-  return adviceFor(partitions, LIMITS).map((advice) => advice.title);
-}
-
-test("quiet partitions get no advice", () => {
-  assert.deepEqual(titles(partition("0"), partition("1")), []);
-});
-
-test("a partition at its share beside a cool one is hot", () => {
-  assert.deepEqual(titles(partition("0", { busyRu: 900 }), partition("1")), ["Partition 0 is hot"]);
-  assert.deepEqual(titles(partition("0", { busyRu: 900 }), partition("1", { busyRu: 700 })), []);
-  assert.deepEqual(titles(partition("0", { busyRu: 900, ruPerSecond: null }), partition("1")), []);
-});
-
-test("refusals while all partitions are busy ask for throughput", () => {
-  const busy = { busyRu: 950, throttled: 20 };
-  assert.deepEqual(titles(partition("0", busy), partition("1", busy)), ["The throughput is used up"]);
-  assert.deepEqual(titles(partition("0", { ...busy, throttled: 5 })), []);
-});
-
-test("a key near its limit comes first", () => {
-  const found = titles(
-    partition("0", { bytes: 45e9, largestKeys: [{ key: '["a"]', bytes: 17e9 }] }),
-    partition("1", { bytes: 44e9 }),
-  );
-  assert.deepEqual(found, [
-    "A logical key is near its limit",
-    "Partition 0 will be split",
-    "Partition 1 will be split",
-  ]);
-});
-
-test("uneven data and a large index are told", () => {
-  const found = titles(partition("0", { bytes: 2e9, indexBytes: 1e9 }), partition("1"));
-  assert.deepEqual(found, ["The data is uneven", "The index is large"]);
-});
 
 function minute(...entries: [second: number, requestUnits: number][]): SampledPartition[] {
   const lastMinute = entries.map(([second, requestUnits]) => ({
