@@ -36,7 +36,9 @@ mod application;
 mod assets;
 mod cache;
 mod consequences;
+mod console;
 mod drawer;
+mod face;
 mod forms;
 mod frame;
 mod lesson;
@@ -89,6 +91,8 @@ pub struct Options {
     pub demo: bool,
     /// The pipelines of this site: a write wakes them, and pages show their work.
     pub pipelines: Option<Arc<Pipelines>>,
+    /// Address of the server's console, with a slash at its end; `None` if it is not known.
+    pub console: Option<String>,
     /// The limits of the server, for the lab of the lesson.
     pub lab: LabOptions,
     /// Addresses of proxies in front, whose header `x-forwarded-for` names the visitor.
