@@ -6,3 +6,4 @@ import "./tests/meter.js";
 import "./tests/hostile.js";
 import "./tests/outage.js";
 import "./tests/pages.js";
+import "./tests/reading.js";

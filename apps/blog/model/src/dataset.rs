@@ -549,7 +549,11 @@ mod tests {
         for n in 0..2_000 {
             let (user, post) = (data.fresh_user(n), data.fresh_post(n));
             assert_eq!((user.id.len(), terms(&user.username)), (36, 1), "{user:?}");
-            assert_eq!((terms(&post.title), terms(&post.content)), (1, 6), "{post:?}");
+            assert_eq!(
+                (terms(&post.title), terms(&post.content)),
+                (1, 6),
+                "{post:?}"
+            );
             assert_eq!((post.id.len(), post.created.len()), (36, 28));
             let comment = data.fresh_comment(n);
             assert_eq!(terms(&comment.content), 7, "{comment:?}");

@@ -118,12 +118,16 @@ mod tests {
 
     #[test]
     fn signs_of_markdown_are_left_out_and_paragraphs_become_one_line() {
-        let text = "# Bread\n\nSalt **matters**: *two* spoons, `one` pot.\n\n- flour\n- [water](/w)\n";
+        let text =
+            "# Bread\n\nSalt **matters**: *two* spoons, `one` pot.\n\n- flour\n- [water](/w)\n";
         assert_eq!(
             excerpt(text),
             "Bread Salt matters: two spoons, one pot. flour water"
         );
-        assert_eq!(excerpt("> quoted\nwords\n\n---\n\n1. first"), "quoted words first");
+        assert_eq!(
+            excerpt("> quoted\nwords\n\n---\n\n1. first"),
+            "quoted words first"
+        );
         assert_eq!(excerpt("<b>shown</b> as text"), "<b>shown</b> as text");
         assert_eq!(excerpt(""), "");
         assert_eq!(excerpt("***"), "");

@@ -332,7 +332,12 @@ mod tests {
             is_newest_first: false,
             ..POSTS
         };
-        assert!(oldest_first.query(None).text.ends_with("ORDER BY c.creationDate ASC"));
+        assert!(
+            oldest_first
+                .query(None)
+                .text
+                .ends_with("ORDER BY c.creationDate ASC")
+        );
         let sorted = oldest_first.only_page(rows([3, 1, 2].into_iter()));
         assert_eq!(sorted.items, rows([1, 2, 3].into_iter()));
     }

@@ -18,6 +18,7 @@ pub(crate) fn item_of(visit: &Visit, model: Model, container: &str, id: &str) ->
 }
 
 fn address(console: &str, database: &str, container: &str) -> String {
-    let database = percent_encoding::utf8_percent_encode(database, percent_encoding::NON_ALPHANUMERIC);
+    let database =
+        percent_encoding::utf8_percent_encode(database, percent_encoding::NON_ALPHANUMERIC);
     format!("{console}#/data/{database}/{container}/items")
 }

@@ -31,7 +31,12 @@ const HAIR: [&str; 8] = [
     "M4 12 5 6l3 2 1-5 3 4 3-4 1 5 3-2 1 6c-3-3-5-4-8-4s-5 1-8 4z",
 ];
 /// Mouths, drawn as lines.
-const MOUTHS: [&str; 4] = ["M9 18q3 3 6 0", "M9 18.5h6", "M9.5 18q4 2 5-1", "M10 18q2 1.5 4 0"];
+const MOUTHS: [&str; 4] = [
+    "M9 18q3 3 6 0",
+    "M9 18.5h6",
+    "M9.5 18q4 2 5-1",
+    "M10 18q2 1.5 4 0",
+];
 /// Eyes, drawn as lines with round ends: a point is a line without length.
 const EYES: [&str; 4] = [
     "M9 14v0M15 14v0",
@@ -39,8 +44,8 @@ const EYES: [&str; 4] = [
     "M9 13.5v1M15 13.5v1",
     "M8.3 14h1.5M14.2 14h1.5",
 ];
-const GLASSES: &str = "M6.5 14a2.4 2.4 0 1 0 5 0 2.4 2.4 0 1 0-5 0m6 0a2.4 2.4 0 1 0 5 0 2.4 2.4 0 1 \
-                       0-5 0m-1 0h1";
+const GLASSES: &str = "M6.1 14a2.7 2.7 0 1 0 5.4 0 2.7 2.7 0 1 0-5.4 0m6.4 0a2.7 2.7 0 1 0 5.4 0 2.7 \
+                       2.7 0 1 0-5.4 0m-1 0h1";
 
 /// Returns the face of a name as SVG. The result contains nothing of the name.
 pub(crate) fn face(name: &str) -> String {

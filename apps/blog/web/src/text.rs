@@ -130,7 +130,10 @@ mod tests {
     fn a_stored_excerpt_is_shown_as_it_is_and_a_whole_text_is_shortened() {
         let post = json!({"content": "**Bread** rises.", "excerpt": "2 * 3 * 4"});
         assert_eq!(excerpt_of(&post), "2 * 3 * 4");
-        assert_eq!(excerpt_of(&json!({"content": "**Bread** rises."})), "Bread rises.");
+        assert_eq!(
+            excerpt_of(&json!({"content": "**Bread** rises."})),
+            "Bread rises."
+        );
         assert_eq!(excerpt_of(&json!({})), "");
     }
 

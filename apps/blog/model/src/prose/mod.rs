@@ -122,14 +122,17 @@ impl Prose {
             _ => 3 + random_below(random, 2) as usize,
         };
 
-        let middles = [theme.of("middles"), self.town.of("middles")].concat();
+        let (middles, town) = (theme.of("middles"), self.town.of("middles"));
         let mut text = nearest_of(text_length, |_| {
             let first = self.one_of(random, topic, theme.of("openings"));
             let last = self.one_of(random, topic, theme.of("closings"));
-            let mut deck = Deck::shuffled(random, middles.len());
-            let mut pool = Vec::with_capacity(middles.len());
-            for _ in 0..middles.len() {
-                pool.push(self.filled(random, topic, middles[deck.next()]));
+            // Sentences of the theme are preferred; those of the town help with the length.
+            let mut pool = Vec::with_capacity(middles.len() + town.len());
+            for lines in [middles, town] {
+                let mut deck = Deck::shuffled(random, lines.len());
+                for _ in 0..lines.len() {
+                    pool.push(self.filled(random, topic, lines[deck.next()]));
+                }
             }
             fitted(Frame {
                 first,
@@ -189,12 +192,7 @@ impl Prose {
     }
 
     /// Returns one of `lines` with filled slots.
-    fn one_of(
-        &self,
-        random: &mut Pcg32,
-        topic: &Topic,
-        lines: &[&'static str],
-    ) -> String {
+    fn one_of(&self, random: &mut Pcg32, topic: &Topic, lines: &[&'static str]) -> String {
         let line = pick(random, lines);
         self.filled(random, topic, line)
     }

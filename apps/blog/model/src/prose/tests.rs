@@ -33,7 +33,10 @@ fn comments() -> Vec<(String, Topic, usize)> {
 fn sentences(text: &str) -> Vec<&str> {
     let lines = text.lines().filter(|line| !line.starts_with("- "));
     let parts = lines.flat_map(|line| line.split_inclusive(['.', '?']));
-    parts.map(str::trim).filter(|part| !part.is_empty()).collect()
+    parts
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+        .collect()
 }
 
 #[test]
@@ -71,7 +74,10 @@ fn every_theme_has_enough_sentences_and_only_known_slots() {
 #[test]
 fn texts_have_the_length_that_was_asked_for() {
     for (text, topic, length) in posts().into_iter().chain(comments()) {
-        assert!(text.len().abs_diff(length) <= SLACK, "{length}: {topic:?} {text}");
+        assert!(
+            text.len().abs_diff(length) <= SLACK,
+            "{length}: {topic:?} {text}"
+        );
     }
 }
 
@@ -92,7 +98,10 @@ fn posts_have_three_to_six_paragraphs_and_no_sentence_comes_twice() {
 fn sentences_begin_with_a_capital_and_end_with_a_mark() {
     for (text, topic, _) in posts().into_iter().chain(comments()) {
         for sentence in sentences(&text) {
-            assert!(sentence.starts_with(|c: char| c.is_ascii_uppercase()), "{sentence}");
+            assert!(
+                sentence.starts_with(|c: char| c.is_ascii_uppercase()),
+                "{sentence}"
+            );
             let is_list = sentence == "You need:";
             assert!(is_list || sentence.ends_with(['.', '?']), "{sentence}");
         }
@@ -154,7 +163,9 @@ fn names_are_unique_short_and_of_many_scripts() {
         let has_script = |name: &&String| name.contains(script);
         assert!(all.iter().any(|name| has_script(&name)), "{script}");
     }
-    let latin = all.iter().filter(|name| name.starts_with(|c: char| c < '\u{250}'));
+    let latin = all
+        .iter()
+        .filter(|name| name.starts_with(|c: char| c < '\u{250}'));
     let share = latin.count() as f64 / all.len() as f64;
     assert!((0.5..0.8).contains(&share), "{share}");
 }

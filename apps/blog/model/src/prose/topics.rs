@@ -45,7 +45,7 @@ impl Topics {
         let sections = &prose.themes[theme];
         let (titles, subjects) = (sections.of("titles"), sections.of("subjects"));
         let count = titles.len().max(1) as u64;
-        let mut pair = turn * STEP + self.seed % 64;
+        let first = turn * STEP + self.seed % 64;
         let mut topic = Topic {
             theme,
             subject: "",
@@ -53,7 +53,7 @@ impl Topics {
             order: random_below(&mut random, 1 << 20),
         };
         // Every title fits with most subjects, which a test checks.
-        for _ in 0..titles.len() * subjects.len() {
+        for pair in first..first + (titles.len() * subjects.len()) as u64 {
             let (title, shift) = (pair % count, pair / count % count);
             let place = (title + shift) as usize % subjects.len().max(1);
             topic.subject = subjects.get(place).copied().unwrap_or_default();
@@ -62,7 +62,6 @@ impl Topics {
             if TITLE_BYTES.contains(&topic.title.len()) {
                 break;
             }
-            pair += 1;
         }
         topic
     }

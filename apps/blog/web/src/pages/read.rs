@@ -313,7 +313,11 @@ async fn show_front(visit: &mut Visit, v: &str) -> Result<Response, Trouble> {
     visit.load_receipt().await?;
     let items = read(visit, model, &Subject::Front).await?;
     let is_continued = visit.query.contains_key("after");
-    let title = if is_continued { "Older posts" } else { "Newest posts" };
+    let title = if is_continued {
+        "Older posts"
+    } else {
+        "Newest posts"
+    };
     let end_of_feed = match (model, is_continued, &items.list.next) {
         (Model::V3, false, Some(_)) => end_of_feed(visit).await,
         _ => String::new(),

@@ -11,15 +11,16 @@ import type { StoredItem } from "./item-pane.tsx";
 
 export interface ItemFactsProps {
   readonly database: string;
+  readonly container: string;
   readonly stored: StoredItem;
   readonly defaultTtl: number | undefined;
   readonly definition: KeyDefinition;
 }
 
 /** Draws the facts; the system properties are folded. */
-export function ItemFacts({ database, stored, defaultTtl, definition }: ItemFactsProps): JSX.Element {
+export function ItemFacts({ database, container, stored, defaultTtl, definition }: ItemFactsProps): JSX.Element {
   const blog = useStore(session)?.blog;
-  const page = blog === undefined ? null : pageInBlog(blog, database, definition.id, stored.text);
+  const page = blog === undefined ? null : pageInBlog(blog, database, container, stored.text);
   const changed = Number(stored.system.find(({ name }) => name === "_ts")?.text ?? 0);
   return (
     <div class="data-facts">
