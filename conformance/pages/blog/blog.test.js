@@ -9,3 +9,4 @@ import "./tests/lab.js";
 import "./tests/outage.js";
 import "./tests/pages.js";
 import "./tests/lesson.js";
+import "./tests/reading.js";

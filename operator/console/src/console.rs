@@ -62,6 +62,15 @@ pub struct Database {
     pub has_well_known_key: bool,
 }
 
+/// A blog of this program whose data is in the database.
+#[derive(Clone, Debug)]
+pub struct LinkedBlog {
+    /// Address of the blog, with a slash at its end.
+    pub address: String,
+    /// The databases of its models are `{prefix}-v1`, `{prefix}-v2` and `{prefix}-v3`.
+    pub prefix: String,
+}
+
 /// The console of a server.
 pub struct Console {
     pub(crate) admin: Arc<Admin>,
@@ -72,6 +81,7 @@ pub struct Console {
     pub(crate) version: &'static str,
     pub(crate) sessions: Sessions,
     pub(crate) database: OnceLock<Database>,
+    pub(crate) blog: OnceLock<LinkedBlog>,
 }
 
 /// The part of the console that a path names.
@@ -106,6 +116,7 @@ impl Console {
             version: options.version,
             sessions: Sessions::default(),
             database: OnceLock::new(),
+            blog: OnceLock::new(),
         }
     }
 
@@ -113,6 +124,12 @@ impl Console {
     pub fn begin_serving(&self, database: Database) {
         // A server opens its data once.
         let _ = self.database.set(database);
+    }
+
+    /// Announces a blog, to whose posts and users the console links from their items.
+    pub fn link_blog(&self, blog: LinkedBlog) {
+        // A process serves one blog.
+        let _ = self.blog.set(blog);
     }
 
     /// Returns a token that signs one browser in, as `?token=…` after the address of the console;

@@ -35,5 +35,5 @@ mod service;
 mod session;
 mod sessions;
 
-pub use console::{Access, Console, Database, Options};
+pub use console::{Access, Console, Database, LinkedBlog, Options};
 pub use service::{Base, WithConsole};

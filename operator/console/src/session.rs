@@ -104,6 +104,13 @@ impl Console {
             body.set("account", database.gateway.account_name());
             body.set("hasWellKnownKey", database.has_well_known_key);
         }
+        if let Some(blog) = self.blog.get() {
+            let link = object! {
+                "address" => blog.address.as_str(),
+                "prefix" => blog.prefix.as_str(),
+            };
+            body.set("blog", Json::Object(link));
+        }
         Json::Object(body).to_text()
     }
 

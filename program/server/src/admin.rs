@@ -121,7 +121,7 @@ impl AdminServer {
     }
 
     /// Returns the console, unless it is switched off.
-    pub(crate) fn console(&self) -> Option<&Arc<Console>> {
+    pub fn console(&self) -> Option<&Arc<Console>> {
         self.console.as_ref()
     }
 

@@ -14,6 +14,8 @@ export interface Session {
   readonly version: string;
   readonly endpoint: string;
   readonly account: string;
+  /** The blog of the same program: databases `{prefix}-v1` to `{prefix}-v3` hold its models. */
+  readonly blog?: { readonly address: string; readonly prefix: string };
 }
 
 /** One entry of `errors` in the answer to a query that the server cannot run. */

@@ -1,4 +1,5 @@
-//! The article's data set at any scale. Equal seeds give equal data on every machine.
+//! The article's data set at any scale. Equal seeds give equal data on every machine, with dates
+//! relative to the *end* of the data set: the time at which the data set begins to be loaded.
 //!
 //! Scale 1 is 100,000 users with 5 to 50 posts each; a post has up to 25 comments and up to 100
 //! likes. Every entity can be created from its number alone and in any order, so only one number
@@ -9,18 +10,20 @@
 //! therefore not random but evenly spread (a low-discrepancy sequence): any run of posts in the
 //! order of dates has almost exactly the mean.
 //!
+//! The posts are spread over the four months before the end, the newest is two hours old, and
+//! comments and likes follow within hours. The texts are those of module `prose`.
+//!
 //! Measurements read the *probes*, user 0 and post 0: the probe user has 27 posts, the probe post
 //! 20 comments and 50 likes. The texts of the probe user's posts and of the probe post's comments
-//! have exactly the mean length. Measured writes create *fresh* entities with the text lengths that
-//! the article's charges imply: 35 characters for the title and 230 for the text of a post, 260 for
-//! the text of a comment.
+//! have the mean length. Measured writes create *fresh* entities with as many index terms as the
+//! article's charges imply: 1 for the title and 6 for the text of a post (201 to 240 bytes), 7 for
+//! the text of a comment (241 to 280 bytes).
 
 use crate::BlogError;
-use crate::random::{StreamKind, Texts, random, random_below, random_between, uuid};
+use crate::prose::{Names, Prose, Topic, Topics, coprime_near};
+use crate::random::{StreamKind, random, random_below, random_between, uuid};
 use jiff::Timestamp;
-use rand_core::RngCore;
 use rand_pcg::Pcg32;
-use std::fmt::Write as _;
 use std::ops::Range;
 
 /// Users at scale 1.
@@ -28,13 +31,26 @@ const USERS: f64 = 100_000.0;
 const PROBE_POSTS: u64 = 27;
 const PROBE_COMMENTS: u64 = 20;
 const PROBE_LIKES: u64 = 50;
-/// Date of the first post in seconds since 1970: 1 May 2018.
-const FIRST_SECOND: i64 = 1_525_132_800;
-/// Time span of all posts in microseconds: one year, up to the measurement of the article.
-const SPAN_MICROS: u64 = 365 * 86_400 * 1_000_000;
-/// Time in microseconds within which a post gets its comments and likes. It is short compared with
-/// a year, so that the newest posts have as many comments and likes around them as other posts.
-const REACTION_MICROS: u64 = 600 * 1_000_000;
+/// The end of data sets whose dates nobody reads, in seconds since 1970: 1 May 2019, the time of
+/// the article's measurement.
+pub const ARTICLE_END: i64 = 1_556_668_800;
+const MICROS_PER_HOUR: u64 = 3_600 * 1_000_000;
+/// Time span of all posts in microseconds: 120 days.
+const SPAN_MICROS: u64 = 120 * 24 * MICROS_PER_HOUR;
+/// Age of the newest post at the end of the data set.
+const NEWEST_AGE_MICROS: u64 = 2 * MICROS_PER_HOUR;
+/// Time within which a post gets its comments and likes.
+const REACTION_MICROS_MAX: u64 = 20 * MICROS_PER_HOUR;
+/// The same time in mean intervals between posts. It is short compared with the 670 posts that Q6
+/// reads, so that the newest posts have as many comments and likes around them as other posts.
+const REACTION_INTERVALS: u64 = 25;
+/// Bytes of texts: see the module documentation.
+const PROBE_CONTENT: usize = 400;
+const PROBE_COMMENT: usize = 700;
+const FRESH_CONTENT: usize = 226;
+const FRESH_COMMENT: usize = 262;
+/// Time between a fresh post and a fresh comment or like.
+const AFTER_POST_MICROS: i64 = 600 * 1_000_000;
 /// Fractions of a two-dimensional low-discrepancy sequence (powers of the plastic number).
 const SPREAD: (f64, f64) = (0.754_877_666_246_693, 0.569_840_290_998_053);
 /// The fractional part of the golden ratio.
@@ -98,19 +114,23 @@ pub struct Totals {
     pub likes: u64,
 }
 
-/// A data set, defined by its seed and its scale.
+/// A data set, defined by its seed, its scale and its end.
 #[derive(Debug)]
 pub struct Dataset {
     seed: u64,
+    /// In seconds since 1970.
+    end: i64,
     /// Number of the first post of each user, then the number of posts.
     first_posts: Vec<u64>,
     /// Multiplier that gives the rank of a post by date: (post number × stride) mod posts.
     stride: u64,
-    texts: Texts,
+    topics: Topics,
+    names: Names,
 }
 
 impl Dataset {
-    /// Creates the data set of `seed` at `scale`; scale 1 is the size in the article.
+    /// Creates the data set of `seed` at `scale`; scale 1 is the size in the article. It ends at
+    /// [`ARTICLE_END`].
     ///
     /// # Errors
     /// [`BlogError::InvalidOption`] for a scale of less than two users or above 10.
@@ -133,10 +153,23 @@ impl Dataset {
         let stride = coprime_near(posts, (posts as f64 * GOLDEN) as u64);
         Ok(Self {
             seed,
+            end: ARTICLE_END,
             first_posts,
             stride,
-            texts: Texts::new(&mut random(seed, StreamKind::Texts, 0)),
+            topics: Topics::new(seed),
+            names: Names::new(seed),
         })
+    }
+
+    /// Returns the same data set with another end, in seconds since 1970.
+    pub fn ending_at(mut self, end: i64) -> Self {
+        self.end = end;
+        self
+    }
+
+    /// Returns the end in seconds since 1970.
+    pub fn end(&self) -> i64 {
+        self.end
     }
 
     /// Returns the seed.
@@ -172,7 +205,10 @@ impl Dataset {
 
     /// Returns user number `n`; number 0 is the probe user.
     pub fn user(&self, n: u64) -> User {
-        random_user(&mut random(self.seed, StreamKind::User, n))
+        User {
+            id: uuid(&mut random(self.seed, StreamKind::User, n)),
+            username: self.names.of(n),
+        }
     }
 
     /// Returns the numbers of a user's posts.
@@ -203,22 +239,18 @@ impl Dataset {
         let is_of_probe_user = k < PROBE_POSTS;
         // The random numbers are used in this order; another order would give other data.
         let id = uuid(&mut random);
-        let title_length = if is_of_probe_user {
-            30
-        } else {
-            random_between(&mut random, 20, 40)
-        };
         let content_length = if is_of_probe_user {
-            400
+            PROBE_CONTENT
         } else {
             random_between(&mut random, 300, 500)
         };
+        let topic = self.topic(k);
         Post {
             id,
             user: self.user(author),
-            title: self.texts.take(&mut random, title_length),
-            content: self.texts.take(&mut random, content_length),
-            created: date(self.created_micros(k)),
+            content: Prose::get().post(&mut random, &topic, content_length),
+            title: topic.title,
+            created: self.date(-(self.age_micros(k) as i64)),
         }
     }
 
@@ -245,11 +277,12 @@ impl Dataset {
     pub fn comments(&self, k: u64) -> Vec<Comment> {
         let post_id = self.post_id(k);
         let (count, _) = self.reaction_counts(k);
+        let topic = self.topic(k);
         let mut comments = Vec::with_capacity(count as usize);
         for j in 0..count {
             let mut random = random(self.seed, StreamKind::Comment, reaction_number(k, j));
             let length = if k == 0 {
-                700
+                PROBE_COMMENT
             } else {
                 random_between(&mut random, 500, 900)
             };
@@ -257,7 +290,7 @@ impl Dataset {
                 id: uuid(&mut random),
                 post_id: post_id.clone(),
                 user: self.user(random_below(&mut random, self.users())),
-                content: self.texts.take(&mut random, length),
+                content: Prose::get().comment(&mut random, &topic, j, length),
                 created: self.reaction_date(k, &mut random),
             });
         }
@@ -283,18 +316,22 @@ impl Dataset {
 
     /// Returns the `n`-th user that a measurement creates. The data set does not contain this user.
     pub fn fresh_user(&self, n: u64) -> User {
-        random_user(&mut random(self.seed, StreamKind::FreshUser, n))
+        User {
+            id: uuid(&mut random(self.seed, StreamKind::FreshUser, n)),
+            username: self.names.of(self.users() + n),
+        }
     }
 
     /// Returns the `n`-th post that a measurement creates, by the probe user.
     pub fn fresh_post(&self, n: u64) -> Post {
         let mut random = random(self.seed, StreamKind::FreshPost, n);
+        let topic = self.topics.of(n);
         Post {
             id: uuid(&mut random),
             user: self.user(0),
-            title: self.texts.take(&mut random, 35),
-            content: self.texts.take(&mut random, 230),
-            created: date(SPAN_MICROS + REACTION_MICROS + n),
+            content: Prose::get().post(&mut random, &topic, FRESH_CONTENT),
+            title: topic.title,
+            created: self.date(n as i64),
         }
     }
 
@@ -305,8 +342,8 @@ impl Dataset {
             id: uuid(&mut random),
             post_id: self.fresh_post(n).id,
             user: self.user(0),
-            content: self.texts.take(&mut random, 260),
-            created: date(SPAN_MICROS + 2 * REACTION_MICROS + n),
+            content: Prose::get().comment(&mut random, &self.topics.of(n), 0, FRESH_COMMENT),
+            created: self.date(AFTER_POST_MICROS + n as i64),
         }
     }
 
@@ -317,7 +354,7 @@ impl Dataset {
             id: uuid(&mut random),
             post_id: self.fresh_post(n).id,
             user: self.user(0),
-            created: date(SPAN_MICROS + 2 * REACTION_MICROS + n),
+            created: self.date(AFTER_POST_MICROS + n as i64),
         }
     }
 
@@ -332,14 +369,45 @@ impl Dataset {
         (u128::from(k) * u128::from(self.stride) % u128::from(self.posts())) as u64
     }
 
-    /// Returns the date of post `k` in microseconds after the first post.
-    fn created_micros(&self, k: u64) -> u64 {
-        (u128::from(self.rank(k)) * u128::from(SPAN_MICROS) / u128::from(self.posts())) as u64
+    /// Returns the topic of post `k`.
+    fn topic(&self, k: u64) -> Topic {
+        self.topics.of(self.rank(k))
     }
 
-    /// Returns the date of a comment on, or like of, post `k`.
+    /// Returns the mean interval between two posts.
+    fn interval_micros(&self) -> u64 {
+        (SPAN_MICROS / self.posts()).max(1)
+    }
+
+    /// Returns the age of post `k` at the end of the data set. Ages differ, and are in the order of
+    /// the ranks: a post is moved within the last four fifths of its interval.
+    fn age_micros(&self, k: u64) -> u64 {
+        let younger = self.posts() - 1 - self.rank(k);
+        let move_max = match younger {
+            0 => 0,
+            _ => self.interval_micros() * 4 / 5,
+        };
+        let mut random = random(self.seed, StreamKind::Dates, k);
+        NEWEST_AGE_MICROS + younger * self.interval_micros() + random_below(&mut random, move_max)
+    }
+
+    /// Returns the date of a comment on, or like of, post `k`: after the post, before the end.
     fn reaction_date(&self, k: u64, random: &mut Pcg32) -> String {
-        date(self.created_micros(k) + 1 + random_below(random, REACTION_MICROS))
+        let age = self.age_micros(k);
+        let within = REACTION_MICROS_MAX
+            .min(REACTION_INTERVALS * self.interval_micros())
+            .min(age - 1);
+        let after = 1 + random_below(random, within);
+        self.date(after as i64 - age as i64)
+    }
+
+    /// Returns a date in ISO 8601 with seven decimals of the second, in the format of .NET: 28
+    /// characters. `micros` counts from the end of the data set.
+    fn date(&self, micros: i64) -> String {
+        // The end is the time of a clock, and the argument a few months at most.
+        let time = Timestamp::from_microsecond(self.end.saturating_mul(1_000_000) + micros);
+        let time = time.unwrap_or_default();
+        time.strftime("%Y-%m-%dT%H:%M:%S%.6f0Z").to_string()
     }
 }
 
@@ -360,47 +428,10 @@ fn even_share(n: u64, shuffle: u64, count: u64, values: u64) -> u64 {
     (2 * (n * shuffle % count) + 1) * values / (2 * count)
 }
 
-/// Returns the smallest number from `near` upward that is coprime to `modulus`.
-fn coprime_near(modulus: u64, near: u64) -> u64 {
-    let mut candidate = near.max(1);
-    while greatest_common_divisor(modulus, candidate) > 1 {
-        candidate += 1;
-    }
-    candidate
-}
-
-fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}
-
-/// Returns a user with a pronounceable name of ten characters.
-fn random_user(random: &mut Pcg32) -> User {
-    let id = uuid(random);
-    let mut username = String::with_capacity(10);
-    for _ in 0..4 {
-        let bits = random.next_u32() as usize;
-        username.push(char::from(b"bdfgklmnprstvwz"[bits % 15]));
-        username.push(char::from(b"aeiou"[bits / 15 % 5]));
-    }
-    write!(username, "{:02}", random.next_u32() % 100).unwrap_or_default();
-    User { id, username }
-}
-
-/// Returns a date in ISO 8601 with seven decimals of the second, in the format of .NET: 28
-/// characters. `micros` counts from the first post.
-fn date(micros: u64) -> String {
-    // The argument is at most a few days above one year, so the sum is always a valid time.
-    let time =
-        Timestamp::from_microsecond(FIRST_SECOND * 1_000_000 + micros as i64).unwrap_or_default();
-    time.strftime("%Y-%m-%dT%H:%M:%S%.6f0Z").to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::prose::SLACK;
     use std::collections::HashSet;
 
     #[test]
@@ -430,7 +461,7 @@ mod tests {
     }
 
     /// Id and name of user 0 for seed 7.
-    const FIRST_USER: (&str, &str) = ("6bf5efd5-03d2-4e84-b8ed-a1ff64dd138e", "paruligi97");
+    const FIRST_USER: (&str, &str) = ("6bf5efd5-03d2-4e84-b8ed-a1ff64dd138e", "박현우");
 
     #[test]
     fn the_ratios_of_entities_hold_at_every_scale() {
@@ -505,26 +536,73 @@ mod tests {
         let data = Dataset::new(3, 0.0004).unwrap();
         assert_eq!(data.posts_of(0), 0..27);
         assert_eq!((data.comments(0).len(), data.likes(0).len()), (20, 50));
-        assert!(
-            data.comments(0)
-                .iter()
-                .all(|c| c.content.len() == 700 && c.post_id == data.post(0).id)
-        );
-        assert!(
-            data.posts_of(0)
-                .all(|k| data.post(k).content.len() == 400 && data.post(k).user == data.user(0))
-        );
-        let fresh = data.fresh_post(9);
-        assert_eq!((fresh.title.len(), fresh.content.len()), (35, 230));
-        assert_eq!(data.fresh_comment(9).content.len(), 260);
-        assert_eq!(
-            (
-                fresh.id.len(),
-                fresh.created.len(),
-                fresh.user.username.len()
-            ),
-            (36, 28, 10)
-        );
+        for comment in data.comments(0) {
+            assert!(comment.content.len().abs_diff(700) <= SLACK, "{comment:?}");
+            assert_eq!(comment.post_id, data.post(0).id);
+        }
+        for post in data.posts_of(0).map(|k| data.post(k)) {
+            assert!(post.content.len().abs_diff(400) <= SLACK, "{post:?}");
+            assert_eq!(post.user, data.user(0));
+        }
+        // All runs of a measured write have one price: one number of index terms, of 40 bytes each.
+        let terms = |text: &str| text.len().div_ceil(40);
+        for n in 0..2_000 {
+            let (user, post) = (data.fresh_user(n), data.fresh_post(n));
+            assert_eq!((user.id.len(), terms(&user.username)), (36, 1), "{user:?}");
+            assert_eq!(
+                (terms(&post.title), terms(&post.content)),
+                (1, 6),
+                "{post:?}"
+            );
+            assert_eq!((post.id.len(), post.created.len()), (36, 28));
+            let comment = data.fresh_comment(n);
+            assert_eq!(terms(&comment.content), 7, "{comment:?}");
+        }
+    }
+
+    #[test]
+    fn texts_have_the_mean_lengths_of_the_article() {
+        let data = Dataset::new(1, 0.001).unwrap();
+        let (mut titles, mut contents, mut names, mut comments) = (0, 0, 0, Vec::new());
+        for k in 0..data.posts() {
+            let post = data.post(k);
+            titles += post.title.len() as u64;
+            contents += post.content.len() as u64;
+            names += post.user.username.len() as u64;
+            for comment in data.comments(k) {
+                comments.push(comment.content.len() as u64);
+            }
+        }
+        let mean = |sum: u64| sum / data.posts();
+        assert!((26..=32).contains(&mean(titles)), "{}", mean(titles));
+        assert!((395..=405).contains(&mean(contents)), "{}", mean(contents));
+        assert!((9..=18).contains(&mean(names)), "{}", mean(names));
+        let mean = comments.iter().sum::<u64>() / comments.len() as u64;
+        assert!((695..=705).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn posts_are_of_the_last_months_and_reactions_come_before_the_end() {
+        const END: i64 = 1_790_000_000;
+        for scale in [0.00002, 0.0004, 0.01] {
+            let data = Dataset::new(1, scale).unwrap().ending_at(END);
+            let hours_before = |date: &str| {
+                let date: Timestamp = date.parse().unwrap();
+                (END * 1_000 - date.as_millisecond()) as f64 / 3_600_000.0
+            };
+            let newest = data.newest(1)[0];
+            assert!((hours_before(&data.post(newest).created) - 2.0).abs() < 0.001);
+            for k in [newest, 0, data.posts() - 1] {
+                let created = data.post(k).created;
+                assert!(hours_before(&created) < 121.0 * 24.0, "{created}");
+                let (comments, likes) = (data.comments(k), data.likes(k));
+                let dates = comments.iter().map(|comment| &comment.created);
+                for date in dates.chain(likes.iter().map(|like| &like.created)) {
+                    assert!(*date > created && hours_before(date) > 0.0, "{date}");
+                }
+            }
+            assert!(hours_before(&data.fresh_post(0).created) <= 0.0);
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! bench ── load ── dataset        measurement, and the data that is measured
-//!   │        │
+//!   │        │        └─ prose     sentences and names of the data set
 //! lesson                          comparison of the models, what traffic costs, and the lab
 //!   │
 //! site ── control                 the models that an application serves, and its own data
@@ -31,6 +31,7 @@ pub mod control;
 pub mod dataset;
 pub mod drift;
 mod error;
+mod excerpt;
 pub mod feed;
 pub mod lesson;
 pub mod load;
@@ -44,6 +45,7 @@ mod pipeline_bench;
 pub mod pipelines;
 mod pricing;
 mod progress;
+mod prose;
 mod query;
 mod random;
 mod report;
@@ -54,6 +56,7 @@ pub mod writes;
 pub use client::Client;
 pub use control::Control;
 pub use error::BlogError;
+pub use excerpt::{EXCERPT_CHARS_MAX, excerpt};
 pub use load::{Copies, Estimate, Fill, Filled, estimate, fill};
 pub use meter::{Charge, Measurement, Meter, Operation, RequestRecord};
 pub use models::{Blog, Model, Request, Throughput};
@@ -62,6 +65,7 @@ pub use orrery_client::sync;
 pub use paging::{ListPage, PAGE_ROWS};
 pub use pipelines::{Pipeline, Pipelines};
 pub use progress::{Progress, on_stderr};
+pub use prose::titled;
 pub use query::Query;
 pub use report::{CopySummary, LoadSummary, Report, Row, WriteRow};
 pub use site::{FillState, Migration, Phase, Site, WriteTurn};

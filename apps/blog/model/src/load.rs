@@ -288,7 +288,8 @@ async fn load_window(
 /// The state of a load, which is kept in the database that is loaded.
 ///
 /// ```text
-/// {"id": "load", "seed": 1, "users": 40, "copies": "loaded", "complete": false,
+/// {"id": "load", "seed": 1, "users": 40, "end": 1556668800, "copies": "loaded",
+///  "complete": false,
 ///  "parts": {"users": {"done": 40, "begun": 40, "items": 40}, "posts": {...}},
 ///  "positions": {"users": {"0": "\"12\""}, "posts": {...}}}
 /// ```
@@ -316,6 +317,7 @@ impl LoadState {
         let identity = [
             ("seed", json!(data.seed())),
             ("users", json!(data.users())),
+            ("end", json!(data.end())),
             ("copies", json!(options.copies.to_string())),
         ];
         let link = state_link(blog);

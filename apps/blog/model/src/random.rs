@@ -1,4 +1,4 @@
-//! Random numbers, identifiers and texts, all derived from a seed.
+//! Random numbers and identifiers, all derived from a seed.
 //!
 //! Every entity has a stream of random numbers of its own, selected by seed, kind and number, so
 //! that it can be created without creating those before it. The output of the generator (PCG-32)
@@ -19,6 +19,7 @@ pub(crate) enum StreamKind {
     FreshComment,
     FreshLike,
     Texts,
+    Dates,
 }
 
 /// Returns the stream of random numbers of one entity.
@@ -48,56 +49,4 @@ pub(crate) fn uuid(random: &mut Pcg32) -> String {
         (b >> 48) & 0x3fff | 0x8000,
         b & 0xffff_ffff_ffff
     )
-}
-
-/// A source of plain text. All texts of the data set are pieces of one long text.
-#[derive(Debug)]
-pub(crate) struct Texts {
-    text: String,
-    /// Byte offsets at which a piece may start: the beginnings of words, except near the end.
-    starts: Vec<usize>,
-}
-
-impl Texts {
-    /// Bytes of the longest piece.
-    const PIECE_BYTES_MAX: usize = 1_000;
-
-    /// Creates a text of 64 KiB from random common words.
-    pub(crate) fn new(random: &mut Pcg32) -> Self {
-        const WORDS: &str = "\
-            a again all and are as at been before but by came could day did down each early end \
-            even every far few find first for from garden give good great had hand have he \
-            her here home house how if in into is it just keep kind know last late light like \
-            line little long look made make man many may more most mountain move much must \
-            name near never new next night no not now of old on one only open or other our out \
-            over own page part people place point read right river road same sea see she \
-            should show side small so some sound still stone story such summer take tell than \
-            that the their them then there they thing think this though time to told town tree \
-            turn two under up us very walk was water way we well went were what when where \
-            which while white who why wide will wind window winter with word work world would \
-            write year";
-        let words: Vec<&str> = WORDS.split_whitespace().collect();
-        let (mut text, mut starts) = (String::new(), Vec::new());
-        while text.len() < 64 * 1024 {
-            starts.push(text.len());
-            text.push_str(words[random_below(random, words.len() as u64) as usize]);
-            text.push(' ');
-        }
-        starts.retain(|start| start + Self::PIECE_BYTES_MAX <= text.len());
-        Self { text, starts }
-    }
-
-    /// Returns a piece of exactly `length` ASCII characters, from 1 to 1,000.
-    pub(crate) fn take(&self, random: &mut Pcg32, length: usize) -> String {
-        let start = self.starts[random_below(random, self.starts.len() as u64) as usize];
-        let mut text = self.text[start..start + length.clamp(1, Self::PIECE_BYTES_MAX)].to_owned();
-        // The piece ends like a sentence: with a letter before the full stop, not a space.
-        text.pop();
-        if text.ends_with(' ') {
-            text.pop();
-            text.push('s');
-        }
-        text.push('.');
-        text
-    }
 }

@@ -5,7 +5,7 @@
 
 use crate::assets;
 use crate::drawer::Drawer;
-use crate::text;
+use crate::face::face;
 use crate::visit::Visit;
 use orrery_blog::Model;
 use orrery_blog::writes::{Receipt, WriteOperation};
@@ -43,7 +43,8 @@ pub(crate) struct ModelTab {
 pub(crate) struct Person {
     pub(crate) id: String,
     pub(crate) name: String,
-    pub(crate) initial: String,
+    /// The face of the name, as markup.
+    pub(crate) face: String,
 }
 
 /// A sentence about a write that was just applied.
@@ -58,7 +59,7 @@ impl Person {
         Self {
             id: id.to_owned(),
             name: name.to_owned(),
-            initial: text::initial(name),
+            face: face(name),
         }
     }
 }

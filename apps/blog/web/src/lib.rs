@@ -37,7 +37,9 @@ mod assets;
 mod bars;
 mod cache;
 mod consequences;
+mod console;
 mod drawer;
+mod face;
 mod forms;
 mod frame;
 mod lesson;
@@ -94,6 +96,8 @@ pub struct Options {
     pub demo: bool,
     /// The pipelines of this site: a write wakes them, and pages show their work.
     pub pipelines: Option<Arc<Pipelines>>,
+    /// Address of the server's console, with a slash at its end; `None` if it is not known.
+    pub console: Option<String>,
     /// The limits of the server, for the lab of the lesson.
     pub lab: LabOptions,
     /// True if the models are measured at the start and after changes, and a page that is shown in

@@ -1,10 +1,8 @@
 //! Figures, dates and short texts as pages show them.
 
 use jiff::Timestamp;
-use orrery_blog::Charge;
-
-/// Characters of a post's text in lists: the length that V3 stores.
-const SHORT_CHARS: usize = 35;
+use orrery_blog::{Charge, excerpt};
+use serde_json::Value;
 
 /// Returns a charge with thousands separators, e.g. `2,063.54`.
 pub(crate) fn charge(charge: Charge) -> String {
@@ -95,21 +93,12 @@ fn relative(seconds: i64) -> String {
     }
 }
 
-/// Returns the short form of a post's text, which is the same in every model.
-pub(crate) fn shortened(content: &str) -> String {
-    let mut short: String = content.chars().take(SHORT_CHARS).collect();
-    if content.chars().count() >= SHORT_CHARS {
-        short.push('…');
+/// Returns the excerpt of a post in a list. Pages of lists have it; for other items it is made.
+pub(crate) fn excerpt_of(post: &Value) -> String {
+    match post["excerpt"].as_str() {
+        Some(excerpt) => excerpt.to_owned(),
+        None => excerpt(post["content"].as_str().unwrap_or_default()),
     }
-    short
-}
-
-/// Returns the first letter of a name, in upper case.
-pub(crate) fn initial(name: &str) -> String {
-    name.chars()
-        .next()
-        .map(|letter| letter.to_uppercase().collect())
-        .unwrap_or_default()
 }
 
 /// Returns true if `text` has the form of the ids of users, posts and comments.
@@ -121,6 +110,7 @@ pub(crate) fn is_id(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn figures_have_separators_and_units() {
@@ -149,11 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn the_short_form_of_a_text_is_the_same_for_the_full_and_the_stored_short_text() {
-        let full = "ä".repeat(400);
-        let stored: String = full.chars().take(SHORT_CHARS).collect();
-        assert_eq!(shortened(&full), shortened(&stored));
-        assert_eq!(shortened("short"), "short");
+    fn a_stored_excerpt_is_shown_as_it_is_and_a_whole_text_is_shortened() {
+        let post = json!({"content": "**Bread** rises.", "excerpt": "2 * 3 * 4"});
+        assert_eq!(excerpt_of(&post), "2 * 3 * 4");
+        assert_eq!(
+            excerpt_of(&json!({"content": "**Bread** rises."})),
+            "Bread rises."
+        );
+        assert_eq!(excerpt_of(&json!({})), "");
     }
 
     #[test]

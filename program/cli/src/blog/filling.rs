@@ -1,14 +1,16 @@
 //! The data of a new blog.
 //!
-//! The state of the site records the seed and the scale before the first item is created, and each
-//! model when it is complete. A fill that was interrupted therefore continues with the same data.
+//! The state of the site records the seed, the scale and the time before the first item is created,
+//! and each model when it is complete. The dates of the data are relative to that time, so a fill
+//! that was interrupted continues with the same data.
 //! A blog whose fill is over is served as it is, whatever its contents are by then.
 
 use super::failure;
 use crate::command::ServeArguments;
-use orrery_blog::dataset::Dataset;
+use orrery_blog::dataset::{ARTICLE_END, Dataset};
 use orrery_blog::{BlogError, Client, Fill, FillState, Model, Site, Throughput, fill, on_stderr};
-use orrery_server::Failure;
+use orrery_model::world::World as _;
+use orrery_server::{Failure, SystemWorld};
 use std::io::{self, Write as _};
 use std::sync::Arc;
 
@@ -78,6 +80,13 @@ async fn begin(arguments: &ServeArguments, site: &Site) -> Result<FillState, Fai
     if let Some(begun) = site.fill() {
         let other_scale = arguments.scale.is_some_and(|scale| scale != begun.scale);
         let other_seed = arguments.seed.is_some_and(|seed| seed != begun.seed);
+        if begun.end.is_none() {
+            return Err(Failure::Usage(
+                "an earlier version of the program has partly filled the blog, with other texts: \
+                 use another data directory or another --database"
+                    .into(),
+            ));
+        }
         if other_scale || other_seed {
             return Err(Failure::Usage(format!(
                 "the blog is partly filled, with --scale {} and --seed {}: start it with the same \
@@ -90,6 +99,7 @@ async fn begin(arguments: &ServeArguments, site: &Site) -> Result<FillState, Fai
     let begun = FillState {
         seed: arguments.seed.unwrap_or(SEED),
         scale: arguments.scale.unwrap_or(SCALE),
+        end: Some((SystemWorld::new().now_ms() / 1_000) as i64),
         complete: Vec::new(),
     };
     site.set_fill(&begun).await.map_err(failure)?;
@@ -98,7 +108,8 @@ async fn begin(arguments: &ServeArguments, site: &Site) -> Result<FillState, Fai
 
 /// Fills all present models, the home model first.
 async fn fill_models(site: &Site, mut begun: FillState) -> Result<(), BlogError> {
-    let data = Arc::new(Dataset::new(begun.seed, begun.scale)?);
+    let end = begun.end.unwrap_or(ARTICLE_END);
+    let data = Arc::new(Dataset::new(begun.seed, begun.scale)?.ending_at(end));
     let progress = on_stderr();
     let mut models = site.models();
     models.sort_by_key(|model| *model != site.home());

@@ -1,17 +1,18 @@
 //! A server in the process of another command, on threads of its own.
 
 use crate::{announce, start};
+use orrery_console::Console;
 use orrery_server::address::reachable;
 use orrery_server::config::ServerConfig;
 use orrery_server::{AdminServer, Announcement, Failure};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 
 /// The facts about a server that is ready.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Facts {
     /// Address of the port for clients.
     pub(super) address: SocketAddr,
@@ -25,6 +26,8 @@ pub(super) struct Facts {
     pub(super) admin: Option<(String, String, String)>,
     /// Address of the console that signs one browser in; `None` if the console is off.
     pub(super) console: Option<String>,
+    /// The console, to which the blog announces itself.
+    pub(super) console_service: Option<Arc<Console>>,
 }
 
 impl Facts {
@@ -43,7 +46,14 @@ impl Facts {
             data_dir: announcement.data_dir.map(PathBuf::from),
             admin,
             console: announcement.admin.and_then(AdminServer::console_address),
+            console_service: announcement.admin.and_then(AdminServer::console).cloned(),
         }
+    }
+
+    /// Returns the address of the console without a token.
+    pub(super) fn console_base(&self) -> Option<String> {
+        self.console_service.as_ref()?;
+        self.admin.as_ref().map(|(endpoint, _, _)| endpoint.clone())
     }
 
     /// Returns the URL of the database on this machine.

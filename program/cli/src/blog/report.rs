@@ -138,6 +138,7 @@ mod tests {
             data_dir: None,
             admin: None,
             console: None,
+            console_service: None,
         };
         let place = Place {
             endpoint: facts.endpoint(),

@@ -19,6 +19,7 @@ use crate::signals;
 use orrery_blog::Site;
 use orrery_blog::dataset::Dataset;
 use orrery_blog::lesson::lab::{self, LabOptions};
+use orrery_console::LinkedBlog;
 use orrery_engine::DatabaseLimits;
 use orrery_gateway::{Log, LogFormat, serve as serve_port};
 use orrery_server::address::{Listen, cannot_listen, reachable};
@@ -145,10 +146,18 @@ async fn serve(arguments: &ServeArguments, server: Option<&Facts>) -> Result<(),
         pipelines: workers.first(),
         lab: lab_options(arguments, server.is_some()),
         measures: server.is_some() || is_on_this_machine(&place.endpoint),
+        // A console elsewhere has an address that this program does not know.
+        console: server.and_then(Facts::console_base),
         proxies: arguments.proxies.clone(),
     };
     let log = Log::new(arguments.log_level.into(), LogFormat::Text, io::stderr());
     let application = Serving::start(&site, listener, options, Arc::new(log))?;
+    if let Some(console) = server.and_then(|facts| facts.console_service.as_ref()) {
+        console.link_blog(LinkedBlog {
+            address: application.url.clone(),
+            prefix: arguments.database.clone(),
+        });
+    }
     let report = Report {
         application: application.url.clone(),
         place: &place,

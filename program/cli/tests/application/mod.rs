@@ -91,6 +91,7 @@ impl Application {
             pipelines: Some(self.pipelines.clone()),
             lab: orrery_blog::lesson::lab::LabOptions::default(),
             measures: self.measures,
+            console: None,
             // A browser of a test may say where it is.
             proxies: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
         };

@@ -12,7 +12,8 @@
 //! | | | Q6 | [`Blog::feed`] |
 //!
 //! Q3, Q4 and Q5 return the whole list for measurements, and pages for an application:
-//! [`Blog::posts_of_user_page`], [`Blog::comments_page`], [`Blog::likes_page`].
+//! [`Blog::posts_of_user_page`], [`Blog::comments_page`], [`Blog::likes_page`]. The pages after
+//! Q6 are those of [`Blog::feed_page`].
 //!
 //! The article shows the posts in lists in short form. V3 stores the short form; V1 and V2 return
 //! complete posts.
@@ -24,7 +25,8 @@ mod v3;
 use crate::client::Client;
 use crate::control::existing_is_fine;
 use crate::dataset::{Comment, Dataset, Like, Post, User};
-use crate::paging::ListPage;
+use crate::excerpt::excerpt;
+use crate::paging::{List, ListPage};
 use crate::{BlogError, Meter, Query};
 use serde_json::{Value, json};
 use std::fmt;
@@ -39,6 +41,50 @@ const COMMENTS_OF_POST: &str = "SELECT * FROM c WHERE c.postId = @postId AND c.t
 const LIKES_OF_POST: &str = "SELECT * FROM c WHERE c.postId = @postId AND c.type = 'like'";
 pub(crate) const FEED: &str =
     "SELECT TOP 100 * FROM c WHERE c.type = 'post' ORDER BY c.creationDate DESC";
+
+/// The list of all posts.
+const ALL_POSTS: List<'static> = List {
+    name: "posts",
+    subject: "",
+    condition: "c.type = 'post'",
+    parameter: None,
+    is_newest_first: true,
+};
+
+/// Returns the list of a user's posts.
+fn posts_of(user_id: &str) -> List<'_> {
+    List {
+        name: "posts of",
+        subject: user_id,
+        condition: "c.userId = @userId AND c.type = 'post'",
+        parameter: Some("@userId"),
+        is_newest_first: true,
+    }
+}
+
+/// Returns the list of the comments on, or likes of, a post.
+fn reactions_of<'a>(name: &'static str, post_id: &'a str, kind: &'static str) -> List<'a> {
+    List {
+        name,
+        subject: post_id,
+        condition: kind,
+        parameter: None,
+        is_newest_first: false,
+    }
+}
+
+/// Adds the property `excerpt` to the posts of a page. The content of a short copy is one.
+fn with_excerpts(mut page: ListPage, are_short: bool) -> ListPage {
+    for item in &mut page.items {
+        let content = item["content"].as_str().unwrap_or_default();
+        let short = match are_short {
+            true => content.to_owned(),
+            false => excerpt(content),
+        };
+        item["excerpt"] = short.into();
+    }
+    page
+}
 
 /// Provisioned RU/s of the containers of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -465,7 +511,8 @@ impl Blog {
         }
     }
 
-    /// Q3 by pages: returns a page of a user's posts, sorted from the newest to the oldest.
+    /// Q3 by pages: returns a page of a user's posts, from the newest to the oldest, each with its
+    /// `excerpt`.
     ///
     /// # Errors
     /// [`BlogError::InvalidPage`] for a position that no page had as its `next`.
@@ -475,24 +522,36 @@ impl Blog {
         user_id: &str,
         position: Option<&str>,
     ) -> Result<ListPage, BlogError> {
-        let query = Query::new(POSTS_OF_USER).with("@userId", user_id);
+        let list = posts_of(user_id);
         let client = &self.client;
-        let mut page = match self.model {
-            Model::V1 | Model::V2 => {
+        let position = position.map(|text| list.position(text)).transpose()?;
+        let first = Query::new(POSTS_OF_USER).with("@userId", user_id);
+        let short = match (&position, self.model) {
+            (Some(_), _) => None,
+            (None, Model::V1 | Model::V2) => {
+                client.query_short_all(meter, &self.posts, &first).await?
+            }
+            (None, Model::V3) => {
                 client
-                    .query_list_all(meter, &self.posts, &query, position)
+                    .query_short(meter, &self.users, user_id, &first)
                     .await?
             }
-            Model::V3 => {
-                client
-                    .query_list(meter, &self.users, user_id, &query, position)
-                    .await?
+        };
+        let mut page = match short {
+            Some(items) => list.only_page(items),
+            None => {
+                let query = list.query(position.as_ref());
+                let rows = match self.model {
+                    Model::V1 | Model::V2 => client.query_all(meter, &self.posts, &query).await?,
+                    Model::V3 => client.query(meter, &self.users, user_id, &query).await?,
+                };
+                list.page(rows, position.as_ref())
             }
         };
         if self.model == Model::V1 {
             page.items = v1::complete_posts(self, meter, user_id, page.items).await?;
         }
-        Ok(page.newest_first())
+        Ok(with_excerpts(page, self.model == Model::V3))
     }
 
     /// Q4 by pages: returns a page of a post's comments, sorted from the oldest to the newest.
@@ -505,7 +564,8 @@ impl Blog {
         post_id: &str,
         position: Option<&str>,
     ) -> Result<ListPage, BlogError> {
-        self.page_of_post(meter, post_id, COMMENTS_OF_POST, position)
+        let list = reactions_of("comments on", post_id, "c.type = 'comment'");
+        self.page_of_post(meter, list, COMMENTS_OF_POST, position)
             .await
     }
 
@@ -519,27 +579,72 @@ impl Blog {
         post_id: &str,
         position: Option<&str>,
     ) -> Result<ListPage, BlogError> {
-        self.page_of_post(meter, post_id, LIKES_OF_POST, position)
+        let list = reactions_of("likes of", post_id, "c.type = 'like'");
+        self.page_of_post(meter, list, LIKES_OF_POST, position)
             .await
     }
 
-    /// Returns a page of the comments or likes of a post, with usernames, the oldest first.
+    /// Returns a page of the comments or likes of a post, with usernames, the oldest first. All
+    /// items of the post are in one logical partition.
     async fn page_of_post(
         &self,
         meter: &Meter,
-        post_id: &str,
-        query: &str,
+        list: List<'_>,
+        first: &str,
         position: Option<&str>,
     ) -> Result<ListPage, BlogError> {
-        let query = Query::new(query).with("@postId", post_id);
-        let mut page = self
-            .client
-            .query_list(meter, &self.posts, post_id, &query, position)
-            .await?;
+        let (client, post_id) = (&self.client, list.subject);
+        let position = position.map(|text| list.position(text)).transpose()?;
+        let short = match position {
+            Some(_) => None,
+            None => {
+                let query = Query::new(first).with("@postId", post_id);
+                client
+                    .query_short(meter, &self.posts, post_id, &query)
+                    .await?
+            }
+        };
+        let mut page = match short {
+            Some(items) => list.only_page(items),
+            None => {
+                let query = list.query(position.as_ref());
+                let rows = client.query(meter, &self.posts, post_id, &query).await?;
+                list.page(rows, position.as_ref())
+            }
+        };
         if self.model == Model::V1 {
             page.items = v1::with_usernames(self, meter, page.items).await?;
         }
-        Ok(page.oldest_first())
+        Ok(page)
+    }
+
+    /// Q6 by pages: returns a page of all posts, newest first, each with its `excerpt`. The first
+    /// page is Q6. Further pages ask every partition of `posts` in all models: the feed of V3 has
+    /// the newest posts only.
+    ///
+    /// # Errors
+    /// [`BlogError::InvalidPage`] for a position that no page had as its `next`.
+    pub async fn feed_page(
+        &self,
+        meter: &Meter,
+        position: Option<&str>,
+    ) -> Result<ListPage, BlogError> {
+        let Some(text) = position else {
+            let items = self.feed(meter).await?;
+            // Posts before a full feed may exist; the next page tells.
+            let is_full = items.len() as u64 == FEED_LENGTH;
+            let next = is_full.then(|| ALL_POSTS.end_of(&items, None));
+            let page = ListPage { items, next };
+            return Ok(with_excerpts(page, self.model == Model::V3));
+        };
+        let position = ALL_POSTS.position(text)?;
+        let query = ALL_POSTS.query(Some(&position));
+        let rows = self.client.query_all(meter, &self.posts, &query).await?;
+        let mut page = ALL_POSTS.page(rows, Some(&position));
+        if self.model == Model::V1 {
+            page.items = v1::complete_feed(self, meter, page.items).await?;
+        }
+        Ok(with_excerpts(page, false))
     }
 
     /// C3: creates a comment on a post.
@@ -678,15 +783,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_post_has_35_characters_of_content_and_no_system_properties() {
+    fn a_short_post_has_an_excerpt_of_the_content_and_no_system_properties() {
         let item = json!({
             "id": "p",
             "type": "post",
-            "content": "ä".repeat(50),
+            "content": "**Ten** words. ".repeat(50),
             "likeCount": 3,
             "_etag": "x",
         });
-        let short = json!({"id": "p", "type": "post", "content": "ä".repeat(35), "likeCount": 3});
+        let content = excerpt(&"Ten words. ".repeat(50));
+        let short = json!({"id": "p", "type": "post", "content": content, "likeCount": 3});
         assert_eq!(short_post(&item), Some(short));
         assert_eq!(short_post(&json!({"id": "c", "type": "comment"})), None);
     }

@@ -113,6 +113,15 @@ pub(super) async fn feed(blog: &Blog, meter: &Meter) -> Result<Vec<Value>, BlogE
         .client
         .query_all(meter, &blog.posts, &Query::new(FEED))
         .await?;
+    complete_feed(blog, meter, posts).await
+}
+
+/// Adds the names of their authors and the counts to posts of several users.
+pub(super) async fn complete_feed(
+    blog: &Blog,
+    meter: &Meter,
+    posts: Vec<Value>,
+) -> Result<Vec<Value>, BlogError> {
     let complete = posts.into_iter().map(|post| async {
         let username = username_of(blog, meter, &post).await?;
         with_counts(blog, meter, post, username).await

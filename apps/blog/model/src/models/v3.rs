@@ -8,19 +8,18 @@
 
 use super::{Blog, FEED};
 use crate::dataset::User;
+use crate::excerpt::excerpt;
 use crate::query::Query;
 use crate::{BlogError, Meter};
 use serde_json::{Value, json};
-
-/// Characters of the content in a short post.
-const SHORT_CONTENT_CHARS: usize = 35;
 
 /// Returns the item of a user in V3.
 pub(crate) fn user_item(user: &User) -> Value {
     json!({"id": user.id, "type": "user", "userId": user.id, "username": user.username})
 }
 
-/// Returns the short copy of a post, without system properties. `None` if the item is not a post.
+/// Returns the short copy of a post, without system properties: the content is an excerpt. `None`
+/// if the item is not a post.
 pub(crate) fn short_post(item: &Value) -> Option<Value> {
     if item["type"] != "post" {
         return None;
@@ -30,12 +29,7 @@ pub(crate) fn short_post(item: &Value) -> Option<Value> {
     short
         .as_object_mut()?
         .retain(|name, _| !name.starts_with('_'));
-    let content: String = item["content"]
-        .as_str()
-        .unwrap_or_default()
-        .chars()
-        .take(SHORT_CONTENT_CHARS)
-        .collect();
+    let content = excerpt(item["content"].as_str().unwrap_or_default());
     short["content"] = content.into();
     Some(short)
 }

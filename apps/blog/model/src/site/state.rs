@@ -6,7 +6,7 @@
 //!  "epoch": 4,                            number of changes of `home` and `models`
 //!  "gate": null | {"id": "8f…", "renewals": 3},
 //!  "migration": null | {"id": "1c…", "from": "V1", "to": "V2", "phase": "copying", …},
-//!  "fill": null | {"seed": 1, "scale": 0.01, "complete": ["V1"]}}
+//!  "fill": null | {"seed": 1, "scale": 0.01, "end": 1790000000, "complete": ["V1"]}}
 //! ```
 //! Every change replaces the item that was read before, guarded by its etag. Two processes can
 //! therefore not change the state from the same version.
@@ -33,6 +33,9 @@ pub struct FillState {
     pub seed: u64,
     /// Scale of the data set.
     pub scale: f64,
+    /// End of the data set in seconds since 1970: the start of the fill. `None` in a state that an
+    /// earlier version stored, whose texts and dates this version does not make.
+    pub end: Option<i64>,
     /// The models that contain the whole data set.
     pub complete: Vec<Model>,
 }
@@ -165,6 +168,7 @@ impl State {
             json!({
                 "seed": fill.seed,
                 "scale": fill.scale,
+                "end": fill.end,
                 "complete": names(&fill.complete),
             })
         });
@@ -201,6 +205,7 @@ impl State {
             fill => Some(FillState {
                 seed: number(fill, "seed")?,
                 scale: fill["scale"].as_f64().ok_or_else(|| invalid(fill))?,
+                end: fill["end"].as_i64(),
                 complete: models(&fill["complete"])?,
             }),
         };
@@ -286,6 +291,7 @@ mod tests {
         state.fill = Some(FillState {
             seed: 7,
             scale: 0.01,
+            end: Some(1_790_000_000),
             complete: vec![Model::V1],
         });
         state

@@ -84,7 +84,7 @@ fn entry(post: &Value, base: &str, model: &str) -> Entry {
         created: created.unwrap_or(Timestamp::UNIX_EPOCH),
         author: in_xml(text("userUsername")),
         address: in_xml(&format!("{base}/{model}/posts/{}", text("id"))),
-        summary: in_xml(&crate::text::shortened(text("content"))),
+        summary: in_xml(&crate::text::excerpt_of(post)),
     }
 }
 

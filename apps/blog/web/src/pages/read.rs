@@ -3,6 +3,7 @@
 //! Each page makes a fixed list of the article's requests, so the same requests can be run in the
 //! other models to compare their prices: in the background, or before the answer (`?measure=all`).
 
+use crate::console;
 use crate::frame::{Frame, Person, path_name};
 use crate::secret;
 use crate::text::{self, When};
@@ -94,10 +95,7 @@ impl Subject {
         Ok(match self {
             Self::Front => Items {
                 head: Value::Null,
-                list: ListPage {
-                    items: blog.feed(meter).await?,
-                    next: None,
-                },
+                list: blog.feed_page(meter, after).await?,
                 likes: empty(),
             },
             Self::Post(id) => {
@@ -224,7 +222,7 @@ impl PostView {
         Self {
             id: string(item, "id").to_owned(),
             title: string(item, "title").to_owned(),
-            short: text::shortened(string(item, "content")),
+            short: text::excerpt_of(item),
             author: author(item),
             when: When::of(string(item, "creationDate")),
             comments: item["commentCount"].as_u64().unwrap_or(0),
@@ -249,6 +247,11 @@ impl ReactionView {
 struct FrontPage {
     frame: Frame,
     posts: Vec<PostView>,
+    next: String,
+    is_continued: bool,
+    /// The end of the feed of V3, and the price of the posts before.
+    end_of_feed: String,
+    console: Option<String>,
     why: &'static str,
 }
 
@@ -269,6 +272,7 @@ struct PostPage<'a> {
     comment_token: String,
     comment_text: &'a str,
     comment_error: &'a str,
+    console: Option<String>,
     why: &'static str,
 }
 
@@ -295,6 +299,7 @@ struct UserPage {
     is_self: bool,
     is_demo: bool,
     token: String,
+    console: Option<String>,
     why: &'static str,
 }
 
@@ -323,10 +328,28 @@ async fn show_front(visit: &mut Visit, v: &str) -> Result<Response, Trouble> {
     visit.load_user().await?;
     visit.load_receipt().await?;
     let items = read(visit, model, &Subject::Front).await?;
+    let is_continued = visit.query.contains_key("after");
+    let title = if is_continued {
+        "Older posts"
+    } else {
+        "Newest posts"
+    };
+    let end_of_feed = match (model, is_continued, &items.list.next) {
+        (Model::V3, false, Some(_)) => end_of_feed(visit).await,
+        _ => String::new(),
+    };
     let page = FrontPage {
         posts: items.list.items.iter().map(PostView::of).collect(),
-        frame: visit.frame("Newest posts").await,
+        frame: visit.frame(title).await,
+        next: items.list.next.unwrap_or_default(),
+        is_continued,
+        end_of_feed,
+        console: console::container_of(visit, model, "posts"),
         why: match model {
+            _ if is_continued => {
+                "Pages after the first ask every partition of posts in each model: posts are \
+                 partitioned by their ids, not by date."
+            }
             Model::V1 => {
                 "V1 asks every partition for the newest posts, then reads the author and counts \
                  comments and likes of each of the 100."
@@ -342,6 +365,28 @@ async fn show_front(visit: &mut Visit, v: &str) -> Result<Response, Trouble> {
         },
     };
     Ok(visit.page(StatusCode::OK, &page))
+}
+
+/// Returns the sentences at the end of the feed of V3.
+async fn end_of_feed(visit: &Visit) -> String {
+    let blog = visit.blog(Model::V3);
+    let asked = match blog.containers().get(1) {
+        Some(posts) => blog.client().ranges(posts).await,
+        None => return String::new(),
+    };
+    let price = match asked {
+        // The least price of a query in one partition: the partition and two lookups.
+        Ok(ranges) => format!(
+            "all {}, for at least {} RU",
+            text::counted(ranges.len() as u64, "partition", "partitions"),
+            text::count(ranges.len() as u64 * 290 / 100),
+        ),
+        Err(_) => "every partition".to_owned(),
+    };
+    format!(
+        "The container feed ends here: V3 keeps the {PAGE_ROWS} newest posts in it, so that one \
+         partition answers. Older posts are read from the container posts, which asks {price}."
+    )
 }
 
 /// `GET /{v}/posts/{id}`
@@ -379,6 +424,7 @@ pub(crate) async fn show_post(
         comment_token: comment.token.unwrap_or_else(secret::random::<16>),
         comment_text: &comment.text,
         comment_error: &comment.mistake,
+        console: console::item_of(visit, model, "posts", id),
         frame: visit.frame(&post.title).await,
         post,
         why: match model {
@@ -459,6 +505,7 @@ async fn show_user(visit: &mut Visit, v: &str, id: &str) -> Result<Response, Tro
         is_continued,
         is_self: visit.user.as_ref().is_some_and(|user| user.user_id == id),
         is_demo: visit.state.options.demo,
+        console: console::item_of(visit, model, "users", id),
         token: secret::random::<16>(),
         person,
         why: match model {

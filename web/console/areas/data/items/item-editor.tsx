@@ -207,7 +207,7 @@ export function ItemEditor(props: ItemEditorProps): JSX.Element {
         readOnly={readOnly || busy}
         size="fill"
       />
-      {base !== null && <ItemFacts stored={base} defaultTtl={props.defaultTtl} definition={definition} />}
+      {base !== null && <ItemFacts {...{ database, container, definition }} stored={base} defaultTtl={props.defaultTtl} />}
       {base === null && <p class="help">{bytes(new Blob([text]).size)}. The server adds its own properties.</p>}
       {isComparing && base && (
         <Dialog title="Save these changes" onClose={() => setComparing(false)} wide>

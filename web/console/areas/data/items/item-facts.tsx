@@ -1,19 +1,26 @@
 /** Facts about an item below its editor: partition key, size, time to live, system properties. */
 
 import type { JSX } from "preact";
+import { session } from "../../../api/client.ts";
+import { useStore } from "../../../store.ts";
 import { ago, bytes, moment, ru } from "../../../ui/format.ts";
+import { pageInBlog, type PageInBlog } from "../logic/blog-link.ts";
 import { membersOf } from "../logic/json-text.ts";
 import { shownComponent, type KeyDefinition } from "../logic/partition-key.ts";
 import type { StoredItem } from "./item-pane.tsx";
 
 export interface ItemFactsProps {
+  readonly database: string;
+  readonly container: string;
   readonly stored: StoredItem;
   readonly defaultTtl: number | undefined;
   readonly definition: KeyDefinition;
 }
 
 /** Draws the facts; the system properties are folded. */
-export function ItemFacts({ stored, defaultTtl, definition }: ItemFactsProps): JSX.Element {
+export function ItemFacts({ database, container, stored, defaultTtl, definition }: ItemFactsProps): JSX.Element {
+  const blog = useStore(session)?.blog;
+  const page = blog === undefined ? null : pageInBlog(blog, database, container, stored.text);
   const changed = Number(stored.system.find(({ name }) => name === "_ts")?.text ?? 0);
   return (
     <div class="data-facts">
@@ -30,6 +37,7 @@ export function ItemFacts({ stored, defaultTtl, definition }: ItemFactsProps): J
         <time title={moment(new Date(changed * 1_000))}>written {ago(new Date(changed * 1_000))}</time>
         {" · "}
         {ttlText(stored, defaultTtl, changed)}
+        {page !== null && <BlogLink page={page} />}
       </p>
       <details>
         <summary>System properties</summary>
@@ -43,6 +51,15 @@ export function ItemFacts({ stored, defaultTtl, definition }: ItemFactsProps): J
         </dl>
       </details>
     </div>
+  );
+}
+
+function BlogLink({ page }: { readonly page: PageInBlog }): JSX.Element {
+  return (
+    <>
+      {" · "}
+      <a href={page.address}>{page.kind} in the blog</a>
+    </>
   );
 }
 

@@ -1,7 +1,8 @@
-/** Tests of diff.ts, partition-key.ts, predicates.ts, indexing.ts, container-form.ts and cost.ts. */
+/** Tests of blog-link.ts, diff.ts, partition-key.ts, predicates.ts, indexing.ts, container-form.ts and cost.ts. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { pageInBlog } from "./blog-link.ts";
 import { bodyOf, emptyForm, fieldOfRefusal, idProblem, problemsOfForm, ruProblem } from "./container-form.ts";
 import { monthlyCost, typedPrice } from "./cost.ts";
 import { countChanges, diffLines, sections } from "./diff.ts";
@@ -211,4 +212,18 @@ test("a parameter of a procedure has the chosen type", () => {
   for (const [type, text] of [["number", ""], ["number", "x"], ["boolean", "yes"], ["JSON", "{"]]) {
     assert.ok("problem" in inputValue({ type, text }), type);
   }
+});
+
+test("an item of a blog leads to its page in the same model, and other items lead nowhere", () => {
+  const blog = { address: "http://127.0.0.1:8083/", prefix: "blog" };
+  const [post, user] = ["0b52c2d0-1111-4222-8333-0123456789ab", "1b52c2d0-1111-4222-8333-0123456789ab"];
+  const page = (database, container, item) => pageInBlog(blog, database, container, JSON.stringify(item))?.address;
+  assert.equal(page("blog-v3", "posts", { id: "c", type: "comment", postId: post }), `${blog.address}v3/posts/${post}`);
+  assert.equal(page("blog-v3", "users", { id: post, type: "post", postId: post }), `${blog.address}v3/posts/${post}`);
+  assert.equal(page("blog-v3", "users", { id: user, type: "user" }), `${blog.address}v3/users/${user}`);
+  assert.equal(page("blog-v1", "users", { id: user, username: "Mira" }), `${blog.address}v1/users/${user}`);
+  assert.equal(page("shop-v1", "users", { id: user }), undefined);
+  assert.equal(page("blog-v1", "loadState", { id: user }), undefined);
+  assert.equal(page("blog-v2", "posts", { id: post, postId: post, type: "deletedPost" }), undefined);
+  assert.equal(page("blog-v2", "posts", { id: "../x", type: "post" }), undefined);
 });
