@@ -124,61 +124,21 @@ fn comment(caption: &str, item: &Value, is_new: bool) -> String {
 fn steps(run: &CommentRun) -> Vec<Step> {
     let mut raised = run.before.clone();
     raised["commentCount"] = (run.before["commentCount"].as_u64().unwrap_or_default() + 1).into();
-    let fails = run.refusal.is_some();
-    let unchanged = post("post, stored", &run.before, &run.before);
+    let stored = post("post, stored", &run.before, &run.before);
+    let inside = post("post, inside the transaction", &raised, &run.before);
     let step = |number, title, about: &str, items| Step {
         number,
         title,
         about: about.to_owned(),
         items,
-        is_failed: fails && number >= 4,
+        is_failed: false,
     };
-    let inside = post("post, inside the transaction", &raised, &run.before);
-    let stored = post("post, stored", &run.after, &run.before);
-    let (created, end) = if fails {
-        let taken = comment("comment that was to be created", &run.comment, false);
-        let first = run
-            .comments
-            .iter()
-            .map(|item| comment("comment, stored", item, false));
-        (
-            step(
-                4,
-                "Create the comment: refused",
-                "The id of the new comment is taken: 409, and the procedure throws.",
-                vec![inside.clone(), taken],
-            ),
-            step(
-                5,
-                "Nothing stays",
-                "The transaction is undone. Read again, the post has its old count.",
-                [vec![stored], first.collect()].concat(),
-            ),
-        )
-    } else {
-        let new = comment("comment, inside the transaction", &run.comment, true);
-        let last = comment("comment, stored", &run.comment, true);
-        (
-            step(
-                4,
-                "Create the comment",
-                "Both items lie in one logical partition.",
-                vec![inside.clone(), new],
-            ),
-            step(
-                5,
-                "Commit",
-                "Both changes become visible at once. Read again, count and comments agree.",
-                vec![stored, last],
-            ),
-        )
-    };
-    vec![
+    let mut steps = vec![
         step(
             1,
             "Read the post",
             "The procedure reads the post by its id.",
-            vec![unchanged.clone()],
+            vec![stored],
         ),
         step(
             2,
@@ -190,10 +150,57 @@ fn steps(run: &CommentRun) -> Vec<Step> {
             3,
             "Replace the post",
             "Written in the transaction. Other readers see the old post.",
-            vec![inside],
+            vec![inside.clone()],
         ),
-        created,
-        end,
+    ];
+    steps.extend(last_steps(run, inside));
+    steps
+}
+
+/// Returns the creation of the comment and the end of the transaction.
+fn last_steps(run: &CommentRun, inside: String) -> [Step; 2] {
+    let stored = post("post, stored", &run.after, &run.before);
+    let is_failed = run.refusal.is_some();
+    let step = |number, title, about: &str, items| Step {
+        number,
+        title,
+        about: about.to_owned(),
+        items,
+        is_failed,
+    };
+    if is_failed {
+        let taken = comment("comment that was to be created", &run.comment, false);
+        let kept = run.comments.iter();
+        let kept = kept.map(|item| comment("comment, stored", item, false));
+        return [
+            step(
+                4,
+                "Create the comment: refused",
+                "The id of the new comment is taken: 409, and the procedure throws.",
+                vec![inside, taken],
+            ),
+            step(
+                5,
+                "Nothing stays",
+                "The transaction is undone. Read again, the post has its old count.",
+                [vec![stored], kept.collect()].concat(),
+            ),
+        ];
+    }
+    let new = comment("comment, inside the transaction", &run.comment, true);
+    [
+        step(
+            4,
+            "Create the comment",
+            "Both items lie in one logical partition.",
+            vec![inside, new],
+        ),
+        step(
+            5,
+            "Commit",
+            "Both changes become visible at once. Read again, count and comments agree.",
+            vec![stored, comment("comment, stored", &run.comment, true)],
+        ),
     ]
 }
 

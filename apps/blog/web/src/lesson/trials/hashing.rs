@@ -218,7 +218,7 @@ fn picture(keys: &[Value], ranges: &[PartitionKeyRange]) -> String {
             None => ("unknown", "unknown".to_owned()),
         };
         lit.insert(id.to_owned());
-        // Neighbours stand at different heights.
+        // Keys that lie close together stand at different heights.
         let y = 14 + place % 3 * 22;
         marks.push(Mark {
             x: percent(hash_place(&epk)),

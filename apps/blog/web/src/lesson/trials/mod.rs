@@ -97,7 +97,7 @@ impl Trial {
     }
 }
 
-/// What every trial has: the visit, the sent form, and the frame of its element.
+/// The visit, the sent form and the frame of the element, which every trial has.
 pub(crate) struct Bench<'a> {
     pub(crate) visit: &'a Visit,
     /// The fields that were sent; empty before the first run.
