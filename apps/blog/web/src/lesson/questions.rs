@@ -122,14 +122,14 @@ const QUESTIONS: [Question; 5] = [
     },
     Question {
         trial: Trial::FullKey,
-        title: "The neighbour of a full partition",
-        text: "One logical partition is filled until the server refuses. Its neighbour has another \
-               key and lies in the same physical partition. A write to the neighbour is",
+        title: "The key beside a full one",
+        text: "One logical partition is filled until the server refuses. Another key \
+               lies in the same physical partition. A write to that key is",
         choices: &[("refused", "refused as well"), ("accepted", "accepted")],
         number_label: "",
         reason: "The limit counts the bytes of one value of the key. The physical partition has \
                  room, and would be split if it had none.",
-        requests: ("the refused write", "the write to the neighbour"),
+        requests: ("the refused write", "the write to the other key"),
     },
 ];
 
@@ -236,7 +236,7 @@ fn answer_words(trial: Trial, measured: &Measured) -> String {
             measured.message
         ),
         Trial::FullKey => format!(
-            "The neighbour accepted the write. The full partition refused: “{}”.",
+            "The other key accepted the write. The full partition refused: “{}”.",
             figures::server_words(&measured.message)
         ),
     }
