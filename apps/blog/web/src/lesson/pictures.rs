@@ -281,7 +281,8 @@ impl Chart {
     }
 }
 
-/// Returns the reads and the cost at which two of the lines cross, up to `reads_max`, with the names
+/// Returns the reads and the cost at which two of the lines cross, up to `reads_max`, with the
+/// names
 /// of the two.
 fn crossings_within(lines: &[CostLine], reads_max: f64) -> Vec<(f64, f64, String)> {
     let mut crossings = Vec::new();

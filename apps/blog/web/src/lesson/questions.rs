@@ -98,7 +98,8 @@ const QUESTIONS: [Question; 5] = [
         trial: Trial::Again,
         title: "A change that comes twice",
         text: "updateUsernames gives an item a new name. Then the change feed delivers the same \
-               change again, and the procedure runs a second time. It changes some number of items.",
+               change again, and the procedure runs a second time. It changes some number of \
+                 items.",
         choices: &[],
         number_label: "Items changed by the second run",
         reason: "The procedure asks for items with another name and finds none. A pipeline may \
@@ -108,7 +109,8 @@ const QUESTIONS: [Question; 5] = [
     Question {
         trial: Trial::FullFeed,
         title: "The hundred and first post",
-        text: "The feed is full, and a copy is written with the trigger truncateFeed. The same copy \
+        text: "The feed is full, and a copy is written with the trigger truncateFeed. The same \
+               copy \
                is written to a feed without a trigger. The write with the trigger costs",
         choices: &[
             ("same", "the same"),
@@ -116,20 +118,22 @@ const QUESTIONS: [Question; 5] = [
             ("more", "more than three times as much"),
         ],
         number_label: "",
-        reason: "In the same transaction the trigger counts the posts, finds the oldest and deletes \
-                 it. The price is paid once for each post, and every reader of the front page saves.",
+        reason: "In the same transaction the trigger counts the posts, finds the oldest and \
+               deletes \
+                 it. The price is paid once for each post, and every reader of the front page \
+                 saves.",
         requests: ("with the trigger", "without"),
     },
     Question {
         trial: Trial::FullKey,
-        title: "The neighbour of a full partition",
-        text: "One logical partition is filled until the server refuses. Its neighbour has another \
-               key and lies in the same physical partition. A write to the neighbour is",
+        title: "The key beside a full one",
+        text: "One logical partition is filled until the server refuses. Another key \
+               lies in the same physical partition. A write to that key is",
         choices: &[("refused", "refused as well"), ("accepted", "accepted")],
         number_label: "",
         reason: "The limit counts the bytes of one value of the key. The physical partition has \
                  room, and would be split if it had none.",
-        requests: ("the refused write", "the write to the neighbour"),
+        requests: ("the refused write", "the write to the other key"),
     },
 ];
 
@@ -236,7 +240,7 @@ fn answer_words(trial: Trial, measured: &Measured) -> String {
             measured.message
         ),
         Trial::FullKey => format!(
-            "The neighbour accepted the write. The full partition refused: “{}”.",
+            "The other key accepted the write. The full partition refused: “{}”.",
             figures::server_words(&measured.message)
         ),
     }

@@ -210,7 +210,8 @@ impl Lab {
         &self.0.small_blog
     }
 
-    /// Returns true if containers of the lab cost nothing: the database is a server of this process.
+    /// Returns true if containers of the lab cost nothing: the database is a server of this
+    /// process.
     pub fn is_free(&self) -> bool {
         self.0.options.logical_partition_limit.is_some()
     }

@@ -32,7 +32,7 @@ pub enum Trial {
     Again,
     /// A post in a full feed.
     FullFeed,
-    /// A logical partition that is full, and its neighbour.
+    /// A logical partition that is full, and another key.
     FullKey,
 }
 
@@ -180,7 +180,7 @@ async fn full_feed(stage: &mut Stage) -> Result<Measured, BlogError> {
     })
 }
 
-/// Fills a logical partition until the server refuses, then writes to its neighbour.
+/// Fills a logical partition until the server refuses, then writes to another key.
 async fn full_key(stage: &mut Stage) -> Result<Measured, BlogError> {
     let (client, database) = (&stage.blog.client, stage.blog.database());
     let link = format!("dbs/{database}/colls/{BRIM}");
@@ -196,10 +196,10 @@ async fn full_key(stage: &mut Stage) -> Result<Measured, BlogError> {
         .await?;
     let (refused, message) = fill(stage, &link).await?;
     let meter = Meter::recording();
-    let neighbour = small_item("postId", "neighbour", 0);
+    let other_key = small_item("postId", "other-key", 0);
     let started = Instant::now();
     client
-        .create(&meter, &link, "neighbour", &neighbour)
+        .create(&meter, &link, "other-key", &other_key)
         .await?;
     Ok(Measured {
         number: 1.0,
