@@ -401,19 +401,13 @@ impl Gateway {
             answer: Arc::new(self.body_memory.answer()),
         });
         trace.call = Some(call.clone());
-        let work = self.run(operation, &call);
-        let reply = match operation.is_query() {
-            true => {
-                let sender = Sender {
-                    head,
-                    activity,
-                    client: connection.peer,
-                    is_from_console,
-                };
-                self.running.run(&call, sender, work).await
-            }
-            false => work.await,
+        let sender = Sender {
+            head,
+            activity,
+            client: connection.peer,
+            is_from_console,
         };
+        let reply = self.run_listed(operation, &call, sender).await;
         let reply = reply.unwrap_or_else(Reply::failed);
         let reply = reply.with_short_token(call.headers.has_short_tokens);
         let reply = self.hold_reply(reply, &call, operation);
@@ -423,6 +417,23 @@ impl Gateway {
             .faults
             .injected_fault(FaultTime::After, fault_target.as_ref());
         end_by(fault).await.unwrap_or(Ok(reply))
+    }
+
+    /// Runs an operation. A query is listed while it runs, and may be cancelled.
+    ///
+    /// # Errors
+    /// As [`Gateway::run_in_lane`], and 403/5901 for a cancelled query.
+    async fn run_listed(
+        &self,
+        operation: &'static Operation,
+        call: &Arc<Call>,
+        sender: Sender<'_>,
+    ) -> Result<Reply> {
+        let work = self.run(operation, call);
+        match operation.is_query() {
+            true => self.running.run(call, sender, work).await,
+            false => work.await,
+        }
     }
 
     /// Runs an operation: starts it on the thread or in the pool that its lane names, and waits for

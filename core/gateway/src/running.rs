@@ -154,7 +154,11 @@ impl Entry {
             database,
             container,
             form: form.map(|mut form| {
-                form.truncate(form.floor_char_boundary(TEXT_BYTES));
+                let mut end = TEXT_BYTES.min(form.len());
+                while !form.is_char_boundary(end) {
+                    end -= 1;
+                }
+                form.truncate(end);
                 form
             }),
             age: self.began.elapsed(),

@@ -2,7 +2,7 @@
 
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
-use crate::schema::{COUNT, Schema, ValueType, optional, required};
+use crate::schema::{Schema, ValueType, optional, required};
 use orrery_gateway::RunningQuery;
 use orrery_model::{Json, Object, object};
 
