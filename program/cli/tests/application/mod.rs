@@ -85,6 +85,7 @@ impl Application {
         let (stop, stopped) = oneshot::channel::<()>();
         let options = Options {
             demo: true,
+            console: None,
             pipelines: Some(self.pipelines.clone()),
             lab: orrery_blog::lesson::lab::LabOptions::default(),
             // A browser of a test may say where it is.
