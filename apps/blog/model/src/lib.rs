@@ -65,7 +65,6 @@ pub use orrery_client::sync;
 pub use paging::{ListPage, PAGE_ROWS};
 pub use pipelines::{Pipeline, Pipelines};
 pub use progress::{Progress, on_stderr};
-pub use prose::titled;
 pub use query::Query;
 pub use report::{CopySummary, LoadSummary, Report, Row, WriteRow};
 pub use site::{FillState, Migration, Phase, Site, WriteTurn};

@@ -25,7 +25,7 @@ use crate::sessions::SignedIn;
 use crate::throttle::{Decision, Throttle};
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Argon2, PasswordHash};
-use orrery_blog::{Blog, BlogError, Client, Control, Meter, Query, titled};
+use orrery_blog::{Blog, BlogError, Client, Control, Meter, Query};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -396,15 +396,14 @@ fn absent_is_fine(deleted: Result<(), BlogError>) -> Result<(), BlogError> {
 }
 
 /// Returns true if a user other than `claimant` has the name, in either case. Seeded users have no
-/// account, and names of one form: see [`titled`]; those of earlier versions are in lower case.
+/// account. Their names have a space or letters that no form accepts; those of earlier versions are
+/// in lower case.
 async fn has_other_user(home: &Blog, own: &Meter, claimant: &SignedIn) -> Result<bool, BlogError> {
     let query = Query::new(
-        "SELECT VALUE c.id FROM c WHERE c.username IN (@username, @lower, @titled) AND \
-         c.id != @id",
+        "SELECT VALUE c.id FROM c WHERE c.username IN (@username, @lower) AND c.id != @id",
     )
     .with("@username", claimant.username.as_str())
     .with("@lower", claimant.username.to_lowercase())
-    .with("@titled", titled(&claimant.username))
     .with("@id", claimant.user_id.as_str());
     let containers = home.containers();
     let users = containers.first().copied().unwrap_or_default();

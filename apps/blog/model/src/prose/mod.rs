@@ -23,7 +23,6 @@ mod tests;
 mod topics;
 
 pub(crate) use names::Names;
-pub use names::titled;
 pub(crate) use topics::{Topic, Topics};
 
 use crate::random::random_below;

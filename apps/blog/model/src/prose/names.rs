@@ -70,21 +70,6 @@ impl Language {
     }
 }
 
-/// Returns a name in the form of all names of the data set: the first letter of each word is a
-/// capital, all others are small.
-pub fn titled(name: &str) -> String {
-    let mut text = String::with_capacity(name.len());
-    let mut is_first = true;
-    for letter in name.chars() {
-        match is_first {
-            true => text.extend(letter.to_uppercase()),
-            false => text.extend(letter.to_lowercase()),
-        }
-        is_first = letter == ' ';
-    }
-    text
-}
-
 fn languages() -> Vec<Language> {
     let mut languages = Vec::new();
     for (name, lines) in Sections::parse(include_str!("names.txt")).0 {

@@ -156,7 +156,8 @@ fn names_are_unique_short_and_of_many_scripts() {
     assert_eq!(unique.len(), all.len());
     for name in &all {
         assert!((4..=40).contains(&name.len()), "{name}");
-        assert_eq!(titled(&name.to_lowercase()), *name);
+        // No form accepts such a name, so no visitor takes the name of a seeded user.
+        assert!(!name.is_ascii() || name.contains(' '), "{name}");
     }
     assert!(names.of(10_000_000).len() <= 40);
     for script in ['а', 'α', 'ا', 'ו', 'र', '美', '민', 'Ş', '🍞'] {
