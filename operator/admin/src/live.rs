@@ -112,8 +112,9 @@ pub(crate) const LIVE: Schema = Schema {
         required(
             "microsecondsP50",
             ValueType::NumberList,
-            "median latency of each sample in microseconds, exact for fewer than 100 requests, then \
-             interpolated between the bounds of orrery_request_duration_seconds; 0 without requests",
+            "median latency of each sample in microseconds, exact for fewer than 100 requests, \
+             then interpolated between the bounds of orrery_request_duration_seconds; 0 without \
+             requests",
         ),
         required(
             "microsecondsP95",

@@ -44,8 +44,8 @@ const EYES: [&str; 4] = [
     "M9 13.5v1M15 13.5v1",
     "M8.3 14h1.5M14.2 14h1.5",
 ];
-const GLASSES: &str = "M6.1 14a2.7 2.7 0 1 0 5.4 0 2.7 2.7 0 1 0-5.4 0m6.4 0a2.7 2.7 0 1 0 5.4 0 2.7 \
-                       2.7 0 1 0-5.4 0m-1 0h1";
+const GLASSES: &str = "M6.1 14a2.7 2.7 0 1 0 5.4 0 2.7 2.7 0 1 0-5.4 0m6.4 0a2.7 2.7 0 1 0 5.4 0 \
+                       2.7 2.7 0 1 0-5.4 0m-1 0h1";
 
 /// Returns the face of a name as SVG. The result contains nothing of the name.
 pub(crate) fn face(name: &str) -> String {

@@ -19,7 +19,7 @@ pub(crate) struct Topic {
     pub(super) subject: &'static str,
     /// The title of the post.
     pub(crate) title: String,
-    /// Where the comments begin in the order of their sentences.
+    /// The place of the first comment in the order of their sentences.
     pub(super) order: u64,
 }
 

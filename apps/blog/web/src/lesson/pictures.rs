@@ -180,6 +180,29 @@ fn highest_ratio(crossings: &[f64], own: Option<f64>) -> f64 {
     nice(1.0f64.max(farthest * 1.5).max(own))
 }
 
+/// Returns a mark of the chart with these coordinates.
+fn mark(at: f64, other: f64, text: String) -> Mark {
+    Mark {
+        at: figures::plain(at),
+        other: figures::plain(other),
+        text,
+    }
+}
+
+impl ChartLine {
+    /// Returns the drawn line of a model between two points.
+    fn of(line: &CostLine, start: (f64, f64), end: (f64, f64)) -> Self {
+        let point = |(x, y): (f64, f64)| format!("{},{}", figures::plain(x), figures::plain(y));
+        Self {
+            model: line.model.to_string().to_lowercase(),
+            name: line.model.to_string(),
+            points: format!("{} {}", point(start), point(end)),
+            label_x: figures::plain(end.0 + 6.0),
+            label_y: figures::plain(end.1 + 4.0),
+        }
+    }
+}
+
 impl Chart {
     /// Returns the chart of `lines`; `own` is the reader's own ratio. `None` without lines.
     pub(crate) fn of(lines: &[CostLine], crossings: &[f64], own: Option<f64>) -> Option<Self> {
@@ -193,12 +216,6 @@ impl Chart {
         let (right, bottom) = (CHART.0 - right_margin, CHART.1 - bottom_margin);
         let x = |value: f64| left + value / x_max * (right - left);
         let y = |value: f64| bottom - value / y_max * (bottom - top);
-        let mark = |at: f64, other: f64, text: String| Mark {
-            at: figures::plain(at),
-            other: figures::plain(other),
-            text,
-        };
-
         let mut chart = Self {
             lines: Vec::new(),
             x_ticks: Vec::new(),
@@ -236,23 +253,12 @@ impl Chart {
                     .own_points
                     .push((line.model.to_string().to_lowercase(), point));
             }
-            chart.lines.push(ChartLine {
-                model: line.model.to_string().to_lowercase(),
-                name: line.model.to_string(),
-                points: format!(
-                    "{},{} {},{}",
-                    figures::plain(left),
-                    figures::plain(start),
-                    figures::plain(right),
-                    figures::plain(end)
-                ),
-                label_x: figures::plain(right + 6.0),
-                label_y: figures::plain(end + 4.0),
-            });
+            chart
+                .lines
+                .push(ChartLine::of(line, (left, start), (right, end)));
         }
         // The labels stand one above the other, the leftmost on top: crossings may lie close.
-        let mut crossings = crossings_within(lines, x_max);
-        crossings.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let crossings = crossings_within(lines, x_max);
         let count = crossings.len();
         for (place, (reads, cost, names)) in crossings.into_iter().enumerate() {
             let above = 20.0 + 16.0 * (count - place) as f64;
@@ -282,8 +288,7 @@ impl Chart {
 }
 
 /// Returns the reads and the cost at which two of the lines cross, up to `reads_max`, with the
-/// names
-/// of the two.
+/// names of the two, the fewest reads first.
 fn crossings_within(lines: &[CostLine], reads_max: f64) -> Vec<(f64, f64, String)> {
     let mut crossings = Vec::new();
     for (index, a) in lines.iter().enumerate() {
@@ -294,6 +299,7 @@ fn crossings_within(lines: &[CostLine], reads_max: f64) -> Vec<(f64, f64, String
             }
         }
     }
+    crossings.sort_by(|a, b| a.0.total_cmp(&b.0));
     crossings
 }
 
