@@ -3,8 +3,8 @@
 //! V3 stores excerpts in its short copies of posts; V1 and V2 make them when a list is shown. A
 //! query pays for each KB that it loads, so a longer excerpt makes Q3 and Q6 of V3 more expensive:
 //! with the article's 35 characters they cost 6.61 and 16.63 RU, with 120 characters about 7.0 and
-//! 18.1 RU. 120 characters, which fill two lines on a phone, are the most for which Q3 stays within 10 % of
-//! the article's 6.46 RU; the tests of `pricing` check both.
+//! 18.1 RU. 120 characters, which fill two lines on a phone, are the most for which Q3 stays
+//! within 10 % of the article's 6.46 RU; the tests of `pricing` check both.
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
