@@ -149,8 +149,7 @@ impl Fixture {
         }
         let mut posts: Vec<Value> = items.into_iter().filter(|i| i["type"] == "post").collect();
         for post in &mut posts {
-            let content: String = text_of(post, "content").chars().take(35).collect();
-            post["content"] = content.into();
+            post["content"] = orrery_blog::excerpt(&text_of(post, "content")).into();
         }
         let copies = self.items("users", "c.type = 'post'").await;
         assert_eq!(copies.len(), posts.len(), "copies in users");

@@ -51,7 +51,12 @@ export function adviceFrom<Facts>(rules: readonly Rule<Facts>[], facts: Facts): 
     const findings = [find(facts) ?? []].flat() as readonly Finding[];
     for (const finding of findings) found.push({ urgency, ...finding, rule: id });
   }
-  return found.sort((a, b) => ORDER[a.urgency] - ORDER[b.urgency]);
+  return byUrgency(found);
+}
+
+/** Returns the advice with the most urgent first; advice of one urgency keeps its order. */
+export function byUrgency<One extends Advice>(advice: readonly One[]): One[] {
+  return [...advice].sort((a, b) => ORDER[a.urgency] - ORDER[b.urgency]);
 }
 
 /** Returns a finding in one line. */

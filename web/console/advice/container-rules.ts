@@ -50,8 +50,9 @@ export interface ContainerFacts {
 const HOT = 0.9;
 const COOL = 0.7;
 const KEY_SHARE = 0.3;
-/** Below this rate a share of the load says nothing. */
+/** Below this rate, or this share of a partition's budget, a share of the load says nothing. */
 const KEY_RU_MIN = 3;
+const KEY_USE_MIN = 0.005;
 const THROTTLED = 0.01;
 const REQUESTS_MIN = 100;
 const SKEW = 0.7;
@@ -90,14 +91,20 @@ function used({ busyRu, ruPerSecond }: PartitionFacts): number | null {
   return ruPerSecond === null || ruPerSecond <= 0 ? null : busyRu / ruPerSecond;
 }
 
-function isHotKey({ hotKey: key }: ContainerFacts): boolean {
-  return key !== null && key.share >= KEY_SHARE && key.ruPerSecond >= KEY_RU_MIN;
+/** Returns the budget of the physical partition that holds the key; null without a limit. */
+function budgetOf(key: HotKey, partitions: readonly PartitionFacts[]): number | null {
+  return partitions.find(({ id }) => id === key.partition)?.ruPerSecond ?? null;
+}
+
+function isHotKey({ hotKey: key, partitions }: ContainerFacts): boolean {
+  if (key === null || key.share < KEY_SHARE) return false;
+  return key.ruPerSecond >= Math.max(KEY_RU_MIN, KEY_USE_MIN * (budgetOf(key, partitions) ?? 0));
 }
 
 function hotKey(facts: ContainerFacts): Finding | null {
   const { hotKey: key, keyPaths } = facts;
   if (key === null || !isHotKey(facts)) return null;
-  const budget = facts.partitions.find(({ id }) => id === key.partition)?.ruPerSecond ?? null;
+  const budget = budgetOf(key, facts.partitions);
   const use = budget ? key.ruPerSecond / budget : 0;
   const of = budget ? ` of the ${count(budget)} RU/s (${percent(use)})` : " RU/s";
   const where = key.partition === undefined ? "" : `${budget ? " of" : " at"} physical partition ${key.partition}`;

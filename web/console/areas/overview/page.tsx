@@ -12,6 +12,7 @@ import { bytes, compact, count, duration, percent, plural } from "../../ui/forma
 import { usePoll, useResource } from "../../ui/resource.ts";
 import { Skeleton } from "../../ui/states.tsx";
 import { AdviceList } from "../../advice/advice-list.tsx";
+import { byUrgency } from "../../advice/advice.ts";
 import { Icon } from "../../ui/icons.tsx";
 import { LiveCharts } from "../live/charts.tsx";
 import { ContainerTable } from "./container-table.tsx";
@@ -27,6 +28,8 @@ const EVERY_MS = 3_000;
 /** Seconds of a sample of the charts. */
 const SAMPLE_SECONDS = 10;
 const CHARTS_MS = 5_000;
+/** Advice that is shown at once. */
+const FIRST = 3;
 const CHARTS = ["Request units", "Latency", "Refused requests", "Stored data", "Processor", "Memory", "Disk"];
 
 interface Overview {
@@ -110,7 +113,7 @@ function Loaded({ value, onMore, onChange }: LoadedProps): JSX.Element {
 }
 
 function Advice({ figures }: { readonly figures: readonly ContainerFigures[] }): JSX.Element {
-  const all = figures.flatMap(({ advice }) => advice);
+  const all = byUrgency(figures.flatMap(({ advice }) => advice));
   return (
     <section class="stack" aria-labelledby="overview-advice">
       <h2 id="overview-advice">Advice</h2>
@@ -120,7 +123,15 @@ function Advice({ figures }: { readonly figures: readonly ContainerFigures[] }):
           partitions.
         </p>
       ) : (
-        <AdviceList advice={all} hasNames />
+        <>
+          <AdviceList advice={all.slice(0, FIRST)} hasNames />
+          {all.length > FIRST && (
+            <details>
+              <summary>{count(all.length - FIRST)} more</summary>
+              <AdviceList advice={all.slice(FIRST)} hasNames />
+            </details>
+          )}
+        </>
       )}
     </section>
   );

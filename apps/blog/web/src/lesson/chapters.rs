@@ -293,7 +293,8 @@ mod tests {
             let without = html(chapter.number, None);
             let with = html(chapter.number, Some(samples::comparison()));
             for html in [&without, &with] {
-                assert!(html.contains("class=\"exercise\""), "{}", chapter.number);
+                let has_exercise = html.contains("class=\"exercise");
+                assert!(has_exercise, "{}", chapter.number);
                 assert!(html.contains(&format!("<h1>{}</h1>", chapter.title)));
                 // Every element that is opened is closed.
                 for tag in ["div", "section", "details", "table", "ul", "form", "p"] {
