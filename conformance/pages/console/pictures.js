@@ -21,8 +21,8 @@ import { consoleAddress } from "./address.js";
 const SCHEMES = ["light", "dark"];
 /** Bound on the content of one page. */
 const PAGE_MS_MAX = 60_000;
-/** The readings of one post, and of each other post of the front page. */
-const READINGS = { hot: 400, others: 4 };
+/** One reading of this many is of another post than the one that is read most. */
+const READINGS = 4;
 /** The container of which the pictures show the partitions. */
 const POSTS = "blog-v1/posts";
 
@@ -31,12 +31,12 @@ const POSTS = "blog-v1/posts";
  * the content and brings the page into the state to be shown.
  */
 const PICTURES = [
-  { name: "blog-front-v1", program: "blog", path: "/v1", height: 860, ready: openMeter },
+  { name: "blog-front-v1", program: "blog", path: "/v1", height: 860, ready: hasPrices },
   { name: "lesson", program: "blog", path: "/lesson", height: 900, ready: hasPictures },
-  { name: "console-overview", program: "console", path: "#/", height: 800, ready: hasHeading },
+  { name: "console-overview", program: "console", path: "#/", height: 1000, ready: hasCharts },
   { name: "partitions", program: "console", path: `#/data/${POSTS}/partitions`, height: 900, ready: hasPartitions },
   { name: "prediction", program: "console", path: `#/data/${POSTS}/prediction`, height: 900, ready: predict },
-  { name: "console-live", program: "console", path: "#/live", height: 800, ready: hasHeading },
+  { name: "console-live", program: "console", path: "#/live", height: 800, ready: hasCharts },
   { name: "console-connect-phone", program: "console", path: "#/connect", width: 390, height: 800, ready: hasHeading },
 ];
 
@@ -44,9 +44,14 @@ async function hasHeading(page) {
   await page.getByRole("heading", { level: 1 }).first().waitFor();
 }
 
-async function openMeter(page) {
-  await page.locator("#meter summary").first().click();
+/** Waits for the prices of the page in all models. */
+async function hasPrices(page) {
   await hasHeading(page);
+  await page.getByText("this page, measured").nth(1).waitFor();
+}
+
+async function hasCharts(page) {
+  await page.locator("main canvas").nth(2).waitFor();
 }
 
 async function hasPictures(page) {
@@ -66,14 +71,22 @@ async function predict(page) {
   await page.getByRole("heading", { name: /^The recorded requests would cost/ }).waitFor();
 }
 
-/** Reads one post of the front page often and the others seldom, and all lists once. */
-async function readPosts(address) {
-  const front = await (await fetch(`${address}v1`)).text();
-  const paths = [...new Set(front.match(/\/v1\/posts\/[^"#?/]+/g))];
-  for (const [place, path] of paths.entries()) {
-    const times = place === 0 ? READINGS.hot : READINGS.others;
-    for (let n = 0; n < times; n += 1) await (await fetch(new URL(path, address))).arrayBuffer();
-  }
+/** Reads the front page's posts until `stop` is called, one of them most of the time; `ready` follows the first round. */
+function readers(address) {
+  let isOver = false;
+  let isRead;
+  const ready = new Promise((resolve) => (isRead = resolve));
+  const read = async (path) => (await fetch(new URL(path, address))).text();
+  const work = async () => {
+    const front = await read("v1");
+    const paths = [...new Set(front.match(/\/v1\/posts\/[^"#?/]+/g))];
+    for (let n = 0; !isOver; n += 1) {
+      await read(n % READINGS === 0 ? paths[(n / READINGS) % paths.length] : paths[0]);
+      if (n === READINGS * paths.length) isRead();
+    }
+  };
+  const over = work();
+  return { ready: Promise.race([ready, over]), stop: async () => ((isOver = true), over) };
 }
 
 /** Opens a window with a session at the console. */
@@ -115,10 +128,12 @@ const local = "127.0.0.1:0";
 const listen = ["--listen", local, "--database-listen", local, "--admin-listen", local];
 const blog = await start(["blog", "--memory", ...listen, "--ready-json"]);
 const browser = await launch(chromium);
+const readings = readers(blog.ready.application);
 try {
-  await readPosts(blog.ready.application);
+  await readings.ready;
   for (const picture of PICTURES) await take(browser, blog, picture, directory);
 } finally {
+  await readings.stop();
   await browser.close();
   await blog.stop();
 }
