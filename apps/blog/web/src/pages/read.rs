@@ -53,9 +53,11 @@ impl Subject {
 
     /// Returns the subject of the page at a path without the model.
     pub(crate) fn at(path: &str) -> Option<Self> {
-        let parts: Vec<&str> = path.split('/').skip(1).collect();
+        if path.is_empty() {
+            return Some(Self::Front);
+        }
+        let parts: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
         match parts.as_slice() {
-            [] => Some(Self::Front),
             ["posts", id] if text::is_id(id) => Some(Self::Post((*id).to_owned())),
             ["posts", id, "likes"] if text::is_id(id) => Some(Self::Likes((*id).to_owned())),
             ["users", id] if text::is_id(id) => Some(Self::User((*id).to_owned())),
@@ -521,4 +523,17 @@ async fn show_user(visit: &mut Visit, v: &str, id: &str) -> Result<Response, Tro
         },
     };
     Ok(visit.page(StatusCode::OK, &page))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_names_a_page_or_nothing() {
+        assert!(matches!(Subject::at(""), Some(Subject::Front)));
+        for path in ["x", "/", "#", "x/users/1", "/users", "/users/1/likes"] {
+            assert!(Subject::at(path).is_none(), "{path}");
+        }
+    }
 }

@@ -197,7 +197,7 @@ fn element(
         shell,
         keys: Value::from(keys.to_vec()).to_string(),
         kinds: kinds.map(|kind| (kind, kind, kind == chosen)),
-        typed: bench.form.text("key").to_owned(),
+        typed: shown_again(bench.form.text("key")),
         picture: picture(keys, ranges),
         answer,
     })
@@ -266,9 +266,25 @@ fn percent(part: f64) -> String {
     format!("{:.3}%", part * 100.0)
 }
 
+/// Returns what was typed as the field shows it again: without control characters, and no longer
+/// than a key.
+fn shown_again(typed: &str) -> String {
+    let printable = typed.chars().filter(|one| !one.is_control());
+    printable.take(KEY_CHARS_MAX).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_key_and_control_characters_are_not_shown_again() {
+        assert_eq!(shown_again("a\0\u{1b}b"), "ab");
+        assert_eq!(
+            shown_again(&"é".repeat(2_000_000)),
+            "é".repeat(KEY_CHARS_MAX)
+        );
+    }
 
     #[test]
     fn numbers_are_keys_as_json_writes_them() {
