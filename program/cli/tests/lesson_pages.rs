@@ -109,7 +109,7 @@ fn the_models_are_measured_at_the_start_and_each_page_has_three_prices() {
     assert!(compared.body.contains("Measured on"), "{}", compared.body);
     assert!(compared.body.contains("up to 3 runs"), "{}", compared.body);
 
-    // Nobody has looked at the page in V1 and V2.
+    // The page was not requested in V1 and V2.
     let page = settled(&mut browser, "/v3");
     for price in ["this page, just now", "this page, measured"] {
         assert!(page.body.contains(price), "{price} in {}", page.body);

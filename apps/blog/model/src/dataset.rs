@@ -31,8 +31,8 @@ const USERS: f64 = 100_000.0;
 const PROBE_POSTS: u64 = 27;
 const PROBE_COMMENTS: u64 = 20;
 const PROBE_LIKES: u64 = 50;
-/// The end of data sets whose dates nobody reads, in seconds since 1970: 1 May 2019, the time of
-/// the article's measurement.
+/// The end of the dates in a data set that is only measured, in seconds since 1970: 1 May 2019, the
+/// time of the article's measurement.
 pub const ARTICLE_END: i64 = 1_556_668_800;
 const MICROS_PER_HOUR: u64 = 3_600 * 1_000_000;
 /// Time span of all posts in microseconds: 120 days.

@@ -1,5 +1,5 @@
 //! The last price of each page in each model, and the measuring of a page in the models in which
-//! nobody has looked at it.
+//! the page was not requested.
 //!
 //! A page that is shown in one model is measured in the others in the background: one page after
 //! another at no more than [`RU_PER_SECOND`], at most [`WAITING_MAX`] waiting, and no page again
