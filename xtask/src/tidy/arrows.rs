@@ -3,13 +3,14 @@
 //! ```text
 //! model <- storage <- storage-postgres <- placement
 //! model <- storage, placement, sql, script <- engine <- gateway, prediction <- admin <- console
+//! rntbd <- gateway, cli
 //! storage-postgres, placement, engine, gateway <- node
 //! admin, console, storage-postgres, placement, node <- server <- cli
 //! client <- blog <- blog-web <- cli
 //! client, model <- tools <- server
 //! client, admin <- telemetry <- server
 //! bench uses core, node, storage-postgres, client and blog; examples use client, model, storage,
-//! script and engine; fuzz uses model, storage, script, engine, sql and gateway
+//! script and engine; fuzz uses model, storage, script, engine, sql, gateway and rntbd
 //! test-wait <- the tests of every crate
 //! ```
 //!
@@ -23,6 +24,7 @@ const STORAGE: &str = "orrery-storage";
 const STORAGE_POSTGRES: &str = "orrery-storage-postgres";
 const PLACEMENT: &str = "orrery-placement";
 const NODE: &str = "orrery-node";
+const RNTBD: &str = "orrery-rntbd";
 const SQL: &str = "orrery-sql";
 const SCRIPT: &str = "orrery-script";
 const ENGINE: &str = "orrery-engine";
@@ -54,10 +56,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
         NODE,
         &[MODEL, STORAGE, STORAGE_POSTGRES, PLACEMENT, ENGINE, GATEWAY],
     ),
+    (RNTBD, &[]),
     (SQL, &[MODEL]),
     (SCRIPT, &[MODEL]),
     (ENGINE, &[MODEL, STORAGE, PLACEMENT, SQL, SCRIPT]),
-    (GATEWAY, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE]),
+    (GATEWAY, &[MODEL, STORAGE, RNTBD, SQL, SCRIPT, ENGINE]),
     (PREDICTION, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE]),
     (
         ADMIN,
@@ -93,6 +96,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             STORAGE_POSTGRES,
             PLACEMENT,
             NODE,
+            RNTBD,
             SQL,
             SCRIPT,
             ENGINE,
@@ -129,7 +133,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (EXAMPLES, &[CLIENT, MODEL, STORAGE, SCRIPT, ENGINE]),
     (XTASK, &[]),
     (TEST_WAIT, &[]),
-    (FUZZ, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE, GATEWAY]),
+    (
+        FUZZ,
+        &[MODEL, STORAGE, RNTBD, SQL, SCRIPT, ENGINE, GATEWAY],
+    ),
     // A workspace of its own: it uses the vendor's SDK and no crate of ours.
     ("orrery-scenarios", &[]),
     ("first-item", &[]),
