@@ -19,6 +19,7 @@ mod fixture;
 mod hybrid_row;
 mod patch;
 mod position;
+mod rntbd;
 mod session;
 mod sql;
 
@@ -83,6 +84,12 @@ pub const TARGETS: &[Target] = &[
         property: "a session token is accepted, refused or not reached as a second reader says",
         check: session::check,
         corpus: "session",
+    },
+    Target {
+        name: "rntbd",
+        property: "a head of direct mode that is read is written with the same tokens",
+        check: rntbd::check,
+        corpus: "rntbd",
     },
     Target {
         name: "authorization",
