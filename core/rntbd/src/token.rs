@@ -142,7 +142,7 @@ impl Value<'_> {
     }
 }
 
-/// How the value of a token becomes the value of the HTTP header, and back.
+/// The rule by which the value of a token becomes the value of the HTTP header, and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// The text as it is.

@@ -11,7 +11,8 @@
 macro_rules! table {
     ($(
         $(#[$doc:meta])*
-        $constant:ident = $id:literal, $name:literal, $kind:ident $(, $header:literal as $form:expr)?;
+        $constant:ident = $id:literal, $name:literal, $kind:ident
+            $(, $header:literal as $form:expr)?;
     )*) => {
         $(
             $(#[$doc])*

@@ -1,4 +1,4 @@
-//! What a reader accepts and refuses, and what the accessors return.
+//! The reader: what it accepts and refuses, and what the accessors return.
 
 use crate::support::{ACTIVITY, bytes, head_with, state_length};
 use orrery_rntbd::tokens::{answer, context_answer, context_request, request};

@@ -1,4 +1,4 @@
-//! What a writer writes, and what it refuses.
+//! The writer: what it writes, and what it refuses.
 
 use crate::support::{ACTIVITY, bytes};
 use orrery_rntbd::tokens::{answer, context_answer, request};

@@ -133,10 +133,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (EXAMPLES, &[CLIENT, MODEL, STORAGE, SCRIPT, ENGINE]),
     (XTASK, &[]),
     (TEST_WAIT, &[]),
-    (
-        FUZZ,
-        &[MODEL, STORAGE, RNTBD, SQL, SCRIPT, ENGINE, GATEWAY],
-    ),
+    (FUZZ, &[MODEL, STORAGE, RNTBD, SQL, SCRIPT, ENGINE, GATEWAY]),
     // A workspace of its own: it uses the vendor's SDK and no crate of ours.
     ("orrery-scenarios", &[]),
     ("first-item", &[]),

@@ -21,7 +21,7 @@ table! {
     /// The limits of the container.
     STORAGE_MAX_RESOURCE_QUOTA = 0x000E, "StorageMaxResoureQuota", String,
         "x-ms-resource-quota" as Text;
-    /// What the container uses of its limits.
+    /// The part of its limits that the container uses.
     STORAGE_RESOURCE_QUOTA_USAGE = 0x000F, "StorageResourceQuotaUsage", String,
         "x-ms-resource-usage" as Text;
     /// The version of the schema.
@@ -38,7 +38,7 @@ table! {
     OWNER_ID = 0x0018, "OwnerId", String, "x-ms-content-path" as Text;
     /// The LSN that a quorum of replicas has.
     QUORUM_ACKED_LSN = 0x001A, "QuorumAckedLSN", LongLong, "x-ms-quorum-acked-lsn" as Number;
-    /// Whether the request was invalid. It is not sent.
+    /// 1 if the request was invalid. It is not sent.
     REQUEST_VALIDATION_FAILURE = 0x001B, "RequestValidationFailure", Byte;
     /// The sub-status of an error.
     SUB_STATUS = 0x001C, "SubStatus", ULong, "x-ms-substatus" as Number;
@@ -68,7 +68,7 @@ table! {
     ITEM_LSN = 0x0032, "ItemLSN", LongLong, "x-ms-item-lsn" as Number;
     /// The number by which the client finds the request: that of the request's token of this name.
     TRANSPORT_REQUEST_ID = 0x0035, "TransportRequestID", ULong;
-    /// Whether the client shall leave direct mode. It is not sent.
+    /// 1 if the client shall leave direct mode. It is not sent.
     DISABLE_RNTBD_CHANNEL = 0x0038, "DisableRntbdChannel", Byte;
     /// The time of the server.
     SERVER_DATE_TIME_UTC = 0x0039, "ServerDateTimeUtc", SmallString;
@@ -84,7 +84,7 @@ table! {
     /// The index metrics of a query.
     INDEX_UTILIZATION = 0x0044, "IndexUtilization", String,
         "x-ms-cosmos-index-utilization" as Text;
-    /// How a query was run, as JSON.
+    /// The way in which a query was run, as JSON.
     QUERY_EXECUTION_INFO = 0x0045, "QueryExecutionInfo", String,
         "x-ms-cosmos-query-execution-info" as Text;
     /// The time that the server worked on the request, in milliseconds.

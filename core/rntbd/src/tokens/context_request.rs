@@ -11,7 +11,7 @@ table! {
     USER_AGENT = 0x0002, "UserAgent", SmallString;
     /// The kind of the caller: 0 for SDKs.
     CALLER_ID = 0x0003, "CallerId", Byte;
-    /// Whether the client sends requests before earlier ones are answered. The .NET client does so
+    /// 1 if the client sends requests before earlier ones are answered. The .NET client does so
     /// and states 0, so it has no effect.
     ENABLE_CHANNEL_MULTIPLEXING = 0x0004, "EnableChannelMultiplexing", Byte;
     /// The kind of TLS in which clients have certificates too. It has no effect.

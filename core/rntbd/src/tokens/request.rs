@@ -56,7 +56,7 @@ table! {
     SESSION_TOKEN = 0x0005, "SessionToken", String, "x-ms-session-token" as Text;
     /// The end of the previous page.
     CONTINUATION_TOKEN = 0x0006, "ContinuationToken", String, "x-ms-continuation" as Text;
-    /// Whether the item is indexed.
+    /// The directive that says if the item is indexed.
     INDEXING_DIRECTIVE = 0x0007, "IndexingDirective", Byte,
         "x-ms-indexing-directive" as Words(INDEXING_DIRECTIVES);
     /// An etag: `if-none-match` of a read or a read feed, `if-match` of any other operation.
@@ -98,14 +98,14 @@ table! {
     USER_DEFINED_FUNCTION_NAME = 0x001C, "UserDefinedFunctionName", String;
     /// The id of the trigger.
     TRIGGER_NAME = 0x001D, "TriggerName", String;
-    /// Whether a query may read all items.
+    /// 1 if a query may read all items.
     ENABLE_SCAN = 0x001E, "EnableScanInQuery", Byte, "x-ms-documentdb-query-enable-scan" as Flag;
-    /// Whether a query writes traces.
+    /// 1 if a query writes traces.
     EMIT_TRACES = 0x001F, "EmitVerboseTracesInQuery", Byte,
         "x-ms-documentdb-query-emit-traces" as Flag;
     /// The id of the conflict.
     CONFLICT_NAME = 0x0020, "ConflictName", String;
-    /// Whether a query may order by an index of low precision.
+    /// 1 if a query may order by an index of low precision.
     ENABLE_LOW_PRECISION_ORDER_BY = 0x0027, "EnableLowPrecisionOrderBy", Byte,
         "x-ms-documentdb-query-enable-low-precision-order-by" as Flag;
     /// The API version of this request; without it that of the context.
@@ -120,21 +120,21 @@ table! {
     COLLECTION_RID = 0x0035, "CollectionRid", String, "x-ms-documentdb-collection-rid" as Text;
     /// The id of a physical partition that is addressed as a resource.
     PARTITION_KEY_RANGE_NAME = 0x0036, "PartitionKeyRangeName", String;
-    /// Whether the log of a stored procedure is returned.
+    /// 1 if the log of a stored procedure is returned.
     ENABLE_LOGGING = 0x003E, "EnableLogging", Byte,
         "x-ms-documentdb-script-enable-logging" as Flag;
     /// The kind of change feed that a read feed becomes.
     A_IM = 0x003F, "A_IM", String, "a-im" as Text;
-    /// Whether the answer has quota and usage.
+    /// 1 if the answer has quota and usage.
     POPULATE_QUOTA_INFO = 0x0040, "PopulateQuotaInfo", Byte,
         "x-ms-documentdb-populatequotainfo" as Flag;
-    /// Whether the answer has the metrics of the query.
+    /// 1 if the answer has the metrics of the query.
     POPULATE_QUERY_METRICS = 0x0042, "PopulateQueryMetrics", Byte,
         "x-ms-documentdb-populatequerymetrics" as Flag;
     /// The limit of the size of continuations, in KiB.
     RESPONSE_CONTINUATION_TOKEN_LIMIT_IN_KB = 0x0043, "ResponseContinuationTokenLimitInKb", ULong,
         "x-ms-documentdb-responsecontinuationtokenlimitinkb" as Number;
-    /// Whether the answer has statistics of physical partitions.
+    /// 1 if the answer has statistics of physical partitions.
     POPULATE_PARTITION_STATISTICS = 0x0044, "PopulatePartitionStatistics", Byte,
         "x-ms-documentdb-populatepartitionstatistics" as Flag;
     /// The start of a change feed, in the form of RFC 1123.
@@ -149,7 +149,7 @@ table! {
     TARGET_GLOBAL_COMMITTED_LSN = 0x004C, "TargetGlobalCommittedLsn", LongLong;
     /// The number by which the client finds the answer, unique in its process.
     TRANSPORT_REQUEST_ID = 0x004D, "TransportRequestID", ULong;
-    /// Whether a stored procedure writes nothing.
+    /// 1 if a stored procedure writes nothing.
     IS_READ_ONLY_SCRIPT = 0x0052, "IsReadOnlyScript", Byte;
     /// The time to live in seconds. Java sends a number with sign, .NET one without.
     TIME_TO_LIVE_IN_SECONDS = 0x0059, "TimeToLiveInSeconds", Long;
@@ -159,31 +159,31 @@ table! {
     START_EPK = 0x0062, "StartEpk", Bytes, "x-ms-start-epk" as Utf8;
     /// The end of an EPK range, as hexadecimal text.
     END_EPK = 0x0063, "EndEpk", Bytes, "x-ms-end-epk" as Utf8;
-    /// What [`START_EPK`] and [`END_EPK`] are.
+    /// The kind of keys that [`START_EPK`] and [`END_EPK`] are.
     READ_FEED_KEY_TYPE = 0x0064, "ReadFeedKeyType", Byte, "x-ms-read-key-type" as Words(KEY_TYPES);
     /// The encoding of the answer's payload.
     CONTENT_SERIALIZATION_FORMAT = 0x0065, "ContentSerializationFormat", Byte,
         "x-ms-documentdb-content-serialization-format" as Words(SERIALIZATION_FORMATS);
-    /// Whether a region that has no writes may take this one.
+    /// 1 if a region that has no writes may take this one.
     ALLOW_TENTATIVE_WRITES = 0x0066, "AllowTentativeWrites", Byte,
         "x-ms-cosmos-allow-tentative-writes" as Flag;
-    /// Whether all operations of a batch run, or none.
+    /// 1 if all operations of a batch run, or none.
     IS_BATCH_ATOMIC = 0x0073, "IsBatchAtomic", Byte, "x-ms-cosmos-batch-atomic" as Flag;
-    /// Whether bulk goes on after an operation that failed.
+    /// 1 if bulk goes on after an operation that failed.
     SHOULD_BATCH_CONTINUE_ON_ERROR = 0x0074, "ShouldBatchContinueOnError", Byte,
         "x-ms-cosmos-batch-continue-on-error" as Flag;
-    /// Whether the operations of a batch run in order.
+    /// 1 if the operations of a batch run in order.
     IS_BATCH_ORDERED = 0x0075, "IsBatchOrdered", Byte, "x-ms-cosmos-batch-ordered" as Flag;
-    /// Whether the answer to a write has no payload.
+    /// The choice of an answer to a write with or without a payload.
     RETURN_PREFERENCE = 0x0082, "ReturnPreference", Byte, "prefer" as Words(RETURN_PREFERENCES);
-    /// Whether the client encrypts properties.
+    /// 1 if the client encrypts properties.
     IS_CLIENT_ENCRYPTED = 0x0087, "IsClientEncrypted", Byte;
     /// The resource id that the container must have.
     INTENDED_COLLECTION_RID = 0x009D, "IntendedCollectionRid", String,
         "x-ms-cosmos-intended-collection-rid" as Text;
     /// The bits of what the client supports; bit 8 says that it skips unknown tokens.
     SDK_SUPPORTED_CAPABILITIES = 0x00A2, "SDKSupportedCapabilities", ULong;
-    /// Whether the answer has the index metrics of the query.
+    /// 1 if the answer has the index metrics of the query.
     POPULATE_INDEX_METRICS = 0x00A9, "PopulateIndexMetrics", Byte,
         "x-ms-cosmos-populateindexmetrics" as Flag;
     /// The GUID that all pages of a query have.
@@ -193,14 +193,15 @@ table! {
     CHANGE_FEED_WIRE_FORMAT_VERSION = 0x00B2, "ChangeFeedWireFormatVersion", String,
         "x-ms-cosmos-changefeed-wire-format-version" as Text;
     /// The priority of the request.
-    PRIORITY_LEVEL = 0x00BF, "PriorityLevel", Byte, "x-ms-cosmos-priority-level" as Words(PRIORITIES);
-    /// Whether the answer has the index metrics of the query in their second form.
+    PRIORITY_LEVEL = 0x00BF, "PriorityLevel", Byte,
+        "x-ms-cosmos-priority-level" as Words(PRIORITIES);
+    /// 1 if the answer has the index metrics of the query in their second form.
     POPULATE_INDEX_METRICS_V2 = 0x00C2, "PopulateIndexMetricsV2", Byte,
         "x-ms-cosmos-populateindexmetrics-v2" as Flag;
     /// The bits of the encodings that the client reads.
     SUPPORTED_SERIALIZATION_FORMATS = 0x00C4, "SupportedSerializationFormats", Byte,
         "x-ms-cosmos-supported-serialization-formats" as Flags(SERIALIZATION_FORMAT_BITS);
-    /// Whether one physical partition can answer the query.
+    /// 1 if one physical partition can answer the query.
     OPTIMISTIC_DIRECT_EXECUTE = 0x00C8, "OptimisticDirectExecute", Byte,
         "x-ms-cosmos-query-optimisticdirectexecute" as Flag;
     /// The span of the client, in the form of W3C Trace Context.
@@ -213,14 +214,14 @@ table! {
     START_EPK_HASH = 0x00D2, "StartEpkHash", Bytes;
     /// The end of an EPK range, as the bytes of a hash.
     END_EPK_HASH = 0x00D3, "EndEpkHash", Bytes;
-    /// Whether the answer has advice about the query.
+    /// 1 if the answer has advice about the query.
     POPULATE_QUERY_ADVICE = 0x00DA, "PopulateQueryAdvice", Byte,
         "x-ms-cosmos-populatequeryadvice" as Flag;
     /// The throughput bucket.
     THROUGHPUT_BUCKET = 0x00DB, "ThroughputBucket", Byte, "x-ms-cosmos-throughput-bucket" as Number;
     /// The name of the account in its region.
     REGIONAL_DATABASE_ACCOUNT_NAME = 0x00E8, "RegionalDatabaseAccountName", String;
-    /// Whether only the region of writes may answer; .NET sets it after 404/1002.
+    /// 1 if only the region of writes may answer; .NET sets it after 404/1002.
     HUB_REGION_PROCESSING_ONLY = 0x00EF, "HubRegionProcessingOnly", Byte;
     /// The consistency of a read, in place of the level.
     READ_CONSISTENCY_STRATEGY = 0x00FE, "ReadConsistencyStrategy", Byte,

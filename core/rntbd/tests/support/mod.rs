@@ -1,4 +1,4 @@
-//! What several modules share: bytes from digits, and a writer of any value.
+//! Helpers of several modules: bytes from digits, and a writer of any value.
 
 use orrery_rntbd::{FrameWriter, Token, Type, Value};
 
