@@ -316,9 +316,13 @@ impl Client {
             Some(token) => escaped_token(token),
             None => authorization(&self.shared.key, method, &resource_type, &link, &date),
         };
+        let mut uri = escaped_path(&request.path);
+        if !request.query.is_empty() {
+            uri = format!("{uri}?{}", request.query);
+        }
         let mut builder = http::Request::builder()
             .method(request.method.clone())
-            .uri(escaped_path(&request.path))
+            .uri(uri)
             .header("host", &self.shared.authority)
             .header("x-ms-date", date)
             .header("authorization", token);

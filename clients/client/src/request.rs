@@ -12,6 +12,8 @@ pub struct Request {
     pub(crate) method: Method,
     /// Path without its first slash, not yet escaped.
     pub(crate) path: String,
+    /// Query string, escaped; empty for none.
+    pub(crate) query: &'static str,
     pub(crate) headers: Vec<Header>,
     pub(crate) body: Bytes,
     /// True if the request may be sent again although the server may have carried it out.
@@ -27,9 +29,19 @@ impl Request {
         Self {
             method,
             path: path.into(),
+            query: "",
             headers: Vec::new(),
             body: Bytes::new(),
             is_repeatable,
+        }
+    }
+
+    /// Creates the request for the addresses at which clients of the direct mode find what is above
+    /// containers. It is signed as the list of databases.
+    pub fn master_addresses() -> Self {
+        Self {
+            query: "$resolveFor=dbs&$filter=protocol%20eq%20rntbd",
+            ..Self::new(Method::GET, "addresses")
         }
     }
 
@@ -72,6 +84,7 @@ impl Request {
         let segments: Vec<&str> = self.path.split('/').filter(|s| !s.is_empty()).collect();
         match segments.as_slice() {
             [] => (String::new(), String::new()),
+            ["addresses"] => ("dbs".to_owned(), String::new()),
             ["offers", rid] => ("offers".to_owned(), rid.to_lowercase()),
             ["dbs", _, "colls", _, "operations", _] => {
                 ("colls".to_owned(), segments[..4].join("/"))

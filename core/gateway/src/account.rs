@@ -7,6 +7,7 @@
 //! they do with the service. One region accepts writes. A single server serves all regions at one
 //! address; a fleet tells the address of each region with the request (`AccountRegions`).
 
+use crate::direct::DirectMode;
 use orrery_model::{Error, Json, Object, Result, limits, object};
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ pub struct Account {
     /// The address that the account document tells clients to use; `None` for the address that the
     /// client used. One that begins with `//` takes the scheme that the client used.
     pub endpoint: Option<String>,
+    /// The addresses that clients of the direct mode get.
+    pub direct: DirectMode,
 }
 
 impl Default for Account {
@@ -32,6 +35,7 @@ impl Default for Account {
             regions: vec!["South Central US".into()],
             consistency: Consistency::Session,
             endpoint: None,
+            direct: DirectMode::Off,
         }
     }
 }

@@ -166,8 +166,9 @@ pub(crate) struct Activity {
     is_overloaded: AtomicBool,
 }
 
-/// The memory of a request of HTTP/2 in progress with its head and that of its answer.
-const REQUEST_BYTES: u64 = 8 * 1024;
+/// The memory of a request of HTTP/2 or of the direct mode in progress, with its head and that of
+/// its answer.
+pub(crate) const REQUEST_BYTES: u64 = 8 * 1024;
 
 /// The outcome of [`Activity::hold_request`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

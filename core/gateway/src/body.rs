@@ -176,7 +176,8 @@ pub async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B) {
     let _ = tokio::time::timeout(DISCARD_TIME, reading).await;
 }
 
-fn too_large(limit: usize) -> Error {
+/// Returns the refusal of a body of more than `limit` bytes.
+pub(crate) fn too_large(limit: usize) -> Error {
     let message = format!("Request size is too large: a request body may have {limit} bytes.");
     Error::new(Kind::RequestEntityTooLarge, message).with_help("Split it into several requests.")
 }

@@ -29,6 +29,8 @@ pub(crate) struct Call {
     pub(crate) scheme: &'static str,
     /// The host that the client used.
     pub(crate) host: Option<String>,
+    /// The query string of a request for addresses.
+    pub(crate) query: Option<String>,
     /// Set when the client no longer waits for the answer.
     pub(crate) cancel: Cancel,
     /// The memory of the answer, until the answer has a body.
@@ -61,9 +63,22 @@ impl Call {
     ///
     /// # Errors
     /// 404 if the container is missing, 404/1003 if its database is missing; 400/1024 if its
-    /// resource id is not the one that the client expects.
+    /// resource id is not the one that the client expects, and 410/1000 if the resource id is not
+    /// the one that a client of the direct mode has read.
     pub(crate) fn container(&self, engine: &Engine) -> Result<Arc<Container>> {
         let found = self.path.container(engine)?;
+        if let Some(cached) = &self.headers.cached_container
+            && *cached != found.rid().to_string()
+        {
+            return Err(Error::new(
+                Kind::NameCacheIsStale,
+                format!(
+                    "The container's resource id is '{}' and not '{cached}' as the client has \
+                     read it: the container was replaced.",
+                    found.rid()
+                ),
+            ));
+        }
         match &self.headers.intended_container {
             Some(intended) if *intended != found.rid().to_string() => Err(Error::new(
                 Kind::ContainerRidMismatch,
@@ -382,6 +397,7 @@ mod tests {
         let (caller, body) = (Caller::ReadOnlyKey, Bytes::from(body));
         Call {
             regions: None,
+            query: None,
             caller,
             path,
             target: Target::Items,

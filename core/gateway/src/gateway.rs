@@ -16,6 +16,7 @@ use crate::body;
 use crate::call::Call;
 use crate::connection::{Connection, HEAD_BYTES, HEADERS, NoMemoryForHead, TrustedAccess};
 use crate::cors::Cors;
+use crate::direct::{self, DirectRequest, Transport};
 use crate::faults::{FaultTime, Faults, InjectedFault, InjectedReply, Unanswered};
 use crate::headers::RequestHeaders;
 use crate::held::BodyMemory;
@@ -88,6 +89,29 @@ impl Trace {
             kind: RequestKind::Unknown,
             call: None,
         }
+    }
+}
+
+/// A request that was carried out or refused.
+pub(crate) struct Handled {
+    pub(crate) end: End,
+    /// The call, if the request got so far: its credentials were accepted then.
+    pub(crate) call: Option<Arc<Call>>,
+}
+
+/// The end of a request.
+pub(crate) enum End {
+    /// The reply goes to the client.
+    Answered(Box<Reply>),
+    /// Another process owns a partition that the request needs; no client sees the reply.
+    NotOwned(NotOwned, Box<Reply>),
+    /// A fault rule leaves the request without a reply.
+    Unanswered,
+}
+
+impl Handled {
+    fn new(end: End, call: Option<Arc<Call>>) -> Self {
+        Handled { end, call }
     }
 }
 
@@ -186,6 +210,11 @@ impl Gateway {
         self.authenticator.replace_keys(keys);
     }
 
+    /// Returns the engine.
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// Returns the counters for the operator.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
@@ -251,14 +280,39 @@ impl Gateway {
     where
         B: Body<Data = Bytes> + Unpin,
     {
-        let started = Instant::now();
         let (head, body) = request.into_parts();
         let activity = self.activity_id(&head.headers);
         let is_head_request = head.method == http::Method::HEAD;
+        let handled = self.handle_head(&head, body, connection, &activity).await;
+        match handled.end {
+            End::Answered(reply) => {
+                let mut response = reply.render(&activity, is_head_request);
+                self.cors.expose(&head, &mut response);
+                Ok(response)
+            }
+            End::NotOwned(not_owned, reply) => {
+                Ok(not_owned.mark(reply.render(&activity, is_head_request)))
+            }
+            End::Unanswered => Err(Unanswered),
+        }
+    }
+
+    /// Carries out a request, whatever brought it, and measures, counts and logs it.
+    pub(crate) async fn handle_head<B>(
+        &self,
+        head: &Parts,
+        body: B,
+        connection: &Connection,
+        activity: &HeaderValue,
+    ) -> Handled
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        let started = Instant::now();
         // A panic must cost this request only.
         let mut trace = Trace::of_unknown();
         let answered = {
-            let answer = pin!(self.answer(&head, body, connection, &activity, &mut trace));
+            let answer = pin!(self.answer(head, body, connection, activity, &mut trace));
             catch_panics(answer).await
         };
         let (mut reply, is_answered) = match answered {
@@ -269,7 +323,8 @@ impl Gateway {
 
         // The node that owns the partition measures the request.
         if let Some(not_owned) = NotOwned::of(&reply, trace.call.as_deref()) {
-            return Ok(not_owned.mark(reply.render(&activity, is_head_request)));
+            let end = End::NotOwned(not_owned, Box::new(reply));
+            return Handled::new(end, trace.call);
         }
 
         // The same figures go to the metrics, to the client and to the log.
@@ -285,38 +340,38 @@ impl Gateway {
             reply.charge,
         );
         // The live samples are about the clients: they leave the console's own requests out.
-        if is_from_console(&head) {
+        if is_from_console(head) {
             self.metrics
                 .record_own(reply.status, milliseconds / 1000.0, reply.charge);
         } else {
             self.metrics.record_latency(microseconds);
         }
-        self.set_measured(&mut reply, &head, microseconds);
-        // A POST asks for no resource that has this address.
-        if head.method != http::Method::POST && (200..400).contains(&reply.status) {
-            reply.set_shared("content-location", self.location(&head, connection).into());
+        self.set_measured(&mut reply, head, microseconds);
+        // A POST asks for no resource that has this address, and a frame has no address at all.
+        let transport = Transport::of(head);
+        let has_location = head.method != http::Method::POST && transport == Transport::Http;
+        if has_location && (200..400).contains(&reply.status) {
+            reply.set_shared("content-location", self.location(head, connection).into());
         }
-        self.log_request(kind, &reply, &head, &activity, milliseconds, connection);
-        self.tell_refusal(&reply, &head, connection);
+        self.log_request(kind, &reply, head, activity, milliseconds, connection);
+        self.tell_refusal(&reply, head, connection);
         let finished = Finished {
             kind,
-            head: &head,
+            head,
             call: trace.call.as_deref(),
             reply: &reply,
             microseconds,
             activity_id: activity.to_str().unwrap_or_default(),
             client: connection.peer,
             server: connection.local,
-            is_from_console: is_from_console(&head),
+            is_from_console: is_from_console(head),
         };
         self.observe(&finished);
-
-        if !is_answered {
-            return Err(Unanswered);
-        }
-        let mut response = reply.render(&activity, is_head_request);
-        self.cors.expose(&head, &mut response);
-        Ok(response)
+        let end = match is_answered {
+            true => End::Answered(Box::new(reply)),
+            false => End::Unanswered,
+        };
+        Handled::new(end, trace.call)
     }
 
     /// Sets the headers that state the regions and the time of a request.
@@ -397,6 +452,7 @@ impl Gateway {
             regions: head.extensions.get::<AccountRegions>().cloned(),
             scheme: connection.scheme.name(),
             host: Some(host(head, connection)),
+            query: address_query(checked.target, head),
             cancel: Cancel::default(),
             answer: Arc::new(self.body_memory.answer()),
         });
@@ -407,7 +463,11 @@ impl Gateway {
             client: connection.peer,
             is_from_console,
         };
-        let reply = self.run_listed(operation, &call, sender).await;
+        let work = self.run_listed(operation, &call, sender);
+        let reply = match Transport::of(head) {
+            Transport::Http => work.await,
+            Transport::Direct => direct::in_page_time(work, &call, operation).await,
+        };
         let reply = reply.unwrap_or_else(Reply::failed);
         let reply = reply.with_short_token(call.headers.has_short_tokens);
         let reply = self.hold_reply(reply, &call, operation);
@@ -588,8 +648,11 @@ impl Gateway {
             ));
         }
 
-        let headers =
+        let mut headers =
             RequestHeaders::parse(&head.headers, self.account.consistency).map_err(refused)?;
+        if let Some(direct) = head.extensions.get::<DirectRequest>() {
+            headers.cached_container = direct.cached_container.clone();
+        }
         let operation = operations::choose(target, method, &headers).map_err(refused)?;
         let request = AccessRequest {
             rights: operation.rights(),
@@ -605,6 +668,16 @@ impl Gateway {
             operation,
             headers,
         })
+    }
+
+    /// Returns true if the credentials of a request are accepted.
+    pub(crate) fn knows_sender(&self, head: &Parts) -> bool {
+        let identify = || -> Result<()> {
+            let path = Path::parse(head.uri.path())?;
+            let route = path.route()?;
+            self.identify(head, path, route).map(|_| ())
+        };
+        identify().is_ok()
     }
 
     /// Returns the sender of a request and the path that the sender means.
@@ -790,6 +863,7 @@ impl Gateway {
             ("ms", Field::Number(milliseconds)),
             ("activityId", Field::Text(activity)),
             ("peer", Field::Text(&peer)),
+            ("transport", Field::Text(Transport::of(head).name())),
         ];
         if let Some(position) = reply.position {
             fields.push(("pkrange", Field::Number(f64::from(position.range_id))));
@@ -798,6 +872,14 @@ impl Gateway {
             fields.push(("cause", Field::Text(&cause)));
         }
         self.log.write(self.now_ms(), level, "request", &fields);
+    }
+}
+
+/// Returns the query string of a request for addresses, which names what they are asked for.
+fn address_query(target: Target, head: &Parts) -> Option<String> {
+    match target {
+        Target::Addresses => head.uri.query().map(str::to_owned),
+        _ => None,
     }
 }
 

@@ -8,6 +8,7 @@
 mod table;
 mod value;
 
+pub(crate) use table::is_known_version;
 pub use table::{Header, known_headers};
 
 use crate::account::Consistency;
@@ -42,6 +43,8 @@ pub(crate) struct RequestHeaders {
     pub(crate) end_epk: Option<Epk>,
     /// The resource id that the client expects of the container.
     pub(crate) intended_container: Option<String>,
+    /// The resource id of the container that a client of the direct mode has read: no header.
+    pub(crate) cached_container: Option<String>,
     // The page.
     pub(crate) max_items: MaxItems,
     pub(crate) continuation: Option<String>,

@@ -149,9 +149,26 @@ pub fn host_of_url(url: &str) -> Option<&str> {
     host_of(&rest[..end])
 }
 
+/// Returns the host and the port of a URL, or of an address such as `//db.example:8081` or
+/// `db.example:8081`; `None` if it has no host or an invalid port.
+pub(crate) fn authority_of_url(url: &str) -> Option<(&str, Option<u16>)> {
+    let rest = url.split_once("//").map_or(url, |(_, rest)| rest);
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (host, port) = host_and_port(&rest[..end])?;
+    match port {
+        "" => Some((host, None)),
+        port => Some((host, Some(port.parse().ok()?))),
+    }
+}
+
 /// Returns the host of `host:port`, an address of IPv6 without its brackets; `None` if the text is
 /// no host.
 fn host_of(text: &str) -> Option<&str> {
+    host_and_port(text).map(|(host, _)| host)
+}
+
+/// As [`host_of`], with the digits of the port, which may be missing.
+fn host_and_port(text: &str) -> Option<(&str, &str)> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (address, port) = rest.split_once(']')?;
@@ -166,10 +183,11 @@ fn host_of(text: &str) -> Option<&str> {
             None => (text, Some("")),
         },
     };
-    let is_port = port?.bytes().all(|byte| byte.is_ascii_digit());
+    let port = port?;
+    let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
     let is_host = !host.is_empty() && host.bytes().all(is_allowed);
-    (is_port && is_host).then_some(host)
+    (is_port && is_host).then_some((host, port))
 }
 
 /// Returns true if a host is the listed `name`, or has one label more than a name behind `*.`.

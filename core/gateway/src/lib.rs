@@ -74,12 +74,14 @@ mod connection;
 mod connections;
 mod cors;
 mod date;
+mod direct;
 mod fair_queue;
 mod faults;
 mod feed;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gateway;
+mod handshakes;
 mod headers;
 mod held;
 mod hosts;
@@ -93,6 +95,7 @@ mod operations;
 mod options;
 mod ownership;
 mod pools;
+mod prefixed;
 mod process;
 mod reply;
 mod request_body;
@@ -112,6 +115,7 @@ pub use auth::{Directory, DirectoryError, Keys, KeysError};
 pub use connection::{Connection, Scheme, TrustedAccess};
 pub use connections::ConnectionLimits;
 pub use cors::{Cors, CorsError};
+pub use direct::{DirectMode, FrameAnswer, FrameRequest, FrameService, Transport};
 pub use faults::{
     ArmedFault, FaultAnswer, FaultOutcome, FaultRule, FaultTime, Faults, Unanswered, known_statuses,
 };

@@ -92,6 +92,8 @@ pub struct Metrics {
     latencies: Latencies,
     /// The connections of clients.
     pub connections: Arc<ConnectionCounters>,
+    /// Requests that came as frames of the direct mode; all others came by HTTP.
+    pub direct_requests: Counter,
     /// The spans of sampled requests.
     pub spans: Arc<SpanCounters>,
 }
@@ -112,6 +114,10 @@ pub struct SpanCounters {
 pub struct ConnectionCounters {
     /// Open connections.
     pub open: Gauge,
+    /// Open connections of the direct mode, which are among those of `open`.
+    pub direct: Gauge,
+    /// TLS handshakes that clients refused, because they do not trust the certificate.
+    pub refused_handshakes: Counter,
     /// Connections that the server has closed, in the order of [`CloseReason::ALL`].
     closed: [Counter; CloseReason::ALL.len()],
 }

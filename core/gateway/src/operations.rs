@@ -17,6 +17,7 @@
 //! calls the engine and builds the reply.
 
 mod access;
+mod addresses;
 mod batches;
 mod feeds;
 mod items;
@@ -315,11 +316,6 @@ impl Row {
     }
 }
 
-/// The subject of the refusal of the direct connection mode. Clients show the text of a 400 to
-/// their users at once; see `docs/decisions`.
-const DIRECT_MODE: &str = "The direct connection mode (address resolution; choose the gateway \
-                           mode in the client, such as ConnectionMode.Gateway or gatewayMode())";
-
 const PROCEDURES: Target = Target::Scripts(ScriptKind::Procedure);
 const PROCEDURE: Target = Target::Script(ScriptKind::Procedure);
 const TRIGGERS: Target = Target::Scripts(ScriptKind::Trigger);
@@ -458,7 +454,7 @@ static ROWS: &[Row] = {
         worker(Get, Conflict, "read_conflict", ReadData, InContainer(feeds::no_such_conflict)),
         worker(Delete, Conflict, "delete_conflict", WriteData,
             InContainer(feeds::delete_conflict)),
-        not_offered(Get, Addresses, DIRECT_MODE),
+        worker(Get, Addresses, "read_addresses", Identity, Account(addresses::read)),
     ]
 };
 
@@ -755,9 +751,7 @@ pub(crate) async fn finish(started: Result<Started>, engine: &Engine, call: &Cal
                 Ok(progress) => Box::pin(progress.wait(call)).await,
                 Err(error) => Reply::failed(error),
             };
-            if let Some(owner) = &started.owner {
-                reply.owned_by(owner);
-            }
+            reply.owner = started.owner;
             if let Some(counted) = &started.counted {
                 quota::add(&mut reply, counted, engine);
             }

@@ -13,7 +13,6 @@ use orrery_model::work::Work;
 use orrery_model::world::World;
 use orrery_model::{Error, Json, Kind, Rid, object};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
-use std::borrow::Cow;
 
 /// The characters that `encodeURIComponent` encodes.
 const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
@@ -89,6 +88,8 @@ pub(crate) struct Reply {
     pub(crate) position: Option<Position>,
     /// True if the session token has the short form.
     pub(crate) has_short_token: bool,
+    /// The resource that contains the addressed one.
+    pub(crate) owner: Option<Owner>,
     pub(crate) error: Option<Error>,
 }
 
@@ -152,6 +153,7 @@ impl Reply {
             work: Work::default(),
             position: None,
             has_short_token: false,
+            owner: None,
             error: None,
         }
     }
@@ -167,11 +169,13 @@ impl Reply {
     }
 
     /// Creates the reply to a request that failed before the engine did anything. The request is
-    /// charged 1 RU, and nothing if its credentials were refused with 401.
+    /// charged 1 RU, and nothing if its credentials were refused with 401 or it came to a wrong
+    /// address.
     pub(crate) fn failed(error: Error) -> Self {
         const FAILED_REQUEST: Charge = Charge(100);
         let mut reply = Reply::empty(error.status());
-        reply.charge = if error.status() == 401 {
+        let is_free = error.status() == 401 || error.kind() == Kind::AddressGone;
+        reply.charge = if is_free {
             Charge::default()
         } else {
             FAILED_REQUEST
@@ -238,15 +242,6 @@ impl Reply {
         self
     }
 
-    /// Adds the headers that name the owner of the addressed resource. The answer about a missing
-    /// resource has no resource id of the owner, as in the service.
-    pub(crate) fn owned_by(&mut self, owner: &Owner) {
-        self.set("x-ms-alt-content-path", &owner.path);
-        if self.status != 404 {
-            self.set("x-ms-content-path", &owner.rid.to_string());
-        }
-    }
-
     /// Returns the parts of the charge, which add up to the charge.
     pub(crate) fn charge_parts(&self, engine: &Engine) -> Vec<ChargePart> {
         let mut parts = engine.charge_parts(&self.work, self.charge);
@@ -295,6 +290,12 @@ impl Reply {
 
         // Headers of every reply.
         self.set_all(&CONSTANT);
+        if let Some(owner) = self.owner.take() {
+            self.set("x-ms-alt-content-path", &owner.path);
+            if self.names_owner_rid() {
+                self.set("x-ms-content-path", &owner.rid.to_string());
+            }
+        }
         self.headers.insert(
             HeaderName::from_static("x-ms-activity-id"),
             activity.clone(),
@@ -328,6 +329,12 @@ impl Reply {
         *response.status_mut() = status;
         *response.headers_mut() = self.headers;
         response
+    }
+
+    /// Returns true if the reply has the resource id of the owner of the addressed resource. The
+    /// answer about a missing resource has none, as in the service.
+    pub(crate) fn names_owner_rid(&self) -> bool {
+        self.status != 404
     }
 
     /// Sets the body and the headers of an error.
@@ -429,21 +436,11 @@ pub(crate) fn base64(text: &str) -> String {
 /// the message must not make the answer as large as the request. The messages in a list are cut
 /// where the list is made.
 fn error_body(error: &Error, activity: &str) -> Bytes {
-    let text = error.message();
-    let has_list = text.starts_with("{\"errors\":") || text.starts_with("{\"Errors\":");
-    let text = match has_list {
-        true => Cow::Borrowed(text),
-        false => bounded(text, MESSAGE_CHARS_MAX),
-    };
     let message = if error.status() == 401 {
+        let text = bounded(error.message(), MESSAGE_CHARS_MAX);
         format!("{text}\r\nActivityId: {activity}")
-    } else if has_list {
-        format!("Message: {text}\r\nActivityId: {activity}")
     } else {
-        let mut quoted = Vec::new();
-        write_string(&text, &mut quoted);
-        let quoted = String::from_utf8_lossy(&quoted);
-        format!("Message: {{\"Errors\":[{quoted}]}}\r\nActivityId: {activity}")
+        format!("Message: {}\r\nActivityId: {activity}", error_list(error))
     };
     let mut body = Vec::with_capacity(message.len() + 64);
     body.extend_from_slice(b"{\"code\":");
@@ -456,6 +453,18 @@ fn error_body(error: &Error, activity: &str) -> Bytes {
     }
     body.push(b'}');
     body.into()
+}
+
+/// Returns the list of errors as the service's back end answers it: `{"Errors":["…"]}`, or the list
+/// that the message of a query or a script contains already.
+pub(crate) fn error_list(error: &Error) -> String {
+    let text = error.message();
+    if text.starts_with("{\"errors\":") || text.starts_with("{\"Errors\":") {
+        return text.to_owned();
+    }
+    let mut quoted = Vec::new();
+    write_string(&bounded(text, MESSAGE_CHARS_MAX), &mut quoted);
+    format!("{{\"Errors\":[{}]}}", String::from_utf8_lossy(&quoted))
 }
 
 /// Returns a random GUID (version 4) made of 128 random bits.
@@ -618,7 +627,7 @@ mod tests {
             rid: Rid::parse("XP0mAJ3H-AA=").expect("a rid"),
         };
         let mut reply = Reply::empty(200);
-        reply.owned_by(&owner);
+        reply.owner = Some(owner);
         let response = reply.render(&ACTIVITY, false);
         assert_eq!(
             header(&response, "x-ms-alt-content-path"),

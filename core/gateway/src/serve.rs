@@ -1,7 +1,7 @@
-//! Connections: one port for TLS and plain text, HTTP/1.1 and HTTP/2.
+//! Connections: one port for TLS and plain text, HTTP/1.1, HTTP/2 and frames of the direct mode.
 //!
 //! The first byte of a connection distinguishes TLS from plain text. Inside either, the first bytes
-//! distinguish HTTP/1.1 from HTTP/2 (by ALPN or prior knowledge). Everything that a client could
+//! distinguish HTTP/1.1 from HTTP/2 (by ALPN or prior knowledge), and within TLS frames from both. Everything that a client could
 //! delay has a limit: the first byte, the handshake, the head of a request, the time between two
 //! requests, the reading of an answer (`activity.rs`), the number of connections
 //! (`connections.rs`), and the wait at shutdown.
@@ -9,11 +9,14 @@
 use crate::activity::{Activity, Check, CloseReason, HeldRequest, PacedStream, Patience, Stage};
 use crate::connection::{Connection, NoMemoryForHead, Scheme};
 use crate::connections::{ConnectionLimits, ConnectionSlot, Connections, NoPlace};
+use crate::direct::{self, FrameConnection, FrameService};
 use crate::faults::Unanswered;
 use crate::gateway::Gateway;
+use crate::handshakes::{Refusal, RefusedHandshakes};
 use crate::held::BodyMemory;
 use crate::log::{Field, Log, LogLevel};
 use crate::metrics::ConnectionCounters;
+use crate::prefixed::Prefixed;
 use crate::request_body::RequestBody;
 use crate::spin::{Socket, Spinners};
 use bytes::Bytes;
@@ -33,7 +36,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep_until;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -66,6 +69,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const PLACE_PAUSE: Duration = Duration::from_millis(10);
 /// The shortest time between two lines in the log about connections that were refused.
 const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(60);
+/// The time that a connection of the direct mode may be idle: longer than a server runs.
+const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 /// The first byte of a TLS connection: the record type of a handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
 
@@ -186,6 +191,8 @@ pub struct Port<A> {
     pub spin: Duration,
     /// The longest wait at shutdown for requests in progress.
     pub drain: Duration,
+    /// Answers frames of the direct mode within TLS; `None` if the port has HTTP only.
+    pub direct: Option<Arc<dyn FrameService>>,
 }
 
 /// The parts of a port that its connections share.
@@ -194,6 +201,8 @@ struct Shared {
     tls: Option<TlsAcceptor>,
     patience: Patience,
     spinners: Arc<Spinners>,
+    direct: Option<Arc<dyn FrameService>>,
+    refused: RefusedHandshakes,
 }
 
 /// Serves a port on `listeners` until `shutdown` resolves, then waits for the requests in progress.
@@ -210,7 +219,10 @@ pub async fn serve<A: Service>(
         tls: port.tls.map(TlsAcceptor::from),
         patience: port.patience,
         spinners: Spinners::new(port.spin),
+        direct: port.direct,
+        refused: RefusedHandshakes::default(),
     });
+    let (open_direct, mut all_direct_ended) = mpsc::channel(1);
     let graceful = GracefulShutdown::new();
     let mut door = Door::new(listeners, port.limits, &*shared.service);
     let (stop, stopping) = watch::channel(());
@@ -220,22 +232,33 @@ pub async fn serve<A: Service>(
             accepted = door.accept(&*shared.service) => accepted,
             () = &mut shutdown => break,
         };
-        let watcher = graceful.watcher();
-        spawn_connection(
-            shared.clone(),
-            stream,
-            peer,
-            place,
-            watcher,
-            stopping.clone(),
-        );
+        let ends = Ends {
+            watcher: graceful.watcher(),
+            stopping: stopping.clone(),
+            open_direct: open_direct.clone(),
+        };
+        spawn_connection(shared.clone(), stream, peer, place, ends);
     }
 
     // Closing the port first lets clients find another server; dropping `stop` closes connections
-    // that have sent nothing.
-    drop((door, stop));
-    let drained = tokio::time::timeout(port.drain, graceful.shutdown()).await;
-    drained.is_ok()
+    // that have sent nothing, and tells those of the direct mode to end.
+    drop((door, stop, open_direct));
+    let all_ended = async {
+        graceful.shutdown().await;
+        // Nothing is sent: the channel ends with the last connection.
+        let _: Option<()> = all_direct_ended.recv().await;
+    };
+    tokio::time::timeout(port.drain, all_ended).await.is_ok()
+}
+
+/// The parts by which the end of a port and the end of a connection know of each other.
+struct Ends {
+    /// Ends a connection of HTTP after the request in progress.
+    watcher: Watcher,
+    /// Changes when the port ends.
+    stopping: watch::Receiver<()>,
+    /// Held by a connection of the direct mode for as long as it is open.
+    open_direct: mpsc::Sender<()>,
 }
 
 /// Starts the task of a connection.
@@ -244,11 +267,10 @@ fn spawn_connection(
     stream: TcpStream,
     peer: SocketAddr,
     place: ConnectionSlot,
-    watcher: Watcher,
-    stopping: watch::Receiver<()>,
+    ends: Ends,
 ) {
     tokio::spawn(async move {
-        let served = shared.serve_connection(stream, peer, place, watcher, stopping);
+        let served = shared.serve_connection(stream, peer, place, ends);
         // A broken connection concerns only its client, so it is logged for debugging.
         if let Err(error) = served.await {
             let fields = [("peer", peer.to_string()), ("cause", error.to_string())];
@@ -383,11 +405,10 @@ impl Shared {
         stream: TcpStream,
         peer: SocketAddr,
         mut place: ConnectionSlot,
-        watcher: Watcher,
-        stopping: watch::Receiver<()>,
+        ends: Ends,
     ) -> Result<(), BoxError> {
         let activity = place.activity.clone();
-        let served = self.detect_and_serve(stream, peer, &activity, watcher, stopping);
+        let served = self.detect_and_serve(stream, peer, &activity, ends);
         let mut served = std::pin::pin!(served);
         let mut displaced = false;
         poll_fn(|context| {
@@ -409,8 +430,7 @@ impl Shared {
         stream: TcpStream,
         peer: SocketAddr,
         activity: &Arc<Activity>,
-        watcher: Watcher,
-        mut stopping: watch::Receiver<()>,
+        mut ends: Ends,
     ) -> Result<(), BoxError> {
         stream.set_nodelay(true)?;
         limit_unsent(&stream);
@@ -420,7 +440,7 @@ impl Shared {
         let mut first = [0; 1];
         let count = tokio::select! {
             count = self.in_time(stream.peek(&mut first)) => count?,
-            _ = stopping.changed() => 0,
+            _ = ends.stopping.changed() => 0,
         };
         if count == 0 {
             return Ok(());
@@ -433,16 +453,96 @@ impl Shared {
             local,
         };
         if first[0] != TLS_HANDSHAKE {
+            let watcher = ends.watcher;
             return self.serve_http(stream, connection, activity, watcher).await;
         }
         let tls = self
             .tls
             .as_ref()
             .ok_or("the client speaks TLS and the server has no certificate")?;
-        let stream = self.in_time(tls.accept(stream)).await?;
+        let stream = match self.in_time(tls.accept(stream)).await {
+            Ok(stream) => stream,
+            Err(error) => {
+                if let Some(refusal) = error.downcast_ref().and_then(Refusal::of) {
+                    self.note_refusal(refusal, peer);
+                }
+                return Err(error);
+            }
+        };
         activity.step(Instant::now());
         connection.scheme = Scheme::Https;
-        self.serve_http(stream, connection, activity, watcher).await
+        let Some(direct) = self.direct.clone() else {
+            let watcher = ends.watcher;
+            return self.serve_http(stream, connection, activity, watcher).await;
+        };
+
+        // The first bytes tell a frame from HTTP.
+        let stream = tokio::select! {
+            stream = self.in_time(Prefixed::read(stream)) => stream?,
+            _ = ends.stopping.changed() => return Ok(()),
+        };
+        if stream.is_empty() {
+            self.note_refusal(Refusal::Silent, peer);
+            return Ok(());
+        }
+        if !stream.begins_with_frame() {
+            let watcher = ends.watcher;
+            return self.serve_http(stream, connection, activity, watcher).await;
+        }
+        drop(ends.watcher);
+        let Ends {
+            stopping,
+            open_direct,
+            ..
+        } = ends;
+        self.serve_frames(stream, direct, connection, activity, stopping)
+            .await?;
+        drop(open_direct);
+        Ok(())
+    }
+
+    /// Counts a handshake that the client refused, and tells the operator.
+    fn note_refusal(&self, refusal: Refusal, peer: SocketAddr) {
+        self.service.connections().refused_handshakes.add(1);
+        let (log, now_ms) = (self.service.log(), self.service.now_ms());
+        self.refused.tell(refusal, peer.ip(), log, now_ms);
+    }
+
+    /// Answers the frames of a connection of the direct mode.
+    async fn serve_frames<S>(
+        &self,
+        stream: S,
+        service: Arc<dyn FrameService>,
+        connection: Connection,
+        activity: &Arc<Activity>,
+        mut stopping: watch::Receiver<()>,
+    ) -> Result<(), BoxError>
+    where
+        S: AsyncRead + AsyncWrite + Socket + Send + Unpin + 'static,
+    {
+        let memory = self.service.memory().clone();
+        let spin = self.spinners.connection();
+        let stream = PacedStream::new(stream, activity.clone(), memory.clone(), spin);
+        let parts = direct::Parts {
+            service,
+            connection,
+            activity: activity.clone(),
+            memory,
+            limits: direct::Limits::default(),
+        };
+        let stopped = async move {
+            let _ = stopping.changed().await;
+        };
+        let frames = FrameConnection::new(stream, parts, stopped);
+        let _open = OpenDirect::new(self.service.connections());
+        // A write that meets the end of its connection fails at the caller, so that only a client
+        // which has not authenticated has a time to be idle, and `FrameConnection` knows that.
+        let patience = Patience {
+            idle: FOREVER,
+            ..self.patience
+        };
+        let served = async { Ok(frames.run().await?) };
+        self.while_patient(served, activity, &patience).await
     }
 
     /// Waits for a step of the opening of a connection.
@@ -494,7 +594,8 @@ impl Shared {
         let serving = http_builder()
             .serve_connection(TokioIo::new(stream), answer)
             .into_owned();
-        self.while_patient(watcher.watch(serving), activity).await
+        let served = watcher.watch(serving);
+        self.while_patient(served, activity, &self.patience).await
     }
 
     /// Runs a connection until its client has been too slow for too long.
@@ -502,9 +603,10 @@ impl Shared {
         &self,
         served: impl Future<Output = Result<(), BoxError>>,
         activity: &Activity,
+        patience: &Patience,
     ) -> Result<(), BoxError> {
         let mut served = std::pin::pin!(served);
-        let first = Instant::now() + self.patience.head;
+        let first = Instant::now() + patience.head;
         let mut timer = std::pin::pin!(sleep_until(first.into()));
         poll_fn(|context| {
             if let Poll::Ready(result) = served.as_mut().poll(context) {
@@ -514,7 +616,7 @@ impl Shared {
             // is known here. A timer that fires too early only looks again.
             loop {
                 let is_short = self.service.memory().is_short();
-                let next = match activity.next_check(&self.patience, is_short, Instant::now()) {
+                let next = match activity.next_check(patience, is_short, Instant::now()) {
                     Check::At(next) => next,
                     Check::Close(reason) => {
                         self.service.connections().count(reason);
@@ -530,6 +632,22 @@ impl Shared {
             }
         })
         .await
+    }
+}
+
+/// Counts an open connection of the direct mode.
+struct OpenDirect(Arc<ConnectionCounters>);
+
+impl OpenDirect {
+    fn new(counters: Arc<ConnectionCounters>) -> Self {
+        counters.direct.add(1);
+        OpenDirect(counters)
+    }
+}
+
+impl Drop for OpenDirect {
+    fn drop(&mut self) {
+        self.0.direct.add(-1);
     }
 }
 

@@ -125,6 +125,9 @@ kinds! {
     UnknownOutcome => 408, 1900, "RequestTimeout", Never;
     /// The id or the value of a unique key already exists.
     Conflict => 409, 0, "Conflict", Never;
+    /// The address that a client of the direct mode used serves the partition no longer, or the
+    /// server there ends. The request was not carried out.
+    AddressGone => 410, 0, "Gone", AfterRefresh;
     /// The container was replaced by another container of the same name.
     NameCacheIsStale => 410, 1000, "Gone", AfterRefresh;
     /// The partition key range does not exist, or was split or merged.

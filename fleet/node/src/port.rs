@@ -117,6 +117,7 @@ impl<F: Service, S: Service> NodePort<F, S> {
             patience: Patience::default(),
             spin,
             drain,
+            direct: None,
         };
         let (stop, stopped) = oneshot::channel();
         let serving = tokio::spawn(serve(port, listeners, async {

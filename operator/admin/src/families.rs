@@ -339,6 +339,24 @@ fn add_server_metrics(families: &mut Families, components: &Components) {
         "Open connections of clients.",
         gateway.metrics().connections.open.get() as f64,
     );
+    families.single(
+        "orrery_connections_direct",
+        MetricKind::Gauge,
+        "Open connections of clients in the direct mode.",
+        gateway.metrics().connections.direct.get() as f64,
+    );
+    families.single(
+        "orrery_direct_requests_total",
+        MetricKind::Counter,
+        "Requests that came as frames of the direct mode.",
+        gateway.metrics().direct_requests.get() as f64,
+    );
+    families.single(
+        "orrery_tls_handshakes_refused_total",
+        MetricKind::Counter,
+        "TLS handshakes that clients refused, because they do not trust the certificate.",
+        gateway.metrics().connections.refused_handshakes.get() as f64,
+    );
     families.family(
         "orrery_connections_closed_total",
         MetricKind::Counter,

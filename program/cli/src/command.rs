@@ -9,6 +9,7 @@ mod blog;
 mod cert;
 mod config;
 mod definition;
+mod direct;
 mod doctor;
 mod emulator;
 mod export;

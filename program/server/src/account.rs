@@ -15,6 +15,7 @@ pub(crate) fn account(config: &ServerConfig) -> Result<Account, Failure> {
     let mut account = Account {
         endpoint: config.account.endpoint.clone(),
         consistency: config.account.consistency,
+        direct: config.clients.direct.addresses.clone(),
         ..Account::default()
     };
     if config.emulator.is_some() {

@@ -93,6 +93,7 @@ impl AdminServer {
             patience: Patience::default(),
             spin: Duration::ZERO,
             drain: DRAIN_TIMEOUT,
+            direct: None,
         };
         let serving = tokio::spawn(serve(port, listeners, shutdown));
         Ok(Some(AdminServer {

@@ -14,7 +14,7 @@ use orrery_engine::{
     AccountVersions, CrossPartitionQueries, DatabaseLimits, Profile, ScriptDenial,
     ThroughputOptions,
 };
-use orrery_gateway::{Consistency, LogFormat, LogLevel, SlowRequests};
+use orrery_gateway::{Consistency, DirectMode, LogFormat, LogLevel, SlowRequests};
 use orrery_script::HostCommand;
 use orrery_tools::definition::ExistingMode;
 use std::path::{Path, PathBuf};
@@ -90,6 +90,17 @@ pub struct ClientsConfig {
     pub allowed_hosts: Vec<String>,
     /// Origins whose pages may call the server.
     pub cors: Vec<String>,
+    /// The direct connection mode.
+    pub direct: DirectConfig,
+}
+
+/// The direct connection mode: frames over TCP beside HTTP.
+#[derive(Debug)]
+pub struct DirectConfig {
+    /// The addresses that clients get; those of a server without the mode are `Off`.
+    pub addresses: DirectMode,
+    /// A port beside that for clients; `None` if the port for clients takes frames alone.
+    pub port: Option<u16>,
 }
 
 /// The management API and the console.

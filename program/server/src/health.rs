@@ -169,6 +169,7 @@ impl HealthPort {
             patience: Patience::default(),
             spin: Duration::ZERO,
             drain: Duration::from_secs(1),
+            direct: None,
         };
         Ok(Some(HealthPort {
             address,

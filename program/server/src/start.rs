@@ -12,7 +12,7 @@
 //!
 //! Nothing is written to standard output; the log goes to standard error.
 
-use crate::address::{listen, reachable, reachable_by_others};
+use crate::address::{Listen, listen, reachable, reachable_by_others};
 use crate::admin::AdminServer;
 use crate::announcement::Announcement;
 use crate::background;
@@ -34,7 +34,7 @@ use crate::telemetry::Telemetry;
 use crate::write_watch;
 use orrery_admin::Components;
 use orrery_console::{Base, Database, WithConsole};
-use orrery_gateway::{ConnectionLimits, Gateway, LogLevel, Patience, Port, serve};
+use orrery_gateway::{ConnectionLimits, DirectMode, Gateway, LogLevel, Patience, Port, serve};
 use std::fmt;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -375,8 +375,22 @@ impl ClientPort {
             return Ok(ClientPort::OfNode(Box::new(node)));
         }
         let listeners = listen(&config.clients.listen, config.clients.takes_free_port).await;
-        let listeners =
+        let mut listeners =
             listeners.map_err(|(wanted, error)| cannot_listen(config, wanted, &error))?;
+        // The second port has the same services: its address is that of the frames.
+        if let Some(port) = config.clients.direct.port {
+            let wanted: Vec<Listen> = config
+                .clients
+                .listen
+                .iter()
+                .map(|at| at.with_port(port))
+                .collect();
+            let opened = listen(&wanted, false).await;
+            let opened = opened.map_err(|(wanted, error)| {
+                Failure::Failed(format!("--direct: cannot listen on {wanted}: {error}"))
+            })?;
+            listeners.extend(opened);
+        }
         Ok(ClientPort::Opened(listeners))
     }
 
@@ -429,6 +443,10 @@ fn client_port(
         patience: Patience::default(),
         spin: config.clients.spin,
         drain: DRAIN_TIMEOUT,
+        direct: match config.clients.direct.addresses {
+            DirectMode::Off => None,
+            _ => Some(server.gateway.clone()),
+        },
     }
 }
 
@@ -444,5 +462,6 @@ fn private_port(server: &Server) -> Port<Gateway> {
         patience: Patience::default(),
         spin: Duration::ZERO,
         drain: DRAIN_TIMEOUT,
+        direct: None,
     }
 }

@@ -1,6 +1,6 @@
 //! Checks of the endpoint: the port, the program behind the port, the clock, the key.
 
-use super::{Environment, Finding, Subject, certificate};
+use super::{Environment, Finding, Subject, certificate, direct};
 use crate::ports::{holder_of, listens_for_others};
 use bytes::Bytes;
 use http_body_util::Full;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 
 /// Time for one connection or one exchange.
-const TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 /// Difference of the clocks from which on signatures are refused.
 const SIGNATURE_SECONDS: i64 = 15 * 60;
 /// Difference of the clocks that is worth a warning.
@@ -67,7 +67,7 @@ struct Program {
 }
 
 /// Names of checks that need an answer.
-const NEED_ANSWER: [&str; 3] = ["certificate", "clock", "key"];
+const NEED_ANSWER: [&str; 4] = ["certificate", "clock", "key", "direct"];
 
 /// Runs the checks.
 pub(super) async fn check(subject: &Subject, environment: Environment<'_>) -> Vec<Finding> {
@@ -106,10 +106,12 @@ pub(super) async fn check(subject: &Subject, environment: Environment<'_>) -> Ve
         .map(|(server, local)| local.as_second().saturating_sub(server.as_second()));
     findings.push(clock(skew));
     if !program.speaks_the_protocol {
-        findings.push(Finding::skipped("key", "no server of the protocol answers"));
+        let skipped = |check| Finding::skipped(check, "no server of the protocol answers");
+        findings.extend(["key", "direct"].map(skipped));
         return findings;
     }
     findings.extend(key(&connection, &target, skew).await);
+    findings.push(direct::check(&connection, &target).await);
     findings
 }
 
@@ -213,7 +215,7 @@ async fn program(connection: &Connection) -> Result<Program, String> {
 }
 
 /// Returns a text of another program without control characters, and not without end.
-fn printable(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     text.chars()
         .filter(|c| !c.is_control())
         .take(PRINTED_MAX)

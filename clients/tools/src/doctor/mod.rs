@@ -3,6 +3,7 @@
 //! ```text
 //! endpoint     port, program behind the port, clock, key
 //! certificate  validity, names and trust of a server's certificate
+//! direct       addresses of the direct connection mode
 //! directory    data directory: rights, files, format, lock, free space, sync
 //! system       limits, environment variables, Java
 //! ```
@@ -14,6 +15,7 @@
 //! Left out: the content of the data (`orrery repair` checks it), and other machines.
 
 mod certificate;
+mod direct;
 mod directory;
 mod endpoint;
 mod system;

@@ -107,6 +107,11 @@ const VERSIONS: &[&str] = &[
     "2024-06-06",
 ];
 
+/// Returns true for a version of the protocol.
+pub(crate) fn is_known_version(text: &str) -> bool {
+    VERSIONS.contains(&text)
+}
+
 /// The first version that shows a partition key in containers that were created without one.
 const SYSTEM_KEY_VERSION: &str = "2018-12-31";
 
@@ -742,7 +747,7 @@ static HEADERS: &[Header] = &[
          without the sub-status 1004",
         "not a version of the service: 400",
         |a, v| {
-            if VERSIONS.contains(&v.text) {
+            if is_known_version(v.text) {
                 // Dates sort as text.
                 a.has_short_tokens = v.text < LONG_TOKEN_VERSION;
                 a.hides_system_keys = v.text < SYSTEM_KEY_VERSION;

@@ -1,6 +1,7 @@
 //! One recorded request, and how it is made from a request and its reply.
 
 use crate::call::Call;
+use crate::direct::Transport;
 use crate::metrics::RequestKind;
 use crate::reply::Reply;
 use crate::route::Path;
@@ -68,6 +69,8 @@ pub struct RequestRecord {
     pub operation: &'static str,
     /// The type of the addressed resource.
     pub resource_type: &'static str,
+    /// The transport by which the request came.
+    pub transport: Transport,
     /// The method.
     pub method: String,
     /// The id of the database; empty without one.
@@ -155,6 +158,7 @@ impl RequestRecord {
             time_ms,
             operation: kind.operation_name(),
             resource_type: kind.resource_type(),
+            transport: Transport::of(head),
             method: head.method.as_str().to_owned(),
             database,
             container,
@@ -206,6 +210,7 @@ impl RequestRecord {
             time_ms: 0,
             operation: "read_item",
             resource_type: "docs",
+            transport: Transport::Http,
             method: "GET".into(),
             database: String::new(),
             container: String::new(),

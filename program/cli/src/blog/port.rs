@@ -55,6 +55,7 @@ pub(crate) fn port(
         patience: Patience::default(),
         spin: Duration::ZERO,
         drain: DRAIN_TIMEOUT,
+        direct: None,
     }
 }
 

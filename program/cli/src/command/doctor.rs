@@ -12,8 +12,8 @@ Examples:
   Another server, for a script:
     orrery doctor --endpoint https://db.example:8081 --key-file account.key --json
 
-The checks are: port and program behind the port, certificate, clock, key, data directory, open
-files, environment variables, Java. Each line is ok, warning, problem or skipped; a line that begins
+The checks are: port and program behind the port, certificate, clock, key, addresses of the direct
+mode, data directory, open files, environment variables, Java. Each line is ok, warning, problem or skipped; a line that begins
 with -> says what to do. Nothing is changed, and no key is printed.
 
 Exit codes:

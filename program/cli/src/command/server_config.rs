@@ -1,5 +1,6 @@
 //! The configuration of a server from the arguments of `orrery start`.
 
+use super::direct;
 use super::start::{
     AdminListen, Balance, ConsoleMode, CrossPartitionQueries, Entra, Profile, StandbyReads,
     StartArguments, StoreKind, Switch,
@@ -25,8 +26,10 @@ impl StartArguments {
     /// [`Failure::Usage`] for options that contradict each other; [`Failure::Failed`] if the path
     /// of this program is not known.
     pub(crate) fn into_config(self) -> Result<ServerConfig, Failure> {
+        let fleet = self.fleet()?;
+        let is_local = self.listen.iter().all(|listen| listen.is_loopback());
+        let (direct, advertise) = (self.direct, self.direct_advertise.clone());
         Ok(ServerConfig {
-            fleet: self.fleet()?,
             engine: self.engine(),
             log: self.log(),
             admin: self.admin(),
@@ -46,7 +49,9 @@ impl StartArguments {
                 spin: Duration::from_micros(self.spin),
                 allowed_hosts: [self.allow_hosts, self.console_hosts].concat(),
                 cors: self.cors,
+                direct: direct::config(direct, advertise, is_local, fleet.is_some())?,
             },
+            fleet,
             tls: TlsConfig {
                 certificate: self.tls_cert,
                 key: self.tls_key,

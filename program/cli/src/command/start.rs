@@ -1,6 +1,7 @@
 //! Arguments of `orrery start`, with the types of their values.
 
 use super::definition::InitMode;
+use super::direct::{self, Direct};
 use crate::retention::VersionRetention;
 use crate::sizes::{PartitionSize, memory_limit};
 use clap::{Args, Parser, ValueEnum};
@@ -165,6 +166,20 @@ pub(crate) struct StartArguments {
     /// Account endpoint reported to clients [default: the address that each request used]
     #[arg(long, value_name = "URL", env = "ORRERY_ENDPOINT")]
     pub(crate) endpoint: Option<String>,
+    /// Direct connection mode of .NET and Java, over TLS: 'on' takes frames on the port for
+    /// clients, a number on a second port with this number too, and 'off' tells clients to use the
+    /// gateway mode [default: on if only this machine can reach the server, else off]
+    #[arg(long, value_name = "on|off|PORT", env = "ORRERY_DIRECT")]
+    pub(crate) direct: Option<Direct>,
+    /// Address that clients of the direct mode connect to, where neither the address that they
+    /// have used for HTTPS nor --endpoint is right, as behind a port that is mapped alone
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        env = "ORRERY_DIRECT_ADVERTISE",
+        value_parser = direct::parse_place
+    )]
+    pub(crate) direct_advertise: Option<String>,
     /// File with the account keys [default: the well-known key of the emulator]
     #[arg(long, value_name = "FILE", env = "ORRERY_KEY_FILE")]
     pub(crate) key_file: Option<PathBuf>,

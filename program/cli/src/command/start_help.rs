@@ -33,6 +33,8 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "max-connections-per-address",
             "spin",
             "endpoint",
+            "direct",
+            "direct-advertise",
         ],
     ),
     (

@@ -366,11 +366,18 @@ pub(crate) const SETTINGS: &[Setting] = &[
         &["enabletableendpoint", "tableport"],
         "This server has the API for NoSQL only",
     ),
-    refused(
+    fulfilled(
         "direct-ports",
+        "PORTS",
         &[],
-        &["directports", "computeport"],
-        "This server has no direct mode: let clients use gateway mode",
+        &["directports"],
+        "The port for clients takes the direct mode too; ORRERY_DIRECT names a second one",
+    ),
+    refused(
+        "compute-port",
+        &[],
+        &["computeport"],
+        "The port for clients takes all requests",
     ),
     refused(
         "commands",

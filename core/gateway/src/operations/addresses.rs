@@ -1,0 +1,153 @@
+//! The addresses of replicas, which clients of the direct mode ask for over HTTP.
+//!
+//! A physical partition has one copy here. It is answered as two addresses of one place, a primary
+//! and a secondary: without a secondary, clients ask for the addresses again before each read of
+//! strong consistency.
+
+use super::Progress;
+use crate::call::Call;
+use crate::direct::DirectMode;
+use crate::hosts::authority_of_url;
+use crate::reply::Reply;
+use crate::route::Path;
+use orrery_engine::Engine;
+use orrery_engine::request::Charge;
+use orrery_model::words::shortened;
+use orrery_model::{Error, Json, Result, object};
+
+/// The name of the range of what is above containers, in addresses.
+const MASTER: &str = "M";
+/// The most ranges of one request; clients ask for up to 50.
+const RANGES_MAX: usize = 1_000;
+/// The port of a URL without one.
+const HTTPS_PORT: u16 = 443;
+
+/// Answers the addresses of the ranges that the query string names, or of the master, which serves
+/// what is above containers. Ranges that do not exist are left out, as clients expect it after a
+/// split.
+///
+/// # Errors
+/// 400 where the direct mode is not offered, 404 for a container that does not exist.
+pub(super) fn read(engine: &Engine, call: &Call) -> Result<Progress> {
+    let place = place(call)?;
+    let query = call.query.as_deref().unwrap_or_default();
+    let asked = Path::from_resolve_for(Some(query));
+    let asked = asked.ok_or_else(|| Error::bad("The parameter $resolveFor is missing."))?;
+    let mut addresses = Vec::new();
+    if asked.is_in_container() {
+        let container = asked.container(engine)?;
+        let wanted = range_ids(query)?;
+        for partition in container.partitions().iter() {
+            let id = partition.id;
+            if wanted.as_ref().is_none_or(|wanted| wanted.contains(&id)) {
+                let id = id.to_string();
+                addresses.push(address(&place, &id, true));
+                addresses.push(address(&place, &id, false));
+            }
+        }
+    } else {
+        addresses.push(address(&place, MASTER, true));
+        addresses.push(address(&place, MASTER, false));
+    }
+    let body = object! {
+        "_rid" => "",
+        "_count" => addresses.len() as u64,
+        "Addresss" => addresses, // as the service spells it
+    };
+    let mut reply = Reply::json(200, Json::Object(body).to_text());
+    reply.charge = Charge::default();
+    Ok(Progress::Complete(reply))
+}
+
+/// Returns the host and port that clients connect to.
+///
+/// # Errors
+/// 400 if the direct mode is off or the client has asked over plain HTTP, and for an address that
+/// clients cannot connect to.
+fn place(call: &Call) -> Result<String> {
+    let account = &call.account;
+    if call.scheme != "https" {
+        return Err(not_offered(
+            "it needs TLS, and this request came over http: use https:// in the client",
+        ));
+    }
+    if account.direct == DirectMode::Off {
+        return Err(not_offered(
+            "it is off on this server: start the server with --direct on",
+        ));
+    }
+    if let DirectMode::At(place) = &account.direct {
+        return Ok(place.clone());
+    }
+    // The address of the account is that which clients use for all requests.
+    let authority = match &account.endpoint {
+        Some(endpoint) => authority_of_url(endpoint),
+        None => call.host.as_deref().and_then(authority_of_url),
+    };
+    let (host, port) = authority.ok_or_else(|| Error::bad("The request names no host."))?;
+    if host.contains(':') {
+        return Err(not_offered(
+            "its clients cannot use an address of IPv6: use a name such as localhost, or start \
+             the server with --direct-advertise NAME:PORT",
+        ));
+    }
+    let port = match account.direct {
+        DirectMode::Port(port) => port,
+        _ => port.unwrap_or(HTTPS_PORT),
+    };
+    Ok(format!("{host}:{port}"))
+}
+
+/// Returns the refusal of the direct mode. Clients show the text of a 400 to their users at once.
+fn not_offered(reason: &str) -> Error {
+    Error::unsupported(format!(
+        "The direct connection mode (address resolution; {reason}; or choose the gateway mode in \
+         the client, such as ConnectionMode.Gateway or gatewayMode())"
+    ))
+}
+
+/// Returns the ids of the ranges that a query string names; `None` if it names none.
+///
+/// # Errors
+/// 400 for ids that are no numbers, and too many of them.
+fn range_ids(query: &str) -> Result<Option<Vec<u32>>> {
+    let mut parameters = query.split('&').filter_map(|part| part.split_once('='));
+    let names = ["$partitionKeyRangeIds", "%24partitionKeyRangeIds"];
+    let Some((_, text)) = parameters.find(|(name, _)| names.contains(name)) else {
+        return Ok(None);
+    };
+    let mut ids = Vec::new();
+    for id in text.replace("%2C", ",").replace("%2c", ",").split(',') {
+        let id = id.parse().map_err(|_| {
+            let id = shortened(id);
+            Error::bad(format!(
+                "'{id}' in $partitionKeyRangeIds is no id of a range."
+            ))
+        })?;
+        ids.push(id);
+        if ids.len() > RANGES_MAX {
+            return Err(Error::bad(format!(
+                "At most {RANGES_MAX} ranges may be asked for at once."
+            )));
+        }
+    }
+    Ok(Some(ids))
+}
+
+/// Returns one address. Clients use the scheme, the host and the port; the path tells which range
+/// and which copy a frame was sent to.
+fn address(place: &str, range: &str, is_primary: bool) -> Json {
+    let replica = match is_primary {
+        true => "0p",
+        false => "1s",
+    };
+    let uri = format!("rntbd://{place}/apps/0/services/0/partitions/{range}/replicas/{replica}/");
+    Json::Object(object! {
+        "_rid" => "",
+        "isPrimary" => is_primary,
+        "protocol" => "rntbd",
+        "physcialUri" => uri, // as the service spells it
+        "partitionKeyRangeId" => range,
+        "partitionIndex" => format!("{range}@0"),
+    })
+}
