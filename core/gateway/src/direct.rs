@@ -127,8 +127,6 @@ pub struct FrameAnswer {
     pub(crate) head: Bytes,
     /// The payload, if it is large.
     pub(crate) payload: Bytes,
-    /// True if the credentials of the request were accepted.
-    pub(crate) is_authenticated: bool,
 }
 
 impl FrameService for Gateway {
@@ -177,11 +175,7 @@ impl Gateway {
             (None, Some(call)) => position_of(call, self.engine()),
             (None, None) => None,
         };
-        let frame = AnswerFrame {
-            position,
-            is_authenticated: call.is_some(),
-        };
-        Ok(frame.write(reply, &request))
+        Ok(AnswerFrame { position }.write(reply, &request))
     }
 }
 

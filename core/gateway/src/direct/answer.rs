@@ -20,8 +20,6 @@ const SCHEMA_VERSION: &str = "1.18";
 pub(super) struct AnswerFrame {
     /// The position of the reply, or the present one of the partition that it is about.
     pub(super) position: Option<Position>,
-    /// True if the credentials of the request were accepted.
-    pub(super) is_authenticated: bool,
 }
 
 impl AnswerFrame {
@@ -70,7 +68,6 @@ impl AnswerFrame {
         FrameAnswer {
             head: head.into(),
             payload,
-            is_authenticated: self.is_authenticated,
         }
     }
 

@@ -352,7 +352,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
         let answer = FrameAnswer {
             head: frame.finish(&[]).into(),
             payload: Bytes::new(),
-            is_authenticated: false,
         };
         self.send(answer, Some(guard));
         Ok(())
@@ -415,7 +414,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
         if length > SKIPPED_BYTES {
             return Err(io::Error::other("a payload of more than a gigabyte"));
         }
-        if !self.is_authenticated && !self.service.knows_sender(&arriving.request) {
+        if !self.authenticate(&arriving.request) {
             return Ok(());
         }
         if length > limits::REQUEST_BODY_BYTES {
@@ -427,6 +426,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
             Err(refusal) => arriving.drop_payload(refusal),
         }
         Ok(())
+    }
+
+    /// Returns true if the client has sent accepted credentials with this request or an earlier one.
+    /// Each request is checked by itself when it is carried out; this decides what is kept.
+    fn authenticate(&mut self, request: &FrameRequest) -> bool {
+        self.is_authenticated = self.is_authenticated || self.service.knows_sender(request);
+        self.is_authenticated
     }
 
     /// Begins a request that has arrived.
@@ -441,6 +447,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
             self.send(request.refuse(address_gone()), Some(guard));
             return Ok(());
         }
+        self.authenticate(&request);
         let memory = &self.memory;
         let held = self
             .held
@@ -475,7 +482,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
         guard: Option<RequestGuard>,
     ) -> io::Result<()> {
         let answer = answer.map_err(io::Error::other)?;
-        self.is_authenticated |= answer.is_authenticated;
         self.send(answer, guard);
         Ok(())
     }

@@ -238,10 +238,7 @@ impl FrameRequest {
 
     /// Returns the answer to a request that is refused before anything was done for it.
     pub fn refuse(&self, error: Error) -> FrameAnswer {
-        let frame = super::AnswerFrame {
-            position: None,
-            is_authenticated: false,
-        };
+        let frame = super::AnswerFrame { position: None };
         frame.write(Reply::failed(error), self)
     }
 }
