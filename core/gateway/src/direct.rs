@@ -35,13 +35,14 @@ use crate::call::Call;
 use crate::connection::Connection;
 use crate::faults::Unanswered;
 use crate::gateway::{End, Gateway, Handled};
+use crate::metrics::RequestKind;
 use crate::operations::Operation;
 use crate::reply::Reply;
 use answer::AnswerFrame;
 use bytes::Bytes;
 use http_body_util::Full;
 use orrery_engine::Engine;
-use orrery_engine::request::Position;
+use orrery_engine::request::{Charge, Position};
 use orrery_model::{Error, Kind, Result};
 pub use request::FrameRequest;
 use std::future::Future;
@@ -155,10 +156,14 @@ impl Gateway {
         body: Bytes,
         connection: &Connection,
     ) -> std::result::Result<FrameAnswer, Unanswered> {
+        let metrics = self.metrics();
+        metrics.direct_requests.add(1);
         if let Some(refusal) = request.refusal.take() {
+            let (status, sub_status) = (refusal.status(), refusal.sub_status());
+            let kind = RequestKind::Unknown;
+            metrics.record(kind, status, sub_status, 0.0, Charge::default());
             return Ok(request.refuse(refusal));
         }
-        self.metrics().direct_requests.add(1);
         request.set_content(&body);
         let activity = request.activity_header();
         let body = Full::new(body);

@@ -1,10 +1,10 @@
 //! Connections: one port for TLS and plain text, HTTP/1.1, HTTP/2 and frames of the direct mode.
 //!
 //! The first byte of a connection distinguishes TLS from plain text. Inside either, the first bytes
-//! distinguish HTTP/1.1 from HTTP/2 (by ALPN or prior knowledge), and within TLS frames from both. Everything that a client could
-//! delay has a limit: the first byte, the handshake, the head of a request, the time between two
-//! requests, the reading of an answer (`activity.rs`), the number of connections
-//! (`connections.rs`), and the wait at shutdown.
+//! distinguish HTTP/1.1 from HTTP/2 (by ALPN or prior knowledge), and within TLS frames from both.
+//! Everything that a client could delay has a limit: the first byte, the handshake, the head of a
+//! request, the time between two requests, the reading of an answer (`activity.rs`), the number of
+//! connections (`connections.rs`), and the wait at shutdown.
 
 use crate::activity::{Activity, Check, CloseReason, HeldRequest, PacedStream, Patience, Stage};
 use crate::connection::{Connection, NoMemoryForHead, Scheme};

@@ -12,6 +12,7 @@
 //! for the exporter, which must remove its values.
 //! Left out: the protocol of the export, and spans inside the engine.
 
+use crate::direct::Transport;
 use crate::metrics::{RequestKind, SpanCounters};
 use crate::request_log::{Finished, container_names, partition_count, returned_rows};
 use http::HeaderMap;
@@ -161,6 +162,8 @@ pub struct RequestSpan {
     pub partitions: u64,
     /// Text of a query as sent.
     pub query: Option<String>,
+    /// The transport by which the request came.
+    pub transport: Transport,
     /// Method of HTTP.
     pub method: String,
     /// Activity id.
@@ -283,6 +286,7 @@ impl SpanRecorder {
             query: query
                 .map(|query| query.text)
                 .filter(|text| text.len() <= QUERY_BYTES),
+            transport: Transport::of(head),
             method: head.method.as_str().to_owned(),
             activity_id: finished.activity_id.to_owned(),
             user_agent: shortened(user_agent.unwrap_or_default(), USER_AGENT_BYTES),

@@ -6,7 +6,7 @@
 
 use crate::wire::{AnyValue, ArrayValue, KeyValue, Span, Status, Value};
 use orrery_engine::query_form;
-use orrery_gateway::{RequestKind, RequestSpan};
+use orrery_gateway::{RequestKind, RequestSpan, Transport};
 
 /// The kind of the span of a server.
 const KIND_SERVER: i32 = 2;
@@ -118,7 +118,11 @@ fn attributes(span: &RequestSpan, operation: String) -> Vec<KeyValue> {
     let charge = Value::Double(span.charge_ru);
     all.push(attribute("azure.cosmosdb.operation.request_charge", charge));
     all.push(text("azure.cosmosdb.consistency.level", span.consistency));
-    all.push(text("azure.cosmosdb.connection.mode", "gateway"));
+    let mode = match span.transport {
+        Transport::Http => "gateway",
+        Transport::Direct => "direct",
+    };
+    all.push(text("azure.cosmosdb.connection.mode", mode));
     let region = AnyValue {
         value: Some(Value::Text(span.region.to_string())),
     };
@@ -182,6 +186,7 @@ mod tests {
     fn span(name: &str) -> RequestSpan {
         let address = SocketAddr::from(([127, 0, 0, 1], 8081));
         RequestSpan {
+            transport: Transport::Http,
             trace_id: [1; 16],
             span_id: [2; 8],
             parent_span_id: None,

@@ -9,7 +9,7 @@ mod blog;
 mod cert;
 mod config;
 mod definition;
-mod direct;
+pub(crate) mod direct;
 mod doctor;
 mod emulator;
 mod export;

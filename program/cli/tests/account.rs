@@ -207,7 +207,7 @@ fn a_region_named_twice_is_refused_at_the_start() {
 }
 
 #[test]
-fn a_client_in_direct_mode_is_told_to_choose_the_gateway() {
+fn over_http_a_client_in_direct_mode_is_told_the_remedy() {
     let server = server(&[]);
     let mut client = server.client();
     client.make_posts();
@@ -235,6 +235,7 @@ fn a_client_in_direct_mode_is_told_to_choose_the_gateway() {
             "{}",
             answer.text()
         );
+        assert!(answer.text().contains("https://"), "{}", answer.text());
         assert!(answer.text().contains("gateway mode"), "{}", answer.text());
     }
     let masters = "/addresses/?$resolveFor=dbs&$filter=protocol%20eq%20rntbd";

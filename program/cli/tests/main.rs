@@ -33,6 +33,7 @@ mod connections;
 mod console;
 mod containers;
 mod data_dir;
+mod direct;
 mod doctor;
 mod emulator;
 mod faults;

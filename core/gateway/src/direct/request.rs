@@ -255,10 +255,7 @@ fn translate(head: &RequestHead<'_>, context: &ClientContext) -> Result<Parts> {
         )));
     };
     let Some(resource) = RESOURCES.iter().find(|row| row.number == head.resource) else {
-        let number = head.resource;
-        return Err(Error::unsupported(format!(
-            "The resource type {number:#04x} in a frame of the direct mode"
-        )));
+        return Err(refused_resource(head.resource));
     };
     let mut parts = Request::new(()).into_parts().0;
     parts.method = operation.method.clone();
@@ -271,6 +268,24 @@ fn translate(head: &RequestHead<'_>, context: &ClientContext) -> Result<Parts> {
             .map(str::to_owned),
     });
     Ok(parts)
+}
+
+/// Returns the refusal of a resource type that SDKs send over HTTP.
+fn refused_resource(number: u16) -> Error {
+    const NAMES: [(u16, &str); 7] = [
+        (0x04, "attachment"),
+        (0x0F, "offer"),
+        (0x14, "account"),
+        (0x16, "partition key range"),
+        (0x18, "schema"),
+        (0x20, "partition key"),
+        (0x23, "client encryption key"),
+    ];
+    let known = NAMES.iter().find(|(known, _)| *known == number);
+    let name = known.map_or("unknown", |(_, name)| name);
+    Error::unsupported(format!(
+        "The resource type {number:#04x} ({name}) in a frame of the direct mode"
+    ))
 }
 
 /// Returns the path of a request: by names if the frame names the database, else by resource ids.

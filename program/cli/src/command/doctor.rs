@@ -13,8 +13,8 @@ Examples:
     orrery doctor --endpoint https://db.example:8081 --key-file account.key --json
 
 The checks are: port and program behind the port, certificate, clock, key, addresses of the direct
-mode, data directory, open files, environment variables, Java. Each line is ok, warning, problem or skipped; a line that begins
-with -> says what to do. Nothing is changed, and no key is printed.
+mode, data directory, open files, environment variables, Java. Each line is ok, warning, problem or
+skipped; a line that begins with -> says what to do. Nothing is changed, and no key is printed.
 
 Exit codes:
   0  no problem

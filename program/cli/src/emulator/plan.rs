@@ -3,7 +3,7 @@
 use super::announce::AnnouncementOptions;
 use super::table::{Effect, SETTINGS};
 use super::values::Values;
-use crate::command::{EmulatorArguments, StartArguments, throughput};
+use crate::command::{EmulatorArguments, StartArguments, direct, throughput};
 use crate::retention::VersionRetention;
 use orrery_client::Secret;
 use orrery_gateway::{Consistency, LogLevel};
@@ -39,9 +39,12 @@ pub(super) fn plan(
     arguments: &EmulatorArguments,
     values: &Values,
 ) -> Result<(ServerConfig, AnnouncementOptions), Failure> {
-    let mut config = StartArguments::defaults()
-        .map_err(Failure::Usage)?
-        .into_config()?;
+    let defaults = StartArguments::defaults().map_err(Failure::Usage)?;
+    // Programs against the emulator use the direct mode of their SDK, wherever the server listens.
+    let place = defaults.direct_advertise.clone();
+    let direct = direct::config(defaults.direct, place, true, false)?;
+    let mut config = defaults.into_config()?;
+    config.clients.direct = direct;
     // The settings file is that of `start`.
     config.settings_file = None;
     // A wrong port is told even if --listen makes it needless.

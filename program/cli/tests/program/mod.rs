@@ -5,6 +5,7 @@
 //! from a broken connection, which tests that kill the server need.
 
 mod figures;
+pub(crate) mod frames;
 mod item_keys;
 mod manage;
 mod message;

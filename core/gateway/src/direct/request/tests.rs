@@ -69,7 +69,7 @@ fn a_frame_that_names_something_else_is_refused_by_name() {
     for (resource, operation, named) in [
         (3, 0x42, "operation 0x42"),
         (3, 0xFFFF, "operation 0xffff"),
-        (0x0F, 3, "resource type 0x0f"),
+        (0x0F, 3, "resource type 0x0f (offer)"),
     ] {
         let refused = line(resource, operation, &[]);
         assert!(refused.starts_with("400 "), "{refused}");
