@@ -3,6 +3,7 @@
 
 use crate::account::{Account, AccountRegions};
 use crate::auth::Caller;
+use crate::direct::DirectPlaces;
 use crate::headers::{Content, RequestHeaders};
 use crate::route::{Path, Target};
 use bytes::Bytes;
@@ -31,6 +32,8 @@ pub(crate) struct Call {
     pub(crate) host: Option<String>,
     /// The query string of a request for addresses.
     pub(crate) query: Option<String>,
+    /// The places of a fleet, for a request for addresses.
+    pub(crate) places: Option<DirectPlaces>,
     /// Set when the client no longer waits for the answer.
     pub(crate) cancel: Cancel,
     /// The memory of the answer, until the answer has a body.
@@ -398,6 +401,7 @@ mod tests {
         Call {
             regions: None,
             query: None,
+            places: None,
             caller,
             path,
             target: Target::Items,

@@ -104,6 +104,10 @@ pub(crate) struct DirectRequest {
     pub(crate) cached_container: Option<String>,
 }
 
+/// The answer to a frame, when there is one.
+pub type FrameFuture =
+    Pin<Box<dyn Future<Output = std::result::Result<FrameAnswer, Unanswered>> + Send>>;
+
 /// Answers the frames of a port.
 pub trait FrameService: Send + Sync {
     /// Returns true if the credentials of a request are accepted.
@@ -118,7 +122,7 @@ pub trait FrameService: Send + Sync {
         request: FrameRequest,
         body: Bytes,
         connection: Connection,
-    ) -> Pin<Box<dyn Future<Output = std::result::Result<FrameAnswer, Unanswered>> + Send>>;
+    ) -> FrameFuture;
 }
 
 /// The answer to a frame.
@@ -128,41 +132,83 @@ pub struct FrameAnswer {
     pub(crate) head: Bytes,
     /// The payload, if it is large.
     pub(crate) payload: Bytes,
+    /// The status.
+    pub status: u16,
+}
+
+/// The end of a request that came as a frame to a gateway.
+#[derive(Debug)]
+pub enum FrameOutcome {
+    /// The answer goes to the client.
+    Answered(FrameAnswer),
+    /// Another process owns the partition that the request needs, whose number in the store this
+    /// is; `None` for several partitions. Nothing was done.
+    NotOwned(Option<u64>),
+}
+
+/// The places that clients of the direct mode connect to, on a fleet: an extension of a request for
+/// addresses, which no byte from the network becomes.
+#[derive(Clone)]
+pub struct DirectPlaces {
+    /// The URL of the node that serves what is above containers, and each partition that no other
+    /// node owns.
+    pub leaseholder: String,
+    /// Returns the URL of another node that owns a partition, by the number of the partition in the
+    /// store.
+    pub owner: Arc<dyn Fn(u64) -> Option<String> + Send + Sync>,
+}
+
+impl std::fmt::Debug for DirectPlaces {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DirectPlaces")
+            .field("leaseholder", &self.leaseholder)
+            .finish_non_exhaustive()
+    }
 }
 
 impl FrameService for Gateway {
     fn knows_sender(&self, request: &FrameRequest) -> bool {
-        request.refusal.is_none() && Gateway::knows_sender(self, &request.head)
+        self.knows_sender_of(request)
     }
 
     fn answer(
         self: Arc<Self>,
-        request: FrameRequest,
+        mut request: FrameRequest,
         body: Bytes,
         connection: Connection,
-    ) -> Pin<Box<dyn Future<Output = std::result::Result<FrameAnswer, Unanswered>> + Send>> {
-        Box::pin(async move { self.handle_frame(request, body, &connection).await })
+    ) -> FrameFuture {
+        Box::pin(async move {
+            match self.handle_frame(&mut request, body, &connection).await? {
+                FrameOutcome::Answered(answer) => Ok(answer),
+                FrameOutcome::NotOwned(_) => Ok(request.address_gone()),
+            }
+        })
     }
 }
 
 impl Gateway {
-    /// Answers a request that came as a frame, as [`Gateway::handle`] does with one of HTTP.
+    /// Returns true if the credentials of a request that came as a frame are accepted.
+    pub fn knows_sender_of(&self, request: &FrameRequest) -> bool {
+        request.refusal.is_none() && self.knows_sender(&request.head)
+    }
+
+    /// Carries out a request that came as a frame, as [`Gateway::handle`] does with one of HTTP.
     ///
     /// # Errors
     /// A fault rule demands that the connection is closed without a reply.
-    async fn handle_frame(
+    pub async fn handle_frame(
         &self,
-        mut request: FrameRequest,
+        request: &mut FrameRequest,
         body: Bytes,
         connection: &Connection,
-    ) -> std::result::Result<FrameAnswer, Unanswered> {
+    ) -> std::result::Result<FrameOutcome, Unanswered> {
         let metrics = self.metrics();
-        metrics.direct_requests.add(1);
         if let Some(refusal) = request.refusal.take() {
+            metrics.direct_requests.add(1);
             let (status, sub_status) = (refusal.status(), refusal.sub_status());
             let kind = RequestKind::Unknown;
             metrics.record(kind, status, sub_status, 0.0, Charge::default());
-            return Ok(request.refuse(refusal));
+            return Ok(FrameOutcome::Answered(request.refuse(refusal)));
         }
         request.set_content(&body);
         let activity = request.activity_header();
@@ -172,15 +218,21 @@ impl Gateway {
             .await;
         let reply = match end {
             End::Answered(reply) => *reply,
-            End::NotOwned(..) => Reply::failed(address_gone()),
-            End::Unanswered => return Err(Unanswered),
+            // The node that owns the partition counts the request.
+            End::NotOwned(not_owned, _) => return Ok(FrameOutcome::NotOwned(not_owned.partition)),
+            End::Unanswered => {
+                metrics.direct_requests.add(1);
+                return Err(Unanswered);
+            }
         };
+        metrics.direct_requests.add(1);
         let position = match (reply.position, &call) {
             (Some(position), _) => Some(position),
             (None, Some(call)) => position_of(call, self.engine()),
             (None, None) => None,
         };
-        Ok(AnswerFrame { position }.write(reply, &request))
+        let answer = AnswerFrame { position }.write(reply, request);
+        Ok(FrameOutcome::Answered(answer))
     }
 }
 

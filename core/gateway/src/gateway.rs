@@ -453,6 +453,7 @@ impl Gateway {
             scheme: connection.scheme.name(),
             host: Some(host(head, connection)),
             query: address_query(checked.target, head),
+            places: head.extensions.get().cloned(),
             cancel: Cancel::default(),
             answer: Arc::new(self.body_memory.answer()),
         });

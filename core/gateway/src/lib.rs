@@ -115,7 +115,10 @@ pub use auth::{Directory, DirectoryError, Keys, KeysError};
 pub use connection::{Connection, Scheme, TrustedAccess};
 pub use connections::ConnectionLimits;
 pub use cors::{Cors, CorsError};
-pub use direct::{DirectMode, FrameAnswer, FrameRequest, FrameService, Transport};
+pub use direct::{
+    DirectMode, DirectPlaces, FrameAnswer, FrameFuture, FrameOutcome, FrameRequest, FrameService,
+    Transport,
+};
 pub use faults::{
     ArmedFault, FaultAnswer, FaultOutcome, FaultRule, FaultTime, Faults, Unanswered, known_statuses,
 };

@@ -19,12 +19,17 @@ pub(crate) struct Prefixed<S> {
 }
 
 impl<S: AsyncRead + Unpin> Prefixed<S> {
-    /// Reads the first bytes of a stream. Fewer arrive only if the stream ends.
+    /// Reads the first bytes of a stream. Fewer arrive only if the stream ends. A client that closes
+    /// the connection without having read all, or without the farewell of TLS, ends it as well.
     pub(crate) async fn read(mut stream: S) -> io::Result<Self> {
         let mut prefix = [0; PREFIX_BYTES];
         let mut filled = 0;
         while filled < PREFIX_BYTES {
-            let read = stream.read(&mut prefix[filled..]).await?;
+            let read = match stream.read(&mut prefix[filled..]).await {
+                Ok(read) => read,
+                Err(error) if filled == 0 && is_end(&error) => 0,
+                Err(error) => return Err(error),
+            };
             if read == 0 {
                 break;
             }
@@ -48,6 +53,18 @@ impl<S: AsyncRead + Unpin> Prefixed<S> {
     pub(crate) fn begins_with_frame(&self) -> bool {
         self.filled == PREFIX_BYTES && self.prefix[4..] == [0; 4]
     }
+}
+
+/// Returns true for the error of a connection that its client has closed.
+fn is_end(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    let ends = [
+        BrokenPipe,
+        ConnectionAborted,
+        ConnectionReset,
+        UnexpectedEof,
+    ];
+    ends.contains(&error.kind())
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Prefixed<S> {

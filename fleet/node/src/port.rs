@@ -13,8 +13,9 @@ use bytes::Bytes;
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response, Version};
 use orrery_gateway::{
-    BodyMemory, Connection, ConnectionCounters, ConnectionLimits, Gateway, Log, Patience, Port,
-    RequestBody, Service, Unanswered, serve,
+    BodyMemory, Connection, ConnectionCounters, ConnectionLimits, DirectPlaces, FrameFuture,
+    FrameRequest, FrameService, Gateway, Log, Patience, Port, RequestBody, Service, Unanswered,
+    serve,
 };
 use orrery_model::world::World;
 use orrery_storage::Store;
@@ -39,6 +40,9 @@ const LINGER: Duration = Duration::from_millis(500);
 /// The time for which requests wait until the next leaseholder serves: it opens the data first.
 const SUCCESSOR_PATIENCE: Duration = Duration::from_secs(5);
 
+/// The path at which clients of the direct mode ask for addresses.
+const ADDRESSES: &str = "addresses";
+
 /// The settings of a client port.
 pub struct NodePortOptions {
     /// This node as others see it.
@@ -55,6 +59,8 @@ pub struct NodePortOptions {
     pub spin: Duration,
     /// The time that requests in progress get to finish when the node stops.
     pub drain: Duration,
+    /// True if the port takes frames of the direct mode.
+    pub direct: bool,
 }
 
 /// The open client port of a node: `F` answers clients while the node forwards, `S` while the node
@@ -91,6 +97,7 @@ impl<F: Service, S: Service> NodePort<F, S> {
             limits,
             spin,
             drain,
+            direct,
         } = options;
         let addresses = listeners.iter().filter_map(|one| one.local_addr().ok());
         let addresses = addresses.collect();
@@ -117,7 +124,7 @@ impl<F: Service, S: Service> NodePort<F, S> {
             patience: Patience::default(),
             spin,
             drain,
-            direct: None,
+            direct: direct.then(|| service.clone() as Arc<dyn FrameService>),
         };
         let (stop, stopped) = oneshot::channel();
         let serving = tokio::spawn(serve(port, listeners, async {
@@ -299,10 +306,59 @@ impl<F: Service, S: Service> NodeService<F, S> {
         if let Some(regions) = self.seat.members.regions(via, connection.scheme) {
             request.extensions_mut().insert(regions);
         }
+        if request.uri().path().trim_matches('/') == ADDRESSES {
+            request.extensions_mut().insert(self.places(serving));
+        }
         if serving.forwarder.concerns(&request) {
             return serving.forwarder.handle(request, &connection, via).await;
         }
         own.handle(request, &connection).await
+    }
+
+    /// Returns the places of partitions for clients of the direct mode.
+    fn places(&self, serving: &Serving) -> DirectPlaces {
+        let grantor = serving.forwarder.grantor.clone();
+        DirectPlaces {
+            leaseholder: self.seat.node.address.clone(),
+            owner: Arc::new(move |partition| {
+                let owner = grantor.owner_address(partition);
+                owner.filter(|_| !grantor.is_expired(partition))
+            }),
+        }
+    }
+
+    /// Returns the gateway that carries out frames at this node: that of the leaseholder, or that
+    /// of the partitions which this node owns.
+    fn gateway(&self) -> Option<Arc<Gateway>> {
+        match self.seat.serving() {
+            Some(serving) => Some(serving.forwarder.gateway.clone()),
+            None => self.seat.owner().map(|owner| owner.gateway().clone()),
+        }
+    }
+}
+
+impl<F: Service, S: Service> FrameService for NodeService<F, S> {
+    fn knows_sender(&self, request: &FrameRequest) -> bool {
+        self.gateway()
+            .is_some_and(|gateway| gateway.knows_sender_of(request))
+    }
+
+    fn answer(
+        self: Arc<Self>,
+        request: FrameRequest,
+        body: Bytes,
+        connection: Connection,
+    ) -> FrameFuture {
+        Box::pin(async move {
+            if let Some(serving) = self.seat.serving() {
+                let forwarder = &serving.forwarder;
+                return forwarder.handle_frame(request, body, &connection).await;
+            }
+            match self.seat.owner() {
+                Some(owner) => owner.answer_frame(request, body, &connection).await,
+                None => Ok(request.address_gone()),
+            }
+        })
     }
 }
 

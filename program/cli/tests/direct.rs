@@ -1,10 +1,9 @@
 //! The direct mode through the sockets of a server: addresses, requests as frames, and what differs
 //! from HTTP.
 
-use crate::program::frames::{Frame, Frames, Operation};
-use crate::program::{Answer, ITEMS, Request, Server, start, text};
+use crate::program::frames::{Frame, Frames, Operation, places};
+use crate::program::{ITEMS, Request, Server, start, text};
 use orrery_model::Json;
-use orrery_model::json::parse;
 use orrery_rntbd::tokens::{answer, request as tokens};
 use orrery_test_wait::wait_until;
 use std::net::TcpListener;
@@ -266,37 +265,12 @@ fn a_metadata_read_of_the_strongest_level_is_answered_and_one_of_items_is_not() 
 
 /// Asks for addresses over TLS. Returns the status and the body.
 fn addresses(server: &Server, host: &str, path: &str) -> (u16, String) {
-    let request = Request::new("GET", path)
-        .signed_as("dbs", "")
-        .header("Connection", "close");
-    let mut tls = Frames::dial(server, &server.address);
-    tls.write(&request.bytes(host, &server.key))
-        .expect("it is open");
-    let bytes = tls.rest();
-    let answer = Answer::read(&mut &bytes[..]).expect("an answer");
+    let request = Request::new("GET", path).signed_as("dbs", "");
+    let answer = Frames::over_https(server, host, request);
     (answer.status, answer.text())
 }
 
 const MASTER: &str = "/addresses/?$resolveFor=dbs&$filter=protocol%20eq%20rntbd";
-
-/// Returns the places of the addresses in an answer.
-fn places(body: &str) -> Vec<(bool, String)> {
-    let body = parse(body.as_bytes()).expect("JSON");
-    let Some(Json::Array(list)) = body.get("Addresss") else {
-        panic!("no addresses in {}", body.to_text());
-    };
-    let mut places = Vec::new();
-    for address in list {
-        let is_primary = address.get("isPrimary") == Some(&Json::Bool(true));
-        let uri = text(address, "physcialUri");
-        let place = uri.trim_start_matches("rntbd://");
-        places.push((
-            is_primary,
-            place.split('/').next().unwrap_or_default().to_owned(),
-        ));
-    }
-    places
-}
 
 #[test]
 fn an_address_is_that_which_the_client_has_used() {

@@ -2,8 +2,10 @@
 //! of a partition carries its requests out, and no write is lost or doubled when owners change.
 
 use crate::fleet::Fleet;
+use crate::program::frames::{Frame, Frames, Operation, places};
 use crate::program::{self, Answer, Client, ITEMS, Request, Server, number, text};
 use orrery_model::Json;
+use orrery_rntbd::tokens::request as tokens;
 use orrery_test_wait::{wait_for, wait_until};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -465,4 +467,70 @@ fn no_request_fails_beside_a_node_that_cannot_take_partitions_over() {
         assert_eq!(answer.status, 201, "{}", answer.text());
     }
     assert_eq!(b.stop().code, Some(0));
+}
+
+#[test]
+fn addresses_of_the_direct_mode_name_the_owner_and_other_nodes_send_clients_away() {
+    let fleet = Fleet::new(&["east"]);
+    let nodes = ["a", "b"].map(|name| start(&fleet, name, &["--direct", "on"]));
+    let mut client = nodes[0].client();
+    make_container(&mut client, "");
+    wait_until_shared(&nodes[0], 2);
+    let container = client.call(&Request::new("GET", CONTAINER)).json();
+    let rid = text(&container, "_rid");
+    let link = text(&container, "_self");
+
+    // Any node answers for the addresses, and names the owner.
+    let address_of = |node: &Server, range: &str| {
+        let wanted = format!("{link}docs")
+            .replace('/', "%2F")
+            .replace('=', "%3D");
+        let path = format!(
+            "/addresses/?$resolveFor={wanted}&$filter=protocol%20eq%20rntbd\
+             &$partitionKeyRangeIds={range}"
+        );
+        let request = Request::new("GET", &path).signed_as("docs", &rid.to_lowercase());
+        let answer = Frames::over_https(node, &node.address, request);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        places(&answer.text())[0].1.clone()
+    };
+    let mut owners = BTreeSet::new();
+    for range in client.range_ids(CONTAINER) {
+        let query = Frame::new(Operation::Query, ITEMS)
+            .text(&tokens::PARTITION_KEY_RANGE_ID, &*range)
+            .payload(r#"{"query":"SELECT VALUE COUNT(1) FROM c"}"#);
+        // A partition may change its owner between the two calls.
+        wait_until("the owner answers, and the other node does not", || {
+            let place = address_of(&nodes[0], &range);
+            let same = address_of(&nodes[1], &range);
+            let codes = nodes.each_ref().map(|node| {
+                let code = Frames::connect(node).call(&query).code();
+                (node.address == place, code)
+            });
+            let is_right = codes.iter().all(|(is_owner, code)| match is_owner {
+                true => *code == (200, 0),
+                false => *code == (410, 0),
+            });
+            match is_right && same == place {
+                true => {
+                    owners.insert(place);
+                    Ok(())
+                }
+                false => Err(codes),
+            }
+        });
+    }
+    assert_eq!(owners.len(), 2, "both nodes own partitions: {owners:?}");
+
+    // What is above containers is at the leaseholder.
+    let request = Request::new(
+        "GET",
+        "/addresses/?$resolveFor=dbs&$filter=protocol%20eq%20rntbd",
+    );
+    let request = request.signed_as("dbs", "");
+    let answer = Frames::over_https(&nodes[1], &nodes[1].address, request);
+    assert_eq!(places(&answer.text())[0].1, nodes[0].address);
+    let database = Frame::new(Operation::Read, "/dbs/blog");
+    assert_eq!(Frames::connect(&nodes[0]).call(&database).code(), (200, 0));
+    assert_eq!(Frames::connect(&nodes[1]).call(&database).code(), (410, 0));
 }

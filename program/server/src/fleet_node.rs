@@ -18,7 +18,7 @@ use crate::public_paths::PublicPaths;
 use orrery_admin::{Components, Fleet, FleetNode};
 use orrery_console::WithConsole;
 use orrery_engine::Engine;
-use orrery_gateway::Gateway;
+use orrery_gateway::{DirectMode, Gateway};
 use orrery_model::world::ShiftedWorld;
 use orrery_node::{
     DatabaseOptions, FleetOfNode, Forwarder, Host, Node, NodeContext, NodePort, NodePortOptions,
@@ -125,6 +125,7 @@ pub(crate) async fn open_port(
         limits: connection_limits(config, context),
         spin: config.clients.spin,
         drain: DRAIN_TIMEOUT,
+        direct: config.clients.direct.addresses != DirectMode::Off,
     };
     let front = |forwarder| PublicPaths {
         inner: Arc::new(forwarder),

@@ -939,6 +939,8 @@ export interface RecordedRequest {
   readonly operation: string;
   /** type of the resource */
   readonly resource: string;
+  /** http, or tcp for a frame of the direct mode */
+  readonly transport: string;
   /** method */
   readonly method: string;
   /** id of the database */

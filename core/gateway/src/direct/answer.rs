@@ -68,6 +68,7 @@ impl AnswerFrame {
         FrameAnswer {
             head: head.into(),
             payload,
+            status: reply.status,
         }
     }
 

@@ -21,7 +21,7 @@
 //! have.
 
 use super::request::ClientContext;
-use super::{FrameAnswer, FrameRequest, FrameService, address_gone};
+use super::{FrameAnswer, FrameFuture, FrameRequest, FrameService};
 use crate::activity::{Activity, CloseReason, REQUEST_BYTES, RequestGuard};
 use crate::body;
 use crate::connection::Connection;
@@ -120,7 +120,7 @@ struct Arriving {
 
 /// A request that is carried out. It is in progress until its answer is in the list of answers.
 struct InProgress {
-    answer: Pin<Box<dyn Future<Output = Result<FrameAnswer, Unanswered>> + Send>>,
+    answer: FrameFuture,
     guard: Option<RequestGuard>,
 }
 
@@ -352,6 +352,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
         let answer = FrameAnswer {
             head: frame.finish(&[]).into(),
             payload: Bytes::new(),
+            status: 200,
         };
         self.send(answer, Some(guard));
         Ok(())
@@ -444,7 +445,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
         context: &mut Context<'_>,
     ) -> io::Result<()> {
         if self.end.is_some() {
-            self.send(request.refuse(address_gone()), Some(guard));
+            self.send(request.address_gone(), Some(guard));
             return Ok(());
         }
         self.authenticate(&request);

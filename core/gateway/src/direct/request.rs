@@ -236,6 +236,27 @@ impl FrameRequest {
         self.refusal = Some(error);
     }
 
+    /// Returns the method that the request would have in HTTP.
+    pub fn method(&self) -> &Method {
+        &self.head.method
+    }
+
+    /// Returns the path that the request would have in HTTP.
+    pub fn path(&self) -> &str {
+        self.head.uri.path()
+    }
+
+    /// Returns the head that the request would have in HTTP.
+    pub fn head(&self) -> &Parts {
+        &self.head
+    }
+
+    /// Returns the answer to a request at an address that serves its partition no longer: the
+    /// client asks for the addresses again, and repeats the request.
+    pub fn address_gone(&self) -> FrameAnswer {
+        self.refuse(super::address_gone())
+    }
+
     /// Returns the answer to a request that is refused before anything was done for it.
     pub fn refuse(&self, error: Error) -> FrameAnswer {
         let frame = super::AnswerFrame { position: None };

@@ -6,7 +6,7 @@
 
 use super::Progress;
 use crate::call::Call;
-use crate::direct::DirectMode;
+use crate::direct::{DirectMode, DirectPlaces};
 use crate::hosts::authority_of_url;
 use crate::reply::Reply;
 use crate::route::Path;
@@ -14,6 +14,7 @@ use orrery_engine::Engine;
 use orrery_engine::request::Charge;
 use orrery_model::words::shortened;
 use orrery_model::{Error, Json, Result, object};
+use std::borrow::Cow;
 
 /// The name of the range of what is above containers, in addresses.
 const MASTER: &str = "M";
@@ -29,7 +30,7 @@ const HTTPS_PORT: u16 = 443;
 /// # Errors
 /// 400 where the direct mode is not offered, 404 for a container that does not exist.
 pub(super) fn read(engine: &Engine, call: &Call) -> Result<Progress> {
-    let place = place(call)?;
+    let places = Places::of(call)?;
     let query = call.query.as_deref().unwrap_or_default();
     let asked = Path::from_resolve_for(Some(query));
     let asked = asked.ok_or_else(|| Error::bad("The parameter $resolveFor is missing."))?;
@@ -40,14 +41,14 @@ pub(super) fn read(engine: &Engine, call: &Call) -> Result<Progress> {
         for partition in container.partitions().iter() {
             let id = partition.id;
             if wanted.as_ref().is_none_or(|wanted| wanted.contains(&id)) {
-                let id = id.to_string();
+                let (id, place) = (id.to_string(), places.of_partition(partition.storage_id.0)?);
                 addresses.push(address(&place, &id, true));
                 addresses.push(address(&place, &id, false));
             }
         }
     } else {
-        addresses.push(address(&place, MASTER, true));
-        addresses.push(address(&place, MASTER, false));
+        addresses.push(address(&places.master, MASTER, true));
+        addresses.push(address(&places.master, MASTER, false));
     }
     let body = object! {
         "_rid" => "",
@@ -57,6 +58,56 @@ pub(super) fn read(engine: &Engine, call: &Call) -> Result<Progress> {
     let mut reply = Reply::json(200, Json::Object(body).to_text());
     reply.charge = Charge::default();
     Ok(Progress::Complete(reply))
+}
+
+/// The places that clients connect to, as `host:port`.
+struct Places<'a> {
+    /// That of what is above containers.
+    master: String,
+    /// Those of partitions that other nodes of a fleet own.
+    fleet: Option<&'a DirectPlaces>,
+}
+
+impl Places<'_> {
+    /// Returns the places for a request.
+    ///
+    /// # Errors
+    /// As [`place`].
+    fn of(call: &Call) -> Result<Places<'_>> {
+        let place = place(call)?;
+        Ok(match &call.places {
+            Some(fleet) => Places {
+                master: place_of_node(&fleet.leaseholder)?,
+                fleet: Some(fleet),
+            },
+            None => Places {
+                master: place,
+                fleet: None,
+            },
+        })
+    }
+
+    /// Returns the place of a partition, by the number of the partition in the store.
+    fn of_partition(&self, partition: u64) -> Result<Cow<'_, str>> {
+        let owner = self.fleet.and_then(|fleet| (fleet.owner)(partition));
+        match owner {
+            Some(owner) => place_of_node(&owner).map(Cow::Owned),
+            None => Ok(Cow::Borrowed(&self.master)),
+        }
+    }
+}
+
+/// Returns the place at which clients reach a node.
+///
+/// # Errors
+/// 500 for an address of a node without a port, and for one of IPv6.
+fn place_of_node(url: &str) -> Result<String> {
+    match authority_of_url(url) {
+        Some((host, Some(port))) if !host.contains(':') => Ok(format!("{host}:{port}")),
+        _ => Err(Error::internal(format!(
+            "the address {url} of a node has no host name and port for clients of the direct mode"
+        ))),
+    }
 }
 
 /// Returns the host and port that clients connect to.

@@ -11,7 +11,10 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Request, Response};
 use http_body_util::Full;
-use orrery_gateway::{Connection, Gateway, NotOwned, RequestBody, Unanswered, error_response};
+use orrery_gateway::{
+    Connection, FrameAnswer, FrameOutcome, FrameRequest, Gateway, NotOwned, RequestBody,
+    Unanswered, error_response,
+};
 use orrery_model::sync::lock;
 use orrery_model::world::World;
 use orrery_model::{Error, Kind};
@@ -27,6 +30,9 @@ use tokio::time::{Instant, sleep};
 const PATIENCE: Duration = Duration::from_secs(15);
 /// The pause between two attempts at a partition that is being taken over.
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// The attempts at a request of the direct mode whose partition the leaseholder takes back.
+const FRAME_ATTEMPTS: usize = 3;
 
 /// The way of requests from the leaseholder to owners.
 pub(crate) struct OwnerForwarder {
@@ -134,6 +140,37 @@ impl OwnerForwarder {
             response = self.gateway.handle(request, connection).await?;
         }
         Ok(response)
+    }
+
+    /// Answers a request of the direct mode. A client whose partition another node owns asks for the
+    /// addresses again, and is sent to that node.
+    ///
+    /// # Errors
+    /// As [`Gateway::handle_frame`].
+    pub(crate) async fn handle_frame(
+        &self,
+        mut request: FrameRequest,
+        body: Bytes,
+        connection: &Connection,
+    ) -> Result<FrameAnswer, Unanswered> {
+        for _ in 0..FRAME_ATTEMPTS {
+            let outcome = self
+                .gateway
+                .handle_frame(&mut request, body.clone(), connection)
+                .await?;
+            let partition = match outcome {
+                FrameOutcome::Answered(answer) => return Ok(answer),
+                FrameOutcome::NotOwned(partition) => partition,
+            };
+            let is_elsewhere = |one: u64| {
+                self.grantor.owner_address(one).is_some() && !self.grantor.is_expired(one)
+            };
+            if partition.is_some_and(is_elsewhere) {
+                break;
+            }
+            self.take_back(partition).await;
+        }
+        Ok(request.address_gone())
     }
 
     /// Sends a request to the owner of a partition, if another node owns it.

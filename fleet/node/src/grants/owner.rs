@@ -26,7 +26,10 @@ use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
 use orrery_engine::{Engine, EngineOptions, Owners};
-use orrery_gateway::{Connection, Field, Gateway, LogLevel, NotOwned, RequestBody};
+use orrery_gateway::{
+    Connection, Field, FrameAnswer, FrameOutcome, FrameRequest, Gateway, LogLevel, NotOwned,
+    RequestBody, Unanswered,
+};
 use orrery_model::Rid;
 use orrery_model::sync::{lock, read, write};
 use orrery_model::world::World;
@@ -251,11 +254,7 @@ impl OwnerNode {
             // Nothing was done: the time of the partitions may have been over for a moment, or a
             // cluster does not answer this node.
             None if response.status() == StatusCode::SERVICE_UNAVAILABLE => {
-                let failures = self.failures.fetch_add(1, Ordering::AcqRel) + 1;
-                if failures >= MOST_FAILURES && self.partitions.validity.is_valid() {
-                    let until_ms = self.world.monotonic_ms() + UNREACHABLE_MS;
-                    self.takes_none_until_ms.store(until_ms, Ordering::Release);
-                }
+                self.note_failure();
                 Tried::NotHere
             }
             // The catalog was the present one from before the request to its end.
@@ -269,6 +268,54 @@ impl OwnerNode {
                 Tried::Answered(response)
             }
             None => Tried::NotHere,
+        }
+    }
+
+    /// Answers a request of the direct mode, if this node owns the partition that the request needs.
+    /// All other requests came to the wrong address: their clients ask for the addresses again.
+    ///
+    /// # Errors
+    /// As [`Gateway::handle_frame`].
+    pub(crate) async fn answer_frame(
+        &self,
+        mut request: FrameRequest,
+        body: Bytes,
+        connection: &Connection,
+    ) -> Result<FrameAnswer, Unanswered> {
+        let owns_any = self.partitions.are_valid();
+        if !owns_any || !is_of_partition(request.method(), request.path()) {
+            return Ok(request.address_gone());
+        }
+        let outcome = self
+            .gateway
+            .handle_frame(&mut request, body, connection)
+            .await?;
+        let FrameOutcome::Answered(answer) = outcome else {
+            return Ok(request.address_gone());
+        };
+        // As for a request of HTTP: nothing was done, or the answer is not final.
+        if answer.status == StatusCode::SERVICE_UNAVAILABLE.as_u16() {
+            self.note_failure();
+            return Ok(request.address_gone());
+        }
+        if self.partitions.are_valid() {
+            self.failures.store(0, Ordering::Release);
+            return Ok(answer);
+        }
+        let status = StatusCode::from_u16(answer.status).unwrap_or_default();
+        match !changes_nothing(request.head()) && may_have_changed(status) {
+            true => Ok(answer),
+            false => Ok(request.address_gone()),
+        }
+    }
+
+    /// Notes that a cluster does not answer this node, which takes no partitions over for a while
+    /// after some such requests in a row.
+    fn note_failure(&self) {
+        let failures = self.failures.fetch_add(1, Ordering::AcqRel) + 1;
+        if failures >= MOST_FAILURES && self.partitions.validity.is_valid() {
+            let until_ms = self.world.monotonic_ms() + UNREACHABLE_MS;
+            self.takes_none_until_ms.store(until_ms, Ordering::Release);
         }
     }
 

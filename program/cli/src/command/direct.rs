@@ -47,8 +47,8 @@ pub(crate) fn parse_place(text: &str) -> Result<String, String> {
     }
 }
 
-/// Returns the configuration of the direct mode. Without `--direct`, it is on if `is_local`: if no
-/// other machine can reach the server.
+/// Returns the configuration of the direct mode. Without `--direct`, it is on if `is_local`, so if
+/// no other machine can reach the server, and off on a node of a fleet.
 ///
 /// # Errors
 /// [`Failure::Usage`] for options that contradict each other.
@@ -64,10 +64,10 @@ pub(crate) fn config(
         None if is_local && !is_fleet => Direct::On,
         None => Direct::Off,
     };
-    if is_fleet && chosen != Direct::Off {
+    if is_fleet && (matches!(chosen, Direct::Port(_)) || advertise.is_some()) {
         return Err(Failure::Usage(
-            "--direct is for a server with data of its own: clients of a fleet use the gateway \
-             mode"
+            "a node tells clients of the direct mode the addresses of --advertise: give --direct \
+             on alone"
                 .into(),
         ));
     }

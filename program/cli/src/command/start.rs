@@ -167,9 +167,9 @@ pub(crate) struct StartArguments {
     #[arg(long, value_name = "URL", env = "ORRERY_ENDPOINT")]
     pub(crate) endpoint: Option<String>,
     /// Direct connection mode of .NET and Java, over TLS: 'on' takes frames on the port for
-    /// clients, a number on a second port with this number too, and 'off' tells clients to use the
+    /// clients, a port number on a second port too, and 'off' tells clients to use the
     /// gateway mode [default: on if only this machine can reach the server, else off]
-    #[arg(long, value_name = "on|off|PORT", env = "ORRERY_DIRECT")]
+    #[arg(long, value_name = "MODE", env = "ORRERY_DIRECT")]
     pub(crate) direct: Option<Direct>,
     /// Address that clients of the direct mode connect to, where neither the address that they
     /// have used for HTTPS nor --endpoint is right, as behind a port that is mapped alone

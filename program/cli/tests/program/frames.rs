@@ -1,6 +1,6 @@
 //! A client of the direct mode: frames over TLS, one connection that stays open.
 
-use super::{Request, Server};
+use super::{Answer, Request, Server};
 use orrery_model::Json;
 use orrery_model::json::parse;
 use orrery_rntbd::tokens::{answer, context_answer, request as tokens};
@@ -201,6 +201,23 @@ impl FrameAnswer {
     }
 }
 
+/// Returns the places in an answer about addresses, and true with those of a primary.
+pub(crate) fn places(body: &str) -> Vec<(bool, String)> {
+    let body = parse(body.as_bytes()).expect("JSON");
+    let Some(Json::Array(list)) = body.get("Addresss") else {
+        panic!("no addresses in {}", body.to_text());
+    };
+    let mut places = Vec::new();
+    for address in list {
+        let is_primary = address.get("isPrimary") == Some(&Json::Bool(true));
+        let uri = super::text(address, "physcialUri");
+        let place = uri.trim_start_matches("rntbd://");
+        let place = place.split('/').next().unwrap_or_default();
+        places.push((is_primary, place.to_owned()));
+    }
+    places
+}
+
 /// A connection of the direct mode.
 pub(crate) struct Frames {
     stream: StreamOwned<ClientConnection, TcpStream>,
@@ -263,6 +280,16 @@ impl Frames {
             key: server.key.clone(),
             next: 1,
         }
+    }
+
+    /// Sends one request of HTTP over TLS. The host is that of the client's URL.
+    pub(crate) fn over_https(server: &Server, host: &str, request: Request) -> Answer {
+        let request = request.header("Connection", "close");
+        let mut tls = Frames::dial(server, &server.address);
+        tls.write(&request.bytes(host, &server.key))
+            .expect("it is open");
+        let bytes = tls.rest();
+        Answer::read(&mut &bytes[..]).expect("an answer")
     }
 
     /// Does the TLS handshake.

@@ -41,7 +41,7 @@ impl FrameService for Fake {
         mut request: FrameRequest,
         body: Bytes,
         _: Connection,
-    ) -> Pin<Box<dyn Future<Output = Result<FrameAnswer, Unanswered>> + Send>> {
+    ) -> FrameFuture {
         self.begun.fetch_add(1, Ordering::Relaxed);
         self.body_bytes.store(body.len(), Ordering::Relaxed);
         let held = match request.head.uri.path() {
