@@ -6,7 +6,7 @@
 //! reply becomes a frame and no response.
 //!
 //! ```text
-//! connection   the bytes of a connection: context, frames in any order, limits, the end of a server
+//! connection   the bytes of a connection: frames in any order, limits, the end of a server
 //! request      the head of a frame -> the head of a request
 //! answer       the reply of the gateway -> a frame
 //! ```

@@ -9,6 +9,8 @@
 //! finish      the wait for durability, and the reply
 //! ```
 
+mod observe;
+
 use crate::account::{self, Account, AccountRegions};
 use crate::auth::{self, AccessRequest, Authenticator, Caller, Keys, SignedRequest};
 use crate::binary_json;
@@ -22,7 +24,7 @@ use crate::headers::RequestHeaders;
 use crate::held::BodyMemory;
 use crate::hosts::{self, Hosts, host, named_host};
 use crate::live::{LiveSelection, LiveView, Sampler};
-use crate::log::{Field, Log, LogLevel};
+use crate::log::Log;
 use crate::metrics::{ConnectionCounters, Metrics, RequestKind};
 use crate::notices::Notices;
 use crate::operations::{self, Lane, Operation};
@@ -30,11 +32,11 @@ use crate::options::Options;
 use crate::ownership::{NotOwned, TakeBack};
 use crate::pools::{Pool, QUERIES, catch_panics};
 use crate::reply::{Reply, guid};
-use crate::request_log::{Finished, RecordReason, RequestLog, RequestRecord};
+use crate::request_log::{Finished, RequestLog};
 use crate::route::{Path, Route, Target};
 use crate::running::{RunningQueries, RunningQuery, Sender};
 use crate::script_lane::{OnDrop, ScriptLane};
-use crate::slow::{self, SlowRequests};
+use crate::slow::SlowRequests;
 use crate::spans::{SpanAccount, SpanRecorder};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, DATE, EXPECT};
@@ -45,7 +47,7 @@ use hyper::body::Body;
 use orrery_engine::{Cancel, Engine};
 use orrery_model::memory::Reservation;
 use orrery_model::world::World;
-use orrery_model::{Error, Kind, Result, limits};
+use orrery_model::{Error, Result, limits};
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -372,23 +374,6 @@ impl Gateway {
             false => End::Unanswered,
         };
         Handled::new(end, trace.call)
-    }
-
-    /// Sets the headers that state the regions and the time of a request.
-    fn set_measured(&self, reply: &mut Reply, head: &Parts, microseconds: u64) {
-        let read_regions = self.read_regions(head).to_string();
-        reply.set("x-ms-number-of-read-regions", &read_regions);
-        let (whole, part) = (microseconds / 1000, microseconds % 1000);
-        reply.set("x-ms-request-duration-ms", &format!("{whole}.{part:03}"));
-    }
-
-    /// Returns the number of regions beside that of the writes, as a client sees it.
-    fn read_regions(&self, head: &Parts) -> usize {
-        let regions = match head.extensions.get::<AccountRegions>() {
-            Some(AccountRegions(regions)) => regions.len(),
-            None => self.account.regions.len(),
-        };
-        regions.saturating_sub(1)
     }
 
     /// Answers one request: checks the head, reads the body, runs the operation and injects faults.
@@ -771,108 +756,6 @@ impl Gateway {
         }
         let guid = guid(self.world.random(), self.world.random());
         HeaderValue::from_str(&guid).unwrap_or(HeaderValue::from_static("none"))
-    }
-
-    /// Tells the operator of a refusal that has a remedy.
-    fn tell_refusal(&self, reply: &Reply, head: &Parts, connection: &Connection) {
-        if let Some(error) = &reply.error
-            && Notices::is_about(error)
-        {
-            self.notices
-                .tell(&self.log, self.now_ms(), error, head, connection);
-        }
-    }
-
-    /// Gives a finished request to the parts that watch requests, each of which may be off.
-    fn observe(&self, finished: &Finished<'_>) {
-        self.record(finished);
-        self.report_slow(finished);
-        if let Some((recorder, account)) = &self.spans {
-            let counters = &self.metrics.spans;
-            recorder.record(finished, &self.engine, &*self.world, account, counters);
-        }
-    }
-
-    /// Adds a request to the log of slow, expensive and failed requests, if it is one of them.
-    fn record(&self, finished: &Finished<'_>) {
-        let (status, charge) = (finished.reply.status, finished.reply.charge);
-        let now_ms = || self.now_ms();
-        let log = &self.request_log;
-        let Some(reason) = log.reason(status, charge, finished.microseconds, now_ms) else {
-            return;
-        };
-        let time_ms = self.now_ms();
-        log.add(reason, time_ms, || {
-            RequestRecord::of(finished, reason, time_ms, &self.engine)
-        });
-    }
-
-    /// Logs a request that took too long, if the operator wants such lines.
-    fn report_slow(&self, finished: &Finished<'_>) {
-        let Some(slow) = self.slow_requests else {
-            return;
-        };
-        if !slow.covers(finished.microseconds) || !self.log.is_enabled(LogLevel::Warn) {
-            return;
-        }
-        let now_ms = self.now_ms();
-        let record = RequestRecord::of(finished, RecordReason::Slow, now_ms, &self.engine);
-        let query = slow.query(&record, finished.call);
-        let fields = slow::fields(&record, query.as_ref());
-        self.log
-            .write(now_ms, LogLevel::Warn, "slow request", &fields);
-    }
-
-    /// Logs a request in one line: at level debug, or as a warning with its causes if the server
-    /// failed.
-    fn log_request(
-        &self,
-        kind: RequestKind,
-        reply: &Reply,
-        head: &Parts,
-        activity: &HeaderValue,
-        milliseconds: f64,
-        connection: &Connection,
-    ) {
-        // A full disk is reported once by the server, and not with each refused request.
-        let is_full = match &reply.error {
-            Some(error) => error.kind() == Kind::StorageFull,
-            None => false,
-        };
-        let level = if reply.status >= 500 && !is_full {
-            LogLevel::Warn
-        } else {
-            LogLevel::Debug
-        };
-        // The fields below cost allocations, which most servers can save.
-        if !self.log.is_enabled(level) {
-            return;
-        }
-        let (sub_status, cause) = match &reply.error {
-            Some(error) => (error.sub_status(), error.cause_chain()),
-            None => (0, String::new()),
-        };
-        let peer = connection.peer.to_string();
-        let activity = activity.to_str().unwrap_or_default();
-        let mut fields = vec![
-            ("op", Field::Text(kind.operation_name())),
-            ("method", Field::Text(head.method.as_str())),
-            ("path", Field::Text(head.uri.path())),
-            ("status", Field::Number(f64::from(reply.status))),
-            ("substatus", Field::Number(f64::from(sub_status))),
-            ("ru", Field::Number(reply.charge.as_ru())),
-            ("ms", Field::Number(milliseconds)),
-            ("activityId", Field::Text(activity)),
-            ("peer", Field::Text(&peer)),
-            ("transport", Field::Text(Transport::of(head).name())),
-        ];
-        if let Some(position) = reply.position {
-            fields.push(("pkrange", Field::Number(f64::from(position.range_id))));
-        }
-        if !cause.is_empty() {
-            fields.push(("cause", Field::Text(&cause)));
-        }
-        self.log.write(self.now_ms(), level, "request", &fields);
     }
 }
 

@@ -19,8 +19,8 @@ pub(crate) struct Prefixed<S> {
 }
 
 impl<S: AsyncRead + Unpin> Prefixed<S> {
-    /// Reads the first bytes of a stream. Fewer arrive only if the stream ends. A client that closes
-    /// the connection without having read all, or without the farewell of TLS, ends it as well.
+    /// Reads the first bytes of a stream. Fewer arrive only if the stream ends. A client that
+    /// closes the connection without the farewell of TLS ends the stream as well.
     pub(crate) async fn read(mut stream: S) -> io::Result<Self> {
         let mut prefix = [0; PREFIX_BYTES];
         let mut filled = 0;

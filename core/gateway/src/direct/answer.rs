@@ -16,7 +16,7 @@ const METADATA_LSN: u64 = 1;
 /// The version of the schema, as in answers of HTTP.
 const SCHEMA_VERSION: &str = "1.18";
 
-/// What an answer states beside its reply.
+/// The facts of an answer beside its reply.
 pub(super) struct AnswerFrame {
     /// The position of the reply, or the present one of the partition that it is about.
     pub(super) position: Option<Position>,

@@ -86,7 +86,7 @@ pub(crate) struct FrameConnection<S> {
     memory: BodyMemory,
     limits: Limits,
     opened: Instant,
-    /// What the client has said of itself; `None` until its first frame.
+    /// The version and user agent of the client; `None` until its first frame.
     context: Option<ClientContext>,
     is_authenticated: bool,
     input: BytesMut,
@@ -147,7 +147,7 @@ struct Ending {
     last_frame: Instant,
 }
 
-/// What a connection needs besides its stream.
+/// The parts of a connection besides its stream.
 pub(crate) struct Parts {
     /// Answers the requests.
     pub(crate) service: Arc<dyn FrameService>,
@@ -409,8 +409,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
         Ok(true)
     }
 
-    /// Decides whether a payload is kept: not one that is too large, and not one of a client that
-    /// has not authenticated and does not do so now.
+    /// Takes the memory for a payload, and drops a payload that is too large, or that comes from a
+    /// client that has not authenticated and does not do so now.
     fn begin_payload(&mut self, arriving: &mut Arriving, length: usize) -> io::Result<()> {
         if length > SKIPPED_BYTES {
             return Err(io::Error::other("a payload of more than a gigabyte"));
@@ -429,8 +429,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
         Ok(())
     }
 
-    /// Returns true if the client has sent accepted credentials with this request or an earlier one.
-    /// Each request is checked by itself when it is carried out; this decides what is kept.
+    /// Returns true if the client has sent accepted credentials, with this request or an earlier
+    /// one. Each request is checked by itself when it is carried out; this decides what is kept.
     fn authenticate(&mut self, request: &FrameRequest) -> bool {
         self.is_authenticated = self.is_authenticated || self.service.knows_sender(request);
         self.is_authenticated

@@ -153,7 +153,7 @@ static HEADER_OF: LazyLock<Vec<Option<(HeaderName, Form)>>> = LazyLock::new(|| {
     headers
 });
 
-/// What a connection has said of its client before its first request.
+/// The facts about a client that its connection states before the first request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClientContext {
     /// The user agent.

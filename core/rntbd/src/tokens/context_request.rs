@@ -1,4 +1,4 @@
-//! Tokens of the context, the first frame that a client sends on a connection.
+//! Tokens of the context, the first frame of a connection.
 
 use crate::token::{Token, Type};
 

@@ -142,8 +142,8 @@ impl OwnerForwarder {
         Ok(response)
     }
 
-    /// Answers a request of the direct mode. A client whose partition another node owns asks for the
-    /// addresses again, and is sent to that node.
+    /// Answers a request of the direct mode. A client whose partition another node owns asks for
+    /// the addresses again, and is sent to that node.
     ///
     /// # Errors
     /// As [`Gateway::handle_frame`].

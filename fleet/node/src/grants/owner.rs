@@ -271,8 +271,9 @@ impl OwnerNode {
         }
     }
 
-    /// Answers a request of the direct mode, if this node owns the partition that the request needs.
-    /// All other requests came to the wrong address: their clients ask for the addresses again.
+    /// Answers a request of the direct mode, if this node owns the partition that the request
+    /// needs. All other requests came to the wrong address: their clients ask for the addresses
+    /// again.
     ///
     /// # Errors
     /// As [`Gateway::handle_frame`].
