@@ -229,7 +229,7 @@ impl Gateway {
         let position = match (reply.position, &call) {
             (Some(position), _) => Some(position),
             (None, Some(call)) => position_of(call, self.engine()),
-            (None, None) => None,
+            (None, None) => request.position_of_session(),
         };
         let answer = AnswerFrame { position }.write(reply, request);
         Ok(FrameOutcome::Answered(answer))

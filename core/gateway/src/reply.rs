@@ -169,12 +169,14 @@ impl Reply {
     }
 
     /// Creates the reply to a request that failed before the engine did anything. The request is
-    /// charged 1 RU, and nothing if its credentials were refused with 401 or it came to a wrong
-    /// address.
+    /// charged 1 RU, and nothing if its credentials were refused with 401, or if its client has an
+    /// old address or container in its cache, and repeats the request.
     pub(crate) fn failed(error: Error) -> Self {
         const FAILED_REQUEST: Charge = Charge(100);
         let mut reply = Reply::empty(error.status());
-        let is_free = error.status() == 401 || error.kind() == Kind::AddressGone;
+        let is_of_stale_client =
+            matches!(error.kind(), Kind::AddressGone | Kind::NameCacheIsStale);
+        let is_free = error.status() == 401 || is_of_stale_client;
         reply.charge = if is_free {
             Charge::default()
         } else {

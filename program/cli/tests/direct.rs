@@ -193,6 +193,26 @@ fn every_answer_about_a_container_has_an_lsn_and_a_session_token() {
 }
 
 #[test]
+fn a_refusal_before_the_partition_is_known_is_not_behind_the_session() {
+    let (_server, mut frames) = posts(&[]);
+    let read = Frame::new(Operation::Read, ITEM).key("p");
+    let of_session = |frame: Frame| frame.text(&tokens::SESSION_TOKEN, "0:1795728610803#77");
+    let unsigned = frames.call(&of_session(read.clone()).unsigned());
+    assert_eq!(unsigned.status, 401);
+    let strong = of_session(read.clone()).number(&tokens::CONSISTENCY_LEVEL, 0);
+    let refused = frames.call(&strong);
+    assert_eq!(refused.status, 400);
+    for answer_of in [unsigned, refused] {
+        let session = answer_of.text_of(&answer::SESSION_TOKEN);
+        assert_eq!(session.as_deref(), Some("1795728610803#77"));
+        assert_eq!(answer_of.number_of(&answer::LOCAL_LSN), Some(77));
+    }
+    // Without a session the answer tells nothing about the partition.
+    let unsigned = frames.call(&read.unsigned());
+    assert_eq!(unsigned.text_of(&answer::SESSION_TOKEN), None);
+}
+
+#[test]
 fn errors_are_bare_lists_with_their_sub_status() {
     let (_server, mut frames) = posts(&[]);
     let conflict = [create("a"), create("a")].map(|frame| frames.call(&frame));
@@ -246,7 +266,8 @@ fn a_container_that_was_replaced_is_told_by_its_resource_id() {
     let body = r#"{"id":"posts","partitionKey":{"paths":["/postId"],"kind":"Hash","version":2}}"#;
     client.create("/dbs/blog/colls", body);
     let stale = of_cache(&before).text(&tokens::SESSION_TOKEN, "0:1#99");
-    assert_eq!(frames.call(&stale).code(), (410, 1000));
+    let stale = frames.call(&stale);
+    assert_eq!((stale.code(), stale.charge()), ((410, 1000), 0.0));
     let after = read_rid(&mut client);
     assert_eq!(frames.call(&of_cache(&after)).status, 201);
 }

@@ -10,12 +10,15 @@ use crate::reply::Reply;
 use http::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
+use orrery_engine::request::Position;
 use orrery_model::{Error, Result, Rid};
 use orrery_rntbd::tokens::request as tokens;
 use orrery_rntbd::{Form, RequestHead, Token, Value, guid_text};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::LazyLock;
 
+/// The header of the session token.
+static SESSION_TOKEN: HeaderName = HeaderName::from_static("x-ms-session-token");
 /// The version of the protocol that a client speaks if it names none that is known.
 const VERSION: &str = "2020-07-15";
 
@@ -257,9 +260,27 @@ impl FrameRequest {
         self.refuse(super::address_gone())
     }
 
+    /// Returns the position that the session token of the request names. The answer to a request
+    /// that was refused before its partition was looked up has this position: clients repeat a
+    /// session read for 20 seconds whose answer is behind the token or has none, and the answer to a
+    /// client without credentials must not tell the position of a partition.
+    pub(super) fn position_of_session(&self) -> Option<Position> {
+        let token = self.head.headers.get(&SESSION_TOKEN)?.to_str().ok()?;
+        let (range, token) = token.split_once(':')?;
+        let mut parts = token.split('#');
+        let (version, lsn) = (parts.next()?, parts.next()?);
+        Some(Position {
+            range_id: range.parse().ok()?,
+            version: version.parse().ok()?,
+            lsn: lsn.parse().ok()?,
+            item_lsn: None,
+        })
+    }
+
     /// Returns the answer to a request that is refused before anything was done for it.
     pub fn refuse(&self, error: Error) -> FrameAnswer {
-        let frame = super::AnswerFrame { position: None };
+        let position = self.position_of_session();
+        let frame = super::AnswerFrame { position };
         frame.write(Reply::failed(error), self)
     }
 }
