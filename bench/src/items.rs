@@ -24,7 +24,7 @@ pub(crate) const CONTAINER: &str =
 pub(crate) const DATABASE: &str = r#"{"id":"bench"}"#;
 
 /// Link of the container.
-const LINK: &str = "dbs/bench/colls/items";
+pub(crate) const LINK: &str = "dbs/bench/colls/items";
 
 /// Returns the id of item `n` of a kind. All ids have the same length.
 pub(crate) fn id(kind: char, n: u64) -> String {
@@ -271,7 +271,11 @@ pub(crate) fn read_request(account_key: &str, n: u64) -> Result<hyper::Request<F
 }
 
 /// Returns the header `authorization` of a request, and the date that it covers.
-fn signature(account_key: &str, verb: &str, signed: (&str, &str)) -> Result<(String, String)> {
+pub(crate) fn signature(
+    account_key: &str,
+    verb: &str,
+    signed: (&str, &str),
+) -> Result<(String, String)> {
     let date = http_date(jiff::Timestamp::now());
     let (kind, link) = signed;
     let key = STANDARD.decode(account_key)?;

@@ -135,7 +135,7 @@ impl Connection {
 /// # Errors
 /// A status other than 2xx, and 207, which reports failed operations of a bulk request: the
 /// duration of a failure means nothing.
-fn response_length(response: &[u8]) -> io::Result<Option<usize>> {
+pub(crate) fn response_length(response: &[u8]) -> io::Result<Option<usize>> {
     let Some(head) = memmem::find(response, b"\r\n\r\n") else {
         return Ok(None);
     };
@@ -158,7 +158,7 @@ fn response_length(response: &[u8]) -> io::Result<Option<usize>> {
 }
 
 /// Runs all futures to completion and returns their outputs in order.
-async fn join_all<F: Future + Unpin>(futures: &mut [F]) -> Vec<F::Output> {
+pub(crate) async fn join_all<F: Future + Unpin>(futures: &mut [F]) -> Vec<F::Output> {
     let mut done: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
     std::future::poll_fn(|context| {
         for (future, done) in futures.iter_mut().zip(&mut done) {

@@ -4,6 +4,7 @@
 //! | command | measures |
 //! |---|---|
 //! | `http` | the server over HTTP, a bare HTTP server, and the bare store |
+//! | `direct` | frames of the direct mode beside requests of HTTP, both over TLS |
 //! | `engine` | the engine in this process, without HTTP and disk |
 //! | `queries` | queries with results of one size in containers of several sizes |
 //! | `categories` | queries that filter and group by a category, on 1 and on 167 partitions |
@@ -31,6 +32,7 @@ mod blog_users;
 mod bulk;
 mod categories;
 mod child;
+mod direct;
 mod engine;
 mod fleet_model;
 mod handover;
@@ -79,6 +81,15 @@ struct Program {
 enum Command {
     /// Measure point reads and durable creates over HTTP, a bare HTTP server and the bare store
     Http(HttpArguments),
+    /// Measure point reads and creates as frames of the direct mode and over HTTPS, in memory
+    Direct {
+        /// Number of rounds, each with one measurement of both forms
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+        /// Duration of one measurement in seconds
+        #[arg(long, default_value_t = 1.0)]
+        seconds: f64,
+    },
     /// Measure point reads and creates of the engine in this process, in memory
     Engine {
         /// Number of rounds
@@ -250,6 +261,10 @@ fn main() -> Result<()> {
 fn run(command: Command) -> Result<()> {
     match command {
         Command::Http(arguments) => http(&arguments),
+        Command::Direct { rounds, seconds } => {
+            cargo_build()?;
+            direct::run(rounds, Duration::from_secs_f64(seconds))
+        }
         Command::Engine { rounds } => engine::run(rounds),
         Command::Throughput { rounds } => throughput::run(rounds),
         Command::Traffic { rounds } => traffic::run(rounds),

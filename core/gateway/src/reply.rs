@@ -174,8 +174,7 @@ impl Reply {
     pub(crate) fn failed(error: Error) -> Self {
         const FAILED_REQUEST: Charge = Charge(100);
         let mut reply = Reply::empty(error.status());
-        let is_of_stale_client =
-            matches!(error.kind(), Kind::AddressGone | Kind::NameCacheIsStale);
+        let is_of_stale_client = matches!(error.kind(), Kind::AddressGone | Kind::NameCacheIsStale);
         let is_free = error.status() == 401 || is_of_stale_client;
         reply.charge = if is_free {
             Charge::default()

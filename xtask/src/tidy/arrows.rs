@@ -123,6 +123,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             STORAGE,
             STORAGE_POSTGRES,
             NODE,
+            RNTBD,
             SCRIPT,
             ENGINE,
             GATEWAY,
