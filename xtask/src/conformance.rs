@@ -155,7 +155,7 @@ pub(crate) fn has_dotnet() -> Outcome {
     }
 }
 
-/// Starts the program with the .NET SDK; without arguments, over HTTP.
+/// Starts the program with the .NET SDK; without arguments, in both modes, which are compared.
 fn dotnet(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
     suite.test_runner()?;
     let dotnet = dotnet_program()?;

@@ -1,6 +1,6 @@
 """The comparison of a run of the .NET program with what is expected of the run."""
 
-from run import STEPS_MIN, Run, surprises
+from run import RUNS, STEPS_MIN, Run, surprises
 
 
 def _result(name: str, ok: bool = True, skipped: bool = False) -> dict:
@@ -27,3 +27,9 @@ def test_only_the_known_step_may_be_skipped():
 def test_a_whole_run_has_all_steps():
     assert surprises([_result("items/read")], Run(), whole=True) == ["only 1 steps ran"]
     assert surprises([_result(f"items/{n}") for n in range(STEPS_MIN)], Run(), whole=True) == []
+
+
+def test_a_run_in_direct_mode_skips_what_looks_at_http():
+    skipped = _result("diagnostics/backend duration of the response", skipped=True)
+    assert surprises([skipped], RUNS["direct"], whole=False) == []
+    assert surprises([skipped], RUNS["http"], whole=False) == [f"{skipped['FullName']}: skipped"]

@@ -177,6 +177,8 @@ const DOTNET_IN_OTHER_WAYS: &[&str] = &[
     "--run=partitions",
     "--run=client-plans",
     "--run=binary",
+    "--run=direct-partitions",
+    "--run=direct-strong",
     "--run=load",
 ];
 
