@@ -26,9 +26,16 @@ pub(crate) fn go(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
     table(suite, "http", &go_driver()?, arguments)
 }
 
-/// Starts the table through the Java SDK, over https unless the arguments say otherwise.
+/// Starts the table through the Java SDK, over https and in gateway mode and direct mode unless the
+/// arguments say otherwise.
 pub(crate) fn java(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
-    table(suite, "https", &java_driver()?, arguments)
+    let both = ["--mode", "both"].map(str::to_owned);
+    table(
+        suite,
+        "https",
+        &java_driver()?,
+        &[&both, arguments].concat(),
+    )
 }
 
 /// Starts the table through the Rust SDK.

@@ -57,8 +57,13 @@ class Expectations:
 
     @classmethod
     def parse(cls, text: str) -> "Expectations":
+        return cls.of(tomllib.loads(text).get("not_passing", []))
+
+    @classmethod
+    def of(cls, groups: list[dict]) -> "Expectations":
+        """Returns the list of these groups of tests."""
         by_test: dict[str, Expectation] = {}
-        for group in tomllib.loads(text).get("not_passing", []):
+        for group in groups:
             outcome, reason = group.get("outcome"), group.get("reason", "").strip()
             if outcome not in OUTCOMES:
                 raise BadList(f"an outcome is one of {', '.join(OUTCOMES)}, not {outcome!r}")

@@ -7,6 +7,9 @@ It is started with the server's endpoint and key in `ORRERY_ENDPOINT` and `ORRER
     {"do": "reset"}                      {}, and the client that `connect` created is dropped; a driver that sees the
                                          answers of the server below its SDK returns {"answers": […]}, all since the
                                          reset before, each with the fields of `Answer` in ../../lib/server/rules.py
+    {"do": "mode", "with": {"mode": "direct"}}
+                                         {}, and all further clients connect in this mode; asked of drivers of SDKs
+                                         with a direct mode alone
     {"do": "methods"}                    {"methods": [every public method], "reached": [those called so far]}
 
 Promises: a driver that exits, writes another answer, or takes longer than `ANSWER_SECONDS_MAX` is a `DriverFailed`.

@@ -1,12 +1,15 @@
 """The table of scenarios through one SDK.
 
-    run.py --lists FILE [--only TEXT] [--scheme http|https|both] -- DRIVER [ARGUMENTS]
+    run.py --lists FILE [--only TEXT] [--scheme http|https|both] [--mode gateway|direct|both]
+           -- DRIVER [ARGUMENTS]
 
 Starts a server in memory (with ORRERY_ENDPOINT set, uses the one there), starts the driver, runs every scenario on a
-database of its own, and compares the results with the SDK's lists; with both schemes, once over each.
+database of its own, and compares the results with the SDK's lists; with both schemes, once over each. With both modes,
+runs all in direct mode at the same time, over https alone, and compares the answers.
 
 Promises: exit code 0 only if every scenario and every public method is as listed, every answer that the driver recorded
-keeps the rules of all answers, and the server neither exited nor panicked.
+keeps the rules of all answers, the answers in both modes differ only as listed, and the server neither exited nor
+panicked.
 """
 
 import argparse
@@ -15,6 +18,7 @@ import sys
 import tempfile
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,12 +30,16 @@ from driver import Driver, DriverFailed  # noqa: E402
 from expectations import BadList, Result  # noqa: E402
 from lists import Lists  # noqa: E402
 from matching import MATCHERS, at, check  # noqa: E402
+from modes import differences  # noqa: E402
 from operations import OPERATIONS  # noqa: E402
 from orrery_server import EMULATOR_KEY, Endpoints, Server, ServerFailed  # noqa: E402
 from rules import broken_rules  # noqa: E402
 from table import GIVEN, BadTable, Scenario, Step, read  # noqa: E402
 from values import Mismatch, resolve  # noqa: E402
 
+# The modes, and how many drivers run the scenarios of each at the same time. The Java SDK lets every fifth request in
+# direct mode wait for up to 0.1 s before it sends it, whatever the server does.
+DRIVERS = {"gateway": 1, "direct": 3}
 # The texts of an expectation that are not names.
 _KEPT = frozenset(MATCHERS)
 
@@ -44,9 +52,16 @@ class Missing(Exception):
 class Run:
     """The state of a run."""
 
+    mode: str
+    seconds: float = 0
+    methods: set[str] = field(default_factory=set)
+    reached: set[str] = field(default_factory=set)
     results: list[Result] = field(default_factory=list)
     asked_in_vain: set[str] = field(default_factory=set)
     broken_rules: list[str] = field(default_factory=list)
+    # By scenario, the names that stand for its resources, and the answers to its steps.
+    bound: dict[str, dict] = field(default_factory=dict)
+    answers: dict[str, list[dict]] = field(default_factory=dict)
 
 
 def main() -> int:
@@ -66,38 +81,94 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--lists", type=Path, required=True, help="what is known of the SDK")
     parser.add_argument("--only", default="", help="scenarios whose file::name has this text")
     parser.add_argument("--scheme", choices=("http", "https", "both"), default="http")
+    parser.add_argument("--mode", choices=("gateway", "direct", "both"), default="gateway")
     parser.add_argument("driver", nargs="+")
     return parser.parse_args(words)
 
 
 def walk(arguments: argparse.Namespace, lists: Lists, scenarios: list[Scenario], directory: Path) -> int:
-    """Runs every scenario over each scheme, then compares the results with the lists. Returns the exit code."""
+    """Runs every scenario over each scheme, in each mode, and compares the results with the lists. Returns the exit
+    code."""
     given = os.environ.get("ORRERY_ENDPOINT")
     server = None if given else Server.start(directory / "server.log", "--memory")
     here = Endpoints(given, given, os.environ.get("ORRERY_KEY") or EMULATOR_KEY) if given else server.endpoints
     schemes = ("http", "https") if arguments.scheme == "both" else (arguments.scheme,)
+    modes = tuple(DRIVERS) if arguments.mode == "both" else (arguments.mode,)
+    whole = not arguments.only
     code = 0
     try:
         for scheme in schemes:
-            with Driver(arguments.driver, here.of(scheme), here.key, directory / "driver.log") as driver:
-                code |= walk_over(scheme, driver, lists, scenarios, whole=not arguments.only)
+            with ThreadPoolExecutor() as pool:
+                begun = [
+                    pool.submit(walk_in, mode, arguments.driver, here.of(scheme), here.key, scenarios, directory)
+                    # The server takes frames behind TLS alone.
+                    for mode in (modes if scheme == "https" else ("gateway",))
+                ]
+                runs = [one.result() for one in begun]
+            for run in runs:
+                title = scheme if run.mode == "gateway" else f"{scheme} in {run.mode} mode"
+                code |= verdict(title, run, surprises_of(run, lists, whole=whole))
+            if len(runs) == 2:
+                code |= compare(*runs, lists, whole=whole)
     finally:
         if server:
             server.stop()
     return code
 
 
-def walk_over(scheme: str, driver: Driver, lists: Lists, scenarios: list[Scenario], *, whole: bool) -> int:
-    """Runs the scenarios over one scheme. Returns 1 if a result differs from the lists."""
-    run = Run()
+def walk_in(
+    mode: str, command: list[str], endpoint: str, key: str, scenarios: list[Scenario], directory: Path
+) -> Run:
+    """Runs the scenarios in one mode, divided among its drivers."""
+    run = Run(mode)
     began = time.monotonic()
-    for scenario in scenarios:
-        run.results.append(outcome(driver, scenario, run))
-    said = driver.ask("methods")
-    surprises = lists.surprises(run.results, run.asked_in_vain, whole=whole) + run.broken_rules
-    if whole:
-        surprises += lists.surprises_of_methods(set(said["methods"]), set(said["reached"]))
-    return verdict(scheme, run, said, surprises, time.monotonic() - began)
+    with ThreadPoolExecutor(DRIVERS[mode]) as pool:
+        shares = [scenarios[number :: DRIVERS[mode]] for number in range(DRIVERS[mode])]
+        begun = [
+            pool.submit(walk_share, run, share, command, endpoint, key, directory / f"driver-{mode}-{number}.log")
+            for number, share in enumerate(shares)
+            if share
+        ]
+        for one in begun:
+            one.result()
+    run.seconds = time.monotonic() - began
+    return run
+
+
+def walk_share(
+    run: Run, scenarios: list[Scenario], command: list[str], endpoint: str, key: str, log: Path
+) -> None:
+    """Runs some scenarios with a driver of their own."""
+    with Driver(command, endpoint, key, log) as driver:
+        if run.mode != "gateway":
+            driver.ask("mode", {"mode": run.mode})
+        for scenario in scenarios:
+            run.results.append(outcome(driver, scenario, run))
+        said = driver.ask("methods")
+        run.methods.update(said["methods"])
+        run.reached.update(said["reached"])
+
+
+def surprises_of(run: Run, lists: Lists, *, whole: bool) -> list[str]:
+    """Returns the differences between a run and the lists."""
+    surprises = lists.surprises(run.results, run.asked_in_vain, mode=run.mode, whole=whole) + run.broken_rules
+    return surprises + (lists.surprises_of_methods(run.methods, run.reached) if whole else [])
+
+
+def compare(gateway: Run, direct: Run, lists: Lists, *, whole: bool) -> int:
+    """Compares the answers in both modes with the list. Returns 1 if there is a surprise."""
+    names = {result.test for result in gateway.results}
+    found = {
+        name: differences(gateway.answers[name], direct.answers[name], gateway.bound[name], direct.bound[name])
+        for name in names
+    }
+    found = {name: texts for name, texts in found.items() if texts}
+    surprises = lists.surprises_of_modes(found, names if whole else set())
+    for surprise in surprises:
+        print(f"  {surprise}")
+    steps = sum(map(len, direct.answers.values()))
+    print(f"{steps} answers in both modes: {len(found)} scenarios differ; {len(surprises)} surprises")
+    return 1 if surprises else 0
 
 
 def outcome(driver: Driver, scenario: Scenario, run: Run) -> Result:
@@ -105,10 +176,12 @@ def outcome(driver: Driver, scenario: Scenario, run: Run) -> Result:
     database = f"db-{uuid.uuid4().hex[:12]}"
     bound = {"database": database, "container": "items", "unique": uuid.uuid4().hex[:12]}
     bound |= resolve(scenario.let, bound)
+    answers = run.answers.setdefault(scenario.id, [])
+    run.bound[scenario.id] = bound
     try:
         prepare(driver, scenario, bound)
         for each in resolve(list(scenario.each), bound):
-            take_all(driver, scenario.steps, bound | {"each": each})
+            take_all(driver, scenario.steps, bound | {"each": each}, answers)
     except Missing as missing:
         run.asked_in_vain.add(str(missing))
         return Result(scenario.id, "skipped", f"the SDK has no {missing}")
@@ -116,8 +189,8 @@ def outcome(driver: Driver, scenario: Scenario, run: Run) -> Result:
         return Result(scenario.id, "failed", str(mismatch))
     finally:
         # Drivers of SDKs that can be watched return all answers of the server since the reset before.
-        answers = driver.ask("reset").get("answers", [])
-        run.broken_rules += [f"{scenario.id}: {complaint}" for complaint in broken_rules(answers)]
+        watched = driver.ask("reset").get("answers", [])
+        run.broken_rules += [f"{scenario.id}: {complaint}" for complaint in broken_rules(watched)]
         driver.ask("delete_database", {"database": database})
     return Result(scenario.id, "passed")
 
@@ -141,37 +214,38 @@ def prepare(driver: Driver, scenario: Scenario, bound: dict) -> None:
         raise Mismatch(f"before the first step: {mismatch}") from None
 
 
-def take_all(driver: Driver, steps: tuple[Step, ...], bound: dict) -> None:
-    """Runs the steps one after another."""
+def take_all(driver: Driver, steps: tuple[Step, ...], bound: dict, answers: list[dict]) -> None:
+    """Runs the steps one after another, and adds their answers."""
     for number, step in enumerate(steps, 1):
         try:
-            take(driver, step, bound)
+            take(driver, step, bound, answers)
         except Mismatch as mismatch:
             value = f" with {bound['each']!r}" if bound["each"] is not None else ""
             raise Mismatch(f"step {number}, {step.operation}{value}: {mismatch}") from None
 
 
-def take(driver: Driver, step: Step, bound: dict) -> None:
+def take(driver: Driver, step: Step, bound: dict, answers: list[dict]) -> None:
     """Runs one step: sends the request, checks the answer, binds names for later steps."""
     known = OPERATIONS[step.operation]
     usual = {name: bound[name] for name in ("database", "container") if name in known}
     answer = driver.ask(step.operation, usual | resolve(step.arguments, bound))
     if "missing" in answer:
         raise Missing(answer["missing"])
+    answers.append(answer)
     check(answer, resolve(step.expect, bound, keep=_KEPT))
     for name, path in step.bind.items():
         bound[name] = at(answer, path)
 
 
-def verdict(scheme: str, run: Run, said: dict, surprises: list[str], seconds: float) -> int:
+def verdict(title: str, run: Run, surprises: list[str]) -> int:
     """Prints the results. Returns 1 if there is a surprise."""
     for surprise in surprises:
         print(f"  {surprise}")
     counts = {kind: sum(result.outcome == kind for result in run.results) for kind in ("passed", "failed", "skipped")}
     print(
-        f"{len(run.results)} scenarios over {scheme} in {seconds:.0f} s: {counts['passed']} passed, "
-        f"{counts['failed']} failed, {counts['skipped']} not possible with this SDK; {len(said['reached'])} of "
-        f"{len(said['methods'])} public methods reached; {len(surprises)} surprises"
+        f"{len(run.results)} scenarios over {title} in {run.seconds:.0f} s: {counts['passed']} passed, "
+        f"{counts['failed']} failed, {counts['skipped']} not possible with this SDK; {len(run.reached)} of "
+        f"{len(run.methods)} public methods reached; {len(surprises)} surprises"
     )
     return 1 if surprises else 0
 

@@ -10,35 +10,47 @@ import com.azure.cosmos.CosmosClient;
 import com.azure.cosmos.CosmosClientBuilder;
 import com.azure.cosmos.CosmosContainer;
 import com.azure.cosmos.CosmosDatabase;
+import java.util.HashMap;
+import java.util.Map;
 
-/** The clients in use: the usual ones, of the server's key, or what `connect` made. */
+/** The clients in use: the usual ones of the mode, of the server's key, or what `connect` made. */
 final class Clients {
   private final String endpoint;
   private final String key;
-  private final CosmosClient usual;
+  /** The usual clients, each of them built for its mode when it is first used. */
+  private final Map<String, CosmosClient> usual = new HashMap<>();
+  private final Map<String, CosmosAsyncClient> asynchronous = new HashMap<>();
+  private String mode = GATEWAY;
   /** What `connect` made, or will make at its first use: building a client asks the server already. */
   private CosmosClient other;
   private CosmosClientBuilder another;
-  private CosmosAsyncClient asynchronous;
+
+  private static final String GATEWAY = "gateway";
+  private static final String DIRECT = "direct";
 
   Clients(String endpoint, String key) {
     this.endpoint = endpoint;
     this.key = key;
-    this.usual = builder(key).buildClient();
   }
 
-  private CosmosClientBuilder builder(String key) {
-    return new CosmosClientBuilder().endpoint(endpoint).key(key).gatewayMode().contentResponseOnWriteEnabled(true);
+  /** Lets all further clients connect in this mode. */
+  void use(String mode) {
+    if (!mode.equals(GATEWAY) && !mode.equals(DIRECT)) throw new IllegalArgumentException(mode);
+    reset();
+    this.mode = mode;
+  }
+
+  private CosmosClientBuilder builder() {
+    CosmosClientBuilder builder = new CosmosClientBuilder().endpoint(endpoint).contentResponseOnWriteEnabled(true);
+    return mode.equals(DIRECT) ? builder.directMode() : builder.gatewayMode();
   }
 
   /** Puts another client in the place of the usual one, until the scenario ends. */
   Answer connect(Arguments a) {
-    CosmosClientBuilder builder = builder(a.has("key") ? a.text("key") : key);
-    if (a.has("token")) {
-      // A client that knows no key: the token speaks for the one resource.
-      builder = new CosmosClientBuilder().endpoint(endpoint).gatewayMode().contentResponseOnWriteEnabled(true)
-          .resourceToken(a.json("token").path("token").asText());
-    }
+    CosmosClientBuilder builder = builder();
+    // A client with a token knows no key: the token speaks for the one resource.
+    if (a.has("token")) builder.resourceToken(a.json("token").path("token").asText());
+    else builder.key(a.has("key") ? a.text("key") : key);
     if (a.has("no_response")) builder.contentResponseOnWriteEnabled(!a.flag("no_response"));
     if (a.has("preferred_regions")) builder.preferredRegions(a.texts("preferred_regions"));
     if (a.has("consistency")) builder.consistencyLevel(ConsistencyLevel.valueOf(a.text("consistency").toUpperCase()));
@@ -58,12 +70,12 @@ final class Clients {
 
   void close() {
     reset();
-    usual.close();
-    if (asynchronous != null) asynchronous.close();
+    usual.values().forEach(CosmosClient::close);
+    asynchronous.values().forEach(CosmosAsyncClient::close);
   }
 
   CosmosClient client() {
-    if (another == null) return usual;
+    if (another == null) return usual.computeIfAbsent(mode, each -> builder().key(key).buildClient());
     if (other == null) other = another.buildClient();
     return other;
   }
@@ -81,8 +93,8 @@ final class Clients {
   }
 
   CosmosAsyncDatabase asynchronousDatabase(Arguments a) {
-    if (asynchronous == null) asynchronous = builder(key).buildAsyncClient();
-    return asynchronous.getDatabase(a.text("database"));
+    CosmosAsyncClient client = asynchronous.computeIfAbsent(mode, each -> builder().key(key).buildAsyncClient());
+    return client.getDatabase(a.text("database"));
   }
 
   CosmosAsyncContainer asynchronousContainer(Arguments a) {

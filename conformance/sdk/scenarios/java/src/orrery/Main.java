@@ -9,12 +9,14 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
 
 /**
- * The driver for the Java SDK: carries out the operations of the table with azure-cosmos in gateway mode.
+ * The driver for the Java SDK: carries out the operations of the table with azure-cosmos, in gateway mode until it is
+ * told another one.
  *
  * <p>It reads a line of JSON and writes one; conformance/sdk/scenarios/driver.py has the agreement. The synchronous clients
  * do the work, the asynchronous ones only what those have no method for. Every public method of the clients is called
@@ -50,8 +52,13 @@ public final class Main {
   public static void main(String[] words) throws IOException {
     // The SDK forces https unless it is told that plain http is meant.
     System.setProperty("COSMOS.HTTP_CONNECTION_WITHOUT_TLS_ALLOWED", "true");
+    // Both are needed for frames: the SDK accepts any certificate of this host only.
+    String endpoint = System.getenv("ORRERY_ENDPOINT");
     System.setProperty("COSMOS.EMULATOR_SERVER_CERTIFICATE_VALIDATION_DISABLED", "true");
-    Main driver = new Main(new Clients(System.getenv("ORRERY_ENDPOINT"), System.getenv("ORRERY_KEY")));
+    System.setProperty("COSMOS.EMULATOR_HOST", URI.create(endpoint).getHost());
+    // In direct mode the SDK repeats a read whose session token is ahead of the server for four times as long.
+    System.setProperty("COSMOS.DEFAULT_SESSION_TOKEN_MISMATCH_WAIT_TIME_IN_MILLISECONDS", "250");
+    Main driver = new Main(new Clients(endpoint, System.getenv("ORRERY_KEY")));
     PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
     BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = in.readLine(); line != null; line = in.readLine()) {
@@ -67,6 +74,9 @@ public final class Main {
     switch (asked) {
       case "reset":
         clients.reset();
+        return JSON.createObjectNode();
+      case "mode":
+        clients.use(request.path("with").path("mode").asText());
         return JSON.createObjectNode();
       case "methods":
         ObjectNode methods = JSON.createObjectNode();
