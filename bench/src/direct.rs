@@ -1,5 +1,5 @@
-//! Benchmark of the direct mode: the same point reads and creates as frames and as requests of HTTP,
-//! both over TLS, on the same server in the same round.
+//! Benchmark of the direct mode: the same point reads and creates as frames and as requests of
+//! HTTP, both over TLS, on the same server in the same round.
 //!
 //! Each connection waits for an answer before it sends the next request, in both forms. The client
 //! parses of an answer the status and the length alone, so that it costs little beside the server.

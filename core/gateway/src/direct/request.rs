@@ -262,8 +262,8 @@ impl FrameRequest {
 
     /// Returns the position that the session token of the request names. The answer to a request
     /// that was refused before its partition was looked up has this position: clients repeat a
-    /// session read for 20 seconds whose answer is behind the token or has none, and the answer to a
-    /// client without credentials must not tell the position of a partition.
+    /// session read for 20 seconds whose answer is behind the token or has none, and the answer to
+    /// a client without credentials must not tell the position of a partition.
     pub(super) fn position_of_session(&self) -> Option<Position> {
         let token = self.head.headers.get(&SESSION_TOKEN)?.to_str().ok()?;
         let (range, token) = token.split_once(':')?;
