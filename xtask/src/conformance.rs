@@ -19,6 +19,7 @@ const SUITES: &[Suite] = &[
     suite("python", "sdk/python", Suite::pytest),
     suite("javascript", "sdk/javascript", javascript),
     suite("dotnet", "sdk/dotnet", dotnet),
+    suite("direct", "sdk/direct", java_clients),
     suite("scenarios", "sdk/scenarios", Suite::pytest),
     suite("go", "sdk/scenarios/go", scenarios::go),
     suite("java", "sdk/scenarios/java", scenarios::java),
@@ -41,7 +42,7 @@ const SUITES: &[Suite] = &[
     suite("telemetry", "sdk/telemetry", telemetry),
     suite("splits", "faults/splits", splits),
     suite("hot-key", "faults/hot-key", hot_key),
-    suite("regions", "faults/regions", regions),
+    suite("regions", "faults/regions", java_clients),
     suite("emulator", "release/emulator", clients::start),
     suite("blog", "pages/blog", blog),
     suite("console", "pages/console", console),
@@ -231,9 +232,8 @@ pub(crate) fn python_on_postgres() -> Outcome {
     run_words(&["postgres", "python", "-k", "not https"])
 }
 
-/// Starts nodes in two regions on a PostgreSQL of this run under the Python and the Java SDK: one
-/// is lost, and one reads a standby that is behind.
-fn regions(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
+/// Starts a suite whose tests run programs with the libraries of the Java SDK.
+fn java_clients(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
     let java = scenarios::java_libraries()?;
     let mut run = suite.pytest(arguments)?;
     run.command.env("ORRERY_JAVA_CLASS_PATH", java);

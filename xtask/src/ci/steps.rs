@@ -152,6 +152,7 @@ const SUITES: Lane = &[
     Step::suite("conformance javascript", &["javascript"]),
     Step::dotnet("conformance dotnet", &["dotnet"]),
     Step::dotnet("dotnet in other ways", DOTNET_IN_OTHER_WAYS).second(),
+    Step::suite("direct mode over time", &["direct"]).second(),
     Step::suite("assistants", &["mcp"]),
     Step::suite("mixed workload, small", &["splits"]),
     Step::suite("scenarios", &["scenarios"]),
