@@ -35,7 +35,9 @@ def _create(client, number: int) -> None:
 
 
 def _read(client, number: int) -> dict:
-    return client.ask("read_item", HOME | {"id": f"i{number}", "partition_key": [f"p{number % 10}"]})
+    return client.ask(
+        "read_item", HOME | {"id": f"i{number}", "partition_key": [f"p{number % 10}"]}
+    )
 
 
 def _address_requests(server) -> int:
@@ -45,7 +47,9 @@ def _address_requests(server) -> int:
     request = urllib.request.Request(endpoints.admin.rstrip("/") + "/metrics", headers=headers)
     with urllib.request.urlopen(request) as answer:
         text = answer.read().decode()
-    return sum(map(int, re.findall(r'^orrery_requests_total\{op="read_addresses".*\} (\d+)$', text, re.M)))
+    return sum(
+        map(int, re.findall(r'^orrery_requests_total\{op="read_addresses".*\} (\d+)$', text, re.M))
+    )
 
 
 @pytest.mark.parametrize("level", ["session", "strong"])
@@ -101,7 +105,11 @@ def test_addresses_over_http_are_refused_with_the_remedy(start):
     signed = f"get\ndbs\n\n{date.lower()}\n\n".encode()
     digest = hmac.new(base64.b64decode(endpoints.key), signed, hashlib.sha256).digest()
     token = f"type=master&ver=1.0&sig={base64.b64encode(digest).decode()}"
-    headers = {"x-ms-date": date, "x-ms-version": "2020-07-15", "authorization": urllib.parse.quote(token, safe="")}
+    headers = {
+        "x-ms-date": date,
+        "x-ms-version": "2020-07-15",
+        "authorization": urllib.parse.quote(token, safe=""),
+    }
     path = "addresses/?$resolveFor=dbs&$filter=protocol%20eq%20rntbd"
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(urllib.request.Request(endpoints.http + path, headers=headers))

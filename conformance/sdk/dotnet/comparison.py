@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 KINDS = ("result", "status", "charge")
-# Lists of databases and offers cost more the more of them there are, and runs have them at other times.
+# Lists of databases and offers cost more the more of them there are, and the number of them differs
+# by the moment.
 CHARGE_DIFFERENCE_MIN = 0.1
 
 
@@ -37,8 +38,14 @@ def read(file: Path) -> dict[Difference, bool]:
     listed: dict[Difference, bool] = {}
     for group in tomllib.loads(file.read_text(encoding="utf-8")).get("difference", []):
         kinds = group.get("of", [])
-        if set(group) - {"of", "reason", "steps", "by_chance"} or not kinds or set(kinds) - set(KINDS):
-            raise BadList(f"a group has a reason, steps and `of`, some of {', '.join(KINDS)}: {group}")
+        if (
+            set(group) - {"of", "reason", "steps", "by_chance"}
+            or not kinds
+            or set(kinds) - set(KINDS)
+        ):
+            raise BadList(
+                f"a group has a reason, steps and `of`, some of {', '.join(KINDS)}: {group}"
+            )
         if not group.get("reason", "").strip():
             raise BadList(f"a group has no reason: {group}")
         for difference in (Difference(step, of) for step in group.get("steps", []) for of in kinds):
@@ -71,7 +78,7 @@ def differences(left: list[dict], right: list[dict]) -> dict[Difference, str]:
 def surprises(
     found: dict[Difference, str], listed: dict[Difference, bool], ran: set[str], *, whole: bool
 ) -> list[str]:
-    """Returns a line for each difference that is not listed, and for each listed one that is not there.
+    """Returns a line for each difference that is not listed, and for each listed one that is gone.
 
     `ran` are the steps that ran in one of the runs; `whole`: all steps were to run.
     """
@@ -82,9 +89,13 @@ def surprises(
     ]
     for difference, by_chance in listed.items():
         if difference.step not in ran:
-            lines += [f"{difference.step} is on the list of differences, but there is no such step"] * whole
+            lines += [
+                f"{difference.step} is on the list of differences, but there is no such step"
+            ] * whole
         elif difference not in found and not by_chance:
-            lines.append(f"{difference.step} has no other {difference.of} now: take it off the list")
+            lines.append(
+                f"{difference.step} has no other {difference.of} now: take it off the list"
+            )
     return lines
 
 
@@ -92,4 +103,3 @@ def _result(step: dict | None) -> str:
     if step is None:
         return "not run"
     return "skipped" if step["Skipped"] else "passed" if step["Ok"] else "failed"
-

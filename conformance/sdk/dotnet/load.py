@@ -1,9 +1,12 @@
-"""A load of the .NET SDK over restarts, splits and a container that is created again, in both modes at the same time.
+"""A load of the .NET SDK over restarts, splits and a container that is created again, in both modes
+at the same time.
 
-The program writes and logs each write, while the physical partitions of its container are split and the server is
-killed or stopped and started again. The program then compares the log with the container. Each mode has a server.
+The program writes and logs each write, while the physical partitions of its container are split and
+the server is killed or stopped and started again. The program then compares the log with the
+container. Each mode has a server.
 
-Promises: a lost or doubled write, or an item of a deleted container, is an AssertionError with the program's words.
+Promises: a lost or doubled write, or an item of a deleted container, is an AssertionError with the
+program's words.
 Leaves out: writes without an answer that the SDK repeats by itself, which the program counts apart.
 """
 
@@ -19,8 +22,8 @@ DATABASE, CONTAINER = "load", "items"
 SECONDS = 30
 # How the server ends. A stop lets it answer what is open, a kill does not.
 ENDS = ("kill", "stop", "kill")
-# The container is created again at seconds 10 and 20, the server ends at others: at a quarter, a half and three
-# quarters of the time.
+# The container is created again at seconds 10 and 20. The server ends at others: at a quarter, a
+# half and three quarters of the time.
 RECREATE_SECONDS = 10
 SPLITS_MAX = 12
 
@@ -36,7 +39,9 @@ class Host:
 
     def start(self) -> None:
         log = self._directory / f"server-{next(self._starts)}.log"
-        self.server = Server.start(log, "--data-dir", str(self._directory / "data"), port=self._port)
+        self.server = Server.start(
+            log, "--data-dir", str(self._directory / "data"), port=self._port
+        )
 
     def end(self, how: str) -> None:
         """Ends the server with a kill or a stop, and starts it again."""
@@ -69,7 +74,14 @@ def run_mode(program: Path, mode: str, directory: Path) -> str:
     host = Host(directory)
     words = [*host.words(mode), "--log", str(directory / "writes.jsonl")]
     command = [str(program), "writer", *words, "--seconds", str(SECONDS)]
-    command += ["--database", DATABASE, "--container", CONTAINER, "--recreate", str(RECREATE_SECONDS)]
+    command += [
+        "--database",
+        DATABASE,
+        "--container",
+        CONTAINER,
+        "--recreate",
+        str(RECREATE_SECONDS),
+    ]
     splits = 0
     log = directory / "writer.log"
     with log.open("wb") as out:
@@ -78,11 +90,15 @@ def run_mode(program: Path, mode: str, directory: Path) -> str:
         for number, how in enumerate(ENDS, 1):
             splits += disturb(host, writer, seconds=SECONDS / (len(ENDS) + 1))
             if writer.poll() is not None:
-                raise AssertionError(f"the writer ended before end {number} of the server: {tail(log)}")
+                raise AssertionError(
+                    f"the writer ended before end {number} of the server: {tail(log)}"
+                )
             host.end(how)
         code = writer.wait(SECONDS + 60)
         assert code == 0, f"the writer ended with code {code}: {tail(log)}"
-        checked = subprocess.run([str(program), "check", *words], capture_output=True, text=True, check=False)
+        checked = subprocess.run(
+            [str(program), "check", *words], capture_output=True, text=True, check=False
+        )
         assert checked.returncode == 0, checked.stdout + checked.stderr
         assert splits > 0, "no partition was split"
     finally:
@@ -93,7 +109,10 @@ def run_mode(program: Path, mode: str, directory: Path) -> str:
 
 
 def disturb(host: Host, writer: subprocess.Popen, seconds: float) -> int:
-    """Splits physical partitions until the time is over or the writer has ended. Returns the number of splits."""
+    """Splits physical partitions until the time is over or the writer has ended.
+
+    Returns the number of splits.
+    """
     splits = 0
     management = host.management()
     home = f"/dbs/{DATABASE}/colls/{CONTAINER}/partitions"

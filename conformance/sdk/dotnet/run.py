@@ -2,9 +2,9 @@
 
     run.py PROGRAM [--run NAME]... [--only THEME[/STEP],...]
 
-PROGRAM has the commands `scenarios`, `writer` and `check`; see README.md. Without --run, the runs `http`, `direct` and
-`plans`; `--run all` is every run. Each run starts a server of its own. The runs `http` and `direct` go side by side if
-both are chosen, and are compared.
+PROGRAM has the commands `scenarios`, `bench`, `writer` and `check`; see README.md. Without --run, the
+runs `http`, `direct` and `plans`; `--run all` is every run. Each run starts a server of its own. The
+runs `http` and `direct` go side by side if both are chosen, and are compared.
 
 Promises: exit code 0 only if every step passed that the run expects to pass, every step failed that the run expects to
 fail, no step was skipped but those that the run expects to skip, the two modes differ as `differences.toml` says, and
@@ -29,6 +29,7 @@ import comparison  # noqa: E402
 from load import run_load  # noqa: E402
 from orrery_server import Server, ServerFailed  # noqa: E402
 from plans import run_plans  # noqa: E402
+from speed import run_speed  # noqa: E402
 
 # With `--entra` the program skips the step that shows a server without directory identities.
 SKIPPED = frozenset({"entra/without the setting, tokens are 401"})
@@ -114,7 +115,7 @@ COMPARED = ("http", "direct")
 DIFFERENCES = HERE / "differences.toml"
 
 # The runs that are not the steps of the program.
-OTHERS = {"plans": run_plans, "load": run_load}
+OTHERS = {"plans": run_plans, "load": run_load, "speed": run_speed}
 
 
 def main() -> int:

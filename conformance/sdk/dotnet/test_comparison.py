@@ -6,7 +6,14 @@ from run import DIFFERENCES
 
 
 def _step(name: str, charge: float = 1, ok: bool = True, status: int = 200) -> dict:
-    return {"FullName": name, "Ok": ok, "Skipped": False, "Status": status, "SubStatus": 0, "Charge": charge}
+    return {
+        "FullName": name,
+        "Ok": ok,
+        "Skipped": False,
+        "Status": status,
+        "SubStatus": 0,
+        "Charge": charge,
+    }
 
 
 def _list(tmp_path, text: str):
@@ -34,7 +41,10 @@ def test_a_difference_that_is_not_listed_is_a_surprise():
     found = {Difference("items/read", "status"): "200/0 | 404/0"}
     expected = ["items/read: another status: 200/0 | 404/0"]
     assert surprises(found, {}, {"items/read"}, whole=True) == expected
-    assert surprises(found, {Difference("items/read", "status"): False}, {"items/read"}, whole=True) == []
+    assert (
+        surprises(found, {Difference("items/read", "status"): False}, {"items/read"}, whole=True)
+        == []
+    )
 
 
 def test_a_listed_difference_that_does_not_occur_is_a_surprise_unless_it_comes_by_chance():

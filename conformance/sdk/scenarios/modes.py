@@ -1,15 +1,28 @@
 """The comparison of the answers of a scenario in gateway mode with those in direct mode.
 
-Promises: status, sub-status, charge, message, body, items, pages and results of each step are compared.
-Leaves out: headers but that of the charge (a frame has others), and values that no two runs have in common: names of
-databases, resource ids, times, ETags, positions.
+Promises: status, sub-status, charge, message, body, items, pages and results of each step are
+compared.
+Leaves out: headers but that of the charge (a frame has others), and values that no two runs have in
+common: names of databases, resource ids, times, ETags, positions.
 """
 
 import json
 import re
 
 # Members that the server makes for each resource anew.
-_MADE = {"_rid", "_self", "_etag", "_ts", "_lsn", "lsn", "crts", "previousImageLSN", "resource", "etag", "_token"}
+_MADE = {
+    "_rid",
+    "_self",
+    "_etag",
+    "_ts",
+    "_lsn",
+    "lsn",
+    "crts",
+    "previousImageLSN",
+    "resource",
+    "etag",
+    "_token",
+}
 # The parts of an answer that are compared.
 _PARTS = ("status", "substatus", "message", "body", "items", "pages", "results")
 _CHARGE = "x-ms-request-charge"
@@ -25,7 +38,10 @@ _MADE_IN_TEXT = re.compile(
 
 
 def differences(gateway: list[dict], direct: list[dict], bound: dict, others: dict) -> list[str]:
-    """Returns a line for each step whose answers differ. `bound` and `others` are the names of both runs."""
+    """Returns a line for each step whose answers differ.
+
+    `bound` and `others` are the names of the resources of the two runs.
+    """
     found = []
     for number, (left, right) in enumerate(zip(gateway, direct), 1):
         parts = (_comparable(left, bound), _comparable(right, others))
@@ -56,7 +72,7 @@ def _comparable(answer: dict, bound: dict) -> dict:
 
 
 def _text(message: str | None) -> str | None:
-    """Returns the server's text of a message: over HTTP the SDK shows it in an object, in direct mode without."""
+    """Returns the server's text of a message, which the SDK shows within JSON of another form."""
     found = _ERRORS.search(message or "")
     if not found:
         return message
@@ -64,12 +80,16 @@ def _text(message: str | None) -> str | None:
         errors = json.loads(found["errors"])
     except ValueError:
         return message
-    return "; ".join(error.get("message", "") if isinstance(error, dict) else error for error in errors)
+    return "; ".join(
+        error.get("message", "") if isinstance(error, dict) else error for error in errors
+    )
 
 
 def _without_names(value, names: dict[str, str]):
     if isinstance(value, dict):
-        return {key: _without_names(member, names) for key, member in value.items() if key not in _MADE}
+        return {
+            key: _without_names(member, names) for key, member in value.items() if key not in _MADE
+        }
     if isinstance(value, list):
         return [_without_names(member, names) for member in value]
     if isinstance(value, str):
