@@ -35,19 +35,19 @@ use crate::call::Call;
 use crate::connection::Connection;
 use crate::faults::Unanswered;
 use crate::gateway::{End, Gateway, Handled};
-use crate::metrics::RequestKind;
 use crate::operations::Operation;
 use crate::reply::Reply;
 use answer::AnswerFrame;
 use bytes::Bytes;
 use http_body_util::Full;
 use orrery_engine::Engine;
-use orrery_engine::request::{Charge, Position};
+use orrery_engine::request::Position;
+use orrery_model::sync::lock;
 use orrery_model::{Error, Kind, Result};
 pub use request::FrameRequest;
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -102,6 +102,18 @@ impl Transport {
 pub(crate) struct DirectRequest {
     /// The resource id that the client has read for the container of the request.
     pub(crate) cached_container: Option<String>,
+}
+
+/// An extension of the head of a frame that is refused before its head is checked.
+#[derive(Clone, Debug)]
+pub(crate) struct RefusedFrame(Arc<Mutex<Option<Error>>>);
+
+impl RefusedFrame {
+    /// Returns the refusal of a frame; `None` if the frame is not refused.
+    pub(crate) fn of(head: &http::request::Parts) -> Option<Error> {
+        let RefusedFrame(refusal) = head.extensions.get()?;
+        lock(refusal).take()
+    }
 }
 
 /// The answer to a frame, when there is one.
@@ -189,7 +201,20 @@ impl FrameService for Gateway {
 impl Gateway {
     /// Returns true if the credentials of a request that came as a frame are accepted.
     pub fn knows_sender_of(&self, request: &FrameRequest) -> bool {
-        request.refusal.is_none() && self.knows_sender(&request.head)
+        request.refusal.is_none() && self.check_sender(&request.head).is_ok()
+    }
+
+    /// Returns the refusal of a request whose credentials were not accepted when it began to
+    /// arrive. They may be accepted by now, but its payload was dropped.
+    fn refusal_of_sender(&self, head: &http::request::Parts) -> Error {
+        let refused = self.check_sender(head).err();
+        refused.unwrap_or_else(|| {
+            Error::new(
+                Kind::Unauthorized,
+                "The credentials were not accepted when the request began to arrive. Send the \
+                 request again.",
+            )
+        })
     }
 
     /// Carries out a request that came as a frame, as [`Gateway::handle`] does with one of HTTP.
@@ -203,12 +228,12 @@ impl Gateway {
         connection: &Connection,
     ) -> std::result::Result<FrameOutcome, Unanswered> {
         let metrics = self.metrics();
+        if request.is_of_stranger {
+            request.refuse_with(self.refusal_of_sender(&request.head));
+        }
         if let Some(refusal) = request.refusal.take() {
-            metrics.direct_requests.add(1);
-            let (status, sub_status) = (refusal.status(), refusal.sub_status());
-            let kind = RequestKind::Unknown;
-            metrics.record(kind, status, sub_status, 0.0, Charge::default());
-            return Ok(FrameOutcome::Answered(request.refuse(refusal)));
+            let refusal = Arc::new(Mutex::new(Some(refusal)));
+            request.head.extensions.insert(RefusedFrame(refusal));
         }
         request.set_content(&body);
         let activity = request.activity_header();

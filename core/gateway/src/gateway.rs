@@ -18,7 +18,7 @@ use crate::body;
 use crate::call::Call;
 use crate::connection::{Connection, HEAD_BYTES, HEADERS, NoMemoryForHead, TrustedAccess};
 use crate::cors::Cors;
-use crate::direct::{self, DirectRequest, Transport};
+use crate::direct::{self, DirectRequest, RefusedFrame, Transport};
 use crate::faults::{FaultTime, Faults, InjectedFault, InjectedReply, Unanswered};
 use crate::headers::RequestHeaders;
 use crate::held::BodyMemory;
@@ -600,8 +600,12 @@ impl Gateway {
     /// Takes memory for a large head.
     ///
     /// # Errors
-    /// 429 if there is none, or if the connection got none for the request.
+    /// 429 if there is none, or if the connection got none for the request; the refusal of a frame
+    /// that the connection refuses.
     fn hold_head(&self, head: &Parts) -> Result<Option<Reservation>> {
+        if let Some(refusal) = RefusedFrame::of(head) {
+            return Err(refusal);
+        }
         match head.extensions.get::<NoMemoryForHead>() {
             Some(_) => Err(self.body_memory.no_memory_for_head()),
             None => self.body_memory.hold_head(head_bytes(head)),
@@ -656,14 +660,14 @@ impl Gateway {
         })
     }
 
-    /// Returns true if the credentials of a request are accepted.
-    pub(crate) fn knows_sender(&self, head: &Parts) -> bool {
-        let identify = || -> Result<()> {
-            let path = Path::parse(head.uri.path())?;
-            let route = path.route()?;
-            self.identify(head, path, route).map(|_| ())
-        };
-        identify().is_ok()
+    /// Checks the credentials of a request.
+    ///
+    /// # Errors
+    /// Those with which the request is answered, if its credentials are not accepted.
+    pub(crate) fn check_sender(&self, head: &Parts) -> Result<()> {
+        let path = Path::parse(head.uri.path())?;
+        let route = path.route()?;
+        self.identify(head, path, route).map(|_| ())
     }
 
     /// Returns the sender of a request and the path that the sender means.

@@ -538,6 +538,7 @@ impl Shared {
         // A write that meets the end of its connection fails at the caller, so that only a client
         // which has not authenticated has a time to be idle, and `FrameConnection` knows that.
         let patience = Patience {
+            head: direct::Limits::default().authentication,
             idle: FOREVER,
             ..self.patience
         };

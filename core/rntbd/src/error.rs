@@ -62,6 +62,8 @@ pub enum FrameError {
     },
     /// A text is not UTF-8.
     NotUtf8(Place),
+    /// The head has more than [`crate::TOKENS_MAX`] tokens.
+    TooManyTokens,
 }
 
 impl fmt::Display for Place {
@@ -101,6 +103,9 @@ impl fmt::Display for FrameError {
                 expected,
                 found,
             } => write!(f, "{place}: the type is {found:?} and not {expected:?}"),
+            FrameError::TooManyTokens => {
+                write!(f, "a head of more than {} tokens", crate::TOKENS_MAX)
+            }
             FrameError::NotUtf8(place) => write!(f, "{place}: the text is not UTF-8"),
         }
     }

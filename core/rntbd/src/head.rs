@@ -11,6 +11,9 @@ use std::fmt;
 /// The bytes of a head without tokens, of a request or an answer.
 pub const HEAD_BYTES_MIN: usize = 24;
 
+/// The most tokens of a head. Clients send up to 30, and the tables have some 200 ids.
+pub const TOKENS_MAX: usize = 512;
+
 /// The tokens for which a reader takes memory at first: requests have 12 to 30.
 const TOKENS_EXPECTED: usize = 32;
 
@@ -208,6 +211,9 @@ impl<'a> Tokens<'a> {
         let mut tokens = Vec::with_capacity(TOKENS_EXPECTED);
         let mut rest = head.get(HEAD_BYTES_MIN..).unwrap_or_default();
         while !rest.is_empty() {
+            if tokens.len() == TOKENS_MAX {
+                return Err(FrameError::TooManyTokens);
+            }
             let offset = head.len() - rest.len();
             let (&[low, high, number], after) = rest
                 .split_first_chunk()
@@ -257,10 +263,12 @@ fn read_value<'a>(
 ) -> Result<(Value<'a>, &'a [u8]), FrameError> {
     let (value, rest) = read_raw(kind, rest).ok_or(FrameError::ValueCut(place))?;
     match value {
-        Value::Bytes(bytes) if kind.is_text() => {
-            let text = std::str::from_utf8(bytes).map_err(|_| FrameError::NotUtf8(place))?;
-            Ok((Value::Text(text), rest))
-        }
+        Value::Bytes(bytes) if kind.is_text() => match std::str::from_utf8(bytes) {
+            Ok(text) => Ok((Value::Text(text), rest)),
+            // Nothing is known of the values of an unknown id.
+            Err(_) if place.name.is_none() => Ok((Value::Bytes(bytes), rest)),
+            Err(_) => Err(FrameError::NotUtf8(place)),
+        },
         value => Ok((value, rest)),
     }
 }

@@ -34,6 +34,6 @@ mod writer;
 
 pub use error::{FrameError, Place};
 pub use guid::{guid_bytes, guid_text};
-pub use head::{AnswerHead, HEAD_BYTES_MIN, RequestHead, head_length};
+pub use head::{AnswerHead, HEAD_BYTES_MIN, RequestHead, TOKENS_MAX, head_length};
 pub use token::{Form, Token, Type, Value};
 pub use writer::FrameWriter;

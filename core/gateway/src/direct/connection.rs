@@ -45,10 +45,15 @@ use tokio::time::Sleep;
 
 /// The largest head, in bytes: several of its texts may have 64 KiB.
 const HEAD_BYTES: usize = 256 * 1024;
+/// The largest head of a client that has not authenticated, and the largest context.
+const STRANGERS_HEAD_BYTES: usize = 64 * 1024;
+const CONTEXT_BYTES: usize = 4 * 1024;
 /// The bytes of a payload that are read and dropped at most.
 const SKIPPED_BYTES: usize = 1 << 30;
 /// The requests of a connection that may be unanswered at once. Clients send 30.
 const REQUESTS_MAX: usize = 128;
+/// The requests of a connection that take no memory from that for heads.
+const REQUESTS_FREE: usize = 8;
 /// The bytes of one read.
 const READ_BYTES: usize = 8 * 1024;
 
@@ -250,7 +255,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
             true => REQUESTS_MAX,
             false => 1,
         };
-        self.in_progress.len() + self.outgoing.len() < most
+        self.open_requests() < most
     }
 
     /// Reads what has arrived, if it is wanted now. Returns 0 at the end of the stream.
@@ -304,7 +309,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
         if !self.may_begin() {
             return Ok(false);
         }
-        let length = head_length(*first, HEAD_BYTES).map_err(no_frame)?;
+        let most = match (&self.context, self.is_authenticated) {
+            (None, _) => CONTEXT_BYTES,
+            (Some(_), false) => STRANGERS_HEAD_BYTES,
+            (Some(_), true) => HEAD_BYTES,
+        };
+        let length = head_length(*first, most).map_err(no_frame)?;
         if self.input.len() < length {
             return Ok(false);
         }
@@ -344,8 +354,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
             ));
         }
         self.context = Some(ClientContext::of(head));
-        // The connection has its first answer: from now on it may be idle.
-        let guard = self.activity.begin_request();
         let mut frame = FrameWriter::answer(200, head.activity_id);
         frame.text(&SERVER_AGENT, "orrery");
         frame.text(&SERVER_VERSION, env!("CARGO_PKG_VERSION"));
@@ -354,7 +362,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
             payload: Bytes::new(),
             status: 200,
         };
-        self.send(answer, Some(guard));
+        // The context is no request: a connection without one gives way to others first.
+        self.send(answer, None);
         Ok(())
     }
 
@@ -416,6 +425,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
             return Err(io::Error::other("a payload of more than a gigabyte"));
         }
         if !self.authenticate(&arriving.request) {
+            // Without its payload the request must not be carried out, whatever happens meanwhile.
+            arriving.request.refuse_stranger();
             return Ok(());
         }
         if length > limits::REQUEST_BODY_BYTES {
@@ -449,12 +460,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
             return Ok(());
         }
         self.authenticate(&request);
-        let memory = &self.memory;
-        let held = self
-            .held
-            .get_or_insert_with(|| memory.heads_of_connection());
-        if !held.grow(REQUEST_BYTES) {
-            request.refuse_with(memory.no_memory_for_head());
+        if !self.hold_requests() {
+            request.refuse_with(self.memory.no_memory_for_head());
         }
         let service = self.service.clone();
         let mut answer = service.answer(request, body, self.connection);
@@ -510,6 +517,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
             };
             if part.is_empty() {
                 self.outgoing.pop_front();
+                // A client that is a little slower than the server never takes all answers.
+                self.release_requests();
                 continue;
             }
             let sent = ready!(Pin::new(&mut self.stream).poll_write(context, part))?;
@@ -522,12 +531,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
         if self.needs_flush {
             ready!(Pin::new(&mut self.stream).poll_flush(context))?;
             self.needs_flush = false;
-            let open = self.in_progress.len() as u64;
-            if let Some(held) = &mut self.held {
-                held.shrink_to(open * REQUEST_BYTES);
-            }
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Takes the memory for the open requests and one more. The first few need none, so that a
+    /// client that holds all the memory does not stop the others. Returns false if there is none.
+    fn hold_requests(&mut self) -> bool {
+        let counted = (self.open_requests() + 1).saturating_sub(REQUESTS_FREE) as u64;
+        let memory = &self.memory;
+        let held = self
+            .held
+            .get_or_insert_with(|| memory.heads_of_connection());
+        held.grow_to(counted * REQUEST_BYTES)
+    }
+
+    /// Gives back the memory of the requests that are not open any more.
+    fn release_requests(&mut self) {
+        let counted = self.open_requests().saturating_sub(REQUESTS_FREE) as u64;
+        if let Some(held) = &mut self.held {
+            held.shrink_to(counted * REQUEST_BYTES);
+        }
+    }
+
+    /// Returns the number of requests whose answers are not sent.
+    fn open_requests(&self) -> usize {
+        self.in_progress.len() + self.outgoing.len()
     }
 
     /// Looks whether a time of the connection is over.

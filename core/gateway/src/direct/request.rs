@@ -2,8 +2,8 @@
 //! and the resources that frames name by numbers. The headers come from the table of tokens.
 //!
 //! Promises: a frame that names something that frames have not, or values that no request has, is
-//! answered with an error of the service; only a frame that cannot be answered at all, because it
-//! has no number, ends its connection.
+//! answered with an error of the service. Bytes that are no frame (`orrery-rntbd`), and a frame that
+//! cannot be answered because it has no number, end their connection.
 
 use super::{DirectRequest, FrameAnswer};
 use crate::reply::Reply;
@@ -57,6 +57,9 @@ const fn post(number: u16, name: &'static str, value: &'static str) -> Operation
 /// The ids of the tokens with effective partition keys.
 const EPK_START: u16 = tokens::START_EPK.id;
 const EPK_END: u16 = tokens::END_EPK.id;
+/// The numbers of the two operations of queries.
+const JSON_QUERY: u16 = 0x0F;
+const TEXT_QUERY: u16 = 0x09;
 /// The header of a query.
 const IS_QUERY: &str = "x-ms-documentdb-isquery";
 
@@ -65,8 +68,8 @@ const IS_QUERY: &str = "x-ms-documentdb-isquery";
 static OPERATIONS: &[OperationRow] = &[
     row(0x03, Method::GET, true, true),     // read
     row(0x01, Method::POST, false, false),  // create
-    post(0x0F, IS_QUERY, "True"),           // query in JSON
-    post(0x09, IS_QUERY, "True"),           // query as text, or in JSON
+    post(JSON_QUERY, IS_QUERY, "True"),     // query in JSON
+    post(TEXT_QUERY, IS_QUERY, "True"),     // query as text, or in JSON
     row(0x04, Method::GET, false, true),    // read feed, change feed
     row(0x06, Method::PUT, true, false),    // replace
     post(0x13, "x-ms-documentdb-is-upsert", "True"),
@@ -190,8 +193,19 @@ pub struct FrameRequest {
     pub(super) activity_id: [u8; 16],
     /// The error with which the request is answered, if it names something that frames have not.
     pub(super) refusal: Option<Error>,
-    /// True if the body is a query.
-    is_query: bool,
+    /// True if the payload was dropped, because the client is not known.
+    pub(super) is_of_stranger: bool,
+    /// The form of the body, if it is a query.
+    query: Option<QueryForm>,
+}
+
+/// The form of the body of a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum QueryForm {
+    /// JSON with parameters.
+    Json,
+    /// JSON with parameters, or a text alone.
+    JsonOrText,
 }
 
 impl FrameRequest {
@@ -204,10 +218,20 @@ impl FrameRequest {
         let translated = translate(head, context);
         let (parts, refusal) = match translated {
             Ok(parts) => (parts, None),
-            Err(error) => (Request::new(()).into_parts().0, Some(error)),
+            Err(error) => {
+                let mut parts = Request::new(()).into_parts().0;
+                parts.extensions.insert(DirectRequest::default());
+                (parts, Some(error))
+            }
+        };
+        let query = match head.operation {
+            JSON_QUERY => Some(QueryForm::Json),
+            TEXT_QUERY => Some(QueryForm::JsonOrText),
+            _ => None,
         };
         Some(FrameRequest {
-            is_query: parts.headers.contains_key(IS_QUERY),
+            is_of_stranger: false,
+            query,
             head: parts,
             number,
             activity_id: head.activity_id,
@@ -223,20 +247,32 @@ impl FrameRequest {
 
     /// States the type of the body: a query is JSON with parameters, or a text alone.
     pub(super) fn set_content(&mut self, body: &[u8]) {
-        if !self.is_query {
+        let Some(form) = self.query else {
             return;
-        }
-        let content = match body.first() {
-            Some(b'{') => "application/query+json",
-            _ => "application/sql",
+        };
+        let is_object = body.trim_ascii_start().first() == Some(&b'{');
+        let content = match is_object || form == QueryForm::Json {
+            true => "application/query+json",
+            false => "application/sql",
         };
         let content = HeaderValue::from_static(content);
         self.head.headers.insert(CONTENT_TYPE, content);
     }
 
+    /// Makes the request one that is answered with the refusal of its sender, because its payload
+    /// was dropped.
+    pub(super) fn refuse_stranger(&mut self) {
+        self.is_of_stranger = true;
+    }
+
     /// Makes the request one that is answered with an error, whatever it asks for.
     pub(crate) fn refuse_with(&mut self, error: Error) {
         self.refusal = Some(error);
+    }
+
+    /// Returns true if the request is answered with an error, whatever it asks for.
+    pub fn is_refused(&self) -> bool {
+        self.refusal.is_some() || self.is_of_stranger
     }
 
     /// Returns the method that the request would have in HTTP.
@@ -272,7 +308,7 @@ impl FrameRequest {
         Some(Position {
             range_id: range.parse().ok()?,
             version: version.parse().ok()?,
-            lsn: lsn.parse().ok()?,
+            lsn: lsn.parse::<i64>().ok()?.try_into().ok()?,
             item_lsn: None,
         })
     }
@@ -345,7 +381,8 @@ fn uri(head: &RequestHead<'_>, operation: &OperationRow, resource: &ResourceRow)
         path.push('/');
         if is_by_name {
             let missing = || Error::bad(format!("The frame has no token {}.", name.name));
-            let id = head.text(name).ok_or_else(missing)?;
+            let id = head.text(name).filter(|id| !id.is_empty());
+            let id = id.ok_or_else(missing)?;
             path.extend(utf8_percent_encode(id, NON_ALPHANUMERIC));
         } else {
             let invalid = || Error::bad("The frame names no resource, by names or by ResourceId.");

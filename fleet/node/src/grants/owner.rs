@@ -23,7 +23,7 @@ use crate::standby::ANSWERED_BY;
 use crate::{DatabaseOptions, LeasedStore, Leaseholder, Moment, NodeContext, Owned, Validity};
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use orrery_engine::{Engine, EngineOptions, Owners};
 use orrery_gateway::{
@@ -284,7 +284,8 @@ impl OwnerNode {
         connection: &Connection,
     ) -> Result<FrameAnswer, Unanswered> {
         let owns_any = self.partitions.are_valid();
-        if !owns_any || !is_of_partition(request.method(), request.path()) {
+        let is_here = request.is_refused() || is_at_range(request.method(), request.path());
+        if !owns_any || !is_here {
             return Ok(request.address_gone());
         }
         let outcome = self
@@ -606,6 +607,15 @@ fn may_have_changed(status: StatusCode) -> bool {
     status.is_success()
         || status == StatusCode::INTERNAL_SERVER_ERROR
         || status == StatusCode::REQUEST_TIMEOUT
+}
+
+/// Returns true for a request of the direct mode that clients send to the address of a partition:
+/// those that its owner carries out, conflicts, and the head of a container, by which a client
+/// waits until a partition has reached a position.
+fn is_at_range(method: &Method, path: &str) -> bool {
+    let is_of_conflicts = path.split('/').nth(5) == Some("conflicts");
+    let is_barrier = *method == Method::HEAD && path.split('/').nth(3) == Some("colls");
+    is_of_partition(method, path) || is_of_conflicts || is_barrier
 }
 
 /// Opens the clusters, and tries again until all answer.

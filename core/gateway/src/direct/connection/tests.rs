@@ -4,6 +4,7 @@ use super::super::answer::AnswerFrame;
 use super::*;
 use crate::connection::Scheme;
 use crate::reply::Reply;
+use orrery_model::Kind;
 use orrery_model::memory::MemoryBudget;
 use orrery_model::sync::lock;
 use orrery_rntbd::tokens::{answer, context_answer, request as tokens};
@@ -18,6 +19,8 @@ use tokio::task::JoinHandle;
 #[derive(Default)]
 struct Fake {
     knows_nobody: AtomicBool,
+    /// The times at which a sender was asked for.
+    asked: AtomicUsize,
     begun: AtomicUsize,
     body_bytes: AtomicUsize,
     /// The requests for the database `held` that wait.
@@ -33,6 +36,7 @@ impl Fake {
 
 impl FrameService for Fake {
     fn knows_sender(&self, _: &FrameRequest) -> bool {
+        self.asked.fetch_add(1, Ordering::Relaxed);
         !self.knows_nobody.load(Ordering::Relaxed)
     }
 
@@ -58,6 +62,10 @@ impl FrameService for Fake {
             }
             if request.head.uri.path() == "/dbs/unanswered" {
                 return Err(Unanswered);
+            }
+            if request.is_of_stranger {
+                let refusal = Error::new(Kind::Unauthorized, "an unknown client");
+                return Ok(request.refuse(refusal));
             }
             if let Some(refusal) = request.refusal.take() {
                 return Ok(request.refuse(refusal));
@@ -87,9 +95,13 @@ fn patient() -> Limits {
 }
 
 fn open(limits: Limits) -> Pair {
-    let (client, server) = tokio::io::duplex(64 * 1024);
+    open_in(limits, MemoryBudget::new(64 << 20))
+}
+
+fn open_in(limits: Limits, budget: Arc<MemoryBudget>) -> Pair {
+    let (client, server) = tokio::io::duplex(2 * 1024);
     let service = Arc::new(Fake::default());
-    let memory = BodyMemory::new(MemoryBudget::new(64 << 20));
+    let memory = BodyMemory::new(budget);
     let address = ([127, 0, 0, 1], 1).into();
     let parts = Parts {
         service: service.clone(),
@@ -118,7 +130,11 @@ fn open(limits: Limits) -> Pair {
 
 /// Opens a connection whose context is answered.
 async fn open_with_context(limits: Limits) -> Pair {
-    let mut pair = open(limits);
+    open_with(limits, MemoryBudget::new(64 << 20)).await
+}
+
+async fn open_with(limits: Limits, budget: Arc<MemoryBudget>) -> Pair {
+    let mut pair = open_in(limits, budget);
     let context = FrameWriter::request(0, 0, [1; 16]).finish(&[]);
     pair.client.write_all(&context).await.expect("it is open");
     let (status, server) = pair
@@ -215,6 +231,11 @@ async fn bytes_that_are_no_frame_end_the_connection() {
     };
     assert!(end(&[23, 0, 0, 0]).await.contains("fewer than 24"));
     assert!(end(&[0xFF; 4]).await.contains("more than"));
+    let mut many = FrameWriter::request(1, 3, [0; 16]);
+    for _ in 0..=orrery_rntbd::TOKENS_MAX {
+        many.number(&tokens::CONSISTENCY_LEVEL, 0);
+    }
+    assert!(end(&many.finish(&[])).await.contains("tokens"));
     let mut unknown_type = frame(1, "d", &[]);
     unknown_type[26] = 0x77;
     assert!(end(&unknown_type).await.contains("is no type"));
@@ -281,6 +302,36 @@ async fn an_unknown_client_has_one_request_at_a_time_and_keeps_no_payload() {
     }
     drop((reader, writer));
     pair.served.abort();
+}
+
+#[tokio::test]
+async fn a_request_whose_payload_was_dropped_is_refused_although_its_client_is_known_by_then() {
+    let mut pair = open_with_context(patient()).await;
+    pair.service.knows_nobody.store(true, Ordering::Relaxed);
+    let frame = frame(1, "d", b"{}");
+    let (half, rest) = frame.split_at(frame.len() - 1);
+    pair.client.write_all(half).await.expect("it is open");
+    while pair.service.asked.load(Ordering::Relaxed) == 0 {
+        tokio::task::yield_now().await;
+    }
+    pair.service.knows_nobody.store(false, Ordering::Relaxed);
+    pair.client.write_all(rest).await.expect("it is open");
+    assert_eq!(pair.answer().await, Some((1, 401)));
+}
+
+#[tokio::test]
+async fn a_client_that_is_slower_than_the_server_holds_the_memory_of_its_open_requests_only() {
+    let mut pair = open_with(patient(), MemoryBudget::new(1 << 20)).await;
+    let open = 30;
+    for number in 0..open {
+        pair.send(number, "d").await;
+    }
+    // The heads of a budget of 1 MiB have room for 32 requests.
+    for number in open..20 * open {
+        let (_, status) = pair.answer().await.expect("an answer");
+        assert_eq!(status, 200);
+        pair.send(number, "d").await;
+    }
 }
 
 #[tokio::test]

@@ -75,8 +75,15 @@ fn a_frame_that_names_something_else_is_refused_by_name() {
         assert!(refused.starts_with("400 "), "{refused}");
         assert!(refused.contains(named), "{refused}");
     }
-    let refused = line(3, 3, &[(&tokens::COLLECTION_NAME, "c")]);
-    assert!(refused.contains("DocumentName"), "{refused}");
+    // An empty name would make another operation of the request.
+    let empty = (&tokens::DOCUMENT_NAME, "");
+    for names in [
+        &[(&tokens::COLLECTION_NAME, "c")][..],
+        &[(&tokens::COLLECTION_NAME, "c"), empty],
+    ] {
+        let refused = line(3, 3, names);
+        assert!(refused.contains("DocumentName"), "{refused}");
+    }
 }
 
 #[test]
@@ -212,6 +219,8 @@ fn a_body_is_a_query_in_json_or_a_text() {
     let json = Some("application/query+json".to_owned());
     assert_eq!(content(0x0F, b"{\"query\":\"\"}"), json);
     assert_eq!(content(0x09, b"{\"query\":\"\"}"), json);
+    assert_eq!(content(0x09, b"\n {\"query\":\"\"}"), json);
+    assert_eq!(content(0x0F, b"SELECT"), json);
     assert_eq!(content(0x09, b"SELECT"), Some("application/sql".to_owned()));
     assert_eq!(content(0x01, b"{}"), None);
 }
