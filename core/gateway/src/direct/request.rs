@@ -2,8 +2,8 @@
 //! and the resources that frames name by numbers. The headers come from the table of tokens.
 //!
 //! Promises: a frame that names something that frames have not, or values that no request has, is
-//! answered with an error of the service. Bytes that are no frame (`orrery-rntbd`), and a frame that
-//! cannot be answered because it has no number, end their connection.
+//! answered with an error of the service. Bytes that are no frame (`orrery-rntbd`), and a frame
+//! that cannot be answered because it has no number, end their connection.
 
 use super::{DirectRequest, FrameAnswer};
 use crate::reply::Reply;
