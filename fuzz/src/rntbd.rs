@@ -80,29 +80,17 @@ fn rewritten<'a>(
 
 /// Writes a value in its own type, a text or bytes in the type of the table.
 fn write(writer: &mut FrameWriter, id: u16, known: Option<Type>, value: Value<'_>) {
-    let of = |kind| Token {
+    let longest = match value {
+        Value::Bytes(_) => Type::ULongBytes,
+        _ => Type::ULongString,
+    };
+    let token = Token {
         id,
         name: "",
-        kind,
+        kind: known.unwrap_or(longest),
         header: None,
     };
-    match value {
-        Value::Byte(number) => writer.number(&of(Type::Byte), number.into()),
-        Value::UShort(number) => writer.number(&of(Type::UShort), number.into()),
-        Value::ULong(number) => writer.number(&of(Type::ULong), number.into()),
-        Value::Long(number) => writer.number(&of(Type::Long), i64::from(number).cast_unsigned()),
-        Value::ULongLong(number) => writer.number(&of(Type::ULongLong), number),
-        Value::LongLong(number) => writer.number(&of(Type::LongLong), number.cast_unsigned()),
-        Value::Guid(bytes) => writer.guid(&of(Type::Guid), bytes),
-        Value::Float(number) => writer.double(&of(Type::Float), number.into()),
-        Value::Double(number) => writer.double(&of(Type::Double), number),
-        Value::Text(text) => {
-            assert!(writer.text(&of(known.unwrap_or(Type::ULongString)), text));
-        }
-        Value::Bytes(bytes) => {
-            assert!(writer.bytes(&of(known.unwrap_or(Type::ULongBytes)), bytes));
-        }
-    }
+    assert!(writer.value(&token, value));
 }
 
 /// Checks that two heads have the same tokens in the same order.

@@ -11,7 +11,7 @@
 //! answer       the reply of the gateway -> a frame
 //! ```
 //!
-//! What differs from HTTP, because the clients of this mode decide by it:
+//! The differences from HTTP, by which the clients of this mode decide:
 //!
 //! - Every answer has an LSN, errors too, and every answer about a container has a session token.
 //! - A container that was replaced under its name is 410/1000, by the resource id that the client
@@ -37,17 +37,15 @@ use crate::faults::Unanswered;
 use crate::gateway::{End, Gateway, Handled};
 use crate::operations::Operation;
 use crate::reply::Reply;
-use answer::AnswerFrame;
 use bytes::Bytes;
 use http_body_util::Full;
 use orrery_engine::Engine;
 use orrery_engine::request::Position;
-use orrery_model::sync::lock;
 use orrery_model::{Error, Kind, Result};
 pub use request::FrameRequest;
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -102,18 +100,6 @@ impl Transport {
 pub(crate) struct DirectRequest {
     /// The resource id that the client has read for the container of the request.
     pub(crate) cached_container: Option<String>,
-}
-
-/// An extension of the head of a frame that is refused before its head is checked.
-#[derive(Clone, Debug)]
-pub(crate) struct RefusedFrame(Arc<Mutex<Option<Error>>>);
-
-impl RefusedFrame {
-    /// Returns the refusal of a frame; `None` if the frame is not refused.
-    pub(crate) fn of(head: &http::request::Parts) -> Option<Error> {
-        let RefusedFrame(refusal) = head.extensions.get()?;
-        lock(refusal).take()
-    }
 }
 
 /// The answer to a frame, when there is one.
@@ -201,7 +187,7 @@ impl FrameService for Gateway {
 impl Gateway {
     /// Returns true if the credentials of a request that came as a frame are accepted.
     pub fn knows_sender_of(&self, request: &FrameRequest) -> bool {
-        request.refusal.is_none() && self.check_sender(&request.head).is_ok()
+        !request.is_refused() && self.check_sender(&request.head).is_ok()
     }
 
     /// Returns the refusal of a request whose credentials were not accepted when it began to
@@ -227,36 +213,30 @@ impl Gateway {
         body: Bytes,
         connection: &Connection,
     ) -> std::result::Result<FrameOutcome, Unanswered> {
-        let metrics = self.metrics();
-        if request.is_of_stranger {
-            request.refuse_with(self.refusal_of_sender(&request.head));
-        }
-        if let Some(refusal) = request.refusal.take() {
-            let refusal = Arc::new(Mutex::new(Some(refusal)));
-            request.head.extensions.insert(RefusedFrame(refusal));
-        }
         request.set_content(&body);
+        let body = match request.refusal.take() {
+            _ if request.is_of_stranger => Err(self.refusal_of_sender(&request.head)),
+            Some(refusal) => Err(refusal),
+            None => Ok(Full::new(body)),
+        };
         let activity = request.activity_header();
-        let body = Full::new(body);
         let Handled { end, call } = self
             .handle_head(&request.head, body, connection, &activity)
             .await;
-        let reply = match end {
-            End::Answered(reply) => *reply,
-            // The node that owns the partition counts the request.
-            End::NotOwned(not_owned, _) => return Ok(FrameOutcome::NotOwned(not_owned.partition)),
-            End::Unanswered => {
-                metrics.direct_requests.add(1);
-                return Err(Unanswered);
-            }
+        // The node that owns the partition counts the request.
+        if let End::NotOwned(not_owned, _) = end {
+            return Ok(FrameOutcome::NotOwned(not_owned.partition));
+        }
+        self.metrics().direct_requests.add(1);
+        let End::Answered(reply) = end else {
+            return Err(Unanswered);
         };
-        metrics.direct_requests.add(1);
         let position = match (reply.position, &call) {
             (Some(position), _) => Some(position),
             (None, Some(call)) => position_of(call, self.engine()),
             (None, None) => request.position_of_session(),
         };
-        let answer = AnswerFrame { position }.write(reply, request);
+        let answer = answer::write(&reply, position, request);
         Ok(FrameOutcome::Answered(answer))
     }
 }

@@ -18,7 +18,7 @@ use crate::body;
 use crate::call::Call;
 use crate::connection::{Connection, HEAD_BYTES, HEADERS, NoMemoryForHead, TrustedAccess};
 use crate::cors::Cors;
-use crate::direct::{self, DirectRequest, RefusedFrame, Transport};
+use crate::direct::{self, DirectRequest, Transport};
 use crate::faults::{FaultTime, Faults, InjectedFault, InjectedReply, Unanswered};
 use crate::headers::RequestHeaders;
 use crate::held::BodyMemory;
@@ -285,7 +285,9 @@ impl Gateway {
         let (head, body) = request.into_parts();
         let activity = self.activity_id(&head.headers);
         let is_head_request = head.method == http::Method::HEAD;
-        let handled = self.handle_head(&head, body, connection, &activity).await;
+        let handled = self
+            .handle_head(&head, Ok(body), connection, &activity)
+            .await;
         match handled.end {
             End::Answered(reply) => {
                 let mut response = reply.render(&activity, is_head_request);
@@ -299,11 +301,12 @@ impl Gateway {
         }
     }
 
-    /// Carries out a request, whatever brought it, and measures, counts and logs it.
+    /// Carries out a request, whatever brought it, and measures, counts and logs it. An error in the
+    /// place of the body is the answer to the request.
     pub(crate) async fn handle_head<B>(
         &self,
         head: &Parts,
-        body: B,
+        body: Result<B>,
         connection: &Connection,
         activity: &HeaderValue,
     ) -> Handled
@@ -313,9 +316,12 @@ impl Gateway {
         let started = Instant::now();
         // A panic must cost this request only.
         let mut trace = Trace::of_unknown();
-        let answered = {
-            let answer = pin!(self.answer(head, body, connection, activity, &mut trace));
-            catch_panics(answer).await
+        let answered = match body {
+            Ok(body) => {
+                let answer = pin!(self.answer(head, body, connection, activity, &mut trace));
+                catch_panics(answer).await
+            }
+            Err(refusal) => Ok(Ok(Reply::failed(refusal))),
         };
         let (mut reply, is_answered) = match answered {
             Ok(Ok(reply)) => (reply, true),
@@ -600,12 +606,8 @@ impl Gateway {
     /// Takes memory for a large head.
     ///
     /// # Errors
-    /// 429 if there is none, or if the connection got none for the request; the refusal of a frame
-    /// that the connection refuses.
+    /// 429 if there is none, or if the connection got none for the request.
     fn hold_head(&self, head: &Parts) -> Result<Option<Reservation>> {
-        if let Some(refusal) = RefusedFrame::of(head) {
-            return Err(refusal);
-        }
         match head.extensions.get::<NoMemoryForHead>() {
             Some(_) => Err(self.body_memory.no_memory_for_head()),
             None => self.body_memory.hold_head(head_bytes(head)),

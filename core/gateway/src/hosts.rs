@@ -144,21 +144,24 @@ fn may_be_of_a_page(sent: &str) -> String {
 
 /// Returns the host of a URL or of an address such as `//db.example:8081`; `None` if it has none.
 pub fn host_of_url(url: &str) -> Option<&str> {
-    let rest = url.split_once("//").map_or(url, |(_, rest)| rest);
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    host_of(&rest[..end])
+    host_of(authority(url))
 }
 
 /// Returns the host and the port of a URL, or of an address such as `//db.example:8081` or
 /// `db.example:8081`; `None` if it has no host or an invalid port.
 pub(crate) fn authority_of_url(url: &str) -> Option<(&str, Option<u16>)> {
-    let rest = url.split_once("//").map_or(url, |(_, rest)| rest);
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (host, port) = host_and_port(&rest[..end])?;
+    let (host, port) = host_and_port(authority(url))?;
     match port {
         "" => Some((host, None)),
         port => Some((host, Some(port.parse().ok()?))),
     }
+}
+
+/// Returns the part of a URL with the host and the port.
+fn authority(url: &str) -> &str {
+    let rest = url.split_once("//").map_or(url, |(_, rest)| rest);
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    &rest[..end]
 }
 
 /// Returns the host of `host:port`, an address of IPv6 without its brackets; `None` if the text is

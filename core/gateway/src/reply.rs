@@ -44,12 +44,14 @@ const fn constant(name: &'static str, value: &'static str) -> (HeaderName, Heade
     )
 }
 
+/// The version of the schema.
+pub(crate) const SCHEMA_VERSION: &str = "1.18";
 /// The headers that are the same on every reply. As all names in statics here, theirs are checked
 /// when the program is built and not for every reply.
 static CONSTANT: [(HeaderName, HeaderValue); 4] = [
     constant("x-ms-serviceversion", "version=2.14.0.0"),
     constant("x-ms-gatewayversion", "2.0.0"),
-    constant("x-ms-schemaversion", "1.18"),
+    constant("x-ms-schemaversion", SCHEMA_VERSION),
     constant("server", concat!("orrery/", env!("CARGO_PKG_VERSION"))),
 ];
 /// The headers of a single replica, which every reply with a position has.
@@ -354,21 +356,28 @@ impl Reply {
     fn set_position(&mut self, position: Position) {
         let Position {
             range_id,
-            version,
             lsn,
             item_lsn,
+            ..
         } = position;
-        let token = match self.has_short_token {
-            true => format!("{range_id}:{lsn}"),
-            false => format!("{range_id}:{version}#{lsn}"),
-        };
-        self.set(SESSION_TOKEN, &token);
+        self.set(
+            SESSION_TOKEN,
+            &format!("{range_id}:{}", self.session(position)),
+        );
         self.set_numbers(&LSN, lsn);
         if let Some(item_lsn) = item_lsn {
             self.set_numbers(&ITEM_LSN, item_lsn);
         }
         self.set_numbers(&RANGE_ID, u64::from(range_id));
         self.set_all(&REPLICA);
+    }
+
+    /// Returns the session token of a position without its range.
+    pub(crate) fn session(&self, position: Position) -> String {
+        match self.has_short_token {
+            true => position.lsn.to_string(),
+            false => format!("{}#{}", position.version, position.lsn),
+        }
     }
 
     /// Sets headers that all have the value `number`, which they share in memory.
@@ -456,8 +465,8 @@ fn error_body(error: &Error, activity: &str) -> Bytes {
     body.into()
 }
 
-/// Returns the list of errors as the service's back end answers it: `{"Errors":["…"]}`, or the list
-/// that the message of a query or a script contains already.
+/// Returns the list of errors as the service's back end answers it: `{"Errors":["…"]}`, or the
+/// list that the message of a query or a script contains already.
 pub(crate) fn error_list(error: &Error) -> String {
     let text = error.message();
     if text.starts_with("{\"errors\":") || text.starts_with("{\"Errors\":") {

@@ -192,16 +192,8 @@ impl Path {
     /// Returns the path in the parameter `$resolveFor` of a request for addresses, if `query` has
     /// one. The signature of such a request covers that path and not the path of the request.
     pub(crate) fn from_resolve_for(query: Option<&str>) -> Option<Self> {
-        for parameter in query?.split('&') {
-            let Some((name, value)) = parameter.split_once('=') else {
-                continue;
-            };
-            if decode(name).is_ok_and(|name| name == "$resolveFor") {
-                let link = decode(value).ok()?;
-                return Some(Path::from_link(&link));
-            }
-        }
-        None
+        let link = query_parameter(query?, "$resolveFor")?;
+        Some(Path::from_link(&link))
     }
 
     /// Returns this path with a query string as the rest of its last id, `None` if the two make no
@@ -331,6 +323,20 @@ impl Path {
         }
         links
     }
+}
+
+/// Returns the decoded value of a parameter in a query string; `None` if there is none, or its
+/// escapes are invalid.
+pub(crate) fn query_parameter(query: &str, wanted: &str) -> Option<String> {
+    for parameter in query.split('&') {
+        let Some((name, value)) = parameter.split_once('=') else {
+            continue;
+        };
+        if decode(name).is_ok_and(|name| name == wanted) {
+            return decode(value).ok();
+        }
+    }
+    None
 }
 
 /// Percent-decodes a segment. `+` stays `+`.

@@ -489,16 +489,15 @@ impl Shared {
             let watcher = ends.watcher;
             return self.serve_http(stream, connection, activity, watcher).await;
         }
-        drop(ends.watcher);
         let Ends {
+            watcher,
             stopping,
-            open_direct,
-            ..
+            open_direct: _open,
         } = ends;
+        // The watcher would keep the port from ending: `stopping` ends this connection.
+        drop(watcher);
         self.serve_frames(stream, direct, connection, activity, stopping)
-            .await?;
-        drop(open_direct);
-        Ok(())
+            .await
     }
 
     /// Counts a handshake that the client refused, and tells the operator.

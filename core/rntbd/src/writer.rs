@@ -2,7 +2,7 @@
 
 use crate::guid::guid_bytes;
 use crate::head::HEAD_BYTES_MIN;
-use crate::token::{Form, Token, Type};
+use crate::token::{Form, Token, Type, Value};
 
 /// The bytes for which a writer takes memory at first; the heads of most answers fit.
 const HEAD_BYTES_EXPECTED: usize = 768;
@@ -90,6 +90,27 @@ impl FrameWriter {
             self.begin_token(token);
             self.head.extend_from_slice(&value);
         }
+    }
+
+    /// Writes a token with a value that was read: a number in the type that it had in its frame, a
+    /// text or bytes in the type of the token. Returns false, and writes nothing, if a text or
+    /// bytes are longer than the type can hold.
+    pub fn value(&mut self, token: &Token, value: Value<'_>) -> bool {
+        let of = |kind: Type| Token { kind, ..*token };
+        match value {
+            Value::Byte(number) => self.number(&of(Type::Byte), number.into()),
+            Value::UShort(number) => self.number(&of(Type::UShort), number.into()),
+            Value::ULong(number) => self.number(&of(Type::ULong), number.into()),
+            Value::Long(number) => self.number(&of(Type::Long), i64::from(number).cast_unsigned()),
+            Value::ULongLong(number) => self.number(&of(Type::ULongLong), number),
+            Value::LongLong(number) => self.number(&of(Type::LongLong), number.cast_unsigned()),
+            Value::Guid(bytes) => self.guid(&of(Type::Guid), bytes),
+            Value::Float(number) => self.double(&of(Type::Float), number.into()),
+            Value::Double(number) => self.double(&of(Type::Double), number),
+            Value::Text(text) => return self.text(token, text),
+            Value::Bytes(bytes) => return self.bytes(token, bytes),
+        }
+        true
     }
 
     /// Writes a token with the value of the HTTP header that it stands for: the inverse of

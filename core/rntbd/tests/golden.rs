@@ -16,7 +16,7 @@
 //! The bytes are read and must mean what stands beside them; what was read is written, and must be
 //! the same bytes. A blank line ends a frame.
 
-use crate::support::{bytes, write_value};
+use crate::support::bytes;
 use orrery_rntbd::tokens::{answer, context_answer, context_request, request};
 use orrery_rntbd::{
     AnswerHead, FrameWriter, HEAD_BYTES_MIN, RequestHead, Token, Type, Value, guid_text,
@@ -134,7 +134,7 @@ fn shown(
         let row = table.iter().find(|token| token.id == id);
         let name = row.map_or(format!("0x{id:04x}"), |token| token.name.to_owned());
         let _ = writeln!(text, "{name} = {}", value_text(value));
-        assert!(write_value(&mut writer, row.unwrap_or(&unknown), value));
+        assert!(writer.value(row.unwrap_or(&unknown), value));
     }
     if let Some(payload) = payload {
         let _ = writeln!(text, "payload of {} bytes", payload.len());

@@ -1,6 +1,6 @@
 //! Properties of all frames: what is written is read, and no bytes panic.
 
-use crate::support::{ACTIVITY, state_length, write_value};
+use crate::support::{ACTIVITY, state_length};
 use orrery_rntbd::tokens::{answer, context_answer, context_request, request};
 use orrery_rntbd::{
     AnswerHead, FrameWriter, HEAD_BYTES_MIN, RequestHead, Token, Type, Value, head_length,
@@ -74,7 +74,7 @@ fn unknown() -> impl Strategy<Value = Vec<(Token, Owned)>> {
 
 fn write(writer: &mut FrameWriter, tokens: &[(Token, Owned)]) {
     for (token, value) in tokens {
-        assert!(write_value(writer, token, value.value()), "{}", token.name);
+        assert!(writer.value(token, value.value()), "{}", token.name);
     }
 }
 

@@ -260,7 +260,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
 
     /// Reads what has arrived, if it is wanted now. Returns 0 at the end of the stream.
     fn poll_input(&mut self, context: &mut Context<'_>) -> io::Result<Poll<usize>> {
-        if self.arriving.is_none() && !self.may_begin() {
+        if !self.waits_for_rest() {
             return Ok(Poll::Pending);
         }
         self.input.reserve(READ_BYTES);
@@ -314,7 +314,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
             (Some(_), false) => STRANGERS_HEAD_BYTES,
             (Some(_), true) => HEAD_BYTES,
         };
-        let length = head_length(*first, most).map_err(no_frame)?;
+        let length = head_length(*first, most).map_err(io::Error::other)?;
         if self.input.len() < length {
             return Ok(false);
         }
@@ -322,7 +322,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
             end.last_frame = Instant::now();
         }
         let bytes = self.input.split_to(length);
-        let head = RequestHead::parse(&bytes).map_err(no_frame)?;
+        let head = RequestHead::parse(&bytes).map_err(io::Error::other)?;
         let Some(client) = &self.context else {
             self.begin_connection(&head)?;
             return Ok(true);
@@ -426,7 +426,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
         }
         if !self.authenticate(&arriving.request) {
             // Without its payload the request must not be carried out, whatever happens meanwhile.
-            arriving.request.refuse_stranger();
+            arriving.request.is_of_stranger = true;
             return Ok(());
         }
         if length > limits::REQUEST_BODY_BYTES {
@@ -581,7 +581,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
     }
 
     /// Returns the next time at which the connection ends, and the reason if it is the client's.
-    fn next_deadline(&self) -> Option<(Instant, Option<CloseReason>)> {
+    fn next_deadline(&self) -> Option<Deadline> {
         let mut next = None;
         if let Some((since, bytes)) = self.partial {
             let earned = Duration::from_millis(bytes.saturating_mul(1000) / body::RATE);
@@ -615,6 +615,7 @@ impl Arriving {
     }
 }
 
+/// A time at which the connection ends, and the reason if it is the client's.
 type Deadline = (Instant, Option<CloseReason>);
 
 /// Returns the earlier of two times.
@@ -623,11 +624,6 @@ fn earlier(one: Option<Deadline>, other: Deadline) -> Option<Deadline> {
         Some(one) if one.0 <= other.0 => Some(one),
         _ => Some(other),
     }
-}
-
-/// Returns the end of a connection whose client sent what is no frame.
-fn no_frame(error: orrery_rntbd::FrameError) -> io::Error {
-    io::Error::other(error)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! answered with an error of the service. Bytes that are no frame (`orrery-rntbd`), and a frame
 //! that cannot be answered because it has no number, end their connection.
 
-use super::{DirectRequest, FrameAnswer};
+use super::{DirectRequest, FrameAnswer, answer};
 use crate::reply::Reply;
 use http::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH, USER_AGENT};
 use http::request::Parts;
@@ -193,7 +193,8 @@ pub struct FrameRequest {
     pub(super) activity_id: [u8; 16],
     /// The error with which the request is answered, if it names something that frames have not.
     pub(super) refusal: Option<Error>,
-    /// True if the payload was dropped, because the client is not known.
+    /// True if the payload was dropped, because the client is not known: the request is answered
+    /// with the refusal of its sender.
     pub(super) is_of_stranger: bool,
     /// The form of the body, if it is a query.
     query: Option<QueryForm>,
@@ -259,12 +260,6 @@ impl FrameRequest {
         self.head.headers.insert(CONTENT_TYPE, content);
     }
 
-    /// Makes the request one that is answered with the refusal of its sender, because its payload
-    /// was dropped.
-    pub(super) fn refuse_stranger(&mut self) {
-        self.is_of_stranger = true;
-    }
-
     /// Makes the request one that is answered with an error, whatever it asks for.
     pub(crate) fn refuse_with(&mut self, error: Error) {
         self.refusal = Some(error);
@@ -315,9 +310,7 @@ impl FrameRequest {
 
     /// Returns the answer to a request that is refused before anything was done for it.
     pub fn refuse(&self, error: Error) -> FrameAnswer {
-        let position = self.position_of_session();
-        let frame = super::AnswerFrame { position };
-        frame.write(Reply::failed(error), self)
+        answer::write(&Reply::failed(error), self.position_of_session(), self)
     }
 }
 

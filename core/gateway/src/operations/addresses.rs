@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::direct::{DirectMode, DirectPlaces};
 use crate::hosts::authority_of_url;
 use crate::reply::Reply;
-use crate::route::Path;
+use crate::route::{Path, query_parameter};
 use orrery_engine::Engine;
 use orrery_engine::request::Charge;
 use orrery_model::words::shortened;
@@ -75,16 +75,12 @@ impl Places<'_> {
     /// As [`place`].
     fn of(call: &Call) -> Result<Places<'_>> {
         let place = place(call)?;
-        Ok(match &call.places {
-            Some(fleet) => Places {
-                master: place_of_node(&fleet.leaseholder)?,
-                fleet: Some(fleet),
-            },
-            None => Places {
-                master: place,
-                fleet: None,
-            },
-        })
+        let fleet = call.places.as_ref();
+        let master = match fleet {
+            Some(fleet) => place_of_node(&fleet.leaseholder)?,
+            None => place,
+        };
+        Ok(Places { master, fleet })
     }
 
     /// Returns the place of a partition, by the number of the partition in the store.
@@ -162,13 +158,11 @@ fn not_offered(reason: &str) -> Error {
 /// # Errors
 /// 400 for ids that are no numbers, and too many of them.
 fn range_ids(query: &str) -> Result<Option<Vec<u32>>> {
-    let mut parameters = query.split('&').filter_map(|part| part.split_once('='));
-    let names = ["$partitionKeyRangeIds", "%24partitionKeyRangeIds"];
-    let Some((_, text)) = parameters.find(|(name, _)| names.contains(name)) else {
+    let Some(text) = query_parameter(query, "$partitionKeyRangeIds") else {
         return Ok(None);
     };
     let mut ids = Vec::new();
-    for id in text.replace("%2C", ",").replace("%2c", ",").split(',') {
+    for id in text.split(',') {
         let id = id.parse().map_err(|_| {
             let id = shortened(id);
             Error::bad(format!(

@@ -1,6 +1,6 @@
-//! Helpers of several modules: bytes from digits, and a writer of any value.
+//! Helpers of several modules: bytes from digits, and heads of bytes.
 
-use orrery_rntbd::{FrameWriter, Token, Type, Value};
+use orrery_rntbd::FrameWriter;
 
 /// A GUID in the order of a frame, whose text is `00112233-4455-6677-8899-aabbccddeeff`.
 pub(crate) const ACTIVITY: [u8; 16] = [
@@ -27,23 +27,4 @@ pub(crate) fn head_with(tokens: &[u8]) -> Vec<u8> {
 pub(crate) fn state_length(head: &mut [u8]) {
     let length = u32::try_from(head.len()).expect("a short head");
     head[..4].copy_from_slice(&length.to_le_bytes());
-}
-
-/// Writes a token with a value that was read, in the type that the value had in the frame.
-pub(crate) fn write_value(writer: &mut FrameWriter, token: &Token, value: Value<'_>) -> bool {
-    let of = |kind: Type| Token { kind, ..*token };
-    match value {
-        Value::Byte(number) => writer.number(&of(Type::Byte), number.into()),
-        Value::UShort(number) => writer.number(&of(Type::UShort), number.into()),
-        Value::ULong(number) => writer.number(&of(Type::ULong), number.into()),
-        Value::Long(number) => writer.number(&of(Type::Long), i64::from(number).cast_unsigned()),
-        Value::ULongLong(number) => writer.number(&of(Type::ULongLong), number),
-        Value::LongLong(number) => writer.number(&of(Type::LongLong), number.cast_unsigned()),
-        Value::Guid(bytes) => writer.guid(&of(Type::Guid), bytes),
-        Value::Float(number) => writer.double(&of(Type::Float), number.into()),
-        Value::Double(number) => writer.double(&of(Type::Double), number),
-        Value::Text(text) => return writer.text(token, text),
-        Value::Bytes(bytes) => return writer.bytes(token, bytes),
-    }
-    true
 }

@@ -1,13 +1,13 @@
 //! Connections over streams in memory, with a service that answers as a test wants it.
 
-use super::super::answer::AnswerFrame;
+use super::super::answer;
 use super::*;
 use crate::connection::Scheme;
 use crate::reply::Reply;
 use orrery_model::Kind;
 use orrery_model::memory::MemoryBudget;
 use orrery_model::sync::lock;
-use orrery_rntbd::tokens::{answer, context_answer, request as tokens};
+use orrery_rntbd::tokens::{answer as answer_tokens, context_answer, request as tokens};
 use orrery_rntbd::{AnswerHead, Token};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 /// A service that knows its clients or not, and answers some requests only when a test says so.
 #[derive(Default)]
 struct Fake {
-    knows_nobody: AtomicBool,
+    refuses_senders: AtomicBool,
     /// The times at which a sender was asked for.
     asked: AtomicUsize,
     begun: AtomicUsize,
@@ -37,7 +37,7 @@ impl Fake {
 impl FrameService for Fake {
     fn knows_sender(&self, _: &FrameRequest) -> bool {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        !self.knows_nobody.load(Ordering::Relaxed)
+        !self.refuses_senders.load(Ordering::Relaxed)
     }
 
     fn answer(
@@ -70,8 +70,7 @@ impl FrameService for Fake {
             if let Some(refusal) = request.refusal.take() {
                 return Ok(request.refuse(refusal));
             }
-            let frame = AnswerFrame { position: None };
-            Ok(frame.write(Reply::empty(200), &request))
+            Ok(answer::write(&Reply::empty(200), None, &request))
         })
     }
 }
@@ -169,14 +168,14 @@ impl Pair {
     /// Reads an answer: its number and its status; `None` at the end of the connection.
     async fn answer(&mut self) -> Option<(u64, u32)> {
         let bytes = self.read_head().await?;
-        let head = AnswerHead::parse(&bytes, answer::TABLE).expect("a head");
-        if head.number(&answer::PAYLOAD_PRESENT) == Some(1) {
+        let head = AnswerHead::parse(&bytes, answer_tokens::TABLE).expect("a head");
+        if head.number(&answer_tokens::PAYLOAD_PRESENT) == Some(1) {
             let mut length = [0; 4];
             self.client.read_exact(&mut length).await.expect("a length");
             let mut payload = vec![0; u32::from_le_bytes(length) as usize];
             self.client.read_exact(&mut payload).await.expect("it");
         }
-        let number = head.number(&answer::TRANSPORT_REQUEST_ID);
+        let number = head.number(&answer_tokens::TRANSPORT_REQUEST_ID);
         Some((number.expect("a number"), head.status))
     }
 
@@ -275,7 +274,7 @@ async fn half_a_frame_has_a_time_and_so_has_a_client_without_credentials() {
 #[tokio::test]
 async fn an_unknown_client_has_one_request_at_a_time_and_keeps_no_payload() {
     let pair = open_with_context(patient()).await;
-    pair.service.knows_nobody.store(true, Ordering::Relaxed);
+    pair.service.refuses_senders.store(true, Ordering::Relaxed);
     let large = frame(1, "held", &vec![b'x'; 1 << 20]);
     let next = frame(2, "held", &[]);
     let (mut reader, mut writer) = tokio::io::split(pair.client);
@@ -307,14 +306,14 @@ async fn an_unknown_client_has_one_request_at_a_time_and_keeps_no_payload() {
 #[tokio::test]
 async fn a_request_whose_payload_was_dropped_is_refused_although_its_client_is_known_by_then() {
     let mut pair = open_with_context(patient()).await;
-    pair.service.knows_nobody.store(true, Ordering::Relaxed);
+    pair.service.refuses_senders.store(true, Ordering::Relaxed);
     let frame = frame(1, "d", b"{}");
     let (half, rest) = frame.split_at(frame.len() - 1);
     pair.client.write_all(half).await.expect("it is open");
     while pair.service.asked.load(Ordering::Relaxed) == 0 {
         tokio::task::yield_now().await;
     }
-    pair.service.knows_nobody.store(false, Ordering::Relaxed);
+    pair.service.refuses_senders.store(false, Ordering::Relaxed);
     pair.client.write_all(rest).await.expect("it is open");
     assert_eq!(pair.answer().await, Some((1, 401)));
 }
