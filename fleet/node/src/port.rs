@@ -320,10 +320,7 @@ impl<F: Service, S: Service> NodeService<F, S> {
         let grantor = serving.forwarder.grantor.clone();
         DirectPlaces {
             leaseholder: self.seat.node.address.clone(),
-            owner: Arc::new(move |partition| {
-                let owner = grantor.owner_address(partition);
-                owner.filter(|_| !grantor.is_expired(partition))
-            }),
+            owner: Arc::new(move |partition| grantor.live_owner(partition)),
         }
     }
 

@@ -162,10 +162,8 @@ impl OwnerForwarder {
                 FrameOutcome::Answered(answer) => return Ok(answer),
                 FrameOutcome::NotOwned(partition) => partition,
             };
-            let is_elsewhere = |one: u64| {
-                self.grantor.owner_address(one).is_some() && !self.grantor.is_expired(one)
-            };
-            if partition.is_some_and(is_elsewhere) {
+            let owner = partition.and_then(|one| self.grantor.live_owner(one));
+            if owner.is_some() {
                 break;
             }
             self.take_back(partition).await;
@@ -184,18 +182,14 @@ impl OwnerForwarder {
         let Some(partition) = partition else {
             return Sent::Refused;
         };
-        let is_owner = |address: &str| {
-            let known = self.grantor.owner_address(partition);
-            known.is_some_and(|known| known == address) && !self.grantor.is_expired(partition)
-        };
-        let address = self.grantor.owner_address(partition);
-        let Some(address) = address.filter(|address| is_owner(address)) else {
+        let Some(address) = self.grantor.live_owner(partition) else {
             return Sent::Refused;
         };
         let way = (self.grantor.key(), address.as_str());
         let origin = (connection.scheme, via);
         let sent = send_to_owner(&self.client, way, head, body.clone(), origin);
-        while_owner(sent, || is_owner(&address)).await
+        let is_owner = || self.grantor.live_owner(partition).as_ref() == Some(&address);
+        while_owner(sent, is_owner).await
     }
 
     /// Makes this node the owner of a partition, or of all.

@@ -200,6 +200,13 @@ impl Grantor {
         given.owner(partition).map(|owner| owner.address.clone())
     }
 
+    /// Returns the address of the owner of a partition, if it is another node whose time is not
+    /// over.
+    pub(crate) fn live_owner(&self, partition: u64) -> Option<String> {
+        let owner = self.owner_address(partition);
+        owner.filter(|_| !self.is_expired(partition))
+    }
+
     /// Returns the number of partitions of each node, by the address of the node. `own` is the
     /// address of this one.
     pub(crate) fn partitions_by_address(&self, own: String) -> BTreeMap<String, usize> {

@@ -251,24 +251,28 @@ impl OwnerNode {
                 },
                 None => Tried::NotHere,
             },
-            // Nothing was done: the time of the partitions may have been over for a moment, or a
-            // cluster does not answer this node.
-            None if response.status() == StatusCode::SERVICE_UNAVAILABLE => {
-                self.note_failure();
-                Tried::NotHere
-            }
-            // The catalog was the present one from before the request to its end.
-            None if owns_any && self.partitions.are_valid() => {
-                self.failures.store(0, Ordering::Release);
-                Tried::Answered(response)
-            }
-            // The partition may have come or gone meanwhile. A write that may have been carried
-            // out is not repeated.
-            None if !changes_nothing(head) && may_have_changed(response.status()) => {
-                Tried::Answered(response)
-            }
+            None if self.is_final(owns_any, head, response.status()) => Tried::Answered(response),
             None => Tried::NotHere,
         }
+    }
+
+    /// Returns true if an answer of this node goes to the client, and false if the request is to be
+    /// carried out elsewhere. `owned_any`: the node owned partitions before the request.
+    fn is_final(&self, owned_any: bool, head: &Parts, status: StatusCode) -> bool {
+        // Nothing was done: the time of the partitions may have been over for a moment, or a
+        // cluster does not answer this node.
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            self.note_failure();
+            return false;
+        }
+        // The catalog was the present one from before the request to its end.
+        if owned_any && self.partitions.are_valid() {
+            self.failures.store(0, Ordering::Release);
+            return true;
+        }
+        // The partition may have come or gone meanwhile. A write that may have been carried out is
+        // not repeated.
+        !changes_nothing(head) && may_have_changed(status)
     }
 
     /// Answers a request of the direct mode, if this node owns the partition that the request
@@ -295,17 +299,8 @@ impl OwnerNode {
         let FrameOutcome::Answered(answer) = outcome else {
             return Ok(request.address_gone());
         };
-        // As for a request of HTTP: nothing was done, or the answer is not final.
-        if answer.status == StatusCode::SERVICE_UNAVAILABLE.as_u16() {
-            self.note_failure();
-            return Ok(request.address_gone());
-        }
-        if self.partitions.are_valid() {
-            self.failures.store(0, Ordering::Release);
-            return Ok(answer);
-        }
         let status = StatusCode::from_u16(answer.status).unwrap_or_default();
-        match !changes_nothing(request.head()) && may_have_changed(status) {
+        match self.is_final(owns_any, request.head(), status) {
             true => Ok(answer),
             false => Ok(request.address_gone()),
         }
