@@ -12,6 +12,7 @@
 //!
 //! Nothing is written to standard output; the log goes to standard error.
 
+use crate::address::cannot_listen as cannot_listen_for;
 use crate::address::{Listen, listen, reachable, reachable_by_others};
 use crate::admin::AdminServer;
 use crate::announcement::Announcement;
@@ -387,7 +388,8 @@ impl ClientPort {
                 .collect();
             let opened = listen(&wanted, false).await;
             let opened = opened.map_err(|(wanted, error)| {
-                Failure::Failed(format!("--direct: cannot listen on {wanted}: {error}"))
+                let remedy = "choose another port with --direct (ORRERY_DIRECT)";
+                cannot_listen_for(wanted, "the direct mode", &error, remedy)
             })?;
             listeners.extend(opened);
         }

@@ -8,15 +8,10 @@ use orrery_rntbd::{AnswerHead, FrameWriter, Token, Value};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
-use tokio_rustls::rustls::client::danger::{
-    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
-};
-use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio_rustls::rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-    StreamOwned,
-};
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 /// The activity id of all frames.
 pub(crate) const ACTIVITY: [u8; 16] = *b"0123456789abcdef";
@@ -245,29 +240,29 @@ impl Frames {
 
     /// Opens a TLS connection to an address of a server and sends nothing on it.
     pub(crate) fn dial(server: &Server, address: &str) -> Frames {
-        let provider = Arc::new(ring::default_provider());
-        let anyone = Arc::new(Anyone(provider.clone()));
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("versions")
-            .dangerous()
-            .with_custom_certificate_verifier(anyone)
-            .with_no_client_auth();
-        Frames::dial_with(server, address, config)
+        let request = Request::new("GET", "/_explorer/emulator.pem").unsigned();
+        let answer = server.client().call(&request);
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(&answer.body) {
+            roots
+                .add(certificate.expect("a certificate"))
+                .expect("a root");
+        }
+        Frames::dial_with(server, address, roots)
     }
 
     /// Opens a TLS connection of a client that trusts no certificate.
     pub(crate) fn dial_distrustful(server: &Server) -> Frames {
+        Frames::dial_with(server, &server.address, RootCertStore::empty())
+    }
+
+    fn dial_with(server: &Server, address: &str, roots: RootCertStore) -> Frames {
         let provider = Arc::new(ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("versions")
-            .with_root_certificates(RootCertStore::empty())
+            .with_root_certificates(roots)
             .with_no_client_auth();
-        Frames::dial_with(server, &server.address, config)
-    }
-
-    fn dial_with(server: &Server, address: &str, config: ClientConfig) -> Frames {
         let stream = TcpStream::connect(address).expect("it listens");
         stream.set_nodelay(true).expect("a socket");
         stream
@@ -360,44 +355,5 @@ impl Frames {
         head.resize(u32::from_le_bytes(first) as usize, 0);
         self.stream.read_exact(&mut head[4..])?;
         Ok(head)
-    }
-}
-
-/// Accepts every certificate.
-#[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anyone {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
     }
 }
