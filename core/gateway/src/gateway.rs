@@ -301,7 +301,7 @@ impl Gateway {
         }
     }
 
-    /// Carries out a request, whatever brought it, and measures, counts and logs it. An error in the
+    /// Carries out a request of any transport, and measures, counts and logs it. An error in the
     /// place of the body is the answer to the request.
     pub(crate) async fn handle_head<B>(
         &self,
