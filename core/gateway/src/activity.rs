@@ -93,16 +93,19 @@ pub enum CloseReason {
     Displaced,
     /// The client's address had all its connections, each with a request in progress.
     AddressLimit,
+    /// Bytes that are no frame, or a frame above the bounds, on a connection of the direct mode.
+    BadFrame,
 }
 
 impl CloseReason {
     /// All reasons.
-    pub const ALL: [CloseReason; 5] = [
+    pub const ALL: [CloseReason; 6] = [
         CloseReason::SlowHead,
         CloseReason::Idle,
         CloseReason::SlowReader,
         CloseReason::Displaced,
         CloseReason::AddressLimit,
+        CloseReason::BadFrame,
     ];
 
     /// Returns the name of the reason in metrics and in the log.
@@ -113,6 +116,7 @@ impl CloseReason {
             CloseReason::SlowReader => "slow_reader",
             CloseReason::Displaced => "displaced",
             CloseReason::AddressLimit => "address_limit",
+            CloseReason::BadFrame => "bad_frame",
         }
     }
 }

@@ -526,6 +526,7 @@ impl Shared {
             service,
             connection,
             activity: activity.clone(),
+            counters: self.service.connections(),
             memory,
             limits: direct::Limits::default(),
         };

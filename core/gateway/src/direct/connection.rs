@@ -27,6 +27,7 @@ use crate::body;
 use crate::connection::Connection;
 use crate::faults::Unanswered;
 use crate::held::{BodyMemory, Growing};
+use crate::metrics::ConnectionCounters;
 use bytes::{Buf, Bytes, BytesMut};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use orrery_model::memory::Reservation;
@@ -88,6 +89,7 @@ pub(crate) struct FrameConnection<S> {
     service: Arc<dyn FrameService>,
     connection: Connection,
     activity: Arc<Activity>,
+    counters: Arc<ConnectionCounters>,
     memory: BodyMemory,
     limits: Limits,
     opened: Instant,
@@ -160,6 +162,8 @@ pub(crate) struct Parts {
     pub(crate) connection: Connection,
     /// The activity of the connection.
     pub(crate) activity: Arc<Activity>,
+    /// Counts the connections that the server closes.
+    pub(crate) counters: Arc<ConnectionCounters>,
     /// The memory for heads and payloads.
     pub(crate) memory: BodyMemory,
     /// The times.
@@ -178,6 +182,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
             service,
             connection,
             activity,
+            counters,
             memory,
             limits,
         } = parts;
@@ -186,6 +191,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
             service,
             connection,
             activity,
+            counters,
             memory,
             limits,
             opened: Instant::now(),
@@ -314,7 +320,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
             (Some(_), false) => STRANGERS_HEAD_BYTES,
             (Some(_), true) => HEAD_BYTES,
         };
-        let length = head_length(*first, most).map_err(io::Error::other)?;
+        let length = head_length(*first, most).map_err(|error| self.bad_frame(error))?;
         if self.input.len() < length {
             return Ok(false);
         }
@@ -322,13 +328,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
             end.last_frame = Instant::now();
         }
         let bytes = self.input.split_to(length);
-        let head = RequestHead::parse(&bytes).map_err(io::Error::other)?;
+        let head = RequestHead::parse(&bytes).map_err(|error| self.bad_frame(error))?;
         let Some(client) = &self.context else {
             self.begin_connection(&head)?;
             return Ok(true);
         };
         let request = FrameRequest::of(&head, client);
-        let request = request.ok_or_else(|| io::Error::other("a frame without a number"))?;
+        let request = request.ok_or_else(|| self.bad_frame("a frame without a number"))?;
         let guard = self.activity.begin_request();
         if !head.has_payload() {
             self.begin(request, Bytes::new(), guard, context)?;
@@ -345,13 +351,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
         self.take_payload(arriving, context)
     }
 
+    /// Counts a connection that ends because its client sent what is no frame, and returns the error.
+    fn bad_frame(&self, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+        self.counters.count(CloseReason::BadFrame);
+        io::Error::other(why)
+    }
+
     /// Answers the first frame of a client, which tells its version and user agent. A refusal here
     /// would reach no user, so the first request gets it.
     fn begin_connection(&mut self, head: &RequestHead<'_>) -> io::Result<()> {
         if !head.is_context() {
-            return Err(io::Error::other(
-                "a request before the context of the connection",
-            ));
+            return Err(self.bad_frame("a request before the context of the connection"));
         }
         self.context = Some(ClientContext::of(head));
         let mut frame = FrameWriter::answer(200, head.activity_id);
@@ -422,7 +432,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
     /// client that has not authenticated and does not do so now.
     fn begin_payload(&mut self, arriving: &mut Arriving, length: usize) -> io::Result<()> {
         if length > SKIPPED_BYTES {
-            return Err(io::Error::other("a payload of more than a gigabyte"));
+            return Err(self.bad_frame("a payload of more than a gigabyte"));
         }
         if !self.authenticate(&arriving.request) {
             // Without its payload the request must not be carried out, whatever happens meanwhile.
@@ -566,10 +576,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
                 return Poll::Pending;
             };
             if Instant::now() >= deadline {
-                return Poll::Ready(match outcome {
-                    Some(reason) => Err(io::Error::other(reason.name())),
-                    None => Ok(()),
-                });
+                let Some(reason) = outcome else {
+                    return Poll::Ready(Ok(()));
+                };
+                self.counters.count(reason);
+                return Poll::Ready(Err(io::Error::other(reason.name())));
             }
             if self.timer.is_elapsed() || self.timer.deadline().into_std() != deadline {
                 self.timer.as_mut().reset(deadline.into());

@@ -79,6 +79,7 @@ impl FrameService for Fake {
 struct Pair {
     client: DuplexStream,
     service: Arc<Fake>,
+    counters: Arc<ConnectionCounters>,
     memory: BodyMemory,
     stop: Option<oneshot::Sender<()>>,
     served: JoinHandle<io::Result<()>>,
@@ -101,6 +102,7 @@ fn open_in(limits: Limits, budget: Arc<MemoryBudget>) -> Pair {
     let (client, server) = tokio::io::duplex(2 * 1024);
     let service = Arc::new(Fake::default());
     let memory = BodyMemory::new(budget);
+    let counters = Arc::<ConnectionCounters>::default();
     let address = ([127, 0, 0, 1], 1).into();
     let parts = Parts {
         service: service.clone(),
@@ -110,6 +112,7 @@ fn open_in(limits: Limits, budget: Arc<MemoryBudget>) -> Pair {
             local: address,
         },
         activity: Activity::new(Instant::now()),
+        counters: counters.clone(),
         memory: memory.clone(),
         limits,
     };
@@ -121,6 +124,7 @@ fn open_in(limits: Limits, budget: Arc<MemoryBudget>) -> Pair {
     Pair {
         client,
         service,
+        counters,
         memory,
         stop: Some(stop),
         served: tokio::spawn(connection.run()),
@@ -226,7 +230,10 @@ async fn bytes_that_are_no_frame_end_the_connection() {
     let end = async |bytes: &[u8]| {
         let mut pair = open_with_context(patient()).await;
         pair.client.write_all(bytes).await.expect("it is open");
-        pair.end().await.expect("a reason")
+        let counters = pair.counters.clone();
+        let reason = pair.end().await.expect("a reason");
+        assert_eq!(counters.closed(CloseReason::BadFrame), 1, "{reason}");
+        reason
     };
     assert!(end(&[23, 0, 0, 0]).await.contains("fewer than 24"));
     assert!(end(&[0xFF; 4]).await.contains("more than"));
@@ -261,7 +268,9 @@ async fn half_a_frame_has_a_time_and_so_has_a_client_without_credentials() {
     let frame = frame(1, "d", b"{}");
     let half = &frame[..frame.len() - 1];
     pair.client.write_all(half).await.expect("it is open");
+    let counters = pair.counters.clone();
     assert_eq!(pair.end().await.as_deref(), Some("slow_head"));
+    assert_eq!(counters.closed(CloseReason::SlowHead), 1);
 
     let limits = Limits {
         authentication: soon,
