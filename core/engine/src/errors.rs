@@ -152,6 +152,22 @@ fn storage_full(retry_after_ms: u64) -> Error {
     .with_retry_after_ms(retry_after_ms)
 }
 
+/// Returns true for a failure that no operation of a script or a transactional batch causes. The
+/// whole request fails with it, because a client, or the node that forwards the request, repeats
+/// such a request, and none with an exception or with operations that failed.
+pub(crate) fn is_of_server(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        Kind::NotOwned
+            | Kind::Unavailable
+            | Kind::StorageFull
+            | Kind::Internal
+            | Kind::DataDamaged
+            | Kind::Throttled
+            | Kind::RetryWith
+    )
+}
+
 /// Returns the error 500 for a damaged stored row. `what` is the subject of the message.
 pub(crate) fn damaged(what: &str) -> Error {
     Error::internal(format!("{what} is damaged"))

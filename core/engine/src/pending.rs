@@ -10,8 +10,8 @@
 
 use crate::partition::{CommitAttempt, Partition, SubmittedCommit};
 use crate::request::{BatchAnswer, BatchReply, Outcome, Position};
-use orrery_model::Error;
 use orrery_model::work::Work;
+use orrery_model::{Error, Kind};
 use orrery_storage::CommitOutcome;
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -167,7 +167,16 @@ impl Future for PendingBatch {
 
 /// Combines the outcomes of operations into the outcome of their request: the sum of the charges,
 /// all work, and the newest position if all operations were at one partition.
-fn combine(results: Vec<Outcome<BatchReply>>, position: Option<Position>) -> Outcome<BatchAnswer> {
+fn combine(
+    mut results: Vec<Outcome<BatchReply>>,
+    position: Option<Position>,
+) -> Outcome<BatchAnswer> {
+    // Other operations of the request were carried out, so it cannot be forwarded as a whole.
+    for outcome in &mut results {
+        if matches!(&outcome.result, Err(error) if error.kind() == Kind::NotOwned) {
+            outcome.result = Err(moved_meanwhile());
+        }
+    }
     let mut newest = position;
     let mut is_one_partition = true;
     for found in results.iter().filter_map(|outcome| outcome.position) {
@@ -189,6 +198,15 @@ fn combine(results: Vec<Outcome<BatchReply>>, position: Option<Position>) -> Out
         result: Ok(BatchAnswer { results }),
         position,
     }
+}
+
+/// Returns the error 410/1008, after which clients send the operation again. They give up after 503.
+fn moved_meanwhile() -> Error {
+    Error::new(
+        Kind::CompletingMigration,
+        "The physical partition went to another node in the middle of the request. This operation \
+         was not carried out. Send it again.",
+    )
 }
 
 /// Returns the work of all operations together.

@@ -5,8 +5,8 @@ use crate::support::*;
 use bytes::Bytes;
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, EngineOptions, Owners, Profile};
-use orrery_model::Kind;
 use orrery_model::world::{SeededWorld, World};
+use orrery_model::{Json, Kind};
 use orrery_storage::{MemoryStore, PartitionId, Store, StoreError};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -109,6 +109,7 @@ impl Two {
         let (given, own) = (Own::new(true), Own::new(false));
         let holder = Engine::open(store.clone(), of(&given), world.clone()).expect("it opens");
         create_container(&holder, BODY, 2).expect("a container");
+        create_scripts(&holder);
         let owner = Engine::open_owner(store, of(&own), world.clone());
         Two {
             holder: Process {
@@ -167,6 +168,23 @@ impl Two {
         let standing = standing.expect("it is given back");
         self.holder.owners.change(partition, false);
         self.holder.engine.resume(partition, standing.as_ref());
+    }
+}
+
+/// Creates a procedure and a post-trigger that each create the item "new" and read another one. They
+/// have no callbacks, so that each call that fails is thrown.
+fn create_scripts(engine: &Engine) {
+    let found = engine.container(Id::Name("db"), Id::Name("items"));
+    let container = found.expect("the container");
+    let work = "const all = getContext().getCollection();
+        all.createDocument(all.getSelfLink(), {id: 'new', pk: 'p', added: 1});
+        all.queryDocuments(all.getSelfLink(), 'SELECT * FROM c', {}, error => { if (error) throw error; });";
+    let source = Json::from(format!("function () {{ {work} }}"));
+    let trigger = r#","triggerType":"Post","triggerOperation":"All""#;
+    for (kind, more) in [(ScriptKind::Procedure, ""), (ScriptKind::Trigger, trigger)] {
+        let body = object(&format!(r#"{{"id":"work","body":{source}{more}}}"#));
+        let created = engine.create_script(&container, kind, &body, false);
+        created.result.expect("a script");
     }
 }
 
@@ -274,8 +292,10 @@ fn check_refusals(request: impl Fn(&Process, u32) -> Vec<Option<Kind>>) {
                     "refused after {left} questions, and carried out"
                 );
             }
-            // A part of several operations may be refused, and was not carried out.
+            // A part of several operations may be refused, and was not carried out: clients repeat
+            // an operation after 410, and none after 503.
             kinds => {
+                assert!(!kinds.contains(&Some(Kind::NotOwned)), "{kinds:?}");
                 let done = kinds.iter().filter(|kind| kind.is_none()).count();
                 // The marker of several operations is none of them, and the first item was there.
                 if kinds.len() > 1 {
@@ -307,6 +327,14 @@ fn a_batch_is_carried_out_or_refused() {
             .engine
             .batch(&owner.container(), &mode, operations, None)
             .wait();
+        if let Ok(answer) = &done.result {
+            let kinds = answer.results.iter().map(|one| one.result.as_ref().err());
+            assert!(
+                kinds.clone().all(|error| error.is_none()),
+                "{:?}",
+                kinds.collect::<Vec<_>>()
+            );
+        }
         vec![done.result.err().map(|error| error.kind())]
     });
 }
@@ -337,6 +365,41 @@ fn a_bulk_request_is_carried_out_or_refused() {
                 .chain([None])
                 .collect(),
         }
+    });
+}
+
+#[test]
+fn a_procedure_is_carried_out_or_refused_as_a_request_without_a_script_is() {
+    check_refusals(|owner, _| {
+        let (container, key) = (owner.container(), key(r#"["p"]"#));
+        let options = ExecuteOptions::default();
+        let pending = owner
+            .engine
+            .execute(&container, Id::Name("work"), &key, b"[]", options);
+        let kind = pending.wait().result.err().map(|error| error.kind());
+        assert!(matches!(kind, None | Some(Kind::NotOwned)), "{kind:?}");
+        vec![kind]
+    });
+}
+
+#[test]
+fn a_write_with_a_trigger_is_carried_out_or_refused_as_one_without_is() {
+    check_refusals(|owner, _| {
+        let options = WriteOptions {
+            post_trigger: Some("work".to_owned()),
+            ..WriteOptions::default()
+        };
+        let (operation, body) = (WriteOperation::Upsert, r#"{"id":"first","pk":"p"}"#);
+        let done = write(
+            &owner.engine,
+            &owner.container(),
+            &operation,
+            Some(body),
+            &options,
+        );
+        let kind = done.result.err().map(|error| error.kind());
+        assert!(matches!(kind, None | Some(Kind::NotOwned)), "{kind:?}");
+        vec![kind]
     });
 }
 

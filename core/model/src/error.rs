@@ -134,6 +134,9 @@ kinds! {
     PartitionKeyRangeGone => 410, 1002, "Gone", AfterRefresh;
     /// A split or merge is about to replace the partition.
     CompletingSplit => 410, 1007, "Gone", AfterWait;
+    /// The partition went to another owner in the middle of several operations, and this operation
+    /// was not carried out.
+    CompletingMigration => 410, 1008, "Gone", AfterWait;
     /// The ETag does not match.
     PreconditionFailed => 412, 0, "PreconditionFailed", Never;
     /// The item does not meet the condition of the patch.
@@ -157,7 +160,7 @@ kinds! {
     Unavailable => 503, 0, "ServiceUnavailable", AfterWait;
     /// Another node owns the physical partition, or may own it since a commit was fenced. The
     /// request was not carried out; the node forwards it, so clients see this error only if no
-    /// owner could be reached, and inside the answer to several operations.
+    /// owner could be reached.
     NotOwned => 503, 0, "ServiceUnavailable", AfterWait;
     /// The disk of the server is full. Reads and deletions go on.
     StorageFull => 507, 0, "InsufficientStorage", AfterWait;

@@ -11,7 +11,7 @@
 
 use crate::Engine;
 use crate::catalog::Container;
-use crate::errors::reserve_answer;
+use crate::errors::{is_of_server, reserve_answer};
 use crate::items::{
     CheckedWrite, apply, charge_as_refused, check, kind_of, named_key, parse_body, read_reply,
 };
@@ -179,7 +179,7 @@ impl Engine {
             None => ReadView::Durable,
         };
         let operations = std::mem::take(operations);
-        let mut batch = run_all(container, &mut transaction, view, key, operations);
+        let mut batch = run_all(container, &mut transaction, view, key, operations)?;
         batch.reserve_response(options.answer)?;
 
         // A batch that failed leaves nothing behind: the transaction is dropped.
@@ -239,14 +239,17 @@ fn run_all(
     view: ReadView<'_>,
     key: &PartitionKey,
     operations: Vec<BatchOperation>,
-) -> BatchRun {
+) -> Result<BatchRun> {
     let count = operations.len();
     let mut results: Vec<OperationResult> = Vec::with_capacity(count);
     let mut budget = ResponseBudget::default();
     let mut fits = true;
     let mut failed = None;
     for operation in operations {
-        let result = run_one(container, transaction, view, key, operation);
+        let result = match run_one(container, transaction, view, key, operation) {
+            Err(error) if is_of_server(&error) => return Err(error),
+            result => result,
+        };
         let steps = std::mem::take(&mut transaction.work);
         if let Ok(reply) = &result {
             fits &= budget.take(reply);
@@ -264,11 +267,11 @@ fn run_all(
         results[count - 1].0 = Err(too_large());
     }
     let Some(failed) = failed else {
-        return BatchRun {
+        return Ok(BatchRun {
             results,
             succeeded: true,
             response_bytes: budget.bytes,
-        };
+        });
     };
     let mut batch = BatchRun {
         results,
@@ -279,7 +282,7 @@ fn run_all(
     batch.undo(failed);
     let never_begun = || (Err(Error::failed_dependency()), Vec::new());
     batch.results.resize_with(count, never_begun);
-    batch
+    Ok(batch)
 }
 
 impl BatchRun {

@@ -3,6 +3,7 @@
 
 use crate::Engine;
 use crate::catalog::Container;
+use crate::errors::is_of_server;
 use crate::items::fired_write::FiredWrite;
 use crate::items::patch::CheckedPatch;
 use crate::items::{CheckedOperation, CheckedWrite, UserFunctions, parse_body, parse_item, upsert};
@@ -33,14 +34,25 @@ pub(super) struct ScriptHost<'a, 'w> {
     pub view: ReadView<'w>,
     /// The write that fired the post-trigger which runs; queries do not see the write.
     pub fired: Option<FiredWrite>,
+    /// The first failure of a call that was none of the script's making: the partition has gone to
+    /// another owner, or the store does not answer. The request fails with this error, whatever the
+    /// script makes of it, because a client repeats such a request, and no request that ends in an
+    /// exception.
+    pub failure_of_server: Option<Error>,
 }
 
 impl Host for ScriptHost<'_, '_> {
     fn call(&mut self, call: HostCall) -> std::result::Result<HostReply, HostFailure> {
-        self.answer(call).map_err(|error| HostFailure {
-            number: error.status(),
-            message: error.message().to_owned(),
-            body: error.message().to_owned(),
+        self.answer(call).map_err(|error| {
+            let failure = HostFailure {
+                number: error.status(),
+                message: error.message().to_owned(),
+                body: error.message().to_owned(),
+            };
+            if is_of_server(&error) {
+                self.failure_of_server.get_or_insert(error);
+            }
+            failure
         })
     }
 }

@@ -268,10 +268,14 @@ impl Engine {
                 transaction,
                 view: ReadView::Durable,
                 fired: None,
+                failure_of_server: None,
             };
             let result = body(&mut host);
             let mut transaction = host.transaction;
             *steps = std::mem::take(&mut transaction.work);
+            if let Some(failure) = host.failure_of_server {
+                return Err(failure);
+            }
             transaction.check_not_overfull()?;
             let value = result?;
             if transaction.is_clean() {
