@@ -77,7 +77,13 @@ pub(crate) fn storage_failure(error: StoreError) -> Error {
         StoreError::Cluster {
             retry_after_ms: Some(retry_after_ms),
             ..
-        } => unavailable(*retry_after_ms).with_cause(error),
+        } => Error::new(
+            Kind::Unavailable,
+            "The database cluster with the data of this request cannot be used now, and the \
+             request had no effect. Retry later.",
+        )
+        .with_retry_after_ms(*retry_after_ms)
+        .with_cause(error),
         StoreError::DamagedBlock { .. } => Error::new(
             Kind::DataDamaged,
             "A part of the data of this request is damaged on the disk of the server and cannot \

@@ -310,11 +310,20 @@ impl Partition {
         self.snapshot_with(accepted)
     }
 
-    /// Waits until everything accepted so far is durable.
+    /// Waits until everything that this partition has accepted so far is durable.
     ///
     /// # Errors
     /// 500 if the store cannot sync.
     pub fn sync(&self) -> Result<()> {
+        let synced = self.store.sync_partition(self.storage_id);
+        synced.map_err(storage_failure)
+    }
+
+    /// Waits until everything that all partitions of the store have accepted so far is durable.
+    ///
+    /// # Errors
+    /// 500 if the store cannot sync.
+    pub fn sync_store(&self) -> Result<()> {
         self.store.sync().map_err(storage_failure)
     }
 

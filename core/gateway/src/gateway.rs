@@ -30,7 +30,7 @@ use crate::notices::Notices;
 use crate::operations::{self, Lane, Operation};
 use crate::options::Options;
 use crate::ownership::{NotOwned, TakeBack};
-use crate::pools::{Pool, QUERIES, catch_panics};
+use crate::pools::{Pool, QUERIES, catch_panics, on_thread};
 use crate::reply::{Reply, guid};
 use crate::request_log::{Finished, RequestLog};
 use crate::route::{Path, Route, Target};
@@ -47,10 +47,10 @@ use hyper::body::Body;
 use orrery_engine::{Cancel, Engine};
 use orrery_model::memory::Reservation;
 use orrery_model::world::World;
-use orrery_model::{Error, Result, limits};
+use orrery_model::{Error, Kind, Result, limits};
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Answers requests of the protocol from an engine.
 pub struct Gateway {
@@ -69,8 +69,9 @@ pub struct Gateway {
     notices: Notices,
     slow_requests: Option<SlowRequests>,
     spans: Option<(SpanRecorder, SpanAccount)>,
-    /// Calls of the engine wait for other machines.
-    has_remote_store: bool,
+    /// The store is on other machines, for which calls of the engine wait; the time for which a
+    /// request waits while they are away.
+    remote_store: Option<Duration>,
     pub(crate) take_back: OnceLock<TakeBack>,
     sampler: Sampler,
     body_memory: BodyMemory,
@@ -93,6 +94,9 @@ impl Trace {
         }
     }
 }
+
+/// The pause between two attempts of a request that a store on other machines does not take.
+const STORE_PAUSE: Duration = Duration::from_millis(100);
 
 /// A request that was carried out or refused.
 pub(crate) struct Handled {
@@ -157,7 +161,7 @@ impl Gateway {
             notices: Notices::default(),
             slow_requests: None,
             spans: None,
-            has_remote_store: false,
+            remote_store: None,
             take_back: OnceLock::new(),
             script_lane: ScriptLane::new(&engine),
             engine,
@@ -193,9 +197,10 @@ impl Gateway {
     }
 
     /// Runs every operation on a thread of its own, because the store of the engine is on other
-    /// machines: each read waits for an answer of theirs.
-    pub fn with_remote_store(mut self) -> Self {
-        self.has_remote_store = true;
+    /// machines: each read waits for an answer of theirs. A request that the store does not take
+    /// is repeated for the time of `patience` before it is answered with 503.
+    pub fn with_remote_store(mut self, patience: Duration) -> Self {
+        self.remote_store = Some(patience);
         self.pool = Pool::for_remote_store();
         self
     }
@@ -494,8 +499,8 @@ impl Gateway {
     /// # Errors
     /// As [`Gateway::run_in_lane`].
     async fn run(&self, operation: &'static Operation, call: &Arc<Call>) -> Result<Reply> {
-        if self.has_remote_store {
-            return self.run_on_thread(operation, call).await;
+        if let Some(patience) = self.remote_store {
+            return self.run_over_remote_store(operation, call, patience).await;
         }
         let lane = operation.lane(call);
         let started = if lane == Lane::Worker {
@@ -506,6 +511,31 @@ impl Gateway {
             self.run_in_lane(lane, operation, call, work).await?
         };
         Ok(operations::finish(started, &self.engine, call).await)
+    }
+
+    /// Runs an operation over a store on other machines, and again while the store is away for a
+    /// moment. The wait keeps no thread, so that the requests for another part of the store go on.
+    ///
+    /// # Errors
+    /// As [`Gateway::run_in_lane`].
+    async fn run_over_remote_store(
+        &self,
+        operation: &'static Operation,
+        call: &Arc<Call>,
+        patience: Duration,
+    ) -> Result<Reply> {
+        let began = Instant::now();
+        loop {
+            let reply = self.run_on_thread(operation, call).await?;
+            // The server says so only of a request that had no effect.
+            let is_away = reply.error.as_ref().map(Error::kind) == Some(Kind::Unavailable);
+            // A client of the direct mode waits for a shorter time.
+            let is_over = began.elapsed() >= patience || call.cancel.is_time_over();
+            if !is_away || is_over {
+                return Ok(reply);
+            }
+            tokio::time::sleep(STORE_PAUSE).await;
+        }
     }
 
     /// Runs an operation from its start to its reply on a thread that may wait for other machines.
@@ -519,11 +549,18 @@ impl Gateway {
     ) -> Result<Reply> {
         let (engine, own_call) = (self.engine.clone(), call.clone());
         let runtime = tokio::runtime::Handle::current();
-        let work = move || {
-            let started = operation.start(&engine, &own_call);
-            runtime.block_on(operations::finish(started, &engine, &own_call))
-        };
+        let finish =
+            move |started| runtime.block_on(operations::finish(started, &engine, &own_call));
+        let (engine, own_call) = (self.engine.clone(), call.clone());
+        let start = move || operation.start(&engine, &own_call);
         let lane = operation.lane(call);
+        if lane == Lane::Script {
+            // The place of a script is free for another one while the commit is on its way.
+            let started = self.run_in_lane(lane, operation, call, start).await?;
+            // No pool refuses it: the commit is submitted.
+            return on_thread(move || finish(started)).await;
+        }
+        let work = move || finish(start());
         self.run_in_lane(lane, operation, call, work).await
     }
 

@@ -97,6 +97,7 @@ mod ownership;
 mod pools;
 mod prefixed;
 mod process;
+mod repeated_failures;
 mod reply;
 mod request_body;
 mod request_log;
@@ -135,6 +136,7 @@ pub use options::Options;
 pub use ownership::{NotOwned, TakeBack};
 pub use pools::{Pool, catch_panics};
 pub use process::ProcessFigures;
+pub use repeated_failures::RepeatedFailures;
 pub use reply::error_response;
 pub use request_body::RequestBody;
 pub use request_log::{

@@ -253,6 +253,15 @@ pub trait Store: Send + Sync {
     /// When the store failed.
     fn sync(&self) -> Result<(), StoreError>;
 
+    /// Waits until every accepted commit of a partition is durable. A store over several engines
+    /// waits for one of them only.
+    ///
+    /// # Errors
+    /// When the store failed.
+    fn sync_partition(&self, _partition: PartitionId) -> Result<(), StoreError> {
+        self.sync()
+    }
+
     /// Returns the size envelope.
     fn limits(&self) -> Limits {
         Limits::ENVELOPE
@@ -349,6 +358,10 @@ macro_rules! store_behind {
 
             fn sync(&self) -> Result<(), StoreError> {
                 (**self).sync()
+            }
+
+            fn sync_partition(&self, partition: PartitionId) -> Result<(), StoreError> {
+                (**self).sync_partition(partition)
             }
 
             fn limits(&self) -> Limits {

@@ -11,7 +11,7 @@ use crate::{
     LEASE_PARTITION, LeasedStore, LiveNode, Node, NodeContext, NodeError, NodeFacts, NodeLease,
     Progress, Report, Terms, Validity,
 };
-use orrery_gateway::LogLevel;
+use orrery_gateway::{LogLevel, RepeatedFailures};
 use orrery_placement::{NamedCluster, PlacedStore};
 use orrery_storage::{Store, StoreError};
 use orrery_storage_postgres::{ClusterConfig, PostgresStore, PreparedStore, StoreOptions};
@@ -141,8 +141,12 @@ impl Clusters {
         let Some(lease) = acquire(lease_store.clone(), seat, context)? else {
             return Ok(None);
         };
+        context.log(
+            LogLevel::Info,
+            "this node has taken the lease of the account",
+        );
         seat.take_lease(lease.key());
-        let placed = prepared.open()?;
+        let placed = prepared.open_available()?;
         let grantor = Grantor::new(GrantorOptions {
             term: lease.term(),
             key: lease.key().clone(),
@@ -223,13 +227,37 @@ impl PreparedClusters {
     /// Opens the clusters for a process that holds the lease of the account.
     ///
     /// # Errors
-    /// [`NodeError::Data`] if a cluster cannot be used.
+    /// [`NodeError::Data`] if a cluster cannot be used, or the list of partitions does not fit the
+    /// clusters.
     pub fn open(self) -> Result<Arc<PlacedStore>, NodeError> {
+        self.open_by(|_, store| store.open())
+    }
+
+    /// Opens the clusters as [`PreparedClusters::open`] does. A cluster besides the first that
+    /// cannot be used now is opened as soon as that is possible: the partitions of the other
+    /// clusters are served meanwhile.
+    ///
+    /// # Errors
+    /// As [`PreparedClusters::open`], for the first cluster, which has the catalog and the lease.
+    pub fn open_available(self) -> Result<Arc<PlacedStore>, NodeError> {
+        self.open_by(|at, store| match at {
+            0 => store.open(),
+            _ => Ok(store.open_or_later()),
+        })
+    }
+
+    /// Opens each cluster by a function of its index.
+    fn open_by(
+        self,
+        open: impl Fn(usize, PreparedStore) -> Result<PostgresStore, StoreError> + Sync,
+    ) -> Result<Arc<PlacedStore>, NodeError> {
         // Clients wait meanwhile, so all clusters are opened at the same time.
+        let open = &open;
         let stores = std::thread::scope(|scope| {
-            let open =
-                |(name, store): (String, PreparedStore)| (name, scope.spawn(move || store.open()));
-            let opening: Vec<_> = self.0.into_iter().map(open).collect();
+            let mut opening = Vec::new();
+            for (at, (name, store)) in self.0.into_iter().enumerate() {
+                opening.push((name, scope.spawn(move || open(at, store))));
+            }
             let joined = opening
                 .into_iter()
                 .map(|(name, thread)| (name, thread.join()));
@@ -249,10 +277,12 @@ impl PreparedClusters {
 }
 
 /// Opens the clusters of a file for a process that writes the partitions which it opens, and no
-/// others.
+/// others. A cluster besides the first that cannot be used now is opened as soon as that is
+/// possible.
 ///
 /// # Errors
-/// [`NodeError::Usage`] for a file that cannot be used, [`NodeError::Data`] if a cluster cannot.
+/// [`NodeError::Usage`] for a file that cannot be used, [`NodeError::Data`] if the first cluster
+/// cannot.
 pub(crate) fn open_for_owner(file: &Path) -> Result<Vec<NamedStore>, NodeError> {
     let options = StoreOptions {
         owns_opened: true,
@@ -261,7 +291,11 @@ pub(crate) fn open_for_owner(file: &Path) -> Result<Vec<NamedStore>, NodeError> 
     let mut clusters = Vec::new();
     for config in read_file(file)? {
         let name = config.name.clone();
-        let store = PostgresStore::open_with(config, options).map_err(unusable)?;
+        let store = match clusters.is_empty() {
+            true => PostgresStore::open_with(config, options),
+            false => PostgresStore::open_or_later(config, options),
+        };
+        let store = store.map_err(unusable)?;
         let store: Arc<dyn Store> = Arc::new(store);
         clusters.push((name, store));
     }
@@ -311,6 +345,7 @@ fn acquire(
 
 /// Returns the receiver of the news of the lease.
 fn report(context: NodeContext, seat: Arc<Seat>) -> Report {
+    let failures = RepeatedFailures::default();
     Arc::new(move |progress| match progress {
         // A program that only moves the data answers no requests, and may leave a copy that no
         // node can use.
@@ -332,8 +367,10 @@ fn report(context: NodeContext, seat: Arc<Seat>) -> Report {
             seat.leaseholder.send_replace(Some(leaseholder));
         }
         Progress::Failed(cause) => {
-            let message = "the lease of this node cannot be read or renewed now; trying again";
-            context.log_with_cause(LogLevel::Warn, message, &cause);
+            if failures.is_news(&cause, context.world.monotonic_ms()) {
+                let message = "the lease of this node cannot be read or renewed now; trying again";
+                context.log_with_cause(LogLevel::Warn, message, &cause);
+            }
         }
         Progress::Lost(Node { name, address }) => {
             let message = format!(

@@ -54,7 +54,8 @@ impl Reader {
         let engine = Arc::new(engine.map_err(|error| error.cause_chain())?);
         let level = gateway.account.consistency.name();
         let gateway = Gateway::new(engine.clone(), gateway)
-            .with_remote_store()
+            // The primary answers what no standby does.
+            .with_remote_store(Duration::ZERO)
             .with_query_threads(query_threads);
         let gateway = Arc::new(gateway);
         context.host.add_gateway(&gateway);

@@ -393,8 +393,10 @@ impl PlacedStore {
         let counts = self.partition_counts();
         let open = (0..self.clusters.len()).filter(|at| !self.is_drained(*at));
         let least = open.min_by_key(|at| {
-            let bytes = self.clusters[*at].store.approximate_bytes();
-            (bytes / SIZE_STEP, counts[*at])
+            let store = &self.clusters[*at].store;
+            // A cluster that is away is the last choice: its partition could not be used.
+            let is_away = store.write_failure().is_some() || store.refusal(false).is_some();
+            (is_away, store.approximate_bytes() / SIZE_STEP, counts[*at])
         });
         let first = &self.clusters[0].name;
         least.ok_or_else(|| {
@@ -624,6 +626,12 @@ impl Store for PlacedStore {
         let way = self.way(partition);
         let at = way.map_or(in_first(partition), |way| way.at);
         self.store_of(at).release(at.number)
+    }
+
+    fn sync_partition(&self, partition: PartitionId) -> Result<(), StoreError> {
+        let way = self.way(partition);
+        let at = way.map_or(in_first(partition), |way| way.at);
+        self.store_of(at).sync_partition(at.number)
     }
 
     fn sync(&self) -> Result<(), StoreError> {

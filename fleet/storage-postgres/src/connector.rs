@@ -24,12 +24,16 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::config::{ClusterConfig, Tls};
 use crate::notices::{Listener, Warnings};
+use crate::outage::Outage;
 use crate::patroni::{self, Role};
 use crate::schema;
 use crate::statements::Statements;
 
 /// The time for which a suspected server is tried last.
 const SUSPICION: Duration = Duration::from_secs(30);
+
+/// The pause between two attempts of a search for a primary.
+const SEARCH_PERIOD: Duration = Duration::from_millis(100);
 
 /// The least time for the creation of the tables.
 const CREATION_TIMEOUT: Duration = Duration::from_secs(60);
@@ -68,8 +72,9 @@ pub(crate) struct Connector {
     tls: Option<Arc<ClientConfig>>,
     /// For each server, when it was last suspected.
     suspected: Mutex<Vec<Option<Instant>>>,
-    /// The last failure to reach a primary, until one is reached.
-    failure: Mutex<Option<String>>,
+    /// The search for a primary that can be used, while there is none.
+    pub(crate) outage: Outage,
+    has_connected: AtomicBool,
     runtime: Handle,
 }
 
@@ -160,7 +165,8 @@ impl Connector {
         Ok(Connector {
             tls: needs_tls.then(|| tls_config(&config)).transpose()?,
             suspected: Mutex::new(vec![None; config.hosts.len()]),
-            failure: Mutex::new(None),
+            outage: Outage::default(),
+            has_connected: AtomicBool::new(false),
             config,
             runtime,
         })
@@ -178,30 +184,71 @@ impl Connector {
         session.is_usable() && suspected.is_none_or(|at| at < session.opened)
     }
 
-    /// Returns the last failure to reach a primary; `None` if the last attempt reached one.
-    pub(crate) fn failure(&self) -> Option<String> {
-        lock(&self.failure).clone()
+    /// Returns true if any server has accepted a connection.
+    pub(crate) fn has_connected(&self) -> bool {
+        self.has_connected.load(Ordering::Relaxed)
     }
 
-    /// Connects to the primary, or to one standby, on the store's own threads.
+    /// Returns the last failure to reach a primary; `None` if the last attempt reached one.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.outage.reason()
+    }
+
+    /// Connects to the primary, or to one standby, on the store's own threads. Waits for the search
+    /// of another caller for a primary.
     ///
     /// # Errors
     /// A sentence with the reason of each server.
     pub(crate) async fn connect(self: &Arc<Self>, purpose: Purpose) -> Result<Session, String> {
         let this = self.clone();
-        let task = self
-            .runtime
-            .spawn(async move { this.find_primary(purpose).await });
+        let task = self.runtime.spawn(async move {
+            if matches!(purpose, Purpose::Follow(_)) {
+                return this.find_primary(purpose).await;
+            }
+            this.outage.wait().await?;
+            let found = this.find_primary(purpose).await;
+            if let Err(reason) = &found {
+                this.search(reason);
+            }
+            found
+        });
         // A caller that waits no longer gives its place to another, so the attempt ends as well.
         let _attempt = AbortOnDrop(Some(task.abort_handle()));
-        let result = match task.await {
+        match task.await {
             Ok(result) => result,
             Err(_) => Err("the store was closed".to_owned()),
-        };
-        if !matches!(purpose, Purpose::Follow(_)) {
-            *lock(&self.failure) = result.as_ref().err().cloned();
         }
-        result
+    }
+
+    /// Searches for a primary in the background, unless that is done already.
+    fn search(self: &Arc<Self>, reason: &str) {
+        if !self.outage.note(reason.to_owned()) {
+            return;
+        }
+        log::warn!("{reason}; its partitions are not served until there is one");
+        let connector = Arc::downgrade(self);
+        self.runtime.spawn(async move {
+            loop {
+                tokio::time::sleep(SEARCH_PERIOD).await;
+                let Some(this) = connector.upgrade() else {
+                    return;
+                };
+                match this.find_primary(Purpose::Write).await {
+                    Ok(_) => return this.end_search(),
+                    Err(reason) => _ = this.outage.note(reason),
+                }
+            }
+        });
+    }
+
+    fn end_search(&self) {
+        if let Some(length) = self.outage.end() {
+            log::warn!(
+                "the cluster '{}' has a primary again, after {:.1} seconds",
+                self.config.name,
+                length.as_secs_f64()
+            );
+        }
     }
 
     async fn find_primary(&self, purpose: Purpose) -> Result<Session, String> {
@@ -282,6 +329,7 @@ impl Connector {
     async fn connect_to(&self, host: usize, purpose: Purpose) -> Result<Session, String> {
         let limit = self.config.connect_timeout();
         let connection = bounded(limit, self.open_connection(host, purpose)).await?;
+        self.has_connected.store(true, Ordering::Relaxed);
         let (client, schema) = (&connection.client, self.config.schema.as_str());
         let is_present = bounded(limit, schema::is_present(client, schema)).await?;
         if !is_present && matches!(purpose, Purpose::Follow(_)) {

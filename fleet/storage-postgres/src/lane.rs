@@ -1,6 +1,7 @@
 //! The lane of a partition: sends its work to the server, one transaction after another, and finds
 //! out what became of a transaction that was not answered.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,8 @@ use crate::transaction::{self, Verdict};
 
 /// The pause between two attempts to reach a server.
 const PAUSE: Duration = Duration::from_millis(50);
+/// The time between two looks whether the wait for a connection is over.
+const LOOK: Duration = Duration::from_millis(250);
 /// The time for the deletion of all rows of a partition.
 const DESTROY_TIMEOUT: Duration = Duration::from_secs(3_600);
 /// The length of a key above all keys.
@@ -118,32 +121,50 @@ fn reply<T>(answer: Answer<T>, result: Result<T, String>) {
     let _ = answer.send(result);
 }
 
-fn unavailable() -> CommitOutcome {
+/// Returns the outcome of a commit that was not sent, because the cluster is away.
+pub(crate) fn unavailable() -> CommitOutcome {
     CommitOutcome::Unavailable {
         retry_after_ms: RETRY_MS,
     }
 }
 
-/// Waits for a connection to the primary, for the time of a commit at most.
+/// Waits for a connection to the primary: for the time of a commit at most, and shorter while the
+/// cluster is away.
 async fn session(shared: &Shared) -> Result<(Place, Session), String> {
-    session_of(shared, &shared.writers).await
+    session_of(shared, &shared.writers, false).await
 }
 
-async fn session_of(shared: &Shared, pool: &Arc<Pool>) -> Result<(Place, Session), String> {
-    let limit = shared.connector.config.commit_timeout();
-    let deadline = Instant::now() + limit;
-    let place = tokio::time::timeout(limit, pool.place()).await;
-    let Ok(place) = place else {
-        let ms = limit.as_millis();
-        let reason = shared.connector.failure();
-        let reason = reason.map_or(String::new(), |failure| format!(": {failure}"));
-        return Err(format!("no connection was free for {ms} ms{reason}"));
+/// Waits for a connection of a pool, for the time of a commit at most. A caller that `is_patient`
+/// waits for that time also while the cluster is away.
+async fn session_of(
+    shared: &Shared,
+    pool: &Arc<Pool>,
+    is_patient: bool,
+) -> Result<(Place, Session), String> {
+    let connector = &shared.connector;
+    let limit = connector.config.commit_timeout();
+    let began = Instant::now();
+    let is_over = || {
+        let waited = began.elapsed();
+        waited > limit || (!is_patient && connector.outage.is_over(waited))
     };
-    let place = place?;
+    let mut turn = pin!(pool.place());
+    let place = loop {
+        match tokio::time::timeout(LOOK.min(limit), &mut turn).await {
+            Ok(place) => break place?,
+            Err(_) if is_over() => {
+                let ms = began.elapsed().as_millis();
+                let reason = connector.failure();
+                let reason = reason.map_or(String::new(), |failure| format!(": {failure}"));
+                return Err(format!("no connection was free for {ms} ms{reason}"));
+            }
+            Err(_) => {}
+        }
+    };
     loop {
         match place.session().await {
             Ok(session) => return Ok((place, session)),
-            Err(reason) if Instant::now() > deadline => return Err(reason),
+            Err(reason) if is_over() => return Err(reason),
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
     }
@@ -339,8 +360,11 @@ async fn perform(shared: &Shared, id: PartitionId, step: Step) -> Result<Option<
         Step::Destroy(_) => &shared.removers,
         _ => &shared.writers,
     };
+    // A caller that opens the partition repeats that. An outcome that was not found out stays
+    // unknown, and a removal that was begun waits for the next start.
+    let is_patient = !matches!(step, Step::Open);
     loop {
-        let (place, session) = session_of(shared, pool).await?;
+        let (place, session) = session_of(shared, pool, is_patient).await?;
         session.take_warnings();
         let answer = tokio::time::timeout(limit, perform_on(&session, id, step, &opener)).await;
         let warnings = session.take_warnings();

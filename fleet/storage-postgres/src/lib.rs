@@ -31,6 +31,7 @@ mod history;
 mod idle;
 mod lane;
 mod notices;
+mod outage;
 mod partitions;
 mod patroni;
 mod pool;

@@ -24,7 +24,7 @@ use crate::head::{DESTROYING, HeadRow, LOST};
 use crate::pool::{OpenSnapshot, Turn};
 use crate::statements::head_row;
 use crate::store::Shared;
-use crate::wait::block_on;
+use crate::wait::block_on_unless;
 
 /// Rows of the first page of a scan.
 const FIRST_PAGE: i64 = 32;
@@ -136,10 +136,14 @@ impl PostgresSnapshot {
         }
         let limit = self.shared.connector.config.read_timeout();
         let query = session.client.query(statement(session), parameters);
-        let failure = match block_on(query, limit) {
+        let is_over = |waited| self.shared.connector.outage.is_over(waited);
+        let failure = match block_on_unless(query, limit, is_over) {
             Some(Ok(rows)) => return Ok(rows),
             Some(Err(error)) => explain(&error),
-            None => format!("no answer within {} ms", limit.as_millis()),
+            None => self.shared.connector.failure().unwrap_or_else(|| {
+                let ms = limit.as_millis();
+                format!("no answer within {ms} ms")
+            }),
         };
         session.mark_broken();
         Err(self.shared.unavailable(format!(
@@ -168,7 +172,8 @@ impl Drop for SharedTransaction {
 /// be lost are not shown.
 fn await_certainty(shared: &Shared, partition: PartitionId) -> Result<(), StoreError> {
     let limit = shared.connector.config.read_timeout() / 2;
-    block_on(certainty(shared, partition), limit).ok_or_else(|| {
+    let is_over = |waited| shared.connector.outage.is_over(waited);
+    block_on_unless(certainty(shared, partition), limit, is_over).ok_or_else(|| {
         shared.unavailable(format!(
             "partition {partition} cannot be read: the outcome of its last commit is not known yet"
         ))
@@ -197,7 +202,8 @@ fn begin_for(
     let limit = shared.connector.config.read_timeout();
     let known = |&id: &PartitionId| (id, shared.known(id));
     let known: Vec<(PartitionId, HeadRow)> = partitions.iter().map(known).collect();
-    let begun = match block_on(begin(shared, &known), limit) {
+    let is_over = |waited| shared.connector.outage.is_over(waited);
+    let begun = match block_on_unless(begin(shared, &known), limit, is_over) {
         Some(Ok(begun)) => begun,
         Some(Err(detail)) => return Err(shared.unavailable(detail)),
         None => {
@@ -279,7 +285,7 @@ async fn begin(
             Err(error) => explain(&error),
         };
         session.mark_broken();
-        if started.elapsed() > limit {
+        if started.elapsed() > limit || shared.connector.outage.is_over(started.elapsed()) {
             let host = &shared.connector.config.hosts[session.host].address;
             return Err(format!("{host} gave no snapshot: {reason}"));
         }

@@ -1,5 +1,6 @@
 //! The store: the calls of the trait, and the threads that serve them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,7 @@ use crate::partitions::{Answer, Partitions, Work};
 use crate::pool::Pool;
 use crate::slot::Ticket;
 use crate::snapshot::PostgresSnapshot;
-use crate::wait::block_on;
+use crate::wait::{block_on, block_on_unless};
 
 /// Milliseconds that a caller is told to wait for a primary.
 pub(crate) const RETRY_MS: u64 = 1_000;
@@ -31,6 +32,10 @@ pub(crate) const RETRY_MS: u64 = 1_000;
 const REMOVALS: usize = 1;
 /// Attempts to raise the epochs of all partitions.
 const FENCE_ATTEMPTS: usize = 3;
+/// The time in which the first connection is made to a cluster that is not away, and the time between
+/// two attempts to open a store later.
+const FIRST_CONNECTION: Duration = Duration::from_secs(2);
+const LATER_PERIOD: Duration = Duration::from_millis(250);
 /// The time in which a connection that was prepared answers, and the time between two tests.
 const TEST_TIMEOUT: Duration = Duration::from_millis(500);
 const TEST_PERIOD: Duration = Duration::from_secs(5);
@@ -88,6 +93,18 @@ impl PreparedStore {
     /// # Errors
     /// As [`PostgresStore::open`].
     pub fn open(self) -> Result<PostgresStore, StoreError> {
+        self.test().take_over()
+    }
+
+    /// Opens the store, or if the cluster cannot be used now, begins to open it in the background.
+    /// Until then all calls of the store fail as those of a cluster that is away.
+    #[must_use]
+    pub fn open_or_later(self) -> PostgresStore {
+        self.test().take_over_or_later()
+    }
+
+    /// Replaces the connections that [`PreparedStore::open`] does not use.
+    fn test(self) -> PostgresStore {
         self.keeper.abort();
         let shared = self.store.shared.clone();
         // Without an end of the test no connection is idle.
@@ -96,7 +113,7 @@ impl PreparedStore {
             test_prepared(&shared, |host| possible[host]).await;
             Ok(())
         });
-        self.store.take_over()
+        self.store
     }
 }
 
@@ -134,6 +151,8 @@ pub(crate) struct Shared {
     pub(crate) idle: Idle,
     pub(crate) runtime: Handle,
     partitions: Mutex<Partitions>,
+    /// False until what an earlier owner has left is done: no call may pass that.
+    is_open: AtomicBool,
 }
 
 impl Shared {
@@ -164,6 +183,22 @@ impl Shared {
             cluster: self.connector.config.name.clone(),
             detail,
             retry_after_ms: Some(RETRY_MS),
+        }
+    }
+
+    /// Checks that the store is open, and its cluster not away. A call at such a time would keep its
+    /// thread until it gives up.
+    ///
+    /// # Errors
+    /// As [`Shared::unavailable`].
+    fn check_open(&self) -> Result<(), StoreError> {
+        match (
+            self.connector.failure(),
+            self.is_open.load(Ordering::Acquire),
+        ) {
+            (None, true) => Ok(()),
+            (Some(reason), _) => Err(self.unavailable(reason)),
+            (None, false) => Err(self.unavailable("it is being opened".to_owned())),
         }
     }
 
@@ -198,6 +233,19 @@ impl PostgresStore {
         options: StoreOptions,
     ) -> Result<PostgresStore, StoreError> {
         PostgresStore::begin(config, options)?.take_over()
+    }
+
+    /// Connects to a cluster as [`PostgresStore::open_with`] does, or if the cluster cannot be used
+    /// now, begins to do so in the background. Until then all calls of the store fail as those of a
+    /// cluster that is away.
+    ///
+    /// # Errors
+    /// [`StoreError::Cluster`] if the description cannot be used.
+    pub fn open_or_later(
+        config: ClusterConfig,
+        options: StoreOptions,
+    ) -> Result<PostgresStore, StoreError> {
+        Ok(PostgresStore::begin(config, options)?.take_over_or_later())
     }
 
     /// Makes connections to a cluster for a store that is opened later, at a moment that must not
@@ -247,31 +295,50 @@ impl PostgresStore {
                 idle: Idle::default(),
                 runtime: runtime.handle().clone(),
                 partitions: Mutex::new(Partitions::default()),
+                is_open: AtomicBool::new(false),
             }),
             runtime: Some(runtime),
             size: Mutex::new(None),
         })
     }
 
-    /// Goes on with the removals that an earlier owner has begun, and fences what such an owner may
-    /// have sent.
+    /// Opens the store.
     fn take_over(self) -> Result<PostgresStore, StoreError> {
-        let failed = |detail: String| StoreError::Cluster {
+        // The first connection finds every mistake of the description.
+        let opened = self.run_on_own_threads(open_shared(self.shared.clone()));
+        opened.map_err(|detail| StoreError::Cluster {
             cluster: self.shared.connector.config.name.clone(),
             detail,
             retry_after_ms: None,
-        };
-        // The first connection finds every mistake of the description.
-        let unfinished = self.run_on_own_threads(unfinished_removals(self.shared.clone()));
-        for (id, epoch) in unfinished.map_err(failed)? {
-            let work = lane::complete_removal(self.shared.clone(), id, epoch);
-            self.shared.runtime.spawn(work);
-        }
-        if self.shared.options.only_writer {
-            let fenced = self.run_on_own_threads(fence_all(self.shared.clone()));
-            fenced.map_err(failed)?;
-        }
+        })?;
         Ok(self)
+    }
+
+    /// Opens the store, at once or in the background.
+    fn take_over_or_later(self) -> PostgresStore {
+        let shared = self.shared.clone();
+        let (sender, first) = oneshot::channel::<()>();
+        self.shared.runtime.spawn(async move {
+            let mut first = Some(sender);
+            let mut last = String::new();
+            while let Err(reason) = open_shared(shared.clone()).await {
+                // The caller does not wait for further attempts.
+                first.take();
+                if reason != last {
+                    log::warn!("{reason}; it is opened as soon as possible");
+                    last = reason;
+                }
+                tokio::time::sleep(LATER_PERIOD).await;
+            }
+        });
+        let connector = self.shared.connector.clone();
+        let is_over = |waited| {
+            let is_silent = waited > FIRST_CONNECTION && !connector.has_connected();
+            is_silent || connector.outage.is_over(waited)
+        };
+        // An end without an answer is the end of the first attempt.
+        let _ = block_on_unless(first, TASK_TIMEOUT, is_over);
+        self
     }
 
     /// Waits for work that the store's own threads do, with their clock.
@@ -286,6 +353,19 @@ impl PostgresStore {
         }
     }
 
+    /// Waits for the answer of a lane, which may be busy with the outcome of a commit. The wait ends
+    /// early while the cluster is away.
+    fn wait_for<T>(&self, answer: oneshot::Receiver<T>) -> Option<T> {
+        let is_over = |waited| self.shared.connector.outage.is_over(waited);
+        block_on_unless(answer, TASK_TIMEOUT, is_over)?.ok()
+    }
+
+    /// Returns the reason why a lane gave no answer.
+    fn no_answer(&self) -> String {
+        let reason = self.shared.connector.failure();
+        reason.unwrap_or_else(|| "there was no answer".to_owned())
+    }
+
     /// Waits until the tasks that partitions have queued are done.
     fn pass_barriers(&self, partitions: &[PartitionId]) -> Result<(), StoreError> {
         let mut answers = Vec::new();
@@ -295,9 +375,28 @@ impl PostgresStore {
             answers.push(receiver);
         }
         for answer in answers {
-            if block_on(answer, TASK_TIMEOUT).is_none_or(|answer| answer.is_err()) {
-                return Err(self.shared.unavailable("there was no answer".to_owned()));
+            if self.wait_for(answer).is_none() {
+                return Err(self.shared.unavailable(self.no_answer()));
             }
+        }
+        Ok(())
+    }
+
+    /// Waits until the commits of the partitions that are `wanted` are durable.
+    ///
+    /// # Errors
+    /// When commits failed meanwhile, or the cluster is away.
+    fn sync_busy(&self, wanted: impl Fn(PartitionId) -> bool) -> Result<(), StoreError> {
+        // The lock is released here: queueing takes it again.
+        let (mut busy, failed) = {
+            let partitions = self.shared.partitions();
+            (partitions.busy(), partitions.failed())
+        };
+        busy.retain(|partition| wanted(*partition));
+        self.pass_barriers(&busy)?;
+        if self.shared.partitions().failed() != failed {
+            let detail = "commits failed while they were waited for".to_owned();
+            return Err(self.shared.unavailable(detail));
         }
         Ok(())
     }
@@ -311,12 +410,11 @@ impl PostgresStore {
         if id == RESERVED {
             return Err(StoreError::ReservedPartition(id));
         }
+        self.shared.check_open()?;
         let (sender, receiver) = oneshot::channel();
         self.shared.push(id, work(sender));
-        let answer = match block_on(receiver, TASK_TIMEOUT) {
-            Some(Ok(answer)) => answer,
-            _ => Err("there was no answer".to_owned()),
-        };
+        let answer = self.wait_for(receiver);
+        let answer = answer.unwrap_or_else(|| Err(self.no_answer()));
         answer.map_err(|detail| self.shared.unavailable(detail))
     }
 
@@ -344,6 +442,20 @@ impl PostgresStore {
         };
         block_on(measured, self.shared.connector.config.read_timeout()).flatten()
     }
+}
+
+/// Goes on with the removals that an earlier owner has begun, and fences what such an owner may
+/// have sent. The store is open then.
+async fn open_shared(shared: Arc<Shared>) -> Result<(), String> {
+    for (id, epoch) in unfinished_removals(shared.clone()).await? {
+        let work = lane::complete_removal(shared.clone(), id, epoch);
+        shared.runtime.spawn(work);
+    }
+    if shared.options.only_writer {
+        fence_all(shared.clone()).await?;
+    }
+    shared.is_open.store(true, Ordering::Release);
+    Ok(())
 }
 
 /// Returns the partitions whose removal is not complete, with their epochs.
@@ -406,6 +518,9 @@ impl Store for PostgresStore {
     }
 
     fn submit(&self, lease: &Lease, commit: Commit) -> Receipt {
+        if self.shared.check_open().is_err() {
+            return Receipt::ready(lane::unavailable());
+        }
         let accepted = self.shared.partitions().submit(lease, commit);
         match accepted {
             Ok((slot, needs_lane)) => {
@@ -422,6 +537,7 @@ impl Store for PostgresStore {
         if partition == RESERVED {
             return Err(StoreError::ReservedPartition(partition));
         }
+        self.shared.check_open()?;
         let snapshot = PostgresSnapshot::take(self.shared.clone(), partition)?;
         Ok(Box::new(snapshot))
     }
@@ -433,6 +549,7 @@ impl Store for PostgresStore {
         if let Some(&reserved) = partitions.iter().find(|&&id| id == RESERVED) {
             return Err(StoreError::ReservedPartition(reserved));
         }
+        self.shared.check_open()?;
         let taken = PostgresSnapshot::take_together(&self.shared, partitions)?;
         let boxed = |snapshot| -> Box<dyn Snapshot> { Box::new(snapshot) };
         Ok(taken.into_iter().map(boxed).collect())
@@ -445,6 +562,7 @@ impl Store for PostgresStore {
         if let Some(&(reserved, _)) = wanted.iter().find(|(id, _)| *id == RESERVED) {
             return Err(StoreError::ReservedPartition(reserved));
         }
+        self.shared.check_open()?;
         let Some(found) = followers::snapshots(&self.shared, wanted)? else {
             return Ok(None);
         };
@@ -461,6 +579,7 @@ impl Store for PostgresStore {
     }
 
     fn release(&self, partition: PartitionId) -> Result<(), StoreError> {
+        self.shared.check_open()?;
         let is_busy = self.shared.partitions().busy().contains(&partition);
         let passed = match is_busy {
             true => self.pass_barriers(&[partition]),
@@ -479,18 +598,12 @@ impl Store for PostgresStore {
         passed
     }
 
+    fn sync_partition(&self, partition: PartitionId) -> Result<(), StoreError> {
+        self.sync_busy(|busy| busy == partition)
+    }
+
     fn sync(&self) -> Result<(), StoreError> {
-        // The lock is released here: queueing takes it again.
-        let (busy, failed) = {
-            let partitions = self.shared.partitions();
-            (partitions.busy(), partitions.failed())
-        };
-        self.pass_barriers(&busy)?;
-        if self.shared.partitions().failed() != failed {
-            let detail = "commits failed while they were waited for".to_owned();
-            return Err(self.shared.unavailable(detail));
-        }
-        Ok(())
+        self.sync_busy(|_| true)
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -504,6 +617,9 @@ impl Store for PostgresStore {
     }
 
     fn refusal(&self, _may_use_reserve: bool) -> Option<CommitOutcome> {
+        if self.shared.check_open().is_err() {
+            return Some(lane::unavailable());
+        }
         self.shared.partitions().refusal()
     }
 
@@ -514,7 +630,10 @@ impl Store for PostgresStore {
 
     fn approximate_bytes(&self) -> u64 {
         let measured = *lock(&self.size);
+        // The callers measure all clusters, and none waits for one that is away.
+        let is_away = self.shared.connector.failure().is_some();
         match measured {
+            _ if is_away => measured.map_or(0, |(_, bytes)| bytes),
             Some((at, bytes)) if at.elapsed() < SIZE_AGE => bytes,
             _ => {
                 let bytes = self.measure().or(measured.map(|(_, bytes)| bytes));

@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
+/// The time between two looks whether a wait is over.
+const LOOK: Duration = Duration::from_millis(250);
+
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -32,8 +35,18 @@ pub(crate) fn blocking<T>(work: impl FnOnce() -> T) -> T {
 /// Waits for a future, which must not use timers or sockets of the runtime of this thread.
 /// Returns `None` if the time is over first.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>, limit: Duration) -> Option<T> {
+    block_on_unless(future, limit, |_| false)
+}
+
+/// Waits as [`block_on`], and asks `is_over` now and then with the time that has passed. Returns
+/// `None` too if the answer is true.
+pub(crate) fn block_on_unless<T>(
+    future: impl Future<Output = T>,
+    limit: Duration,
+    is_over: impl Fn(Duration) -> bool,
+) -> Option<T> {
     blocking(|| {
-        let deadline = Instant::now() + limit;
+        let began = Instant::now();
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let mut cx = Context::from_waker(&waker);
         // A task of a runtime may take a limited number of results before its futures pretend to
@@ -43,11 +56,11 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>, limit: Duration) -> O
             if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
                 return Some(output);
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let waited = began.elapsed();
+            if waited >= limit || is_over(waited) {
                 return None;
             }
-            std::thread::park_timeout(left);
+            std::thread::park_timeout((limit - waited).min(LOOK));
         }
     })
 }
@@ -64,6 +77,12 @@ mod tests {
         assert_eq!(answer.unwrap().unwrap(), 5);
         let never = std::future::pending::<()>();
         assert_eq!(block_on(never, Duration::from_millis(1)), None);
+        let never = std::future::pending::<()>();
+        let is_over = |_| true;
+        assert_eq!(
+            block_on_unless(never, Duration::from_secs(60), is_over),
+            None
+        );
     }
 
     #[test]

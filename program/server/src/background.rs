@@ -11,7 +11,7 @@
 use crate::context::ServerContext;
 use orrery_admin::{Components, balance_clusters};
 use orrery_engine::{BackgroundTask, ClockJump, Engine, LargeKey, is_unset_clock};
-use orrery_gateway::LogLevel;
+use orrery_gateway::{LogLevel, RepeatedFailures};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -46,6 +46,7 @@ pub(crate) fn start(engine: &Arc<Engine>, context: &ServerContext) -> Vec<JoinHa
             engine: engine.clone(),
             context: context.clone(),
             woken: woken.clone(),
+            failures: RepeatedFailures::default(),
         };
         loops.push(tokio::spawn(task_loop.run()));
     }
@@ -81,6 +82,7 @@ struct TaskLoop {
     context: ServerContext,
     /// The wake-ups of all tasks. One that comes while its loop is busy is kept.
     woken: Arc<[Notify]>,
+    failures: RepeatedFailures,
 }
 
 impl TaskLoop {
@@ -108,9 +110,11 @@ impl TaskLoop {
             return tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
         };
         if let Err(error) = result {
-            let message = failure_message(self.task);
-            self.context
-                .log_with_cause(LogLevel::Warn, message, &error.cause_chain());
+            let (cause, now_ms) = (error.cause_chain(), self.context.world.monotonic_ms());
+            if self.failures.is_news(&cause, now_ms) {
+                let message = failure_message(self.task);
+                self.context.log_with_cause(LogLevel::Warn, message, &cause);
+            }
             tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
         } else if self.task == BackgroundTask::Survey {
             let pause = took * SURVEY_PAUSE_FACTOR;

@@ -1,6 +1,6 @@
 //! Lines that libraries log go to the log of the server.
 //!
-//! The store and the libraries under it (fjall, lsm-tree) log with the crate `log`. Their warnings
+//! The stores and the libraries under them (fjall, lsm-tree) log with the crate `log`. Their warnings
 //! and errors are written with the target as a field. Other libraries stay silent: their lines
 //! follow from requests, which have lines of their own.
 
@@ -10,7 +10,13 @@ use orrery_model::world::World;
 use std::sync::Arc;
 
 /// The first parts of the targets whose lines are written.
-const TARGETS: [&str; 4] = ["fjall", "lsm_tree", "sfa", "orrery_storage"];
+const TARGETS: [&str; 5] = [
+    "fjall",
+    "lsm_tree",
+    "sfa",
+    "orrery_storage",
+    "orrery_storage_postgres",
+];
 
 /// Writes lines of libraries to the log of the server.
 struct LibraryLog {

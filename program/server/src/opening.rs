@@ -23,6 +23,10 @@ use orrery_node::{
 };
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// The time for which a request waits for a cluster of the fleet that is away, as in a failover.
+const PATIENCE_WITH_CLUSTERS: Duration = Duration::from_secs(8);
 use tokio::task::{JoinError, JoinHandle};
 
 /// A server whose data is open.
@@ -300,7 +304,7 @@ fn open_server(
         .recording_spans(telemetry.recorder())
         .with_query_threads(memory.query_threads);
     let gateway = match clusters {
-        Some(_) => gateway.with_remote_store(),
+        Some(_) => gateway.with_remote_store(PATIENCE_WITH_CLUSTERS),
         None => gateway,
     };
     let gateway = Arc::new(gateway);

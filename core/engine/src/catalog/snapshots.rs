@@ -353,7 +353,7 @@ impl Catalog {
             .iter()
             .map(|partition| partition.block_writes())
             .collect::<Result<_>>()?;
-        self.partition.sync()?;
+        self.partition.sync_store()?;
         work(BlockedCatalog {
             catalog: self,
             partitions,

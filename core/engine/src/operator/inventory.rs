@@ -3,7 +3,7 @@
 use super::large_keys::{LogicalPartitionSize, largest_keys};
 use crate::catalog::Container;
 use crate::errors::storage_failure;
-use crate::partition::keys::{self, Kept};
+use crate::partition::keys::{self, CATALOG_PARTITION, Kept};
 use crate::partition::row_reader::complete_row;
 use crate::partition::{Counters, Partition, retry_if_moved};
 use crate::request::{PageRequest, PartitionThroughput, QueryRequest};
@@ -129,12 +129,14 @@ impl Engine {
         self.store.sync_seconds()
     }
 
-    /// Checks that requests would succeed now: the store syncs, and a query is answered.
+    /// Checks that requests would succeed now: the catalog is durable, and a query is answered. A
+    /// part of the store that has no catalog may be away: the others are served meanwhile.
     ///
     /// # Errors
     /// The reason why requests would fail.
     pub fn probe(&self) -> Result<()> {
-        self.store.sync().map_err(storage_failure)?;
+        let synced = self.store.sync_partition(CATALOG_PARTITION);
+        synced.map_err(storage_failure)?;
         self.catalog().probe()?;
         let query = QueryRequest {
             cross_partition: true,

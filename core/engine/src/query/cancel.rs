@@ -28,6 +28,11 @@ impl Cancel {
         self.is_time_over.store(true, Ordering::Relaxed);
     }
 
+    /// Returns true if the page is to end with what it has.
+    pub fn is_time_over(&self) -> bool {
+        self.is_time_over.load(Ordering::Relaxed)
+    }
+
     /// Returns true if the page is cancelled.
     pub fn is_set(&self) -> bool {
         self.is_set.load(Ordering::Relaxed)

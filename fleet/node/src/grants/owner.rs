@@ -180,7 +180,8 @@ impl OwnerNode {
         };
         let leased = Arc::new(LeasedStore::new(store.clone(), validity));
         let engine = Arc::new(Engine::open_owner(leased, options, world.clone()));
-        let gateway = Gateway::new(engine.clone(), gateway).with_remote_store();
+        // The leaseholder may reach a cluster that this node does not reach, and waits for it.
+        let gateway = Gateway::new(engine.clone(), gateway).with_remote_store(Duration::ZERO);
         let gateway = Arc::new(gateway);
         context.host.add_gateway(&gateway);
         Ok(OwnerNode {

@@ -150,6 +150,11 @@ impl Store for RoutedStore {
         self.store_of(&place).release(place.number)
     }
 
+    fn sync_partition(&self, partition: PartitionId) -> Result<(), StoreError> {
+        let place = self.place(partition)?;
+        self.store_of(&place).sync_partition(place.number)
+    }
+
     fn sync(&self) -> Result<(), StoreError> {
         let mut result = Ok(());
         for (_, cluster) in &self.clusters {

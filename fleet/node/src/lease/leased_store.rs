@@ -116,6 +116,11 @@ impl Store for LeasedStore {
         self.validity.check()
     }
 
+    fn sync_partition(&self, partition: PartitionId) -> Result<(), StoreError> {
+        self.inner.sync_partition(partition)?;
+        self.validity.check()
+    }
+
     fn sync(&self) -> Result<(), StoreError> {
         self.inner.sync()?;
         self.validity.check()

@@ -126,7 +126,9 @@ impl PartitionCopy {
             this.sources.push(source);
         }
         // Commits from before the captures began are in every snapshot from here on.
-        this.store.sync().map_err(storage_failure)?;
+        for source in &this.sources {
+            source.partition.sync()?;
+        }
         for (storage_id, range) in targets {
             this.targets.push(Target {
                 range: range.clone(),
@@ -184,7 +186,9 @@ impl PartitionCopy {
         container: &Container,
         writers: &[WriterGuard<'_>],
     ) -> Result<()> {
-        self.store.sync().map_err(storage_failure)?;
+        for source in &self.sources {
+            source.partition.sync()?;
+        }
         self.wait_durable()?;
         for (at, writer) in writers.iter().enumerate() {
             let snapshot = self.sources[at].partition.snapshot_in_any_phase()?;
