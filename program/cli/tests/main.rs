@@ -56,6 +56,7 @@ mod lesson_pages;
 mod listen;
 mod live;
 mod logical_partitions;
+mod lost_clusters;
 mod manage_partitions;
 mod manage_throughput;
 mod management;

@@ -1,6 +1,10 @@
 //! PostgreSQL servers as clusters of the program, and commands that use them.
 
+pub(crate) mod gate;
+
 use crate::servers::{self, server};
+use gate::Gate;
+use orrery_storage_postgres::ClusterConfig;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -14,13 +18,33 @@ pub(crate) struct Fleet {
 impl Fleet {
     /// Creates clusters of these names, without data.
     pub(crate) fn new(names: &[&str]) -> Fleet {
+        Fleet::create(names, |_, config| config)
+    }
+
+    /// Creates two clusters, the second behind a gate.
+    pub(crate) fn with_gate(first: &str, second: &str) -> (Fleet, Gate) {
+        let gate = Gate::before(server().port);
+        let fleet = Fleet::create(&[first, second], |name, config| {
+            let port = if name == second {
+                gate.port
+            } else {
+                server().port
+            };
+            let hosts = server().config_at(&[port]).hosts;
+            ClusterConfig { hosts, ..config }
+        });
+        (fleet, gate)
+    }
+
+    /// Creates clusters of these names, whose descriptions `change` changes.
+    fn create(names: &[&str], change: impl Fn(&str, ClusterConfig) -> ClusterConfig) -> Fleet {
         let folder = tempfile::tempdir().expect("a folder");
         let (mut clusters, mut configs) = (Vec::new(), Vec::new());
         for name in names {
             let mut config = server().config();
             (*name).clone_into(&mut config.name);
             clusters.push(((*name).to_owned(), config.schema.clone()));
-            configs.push(config);
+            configs.push(change(name, config));
         }
         let text = servers::cluster_file(&configs);
         std::fs::write(folder.path().join("clusters.toml"), text).expect("the file is written");
