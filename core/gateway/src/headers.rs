@@ -214,6 +214,10 @@ impl RequestHeaders {
             (header.read)(&mut headers, &value)?;
         }
         headers.account_consistency = Some(account);
+        // Clients send both, and the strategy is the newer one.
+        if headers.strategy.is_some() {
+            headers.consistency = None;
+        }
         headers.check_combinations(account)?;
         headers.exclude_triggers();
         headers.admission.two_replicas = headers.asks_two_replicas();
@@ -223,13 +227,6 @@ impl RequestHeaders {
     /// Checks what must hold between several headers.
     fn check_combinations(&self, account: Consistency) -> Result<()> {
         // Consistency.
-        if self.consistency.is_some() && self.strategy.is_some() {
-            return Err(Error::bad(
-                "The headers 'x-ms-consistency-level' and 'x-ms-cosmos-read-consistency-strategy' \
-                 cannot be sent \
-                 together.",
-            ));
-        }
         if let Some(level) = self.consistency.filter(|level| *level < account) {
             return Err(Error::bad(format!(
                 "ConsistencyLevel {} specified in the request is invalid when service is \

@@ -17,7 +17,7 @@
 //! calls the engine and builds the reply.
 
 mod access;
-mod addresses;
+pub(crate) mod addresses;
 mod batches;
 mod feeds;
 mod items;

@@ -335,9 +335,9 @@ impl Reply {
     }
 
     /// Returns true if the reply has the resource id of the owner of the addressed resource. The
-    /// answer about a missing resource has none, as in the service.
+    /// answer about a missing resource has none, and a batch that failed, as in the service.
     pub(crate) fn names_owner_rid(&self) -> bool {
-        self.status != 404
+        !matches!(self.status, 404 | 207)
     }
 
     /// Sets the body and the headers of an error.

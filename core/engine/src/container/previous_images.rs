@@ -13,14 +13,17 @@ use orrery_model::{Error, Json, Object, Result};
 pub(crate) struct PreviousImages {
     /// A replace, a patch and an upsert of an item that exists.
     pub of_replaces: bool,
-    /// A deletion, also by the time to live.
+    /// A deletion by a request.
     pub of_deletions: bool,
+    /// A deletion by the time to live. The service has such images only if they are asked for.
+    pub of_expiries: bool,
 }
 
 /// The changes of a container without the policy.
 const DEFAULT: PreviousImages = PreviousImages {
     of_replaces: false,
     of_deletions: true,
+    of_expiries: false,
 };
 
 /// The features of the policy that the service has beside the change feed.
@@ -85,6 +88,7 @@ fn read_mode(mode: &Json) -> Result<PreviousImages> {
         Some(bits @ 0..=3) => Ok(PreviousImages {
             of_replaces: bits & 1 != 0,
             of_deletions: bits & 2 != 0,
+            of_expiries: bits & 2 != 0,
         }),
         _ => Err(invalid()),
     }

@@ -110,10 +110,14 @@ impl Version {
             Operation::Replace if images.of_replaces => old.cloned(),
             _ => None,
         };
+        let has_image = match expired {
+            true => images.of_expiries,
+            false => images.of_deletions,
+        };
         Some(Version {
             operation,
             expired,
-            is_hidden: is_deletion && !images.of_deletions,
+            is_hidden: is_deletion && !has_image,
             crts,
             number,
             previous_lsn,

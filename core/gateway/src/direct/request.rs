@@ -6,6 +6,7 @@
 //! that cannot be answered because it has no number, end their connection.
 
 use super::{DirectRequest, FrameAnswer, answer};
+use crate::operations::addresses::container_of_replica;
 use crate::reply::Reply;
 use http::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH, USER_AGENT};
 use http::request::Parts;
@@ -332,11 +333,14 @@ fn translate(head: &RequestHead<'_>, context: &ClientContext) -> Result<Parts> {
     parts.method = operation.method.clone();
     parts.uri = uri(head, operation, resource)?;
     parts.headers = headers(head, operation, resource, context)?;
-    let cached_container = head.text(&tokens::COLLECTION_RID);
+    // Clients of before 2024 do not name the container that they have read, but an address of it.
+    let cached_container = head
+        .text(&tokens::COLLECTION_RID)
+        .filter(|rid| !rid.is_empty());
+    let of_address = head.text(&tokens::REPLICA_PATH);
+    let of_address = of_address.and_then(container_of_replica);
     parts.extensions.insert(DirectRequest {
-        cached_container: cached_container
-            .filter(|rid| !rid.is_empty())
-            .map(str::to_owned),
+        cached_container: cached_container.or(of_address).map(str::to_owned),
     });
     Ok(parts)
 }

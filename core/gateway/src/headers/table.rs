@@ -388,8 +388,8 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-cosmos-read-consistency-strategy",
-        "the consistency of a read; Default counts as absent",
-        "together with the level: 400; GlobalStrong: 400",
+        "the consistency of a read, in the place of the level; Default counts as absent",
+        "GlobalStrong on an account of another level: 400",
         |a, v| {
             // The change feed processor of the Java SDK sends Default with every page.
             a.strategy = v.one_of(&[

@@ -106,10 +106,15 @@ fn consistency_may_be_weakened_and_not_strengthened() {
             .contains("ConsistencyLevel Strong specified")
     );
     refused(&[("x-ms-consistency-level", "Sometimes")]);
-    refused(&[
-        ("x-ms-consistency-level", "Session"),
+    let both = [
+        ("x-ms-consistency-level", "Strong"),
         ("x-ms-cosmos-read-consistency-strategy", "Session"),
-    ]);
+    ];
+    let both = parse(&both).expect("the strategy is the one that counts");
+    assert_eq!(
+        (both.consistency, both.strategy),
+        (None, Some(Strategy::Session))
+    );
     refused(&[("x-ms-cosmos-read-consistency-strategy", "GlobalStrong")]);
 }
 

@@ -18,6 +18,10 @@ use std::borrow::Cow;
 
 /// The name of the range of what is above containers, in addresses.
 const MASTER: &str = "M";
+/// The start of the path of an address, and the name in the place of a container for what is above
+/// containers.
+const SERVICES: &str = "apps/0/services/";
+const NO_SERVICE: &str = "0";
 /// The most ranges of one request; clients ask for up to 50.
 const RANGES_MAX: usize = 1_000;
 /// The port of a URL without one.
@@ -38,17 +42,18 @@ pub(super) fn read(engine: &Engine, call: &Call) -> Result<Progress> {
     if asked.is_in_container() {
         let container = asked.container(engine)?;
         let wanted = range_ids(query)?;
+        let service = container.rid().to_string();
         for partition in container.partitions().iter() {
             let id = partition.id;
             if wanted.as_ref().is_none_or(|wanted| wanted.contains(&id)) {
                 let (id, place) = (id.to_string(), places.of_partition(partition.storage_id.0)?);
-                addresses.push(address(&place, &id, true));
-                addresses.push(address(&place, &id, false));
+                addresses.push(address(&place, &service, &id, true));
+                addresses.push(address(&place, &service, &id, false));
             }
         }
     } else {
-        addresses.push(address(&places.master, MASTER, true));
-        addresses.push(address(&places.master, MASTER, false));
+        addresses.push(address(&places.master, NO_SERVICE, MASTER, true));
+        addresses.push(address(&places.master, NO_SERVICE, MASTER, false));
     }
     let body = object! {
         "_rid" => "",
@@ -179,14 +184,22 @@ fn range_ids(query: &str) -> Result<Option<Vec<u32>>> {
     Ok(Some(ids))
 }
 
-/// Returns one address. Clients use the scheme, the host and the port; the path tells which range
-/// and which copy a frame was sent to.
-fn address(place: &str, range: &str, is_primary: bool) -> Json {
+/// Returns the container that a frame was sent to, by the path of the address that the client used:
+/// the resource id of the container, which another container of its name has not.
+pub(crate) fn container_of_replica(path: &str) -> Option<&str> {
+    let path = path.strip_prefix('/').unwrap_or(path);
+    let service = path.strip_prefix(SERVICES)?.split('/').next()?;
+    (service != NO_SERVICE).then_some(service)
+}
+
+/// Returns one address. Clients use the scheme, the host and the port; the path tells which
+/// container, range and copy a frame was sent to.
+fn address(place: &str, service: &str, range: &str, is_primary: bool) -> Json {
     let replica = match is_primary {
         true => "0p",
         false => "1s",
     };
-    let uri = format!("rntbd://{place}/apps/0/services/0/partitions/{range}/replicas/{replica}/");
+    let uri = format!("rntbd://{place}/{SERVICES}{service}/partitions/{range}/replicas/{replica}/");
     Json::Object(object! {
         "_rid" => "",
         "isPrimary" => is_primary,

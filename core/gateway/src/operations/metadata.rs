@@ -40,7 +40,11 @@ pub(super) fn deleted(outcome: Outcome<()>) -> Reply {
 pub(super) fn read_account(_: &Engine, call: &Call) -> Result<Progress> {
     let (regions, host) = (call.regions.as_ref(), call.host.as_deref());
     let document = account::document(&call.account, regions, call.scheme, host)?;
-    Ok(Progress::Complete(Reply::json(200, document)))
+    let mut reply = Reply::json(200, document);
+    // The Java SDK reads both as numbers. There are no media, as attachments are not offered.
+    reply.set("x-ms-max-media-storage-usage-mb", "0");
+    reply.set("x-ms-media-storage-usage-mb", "0");
+    Ok(Progress::Complete(reply))
 }
 
 pub(super) fn create_database(engine: &Engine, call: &Call) -> Result<Progress> {

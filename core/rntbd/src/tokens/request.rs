@@ -151,6 +151,9 @@ table! {
     TRANSPORT_REQUEST_ID = 0x004D, "TransportRequestID", ULong;
     /// 1 if a stored procedure writes nothing.
     IS_READ_ONLY_SCRIPT = 0x0052, "IsReadOnlyScript", Byte;
+    /// 1 if an item is stored, or read, without the links of the resource model.
+    EXCLUDE_SYSTEM_PROPERTIES = 0x0057, "ExcludeSystemProperties", Byte,
+        "x-ms-exclude-system-properties" as Flag;
     /// The time to live in seconds. Java sends a number with sign, .NET one without.
     TIME_TO_LIVE_IN_SECONDS = 0x0059, "TimeToLiveInSeconds", Long;
     /// The effective partition key.

@@ -270,3 +270,28 @@ fn a_refusal_has_the_number_an_lsn_and_the_bare_list_of_errors() {
     let payload = &frame.head[length + 4..];
     assert!(payload.starts_with(b"{\"Errors\":[\""), "{payload:?}");
 }
+
+#[test]
+fn a_client_has_read_the_container_that_it_names_or_whose_address_it_uses() {
+    let cached = |names: &[(&Token, &str)]| {
+        let request = request(3, 4, |frame| {
+            frame.text(&tokens::DATABASE_NAME, "d");
+            frame.text(&tokens::COLLECTION_NAME, "c");
+            for (token, text) in names {
+                frame.text(token, text);
+            }
+        });
+        let direct = request.head.extensions.get::<DirectRequest>();
+        direct.expect("an extension").cached_container.clone()
+    };
+    let of = |rid: &str| Some(rid.to_owned());
+    let address = |service: &str| format!("/apps/0/services/{service}/partitions/0/replicas/0p");
+    let (old, master) = (address("old="), address("0"));
+    let named = (&tokens::COLLECTION_RID, "new=");
+    assert_eq!(cached(&[(&tokens::REPLICA_PATH, &old)]), of("old="));
+    assert_eq!(cached(&[(&tokens::REPLICA_PATH, &old[1..])]), of("old="));
+    assert_eq!(cached(&[(&tokens::REPLICA_PATH, &old), named]), of("new="));
+    assert_eq!(cached(&[(&tokens::REPLICA_PATH, &master)]), None);
+    assert_eq!(cached(&[(&tokens::REPLICA_PATH, "/something/else")]), None);
+    assert_eq!(cached(&[]), None);
+}
