@@ -15,7 +15,7 @@ use orrery_node::{
 use orrery_placement::{CopyProgress, Migration, MigrationProgress, migrate_store};
 use orrery_server::data_dir::{self, SERVER};
 use orrery_server::engine::{open_store, store_folder};
-use orrery_server::{Failure, SystemWorld, private_file};
+use orrery_server::{Failure, SystemWorld, moved, private_file};
 use orrery_storage::{LocalOptions, LocalStore, PartitionId, Store, StoreError};
 use orrery_storage_postgres::ClusterConfig;
 use std::fmt::Write as _;
@@ -60,6 +60,14 @@ pub(crate) fn run(arguments: &MigrateStoreArguments) -> Result<(), Failure> {
             "{error}\nThe source is unchanged. The same command continues an interrupted copy."
         ))
     })?;
+    if arguments.to == StoreKind::Postgres {
+        moved::mark(&directory, &arguments.cluster_file).map_err(|error| {
+            Failure::Data(format!(
+                "the copy is complete, but {} could not be marked as moved: {error}",
+                directory.display()
+            ))
+        })?;
+    }
     print(&report(arguments, &directory, &done))
 }
 
@@ -252,8 +260,8 @@ fn report(arguments: &MigrateStoreArguments, directory: &Path, done: &Migration)
     );
     text.push_str(match arguments.to {
         StoreKind::Postgres => {
-            "Start no server on the data directory without --store postgres any more: the data in \
-             it gets none of the later writes.\n"
+            "The data directory is marked: a server without --store postgres does not start on it, \
+             because its data gets none of the later writes.\n"
         }
         StoreKind::Directory => {
             "Start no node on the clusters any more: their data gets none of the later writes.\n"

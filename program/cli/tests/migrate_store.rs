@@ -1,7 +1,7 @@
 //! `orrery migrate-store` with a PostgreSQL server: there and back, interrupted, and refused.
 
 use crate::fleet::{Fleet, is_empty, migration, run};
-use crate::program::{self, Client, ITEMS, Request, Server, item, number, start_on, text};
+use crate::program::{self, Client, ITEMS, Request, Server, item, number, start, start_on, text};
 use orrery_test_wait::wait_for;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -131,6 +131,18 @@ fn data_goes_to_clusters_and_back_and_clients_go_on() {
         "{done:?}"
     );
     assert!(done.stdout.contains("source/admin.key"), "{done:?}");
+
+    // The source has none of the writes that follow, and says so.
+    let stale = start_on(Path::new(&source)).err().expect("it is refused");
+    assert_eq!(stale.code, Some(4), "{stale:?}");
+    assert!(stale.stderr.contains("--accept-stale"), "{stale:?}");
+    let old = start(&["--data-dir", &source, "--accept-stale"]).expect("it starts");
+    assert_eq!(view(&old, &kept), before);
+    let end = old.stop();
+    assert!(
+        end.stderr.contains("has none of the later writes"),
+        "{end:?}"
+    );
 
     let node = fleet.start("a").expect("it starts");
     assert_eq!(view(&node, &kept), before);

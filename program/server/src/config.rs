@@ -67,6 +67,8 @@ pub struct DataConfig {
     pub reserve_bytes: u64,
     /// Bytes a second that the check of stored blocks reads.
     pub scrub_bytes_per_second: u64,
+    /// True if data that was moved to clusters is served all the same.
+    pub accepts_stale: bool,
 }
 
 /// The port for clients, and what it answers to.

@@ -4,8 +4,10 @@ use crate::config::ServerConfig;
 use crate::context::ServerContext;
 use crate::failure::Failure;
 use crate::memory::Memory;
+use crate::moved;
 use crate::private_file;
 use orrery_engine::{Engine, EngineOptions};
+use orrery_gateway::LogLevel;
 use orrery_model::world::World;
 use orrery_node::Clusters;
 use orrery_placement::is_incomplete_copy;
@@ -38,6 +40,9 @@ pub(crate) fn open_engine(
                 open_tables: context.descriptors.store_tables,
                 ..LocalOptions::default()
             };
+            if let Some(warning) = moved::check(directory, config.data.accepts_stale)? {
+                context.log(LogLevel::Warn, &warning);
+            }
             Arc::new(open_store(directory, options)?)
         }
     };

@@ -65,6 +65,7 @@ mod key_users;
 pub mod keys;
 mod library_log;
 mod memory;
+pub mod moved;
 pub mod notify;
 mod observers;
 mod opening;

@@ -37,6 +37,7 @@ impl StartArguments {
                 in_memory: self.memory,
                 reserve_bytes: u64::from(self.disk_reserve) << 20,
                 scrub_bytes_per_second: u64::from(self.scrub_rate) << 20,
+                accepts_stale: self.accept_stale,
                 directory: self.data_dir,
             },
             clients: ClientsConfig {

@@ -429,6 +429,10 @@ pub(crate) struct StartArguments {
         conflicts_with_all = ["disk_reserve", "scrub_rate"]
     )]
     pub(crate) cluster_file: Option<PathBuf>,
+    /// Serve the data of a directory that migrate-store has moved to clusters. The clusters have
+    /// all later writes; without this option the server does not start on such data
+    #[arg(long, env = "ORRERY_ACCEPT_STALE", conflicts_with = "cluster_file")]
+    pub(crate) accept_stale: bool,
     /// Name of this server among the nodes of the same clusters [default: the name of the machine]
     #[arg(
         long,
