@@ -12,7 +12,7 @@ use crate::{
     Progress, Report, Terms, Validity,
 };
 use orrery_gateway::{LogLevel, RepeatedFailures};
-use orrery_placement::{NamedCluster, PlacedStore};
+use orrery_placement::{NamedCluster, PlacedStore, check_clusters};
 use orrery_storage::{Store, StoreError};
 use orrery_storage_postgres::{ClusterConfig, PostgresStore, PreparedStore, StoreOptions};
 use std::collections::BTreeMap;
@@ -135,6 +135,9 @@ impl Clusters {
     ) -> Result<Option<Clusters>, NodeError> {
         let configs = read_file(file)?;
         let lease_store = open_for_lease(&configs[0])?;
+        // A node that does not know a cluster must not take the lease from one that does.
+        let names: Vec<String> = configs.iter().map(|config| config.name.clone()).collect();
+        check_clusters(lease_store.as_ref(), &names).map_err(unusable)?;
         // Clients wait from the end of the leaseholder before until this node serves, so the
         // connections are made now.
         let prepared = prepare_placed(configs)?;
@@ -147,6 +150,14 @@ impl Clusters {
         );
         seat.take_lease(lease.key());
         let placed = prepared.open_available()?;
+        let members = seat.members.clone();
+        placed.ask_before_use(Box::new(move |cluster| {
+            let node = members.without_cluster(cluster)?;
+            Some(format!(
+                "the node '{node}' does not know the cluster: start it again with the present \
+                 cluster file"
+            ))
+        }));
         let grantor = Grantor::new(GrantorOptions {
             term: lease.term(),
             key: lease.key().clone(),

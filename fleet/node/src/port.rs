@@ -49,6 +49,8 @@ pub struct NodePortOptions {
     pub node: Node,
     /// The region of this node; `None` for a node without one.
     pub region: Option<String>,
+    /// The names of the clusters in the cluster file.
+    pub clusters: Vec<String>,
     /// The open sockets.
     pub listeners: Vec<TcpListener>,
     /// The certificate.
@@ -92,6 +94,7 @@ impl<F: Service, S: Service> NodePort<F, S> {
         let NodePortOptions {
             node,
             region,
+            clusters,
             listeners,
             tls,
             limits,
@@ -105,12 +108,13 @@ impl<F: Service, S: Service> NodePort<F, S> {
             name: node.name.clone(),
             region,
             address: node.address.clone(),
+            clusters,
         };
         let members = Members::new(own, context.world.clone());
         let seat = Arc::new(Seat::new(node, members));
 
         let client = nodes_client();
-        let hello = say_hello(seat.clone(), client.clone());
+        let hello = say_hello(seat.clone(), client.clone(), context.clone());
         let forwarder = Forwarder::new(context, seat.clone(), client.clone());
         let service = Arc::new(NodeService {
             seat: seat.clone(),

@@ -348,6 +348,7 @@ mod tests {
             name: node.name.clone(),
             region: None,
             address: node.address.clone(),
+            clusters: Vec::new(),
         };
         Seat::new(node, Members::new(own, Arc::new(SeededWorld::new(0, 1))))
     }

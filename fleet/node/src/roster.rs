@@ -20,6 +20,8 @@ use std::sync::Mutex;
 const LIFE_MS: u64 = 6_000;
 /// The largest number of nodes that are kept.
 const NODES: usize = 1_000;
+/// The largest number of clusters of a node.
+const CLUSTERS: usize = 10_000;
 /// The longest name of a node or a region, in bytes.
 const NAME_BYTES: usize = 200;
 /// The longest address, in bytes.
@@ -34,6 +36,16 @@ pub struct NodeFacts {
     pub region: Option<String>,
     /// The address at which other nodes reach the node, such as `http://10.0.0.1:8081`.
     pub address: String,
+    /// The names of the clusters in the cluster file of the node; empty for a node that does not
+    /// tell them.
+    pub clusters: Vec<String>,
+}
+
+impl NodeFacts {
+    /// Returns true if the node may lack a cluster: it has told its clusters, and not this one.
+    pub fn lacks(&self, cluster: &str) -> bool {
+        !self.clusters.is_empty() && self.clusters.iter().all(|name| name != cluster)
+    }
 }
 
 /// A live node.
@@ -145,8 +157,8 @@ fn is_live(heard_ms: u64, now_ms: u64) -> bool {
     now_ms.saturating_sub(heard_ms) <= LIFE_MS
 }
 
-/// Returns the JSON text of nodes: `{"nodes": [{"name", "address", "region"}]}`, with `region` for
-/// the nodes that have one.
+/// Returns the JSON text of nodes: `{"nodes": [{"name", "address", "region", "clusters"}]}`, with
+/// `region` and `clusters` for the nodes that have told them.
 pub fn facts_to_text(nodes: &[NodeFacts]) -> String {
     let node = |facts: &NodeFacts| {
         let mut json = object! {
@@ -155,6 +167,10 @@ pub fn facts_to_text(nodes: &[NodeFacts]) -> String {
         };
         if let Some(region) = &facts.region {
             json.set("region", region.as_str());
+        }
+        if !facts.clusters.is_empty() {
+            let names = facts.clusters.iter().map(|name| Json::from(name.as_str()));
+            json.set("clusters", names.collect::<Vec<_>>());
         }
         Json::Object(json)
     };
@@ -181,10 +197,21 @@ fn facts_of(json: &Json) -> Option<NodeFacts> {
         Some(region) => Some(region.as_str().filter(|name| is_name(name))?.to_owned()),
         None => None,
     };
+    let clusters = match json.get("clusters") {
+        Some(clusters) => {
+            let names = clusters
+                .as_array()
+                .filter(|names| names.len() <= CLUSTERS)?;
+            let names = names.iter().map(|name| name.as_str().map(str::to_owned));
+            names.collect::<Option<Vec<_>>>()?
+        }
+        None => Vec::new(),
+    };
     Some(NodeFacts {
         name: name.to_owned(),
         region,
         address: address.to_owned(),
+        clusters,
     })
 }
 
@@ -214,6 +241,7 @@ mod tests {
             name: name.to_owned(),
             region: region.map(str::to_owned),
             address: format!("http://{name}:8081"),
+            clusters: Vec::new(),
         }
     }
 
@@ -292,7 +320,13 @@ mod tests {
 
     #[test]
     fn facts_are_read_as_they_were_written() {
-        let nodes = [node("a", Some("West US")), node("b", None)];
+        let with_clusters = NodeFacts {
+            clusters: vec!["first".to_owned(), "second".to_owned()],
+            ..node("c", None)
+        };
+        assert!(with_clusters.lacks("third") && !with_clusters.lacks("second"));
+        assert!(!node("d", None).lacks("third"), "it has not told");
+        let nodes = [node("a", Some("West US")), node("b", None), with_clusters];
         let text = facts_to_text(&nodes);
         assert_eq!(facts_from_text(text.as_bytes()), Some(nodes.to_vec()));
         assert_eq!(facts_from_text(br#"{"nodes":[]}"#), Some(Vec::new()));
@@ -305,6 +339,7 @@ mod tests {
                 name: name.to_owned(),
                 region: Some(region.to_owned()),
                 address: address.to_owned(),
+                clusters: Vec::new(),
             };
             facts_to_text(&[facts])
         };

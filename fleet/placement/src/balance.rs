@@ -264,7 +264,7 @@ impl PlacedStore {
         for (at, cluster) in self.clusters.iter().enumerate() {
             let mut one = PlannedCluster {
                 name: cluster.name.clone(),
-                is_drained: self.is_drained(at),
+                is_drained: self.is_drained(at) || self.check_use(&cluster.name).is_err(),
                 partitions: Vec::new(),
                 load: Load::default(),
             };
@@ -299,6 +299,7 @@ impl PlacedStore {
             let detail = format!("partition {partition} does not exist or cannot be moved");
             return Err(failed(to, detail));
         }
+        self.check_use(to)?;
         let (store, name) = (Arc::clone(self), to.to_owned());
         // A caller that looks at once must not see the failure of an earlier move.
         self.failures.forget(partition);

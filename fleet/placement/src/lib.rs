@@ -44,4 +44,4 @@ pub use copies::StandbyCopies;
 pub use copy::{CopyProgress, copy_store};
 pub use migrate::{Migration, MigrationProgress, is_incomplete_copy, migrate_store};
 pub use plan::{BalanceLimits, BalanceMove, BalanceReason, Load, Loads};
-pub use store::{BeforeMove, LEDGER, Options, PlacedStore};
+pub use store::{BeforeMove, LEDGER, Objection, Options, PlacedStore, check_clusters};

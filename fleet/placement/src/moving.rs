@@ -66,6 +66,7 @@ impl PlacedStore {
             let detail = "partition 0 is the catalog, which stays in the first cluster";
             return Err(failed(to, detail));
         }
+        self.check_use(to)?;
         // The move sees the commits of this process only.
         let _kept = match self.before_move.get() {
             Some(call) => Some(call(partition)?),

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use crate::balance::Failures;
 use crate::cluster::{NamedCluster, RETRY_MS, failed, for_now};
-use crate::ledger::{Change, Ledger};
+use crate::ledger::{Change, Ledger, partition_rows};
 use crate::patience::Stop;
 use crate::place::{Place, Places, Route, Target, epoch_of, epoch_of_copy};
 use crate::row::{Copy, Row, Step, copy_number, is_copy_number};
@@ -76,7 +76,11 @@ pub struct PlacedStore {
     pub(crate) stop: Stop,
     pub(crate) failures: Failures,
     pub(crate) before_move: OnceLock<BeforeMove>,
+    objection: OnceLock<Objection>,
 }
+
+/// A function that returns the reason why a cluster gets no partitions now; `None` if there is none.
+pub type Objection = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// A function that is called before a partition is moved.
 pub type BeforeMove = Box<dyn Fn(PartitionId) -> Result<Box<dyn Send>, StoreError> + Send + Sync>;
@@ -131,7 +135,8 @@ impl PlacedStore {
             }
         }
         let ledger = Ledger::open(first.store.clone(), &first.name, options.short_patience)?;
-        check_names(&clusters, &ledger)?;
+        let is_known = |name: &str| clusters.iter().any(|cluster| cluster.name == name);
+        check_names(is_known, ledger.rows())?;
         let all_plain = ledger.rows().iter().all(|(id, row)| row.home.number == *id);
         let store = PlacedStore {
             is_plain: clusters.len() == 1 && all_plain,
@@ -144,6 +149,7 @@ impl PlacedStore {
             stop: Stop::default(),
             failures: Failures::default(),
             before_move: OnceLock::new(),
+            objection: OnceLock::new(),
         };
         store.load();
         Ok(store)
@@ -237,6 +243,23 @@ impl PlacedStore {
     /// that is kept until the move has ended. Only the first call has an effect.
     pub fn before_moves(&self, call: BeforeMove) {
         let _ = self.before_move.set(call);
+    }
+
+    /// Sets the function that may object to a cluster that is to get a partition. Only the first
+    /// call has an effect.
+    pub fn ask_before_use(&self, call: Objection) {
+        let _ = self.objection.set(call);
+    }
+
+    /// Checks that a cluster may get partitions.
+    ///
+    /// # Errors
+    /// The objection.
+    pub(crate) fn check_use(&self, cluster: &str) -> Result<(), StoreError> {
+        match self.objection.get().and_then(|call| call(cluster)) {
+            Some(reason) => Err(failed(cluster, reason)),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn store_of(&self, target: Target) -> &Arc<dyn Store> {
@@ -391,7 +414,10 @@ impl PlacedStore {
             return Ok(0);
         }
         let counts = self.partition_counts();
-        let open = (0..self.clusters.len()).filter(|at| !self.is_drained(*at));
+        let open = (0..self.clusters.len()).filter(|at| {
+            let name = &self.clusters[*at].name;
+            !self.is_drained(*at) && self.check_use(name).is_ok()
+        });
         let least = open.min_by_key(|at| {
             let store = &self.clusters[*at].store;
             // A cluster that is away is the last choice: its partition could not be used.
@@ -402,7 +428,7 @@ impl PlacedStore {
         least.ok_or_else(|| {
             failed(
                 first,
-                "every cluster is drained, so no partition can be made",
+                "every cluster is drained or not known to all nodes, so no partition can be made",
             )
         })
     }
@@ -493,14 +519,28 @@ pub(crate) fn check_partition(partition: PartitionId) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// Refuses a ledger that names a cluster which is missing.
-fn check_names(clusters: &[NamedCluster], ledger: &Ledger) -> Result<(), StoreError> {
-    for (partition, row) in ledger.rows() {
+/// Checks that the names of clusters, of which `first` has the ledger, include all that the ledger
+/// names. Takes nothing over, so that a process which does not own the ledger can check itself.
+///
+/// # Errors
+/// A missing cluster; those of the store.
+pub fn check_clusters(first: &dyn Store, names: &[String]) -> Result<(), StoreError> {
+    let name = names.first().map_or("", String::as_str);
+    let rows = partition_rows(first.snapshot(LEDGER)?.as_ref(), name)?;
+    check_names(|cluster| names.iter().any(|name| name == cluster), &rows)
+}
+
+/// Refuses rows that name a cluster which is missing.
+fn check_names(
+    is_known: impl Fn(&str) -> bool,
+    rows: &BTreeMap<PartitionId, Row>,
+) -> Result<(), StoreError> {
+    for (partition, row) in rows {
         for copy in row.copies() {
-            if !clusters.iter().any(|cluster| cluster.name == copy.cluster) {
+            if !is_known(&copy.cluster) {
                 let detail = format!(
-                    "partition {partition} is in this cluster, which the configuration does not \
-                     have"
+                    "partition {partition} is in this cluster, which the cluster file does not \
+                     have: start with the cluster file of the other nodes"
                 );
                 return Err(failed(&copy.cluster, detail));
             }

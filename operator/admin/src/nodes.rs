@@ -20,6 +20,11 @@ pub(crate) const NODE: Schema = Schema {
             ValueType::Text,
             "address at which other nodes reach the node",
         ),
+        optional(
+            "clusters",
+            ValueType::TextList,
+            "clusters in the cluster file of the node, if the node has told them",
+        ),
         required(
             "holdsLease",
             YES_OR_NO,
@@ -62,16 +67,30 @@ pub(crate) fn list(stage: Stage) -> Result<Answer, Problem> {
 /// Gives the lease of the account to another node.
 pub(crate) fn lead(call: &Call) -> Result<Answer, Problem> {
     let (fleet, name) = (fleet(&call.components)?, call.path_parameter(0));
-    let mut nodes = fleet.nodes().into_iter();
+    let nodes = fleet.nodes();
     let node = nodes
+        .iter()
         .find(|node| node.name == name)
         .ok_or_else(|| Problem::not_found(format!("there is no live node '{name}'")))?;
     if node.holds_lease {
         let message = format!("the node '{name}' holds the lease of the account already");
         return Err(Problem::new(409, "Refused", message));
     }
+    // The node would end at once, and the fleet would be without a leaseholder meanwhile.
+    let clusters = nodes
+        .iter()
+        .filter(|one| one.holds_lease)
+        .flat_map(|one| &one.clusters);
+    let mut clusters = clusters.filter(|_| !node.clusters.is_empty());
+    if let Some(cluster) = clusters.find(|cluster| !node.clusters.contains(cluster)) {
+        let message = format!(
+            "the node '{name}' does not know the cluster '{cluster}': start it again with the \
+             present cluster file"
+        );
+        return Err(Problem::new(409, "Refused", message));
+    }
     fleet.hand_over(name);
-    Answer::json(202, node_json(&node))
+    Answer::json(202, node_json(node))
 }
 
 fn fleet(components: &Components) -> Result<&Arc<dyn Fleet>, Problem> {
@@ -92,6 +111,10 @@ fn node_json(node: &FleetNode) -> Object {
     };
     if let Some(region) = &node.region {
         json.set("region", region.as_str());
+    }
+    if !node.clusters.is_empty() {
+        let names = node.clusters.iter().map(|name| Json::from(name.as_str()));
+        json.set("clusters", names.collect::<Vec<_>>());
     }
     json
 }

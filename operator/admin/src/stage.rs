@@ -30,6 +30,8 @@ pub struct FleetNode {
     pub region: Option<String>,
     /// The address at which other nodes reach the node.
     pub address: String,
+    /// The clusters in the cluster file of the node; empty for a node that has not told them.
+    pub clusters: Vec<String>,
     /// Physical partitions that the node owns, as the node that answers knows.
     pub partitions: usize,
     /// Milliseconds since the node was heard of; 0 for the node that answers.

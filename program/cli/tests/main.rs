@@ -29,6 +29,7 @@ mod cert;
 mod change_feed_processor;
 mod change_feeds;
 mod charge_parts;
+mod cluster_files;
 mod connections;
 mod console;
 mod containers;

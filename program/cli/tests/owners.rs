@@ -2,8 +2,10 @@
 //! of a partition carries its requests out, and no write is lost or doubled when owners change.
 
 use crate::fleet::Fleet;
+use crate::fleet::gate::Gate;
 use crate::program::frames::{Frame, Frames, Operation, places};
 use crate::program::{self, Answer, Client, ITEMS, Request, Server, number, text};
+use crate::servers::server;
 use orrery_model::Json;
 use orrery_rntbd::tokens::request as tokens;
 use orrery_test_wait::{wait_for, wait_until};
@@ -440,11 +442,16 @@ fn no_request_fails_beside_a_node_that_cannot_take_partitions_over() {
     let fleet = Fleet::new(&["east", "west"]);
     let a = start(&fleet, "a", &[]);
     make_container(&mut a.client(), "");
-    // A node whose cluster file has the first cluster only.
+    // A node that does not reach the second cluster.
+    let gate = Gate::before(server().port);
+    gate.close();
     let both = std::fs::read_to_string(fleet.file()).expect("the file");
     let second = both.rfind("[[cluster]]").expect("two clusters");
-    let file = fleet.path("first.toml");
-    std::fs::write(&file, &both[..second]).expect("the file is written");
+    let (first, second) = both.split_at(second);
+    let (port, closed) = (server().port.to_string(), gate.port.to_string());
+    let file = fleet.path("cut.toml");
+    let text = format!("{first}{}", second.replace(&port, &closed));
+    std::fs::write(&file, text).expect("the file is written");
     let directory = fleet.path("node-b");
     let b = program::start(&[
         "--store",

@@ -114,12 +114,14 @@ pub(crate) async fn open_port(
     let listeners = listeners.map_err(failed)?;
     let first = first_of(&listeners).map_err(|error| failed((Listen::Localhost(0), error)))?;
     let region = config.account.regions.first();
+    let clusters = read_file(&fleet.cluster_file)?;
     let options = NodePortOptions {
         node: Node {
             name: fleet.node.clone().unwrap_or_else(machine_name),
             address: address_for_nodes(fleet, &config.clients.listen, first)?,
         },
         region: region.map(|name| name.trim().to_owned()),
+        clusters: clusters.into_iter().map(|cluster| cluster.name).collect(),
         listeners,
         tls: context.tls.config.clone(),
         limits: connection_limits(config, context),
@@ -193,6 +195,7 @@ impl Fleet for OperatorFleet {
                 name: node.facts.name,
                 region: node.facts.region,
                 address: node.facts.address,
+                clusters: node.facts.clusters,
                 partitions: node.partitions,
                 silent_ms: node.silent_ms,
                 holds_lease: node.holds_lease,

@@ -172,6 +172,8 @@ export interface Node {
   readonly region?: string | undefined;
   /** address at which other nodes reach the node */
   readonly address: string;
+  /** clusters in the cluster file of the node, if the node has told them */
+  readonly clusters?: readonly (string)[] | undefined;
   /** yes for the leaseholder; the others forward requests to that node */
   readonly holdsLease: "yes" | "no";
   /** physical partitions that the node owns: it carries out their requests */

@@ -18,11 +18,13 @@ use super::{Hearing, LiveNode, NodeFacts, Roster, facts_from_text, facts_to_text
 use crate::forward::{NodesClient, not_leaseholder};
 use crate::role::Seat;
 use crate::signed::{self, empty, signature_of, verify};
-use crate::{Leaseholder, NodesKey};
+use crate::{Leaseholder, NodeContext, NodesKey};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
-use orrery_gateway::{AccountRegion, AccountRegions, RequestBody, Scheme};
+use orrery_gateway::{
+    AccountRegion, AccountRegions, LogLevel, RepeatedFailures, RequestBody, Scheme,
+};
 use orrery_model::sync::{read, write};
 use orrery_model::world::World;
 use std::collections::HashMap;
@@ -75,6 +77,25 @@ impl Members {
         });
         nodes.sort_by(|a, b| a.facts.name.cmp(&b.facts.name));
         nodes
+    }
+
+    /// Returns the name of a live node without a cluster in its file.
+    pub(crate) fn without_cluster(&self, cluster: &str) -> Option<String> {
+        let live = self.live();
+        let node = live.into_iter().find(|node| node.facts.lacks(cluster))?;
+        Some(node.facts.name)
+    }
+
+    /// Returns a cluster that another live node has in its file, and this node has not, with the
+    /// name of the node.
+    fn missing_cluster(&self) -> Option<(String, String)> {
+        for node in self.live() {
+            let mut clusters = node.facts.clusters.into_iter();
+            if let Some(cluster) = clusters.find(|cluster| self.own.lacks(cluster)) {
+                return Some((cluster, node.facts.name));
+            }
+        }
+        None
     }
 
     /// Removes a node that has ended.
@@ -177,9 +198,11 @@ impl Members {
     }
 }
 
-/// Tells each leaseholder of this node, until the task is aborted.
-pub(crate) async fn say_hello(seat: Arc<Seat>, client: NodesClient) {
+/// Tells each leaseholder of this node, until the task is aborted. Warns of a cluster that this node
+/// does not know.
+pub(crate) async fn say_hello(seat: Arc<Seat>, client: NodesClient, context: NodeContext) {
     let mut leaseholder = seat.leaseholder.subscribe();
+    let warnings = RepeatedFailures::default();
     loop {
         let known = leaseholder.borrow_and_update().clone();
         if let Some(known) = known
@@ -187,6 +210,15 @@ pub(crate) async fn say_hello(seat: Arc<Seat>, client: NodesClient) {
             && let Some(address) = seat.members.tell(&known, &client).await
         {
             seat.namesake.send_replace(Some(address));
+        }
+        if let Some((cluster, node)) = seat.members.missing_cluster() {
+            let message = format!(
+                "the cluster file of the node '{node}' has the cluster '{cluster}', which that of \
+                 this node has not: start this node again with the present file"
+            );
+            if warnings.is_news(&message, context.world.monotonic_ms()) {
+                context.log(LogLevel::Warn, &message);
+            }
         }
         // A change comes early, and the end of the period is the rule.
         let _ = timeout(PERIOD, leaseholder.changed()).await;

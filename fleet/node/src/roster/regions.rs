@@ -86,6 +86,7 @@ mod tests {
             name: name.to_owned(),
             region: (!region.is_empty()).then(|| region.to_owned()),
             address: format!("http://{name}:1"),
+            clusters: Vec::new(),
         }
     }
 
