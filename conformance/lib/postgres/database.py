@@ -73,6 +73,8 @@ class Database:
     def _start(self) -> None:
         # The data of a run is worth nothing after a crash of the machine.
         options = f"-p {self.port} -k '' -c listen_addresses=127.0.0.1 -c max_connections=500 -c fsync=off"
+        # Only a standby uses the setting, which delayed reads need.
+        options += " -c hot_standby_feedback=on"
         log = str(self._data / "server.log")
         wait = ["-w", "-t", str(READY_SECONDS_MAX)]
         self._run("pg_ctl", "-D", str(self._data), "-l", log, *wait, "-o", options, "start")

@@ -75,6 +75,8 @@ pub(crate) struct Connector {
     /// The search for a primary that can be used, while there is none.
     pub(crate) outage: Outage,
     has_connected: AtomicBool,
+    /// True once the log has the warning of [`Connector::check_feedback`].
+    has_warned: AtomicBool,
     runtime: Handle,
 }
 
@@ -167,6 +169,7 @@ impl Connector {
             suspected: Mutex::new(vec![None; config.hosts.len()]),
             outage: Outage::default(),
             has_connected: AtomicBool::new(false),
+            has_warned: AtomicBool::new(false),
             config,
             runtime,
         })
@@ -339,6 +342,9 @@ impl Connector {
             let limit = limit.max(CREATION_TIMEOUT);
             bounded(limit, schema::create(client, schema)).await?;
         }
+        if matches!(purpose, Purpose::Follow(_)) && self.config.follower_delay_ms > 0 {
+            bounded(limit, self.check_feedback(client, host)).await?;
+        }
         let statements = bounded(limit, Statements::prepare(client, schema)).await?;
         connection.warnings.kept();
         Ok(Session {
@@ -396,6 +402,24 @@ impl Connector {
         };
         self.set_up(&connection.client, purpose).await?;
         Ok(connection)
+    }
+
+    /// Checks that a standby tells the primary which rows its snapshots need. Otherwise the primary
+    /// removes rows that a delayed read holds, and the standby stops applying its log until the
+    /// read has ended.
+    async fn check_feedback(&self, client: &Client, host: usize) -> Result<(), String> {
+        let row = client.query_one("SHOW hot_standby_feedback", &[]).await;
+        let setting = row.and_then(|row| row.try_get::<_, String>(0));
+        if setting.map_err(|error| explain(&error))? == "on" {
+            return Ok(());
+        }
+        let reason = "follower_delay_ms needs hot_standby_feedback = on at the standby, because \
+                      delayed reads hold snapshots, which would stop the standby from applying its \
+                      log; reads go to the primary until then";
+        if !self.has_warned.swap(true, Ordering::Relaxed) {
+            log::warn!("{}", self.at(host, reason));
+        }
+        Err(reason.to_owned())
     }
 
     /// Sets up a new connection. The settings are sent together, in one round trip.

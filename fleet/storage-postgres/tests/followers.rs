@@ -71,7 +71,8 @@ fn a_follower_snapshot_is_the_state_after_one_commit() {
 fn partitions_that_are_read_together_show_one_moment() {
     const OTHER: PartitionId = PartitionId(8);
     const DELAY_MS: u64 = 20;
-    let (_primary, _standby, config) = cluster();
+    let (_primary, standby, config) = cluster();
+    standby.set_feedback("on");
     for delay in [0, DELAY_MS] {
         let mut config = config.clone();
         config.follower_delay_ms = delay;
@@ -199,7 +200,8 @@ fn without_a_standby_there_is_no_follower_snapshot() {
 #[test]
 fn a_delay_shows_states_of_at_least_that_age() {
     const DELAY: Duration = Duration::from_millis(700);
-    let (_primary, _standby, mut config) = cluster();
+    let (_primary, standby, mut config) = cluster();
+    standby.set_feedback("on");
     config.follower_delay_ms = DELAY.as_millis() as u64;
     let store = open(&config);
     let mut writer = PartitionWriter::open(&store, P);
@@ -225,4 +227,39 @@ fn a_delay_shows_states_of_at_least_that_age() {
     });
     let newest = writer.lsn.to_be_bytes();
     assert_eq!(everything(&store, P), pairs(&[(b"a", &newest)]));
+}
+
+#[test]
+fn a_delay_needs_standbys_that_tell_the_primary_what_they_read() {
+    let (_primary, standby, mut config) = cluster();
+    standby.set_feedback("on");
+    config.follower_delay_ms = 100;
+    let store = open(&config);
+    PartitionWriter::open(&store, P).put(&[(b"a", b"1")]);
+    let wanted = [(P, 1)];
+    let shown = || {
+        store
+            .follower_snapshots(&wanted)
+            .expect("an answer")
+            .is_some()
+    };
+    wait_for("a delayed state", shown, |is_shown| *is_shown);
+    standby.set_feedback("off");
+    // Connections from before are kept; a new store makes its own.
+    let store = open(&config);
+    assert!(
+        store
+            .follower_snapshots(&wanted)
+            .expect("an answer")
+            .is_none()
+    );
+    config.follower_delay_ms = 0;
+    let store = open(&config);
+    let shown = || {
+        store
+            .follower_snapshots(&wanted)
+            .expect("an answer")
+            .is_some()
+    };
+    wait_for("the newest state", shown, |is_shown| *is_shown);
 }

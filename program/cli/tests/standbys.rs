@@ -25,6 +25,7 @@ impl Fleet {
     fn start(delay_ms: u64, options: &[&str]) -> Fleet {
         let primary = servers::Server::start(&["-c", "fsync=off"]);
         let standby = primary.start_standby();
+        standby.set_feedback(if delay_ms > 0 { "on" } else { "off" });
         let mut config = primary.config_at(&[primary.port, standby.port]);
         config.follower_delay_ms = delay_ms;
         let folder = tempfile::tempdir().expect("a folder");

@@ -90,6 +90,15 @@ impl Server {
         Server::run(folder, &["-c", "fsync=off"])
     }
 
+    /// Lets a standby tell its primary which rows it needs, or not.
+    pub(crate) fn set_feedback(&self, setting: &str) {
+        self.sql(&format!(
+            "ALTER SYSTEM SET hot_standby_feedback = {setting}"
+        ));
+        self.sql("SELECT pg_reload_conf()");
+        self.wait_for_sql("SHOW hot_standby_feedback", |rows| rows == [[setting]]);
+    }
+
     /// Starts the server of a folder on a port that is free.
     fn run(folder: tempfile::TempDir, arguments: &[&str]) -> Server {
         const KEEP: &str = r#"
