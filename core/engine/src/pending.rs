@@ -200,7 +200,8 @@ fn combine(
     }
 }
 
-/// Returns the error 410/1008, after which clients send the operation again. They give up after 503.
+/// Returns the error 410/1008, after which clients send the operation again.
+/// They give up after 503.
 fn moved_meanwhile() -> Error {
     Error::new(
         Kind::CompletingMigration,

@@ -171,14 +171,15 @@ impl Two {
     }
 }
 
-/// Creates a procedure and a post-trigger that each create the item "new" and read another one. They
-/// have no callbacks, so that each call that fails is thrown.
+/// Creates a procedure and a post-trigger that each create the item "new" and read all items. Each
+/// call that fails is thrown.
 fn create_scripts(engine: &Engine) {
     let found = engine.container(Id::Name("db"), Id::Name("items"));
     let container = found.expect("the container");
     let work = "const all = getContext().getCollection();
         all.createDocument(all.getSelfLink(), {id: 'new', pk: 'p', added: 1});
-        all.queryDocuments(all.getSelfLink(), 'SELECT * FROM c', {}, error => { if (error) throw error; });";
+        const check = error => { if (error) throw error; };
+        all.queryDocuments(all.getSelfLink(), 'SELECT * FROM c', {}, check);";
     let source = Json::from(format!("function () {{ {work} }}"));
     let trigger = r#","triggerType":"Post","triggerOperation":"All""#;
     for (kind, more) in [(ScriptKind::Procedure, ""), (ScriptKind::Trigger, trigger)] {

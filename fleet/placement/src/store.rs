@@ -79,7 +79,7 @@ pub struct PlacedStore {
     objection: OnceLock<Objection>,
 }
 
-/// A function that returns the reason why a cluster gets no partitions now; `None` if there is none.
+/// A function that returns the reason why a cluster gets no partitions now, if there is one.
 pub type Objection = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// A function that is called before a partition is moved.

@@ -32,9 +32,9 @@ pub(crate) const RETRY_MS: u64 = 1_000;
 const REMOVALS: usize = 1;
 /// Attempts to raise the epochs of all partitions.
 const FENCE_ATTEMPTS: usize = 3;
-/// The time in which the first connection is made to a cluster that is not away, and the time between
-/// two attempts to open a store later.
+/// The time in which the first connection is made to a cluster that is not away.
 const FIRST_CONNECTION: Duration = Duration::from_secs(2);
+/// The time between two attempts to open a store later.
 const LATER_PERIOD: Duration = Duration::from_millis(250);
 /// The time in which a connection that was prepared answers, and the time between two tests.
 const TEST_TIMEOUT: Duration = Duration::from_millis(500);
@@ -186,8 +186,8 @@ impl Shared {
         }
     }
 
-    /// Checks that the store is open, and its cluster not away. A call at such a time would keep its
-    /// thread until it gives up.
+    /// Checks that the store is open, and its cluster not away. A call at such a time would keep
+    /// its thread until it gives up.
     ///
     /// # Errors
     /// As [`Shared::unavailable`].
@@ -353,8 +353,8 @@ impl PostgresStore {
         }
     }
 
-    /// Waits for the answer of a lane, which may be busy with the outcome of a commit. The wait ends
-    /// early while the cluster is away.
+    /// Waits for the answer of a lane, which may be busy with the outcome of a commit. The wait
+    /// ends early while the cluster is away.
     fn wait_for<T>(&self, answer: oneshot::Receiver<T>) -> Option<T> {
         let is_over = |waited| self.shared.connector.outage.is_over(waited);
         block_on_unless(answer, TASK_TIMEOUT, is_over)?.ok()

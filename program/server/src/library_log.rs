@@ -1,8 +1,8 @@
 //! Lines that libraries log go to the log of the server.
 //!
-//! The stores and the libraries under them (fjall, lsm-tree) log with the crate `log`. Their warnings
-//! and errors are written with the target as a field. Other libraries stay silent: their lines
-//! follow from requests, which have lines of their own.
+//! The stores and the libraries under them (fjall, lsm-tree) log with the crate `log`. Their
+//! warnings and errors are written with the target as a field. Other libraries stay silent: their
+//! lines follow from requests, which have lines of their own.
 
 use log::{LevelFilter, Metadata, Record};
 use orrery_gateway::{Field, Log, LogLevel};

@@ -139,6 +139,7 @@ mod tests {
             let expected = PreviousImages {
                 of_replaces,
                 of_deletions,
+                of_expiries: of_deletions,
             };
             let member = format!(r#"{{"mode":{mode}}}"#);
             assert_eq!(read(&feature(&member)).expect("a policy"), expected);

@@ -351,7 +351,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameConnection<S> {
         self.take_payload(arriving, context)
     }
 
-    /// Counts a connection that ends because its client sent what is no frame, and returns the error.
+    /// Counts a connection that ends because its client sent what is no frame. Returns the error.
     fn bad_frame(&self, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
         self.counters.count(CloseReason::BadFrame);
         io::Error::other(why)

@@ -198,8 +198,8 @@ impl Members {
     }
 }
 
-/// Tells each leaseholder of this node, until the task is aborted. Warns of a cluster that this node
-/// does not know.
+/// Tells each leaseholder of this node, until the task is aborted. Warns of a cluster that this
+/// node does not know.
 pub(crate) async fn say_hello(seat: Arc<Seat>, client: NodesClient, context: NodeContext) {
     let mut leaseholder = seat.leaseholder.subscribe();
     let warnings = RepeatedFailures::default();
