@@ -31,6 +31,7 @@ use crate::operations::{self, Lane, Operation};
 use crate::options::Options;
 use crate::ownership::{NotOwned, TakeBack};
 use crate::pools::{Pool, QUERIES, catch_panics, on_thread};
+use crate::repeated_failures::RepeatedFailures;
 use crate::reply::{Reply, guid};
 use crate::request_log::{Finished, RequestLog};
 use crate::route::{Path, Route, Target};
@@ -72,6 +73,8 @@ pub struct Gateway {
     /// The store is on other machines, for which calls of the engine wait; the time for which a
     /// request waits while they are away.
     remote_store: Option<Duration>,
+    /// The failures of the store that the log has.
+    store_failures: RepeatedFailures,
     pub(crate) take_back: OnceLock<TakeBack>,
     sampler: Sampler,
     body_memory: BodyMemory,
@@ -162,6 +165,7 @@ impl Gateway {
             slow_requests: None,
             spans: None,
             remote_store: None,
+            store_failures: RepeatedFailures::default(),
             take_back: OnceLock::new(),
             script_lane: ScriptLane::new(&engine),
             engine,
@@ -203,6 +207,12 @@ impl Gateway {
         self.remote_store = Some(patience);
         self.pool = Pool::for_remote_store();
         self
+    }
+
+    /// Returns true if another gateway answers the requests that the store of this one does not
+    /// take.
+    fn leaves_to_others(&self) -> bool {
+        self.remote_store == Some(Duration::ZERO)
     }
 
     /// Runs so many queries at once.

@@ -6,6 +6,7 @@
 //! that loses the lease ends at once, so that its supervisor starts it again as one that waits.
 
 use crate::grants::{Grantor, GrantorOptions};
+use crate::manage::{ManageAnswer, ManageRequest};
 use crate::role::Seat;
 use crate::{
     LEASE_PARTITION, LeasedStore, LiveNode, Node, NodeContext, NodeError, NodeFacts, NodeLease,
@@ -111,6 +112,15 @@ impl FleetOfNode {
             silent_ms,
         })
         .collect()
+    }
+
+    /// Sends a request to the management API of the leaseholder, see [`Seat::manage`].
+    pub fn manage(
+        &self,
+        request: ManageRequest,
+    ) -> impl Future<Output = Option<ManageAnswer>> + Send + 'static {
+        let seat = self.seat.clone();
+        async move { seat.manage(request).await }
     }
 
     /// Gives the lease to another node, and ends this process afterwards. The requests in progress

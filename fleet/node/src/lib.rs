@@ -28,6 +28,7 @@ mod forward;
 mod grants;
 mod host;
 mod lease;
+mod manage;
 mod port;
 mod role;
 mod roster;
@@ -47,6 +48,7 @@ pub use lease::{
     LEASE_PARTITION, LeasedStore, Leaseholder, Moment, Node, NodeLease, NodesKey, Progress, Report,
     Terms, Validity, leaseholder,
 };
+pub use manage::{ManageAnswer, ManageHandler, ManageRequest, Managed, Manager};
 pub use port::{NodePort, NodePortOptions};
 pub use role::Seat;
 pub use roster::regions::{Location, Locations, locations};

@@ -6,6 +6,7 @@ use crate::forward::{
     FORWARDED, Forwarder, NodesClient, is_refusal_of_node, nodes_client, not_leaseholder, origin_of,
 };
 use crate::grants::{Grantor, POLL_PATH, RECALL_PATH};
+use crate::manage::MANAGE_PATH;
 use crate::role::{Seat, Serving};
 use crate::roster::members::{HELLO_PATH, Members, say_hello};
 use crate::{Leaseholder, Node, NodeContext, NodeFacts};
@@ -111,9 +112,9 @@ impl<F: Service, S: Service> NodePort<F, S> {
             clusters,
         };
         let members = Members::new(own, context.world.clone());
-        let seat = Arc::new(Seat::new(node, members));
-
         let client = nodes_client();
+        let seat = Arc::new(Seat::new(node, members, client.clone()));
+
         let hello = say_hello(seat.clone(), client.clone(), context.clone());
         let forwarder = Forwarder::new(context, seat.clone(), client.clone());
         let service = Arc::new(NodeService {
@@ -374,6 +375,10 @@ impl<F: Service, S: Service> Service for NodeService<F, S> {
             HELLO_PATH => {
                 let key = serving.as_ref().map(|serving| &serving.key);
                 return Ok(self.seat.members.answer(request, key).await);
+            }
+            MANAGE_PATH => {
+                let key = serving.as_ref().map(|serving| &serving.key);
+                return Ok(self.seat.manager.answer(request, key).await);
             }
             POLL_PATH => {
                 return Ok(match serving {

@@ -22,8 +22,10 @@
 //! Promise: each look finds one role with its parts; a request that looks twice may find two. The
 //! lock is held for moments only.
 
+use crate::forward::NodesClient;
 use crate::forward::to_owner::OwnerForwarder;
 use crate::grants::OwnerNode;
+use crate::manage::Manager;
 use crate::roster::members::Members;
 use crate::standby::Reader;
 use crate::{Leaseholder, Node, NodesKey};
@@ -144,6 +146,10 @@ pub struct Seat {
     pub node: Node,
     /// The nodes of the fleet.
     pub(crate) members: Arc<Members>,
+    /// The client for other nodes.
+    pub(crate) client: NodesClient,
+    /// The way of management requests of other nodes.
+    pub manager: Manager,
     /// Told each leaseholder.
     pub(crate) leaseholder: watch::Sender<Option<Leaseholder>>,
     /// The waits between the attempts to get the lease.
@@ -157,10 +163,12 @@ pub struct Seat {
 
 impl Seat {
     /// Creates the seat of a node that waits for the lease.
-    pub(crate) fn new(node: Node, members: Members) -> Seat {
+    pub(crate) fn new(node: Node, members: Members, client: NodesClient) -> Seat {
         Seat {
             node,
             members: Arc::new(members),
+            client,
+            manager: Manager::default(),
             leaseholder: watch::Sender::new(None),
             claim: ClaimWait::default(),
             role: RwLock::default(),
@@ -337,6 +345,7 @@ impl ClaimWait {
 mod tests {
     use super::*;
     use crate::NodeFacts;
+    use crate::forward::nodes_client;
     use orrery_model::world::SeededWorld;
 
     fn seat() -> Seat {
@@ -350,7 +359,8 @@ mod tests {
             address: node.address.clone(),
             clusters: Vec::new(),
         };
-        Seat::new(node, Members::new(own, Arc::new(SeededWorld::new(0, 1))))
+        let members = Members::new(own, Arc::new(SeededWorld::new(0, 1)));
+        Seat::new(node, members, nodes_client())
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::problem::Problem;
 use crate::route::Route;
 use crate::routes::{self, RouteMatch};
 use crate::schema::Schema;
-use crate::stage::{Components, Fleet, Stage};
+use crate::stage::{self, Components, Fleet, ForwardedAnswer, ForwardedRequest, Stage};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
@@ -158,10 +158,7 @@ impl Admin {
         connection: &Connection,
     ) -> Result<Answer, Problem> {
         let (head, body) = request.into_parts();
-        let RouteMatch {
-            route,
-            path_parameters,
-        } = match self.accept(&head, connection) {
+        let found = match self.accept(&head, connection) {
             Ok(found) => found,
             Err(problem) => {
                 // A client that is still sending would see a broken connection instead of the
@@ -171,8 +168,49 @@ impl Admin {
             }
         };
         let body = body::read(body, &self.memory).await?;
-        let arguments = arguments(route, head.uri.query(), &body)?;
-        let stage = self.stage();
+        match self.stage() {
+            Stage::Forwarding(fleet, _) if found.route.handler.is_of_leaseholder() => {
+                // What is wrong in itself is refused here.
+                arguments(found.route, head.uri.query(), &body)?;
+                forward(fleet.as_ref(), &head, &body).await
+            }
+            stage => self.carry_out(found, head.uri.query(), &body, stage).await,
+        }
+    }
+
+    /// Carries out a request that another node has accepted and forwarded. Returns status and body.
+    pub async fn handle_forwarded(&self, request: ForwardedRequest) -> ForwardedAnswer {
+        let (path, query) = match request.path.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (request.path.as_str(), None),
+        };
+        let outcome = match routes::find(&request.method, path) {
+            Ok(found) => {
+                let body = request.body.as_bytes();
+                self.carry_out(found, query, body, self.stage()).await
+            }
+            Err(problem) => Err(problem),
+        };
+        let response = render(outcome, false);
+        ForwardedAnswer {
+            status: response.status().as_u16(),
+            body: String::from_utf8_lossy(response.body()).into_owned(),
+        }
+    }
+
+    /// Checks the arguments of an accepted request, and runs its handler.
+    async fn carry_out(
+        &self,
+        found: RouteMatch,
+        query: Option<&str>,
+        body: &[u8],
+        stage: Stage,
+    ) -> Result<Answer, Problem> {
+        let RouteMatch {
+            route,
+            path_parameters,
+        } = found;
+        let arguments = arguments(route, query, body)?;
         let handler = route.handler;
         let cancel = CancelOnDrop(Arc::default());
         let of_handler = cancel.0.clone();
@@ -293,6 +331,35 @@ impl Service for Admin {
     fn memory(&self) -> &BodyMemory {
         &self.memory
     }
+}
+
+/// Forwards an accepted request to the leaseholder.
+///
+/// # Errors
+/// 503 if there is no leaseholder, or it does not answer; 400 for a body that is not UTF-8.
+async fn forward(
+    fleet: &dyn Fleet,
+    head: &http::request::Parts,
+    body: &[u8],
+) -> Result<Answer, Problem> {
+    let path = head.uri.path_and_query();
+    let body = std::str::from_utf8(body);
+    let body = body.map_err(|_| Problem::bad_request("the body is not valid UTF-8"))?;
+    let request = ForwardedRequest {
+        method: head.method.as_str().to_owned(),
+        path: path.map_or("/", |path| path.as_str()).to_owned(),
+        body: body.to_owned(),
+    };
+    let answer = fleet.forward(request).await;
+    let answer = answer.ok_or_else(|| stage::forwarding(fleet))?;
+    Ok(Answer {
+        status: answer.status,
+        content_type: match answer.body.is_empty() {
+            true => "",
+            false => "application/json",
+        },
+        body: answer.body,
+    })
 }
 
 /// Checks the host of a request on a loopback address, against DNS rebinding. Other addresses are

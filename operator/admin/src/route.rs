@@ -77,6 +77,12 @@ pub(crate) enum Handler {
 }
 
 impl Handler {
+    /// Returns true if a node that forwards requests has not what the handler needs, and the
+    /// leaseholder has.
+    pub(crate) fn is_of_leaseholder(self) -> bool {
+        matches!(self, Handler::Serving(_))
+    }
+
     /// Carries out a request whose parameters and body have been checked.
     pub(crate) fn run(
         self,

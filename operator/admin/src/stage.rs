@@ -5,7 +5,9 @@ use orrery_engine::Engine;
 use orrery_gateway::Gateway;
 use orrery_model::world::ShiftedWorld;
 use orrery_placement::PlacedStore;
+use std::future::Future;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,6 +22,33 @@ pub trait Fleet: Send + Sync {
     /// Gives the lease to another node, and ends this process afterwards. The requests in progress
     /// are finished first.
     fn hand_over(&self, name: &str);
+
+    /// Sends a request to the management API of the leaseholder. The answer is `None` if there is
+    /// no leaseholder, or it does not answer: the request may have been carried out then.
+    fn forward(
+        &self,
+        request: ForwardedRequest,
+    ) -> Pin<Box<dyn Future<Output = Option<ForwardedAnswer>> + Send>>;
+}
+
+/// A request that a node forwards to the leaseholder.
+#[derive(Clone, Debug)]
+pub struct ForwardedRequest {
+    /// The method.
+    pub method: String,
+    /// The path with its query.
+    pub path: String,
+    /// The body; empty for none.
+    pub body: String,
+}
+
+/// The answer of the leaseholder to a [`ForwardedRequest`].
+#[derive(Clone, Debug)]
+pub struct ForwardedAnswer {
+    /// The status.
+    pub status: u16,
+    /// The body, in JSON, or empty.
+    pub body: String,
 }
 
 /// A live node of a fleet.

@@ -273,19 +273,34 @@ fn a_node_that_waits_is_ready_and_ends_when_it_is_told_to() {
     let pair = |name: &str, holds: &str| (name.to_owned(), holds.to_owned());
     let nodes: Vec<_> = nodes.iter().map(of).collect();
     assert_eq!(nodes, [pair("a", "yes"), pair("b", "no")]);
-    for (method, path) in [("GET", "/status"), ("POST", "/nodes/b/lead")] {
-        let refused = manager.call(method, path, "");
-        let message = refused.text();
-        assert_eq!(refused.status, 503, "{message}");
-        let says = format!("the node 'a' at {address}, which holds the lease");
-        assert!(
-            message.contains("Forwarding") && message.contains(&says),
-            "{message}"
-        );
+    // The management API of any node answers for the fleet, with the key of that node.
+    holder.client().make_posts();
+    let mut of_holder = holder.manager();
+    for path in ["/clusters", "/dbs/blog/colls/posts/partitions"] {
+        let answer = manager.get(path).text();
+        assert_eq!(answer, of_holder.get(path).text(), "{path}");
     }
+    let rule = r#"{"operations":["read_item"],"status":429}"#;
+    let made = manager.call("POST", "/faults", rule);
+    assert_eq!(made.status, 201, "{}", made.text());
+    assert!(of_holder.get("/faults").text().contains("read_item"));
+    assert_eq!(manager.call("DELETE", "/faults", "").status, 204);
+    for (method, path, body, status) in [
+        ("GET", "/dbs/none/colls/none/partitions", "", 404),
+        ("POST", "/faults", r#"{"operations":["no_such"]}"#, 400),
+        ("POST", "/nodes/a/lead", "", 409),
+    ] {
+        let refused = manager.call(method, path, body);
+        let of_leaseholder = of_holder.call(method, path, body);
+        assert_eq!(refused.status, status, "{path}: {}", refused.text());
+        assert_eq!(refused.text(), of_leaseholder.text());
+    }
+    // A request with another key is no request of an operator.
+    let mut stranger = other.manager().with_key("wrong");
+    assert_eq!(stranger.call("GET", "/clusters", "").status, 401);
     assert_eq!(other.stop().code, Some(0));
     // The holder is not concerned.
-    holder.client().make_posts();
+    assert_eq!(holder.client().range_ids("/dbs/blog/colls/posts").len(), 1);
     assert_eq!(holder.stop().code, Some(0));
 }
 

@@ -121,6 +121,11 @@ impl AdminServer {
         self.admin.begin_serving(components);
     }
 
+    /// Returns the management API without its port.
+    pub(crate) fn admin(&self) -> &Arc<Admin> {
+        &self.admin
+    }
+
     /// Returns the console, unless it is switched off.
     pub fn console(&self) -> Option<&Arc<Console>> {
         self.console.as_ref()

@@ -15,16 +15,18 @@ use crate::health::Health;
 use crate::keys;
 use crate::memory::Memory;
 use crate::public_paths::PublicPaths;
-use orrery_admin::{Components, Fleet, FleetNode};
+use orrery_admin::{Admin, Components, Fleet, FleetNode, ForwardedAnswer, ForwardedRequest};
 use orrery_console::WithConsole;
 use orrery_engine::Engine;
 use orrery_gateway::{DirectMode, Gateway};
 use orrery_model::world::ShiftedWorld;
 use orrery_node::{
-    DatabaseOptions, FleetOfNode, Forwarder, Host, Node, NodeContext, NodePort, NodePortOptions,
-    OwnerNode, machine_name, read_file,
+    DatabaseOptions, FleetOfNode, Forwarder, Host, ManageAnswer, ManageHandler, ManageRequest,
+    Node, NodeContext, NodePort, NodePortOptions, OwnerNode, Seat, machine_name, read_file,
 };
+use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 
@@ -206,4 +208,34 @@ impl Fleet for OperatorFleet {
     fn hand_over(&self, name: &str) {
         self.0.hand_over(name);
     }
+
+    fn forward(
+        &self,
+        request: ForwardedRequest,
+    ) -> Pin<Box<dyn Future<Output = Option<ForwardedAnswer>> + Send>> {
+        let ForwardedRequest { method, path, body } = request;
+        let answer = self.0.manage(ManageRequest { method, path, body });
+        Box::pin(async move {
+            let ManageAnswer { status, body } = answer.await?;
+            Some(ForwardedAnswer { status, body })
+        })
+    }
+}
+
+/// Lets other nodes send requests of their operators to the management API of this one, while this
+/// node is the leaseholder.
+pub(crate) fn take_management_requests(seat: &Seat, admin: &Arc<Admin>) {
+    let admin = admin.clone();
+    let handler: ManageHandler = Arc::new(move |request| {
+        let admin = admin.clone();
+        Box::pin(async move {
+            let ManageRequest { method, path, body } = request;
+            let answer = admin
+                .handle_forwarded(ForwardedRequest { method, path, body })
+                .await;
+            let ForwardedAnswer { status, body } = answer;
+            ManageAnswer { status, body }
+        })
+    });
+    seat.manager.set(handler);
 }

@@ -23,7 +23,9 @@ use crate::config::ServerConfig;
 use crate::context::ServerContext;
 use crate::definition;
 use crate::failure::Failure;
-use crate::fleet_node::{self, ClientService, ServerPort, fleet_for_operator, open_port};
+use crate::fleet_node::{
+    self, ClientService, ServerPort, fleet_for_operator, open_port, take_management_requests,
+};
 use crate::key_reloader::KeyReloader;
 use crate::memory::Memory;
 use crate::observers::Observers;
@@ -146,6 +148,9 @@ async fn run_server<S: Future<Output = ()>>(
     // Other nodes may serve for long, and this one forwards requests to them meanwhile.
     let config = Arc::new(config);
     let node_port = open_port(&config, &context, &observers.health).await?;
+    if let (Some(node), Some(admin)) = (&node_port, &observers.admin) {
+        take_management_requests(&node.seat, admin.admin());
+    }
     let opening = Opening {
         config: config.clone(),
         context: &context,

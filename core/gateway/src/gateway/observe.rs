@@ -96,15 +96,9 @@ impl Gateway {
         milliseconds: f64,
         connection: &Connection,
     ) {
-        // A full disk is reported once by the server, and not with each refused request.
-        let is_full = match &reply.error {
-            Some(error) => error.kind() == Kind::StorageFull,
-            None => false,
-        };
-        let level = if reply.status >= 500 && !is_full {
-            LogLevel::Warn
-        } else {
-            LogLevel::Debug
+        let level = match reply.status >= 500 && self.is_news(reply) {
+            true => LogLevel::Warn,
+            false => LogLevel::Debug,
         };
         // The fields below cost allocations, which most servers can save.
         if !self.log.is_enabled(level) {
@@ -135,5 +129,25 @@ impl Gateway {
             fields.push(("cause", Field::Text(&cause)));
         }
         self.log.write(self.now_ms(), level, "request", &fields);
+    }
+
+    /// Returns true for the failure of a request that the log does not have already.
+    fn is_news(&self, reply: &Reply) -> bool {
+        let Some(error) = &reply.error else {
+            return true;
+        };
+        match error.kind() {
+            // A full disk is reported once by the server, and not with each refused request.
+            Kind::StorageFull => false,
+            // Another node answers what this one cannot.
+            Kind::Unavailable if self.leaves_to_others() => false,
+            // A part of the store that is away refuses each request for it.
+            Kind::Unavailable if self.remote_store.is_some() => {
+                let cause = error.cause_chain();
+                self.store_failures
+                    .is_news(&cause, self.world.monotonic_ms())
+            }
+            _ => true,
+        }
     }
 }
