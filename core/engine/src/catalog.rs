@@ -462,6 +462,23 @@ impl Catalog {
             .enter(BackgroundTask::Removal, Subject::Orphans, 0);
     }
 
+    /// Removes what an interrupted creation may have left in a key space that no row of the catalog
+    /// names. If that is in a part of the store that is away, the next creation takes another key
+    /// space.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn empty_key_space(&self, storage_id: PartitionId) -> Result<()> {
+        let emptied = self.store.destroy(storage_id).map_err(storage_failure);
+        if let Err(error) = &emptied
+            && error.kind() == ErrorKind::Unavailable
+        {
+            self.raise_last_storage_id(storage_id.0);
+            self.queue_orphans(vec![storage_id]);
+        }
+        emptied
+    }
+
     /// Deletes the rows of a key space that no container uses.
     ///
     /// The store destroys a key space in one step. Deleting the rows before that in many commits
@@ -498,7 +515,8 @@ impl Catalog {
             return Ok(false);
         };
         if let Err(error) = self.destroy_orphan(orphan) {
-            self.queue_orphans(vec![orphan]);
+            // The others have their turn before the next attempt.
+            lock(&self.orphans).insert(0, orphan);
             return Err(error);
         }
         Ok(true)

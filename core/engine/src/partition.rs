@@ -313,7 +313,7 @@ impl Partition {
     /// Waits until everything that this partition has accepted so far is durable.
     ///
     /// # Errors
-    /// 500 if the store cannot sync.
+    /// 500 and 503 if the store cannot sync.
     pub fn sync(&self) -> Result<()> {
         let synced = self.store.sync_partition(self.storage_id);
         synced.map_err(storage_failure)
@@ -322,7 +322,7 @@ impl Partition {
     /// Waits until everything that all partitions of the store have accepted so far is durable.
     ///
     /// # Errors
-    /// 500 if the store cannot sync.
+    /// 500 and 503 if the store cannot sync.
     pub fn sync_store(&self) -> Result<()> {
         self.store.sync().map_err(storage_failure)
     }
@@ -658,6 +658,15 @@ impl Partition {
             true => Ok(()),
             false => Err(Error::not_owned(Some(self.storage_id.0))),
         }
+    }
+
+    /// Checks that the part of the store which has the partition can be reached.
+    ///
+    /// # Errors
+    /// 503 if it is known to be away.
+    pub(crate) fn check_reachable(&self) -> Result<()> {
+        let reachable = self.store.check_reachable(self.storage_id);
+        reachable.map_err(storage_failure)
     }
 
     /// Returns true if this process may read the partition.

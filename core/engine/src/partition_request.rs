@@ -115,6 +115,8 @@ impl Engine {
             let found = find()?;
             // The owner admits the request, and charges it.
             found.partition.check_owned()?;
+            // Refused before admission: a request that waits for the store costs nothing.
+            found.partition.check_reachable()?;
             let partition = &*partition.insert(found.partition);
             let target = RequestTarget {
                 container: request.container,

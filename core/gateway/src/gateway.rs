@@ -30,7 +30,7 @@ use crate::notices::Notices;
 use crate::operations::{self, Lane, Operation};
 use crate::options::Options;
 use crate::ownership::{NotOwned, TakeBack};
-use crate::pools::{Pool, QUERIES, catch_panics, on_thread};
+use crate::pools::{Pool, QUERIES, catch_panics};
 use crate::repeated_failures::RepeatedFailures;
 use crate::reply::{Reply, guid};
 use crate::request_log::{Finished, RequestLog};
@@ -100,6 +100,15 @@ impl Trace {
 
 /// The pause between two attempts of a request that a store on other machines does not take.
 const STORE_PAUSE: Duration = Duration::from_millis(100);
+/// The longest time until which a store asks for patience with which such a request is repeated.
+const SOON_MS: u64 = 1_000;
+
+/// Returns true for the error of a request that had no effect, because a store on other machines is
+/// away, and that may succeed soon.
+fn may_pass_soon(error: &Error) -> bool {
+    let wait = error.retry_after_ms().unwrap_or(u64::MAX);
+    error.kind() == Kind::Unavailable && wait <= SOON_MS
+}
 
 /// A request that was carried out or refused.
 pub(crate) struct Handled {
@@ -124,12 +133,21 @@ impl Handled {
     }
 }
 
-/// Cancels the query of a call when it is dropped. A query that has ended is not affected.
-struct CancelOnDrop(Arc<Call>);
+/// Cancels the query of a call when it is dropped before its work has ended. The call may be
+/// carried out again afterwards.
+struct CancelOnDrop(Option<Arc<Call>>);
+
+impl CancelOnDrop {
+    fn disarm(mut self) {
+        self.0 = None;
+    }
+}
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        self.0.cancel.cancel();
+        if let Some(call) = &self.0 {
+            call.cancel.cancel();
+        }
     }
 }
 
@@ -537,8 +555,7 @@ impl Gateway {
         let began = Instant::now();
         loop {
             let reply = self.run_on_thread(operation, call).await?;
-            // The server says so only of a request that had no effect.
-            let is_away = reply.error.as_ref().map(Error::kind) == Some(Kind::Unavailable);
+            let is_away = reply.error.as_ref().is_some_and(may_pass_soon);
             // A client of the direct mode waits for a shorter time.
             let is_over = began.elapsed() >= patience || call.cancel.is_time_over();
             if !is_away || is_over {
@@ -548,7 +565,9 @@ impl Gateway {
         }
     }
 
-    /// Runs an operation from its start to its reply on a thread that may wait for other machines.
+    /// Runs an operation on a thread that may wait for other machines, and waits for its commit
+    /// without the thread: an engine that takes long for its commits does not keep the threads of
+    /// requests for another one.
     ///
     /// # Errors
     /// As [`Gateway::run_in_lane`].
@@ -558,20 +577,10 @@ impl Gateway {
         call: &Arc<Call>,
     ) -> Result<Reply> {
         let (engine, own_call) = (self.engine.clone(), call.clone());
-        let runtime = tokio::runtime::Handle::current();
-        let finish =
-            move |started| runtime.block_on(operations::finish(started, &engine, &own_call));
-        let (engine, own_call) = (self.engine.clone(), call.clone());
         let start = move || operation.start(&engine, &own_call);
         let lane = operation.lane(call);
-        if lane == Lane::Script {
-            // The place of a script is free for another one while the commit is on its way.
-            let started = self.run_in_lane(lane, operation, call, start).await?;
-            // No pool refuses it: the commit is submitted.
-            return on_thread(move || finish(started)).await;
-        }
-        let work = move || finish(start());
-        self.run_in_lane(lane, operation, call, work).await
+        let started = self.run_in_lane(lane, operation, call, start).await?;
+        Ok(operations::finish(started, &self.engine, call).await)
     }
 
     /// Runs the work of a call in the pool of a lane.
@@ -587,8 +596,8 @@ impl Gateway {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
         // A client that closes the connection makes the server drop this future.
-        let _cancel = CancelOnDrop(call.clone());
-        match lane {
+        let cancel = CancelOnDrop(Some(call.clone()));
+        let done = match lane {
             Lane::Worker | Lane::Pool => self.pool.run(work).await,
             Lane::Query => self.query_pool.run(work).await,
             Lane::Script => {
@@ -600,7 +609,9 @@ impl Gateway {
                 };
                 self.script_lane.run(place, on_drop, work).await
             }
-        }
+        };
+        cancel.disarm();
+        done
     }
 
     /// Returns the numbers of requests with scripts that run and that wait.

@@ -92,6 +92,8 @@ pub(crate) struct Reply {
     pub(crate) has_short_token: bool,
     /// The resource that contains the addressed one.
     pub(crate) owner: Option<Owner>,
+    /// True for a transactional batch that failed.
+    pub(crate) is_failed_batch: bool,
     pub(crate) error: Option<Error>,
 }
 
@@ -156,6 +158,7 @@ impl Reply {
             position: None,
             has_short_token: false,
             owner: None,
+            is_failed_batch: false,
             error: None,
         }
     }
@@ -335,9 +338,10 @@ impl Reply {
     }
 
     /// Returns true if the reply has the resource id of the owner of the addressed resource. The
-    /// answer about a missing resource has none, and a batch that failed, as in the service.
+    /// answer about a missing resource has none, nor has a transactional batch that failed, as in
+    /// the service.
     pub(crate) fn names_owner_rid(&self) -> bool {
-        !matches!(self.status, 404 | 207)
+        self.status != 404 && !self.is_failed_batch
     }
 
     /// Sets the body and the headers of an error.

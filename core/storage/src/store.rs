@@ -253,6 +253,15 @@ pub trait Store: Send + Sync {
     /// When the store failed.
     fn sync(&self) -> Result<(), StoreError>;
 
+    /// Checks that the part of the store which has a partition can be reached, as far as that is
+    /// known now. Waits for nothing.
+    ///
+    /// # Errors
+    /// That of the calls which would fail.
+    fn check_reachable(&self, _partition: PartitionId) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Waits until every accepted commit of a partition is durable. A store over several engines
     /// waits for one of them only.
     ///
@@ -362,6 +371,10 @@ macro_rules! store_behind {
 
             fn sync_partition(&self, partition: PartitionId) -> Result<(), StoreError> {
                 (**self).sync_partition(partition)
+            }
+
+            fn check_reachable(&self, partition: PartitionId) -> Result<(), StoreError> {
+                (**self).check_reachable(partition)
             }
 
             fn limits(&self) -> Limits {

@@ -159,7 +159,7 @@ impl Clusters {
             "this node has taken the lease of the account",
         );
         seat.take_lease(lease.key());
-        let placed = prepared.open_available()?;
+        let placed = prepared.open_available(lease.validity())?;
         let members = seat.members.clone();
         placed.ask_before_use(Box::new(move |cluster| {
             let node = members.without_cluster(cluster)?;
@@ -256,14 +256,17 @@ impl PreparedClusters {
 
     /// Opens the clusters as [`PreparedClusters::open`] does. A cluster besides the first that
     /// cannot be used now is opened as soon as that is possible: the partitions of the other
-    /// clusters are served meanwhile.
+    /// clusters are served meanwhile. `validity` is that of the lease.
     ///
     /// # Errors
     /// As [`PreparedClusters::open`], for the first cluster, which has the catalog and the lease.
-    pub fn open_available(self) -> Result<Arc<PlacedStore>, NodeError> {
+    pub fn open_available(self, validity: &Arc<Validity>) -> Result<Arc<PlacedStore>, NodeError> {
         self.open_by(|at, store| match at {
             0 => store.open(),
-            _ => Ok(store.open_or_later()),
+            _ => {
+                let validity = validity.clone();
+                Ok(store.open_or_later(move || validity.is_valid()))
+            }
         })
     }
 

@@ -668,6 +668,12 @@ impl Store for PlacedStore {
         self.store_of(at).release(at.number)
     }
 
+    fn check_reachable(&self, partition: PartitionId) -> Result<(), StoreError> {
+        let way = self.way(partition);
+        let at = way.map_or(in_first(partition), |way| way.at);
+        self.store_of(at).check_reachable(at.number)
+    }
+
     fn sync_partition(&self, partition: PartitionId) -> Result<(), StoreError> {
         let way = self.way(partition);
         let at = way.map_or(in_first(partition), |way| way.at);

@@ -74,6 +74,8 @@ pub(crate) struct Connector {
     suspected: Mutex<Vec<Option<Instant>>>,
     /// The search for a primary that can be used, while there is none.
     pub(crate) outage: Outage,
+    /// The search for a commit that is answered, while there is none.
+    pub(crate) stall: Outage,
     has_connected: AtomicBool,
     /// True once the log has the warning of [`Connector::check_feedback`].
     has_warned: AtomicBool,
@@ -168,6 +170,7 @@ impl Connector {
             tls: needs_tls.then(|| tls_config(&config)).transpose()?,
             suspected: Mutex::new(vec![None; config.hosts.len()]),
             outage: Outage::default(),
+            stall: Outage::default(),
             has_connected: AtomicBool::new(false),
             has_warned: AtomicBool::new(false),
             config,
@@ -192,7 +195,7 @@ impl Connector {
         self.has_connected.load(Ordering::Relaxed)
     }
 
-    /// Returns the last failure to reach a primary; `None` if the last attempt reached one.
+    /// Returns the reason while no primary can be reached.
     pub(crate) fn failure(&self) -> Option<String> {
         self.outage.reason()
     }
@@ -242,6 +245,44 @@ impl Connector {
                 }
             }
         });
+    }
+
+    /// Tries commits in the background after one that was not answered, unless that is done already.
+    pub(crate) fn search_for_commits(self: &Arc<Self>, reason: &str) {
+        if !self.stall.note(reason.to_owned()) {
+            return;
+        }
+        let connector = Arc::downgrade(self);
+        self.runtime.spawn(async move {
+            while let Some(this) = connector.upgrade() {
+                match this.try_commit().await {
+                    Ok(()) => {
+                        this.stall.end();
+                        return;
+                    }
+                    Err(reason) => _ = this.stall.note(reason),
+                }
+                drop(this);
+                tokio::time::sleep(SEARCH_PERIOD).await;
+            }
+        });
+    }
+
+    /// Makes a commit without an effect, which waits for the standbys as any other does.
+    async fn try_commit(&self) -> Result<(), String> {
+        let limit = self.config.commit_timeout();
+        let session = self.find_primary(Purpose::Write).await?;
+        // The number of a transaction makes its commit one that is written.
+        let commit = session.client.batch_execute("SELECT txid_current()");
+        match tokio::time::timeout(limit, session.run(commit)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(explain(&error)),
+            Err(_) => Err(format!(
+                "{}: no commit was answered within {} ms",
+                self.config.hosts[session.host].address,
+                limit.as_millis()
+            )),
+        }
     }
 
     fn end_search(&self) {

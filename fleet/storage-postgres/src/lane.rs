@@ -21,6 +21,8 @@ use crate::transaction::{self, Verdict};
 
 /// The pause between two attempts to reach a server.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Milliseconds that a caller is told to wait after a commit that a server has refused.
+const REFUSED_RETRY_MS: u64 = 10_000;
 /// The time between two looks whether the wait for a connection is over.
 const LOOK: Duration = Duration::from_millis(250);
 /// The time for the deletion of all rows of a partition.
@@ -231,7 +233,10 @@ async fn commit(
             }
             Verdict::Failed(reason) => {
                 log::error!("partition {id}: the server refused a commit: {reason}");
-                unavailable()
+                // The next attempt is likely to be refused as well.
+                CommitOutcome::Unavailable {
+                    retry_after_ms: REFUSED_RETRY_MS,
+                }
             }
             Verdict::Repeat | Verdict::NotPrimary(_) => unavailable(),
         };
@@ -243,6 +248,7 @@ async fn commit(
 /// afterwards. The lease is over in any case.
 async fn resolve(shared: &Shared, id: PartitionId, work: &CommitWork, why: &str) -> CommitOutcome {
     log::warn!("partition {id}: the outcome of a commit is unknown: {why}");
+    shared.connector.search_for_commits(why);
     // Nothing more is accepted, and nothing that waits is sent.
     shared.partitions().end_lease(id);
     // The primary may show the rows although no standby has them.

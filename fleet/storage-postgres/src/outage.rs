@@ -5,6 +5,10 @@
 //! up after [`PATIENCE`] while the search goes on. So the callers of a cluster that is away hold
 //! threads and places of pools for about a second, and do not stop the callers of other clusters.
 //! A caller that wants to wait longer for a failover calls again.
+//!
+//! A cluster whose primary accepts connections may still not answer commits, as without the standby
+//! that a commit waits for. Such a *stall* has a search of its own, which ends with a commit; reads
+//! go on meanwhile.
 
 use orrery_model::sync::lock;
 use std::sync::Mutex;
@@ -12,7 +16,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// The time that a call gives to a cluster that is away.
+/// The time that a call gives to a cluster that is away, and the time for which the cluster must be
+/// away before a call gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The search for a server that can be used.
@@ -65,9 +70,16 @@ impl Outage {
             .map(|search| search.reason.clone())
     }
 
-    /// Returns true for a call that has waited for long enough: there is an outage.
+    /// Returns the reason of an outage that has lasted for so long.
+    pub(crate) fn reason_since(&self, least: Duration) -> Option<String> {
+        let state = lock(&self.state);
+        let search = state.as_ref()?;
+        (search.began.elapsed() >= least).then(|| search.reason.clone())
+    }
+
+    /// Returns true for a call that has waited for long enough, as has the search.
     pub(crate) fn is_over(&self, waited: Duration) -> bool {
-        waited > self.patience && lock(&self.state).is_some()
+        waited >= self.patience && self.reason_since(self.patience).is_some()
     }
 
     /// Waits for the end of the outage, for [`PATIENCE`] at most.
@@ -92,19 +104,23 @@ mod tests {
 
     #[tokio::test]
     async fn callers_wait_for_the_end_of_an_outage_for_a_while() {
-        let patience = Duration::from_millis(1);
+        let waited = Duration::from_secs(5);
         let mut outage = Outage {
-            patience,
+            patience: Duration::ZERO,
             ..Outage::default()
         };
         assert_eq!(outage.wait().await, Ok(()));
-        assert!(!outage.is_over(2 * patience), "there is none");
+        assert!(!outage.is_over(waited), "there is none");
         assert!(outage.note("refused".to_owned()));
         assert!(!outage.note("no answer".to_owned()), "it has begun already");
-        assert!(outage.is_over(2 * patience));
-        assert!(!outage.is_over(patience / 2));
+        assert!(outage.is_over(waited));
         assert_eq!(outage.wait().await, Err("no answer".to_owned()));
         outage.patience = Duration::from_secs(60);
+        assert!(!outage.is_over(waited), "the call has not waited for long");
+        assert!(
+            !outage.is_over(2 * outage.patience),
+            "it has begun just now"
+        );
         let (waited, length) = tokio::join!(outage.wait(), async { outage.end() });
         assert_eq!(waited, Ok(()));
         assert!(length.is_some());

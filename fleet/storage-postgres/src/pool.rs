@@ -159,6 +159,13 @@ impl Pool {
         None
     }
 
+    /// Returns true if a connection in no use can be used.
+    pub(crate) fn has_idle(&self) -> bool {
+        let idle = lock(&self.idle);
+        idle.iter()
+            .any(|session| self.connector.is_trusted(session))
+    }
+
     /// Makes a connection for later use. The next caller hears of a failure.
     pub(crate) async fn prepare_session(self: &Arc<Self>) {
         if let Some(place) = self.free_place()

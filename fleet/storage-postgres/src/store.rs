@@ -20,6 +20,7 @@ use crate::followers::{self, Followers};
 use crate::head::HeadRow;
 use crate::idle::Idle;
 use crate::lane;
+use crate::outage::PATIENCE;
 use crate::partitions::{Answer, Partitions, Work};
 use crate::pool::Pool;
 use crate::slot::Ticket;
@@ -34,6 +35,9 @@ const REMOVALS: usize = 1;
 const FENCE_ATTEMPTS: usize = 3;
 /// The time in which the first connection is made to a cluster that is not away.
 const FIRST_CONNECTION: Duration = Duration::from_secs(2);
+/// The time in which a store is opened whose cluster answers. Tables that are created take longer
+/// than a connection.
+const FIRST_OPENING: Duration = Duration::from_secs(5);
 /// The time between two attempts to open a store later.
 const LATER_PERIOD: Duration = Duration::from_millis(250);
 /// The time in which a connection that was prepared answers, and the time between two tests.
@@ -97,10 +101,14 @@ impl PreparedStore {
     }
 
     /// Opens the store, or if the cluster cannot be used now, begins to open it in the background.
-    /// Until then all calls of the store fail as those of a cluster that is away.
+    /// Until then all calls of the store fail as those of a cluster that is away. No attempt begins
+    /// while `may_open` returns false: the opening fences other owners.
     #[must_use]
-    pub fn open_or_later(self) -> PostgresStore {
-        self.test().take_over_or_later()
+    pub fn open_or_later(
+        self,
+        may_open: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> PostgresStore {
+        self.test().take_over_or_later(may_open)
     }
 
     /// Replaces the connections that [`PreparedStore::open`] does not use.
@@ -186,20 +194,43 @@ impl Shared {
         }
     }
 
-    /// Checks that the store is open, and its cluster not away. A call at such a time would keep
-    /// its thread until it gives up.
+    /// Checks that reads can be begun: the store is open, and there is a primary or a connection
+    /// from before. A call at another time would keep its thread until it gives up.
     ///
     /// # Errors
     /// As [`Shared::unavailable`].
-    fn check_open(&self) -> Result<(), StoreError> {
-        match (
-            self.connector.failure(),
-            self.is_open.load(Ordering::Acquire),
-        ) {
+    fn check_reads(&self) -> Result<(), StoreError> {
+        if !self.is_open.load(Ordering::Acquire) {
+            let reason = self.connector.failure();
+            let reason = reason.unwrap_or_else(|| "it is being opened".to_owned());
+            return Err(self.unavailable(reason));
+        }
+        match self.connector.failure() {
+            Some(reason) if !self.readers.has_idle() => Err(self.unavailable(reason)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that commits can be begun: as [`Shared::check_reads`], and the cluster answers commits.
+    ///
+    /// # Errors
+    /// As [`Shared::unavailable`].
+    fn check_writes(&self) -> Result<(), StoreError> {
+        let away = match self.connector.failure() {
+            Some(reason) => (!self.writers.has_idle()).then_some(reason),
+            None => self.connector.stall.reason_since(PATIENCE),
+        };
+        match (away, self.is_open.load(Ordering::Acquire)) {
             (None, true) => Ok(()),
             (Some(reason), _) => Err(self.unavailable(reason)),
             (None, false) => Err(self.unavailable("it is being opened".to_owned())),
         }
+    }
+
+    /// Returns true for a call that has waited for long enough, because the cluster is away or does
+    /// not answer commits.
+    fn is_over(&self, waited: Duration) -> bool {
+        self.connector.outage.is_over(waited) || self.connector.stall.is_over(waited)
     }
 
     /// Queues work, and starts a lane if the partition has none.
@@ -245,7 +276,7 @@ impl PostgresStore {
         config: ClusterConfig,
         options: StoreOptions,
     ) -> Result<PostgresStore, StoreError> {
-        Ok(PostgresStore::begin(config, options)?.take_over_or_later())
+        Ok(PostgresStore::begin(config, options)?.take_over_or_later(|| true))
     }
 
     /// Makes connections to a cluster for a store that is opened later, at a moment that must not
@@ -315,26 +346,34 @@ impl PostgresStore {
     }
 
     /// Opens the store, at once or in the background.
-    fn take_over_or_later(self) -> PostgresStore {
+    fn take_over_or_later(
+        self,
+        may_open: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> PostgresStore {
         let shared = self.shared.clone();
         let (sender, first) = oneshot::channel::<()>();
         self.shared.runtime.spawn(async move {
             let mut first = Some(sender);
             let mut last = String::new();
-            while let Err(reason) = open_shared(shared.clone()).await {
+            loop {
+                if may_open() {
+                    let Err(reason) = open_shared(shared.clone()).await else {
+                        return;
+                    };
+                    if reason != last {
+                        log::warn!("{reason}; it is opened as soon as possible");
+                        last = reason;
+                    }
+                }
                 // The caller does not wait for further attempts.
                 first.take();
-                if reason != last {
-                    log::warn!("{reason}; it is opened as soon as possible");
-                    last = reason;
-                }
                 tokio::time::sleep(LATER_PERIOD).await;
             }
         });
         let connector = self.shared.connector.clone();
         let is_over = |waited| {
             let is_silent = waited > FIRST_CONNECTION && !connector.has_connected();
-            is_silent || connector.outage.is_over(waited)
+            is_silent || waited > FIRST_OPENING || connector.outage.is_over(waited)
         };
         // An end without an answer is the end of the first attempt.
         let _ = block_on_unless(first, TASK_TIMEOUT, is_over);
@@ -356,7 +395,7 @@ impl PostgresStore {
     /// Waits for the answer of a lane, which may be busy with the outcome of a commit. The wait
     /// ends early while the cluster is away.
     fn wait_for<T>(&self, answer: oneshot::Receiver<T>) -> Option<T> {
-        let is_over = |waited| self.shared.connector.outage.is_over(waited);
+        let is_over = |waited| self.shared.is_over(waited);
         block_on_unless(answer, TASK_TIMEOUT, is_over)?.ok()
     }
 
@@ -410,7 +449,7 @@ impl PostgresStore {
         if id == RESERVED {
             return Err(StoreError::ReservedPartition(id));
         }
-        self.shared.check_open()?;
+        self.shared.check_writes()?;
         let (sender, receiver) = oneshot::channel();
         self.shared.push(id, work(sender));
         let answer = self.wait_for(receiver);
@@ -518,7 +557,7 @@ impl Store for PostgresStore {
     }
 
     fn submit(&self, lease: &Lease, commit: Commit) -> Receipt {
-        if self.shared.check_open().is_err() {
+        if self.shared.check_writes().is_err() {
             return Receipt::ready(lane::unavailable());
         }
         let accepted = self.shared.partitions().submit(lease, commit);
@@ -537,7 +576,7 @@ impl Store for PostgresStore {
         if partition == RESERVED {
             return Err(StoreError::ReservedPartition(partition));
         }
-        self.shared.check_open()?;
+        self.shared.check_reads()?;
         let snapshot = PostgresSnapshot::take(self.shared.clone(), partition)?;
         Ok(Box::new(snapshot))
     }
@@ -549,7 +588,7 @@ impl Store for PostgresStore {
         if let Some(&reserved) = partitions.iter().find(|&&id| id == RESERVED) {
             return Err(StoreError::ReservedPartition(reserved));
         }
-        self.shared.check_open()?;
+        self.shared.check_reads()?;
         let taken = PostgresSnapshot::take_together(&self.shared, partitions)?;
         let boxed = |snapshot| -> Box<dyn Snapshot> { Box::new(snapshot) };
         Ok(taken.into_iter().map(boxed).collect())
@@ -562,7 +601,7 @@ impl Store for PostgresStore {
         if let Some(&(reserved, _)) = wanted.iter().find(|(id, _)| *id == RESERVED) {
             return Err(StoreError::ReservedPartition(reserved));
         }
-        self.shared.check_open()?;
+        self.shared.check_reads()?;
         let Some(found) = followers::snapshots(&self.shared, wanted)? else {
             return Ok(None);
         };
@@ -579,7 +618,7 @@ impl Store for PostgresStore {
     }
 
     fn release(&self, partition: PartitionId) -> Result<(), StoreError> {
-        self.shared.check_open()?;
+        self.shared.check_writes()?;
         let is_busy = self.shared.partitions().busy().contains(&partition);
         let passed = match is_busy {
             true => self.pass_barriers(&[partition]),
@@ -596,6 +635,10 @@ impl Store for PostgresStore {
             return Err(self.shared.unavailable(detail));
         }
         passed
+    }
+
+    fn check_reachable(&self, _partition: PartitionId) -> Result<(), StoreError> {
+        self.shared.check_reads()
     }
 
     fn sync_partition(&self, partition: PartitionId) -> Result<(), StoreError> {
@@ -617,7 +660,7 @@ impl Store for PostgresStore {
     }
 
     fn refusal(&self, _may_use_reserve: bool) -> Option<CommitOutcome> {
-        if self.shared.check_open().is_err() {
+        if self.shared.check_writes().is_err() {
             return Some(lane::unavailable());
         }
         self.shared.partitions().refusal()

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use crate::servers::{Server, open, server};
 use crate::stores::{P, PartitionWriter, commit, everything, pairs};
-use orrery_storage::CommitOutcome;
+use orrery_storage::{CommitOutcome, PartitionId, Store};
 use orrery_storage_postgres::{ClusterConfig, PostgresStore, StoreOptions, Tls};
 use orrery_test_wait::wait_for;
 
@@ -127,4 +127,31 @@ fn a_store_is_prepared_without_its_server_and_not_opened_without_it() {
     let refused = prepared.open().err().map(|error| error.to_string());
     let refused = refused.expect("no server is there");
     assert!(refused.contains("Connection refused"), "{refused}");
+}
+
+/// A server that takes no further connections, as with too many clients, serves those that there
+/// are.
+#[test]
+fn connections_from_before_serve_while_no_new_one_can_be_made() {
+    let server = Server::start(&["-c", "fsync=off"]);
+    let store = open(&server.config());
+    let mut writer = PartitionWriter::open(&store, P);
+    writer.put(&[(b"a", b"1")]);
+    drop(store.snapshot(P).unwrap());
+    server.sql("UPDATE pg_database SET datallowconn = false WHERE datname = 'postgres'");
+    // A further snapshot needs a further connection.
+    let held = store.snapshot(P).unwrap();
+    let other = PartitionId(P.0 + 1);
+    let refused = store.snapshot(other).map(drop).expect_err("no connection");
+    assert!(
+        refused
+            .to_string()
+            .contains("not currently accepting connections"),
+        "{refused}"
+    );
+    drop(held);
+    for _ in 0..3 {
+        writer.put(&[(b"a", b"2")]);
+        assert_eq!(everything(&store, P).len(), 1);
+    }
 }

@@ -10,6 +10,7 @@ use crate::process::process_metrics;
 use crate::stage::Components;
 use orrery_engine::PartitionInventory;
 use orrery_gateway::{CloseReason, RequestCounts};
+use orrery_model::Kind;
 use orrery_model::metrics::HistogramSnapshot;
 
 /// The kind of a metric.
@@ -285,7 +286,11 @@ fn add_container_metrics(
     let engine = &components.engine;
     let mut containers = Vec::new();
     for container in engine.every_container() {
-        let partitions = engine.partition_inventory(&container)?;
+        let partitions = match engine.partition_inventory(&container) {
+            // A cluster that is away has metrics of its own.
+            Err(error) if error.kind() == Kind::Unavailable => continue,
+            partitions => partitions?,
+        };
         containers.push((container, partitions));
     }
 

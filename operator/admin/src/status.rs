@@ -4,7 +4,7 @@ use crate::call::{Answer, Call};
 use crate::problem::Problem;
 use crate::schema::{COUNT, Schema, ValueType, optional, required};
 use orrery_engine::{DamagedBlock, Engine};
-use orrery_model::{Json, Object, object};
+use orrery_model::{Json, Kind, Object, object};
 
 /// A damaged block of the store.
 const DAMAGED_BLOCK: Schema = Schema {
@@ -113,7 +113,12 @@ pub(crate) fn read(call: &Call) -> Result<Answer, Problem> {
     let mut items = 0;
     let mut bytes = 0;
     for container in &containers {
-        for partition in engine.partition_inventory(container)? {
+        let inventory = match engine.partition_inventory(container) {
+            // A cluster that is away is listed by itself.
+            Err(error) if error.kind() == Kind::Unavailable => continue,
+            inventory => inventory?,
+        };
+        for partition in inventory {
             partitions += 1;
             items += partition.items;
             bytes += partition.bytes;

@@ -60,14 +60,16 @@ pub(crate) fn run(arguments: &MigrateStoreArguments) -> Result<(), Failure> {
             "{error}\nThe source is unchanged. The same command continues an interrupted copy."
         ))
     })?;
-    if arguments.to == StoreKind::Postgres {
-        moved::mark(&directory, &arguments.cluster_file).map_err(|error| {
-            Failure::Data(format!(
-                "the copy is complete, but {} could not be marked as moved: {error}",
-                directory.display()
-            ))
-        })?;
-    }
+    let marked = match arguments.to {
+        StoreKind::Postgres => moved::mark(&directory, &arguments.cluster_file),
+        StoreKind::Directory => moved::unmark(&directory),
+    };
+    marked.map_err(|error| {
+        Failure::Data(format!(
+            "the copy is complete, but the mark of {} could not be changed: {error}",
+            directory.display()
+        ))
+    })?;
     print(&report(arguments, &directory, &done))
 }
 

@@ -21,8 +21,13 @@ struct TwoClusters {
 impl TwoClusters {
     /// Starts a node, and creates the containers.
     fn start() -> (TwoClusters, Server) {
+        TwoClusters::start_with(&[])
+    }
+
+    /// Starts a node with further options, and creates the containers.
+    fn start_with(options: &[&str]) -> (TwoClusters, Server) {
         let (fleet, second) = Fleet::with_gate("first", "second");
-        let server = fleet.start("a").expect("it starts");
+        let server = fleet.start_with("a", options).expect("it starts");
         let mut client = server.client();
         client.create("/dbs", r#"{"id":"db"}"#);
         // New partitions go to the cluster with the fewest; the catalog is in the first.
@@ -125,4 +130,65 @@ fn requests_wait_for_a_cluster_without_stopping_procedures_of_another() {
             status => Err(status),
         }
     });
+}
+
+/// A request that waits is begun again and again: a query is not cancelled by the end of an attempt,
+/// and the attempts cost nothing.
+#[test]
+fn queries_and_writes_that_wait_are_carried_out_when_the_cluster_is_back() {
+    let (clusters, server) = TwoClusters::start_with(&["--enforce-throughput", "on"]);
+    assert_eq!(create(&mut server.client(), "second", "before"), 201);
+    clusters.second.close();
+    // The first request finds the cluster away.
+    let mut first = server.client().with_patience();
+    assert_eq!(create(&mut first, "second", "first"), 503);
+    let query = |mut client: Client, text: &'static str| {
+        std::thread::spawn(move || {
+            let request = Request::query("/dbs/db/colls/second/docs", text);
+            client.call(&request).status
+        })
+    };
+    let texts = [
+        "SELECT * FROM c",
+        "SELECT VALUE COUNT(1) FROM c",
+        "SELECT * FROM c ORDER BY c.id",
+    ];
+    let mut waiting: Vec<_> = texts.map(|text| query(server.client(), text)).into();
+    for n in 0..20 {
+        let mut client = server.client();
+        waiting.push(std::thread::spawn(move || {
+            create(&mut client, "second", &format!("w{n}"))
+        }));
+    }
+    // The metrics name the cluster meanwhile.
+    let metric = r#"orrery_cluster_writable{cluster="second"}"#;
+    assert_eq!(server.manager().metric(metric), 0.0);
+    assert_eq!(server.manager().get("/status").status, 200);
+    clusters.second.open();
+    for one in waiting {
+        let status = one.join().expect("no panic");
+        assert!([200, 201].contains(&status), "{status}");
+    }
+}
+
+/// Containers are made while a cluster is away that was to get one.
+#[test]
+fn a_creation_that_met_a_lost_cluster_does_not_stop_the_next_ones() {
+    let (clusters, server) = TwoClusters::start();
+    clusters.second.close();
+    let mut client = server.client().with_patience();
+    let create = |client: &mut Client, id: &str| {
+        let body = format!(r#"{{"id":"{id}","partitionKey":{{"paths":["/pk"]}}}}"#);
+        client
+            .call(&Request::new("POST", "/dbs/db/colls").body(body))
+            .status
+    };
+    // The first ones may be meant for the lost cluster.
+    for n in 0..3 {
+        let status = create(&mut client, &format!("new{n}"));
+        assert!([201, 503].contains(&status), "{status}");
+    }
+    for n in 3..6 {
+        assert_eq!(create(&mut client, &format!("new{n}")), 201);
+    }
 }

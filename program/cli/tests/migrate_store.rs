@@ -155,6 +155,15 @@ fn data_goes_to_clusters_and_back_and_clients_go_on() {
     let again = run(&migration("postgres", &source, &fleet.file()));
     assert_ne!(again.code, Some(0), "{again:?}");
 
+    // The mark makes the directory no foreign one, and goes with the copy back into the directory.
+    std::fs::remove_dir_all(Path::new(&source).join("store")).expect("the old data");
+    std::fs::remove_file(Path::new(&source).join("HOLDS-DATA")).expect("its mark");
+    let done = run(&migration("directory", &source, &fleet.file()));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let server = start_on(Path::new(&source)).expect("it starts");
+    assert_eq!(view(&server, &kept), before);
+    assert_eq!(server.stop().code, Some(0));
+
     let done = run(&migration("directory", &back, &fleet.file()));
     assert_eq!(done.code, Some(0), "{done:?}");
     let server = start_on(Path::new(&back)).expect("it starts");

@@ -36,8 +36,9 @@ pub fn prepare_copy(directory: &Path, named: &[&Path]) -> Result<(), Failure> {
 }
 
 /// The files that the program makes in a data directory before its data exists, or beside it.
-pub const OWN_FILES: [&str; 6] = [
+pub const OWN_FILES: [&str; 7] = [
     "store",
+    "MOVED-TO-CLUSTERS",
     "tls",
     "admin.key",
     "blog.json",

@@ -26,6 +26,17 @@ pub fn mark(directory: &Path, cluster_file: &Path) -> io::Result<()> {
     private_file::write(&file(directory), text.as_bytes())
 }
 
+/// Removes the mark of a directory that gets data again.
+///
+/// # Errors
+/// The file cannot be removed.
+pub fn unmark(directory: &Path) -> io::Result<()> {
+    match std::fs::remove_file(file(directory)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Checks that the data of a directory is in use, or that the operator accepts old data. Returns a
 /// warning for the log if the data is old.
 ///

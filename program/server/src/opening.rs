@@ -24,10 +24,10 @@ use orrery_node::{
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::{JoinError, JoinHandle};
 
 /// The time for which a request waits for a cluster of the fleet that is away, as in a failover.
 const PATIENCE_WITH_CLUSTERS: Duration = Duration::from_secs(8);
-use tokio::task::{JoinError, JoinHandle};
 
 /// A server whose data is open.
 pub(crate) struct Server {

@@ -17,7 +17,7 @@ use crate::container::search::{check_spatial_types, check_vector_indexes_kept};
 use crate::container::settings::{Settings, check_computed_properties, unchangeable};
 use crate::container::tasks::BackgroundTask;
 use crate::container::view::ContainerView;
-use crate::errors::{gone_error, storage_failure};
+use crate::errors::gone_error;
 use crate::index::generations::{Generation, Policies};
 use crate::index::policy::Policy;
 use crate::partition::key_limit::{KeyLimit, LargeKey};
@@ -650,13 +650,13 @@ impl Catalog {
     /// Creates empty partitions that cover the hash space in equal parts. Their first commits are
     /// durable when the function returns.
     fn new_partitions(&self, settings: &Settings, count: usize) -> Result<Vec<Partition>> {
-        let first_storage_id = self.state().last_storage_id + 1;
+        let mut last_storage_id = self.state().last_storage_id;
         let ranges = EpkRange::divide_evenly(settings.partition_key.hashing(), count);
         let mut partitions = Vec::with_capacity(count);
         for (index, range) in (0u32..).zip(ranges) {
-            let storage_id = PartitionId(first_storage_id + u64::from(index));
-            // An interrupted creation may have left rows in this key space.
-            self.store.destroy(storage_id).map_err(storage_failure)?;
+            last_storage_id += 1;
+            let storage_id = PartitionId(last_storage_id);
+            self.empty_key_space(storage_id)?;
             partitions.push(Partition::new(
                 Arc::clone(&self.store),
                 Arc::clone(&self.owners),

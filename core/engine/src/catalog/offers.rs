@@ -23,7 +23,7 @@ use crate::request::{
 };
 use crate::throughput::{Given, new_shared};
 use orrery_model::sync::{lock, write};
-use orrery_model::{Error, Json, Object, Result, Rid, limits, object};
+use orrery_model::{Error, Json, Kind as ErrorKind, Object, Result, Rid, limits, object};
 use std::sync::Arc;
 
 /// A throughput offer.
@@ -356,7 +356,11 @@ impl Catalog {
             },
         };
         for container in containers {
-            load.bytes += container.counters()?.bytes;
+            // An offer is read also while a part of the store is away.
+            match container.counters() {
+                Err(error) if error.kind() == ErrorKind::Unavailable => {}
+                counters => load.bytes += counters?.bytes,
+            }
         }
         Ok(load)
     }

@@ -216,11 +216,9 @@ impl Catalog {
         let first = self.state().last_storage_id + 1;
         let storage_ids: Vec<_> = (first..).take(count).map(PartitionId).collect();
 
-        // An interrupted creation may have left rows in a key space that no row of the catalog
-        // names.
         let mut changes = RowChanges::default();
         for storage_id in &storage_ids {
-            self.store.destroy(*storage_id).map_err(storage_failure)?;
+            self.empty_key_space(*storage_id)?;
             changes.mark_orphan(*storage_id);
         }
         self.commit_unseen(changes)?;

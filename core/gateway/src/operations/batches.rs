@@ -33,11 +33,12 @@ pub(super) fn finish(call: &Call, outcome: Outcome<BatchAnswer>) -> Reply {
             .iter()
             .all(|entry| (200..300).contains(&entry.status));
         let status = if is_success { 200 } else { 207 };
-        if is_hybrid_row(&call.body) {
-            Reply::bytes(status, row_batches::write(&entries))
-        } else {
-            Reply::json(status, write(&entries))
-        }
+        let mut reply = match is_hybrid_row(&call.body) {
+            true => Reply::bytes(status, row_batches::write(&entries)),
+            false => Reply::json(status, write(&entries)),
+        };
+        reply.is_failed_batch = call.headers.is_atomic_batch && !is_success;
+        reply
     })
 }
 

@@ -150,6 +150,11 @@ impl Store for RoutedStore {
         self.store_of(&place).release(place.number)
     }
 
+    fn check_reachable(&self, partition: PartitionId) -> Result<(), StoreError> {
+        let place = self.place(partition)?;
+        self.store_of(&place).check_reachable(place.number)
+    }
+
     fn sync_partition(&self, partition: PartitionId) -> Result<(), StoreError> {
         let place = self.place(partition)?;
         self.store_of(&place).sync_partition(place.number)

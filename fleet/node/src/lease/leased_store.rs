@@ -116,6 +116,10 @@ impl Store for LeasedStore {
         self.validity.check()
     }
 
+    fn check_reachable(&self, partition: PartitionId) -> Result<(), StoreError> {
+        self.inner.check_reachable(partition)
+    }
+
     fn sync_partition(&self, partition: PartitionId) -> Result<(), StoreError> {
         self.inner.sync_partition(partition)?;
         self.validity.check()
