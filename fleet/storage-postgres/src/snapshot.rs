@@ -172,7 +172,7 @@ impl Drop for SharedTransaction {
 /// be lost are not shown.
 fn await_certainty(shared: &Shared, partition: PartitionId) -> Result<(), StoreError> {
     let limit = shared.connector.config.read_timeout() / 2;
-    let is_over = |waited| shared.connector.outage.is_over(waited);
+    let is_over = |waited| shared.is_over(waited);
     block_on_unless(certainty(shared, partition), limit, is_over).ok_or_else(|| {
         shared.unavailable(format!(
             "partition {partition} cannot be read: the outcome of its last commit is not known yet"

@@ -211,7 +211,8 @@ impl Shared {
         }
     }
 
-    /// Checks that commits can be begun: as [`Shared::check_reads`], and the cluster answers commits.
+    /// Checks that commits can be begun: as [`Shared::check_reads`], and the cluster answers
+    /// commits.
     ///
     /// # Errors
     /// As [`Shared::unavailable`].
@@ -229,7 +230,7 @@ impl Shared {
 
     /// Returns true for a call that has waited for long enough, because the cluster is away or does
     /// not answer commits.
-    fn is_over(&self, waited: Duration) -> bool {
+    pub(crate) fn is_over(&self, waited: Duration) -> bool {
         self.connector.outage.is_over(waited) || self.connector.stall.is_over(waited)
     }
 

@@ -132,8 +132,8 @@ fn requests_wait_for_a_cluster_without_stopping_procedures_of_another() {
     });
 }
 
-/// A request that waits is begun again and again: a query is not cancelled by the end of an attempt,
-/// and the attempts cost nothing.
+/// A request that waits is begun again and again: a query is not cancelled by the end of an
+/// attempt, and the attempts cost nothing.
 #[test]
 fn queries_and_writes_that_wait_are_carried_out_when_the_cluster_is_back() {
     let (clusters, server) = TwoClusters::start_with(&["--enforce-throughput", "on"]);
