@@ -50,6 +50,7 @@ use orrery_model::memory::Reservation;
 use orrery_model::world::World;
 use orrery_model::{Error, Kind, Result, limits};
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -73,6 +74,8 @@ pub struct Gateway {
     /// The store is on other machines, for which calls of the engine wait; the time for which a
     /// request waits while they are away.
     remote_store: Option<Duration>,
+    /// True once requests wait no longer for such a store.
+    is_impatient: AtomicBool,
     /// The failures of the store that the log has.
     store_failures: RepeatedFailures,
     pub(crate) take_back: OnceLock<TakeBack>,
@@ -183,6 +186,7 @@ impl Gateway {
             slow_requests: None,
             spans: None,
             remote_store: None,
+            is_impatient: AtomicBool::new(false),
             store_failures: RepeatedFailures::default(),
             take_back: OnceLock::new(),
             script_lane: ScriptLane::new(&engine),
@@ -225,6 +229,16 @@ impl Gateway {
         self.remote_store = Some(patience);
         self.pool = Pool::for_remote_store();
         self
+    }
+
+    /// Ends the waits of requests for a store that is away: the process is about to end.
+    pub fn end_waits(&self) {
+        self.is_impatient.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true after [`Gateway::end_waits`].
+    pub fn has_ended_waits(&self) -> bool {
+        self.is_impatient.load(Ordering::Relaxed)
     }
 
     /// Returns true if another gateway answers the requests that the store of this one does not
@@ -557,7 +571,8 @@ impl Gateway {
             let reply = self.run_on_thread(operation, call).await?;
             let is_away = reply.error.as_ref().is_some_and(may_pass_soon);
             // A client of the direct mode waits for a shorter time.
-            let is_over = began.elapsed() >= patience || call.cancel.is_time_over();
+            let is_over =
+                began.elapsed() >= patience || call.cancel.is_time_over() || self.has_ended_waits();
             if !is_away || is_over {
                 return Ok(reply);
             }

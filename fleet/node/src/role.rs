@@ -235,8 +235,10 @@ impl Seat {
     /// Serves no further requests. Returns the receiver that is closed when the last request in
     /// progress has ended.
     pub(crate) fn end_serving(&self) -> Option<mpsc::Receiver<()>> {
-        let served = self.change(Role::leave);
-        served.map(|(_, ended)| ended)
+        let (serving, ended) = self.change(Role::leave)?;
+        // Requests that wait for a cluster would keep the lease from the next node.
+        serving.forwarder.gateway.end_waits();
+        Some(ended)
     }
 
     /// Lets no request wait for a leaseholder any more.

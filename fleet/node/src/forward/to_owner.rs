@@ -116,7 +116,7 @@ impl OwnerForwarder {
         while let Some(NotOwned { partition, body }) =
             response.extensions().get::<NotOwned>().cloned()
         {
-            if Instant::now() > deadline {
+            if Instant::now() > deadline || self.gateway.has_ended_waits() {
                 let message = "The physical partition changes its owner. The request was not \
                                carried out. Retry later.";
                 return Ok(self.refuse(Error::new(Kind::Unavailable, message), &head));
