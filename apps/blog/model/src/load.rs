@@ -543,7 +543,8 @@ impl PartLoader {
 
         // The procedure may end early because of its time limit; it returns the number of items
         // that it created, and the next call continues with the rest. On a machine that is so busy
-        // that a run uses up its time without a chance to end, the next run has half of the items.
+        // that a run uses up its time without a chance to end, the next run has half of the items,
+        // and a single item is created without the procedure.
         let mut remaining = items;
         let mut items_max = items.len();
         while !remaining.is_empty() {
@@ -551,8 +552,14 @@ impl PartLoader {
             let arguments = json!([part]);
             let answer = client.execute(&meter, container, key, "bulkLoad", &arguments);
             let result = match answer.await {
-                Err(error) if is_out_of_time(&error) && part.len() > 1 => {
-                    items_max = part.len() / 2;
+                Err(error) if is_out_of_time(&error) => {
+                    match part {
+                        [item] => {
+                            client.create(&meter, container, key, item).await?;
+                            remaining = &remaining[1..];
+                        }
+                        _ => items_max = part.len() / 2,
+                    }
                     continue;
                 }
                 answer => answer?,
