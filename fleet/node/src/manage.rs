@@ -12,11 +12,11 @@
 use crate::NodesKey;
 use crate::forward::{NodesClient, not_leaseholder};
 use crate::role::Seat;
-use crate::signed::{self, empty, signature_of, verify};
+use crate::signed::{self, empty};
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
-use orrery_gateway::RequestBody;
+use http::{Request, Response, StatusCode};
+use http_body_util::Full;
+use orrery_gateway::{RequestBody, body};
 use orrery_model::json::parse;
 use orrery_model::{Json, object};
 use std::future::Future;
@@ -75,25 +75,21 @@ impl Manager {
         request: Request<RequestBody>,
         key: Option<&NodesKey>,
     ) -> Response<Bytes> {
-        let (head, body) = request.into_parts();
-        let body = Limited::new(body, MESSAGE_BYTES).collect().await;
         let (Some(key), Some(handler)) = (key, self.0.get()) else {
+            body::discard(request.into_body()).await;
             return not_leaseholder();
         };
-        let Ok(body) = body else {
-            return empty(StatusCode::BAD_REQUEST);
+        let read = signed::read_message(request, (key, "manage"), MESSAGE_BYTES).await;
+        let (body, signature) = match read {
+            Ok(read) => read,
+            Err(refusal) => return refusal,
         };
-        let body = body.to_bytes();
-        let signature = signature_of(&head.headers);
-        if head.method != Method::POST || !verify(key, &["manage"], &body, signature) {
-            return empty(StatusCode::UNAUTHORIZED);
-        }
         let Some(asked) = ManageRequest::from_text(&body) else {
             return empty(StatusCode::BAD_REQUEST);
         };
         let done = handler(asked).await;
         let status = StatusCode::from_u16(done.status).unwrap_or(StatusCode::BAD_GATEWAY);
-        signed::answer(key, signature, status, done.body)
+        signed::answer(key, &signature, status, done.body)
     }
 }
 

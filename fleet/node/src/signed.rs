@@ -3,15 +3,17 @@
 //! The nodes' key signs each body with a word for its kind, and each answer with the signature of
 //! the message that it answers.
 //!
-//! Left out: what the messages say, and the size up to which a message is read.
+//! Left out: what the messages say, the size up to which a message is read, and messages whose size
+//! is signed too (`grants/messages.rs`).
 
 use crate::NodesKey;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Builder;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
+use orrery_gateway::RequestBody;
 
 /// The header with the signature of a message or of its answer.
 pub(crate) const SIGNATURE: HeaderName = HeaderName::from_static("x-orrery-signature");
@@ -54,6 +56,26 @@ pub(crate) async fn read_answer(
     let body = body.to_bytes();
     let signed = ["answer", signature];
     verify(key, &signed, &body, signature_of(&head.headers)).then_some((head.status, body))
+}
+
+/// Reads a message of a kind, of at most so many bytes, that another node has sent to the holder of
+/// the key. Returns the message and its signature.
+///
+/// # Errors
+/// The refusal: 400 for a message that is too long, 401 for one that no node has signed.
+pub(crate) async fn read_message(
+    request: Request<RequestBody>,
+    (key, kind): (&NodesKey, &str),
+    most_bytes: usize,
+) -> Result<(Bytes, String), Response<Bytes>> {
+    let (head, body) = request.into_parts();
+    let body = Limited::new(body, most_bytes).collect().await;
+    let body = body.map_err(|_| empty(StatusCode::BAD_REQUEST))?.to_bytes();
+    let signature = signature_of(&head.headers);
+    if head.method != Method::POST || !verify(key, &[kind], &body, signature) {
+        return Err(empty(StatusCode::UNAUTHORIZED));
+    }
+    Ok((body, signature.to_owned()))
 }
 
 /// Returns the signature of a message or of its answer; an empty text if there is none.

@@ -194,17 +194,26 @@ impl Shared {
         }
     }
 
+    /// Checks that the store is open.
+    ///
+    /// # Errors
+    /// As [`Shared::unavailable`].
+    fn check_open(&self) -> Result<(), StoreError> {
+        if self.is_open.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let reason = self.connector.failure();
+        let reason = reason.unwrap_or_else(|| "it is being opened".to_owned());
+        Err(self.unavailable(reason))
+    }
+
     /// Checks that reads can be begun: the store is open, and there is a primary or a connection
     /// from before. A call at another time would keep its thread until it gives up.
     ///
     /// # Errors
     /// As [`Shared::unavailable`].
     fn check_reads(&self) -> Result<(), StoreError> {
-        if !self.is_open.load(Ordering::Acquire) {
-            let reason = self.connector.failure();
-            let reason = reason.unwrap_or_else(|| "it is being opened".to_owned());
-            return Err(self.unavailable(reason));
-        }
+        self.check_open()?;
         match self.connector.failure() {
             Some(reason) if !self.readers.has_idle() => Err(self.unavailable(reason)),
             _ => Ok(()),
@@ -217,14 +226,14 @@ impl Shared {
     /// # Errors
     /// As [`Shared::unavailable`].
     fn check_writes(&self) -> Result<(), StoreError> {
+        self.check_open()?;
         let away = match self.connector.failure() {
             Some(reason) => (!self.writers.has_idle()).then_some(reason),
             None => self.connector.stall.reason_since(PATIENCE),
         };
-        match (away, self.is_open.load(Ordering::Acquire)) {
-            (None, true) => Ok(()),
-            (Some(reason), _) => Err(self.unavailable(reason)),
-            (None, false) => Err(self.unavailable("it is being opened".to_owned())),
+        match away {
+            Some(reason) => Err(self.unavailable(reason)),
+            None => Ok(()),
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::servers::{Server, open};
 use crate::stores::{P, PartitionWriter, everything, pairs};
 use orrery_storage::{PartitionId, Snapshot, Store, StoreError};
-use orrery_storage_postgres::ClusterConfig;
+use orrery_storage_postgres::{ClusterConfig, PostgresStore};
 use orrery_test_wait::{wait_for, wait_until};
 
 /// Starts a primary and its standby, and returns their description as one cluster.
@@ -236,30 +236,19 @@ fn a_delay_needs_standbys_that_tell_the_primary_what_they_read() {
     config.follower_delay_ms = 100;
     let store = open(&config);
     PartitionWriter::open(&store, P).put(&[(b"a", b"1")]);
-    let wanted = [(P, 1)];
-    let shown = || {
-        store
-            .follower_snapshots(&wanted)
-            .expect("an answer")
-            .is_some()
+    let is_shown = |store: &PostgresStore| {
+        let snapshots = store.follower_snapshots(&[(P, 1)]);
+        snapshots.expect("an answer").is_some()
     };
-    wait_for("a delayed state", shown, |is_shown| *is_shown);
+    wait_for("a delayed state", || is_shown(&store), |is_shown| *is_shown);
     standby.set_feedback("off");
     // Connections from before are kept; a new store makes its own.
-    let store = open(&config);
-    assert!(
-        store
-            .follower_snapshots(&wanted)
-            .expect("an answer")
-            .is_none()
-    );
+    assert!(!is_shown(&open(&config)));
     config.follower_delay_ms = 0;
     let store = open(&config);
-    let shown = || {
-        store
-            .follower_snapshots(&wanted)
-            .expect("an answer")
-            .is_some()
-    };
-    wait_for("the newest state", shown, |is_shown| *is_shown);
+    wait_for(
+        "the newest state",
+        || is_shown(&store),
+        |is_shown| *is_shown,
+    );
 }

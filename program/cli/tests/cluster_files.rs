@@ -15,19 +15,8 @@ fn with_second_cluster() -> (Fleet, Server) {
 
 /// Starts the node `b`, which knows the first cluster only.
 fn start_without_second(fleet: &Fleet) -> Result<Server, program::Exit> {
-    let (file, directory) = (fleet.path("older.toml"), fleet.path("node-b"));
-    let text = std::fs::read_to_string(fleet.file()).expect("the cluster file");
-    let second = text.rfind("[[cluster]]").expect("a second cluster");
-    std::fs::write(&file, &text[..second]).expect("written");
-    let store = [
-        "--store",
-        "postgres",
-        "--cluster-file",
-        &file,
-        "--node",
-        "b",
-    ];
-    program::start(&[&store[..], &["--data-dir", &directory]].concat())
+    let (first, _) = fleet.parts_of_file();
+    fleet.start_on("b", &first, &[])
 }
 
 #[test]

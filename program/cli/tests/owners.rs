@@ -4,7 +4,7 @@
 use crate::fleet::Fleet;
 use crate::fleet::gate::Gate;
 use crate::program::frames::{Frame, Frames, Operation, places};
-use crate::program::{self, Answer, Client, ITEMS, Request, Server, number, text};
+use crate::program::{Answer, Client, ITEMS, Request, Server, number, text};
 use crate::servers::server;
 use orrery_model::Json;
 use orrery_rntbd::tokens::request as tokens;
@@ -445,27 +445,11 @@ fn no_request_fails_beside_a_node_that_cannot_take_partitions_over() {
     // A node that does not reach the second cluster.
     let gate = Gate::before(server().port);
     gate.close();
-    let both = std::fs::read_to_string(fleet.file()).expect("the file");
-    let second = both.rfind("[[cluster]]").expect("two clusters");
-    let (first, second) = both.split_at(second);
+    let (first, second) = fleet.parts_of_file();
     let (port, closed) = (server().port.to_string(), gate.port.to_string());
-    let file = fleet.path("cut.toml");
-    let text = format!("{first}{}", second.replace(&port, &closed));
-    std::fs::write(&file, text).expect("the file is written");
-    let directory = fleet.path("node-b");
-    let b = program::start(&[
-        "--store",
-        "postgres",
-        "--cluster-file",
-        &file,
-        "--node",
-        "b",
-        "--data-dir",
-        &directory,
-        "--spread-load",
-        "0",
-    ])
-    .expect("it starts");
+    let clusters = format!("{first}{}", second.replace(&port, &closed));
+    let b = fleet.start_on("b", &clusters, &["--spread-load", "0"]);
+    let b = b.expect("it starts");
     // The holder has heard of the node, and gives it partitions.
     wait_for("the second node", || owners(&a), |owners| owners.len() == 2);
     let mut client = a.client();

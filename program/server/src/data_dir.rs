@@ -2,6 +2,7 @@
 
 use crate::config::ServerConfig;
 use crate::failure::Failure;
+use crate::moved;
 use crate::private_file;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,7 @@ pub fn prepare_copy(directory: &Path, named: &[&Path]) -> Result<(), Failure> {
 /// The files that the program makes in a data directory before its data exists, or beside it.
 pub const OWN_FILES: [&str; 7] = [
     "store",
-    "MOVED-TO-CLUSTERS",
+    moved::FILE,
     "tls",
     "admin.key",
     "blog.json",

@@ -9,8 +9,11 @@ use crate::private_file;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// The name of the mark.
+pub(crate) const FILE: &str = "MOVED-TO-CLUSTERS";
+
 fn file(directory: &Path) -> PathBuf {
-    directory.join("MOVED-TO-CLUSTERS")
+    directory.join(FILE)
 }
 
 /// Marks a data directory whose data is in the clusters of a file now.

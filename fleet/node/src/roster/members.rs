@@ -17,13 +17,13 @@ use super::regions::{Location, locations};
 use super::{Hearing, LiveNode, NodeFacts, Roster, facts_from_text, facts_to_text};
 use crate::forward::{NodesClient, not_leaseholder};
 use crate::role::Seat;
-use crate::signed::{self, empty, signature_of, verify};
+use crate::signed::{self, empty};
 use crate::{Leaseholder, NodeContext, NodesKey};
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
+use http::{Request, Response, StatusCode};
+use http_body_util::Full;
 use orrery_gateway::{
-    AccountRegion, AccountRegions, LogLevel, RepeatedFailures, RequestBody, Scheme,
+    AccountRegion, AccountRegions, LogLevel, RepeatedFailures, RequestBody, Scheme, body,
 };
 use orrery_model::sync::{read, write};
 use orrery_model::world::World;
@@ -138,19 +138,15 @@ impl Members {
         request: Request<RequestBody>,
         key: Option<&NodesKey>,
     ) -> Response<Bytes> {
-        let (head, body) = request.into_parts();
-        let body = Limited::new(body, BODY_BYTES).collect().await;
         let Some(key) = key else {
+            body::discard(request.into_body()).await;
             return not_leaseholder();
         };
-        let Ok(body) = body else {
-            return empty(StatusCode::BAD_REQUEST);
+        let read = signed::read_message(request, (key, "hello"), BODY_BYTES).await;
+        let (body, signature) = match read {
+            Ok(read) => read,
+            Err(refusal) => return refusal,
         };
-        let body = body.to_bytes();
-        let signature = signature_of(&head.headers);
-        if head.method != Method::POST || !verify(key, &["hello"], &body, signature) {
-            return empty(StatusCode::UNAUTHORIZED);
-        }
         let Some(told) = facts_from_text(&body) else {
             return empty(StatusCode::BAD_REQUEST);
         };
@@ -170,7 +166,7 @@ impl Members {
             }
             false => (StatusCode::CONFLICT, namesakes),
         };
-        signed::answer(key, signature, status, facts_to_text(&known))
+        signed::answer(key, &signature, status, facts_to_text(&known))
     }
 
     /// Tells a leaseholder of this node, and keeps the nodes of its answer. Returns the address of

@@ -73,12 +73,41 @@ impl Fleet {
         name: &str,
         more: &[&str],
     ) -> Result<crate::program::Server, crate::program::Exit> {
-        let (file, directory) = (self.file(), self.path(&format!("node-{name}")));
+        self.start_on_file(name, &self.file(), more)
+    }
+
+    /// Returns the parts of the cluster file about the first cluster and about the second.
+    pub(crate) fn parts_of_file(&self) -> (String, String) {
+        let text = std::fs::read_to_string(self.file()).expect("the cluster file");
+        let second = text.rfind("[[cluster]]").expect("a second cluster");
+        let (first, second) = text.split_at(second);
+        (first.to_owned(), second.to_owned())
+    }
+
+    /// Starts a node with a cluster file of its own, and with further arguments.
+    pub(crate) fn start_on(
+        &self,
+        name: &str,
+        clusters: &str,
+        more: &[&str],
+    ) -> Result<crate::program::Server, crate::program::Exit> {
+        let file = self.path(&format!("clusters-{name}.toml"));
+        std::fs::write(&file, clusters).expect("the file is written");
+        self.start_on_file(name, &file, more)
+    }
+
+    fn start_on_file(
+        &self,
+        name: &str,
+        file: &str,
+        more: &[&str],
+    ) -> Result<crate::program::Server, crate::program::Exit> {
+        let directory = self.path(&format!("node-{name}"));
         let own = [
             "--store",
             "postgres",
             "--cluster-file",
-            &file,
+            file,
             "--node",
             name,
             "--data-dir",
