@@ -251,12 +251,21 @@ describe("the lab", () => {
     await page.waitForFunction((old) => document.querySelector(".chart .own")?.getAttribute("cx") !== old, before);
     assert.equal(await page.locator(".chart .own").count(), 3);
 
-    // The points lie where the mean prices in the table put them.
-    const [reads, ...costs] = await page.locator("#mix p b").allInnerTexts();
-    const rows = page.locator("#mix .chart + details table").first().locator("tbody tr");
-    assert.equal(costs.length, await rows.count());
+    // The points lie where the mean prices in the table put them. One evaluation reads both: each
+    // step of the slider replaces the whole part, table included.
+    const { texts, prices } = await page.evaluate(() => {
+      const textsOf = (nodes) => [...nodes].map((node) => node.textContent);
+      const mix = document.querySelector("#mix");
+      const rows = mix.querySelector(".chart + details table").querySelectorAll("tbody tr");
+      return {
+        texts: textsOf(mix.querySelectorAll("p b")),
+        prices: [...rows].map((row) => textsOf(row.querySelectorAll("td"))),
+      };
+    });
+    const [reads, ...costs] = texts;
+    assert.equal(costs.length, prices.length);
     for (const [place, cost] of costs.entries()) {
-      const [write, read] = (await rows.nth(place).locator("td").allTextContents()).map(numberOf);
+      const [write, read] = prices[place].map(numberOf);
       const expected = write + numberOf(reads) * read;
       assert.ok(Math.abs(numberOf(cost) - expected) < 0.01 * expected + 0.01, `${cost}, not ${expected}`);
     }
